@@ -1,8 +1,7 @@
 /**
- * What fa-tui may cost, measured on the built program in a real pseudo-terminal against a real gRPC server. Figures are
- * printed. Limits have room for a busy machine:
- * CPU time grows when two processes share a core's caches, and a loop's delay contains what the machine gives to
- * others.
+ * Measures fa-tui's costs on the built program in a real pseudo-terminal against a real gRPC server, and prints the
+ * figures. The limits leave room for a busy machine: CPU time grows when two processes share a core's caches, and the
+ * delay of the event loop includes the time that other processes get.
  */
 /* eslint-disable flashcore/no-fixed-wait -- what a program costs is measured for some time, as it runs for a person */
 import { execFileSync } from 'node:child_process';
@@ -26,30 +25,31 @@ const BUDGET = {
   heatMapFrameMs: 10,
   rssMiB: 300,
 };
-// What a busy machine may add: other processes take caches from a core, and turns from a loop.
+// Allowance for a busy machine, where other processes take cache space from a core and turns from the event loop.
 const CPU_TOLERANCE = 1.35;
 const TIME_TOLERANCE = 5;
-// Memory is the same on a busy machine; what V8 keeps in reserve differs from run to run.
+// Memory does not depend on the machine's load, but V8's reserve differs from run to run.
 const RSS_TOLERANCE = 1.05;
 
-/** Seconds of wall time that only a quiet machine gives: in `npm run test:all`; `npm run bench` has ratios. */
+/**
+ * Wall time is reliable only on a quiet machine, so these tests run only in `npm run test:all`. `npm run bench` has
+ * ratios.
+ */
 const timed: (name: string, body: () => Promise<void>) => void = ALL_TESTS ? test : () => undefined;
 
 const RATE = 5_000;
 /**
- * FA_BUDGET_LINES=1000000 takes them all over gRPC, about 40 s; for those that fewer leave out stands what the buffer
- * alone may take.
+ * FA_BUDGET_LINES=1000000 sends all lines over gRPC, which takes about 40 s. If there are fewer, the buffer's limit is
+ * added for the missing lines.
  */
 const LINES = Number(process.env['FA_BUDGET_LINES'] ?? (ALL_TESTS ? 100_000 : 40_000));
-// What state/log.test.ts holds the buffer to.
+// The buffer's limit in state/log.test.ts.
 const MIB_A_MILLION_LINES = 40;
 
 let program: BudgetProgram;
 afterEach(() => program.close());
 
-/**
- * The best of three, for what else runs on the machine only ever adds; the first that keeps to the budget is enough.
- */
+/** The best of three runs, because other processes only add to the cost. Stops at the first run within the budget. */
 async function best<Figure>(
   measureOnce: () => Promise<Figure>,
   cost: (figure: Figure) => number,
@@ -93,7 +93,7 @@ timed('5,000 log lines a second: from a key to the screen p90 at most 30 ms', as
     const waited: number[] = [];
     for (let turn = 0; turn < 30; turn++) {
       waited.push(await program.press(turn % 2 === 0 ? '4' : '5', turn % 2 === 0 ? /\[4 Profile\]/ : /\[5 Gates\]/));
-      // Not in step with the frames.
+      // Varies the pause so that it is not in step with the frames.
       await sleep(10 + ((turn * 37) % 60));
     }
     return waited;
@@ -111,7 +111,7 @@ timed('a frame with the heat map at 120x40 in 24-bit colour: at most 10 ms', asy
   const measureOnce = async (): Promise<number> => {
     const { frameMs } = await program.measure(async () => {
       for (let turn = 0; turn < 30; turn++) {
-        // Another case, another map.
+        // Selects another case and thereby another map.
         program.pty.write(turn % 2 === 0 ? 'j' : 'k');
         await sleep(40);
       }
@@ -124,7 +124,7 @@ timed('a frame with the heat map at 120x40 in 24-bit colour: at most 10 ms', asy
   expect(median).toBeLessThan(BUDGET.heatMapFrameMs * TIME_TOLERANCE);
 });
 
-/** Processor time of a Node that does nothing, the least of some starts: machines differ in it by a factor of two. */
+/** Processor time of an idle Node, the minimum of several starts. Machines differ in it by a factor of two. */
 function bareStartMs(): number {
   const report = 'const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)';
   const starts = Array.from({ length: 5 }, () => Number(execFileSync(process.execPath, ['-e', report])));
@@ -138,8 +138,9 @@ timed('from the command to the first frame: at most 0.3 s of the processor, or 1
   const start = async (): Promise<void> => {
     program = await openBudgetProgram({ probed: false, compileCache });
   };
-  // The first start of a build fills the compile cache for the later ones, and Node never replaces an entry. In the
-  // cache that tests share, a short command may come first; its entries lack the functions that only the screen calls.
+  // The first start of a build fills the compile cache for later ones, and Node never replaces an entry. In the cache
+  // that all tests share, a short command may come first, and its entries lack the functions that only the screen
+  // calls.
   await start();
   await program.leave();
   program.close();
@@ -165,7 +166,7 @@ timed('idle at 120x40: at most 2 % of a core', async () => {
   expect(report.cpuPercent).toBeLessThan(BUDGET.idlePercent * CPU_TOLERANCE);
 });
 
-test('a terminal that reads nothing for 2 s blocks the event loop less than 100 ms', async () => {
+test('a terminal that reads nothing for 2 s blocks the event loop for less than 100 ms', async () => {
   program = await openBudgetProgram();
   program.server.rate = RATE;
   await sleep(500);
@@ -180,7 +181,7 @@ test('a terminal that reads nothing for 2 s blocks the event loop less than 100 
   expect(report.loopMaxMs).toBeLessThan(BUDGET.pausedLoopMs * TIME_TOLERANCE);
 });
 
-test('a million log lines in memory: the whole program takes at most 300 MiB', async () => {
+test('with a million log lines in memory, the whole program takes at most 300 MiB', async () => {
   program = await openBudgetProgram();
   const { server } = program;
   server.rate = 200_000;

@@ -1,20 +1,20 @@
 /**
- * Every piece that the built program writes is taken by a terminal emulator, and the screen looked at between the
- * pieces: what a person could see there is a whole screen.
+ * A terminal emulator receives every chunk that the built program writes, and the screen is checked between the chunks.
+ * Every state that a person could see must be a whole screen.
  */
 /* eslint-disable flashcore/no-fixed-wait -- what flickers is what comes between two keys of a person */
 import { Terminal } from '@xterm/headless';
 import { afterEach, expect, test } from 'vitest';
 import { SIZE, openBudgetProgram, sleep, type BudgetProgram } from './testing/budget-program.ts';
 
-// The message row is blank while there is no message.
+// The message row is blank if there is no message.
 const MESSAGE_ROW = SIZE.rows - 2;
 const CLEARS_SCREEN = /\u001b\[[23]J/;
 
 let program: BudgetProgram;
 afterEach(() => program.close());
 
-test('no row that has content is blank after any piece written, and nothing clears the screen, while 5,000 lines a second come and views change', async () => {
+test('no row with content is ever blank, and nothing clears the screen, during a flood of lines', async () => {
   const terminal = new Terminal({ cols: SIZE.columns, rows: SIZE.rows, allowProposedApi: true });
   const pieces: { readonly data: string; readonly blank: readonly number[] }[] = [];
   const blankRows = (): number[] => {
@@ -26,7 +26,7 @@ test('no row that has content is blank after any piece written, and nothing clea
   program = await openBudgetProgram({
     onData: (data) => terminal.write(data, () => pieces.push({ data, blank: blankRows() })),
   });
-  // The first frame comes in several pieces.
+  // The first frame arrives in several chunks.
   await expect.poll(() => pieces.at(-1)?.blank, { timeout: 5_000 }).toEqual([]);
   const whole = pieces.length;
   program.server.rate = 5_000;

@@ -3,13 +3,14 @@ import { enableCompileCache } from 'node:module';
 import path from 'node:path';
 import { runProgram } from './commands/program.ts';
 
-// What V8 compiled is kept for the next start, beside the program: who may write there may change the program itself.
-// Where nothing can be written, nothing is kept. What a command needs is loaded below, so that all of it is kept.
+// V8's compiled code is stored beside the program for the next start. Anyone who can write there could also change the
+// program itself. If the folder is not writable, nothing is stored. The modules of a command are loaded below, so that
+// the cache includes them.
 if (!process.env['NODE_COMPILE_CACHE']) enableCompileCache(path.join(import.meta.dirname, 'compiled'));
 
 const CANNOT_WRITE = 3;
 
-// A reader that has enough (`| head`) is no fault: end without a word, with the code of what was found out by then.
+// A reader that closes early (`| head`) is not an error: end silently, with the exit code known by then.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit();
@@ -26,7 +27,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   environment: process.env,
 });
 process.exitCode = exitCode;
-// What is still in a pipe's buffer goes out first; then nothing left open (a socket, a timer) may hold the program.
+// First flush the pipe's buffer. After that no open socket or timer may keep the program running.
 process.stdout.write('', (error) => {
   if (!error) process.exit(exitCode);
 });

@@ -5,10 +5,10 @@ import path from 'node:path';
 import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { UsageError } from './usage-error.ts';
 
-/** Files that options name, to be written when there is something to write. */
+/** Files named by options, to be written once there is content. */
 export type NamedFiles = Readonly<Record<string, string | undefined>>;
 
-/** Looks whether each can be written, before a job runs for nothing. Throws UsageError with the option's name. */
+/** Checks that each file can be written, before a job runs in vain. Throws UsageError with the option's name. */
 export function requireWritable(files: NamedFiles): void {
   for (const [option, file] of Object.entries(files)) if (file !== undefined) requireOne(option, path.resolve(file));
 }
@@ -19,11 +19,14 @@ interface OutputOptions {
   readonly save?: string | undefined;
 }
 
-/** What a job's command writes beside its report. Throws as above. */
+/** Checks the files that a job's command writes besides its report. Throws as above. */
 export const requireOutputs = ({ record, junit, save }: OutputOptions): void =>
   requireWritable({ '--record': record, '--junit': junit, '--save': save });
 
-/** Written beside its place and moved there: a full disk leaves no half file under the wanted name. */
+/**
+ * Writes a file beside its destination and moves it there, so that a full disk leaves no partial file under the final
+ * name.
+ */
 export async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
   const unfinished = `${file}.${randomUUID().slice(0, 8)}.part`;
   try {
@@ -45,7 +48,7 @@ function requireOne(option: string, file: string): void {
   if (problem) throw new UsageError(`${option}: can't be written, ${problem}`);
 }
 
-/** The bytes of a file that an option names. Throws UsageError with the option's name. */
+/** The bytes of a file named by an option. Throws UsageError with the option's name. */
 export function readNamed(option: string, file: string): Buffer {
   let bytes: Buffer = Buffer.alloc(0);
   const problem = systemProblem(() => {
@@ -55,7 +58,7 @@ export function readNamed(option: string, file: string): Buffer {
   return bytes;
 }
 
-/** What the system says against it: "ENOENT: no such file or directory, open 'x'"; undefined where it was done. */
+/** The system's error text, such as "ENOENT: no such file or directory, open 'x'"; undefined if `work` succeeded. */
 function systemProblem(work: () => void): string | undefined {
   try {
     work();

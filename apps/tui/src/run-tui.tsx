@@ -1,4 +1,4 @@
-/** The interactive half of fa-tui. */
+/** The interactive part of fa-tui. */
 import process from 'node:process';
 import { render } from 'ink';
 import { errorText } from '@flashcore/shared/text';
@@ -25,27 +25,27 @@ import { themeOf } from './present/cells/theme.ts';
 import { tellEnds } from './session/tell-ends.ts';
 
 export interface RunTuiOptions {
-  /** The user's own kernel folders; absent: none are listed, as in a replay. */
+  /** The user's own kernel folders; absent if none are listed, as in a replay. */
   readonly folders?: KernelFolders;
-  /** What is known of the runner before it answers; an empty address: nothing of where. */
+  /** The data about the runner before it answers; the address is empty if it is unknown. */
   readonly expected: Pick<OpenedRunner, 'runner' | 'address'>;
-  /** Called when the first frame is drawn. Its errors end the program. */
+  /** Called once the first frame is drawn. Its errors end the program. */
   readonly open: (opening: Opening) => Promise<OpenedRunner>;
   readonly appearance: Appearance;
   /** A job to start and show. */
   readonly start?: StartRequest | undefined;
   /** Name of a job to show. */
   readonly watchJob?: string | undefined;
-  /** What to say on leaving of a job that goes on; absent: nothing, as of a replay. */
+  /** The message on leaving about a job that continues; absent for none, as in a replay. */
   readonly comeBack?: (job: string) => string;
   /** A folder to watch. */
   readonly watchFolder?: WatchFolder | undefined;
 }
 
-// Frames are paced by the store (FRAME_MS, faster after a key). Ink's own limit would add its wait to the store's: off.
+// The store paces frames (FRAME_MS, faster after a key). Ink's own limit would add to the store's wait, so it is off.
 const INK_MAX_FPS = 1_000;
 
-/** Draws on the terminal until the user leaves. Jobs go on. Errors: those of opening the runner. */
+/** Draws on the terminal until the user leaves. Jobs continue. Errors: those of opening the runner. */
 export async function runTui({
   folders,
   expected,
@@ -129,10 +129,10 @@ export async function runTui({
   drawn.resolve();
   const begun = begin().catch((error: unknown) => {
     screen.unmount();
-    // Who left while it was connecting asked for no answer.
+    // A user who left while connecting does not need the error.
     if (!leaving.signal.aborted) throw error;
   });
-  // Its error is told when the terminal is as it was.
+  // The error is reported after the terminal is restored.
   begun.catch(() => undefined);
   try {
     await screen.waitUntilExit();

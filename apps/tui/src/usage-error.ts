@@ -1,4 +1,4 @@
-/** The command line asks for something that makes no sense; the text says what was wanted. */
+/** The command line is invalid; the text says what was expected. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

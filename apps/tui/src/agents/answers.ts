@@ -5,22 +5,22 @@ import { errorText } from '@flashcore/shared/text';
 import { bounded } from '../search/feedback.ts';
 import { fitted } from './fitted.ts';
 
-/** Most of a tool's answer: what hosts put before a model without cutting it. */
+/** Limit on a tool's answer, which hosts show a model without cutting. */
 export const MAX_ANSWER_BYTES = 8 * 1024;
 
-/** A place where the rest can be read. */
+/** A link to the part of an answer that did not fit. */
 export interface ResourceLink {
   readonly name: string;
   readonly uri: string;
   readonly mimeType: string;
 }
 
-/** What every answer may have. */
+/** Fields that every answer may have. */
 export const leftOut = {
   left_out: z.array(z.string()).optional().describe('fields that were shortened, with what they had'),
 };
 
-/** An answer with its document, harmless and short enough, and links to what has no place in it. */
+/** An answer with its document, made harmless and short enough, and links to the parts that do not fit. */
 export function answer(document: Record<string, unknown>, links: readonly ResourceLink[] = []): CallToolResult {
   const told = fitted(document, MAX_ANSWER_BYTES);
   return {
@@ -32,13 +32,13 @@ export function answer(document: Record<string, unknown>, links: readonly Resour
   };
 }
 
-/** A refusal that says what is wrong and what to do: for the model to read, no error of the protocol. */
+/** A refusal with the mistake and its remedy. The model reads it; it is not a protocol error. */
 export const refusal = (text: string): CallToolResult => ({
   content: [{ type: 'text', text: bounded(text, MAX_ANSWER_BYTES) }],
   isError: true,
 });
 
-/** A tool's work, with its errors as refusals. What is a fault of this program keeps its stack in the log. */
+/** Runs a tool and turns its errors into refusals. The stack of a bug in this program goes to the log. */
 export async function answered(
   work: () => Promise<CallToolResult>,
   log: (text: string) => void,
@@ -52,7 +52,7 @@ export async function answered(
   }
 }
 
-/** Arguments that make no sense, with the remedy. */
+/** Invalid arguments, with the remedy. */
 export class Refused extends Error {
   override readonly name = 'Refused';
 }

@@ -4,7 +4,7 @@ import { JobState, Phase, type Job, type JobEvent } from '@flashcore/shared/cont
 import type { Connection } from '../connection/connect.ts';
 import { variantLine } from '../search/tune-report.ts';
 
-/** The job when it has ended or the time is up, and what it was last seen to do. */
+/** Returns the job once it has ended or the time is up, with its last known activity. */
 export async function waitForJob(
   { client }: Connection,
   { job: name, seconds }: { job: string; seconds: number },

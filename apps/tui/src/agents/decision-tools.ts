@@ -12,7 +12,7 @@ const DECIDES = { readOnlyHint: false, destructiveHint: true, idempotentHint: fa
 const MODES = { hot: TimingMode.HOT, cold: TimingMode.COLD } as const;
 const note = z.string().max(4096).default('').describe('why');
 
-/** champions and leaderboard; accept, reject and undo where agents may decide. */
+/** Registers champions and leaderboard and, if agents may decide, accept, reject and undo. */
 export function registerDecisionTools(server: McpServer, context: ToolContext): void {
   registerChampions(server, context);
   registerLeaderboard(server, context);

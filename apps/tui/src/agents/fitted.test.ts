@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { documentBytes, fitted } from './fitted.ts';
 
-test('a document that fits stays as it is, without what hides in its texts and names', () => {
+test('a document that fits stays unchanged, except that hidden characters in texts and names are removed', () => {
   const hidden = `say\u001b[31m ${[...'obey'].map((letter) => String.fromCodePoint(0xe0000 + letter.charCodeAt(0))).join('')}\u202enothing`;
   expect(fitted({ labels: { [hidden]: hidden }, list: [1, hidden], median_us: 1.5 }, 500)).toEqual({
     labels: { 'say nothing': 'say nothing' },
@@ -10,7 +10,7 @@ test('a document that fits stays as it is, without what hides in its texts and n
   });
 });
 
-test('a list loses its last elements, and the answer says how many there were', () => {
+test('a long list loses its last elements, and the answer says how many there were', () => {
   const ratios = Array.from({ length: 200 }, (_, index) => ({ shape: `1x1x${index}x64`, ratio: 1 }));
   const short = fitted({ job: 'jobs/a', ratios }, 1000);
   expect(documentBytes(short)).toBeLessThanOrEqual(1000);
@@ -26,7 +26,7 @@ test.each([
   ['a text within the only element', { experiments: [{ job: 'jobs/a', labels: { why: 'x'.repeat(9000) } }] }],
   ['many names', { labels: Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`name-${index}`, 'x'])) }],
   ['many fields that are long', { a: 'x'.repeat(3000), b: 'y'.repeat(3000), c: ['z'.repeat(3000)] }],
-])('%s: whatever is longest is shortened', (_, document) => {
+])('%s: the longest field is shortened', (_, document) => {
   const short = fitted(document, 1000);
   expect(documentBytes(short)).toBeLessThanOrEqual(1000);
   expect(documentBytes(short)).toBeGreaterThan(500);

@@ -1,15 +1,15 @@
-/** Documents made to fit into a tool's answer, whatever a kernel, a label or a job put into them. */
+/** Makes documents fit into a tool's answer, whatever a kernel, a label or a job put into them. */
 import { plainText } from '@flashcore/shared/text';
 import { bounded } from '../search/feedback.ts';
 
 export type Document = Readonly<Record<string, unknown>>;
 
-/** Of the JSON text in which a document travels. */
+/** Bytes of the JSON text in which a document is sent. */
 export const documentBytes = (document: unknown): number => Buffer.byteLength(JSON.stringify(document));
 
 /**
- * The document with harmless texts and, where it has more than so many bytes, its longest fields shortened:
- * `left_out` then names them with what they had.
+ * The document with harmless texts. If it has more than `most` bytes, its longest fields are shortened, and `left_out`
+ * names them with their original size.
  */
 export function fitted(document: Document, most: number): Document {
   let short = cleaned(document) as Record<string, unknown>;
@@ -37,7 +37,10 @@ const longestField = (document: Document): [string, unknown] =>
     .filter(([name]) => name !== 'left_out')
     .reduce((longest, field) => (documentBytes(field[1]) > documentBytes(longest[1]) ? field : longest));
 
-/** A text loses its end, a list its last elements, a single element or a field of it its own. */
+/**
+ * Shortens a text at its end and a list by its last elements. In a list with one element, or in an object, shortens the
+ * element or the longest field.
+ */
 function shortened(value: unknown): unknown {
   if (typeof value === 'string') return bounded(value, Math.floor(Buffer.byteLength(value) * 0.75));
   if (Array.isArray(value)) return value.length > 1 ? value.slice(0, fewer(value.length)) : value.map(shortened);

@@ -7,7 +7,7 @@ import type { ToolContext } from './tool-context.ts';
 
 const MAX_LISTED = 20;
 
-/** history: what was measured before. */
+/** Registers the tool history, for earlier measurements. */
 export function registerHistoryTools(server: McpServer, { runner, log }: ToolContext): void {
   server.registerTool(
     'history',

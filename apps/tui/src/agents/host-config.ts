@@ -1,10 +1,10 @@
-/** How a coding agent is told of `fa-tui mcp`: the snippet for its settings file, and where that is. */
+/** Configuration for `fa-tui mcp` in a coding agent: the snippet for its settings file, and the path of that file. */
 export const HOSTS = ['claude', 'codex', 'cursor'] as const;
 export type AgentHost = (typeof HOSTS)[number];
 
 const json = (servers: object): string => JSON.stringify({ mcpServers: servers }, null, 2);
 
-/** Codex ends a call after 60 s by default, and a server that does not start within 10 s. */
+/** By default Codex ends a call after 60 s, and a server that does not start within 10 s. */
 const CODEX_SECONDS = 120;
 
 interface Snippet {
@@ -12,7 +12,7 @@ interface Snippet {
   readonly text: string;
 }
 
-/** `args`: those of fa-tui, such as --runner gpu01, then mcp. */
+/** `args` are fa-tui's arguments, such as --runner gpu01, followed by mcp. */
 export function hostConfig(host: AgentHost, args: readonly string[]): Snippet {
   switch (host) {
     case 'claude':

@@ -19,11 +19,11 @@ import type { ResourceLink } from './answers.ts';
 const MAX_FINDING = 1500;
 const MAX_FINDINGS = 3;
 const MAX_GATES = 10;
-/** Of a tune's table: an answer has at most 8 kB. */
+/** Limit on lines of a search's table, because an answer has at most 8 kB. */
 const MAX_TABLE_LINES = 20;
 const MAX_TABLE_LINE = 200;
 
-/** What every answer about a job has. */
+/** Fields of every answer about a job. */
 export const jobState = {
   job: z.string(),
   state: z.enum(['queued', 'running', 'ended']),
@@ -39,7 +39,7 @@ export function stateOf({ name, state, outcome, summary }: Job): Answer {
   return { job: name, state: 'ended', outcome: Outcome[outcome], summary: bounded(summary, MAX_FINDING) };
 }
 
-/** Of a job that has ended. */
+/** The answer about a job that has ended. */
 export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
   const evaluation = evaluationOf({ job, result });
   const variant = askedVariant(result);
@@ -54,7 +54,7 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
     device: result?.provenance?.device?.name ?? '',
     simulated: result?.provenance?.device?.simulated ?? false,
     findings,
-    // What findings say already is not said twice.
+    // The feedback omits text that the findings already contain.
     feedback: bounded(findings.length > 0 && !correct ? lastLine(feedback) : feedback, MAX_FINDING),
     metrics: evaluation.metrics,
     ...(result?.ranking && rankingAnswer(result.ranking)),
@@ -86,7 +86,7 @@ const acceptableAnswer = ({ possible, reason, replaces, over }: Acceptability): 
   ...(possible && { over }),
 });
 
-/** Of a job that has ended, and that was to compare. */
+/** The answer about a job that has ended and was requested as a comparison. */
 export function comparisonAnswer(job: Job, result: JobResult | undefined): Answer {
   const comparison = askedVariant(result)?.comparison;
   return {
@@ -104,7 +104,7 @@ export function comparisonAnswer(job: Job, result: JobResult | undefined): Answe
   };
 }
 
-/** What a result has no place for. */
+/** Links to data that is too large for a result. */
 export const linksOf = (job: string): ResourceLink[] =>
   [
     ['log', 'text/plain'],

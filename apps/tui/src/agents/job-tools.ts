@@ -12,7 +12,7 @@ import type { ToolContext } from './tool-context.ts';
 const MAX_WAIT_SECONDS = 45;
 
 const STARTS = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
-/** Of a list. */
+/** Limit on the jobs in a list. */
 const MAX_LISTED = 20;
 
 const READ_ONLY = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
@@ -21,7 +21,7 @@ const parameters = z.record(z.string(), z.number().int()).default({}).describe('
 const shapes = z.array(z.string()).default([]).describe('BxHxSxD, c appended when causal; empty: the usual ones');
 const waitSeconds = z.number().min(0).max(MAX_WAIT_SECONDS).default(MAX_WAIT_SECONDS);
 
-/** submit, wait, jobs, cancel, result and compare: jobs have durable names, and go on when nobody waits. */
+/** Registers submit, wait, jobs, cancel, result and compare. Jobs have durable names and continue when nobody waits. */
 export function registerJobTools(server: McpServer, context: ToolContext): void {
   registerSubmit(server, context);
   registerWait(server, context);

@@ -1,4 +1,4 @@
-/** Answers about kernels that others wrote, however large they are and whatever hides in them. */
+/** Tests answers about foreign kernels, which may be large and contain hidden characters. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import type { ToolContext } from './tool-context.ts';
 
 type Tool = (args: Record<string, unknown>) => Promise<CallToolResult>;
 
-/** The tools by name, over a runner with these kernels; a kernel is a folder. */
+/** The tools by name, for a runner with these kernels. Each kernel is a folder. */
 function toolsOver(kernels: readonly unknown[]): ReadonlyMap<string, Tool> {
   const tools = new Map<string, Tool>();
   const server = { registerTool: (name: string, _: unknown, tool: Tool) => tools.set(name, tool) };
@@ -60,7 +60,7 @@ launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q] }]
   return folder;
 }
 
-test('the pages of a file are the file, without what a person does not see, and none is too long', async () => {
+test('the pages of a file together are the file without invisible characters, and no page is too long', async () => {
   const visible = `${'// "quoted" 文字 😀\n'.repeat(700)}end`;
   const folder = folderWith(`\u202e${visible}\u{e0061}`);
   const tools = toolsOver([]);
@@ -75,7 +75,7 @@ test('the pages of a file are the file, without what a person does not see, and 
   expect(read).toBe(visible);
 });
 
-test('kernels come in pages of what an answer takes, each once', async () => {
+test('kernels come in pages that fit into an answer, each kernel once', async () => {
   const kernels = Array.from({ length: 70 }, (_, index) =>
     create(KernelSchema, { kernelId: `kernel_${index}`, title: 't'.repeat(500), lesson: '"'.repeat(500) }),
   );

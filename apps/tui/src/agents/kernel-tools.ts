@@ -13,12 +13,15 @@ import { documentBytes, fitted, type Document } from './fitted.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const PAGE_CHARACTERS = 6000;
-/** Of the rest of an answer with a page. */
+/** Limit on the other fields of an answer with a page. */
 const MAX_FACTS_BYTES = 3000;
 const MAX_NOTES = 3000;
 const ABOUT = 160;
 
-/** list_kernels, read_kernel and notes: what there is and what is known of it. They read and change nothing. */
+/**
+ * Registers list_kernels, read_kernel and notes, which list kernels and show what is known about them. They change
+ * nothing.
+ */
 export function registerKernelTools(server: McpServer, { runner, log, kernelOf }: ToolContext): void {
   const readOnly = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
 
@@ -142,7 +145,7 @@ const shortKernel = (kernel: Kernel): Document => ({
   ...(kernel.expectedFinding && { expected_finding: FindingKind[kernel.expectedFinding] }),
 });
 
-/** As many as an answer takes, and one at least. */
+/** The kernels that fit into an answer, at least one. */
 function kernelsPage(kernels: readonly Document[]): readonly Document[] {
   let count = kernels.length;
   while (count > 1 && documentBytes({ kernels: kernels.slice(0, count), next_offset: 9999 }) > MAX_ANSWER_BYTES)
@@ -150,7 +153,7 @@ function kernelsPage(kernels: readonly Document[]): readonly Document[] {
   return kernels.slice(0, count);
 }
 
-/** A text from `offset`, as much as an answer with these facts takes. */
+/** A page of the text from `offset`, as long as an answer with these facts allows. */
 function withPage(facts: Document, text: string, offset: number): Record<string, unknown> {
   const pageTo = (end: number) => ({
     ...facts,
@@ -158,7 +161,7 @@ function withPage(facts: Document, text: string, offset: number): Record<string,
     ...(end < text.length && { next_offset: end }),
   });
   let end = offset + PAGE_CHARACTERS;
-  // Quotes, newlines and letters beyond ASCII take more bytes than characters.
+  // Quotes, newlines and non-ASCII letters have more bytes than characters.
   while (documentBytes(pageTo(end)) > MAX_ANSWER_BYTES) end -= 100;
   return pageTo(endsInsidePair(text, end) ? end - 1 : end);
 }

@@ -1,8 +1,6 @@
 import type { Connection } from '../connection/connect.ts';
 
-/**
- * The runner, reached when a tool first needs it: a host that starts the server to ask for its tools waits for nothing.
- */
+/** Connects to the runner when a tool first needs it, so that a host that only lists the tools does not wait. */
 export class LazyRunner {
   readonly #connect: () => Promise<Connection>;
   #connection: Promise<Connection> | undefined;
@@ -11,7 +9,7 @@ export class LazyRunner {
     this.#connect = connect;
   }
 
-  /** Errors: those of connecting; the next call tries again. */
+  /** Errors: those of connecting. The next call tries again. */
   get(): Promise<Connection> {
     this.#connection ??= this.#connect().catch((error: unknown) => {
       this.#connection = undefined;

@@ -7,7 +7,7 @@ import { Refused } from './answers.ts';
 
 export const jobNameField = z.string().describe('as submit gave it, or its first digits');
 
-/** The full name of the job that an agent means. Errors: Refused, with the tools that list jobs. */
+/** The full name of a job. Errors: Refused, naming the tools that list jobs. */
 export async function jobNamed(client: RunnerClient, text: string, field = 'job'): Promise<string> {
   try {
     return await resolveJobName(client, text);

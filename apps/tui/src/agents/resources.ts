@@ -8,7 +8,7 @@ import type { ToolContext } from './tool-context.ts';
 
 const MAX_RESOURCE_BYTES = 256 * 1024;
 
-/** flashcore://jobs/ID/log, compiler, cases, profile and result: what a tool's answer only links. */
+/** Registers flashcore://jobs/ID/log, compiler, cases, profile and result, which tools' answers link to. */
 export function registerResources(server: McpServer, { runner }: ToolContext): void {
   server.registerResource(
     'job',
@@ -41,7 +41,7 @@ export function registerResources(server: McpServer, { runner }: ToolContext): v
     }
   }
 
-  /** Lines so far; of a job that runs, what came within a moment. */
+  /** The log's lines so far. For a running job, the lines that arrive within a moment. */
   async function logOf(name: string, ended: boolean): Promise<string> {
     const { client } = await runner.get();
     const lines: string[] = [];

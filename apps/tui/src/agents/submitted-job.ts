@@ -9,7 +9,7 @@ import type { ToolContext } from './tool-context.ts';
 
 export const ACTIONS = [...JOB_ACTIONS, 'tune'] as const;
 
-/** A job as an agent asks for it. */
+/** A job as an agent requests it. */
 export interface Submitted {
   readonly action: (typeof ACTIONS)[number];
   readonly kernel: string;
@@ -24,7 +24,7 @@ export interface Submitted {
   readonly champion_parameters?: Record<string, number>;
   readonly device?: string | undefined;
   readonly labels: Record<string, string>;
-  /** Of tune. */
+  /** Only for tune. */
   readonly values?: Record<string, number[]>;
   readonly max_variants?: number | undefined;
   readonly max_device_seconds?: number | undefined;
@@ -32,7 +32,7 @@ export interface Submitted {
 
 const COMPARING: readonly Submitted['action'][] = ['bench', 'run', 'tune'];
 
-/** What only some actions heed is refused with the others. Errors: Refused. */
+/** Refuses arguments that the action does not use. Errors: Refused. */
 function requireHeeded({ action, champion, plan, cases, shapes, values = {}, ...asked }: Submitted): void {
   const { max_variants, max_device_seconds } = asked;
   if (champion !== undefined && !COMPARING.includes(action))
@@ -47,7 +47,7 @@ function requireHeeded({ action, champion, plan, cases, shapes, values = {}, ...
   if (names.length > 0) throw new Refused(`${names.join(', ')}: of tune alone; the action is ${action}`);
 }
 
-/** The request to start it; a folder's files are uploaded as they are now. Errors: Refused. */
+/** The request that starts the job. A folder's current files are uploaded. Errors: Refused. */
 export async function requestOf(
   asked: Submitted,
   { client }: Connection,
@@ -96,7 +96,7 @@ const tuneSettings = ({ values = {}, max_variants, max_device_seconds }: Submitt
   seed: 1,
 });
 
-/** Starts a job and lets it go on: its name is all that is needed. */
+/** Starts a job and returns as soon as its name is known; the job continues. */
 export async function startJob({ client }: Connection, { method, request }: StartRequest): Promise<Job> {
   for await (const { job } of client.start(method, request)) {
     const { job: started } = await client.getJob({ name: job });

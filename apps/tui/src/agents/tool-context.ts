@@ -3,15 +3,15 @@ import type { RunnerClient } from '@flashcore/shared/client';
 import type { SourcePlace } from '../search/kernel-source.ts';
 import type { LazyRunner } from './lazy-runner.ts';
 
-/** What tools work with. */
+/** Dependencies of the tools. */
 export interface ToolContext {
   readonly runner: LazyRunner;
-  /** Whether agents may decide: accept, reject, undo. */
+  /** True if agents may decide: accept, reject, undo. */
   readonly mayDecide: boolean;
-  /** The program's stderr: stdout has the protocol only. */
+  /** Writes to stderr, because stdout is reserved for the protocol. */
   readonly log: (text: string) => void;
-  /** A kernel as an agent names it. Errors: Refused, INVALID_MANIFEST. */
+  /** The kernel that an agent named. Errors: Refused, INVALID_MANIFEST. */
   readonly kernelOf: (text: string) => Promise<SourcePlace>;
-  /** As requests name it; uploads a folder. */
+  /** The kernel's reference in requests; uploads a folder. */
   readonly referenceTo: (place: SourcePlace, client: RunnerClient) => Promise<KernelReference>;
 }

@@ -1,6 +1,6 @@
 /**
  * Champions saved in a folder of the user's repository, where they outlive the runner that accepted them.
- * champions.json has what `fa-tui champions --json` prints; `sources` has each kernel folder, by its digest.
+ * champions.json has the output of `fa-tui champions --json`; `sources` has each kernel folder by its digest.
  */
 import { existsSync, lstatSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -37,26 +37,26 @@ const MAX_FILE_BYTES = 16 * 2 ** 20;
 const MAX_CHAMPIONS = 1_000;
 const SHOWN = 200;
 
-/** A champion with what makes its build again. */
+/** A champion with the sources that reproduce its build. */
 export interface SavedChampion {
   readonly champion: Champion;
   readonly variant: Variant;
-  /** Of its kernel, relative to the folder: "sources/<16 digits of the digest>/<kernel>". */
+  /** Path of the kernel, relative to the folder: "sources/<16 digits of the digest>/<kernel>". */
   readonly sources: string;
   /** SHA-256 over the kernel folder's files, `Kernel.source_digest`. */
   readonly digest: string;
 }
 
-/** What became of a champion that was to be saved. */
+/** The result of saving a champion. */
 export type SaveAnswer =
   | { readonly champion: Champion; readonly sources: string }
-  /** Why it is not saved. */
+  /** The reason why the champion was not saved. */
   | { readonly champion: Champion; readonly reason: string };
 
 /**
- * Adds champions to the folder, and makes the folder if needed. As on the runner, a champion replaces earlier champions
- * on its shapes; it never replaces one that was accepted later. Sources that no champion uses any more are kept: they
- * are the user's files. Errors: UsageError for a folder that cannot be added to.
+ * Adds champions to the folder, which is created if needed. As on the runner, a champion replaces earlier champions on
+ * its shapes, but never one that was accepted later. Sources without a champion are kept because they are the user's
+ * files. Errors: UsageError for a folder that cannot be added to.
  */
 export async function saveChampions(
   folder: string,
@@ -70,7 +70,7 @@ export async function saveChampions(
   return answers;
 }
 
-/** What can be told before anything is accepted. Errors: UsageError for a folder that cannot be added to. */
+/** Checks that are possible before anything is accepted. Errors: UsageError for a folder that cannot be added to. */
 export function requireSavable(folder: string): void {
   const found = statSync(folder, { throwIfNoEntry: false });
   if (found && !found.isDirectory()) throw new UsageError(`${folder} is a file: give a folder for champions`);
@@ -78,7 +78,7 @@ export function requireSavable(folder: string): void {
   championsBefore(folder);
 }
 
-/** One at a time, so that what another command writes meanwhile is not lost. */
+/** Saves one champion at a time, so that files written by another command in the meantime are not lost. */
 async function saveOne(folder: string, champion: Champion, client: RunnerClient): Promise<SaveAnswer> {
   try {
     const saved = await saveSources(folder, champion, client);
@@ -96,11 +96,11 @@ async function saveOne(folder: string, champion: Champion, client: RunnerClient)
   }
 }
 
-/** Those of a folder to save to; none where nothing was saved yet. Errors: as of readChampions(). */
+/** The champions already in the folder; empty if nothing was saved yet. Errors: as of readChampions(). */
 const championsBefore = (folder: string): SavedChampion[] =>
   existsSync(path.join(folder, CHAMPIONS_FILE)) ? readChampions(folder) : [];
 
-/** In the order of their acceptances. Errors: UsageError, which names what is wrong with the file. */
+/** The champions in the order of their acceptances. Errors: UsageError, which names the mistake in the file. */
 export function readChampions(folder: string): SavedChampion[] {
   const file = path.join(folder, CHAMPIONS_FILE);
   let text: string;
@@ -119,7 +119,7 @@ export function readChampions(folder: string): SavedChampion[] {
   }
 }
 
-/** The kernel folder of a saved champion. Errors: UsageError where it is not the one that was saved. */
+/** The kernel folder of a saved champion. Errors: UsageError if it is not the one that was saved. */
 export async function sourcesOf(folder: string, { champion, sources, digest }: SavedChampion): Promise<string> {
   refuseLinks(folder, sources);
   const place = path.join(folder, sources);
@@ -162,7 +162,7 @@ interface KernelContents {
   readonly digest: string;
 }
 
-/** Writes all files or none: to a folder beside the final one, which is checked, then renamed. */
+/** Writes all files or none, by checking a folder beside the final one and renaming it. */
 async function writeFolder(folder: string, { contents, digest }: KernelContents): Promise<void> {
   const unfinished = `${folder}.${process.pid}.part`;
   try {
@@ -180,7 +180,7 @@ async function writeFolder(folder: string, { contents, digest }: KernelContents)
   }
 }
 
-/** Others may read it, as all of a repository. */
+/** Other users may read the folder, like the rest of a repository. */
 function makeOwnFolder(folder: string): void {
   try {
     makeFolder(folder, 0o777);
@@ -191,7 +191,7 @@ function makeOwnFolder(folder: string): void {
   }
 }
 
-/** A link in a repository that somebody else made could lead anywhere. */
+/** Refuses links, because in a foreign repository they could lead anywhere. */
 function refuseLinks(folder: string, below: string): void {
   const names = below.split('/');
   for (let depth = 1; depth <= names.length; ++depth) {
@@ -201,7 +201,7 @@ function refuseLinks(folder: string, below: string): void {
   }
 }
 
-/** The paths are a runner's: none may lead out of the folder. */
+/** Checks the paths, which come from a runner, so that none leads out of the folder. */
 function requireSourceFiles(files: readonly SourceFile[]): void {
   const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0n);
   if (files.length === 0 || files.length > MAX_TREE_FILES || bytes > BigInt(MAX_TREE_BYTES))
@@ -221,14 +221,14 @@ const badFile = (name: string) =>
     `The runner names ${JSON.stringify(name.slice(0, SHOWN))} as a kernel's sources: nothing is written`,
   );
 
-/** As on the runner: a champion that was replaced on some of its shapes has those that are left. */
+/** As on the runner, a champion that was replaced on some of its shapes keeps the others. */
 function withoutPlacesOf(saved: SavedChampion, champion: Champion): SavedChampion[] {
   if (placeOf(saved.champion) !== placeOf(champion)) return [saved];
   const shapes = saved.champion.shapes.filter((shape) => !hasShape(champion, formatShape(shape)));
   return shapes.length === 0 ? [] : [{ ...saved, champion: create(ChampionSchema, { ...saved.champion, shapes }) }];
 }
 
-/** Where a champion is one, but for its shapes. */
+/** The key of a champion's place, without shapes. */
 export const placeOf = ({ kernelId, deviceName, protocol, problem, dtype }: Champion): string =>
   JSON.stringify([kernelId, deviceName, protocol, recordedProblem(problem), recordedDtype(dtype)]);
 
@@ -240,7 +240,7 @@ const sharesPlace = (a: Champion, b: Champion): boolean =>
 
 const isLater = (a: Champion, b: Champion): boolean => acceptedAt(a) > acceptedAt(b);
 
-/** A champion is loaded after those that were there when it was accepted: it may have been compared with them. */
+/** A champion is loaded after those that existed when it was accepted, because it may have been compared with them. */
 const inOrder = (saved: readonly SavedChampion[]): SavedChampion[] =>
   saved.toSorted((a, b) => acceptedAt(a.champion) - acceptedAt(b.champion));
 

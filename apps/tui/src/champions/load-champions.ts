@@ -11,22 +11,22 @@ import { jobRequest } from '../session/job-request.ts';
 import { UsageError } from '../usage-error.ts';
 import { hasShape, placeOf, sourcesOf, type SavedChampion } from './champions-folder.ts';
 
-/** What became of a saved champion on this runner. */
+/** The result of loading a saved champion on this runner. */
 export interface LoadedChampion {
   readonly saved: SavedChampion;
   readonly state: 'accepted' | 'champion already' | 'not accepted' | 'no such device';
-  /** Of the run here; empty where none was made. */
+  /** The job of the run here; empty if there was none. */
   readonly job: string;
-  /** Why it is not accepted. */
+  /** The reason why it is not accepted. */
   readonly reason: string;
-  /** The champion here. */
+  /** The champion on this runner. */
   readonly champion?: Champion | undefined;
 }
 
 /**
- * Makes saved champions champions of a runner: each is run again there, with the plan that it was accepted under, and
- * accepted if the result may be. The file alone makes nobody champion, and figures in it, which are another machine's,
- * decide nothing. One that fails does not keep the others from being loaded. Errors: RUNNER_UNREACHABLE.
+ * Makes saved champions champions of a runner. Each is run again there, with the plan that it was accepted under, and
+ * accepted if the result allows it. The file alone makes no champion, and its figures, which come from another machine,
+ * decide nothing. A failure does not prevent loading the others. Errors: RUNNER_UNREACHABLE.
  */
 export async function* loadChampions(
   folder: string,
@@ -60,10 +60,10 @@ async function loadOne(folder: string, saved: SavedChampion, on: LoadingOn): Pro
   }
 }
 
-/** The champion here, where it is of the same sources and the same variant, on all of the saved one's shapes. */
+/** The champion here, if it has the same sources and variant, on all of the saved champion's shapes. */
 async function heldBy({ champion, digest }: SavedChampion, client: RunnerClient): Promise<Champion | undefined> {
   const { deviceName } = champion;
-  // Not by kernel id: the runner may never have seen that kernel, and that is no error here.
+  // Does not search by kernel id, because the runner may not know that kernel, which is not an error here.
   for (const other of (await client.listChampions({ deviceName })).champions) {
     if (placeOf(other) !== placeOf(champion) || other.label !== champion.label) continue;
     if (!champion.shapes.every((shape) => hasShape(other, formatShape(shape)))) continue;
@@ -72,7 +72,7 @@ async function heldBy({ champion, digest }: SavedChampion, client: RunnerClient)
   return undefined;
 }
 
-/** Undefined where the runner does not have the sources any more. */
+/** Undefined if the runner no longer has the sources. */
 async function sourceDigestOf({ buildId }: Champion, client: RunnerClient): Promise<string | undefined> {
   try {
     return (await client.getKernel({ buildId })).kernel?.sourceDigest;
@@ -115,7 +115,7 @@ async function acceptAnew(
 
 const LOADED = 'saved champion, accepted ';
 
-/** Where the champion is from; one that was loaded before keeps what was noted then. */
+/** The champion's origin. A champion that was loaded before keeps its earlier note. */
 function noteOf({ decision, job }: Champion): string {
   const before = plainLine(decision?.note ?? '');
   if (before.startsWith(LOADED)) return before;

@@ -6,8 +6,8 @@ import { UsageError } from '../usage-error.ts';
 import { requireWritable, writeWhole } from '../named-files.ts';
 
 /**
- * `fa-tui artifact <sha256> [-o file]`: the file's bytes, checked against their digest, to a file or to stdout that is
- * no terminal.
+ * `fa-tui artifact <sha256> [-o file]`: writes the artifact's bytes, checked against their digest, to a file or to a
+ * stdout that is not a terminal.
  */
 export function readArtifact(
   sha256: string,

@@ -5,7 +5,7 @@ import { ExitCode } from './exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
 import { jsonOf } from './json.ts';
 
-/** `fa-tui cancel <job>`. A job that has already ended stays as it ended; that is no error. */
+/** `fa-tui cancel <job>`. A job that has already ended keeps its outcome, which is not an error. */
 export function cancelJob(text: string, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const name = await resolveJobName(client, text);

@@ -11,18 +11,21 @@ import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { jsonOf } from './json.ts';
 
-/** Where `--save` and `--load` have champions in the current folder, where no flashcore.yaml says otherwise. */
+/** Default folder of `--save` and `--load`, in the current folder, if flashcore.yaml names no other. */
 export const CHAMPIONS_FOLDER = 'champions';
 
 interface ChampionsOptions {
   readonly trail?: boolean;
   readonly kernel?: string;
-  /** The folder, or true for the default one. */
+  /** The folder, or true for the default folder. */
   readonly save?: string | true;
   readonly load?: string | true;
 }
 
-/** `fa-tui champions [--trail | --save | --load]`: what experiments are compared with; to a folder, or from one. */
+/**
+ * `fa-tui champions [--trail | --save | --load]`: lists the builds that experiments are compared with, saves them to a
+ * folder, or loads them from one.
+ */
 export async function champions(options: ChampionsOptions, context: CommandContext): Promise<ExitCode> {
   const { trail, save, load } = options;
   const chosen = Object.entries({ trail, save, load }).flatMap(([name, value]) =>
@@ -46,7 +49,7 @@ async function list(
   });
 }
 
-/** Writes champions to a folder, and says where each is. */
+/** Writes champions to a folder and prints the path of each. */
 export async function saveTo(
   folder: string,
   saved: readonly Champion[],
@@ -62,7 +65,7 @@ export async function saveTo(
   return answers.every((answer) => 'sources' in answer) ? ExitCode.PASSED : ExitCode.FAILED;
 }
 
-/** The folder of `--save` or `--load`: the one given, else the project's. Errors: UsageError for an empty one. */
+/** The folder of `--save` or `--load`: the given one, else the project's. Errors: UsageError for an empty one. */
 export function folderOf(option: string | true, context: CommandContext): string {
   if (option === '') throw new UsageError('The name of the champions folder is empty: give one, or leave it out');
   return option === true ? (context.project()?.champions ?? path.resolve(CHAMPIONS_FOLDER)) : path.resolve(option);
@@ -81,14 +84,14 @@ async function loadFrom(folder: string, { kernel }: ChampionsOptions, context: C
     }
     if (context.options.json) context.document(loaded.map(loadedJson));
     else context.show(loadedBlocks(loaded));
-    // Those of other devices are for other runners; where all are, nothing was done.
+    // Champions of other devices are for other runners. If all are for other devices, nothing was done.
     const good = loaded.filter(({ state }) => state === 'accepted' || state === 'champion already');
     const refused = loaded.some(({ state }) => state === 'not accepted');
     return refused || good.length === 0 ? ExitCode.FAILED : ExitCode.PASSED;
   });
 }
 
-/** Of the champion that was accepted, where one was. */
+/** Label of the accepted champion; before acceptance, of the saved one. */
 const labelOf = ({ saved, champion }: LoadedChampion): string => (champion ?? saved.champion).label;
 
 const LOADED_COLUMNS: readonly Column<LoadedChampion>[] = [
@@ -100,7 +103,7 @@ const LOADED_COLUMNS: readonly Column<LoadedChampion>[] = [
   { title: 'job', cell: ({ job }) => (job === '' ? '-' : shortName(job)) },
 ];
 
-/** What became of champions from a folder; below each that is none here, why. */
+/** The result for each champion from a folder, with the reason below if it did not become champion here. */
 const loadedBlocks = (loaded: readonly LoadedChampion[]): Block[] => [
   tableOf(LOADED_COLUMNS, loaded),
   ...loaded.flatMap(({ saved, reason }) => (reason === '' ? [] : [notice(`${saved.champion.label}: ${reason}`)])),

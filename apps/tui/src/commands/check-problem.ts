@@ -6,18 +6,18 @@ import { ExitCode } from './exit-code.ts';
 
 export interface CheckProblemOptions {
   readonly dtype?: string;
-  /** Of `problem import`. */
+  /** Option of `problem import`. */
   readonly to?: string;
   readonly anyReference?: boolean;
 }
 
-/** Exit status of flashcore-runner check-problem: a problem is refused, and a wrong command line. */
+/** Exit status of flashcore-runner check-problem for a refused problem and for a wrong command line. */
 const REFUSED = 1;
 const USAGE = 2;
 
 /**
- * `fa-tui problem check [problem]`: whether the cases find the mutants. The program of this clone's runner does it, for
- * the judge is the runner's; no daemon is asked, and no GPU.
+ * `fa-tui problem check [problem]`: checks whether the cases find the mutants. The program of this clone's runner does
+ * it, because the judge is part of the runner. It needs no daemon and no GPU.
  */
 export async function checkProblem(
   problem: string,

@@ -9,7 +9,7 @@ import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
 
-// The built program as a process of its own, against a real embedded runner.
+// The built program as a separate process, against a real embedded runner.
 const BIN = fileURLToPath(new URL('../../bin/fa-tui.js', import.meta.url));
 
 let home: string;
@@ -47,19 +47,19 @@ async function seen(child: Child, text: string): Promise<void> {
   throw new Error(`Wanted "${text}" on stderr, which ended with:\n${all}`);
 }
 
-test('an unknown kernel: 2, the nearest names, and how to list them', async () => {
+test('an unknown kernel: 2, the nearest names, and the command that lists them', async () => {
   const { code, stdout, stderr } = await run('run', 'fa_v2_wmm');
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toMatch(/^runner: embedded \(pid \d+, .*\)\nerror: .*"fa_v2_wmm".*fa_v2_wmma.*fa-tui kernels --all/);
 });
 
-test('a shape that the kernel does not take: 2, with its limit', async () => {
+test("a shape that the kernel does not take: 2, with the kernel's limit", async () => {
   const { code, stderr } = await run('verify', 'flashcore_v6', '--shape', '1x1x64x128');
   expect(code).toBe(2);
   expect(stderr).toMatch(/1x1x64x128.*D == 64/);
 });
 
-test('new makes a kernel that builds under its own id; not under the id of a kernel of the runner', async () => {
+test('new makes a kernel that builds under its own id, but not under the id of a kernel of the runner', async () => {
   const folder = path.join(home, 'my_kernel');
   const { code, stdout } = await run('new', folder);
   expect(code).toBe(0);
@@ -72,7 +72,7 @@ test('new makes a kernel that builds under its own id; not under the id of a ker
   expect(refused.stderr).toMatch(/fa_v2_wmma is a kernel of the runner: give another name/);
 });
 
-test.skipIf(missing('nvcc'))('a kernel that was judged wrong is exported only as unverified', async () => {
+test.skipIf(missing('nvcc'))('a kernel with a failed verdict is exported only as unverified', async () => {
   const folder = path.join(home, 'wrong_one');
   await run('new', folder);
   const source = path.join(folder, 'wrong_one.cu');
@@ -89,7 +89,7 @@ test.skipIf(missing('nvcc'))('a kernel that was judged wrong is exported only as
 });
 
 test.skipIf(missing('nvcc'))(
-  "a manifest that forgets one of the kernel's parameters is told before a launch, with what each side has",
+  "a manifest that forgets one of the kernel's parameters is reported before a launch, with both parameter lists",
   async () => {
     const folder = path.join(home, 'forgets');
     await run('new', folder);
@@ -109,11 +109,11 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
-test('completion knows the kernels and jobs of the runner that is there', async () => {
+test('completion knows the kernels and jobs of a running runner', async () => {
   const { stdout } = await run('build', 'fa_v1_baseline', '--json', '--quiet');
   const { job } = JSON.parse(stdout) as { job: { name: string } };
   const short = job.name.slice('jobs/'.length, 'jobs/'.length + 8);
-  // A runner that does not answer in time is as good as none: on a loaded machine a word may take a second try.
+  // A runner that does not answer in time counts as missing, so on a loaded machine a word may need a second try.
   const asked = async (...words: string[]) => (await run('__complete', ...words)).stdout;
   const offers = (words: string[], expected: RegExp) =>
     vi.waitFor(async () => expect(await asked(...words)).toMatch(expected), { timeout: 30_000 });
@@ -123,7 +123,7 @@ test('completion knows the kernels and jobs of the runner that is there', async 
   await offers(['run', 'fa_v2_wmma', '--device', ''], /^emulator\t/);
 });
 
-test('the leaderboard of the emulator is empty, and says why; an unknown mode is bad usage', async () => {
+test('the leaderboard of the emulator is empty and gives the reason; an unknown mode is bad usage', async () => {
   const { code, stdout } = await run('leaderboard');
   expect(code).toBe(0);
   expect(stdout).toMatch(/^Leaderboard\s+2x8x512x64 hot on .+\n {2}Emulator times are not GPU times and never count/);
@@ -140,7 +140,7 @@ test('the leaderboard of the emulator is empty, and says why; an unknown mode is
 });
 
 describe('a kernel that does not compile', () => {
-  test('is a result: 1, with file and line, the job on the last line; watch tells the same again', async () => {
+  test('is a result: 1, with file and line and the job on the last line; watch reports the same again', async () => {
     const { code, stdout } = await run('build', 'syntax_error');
     expect(code).toBe(1);
     expect(stdout).toMatch(/COMPILE FAILED\n.*syntax_error\.cu:\d+/);
@@ -149,7 +149,7 @@ describe('a kernel that does not compile', () => {
     expect([again.code, again.stdout]).toEqual([1, stdout]);
   });
 
-  test('with --json is one document, the same from watch', async () => {
+  test('prints one document with --json, and watch prints the same', async () => {
     const { code, stdout } = await run('build', 'syntax_error', '--json', '--quiet');
     const document = JSON.parse(stdout) as {
       job: { name: string; outcome: string };
@@ -164,7 +164,7 @@ describe('a kernel that does not compile', () => {
   });
 });
 
-test('a reader that leaves early ends the program without a word', async () => {
+test('a reader that exits early ends the program silently', async () => {
   const child = start('kernels', '--all', '--json');
   child.stdout.destroy();
   const { code, stderr } = await ended(child);
@@ -179,7 +179,7 @@ test('--quiet leaves stderr empty', async () => {
 });
 
 describe.runIf(existsSync('/dev/full'))('a full disk', () => {
-  test('under stdout: 3, and says so', async () => {
+  test('under stdout: 3, with a message', async () => {
     const child = spawn('/bin/sh', ['-c', `exec ${shellWord(process.execPath)} ${shellWord(BIN)} host > /dev/full`], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, FLASHCORE_HOME: home },
@@ -191,7 +191,7 @@ describe.runIf(existsSync('/dev/full'))('a full disk', () => {
 });
 
 test(
-  '--detach gives the name and leaves the job running; Ctrl-C on a watch leaves it running too; cancel ends it',
+  '--detach prints the name and leaves the job running; Ctrl-C on a watch also leaves it running; cancel ends it',
   { timeout: 180_000 },
   async () => {
     const detached = await run('verify', 'fa_v1_baseline', '--seeds', '100', '--detach');
@@ -220,7 +220,7 @@ test(
   },
 );
 
-test('the runner outlives its clients and its log holds no error', () => {
+test('the runner survives its clients, and its log has no errors', () => {
   expect(readRunnerRecord(home)).toBeDefined();
   expect(readFileSync(path.join(home, 'runner.log'), 'utf8')).not.toMatch(/"level":[56]0/);
 });

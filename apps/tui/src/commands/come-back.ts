@@ -1,4 +1,4 @@
-/** How to see a job again that goes on without the program, with the runner that has it. */
+/** The command that shows a job again, with its runner, if the job continues after the program exits. */
 import type { GlobalOptions } from './options.ts';
 import { shortName } from '../present/words.ts';
 

@@ -1,13 +1,13 @@
 import type { Command, Option } from 'commander';
 import { entryOf } from '@flashcore/shared/text';
 
-/** A word that fits, and what it is. */
+/** A possible word with its description. */
 export interface Candidate {
   readonly word: string;
   readonly about: string;
 }
 
-/** Names that only the runner or the user's files know. */
+/** Kinds of names that only the runner or the user's files know. */
 export type NameKind =
   | 'kernel'
   | 'job'
@@ -21,10 +21,12 @@ export type NameKind =
   | 'search'
   | 'problem';
 
-/** The names of a kind; none where nobody can tell them quickly. `kernel`: whose parameters are meant. */
+/**
+ * The names of a kind; empty if they cannot be found quickly. `kernel` is the kernel whose parameters are completed.
+ */
 export type Names = (kind: NameKind, kernel: string) => Promise<readonly Candidate[]>;
 
-/** What a value is, by the option that takes it. A file where nothing is known. */
+/** The kind of value of each option. For other options, files are completed. */
 const VALUES: Readonly<Record<string, NameKind>> = {
   '--kernel': 'kernel',
   '--champion': 'kernel',
@@ -42,7 +44,7 @@ const VALUES: Readonly<Record<string, NameKind>> = {
   '--show': 'search',
 };
 
-/** The same by the name of an argument in the usage line. */
+/** The kind of each argument, by its name in the usage line. */
 const ARGUMENTS: Readonly<Record<string, NameKind>> = {
   'kernel or folder': 'kernel',
   job: 'job',
@@ -51,7 +53,7 @@ const ARGUMENTS: Readonly<Record<string, NameKind>> = {
   problem: 'problem',
 };
 
-/** Arguments with a few words of their own. */
+/** Arguments with a few fixed words. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   config: ['config'],
   host: ['claude', 'codex', 'cursor'],
@@ -60,8 +62,8 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 const GLOBAL_WITH_TERMINAL = ['--inline', '--mouse'];
 
 /**
- * What fits the last of `words`, those of the line after the program's name: commands, options, their values, names of
- * kernels and jobs. Nothing where a file is meant.
+ * Candidates for the last of `words`, which are the words of the line after the program's name: commands, options,
+ * their values, kernels and jobs. Empty if a file is expected.
  */
 export async function completeLine(
   program: Command,
@@ -86,11 +88,11 @@ export async function completeLine(
 interface Line {
   readonly before: readonly string[];
   readonly current: string;
-  /** What stands before the candidate in the same word: "--mode=". */
+  /** The part of the word before the candidate, such as "--mode=". */
   readonly prefix: string;
 }
 
-/** Bash hands "--mode=ho" over as three words, others as one; either way the option's value is completed. */
+/** Bash passes "--mode=ho" as three words, other shells as one. In both cases the option's value is completed. */
 function splitLine(words: readonly string[]): Line {
   const current = words.at(-1) ?? '';
   const before = words.slice(0, -1);
@@ -106,7 +108,7 @@ const namesOf = ({ long, short }: Option): string[] => [long, short].flatMap((na
 const heeds = (command: Command | undefined, { long }: Option): boolean =>
   command === undefined || command.name() === 'start' || !GLOBAL_WITH_TERMINAL.includes(long ?? '');
 
-/** Words that are no options and no values of them. */
+/** Words that are neither options nor option values. */
 function plainWords(options: readonly Option[], words: readonly string[]): string[] {
   const valued = new Set(options.filter(takesValue).flatMap(namesOf));
   return words.filter((word, index) => !word.startsWith('-') && !valued.has(words[index - 1] ?? ''));
@@ -117,7 +119,7 @@ function commandOf(program: Command, before: readonly string[]): Command | undef
   return program.commands.find((command) => command.name() === name);
 }
 
-/** The arguments that the command has got so far. */
+/** The command's arguments so far. */
 const argumentsOf = (command: Command, program: Command, before: readonly string[]): string[] =>
   plainWords([...command.options, ...program.options], before).slice(1);
 
@@ -137,7 +139,7 @@ async function valuesOf(option: Option, kernel: string, names: Names): Promise<r
   return kind === undefined ? [] : names(kind, kernel);
 }
 
-/** What stands at the command's next argument: a name, or one of those that its usage line lists, "<show|path>". */
+/** Candidates for the command's next argument: names, or the words listed in its usage line, such as "<show|path>". */
 async function argumentValues(
   program: Command,
   command: Command,
@@ -149,7 +151,7 @@ async function argumentValues(
   const argument = command.registeredArguments[given.length] ?? (last?.variadic ? last : undefined);
   if (!argument) return [];
   const name = argument.name();
-  // A file or a folder.
+  // The argument is a file or a folder.
   if (given[0] === 'import') return [];
   const listed = argument.argChoices ?? entryOf(WORDS, name);
   if (listed) return listed.map((word) => ({ word, about: '' }));

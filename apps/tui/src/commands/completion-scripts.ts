@@ -1,10 +1,12 @@
 /**
- * What a shell asks fa-tui for words with: the words of the line after the program's name, the one at the cursor last,
- * which may be empty. The answer has a candidate a line, its description after a tab.
+ * The hidden command that shells call for completions. Its arguments are the words of the line after the program's
+ * name; the last one is at the cursor and may be empty. Each line of the answer has a candidate and, after a tab, its
+ * description.
  */
 export const COMPLETE = '__complete';
 
-// Bash breaks words at "=" and ":", and takes back what it broke off. Where there is no candidate, files are offered.
+// Bash breaks words at "=" and ":" and expects candidates for the last part only. If there is no candidate, files are
+// offered.
 const BASH = `# fa-tui for bash: source <(fa-tui completion bash)
 _fa_tui() {
   local line word

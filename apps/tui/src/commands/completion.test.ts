@@ -1,4 +1,4 @@
-/** Completion as shells do it: each sources what `fa-tui completion` prints, and is asked what follows a line. */
+/** Tests completion in real shells: each sources the output of `fa-tui completion` and completes a line. */
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ let home: string;
 let environment: NodeJS.ProcessEnv;
 beforeAll(() => {
   home = mkdtempSync(path.join(tmpdir(), 'fa-'));
-  // As it is called: by its name, in the path.
+  // The program is in PATH under its usual name.
   writeFileSync(path.join(home, 'fa-tui'), `#!/bin/sh\nexec ${shellWord(process.execPath)} ${shellWord(BIN)} "$@"\n`);
   chmodSync(path.join(home, 'fa-tui'), 0o755);
   environment = {
@@ -29,7 +29,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-/** What bash offers for a line of words, the last at the cursor. */
+/** Bash's completions for a line of words, with the cursor at the last one. */
 function inBash(...words: string[]): string[] {
   const script = `source "${home}/bash"
 complete -p fa-tui >/dev/null || exit 1
@@ -48,10 +48,10 @@ function inFish(line: string): string[] {
 
 const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '');
 
-/** What stands in zsh's line after Tab. */
+/** The line in zsh after Tab. */
 async function inZsh(line: string): Promise<string> {
   const setup = `PROMPT='> '; autoload -U compinit; compinit -u -D; source "${home}/zsh"; LISTMAX=0; zstyle ':completion:*' menu no`;
-  // The widget writes the line to a file once the completion has run.
+  // The widget writes the line to a file after the completion.
   const script = `zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell ${shellWord(setup)}
@@ -81,7 +81,7 @@ describe('bash', () => {
     expect(inBash('problem', 'check', '--dtype', 'b')).toEqual(['bf16']);
   });
 
-  test('where there is no runner it offers the kernels of this clone, no job, and starts none', () => {
+  test('without a runner it offers the kernels of this clone and no jobs, and starts no runner', () => {
     expect(inBash('run', 'fa_v')).toEqual(['fa_v1_baseline', 'fa_v2_wmma']);
     expect(inBash('run', 'fa_v2_wmma', '--set', '')).toContain('USE_WMMA=');
     expect(inBash('run', '--plan', 'phase1')).toEqual(['phase1']);

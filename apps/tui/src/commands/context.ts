@@ -14,18 +14,18 @@ import { configuredRunner, findProject, type AskedRunner, type Project } from '.
 import { UsageError } from '../usage-error.ts';
 import { hooksOf, readSettings, type Settings } from '../settings/settings.ts';
 
-/** A stream of text, and whether a terminal shows it. */
+/** A text stream; `isTTY` is set if a terminal shows it. */
 export interface TextStream extends OutputStream {
   write(text: string): unknown;
 }
 
-/** A stream that is read, and whether a person types it. */
+/** An input stream; `isTTY` is set if a person types. */
 export interface InputStream extends Partial<AsyncIterable<string | Buffer>> {
   readonly isTTY?: boolean;
   setRawMode?(raw: boolean): unknown;
 }
 
-/** The world as commands see it: the process's own streams, or a test's. */
+/** The process's own streams and environment, or a test's. */
 export interface Surroundings {
   readonly stdin: InputStream;
   readonly stdout: TextStream;
@@ -34,34 +34,34 @@ export interface Surroundings {
 }
 
 interface ReachOptions {
-  /** The user's command that renews the login of its host. */
+  /** The user's command that renews the login of this runner's host. */
   readonly login?: string | undefined;
   readonly signal?: AbortSignal;
-  /** Told of what people should know meanwhile; default: stderr. */
+  /** Receives messages for people while connecting; default: stderr. */
   readonly notify?: (text: string) => void;
 }
 
-/** The credentials that flags and variables give, in addition to those stored with a login. */
+/** Credentials from flags and variables, in addition to those stored by a login. */
 interface Credentials {
   readonly tls: TlsFlags;
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** A runner that was asked for, before it answers. */
+/** A runner that was chosen but has not answered yet. */
 export interface ExpectedRunner {
   readonly label: string;
   readonly embedded: boolean;
-  /** Empty where nothing says yet where it will listen. */
+  /** Empty if the address is not known yet. */
   readonly address: string;
 }
 
-/** What a command works with: the report goes to stdout, everything else to stderr. */
+/** The surroundings and output of a command. The report goes to stdout, everything else to stderr. */
 export class CommandContext {
   readonly options: GlobalOptions;
   readonly surroundings: Surroundings;
-  /** For stdout. */
+  /** Format of stdout. */
   readonly format: ReportFormat;
-  /** For stderr. */
+  /** Format of stderr. */
   readonly progressFormat: ReportFormat;
 
   constructor(surroundings: Surroundings, options: GlobalOptions) {
@@ -77,32 +77,32 @@ export class CommandContext {
     return readSettings(this.surroundings.environment);
   }
 
-  /** The result, as lines. */
+  /** Prints the result as lines. */
   report(lines: readonly string[]): void {
     this.surroundings.stdout.write(lines.map((line) => `${line}\n`).join(''));
   }
 
-  /** The result, as blocks. */
+  /** Prints the result as blocks. */
   show(blocks: readonly Block[]): void {
     this.report(plainLines(blocks, this.format));
   }
 
-  /** The result, as the one JSON document of --json. */
+  /** Prints the result as the single JSON document of --json. */
   document(json: unknown): void {
     this.surroundings.stdout.write(`${JSON.stringify(json, null, 2)}\n`);
   }
 
-  /** Something to know beside the result; --quiet leaves it out. */
+  /** Prints a remark on stderr, unless --quiet is set. */
   note(text: string): void {
     if (!this.options.quiet) this.surroundings.stderr.write(`${styled(sanitize(text), 'dim', this.progressFormat)}\n`);
   }
 
-  /** Connects to the runner asked for, says on stderr which it is, and closes it when `body` has settled. */
+  /** Connects to the chosen runner, names it on stderr, and closes the connection when `body` has settled. */
   withRunner<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
     return this.#with({ forWork: false }, body);
   }
 
-  /** `withRunner` for commands that start jobs: a stopped host is started for them, where hooks say how. */
+  /** `withRunner` for commands that start jobs. A stopped host is started if there are hooks for it. */
   withStartedRunner<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
     return this.#with({ forWork: true }, body);
   }
@@ -119,7 +119,7 @@ export class CommandContext {
     }
   }
 
-  /** Connects, and says on stderr to what. */
+  /** Connects and names the runner on stderr. */
   async connect({ forWork = false } = {}): Promise<Connection> {
     const hosted = this.hosted(undefined, { mayStart: forWork });
     if (hosted === undefined) {
@@ -138,14 +138,14 @@ export class CommandContext {
     return { ...connection, instance };
   }
 
-  /** Connects without a word, to a runner whose host nothing starts. */
+  /** Connects silently, and does not start the runner's host. */
   reach(options: ReachOptions = {}): Promise<Connection> {
     return this.#connectTo(this.runner(), options);
   }
 
   /**
-   * The runner asked for, where connecting to it asks and tells nothing at the prompt: the screen may open before it
-   * answers. Errors: UsageError.
+   * The chosen runner, if connecting to it needs no question or message at the prompt. The screen may then open before
+   * the runner answers. Errors: UsageError.
    */
   expectedRunner(): ExpectedRunner | undefined {
     const asked = this.runner();
@@ -160,18 +160,22 @@ export class CommandContext {
     return { label: directory, embedded: record?.embedded ?? true, address: record?.address ?? '' };
   }
 
-  /** The repository's flashcore.yaml; undefined where there is none. Errors: UsageError. */
+  /** The repository's flashcore.yaml; undefined if there is none. Errors: UsageError. */
   project(): Project | undefined {
     return findProject(process.cwd());
   }
 
-  /** Problems of the repository's own: manifests name them, and a runner that is started here must know them. */
+  /**
+   * Adds the repository's own problems, because manifests name them and a runner that is started here must know them.
+   */
   knowProblems(): void {
     const problems = this.project()?.problems;
     addProblemFolders(problems === undefined ? [] : [problems]);
   }
 
-  /** The runner asked for: --runner, $FLASHCORE_RUNNER, the project's, the settings'; undefined: the embedded one. */
+  /**
+   * The chosen runner: --runner, $FLASHCORE_RUNNER, the project's, or the settings'; undefined for the embedded one.
+   */
   runner(): string | undefined {
     return this.#asked()?.name;
   }
@@ -181,7 +185,7 @@ export class CommandContext {
     return name ? { name, from: '--runner' } : configuredRunner(this.surroundings.environment);
   }
 
-  /** Errors: UsageError for flags that would go to a host that only a project's file names. */
+  /** Errors: UsageError for TLS flags if only a project's file names the host that would receive them. */
   #credentialsFor(runner: string | undefined): Credentials {
     const { environment } = this.surroundings;
     const asked = this.#asked();
@@ -198,7 +202,7 @@ export class CommandContext {
     return resolveTarget(runner, tls, environment);
   }
 
-  /** The runner and how its host is started and stopped; undefined where the settings have no hooks for it. */
+  /** The runner with the hooks that start and stop its host; undefined if the settings have no hooks for it. */
   hosted(named = this.runner(), { mayStart = false } = {}): HostedRunner | undefined {
     const settings = this.settings();
     if (!named || settings.hooks === undefined) return undefined;
@@ -218,7 +222,7 @@ export class CommandContext {
     };
   }
 
-  /** gRPC is loaded here and not before: a fifth of the time to the first frame. */
+  /** gRPC is loaded only here, because it takes a fifth of the time to the first frame. */
   async #connectTo(
     runner: string | undefined,
     { login, signal, notify = (message) => this.note(message) }: ReachOptions,
@@ -247,7 +251,7 @@ export class CommandContext {
     );
   }
 
-  /** Whether a person sits before it, whom ssh may ask before a screen is there. */
+  /** True if ssh may ask a person at the terminal before there is a screen. */
   get mayAsk(): boolean {
     const { stdin, stderr } = this.surroundings;
     return stdin.isTTY === true && stderr.isTTY === true;

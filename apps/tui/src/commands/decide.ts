@@ -19,12 +19,12 @@ interface NoteOption {
   readonly note?: string;
 }
 
-/** Where there is no champion to replace. */
+/** The value of `--over` if there is no champion to replace. */
 const NO_CHAMPION = 'none';
 
 /**
- * `fa-tui accept <job> --over <job>`: its build becomes the champion of its kernel, device model, shapes and protocol,
- * in the place of the champion that it was compared with.
+ * `fa-tui accept <job> --over <job>`: makes the job's build the champion of its kernel, device model, shapes and
+ * protocol. It replaces the champion that the job was compared with.
  */
 export function acceptJob(
   text: string,
@@ -32,7 +32,7 @@ export function acceptJob(
   context: CommandContext,
 ): Promise<ExitCode> {
   const folder = save === undefined ? undefined : folderOf(save, context);
-  // What can't be added to is told before anything is decided.
+  // Refuses an unusable folder before anything is decided.
   if (folder !== undefined) requireSavable(folder);
   return context.withRunner(async ({ client }) => {
     const job = await resolveJobName(client, text);
@@ -46,14 +46,14 @@ export function acceptJob(
   });
 }
 
-/** What the user saw the job compared with. A job that can't be accepted is for the runner to refuse. */
+/** The champion that the job was compared with, as the user saw it. The runner refuses a job that can't be accepted. */
 const comparedWith = async (client: RunnerClient, job: string): Promise<string> =>
   (await client.getJob({ name: job })).result?.acceptability?.over || NO_CHAMPION;
 
 const championNamed = (client: RunnerClient, over: string): Promise<string> =>
   over === NO_CHAMPION ? Promise.resolve(over) : resolveJobName(client, over);
 
-/** `fa-tui reject <job>`: notes that the result is not wanted; what it made champion no longer is. */
+/** `fa-tui reject <job>`: records that the result is not wanted. If the result was champion, it no longer is. */
 export function rejectJob(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.reject({ job: await resolveJobName(client, text), note });
@@ -67,7 +67,7 @@ export function rejectJob(text: string, { note = '' }: NoteOption, context: Comm
   });
 }
 
-/** `fa-tui undo <job>`: takes back the latest decision about it. */
+/** `fa-tui undo <job>`: undoes the latest decision about the job. */
 export function undoDecision(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.undo({ job: await resolveJobName(client, text), note });

@@ -5,7 +5,7 @@ import type { GlobalOptions } from './options.ts';
 
 const JOB = ['<job>', 'its name or first digits'] as const;
 
-/** What a user decides about a result, and the champions that follow from it. */
+/** Commands for decisions about results, and for champions. */
 export function addDecisionCommands(program: Command, define: Define): void {
   type Noted = GlobalOptions & { note?: string };
   const decision = (name: string, about: string) =>

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { CommandContext } from './context.ts';
 import type { GlobalOptions } from './options.ts';
 
-/** What a command does with its options and arguments; gives the exit code. */
+/** Runs a command with its options and arguments; returns the exit code. */
 export type Action<Options> = (
   context: CommandContext,
   options: Options,
@@ -10,5 +10,5 @@ export type Action<Options> = (
   second: string,
 ) => Promise<number>;
 
-/** Gives a command its action. */
+/** Attaches an action to a command. */
 export type Define = <Options extends GlobalOptions>(command: Command, action: Action<Options>) => void;

@@ -11,7 +11,7 @@ const GPU = { deviceId: 'gpu0', name: 'NVIDIA L4', arch: 'sm_89' };
 
 type HostFields = Omit<MessageInitShape<typeof HostSchema>, '$typeName'>;
 
-/** A host that has all it needs, but for `fields`, asked within a tenth of a second. */
+/** A host that has everything it needs except for `fields`; it answers within a tenth of a second. */
 function checksOf(fields: HostFields = {}) {
   const host: Host = create(HostSchema, {
     runnerVersion: packageJson.version,
@@ -28,7 +28,7 @@ function checksOf(fields: HostFields = {}) {
 
 const missing = (name: string) => ({ name, missing: `no ${name}` });
 
-test('a host that has all it needs passes every check', () => {
+test('a host with everything it needs passes every check', () => {
   expect(checksOf()).toEqual([]);
 });
 

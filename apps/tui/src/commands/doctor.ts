@@ -9,40 +9,43 @@ import { toolText } from '../present/sections/host.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 
-/** "limited": kernels run, and something is not possible. "failed": a first experiment does not run. */
+/** "limited": kernels run, but something does not work. "failed": a first experiment does not run. */
 type State = 'ok' | 'limited' | 'failed';
 
 export interface Check {
   readonly name: string;
   readonly state: State;
-  /** What was found. */
+  /** The state that was found. */
   readonly found: string;
-  /** What is not possible, or may go wrong; empty where the state is "ok". */
+  /** The limitation or risk; empty if the state is "ok". */
   readonly why: string;
-  /** A command, or what to do where no command does it; empty where the state is "ok". */
+  /** A command, or an instruction if there is no command; empty if the state is "ok". */
   readonly fix: string;
 }
 
-/** What the runner said of its host, and the client's clock then. */
+/** The runner's description of its host, and the client's clock at that time. */
 export interface Examined {
   readonly host: Host;
-  /** Milliseconds since 1970 before the question and after the answer. */
+  /** Milliseconds since 1970, before the request and after the answer. */
   readonly askedMs: number;
   readonly answeredMs: number;
 }
 
-/** A build, its artifacts and the emulator's libraries fit in this. */
+/** Enough for a build, its artifacts and the emulator's libraries. */
 const LEAST_FREE_BYTES = 2 * 1024 ** 3;
-/** Tokens and certificates have times; so have the events of jobs, beside the client's. */
+/**
+ * Largest clock difference in milliseconds. Tokens and certificates have times, and the times of job events are
+ * compared with the client's.
+ */
 const MOST_CLOCK_MS = 2000;
 const MARKS: Record<State, readonly [mark: string, role: Role]> = {
   ok: ['✓', 'good'],
   limited: ['⚠', 'warn'],
   failed: ['✗', 'bad'],
 };
-/** From NVIDIA's repository, which developer.nvidia.com/cuda-downloads adds. */
+/** The package is in NVIDIA's repository, which developer.nvidia.com/cuda-downloads adds. */
 const TOOLKIT = 'apt-get install cuda-toolkit, then put /usr/local/cuda/bin on PATH';
-/** By tool: on Debian and its like, and on macOS where it is another. */
+/** Install commands by tool: for Debian and its derivatives, and for macOS if different. */
 const INSTALLS: Readonly<Record<string, readonly [debian: string, mac?: string]>> = {
   'g++': ['apt-get install g++', 'xcode-select --install'],
   'clang++': ['apt-get install clang-19', 'brew install llvm'],
@@ -55,7 +58,10 @@ const INSTALLS: Readonly<Record<string, readonly [debian: string, mac?: string]>
   libcuda: ['nvidia-smi, which says why the driver does not answer; then start the runner again'],
 };
 
-/** `fa-tui doctor`: what a first experiment needs, and what is not possible here. 1: none would run. */
+/**
+ * `fa-tui doctor`: lists the requirements of a first experiment, and features that do not work here. Exit code 1 if no
+ * experiment would run.
+ */
 export async function doctor(context: CommandContext): Promise<ExitCode> {
   const checks = await checksOf(context);
   if (context.options.json) context.document({ checks });
@@ -86,7 +92,7 @@ async function examine(client: {
   return { host, askedMs, answeredMs: Date.now() };
 }
 
-/** Of the runner and its host, the most important first. */
+/** Checks of the runner and its host, the most important first. */
 export function runnerChecks(examined: Examined): Check[] {
   const { host } = examined;
   return [
@@ -135,7 +141,7 @@ function deviceCheck({ deviceId, name, arch, simulated, state, stateReason }: De
   };
 }
 
-/** The reference is compiled with g++, whatever the device. */
+/** Checks a tool. The reference is compiled with g++, whatever the device. */
 function toolCheck(tool: Tool, host: Host): Check {
   if (tool.version) return ok(tool.name, toolText(tool));
   const onlyEmulator = host.devices.every(({ simulated }) => simulated);

@@ -10,11 +10,11 @@ import { readSettings, settingsFile, type Settings } from '../settings/settings.
 import { CHAMPIONS_FOLDER } from './champions.ts';
 import type { GlobalOptions } from './options.ts';
 
-/** A setting as this command line would have it, and where that comes from. */
+/** A setting as this command line resolves it, and its source. */
 export interface EffectiveSetting {
   readonly name: string;
   readonly value: string | boolean;
-  /** "default", the settings file, "$NO_COLOR", "--runner". */
+  /** The source, such as "default", the settings file, "$NO_COLOR" or "--runner". */
   readonly from: string;
 }
 
@@ -22,18 +22,18 @@ type Source = readonly [from: string, value: string | boolean | undefined];
 
 const HIDDEN = 'set, not shown';
 
-/** The first source that says something; the last is the default. */
+/** The first source with a value; the last source is the default. */
 function first(name: string, ...sources: readonly Source[]): EffectiveSetting {
   const found = sources.find(([, value]) => value !== undefined)!;
   return { name, value: found[1]!, from: found[0] };
 }
 
-/** What is meant where nothing is said. */
+/** The default as a source. */
 const byDefault = (value: string | boolean): Source => ['default', value];
 
 /**
- * Every setting with its value: flags, environment, project, file and default in the order in which each is heeded.
- * Errors: as readSettings().
+ * Every setting with its value and source: a flag, the environment, the project, the settings file or the default. Each
+ * setting has its own order of precedence. Errors: as readSettings().
  */
 export function effectiveSettings(options: GlobalOptions, environment: NodeJS.ProcessEnv): EffectiveSetting[] {
   const file = settingsFile(environment);
@@ -51,7 +51,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
     `$${variable}`,
     environment[variable] === on ? true : undefined,
   ];
-  // Others may have written flashcore.yaml: it must not choose the host that gets the user's credentials.
+  // Other people may have written flashcore.yaml, so it must not choose the host that gets the user's credentials.
   const byProject = !options.runner && !environment['FLASHCORE_RUNNER'] && project?.runner !== undefined;
   const credential = (variable: string): Source => (byProject ? [variable, undefined] : env(variable));
   const locale: Source = ['the locale', takesUnicode(environment) ? undefined : true];

@@ -23,12 +23,12 @@ export interface EvaluateCommandOptions extends JobCommandOptions {
 }
 
 const DEFAULT_SECONDS = 240;
-/** What is left of the deadline, when the job has ended, for its result to come back. */
+/** Time kept in reserve for the result to arrive after the job has ended. */
 const MARGIN_SECONDS = 5;
 
 /**
- * `fa-tui evaluate FILE|FOLDER [--base KERNEL]`: 0 whenever the candidate could be judged, be it bad; 3 when the
- * infrastructure could not judge it, and trying again may help.
+ * `fa-tui evaluate FILE|FOLDER [--base KERNEL]`: 0 if the candidate could be judged, even if it is bad; 3 if the
+ * infrastructure could not judge it, and another try may help.
  */
 export async function evaluate(
   candidateText: string,

@@ -5,7 +5,7 @@ import { requireRate } from './evolve.ts';
 
 const device = create(DeviceSchema, { deviceId: 'gpu0', name: 'NVIDIA X1' });
 
-test('a budget in dollars needs a device whose rate is known; the emulator costs nothing', () => {
+test('a budget in dollars needs a device with a known rate; the emulator is free', () => {
   expect(() => requireRate(device, 1)).toThrow(
     /^--max-usd: .*gpu0.* is not: set --usd-per-hour "NVIDIA X1=2\.50" where the runner starts, or give --max-device-seconds/,
   );

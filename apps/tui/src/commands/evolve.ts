@@ -42,11 +42,11 @@ export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | '
 
 const DEFAULTS = { trials: 45, population: 5, proposerSeconds: 300, seed: 1, jobSeconds: 900 } as const;
 
-/** Those of every experiment: --seed and --config are the search's. */
+/** Options for every experiment, without --seed and --config, which belong to the search. */
 const experimentOptions = ({ seed: _seed, config: _config, ...options }: EvolveCommandOptions): JobCommandOptions =>
   options;
 
-/** Options of the experiments, which a search keeps. */
+/** Options of the experiments that are stored with a search. */
 const KEPT = ['plan', 'shape', 'seeds', 'samples', 'maxSeconds', 'device', 'arch', 'maxRegisters', 'fastMath'] as const;
 
 /** `fa-tui evolve <kernel> --proposer CMD`, `--resume ID`, `--show ID`, `--schema`. */
@@ -94,7 +94,7 @@ function openSearch(environment: NodeJS.ProcessEnv, id: string): SearchStore {
   }
 }
 
-/** What the command line says of a search. Errors: UsageError. */
+/** The plan of a search from the command line. Errors: UsageError. */
 function planOf(
   kernel: string,
   options: EvolveCommandOptions,
@@ -121,7 +121,7 @@ function planOf(
   };
 }
 
-/** The kernel that the search begins with. */
+/** The kernel that the search starts from. */
 async function rootOf(
   kernel: Exclude<KernelArgument, { kind: 'build' }>,
   options: EvolveCommandOptions,
@@ -192,7 +192,7 @@ async function run(
 const kept = ({ plan }: SearchStore): JobCommandOptions => plan.options as unknown as JobCommandOptions;
 
 /**
- * Dollars bound nothing where nobody knows what the device costs. The emulator costs none: there the proposer's count.
+ * A dollar limit needs a device with a known price. The emulator is free, so there only the proposer's cost counts.
  * Errors: UsageError.
  */
 export function requireRate({ deviceId, name, usdPerHour }: Device, maxUsd: number | null): void {
@@ -208,7 +208,7 @@ function deviceOf({ host }: RunnerClient, deviceId: string): Device {
   return device;
 }
 
-/** 0 when a root that is right was searched from, 1 where the kernel itself is wrong. */
+/** 0 if the search had a correct root, 1 if the kernel itself is wrong. */
 function report(store: SearchStore, trials: readonly Trial[], context: CommandContext): ExitCode {
   const [root] = trials;
   if (root === undefined) {

@@ -9,7 +9,7 @@ import {
 } from '@flashcore/shared/contract';
 import { UsageError } from '../usage-error.ts';
 
-/** Exit codes; INTERRUPTED is what shells give for Ctrl-C. */
+/** Exit codes; INTERRUPTED is the code that shells use for Ctrl-C. */
 export const ExitCode = {
   PASSED: 0,
   FAILED: 1,
@@ -19,13 +19,13 @@ export const ExitCode = {
 } as const satisfies Record<string, JobExitCode | 130>;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** 2 for a mistake of the user's, 3 for everything else. */
+/** 2 for a user's mistake, 3 for everything else. */
 export function exitCodeOfError(error: unknown): ExitCode {
   if (error instanceof UsageError) return ExitCode.USAGE;
   return error instanceof FlashcoreError ? exitCodeOfReason(error.reason) : ExitCode.RUNNER_CANNOT;
 }
 
-/** As for its outcome; a job that the runner could not carry out counts as the error that it met. */
+/** The code for the job's outcome. If the runner could not carry out the job, the code of the job's error. */
 export function exitCodeOfEnd({
   outcome,
   error,

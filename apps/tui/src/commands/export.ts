@@ -11,13 +11,13 @@ import { ExitCode } from './exit-code.ts';
 import { kernelReference, otherName, parseKernelArgument } from './kernel-argument.ts';
 import { jobSettings, variantSettings, type JobCommandOptions } from './options.ts';
 
-/** Where each format goes, as commander gives the options: a file for torch and popcorn, folders for the others. */
+/** The path of each format, as commander returns options: a file for torch and popcorn, folders for the others. */
 export type ExportCommandOptions = JobCommandOptions &
   Partial<Record<ExportFormat, string>> & { readonly unverified?: boolean };
 
 /**
- * `fa-tui export <kernel or folder>`: builds it and writes what the options ask for. 1: it does not build, or its last
- * verdict was wrong.
+ * `fa-tui export <kernel or folder>`: builds the kernel and writes the requested formats. Exit code 1 if it does not
+ * build or its last verdict was wrong.
  */
 export async function exportKernel(
   kernelText: string,
@@ -56,7 +56,7 @@ export async function exportKernel(
   });
 }
 
-/** Python imports it by its name. */
+/** The file name must be a module name because Python imports the file by name. */
 function requireModuleName(file: string | undefined): void {
   if (file !== undefined && !/^[A-Za-z_]\w*\.py$/.test(path.basename(file)))
     throw new UsageError(
@@ -64,7 +64,7 @@ function requireModuleName(file: string | undefined): void {
     );
 }
 
-/** A file, or files below a folder; gives their paths. */
+/** Writes a file, or files below a folder, and returns their paths. */
 function writeFiles(place: string, files: ExportedFiles): string[] {
   if (typeof files === 'string') {
     writeFileSync(place, files);

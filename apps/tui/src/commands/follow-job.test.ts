@@ -1,4 +1,4 @@
-/** The plain reporter on a job that ends without a result of its own. */
+/** Tests the plain reporter on a job that ends without its own result. */
 import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { FlashcoreError, JobState, Outcome, GetJobResponseSchema, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
@@ -35,19 +35,19 @@ async function follow(
   return { code: await followJob(open, { client }, context), ...text };
 }
 
-/** The sample job up to its third case; then the runner was killed, and found again. */
+/** The sample job up to its third case. Then the runner was killed and came back. */
 const CUT = [...EVENTS.slice(0, EVENTS.findIndex(({ payload }) => payload.case === 'finding') - 8)];
 const END = eventsOf([
   ...CUT.map(({ payload }) => payload),
   { case: 'finished', value: { outcome: Outcome.INTERRUPTED, summary: 'the runner ended' } },
 ]).slice(-1);
 
-test('a runner that is lost and found: the report has what the events told before', async () => {
+test('after the runner is lost and found again, the report has the results of the events before', async () => {
   async function* open({ onConnection }: Parameters<OpenEvents>[0]): AsyncGenerator<JobEvent> {
     yield* CUT;
     onConnection?.('reconnecting');
     onConnection?.('connected');
-    // What a client is told again makes no second case.
+    // Repeated events add no second case.
     yield* [...CUT.slice(-3), ...END];
     await Promise.resolve();
   }
@@ -58,7 +58,7 @@ test('a runner that is lost and found: the report has what the events told befor
   expect(stdout.match(/2x8x512x64 /g)).toHaveLength(1);
 });
 
-test('a stream that ends before the job does is an error that names it', async () => {
+test('a stream that ends before the job does is an error that names the job', async () => {
   async function* open(): AsyncGenerator<JobEvent> {
     yield* CUT;
     await Promise.resolve();
@@ -66,7 +66,7 @@ test('a stream that ends before the job does is an error that names it', async (
   await expect(follow(open)).rejects.toThrow(`The stream of ${SAMPLE_JOB} ended without the job's last event`);
 });
 
-test('a runner that is gone once the job has ended: its result and exit code are what the events told', async () => {
+test("if the runner is gone after the job's end, result and exit code come from the events", async () => {
   async function* open(): AsyncGenerator<JobEvent> {
     yield* EVENTS;
     await Promise.resolve();

@@ -42,32 +42,31 @@ type OnConnection = NonNullable<WatchOptions['onConnection']>;
 /** Opens the stream of a job's events. */
 export type OpenEvents = (options: Pick<WatchOptions, 'onConnection' | 'onExpired'>) => AsyncIterable<JobEvent>;
 
-/** What following a job asks of a runner. */
+/** The part of a runner that following a job needs. */
 export interface FollowedRunner {
   readonly client: Pick<RunnerClient, 'getJob'> & Partial<Pick<RunnerClient, 'readArtifact' | 'listJobs'>>;
   readonly revive?: Connection['revive'];
 }
 
-/** Files written beside the report. */
+/** Files written in addition to the report. */
 export interface OutputFiles {
-  /** Every event, to replay. */
+  /** File for every event, to replay them. */
   readonly record?: string | undefined;
-  /** Cases and gates as JUnit XML. */
+  /** File for cases and gates as JUnit XML. */
   readonly junit?: string | undefined;
-  /** Nsight Compute's report of the variant asked for. */
+  /** File for Nsight Compute's report of the requested variant. */
   readonly save?: string | undefined;
-  /** Whether the report has what each line of the source did. */
+  /** Include the counters of each source line in the report. */
   readonly lines?: boolean | undefined;
-  /** Writes what else is wanted of the ended job. */
+  /** Writes further files for the ended job. */
   readonly ended?: ((response: GetJobResponse) => void) | undefined;
 }
 
 const SILENT = { write: () => true };
 
 /**
- * Follows a job's events to the end, with progress on stderr, then puts its report, or its GetJobResponse with --json,
- * on stdout.
- * Ctrl-C says how to come back to the job, a second one leaves; neither ends the job.
+ * Follows a job's events to the end, with progress on stderr. Then prints its report, or its GetJobResponse with
+ * --json, on stdout. The first Ctrl-C prints how to come back to the job, the second exits; neither ends the job.
  */
 export async function followJob(
   open: OpenEvents,
@@ -84,7 +83,7 @@ export async function followJob(
     () => job() && stderr.write(`\n${comeBack(job()!.name, context.options)}\nCtrl-C again leaves.\n`),
   );
   const onConnection = connectionNotes(progress, revive);
-  /** The first and the last event: what is known where the runner is gone at the end. */
+  /** The first and the last event, used if the runner is gone at the end. */
   const told: JobEvent[] = [];
   try {
     let firstKept: bigint | undefined;
@@ -120,7 +119,7 @@ export async function followJob(
   }
 }
 
-/** Which jobs come before one that has to wait. */
+/** Prints the jobs ahead of a job that has to wait. */
 async function tellQueue(
   { job, payload }: JobEvent,
   client: FollowedRunner['client'],
@@ -130,19 +129,19 @@ async function tellQueue(
   if (!waits || client.listJobs === undefined) return;
   const { jobs } = await client.listJobs({ pageSize: 200 }, { resume: { onConnection } });
   const ahead = queueText(jobs, job);
-  // By now it may have left the queue, or been read from a job long ended.
+  // The job may have left the queue by now, or the event may come from a job that ended long ago.
   if (ahead !== '') progress.line(`queued, ${sanitize(ahead)}`);
 }
 
-// Lines are printed as they come: the store need not keep them.
+// Lines are printed as they arrive, so the store need not keep them.
 const plainStore = (): Store =>
   new Store({
     state: initialState({ runner: { label: '', embedded: false }, columns: 80, rows: 24, now: Date.now() }),
     logCapacity: 1,
   });
 
-// Events go on without gap or repeat once the runner is back; an embedded one that was killed is started again, and
-// knows how the job ended.
+// Events continue without gaps or repeats once the runner is back. An embedded runner that was killed is started again
+// and knows how the job ended.
 function connectionNotes(progress: LiveProgress, revive: Connection['revive']): OnConnection {
   return (state) => {
     progress.line(state === 'connected' ? 'runner: connected again' : 'runner: connection lost, trying again');
@@ -156,7 +155,9 @@ interface EndOptions {
   context: CommandContext;
 }
 
-/** The ended job; of a runner that has gone for good, what its events told: the last one has the result. */
+/**
+ * The ended job. If the runner is gone for good, the job is built from its events, the last of which has the result.
+ */
 async function endOf(
   name: string,
   client: FollowedRunner['client'],
@@ -184,7 +185,7 @@ async function reportEnd(
 ): Promise<ExitCode> {
   const { error } = ended;
   const exitCode = exitCodeOfEnd(ended);
-  // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
+  // If a reader closes the pipe early (`| head`), the program ends while writing, and must use this code.
   process.exitCode = exitCode;
   const result = response.result !== undefined && isTelling(response.result) ? response.result : resultOf(ended);
   if (junit !== undefined) writeFileSync(junit, junitText(response, result));
@@ -205,10 +206,7 @@ const junitText = ({ job }: GetJobResponse, result: JobResult | undefined): stri
     ...(couldNotRun(job?.outcome) && { error: job?.summary || 'the runner could not run it' }),
   });
 
-/**
- * Why a job that was a profile and nothing else has none, or empty: the job passed, and what it was asked for could not
- * be done.
- */
+/** The reason why a pure profile job has no profile, or empty. Such a job passes although it could not do its task. */
 const profileProblem = (job: Job | undefined, profile: ProfileResult | undefined): string =>
   job?.kind === JobKind.PROFILE && profile?.verdict === Verdict.NOT_MEASURED
     ? `Nothing was profiled: ${notMeasured(profile.reason)}`
@@ -220,7 +218,7 @@ interface ReportToSave {
   context: CommandContext;
 }
 
-/** Downloads Nsight Compute's report; why there is none, or empty. */
+/** Downloads Nsight Compute's report. Returns the reason if there is none, otherwise an empty text. */
 async function saveReport(file: string, { profile, client, context }: ReportToSave): Promise<string> {
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
   if (!report || !client.readArtifact)
@@ -230,7 +228,7 @@ async function saveReport(file: string, { profile, client, context }: ReportToSa
   return '';
 }
 
-/** Leaves a job to itself as soon as it has a name, which goes to stdout. */
+/** Detaches from a job as soon as it has a name, and prints the name on stdout. */
 export async function detachFromJob(
   open: OpenEvents,
   { client }: Connection,

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { readSecret } from './hidden-input.ts';
 
-/** A terminal whose keys arrive in these pieces, and what it shows. */
+/** A terminal whose keys arrive in these pieces, and the text that it shows. */
 function terminal(...keys: string[]) {
   const modes: boolean[] = [];
   let shown = '';
@@ -11,13 +11,13 @@ function terminal(...keys: string[]) {
   return { read: () => readSecret('Token: ', stdin, stderr), modes, shown: () => shown };
 }
 
-test('what is typed is not shown; the terminal is as before afterwards', async () => {
+test("typed text is not shown, and the terminal's mode is restored", async () => {
   const { read, modes, shown } = terminal('fct', '_s\u007f\u007f', '_ab', '\rnot read');
   expect(await read()).toBe('fct_ab');
   expect([modes, shown()]).toEqual([[true, false], 'Token: \n']);
 });
 
-test('Ctrl-C leaves, and gives the terminal back', async () => {
+test("Ctrl-C cancels and restores the terminal's mode", async () => {
   const { read, modes } = terminal('fct\u0003');
   await expect(read()).rejects.toThrow('Ctrl-C');
   expect(modes).toEqual([true, false]);

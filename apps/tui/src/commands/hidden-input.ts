@@ -6,8 +6,8 @@ const CTRL_C = '\u0003';
 const ERASE = /[\u007f\b]/;
 
 /**
- * Reads a secret: its first line from a pipe, or typed at a prompt without being shown. Throws UsageError when it was
- * given up.
+ * Reads a secret: the first line of a pipe, or text typed at a prompt without being shown. Throws UsageError if the
+ * user cancels.
  */
 export async function readSecret(prompt: string, stdin: InputStream, stderr: TextStream): Promise<string> {
   if (!stdin.isTTY) return firstLine(stdin);
@@ -21,7 +21,7 @@ export async function readSecret(prompt: string, stdin: InputStream, stderr: Tex
   }
 }
 
-/** The first line of a pipe, or that a person types. */
+/** The first line from a pipe or typed by a person. */
 export async function firstLine(stdin: InputStream): Promise<string> {
   let text = '';
   for await (const piece of pieces(stdin)) {

@@ -27,7 +27,7 @@ import { ExitCode } from './exit-code.ts';
 
 interface HostOptions {
   readonly runner?: string;
-  /** The runner as the command's own argument; empty: --runner. */
+  /** The runner as the command's argument; empty if --runner names it. */
   readonly named: string;
   readonly bundle?: string;
 }
@@ -59,7 +59,7 @@ async function start({ named }: HostOptions, context: CommandContext): Promise<E
   return ExitCode.PASSED;
 }
 
-/** Runs the stop hook, unless jobs run there. */
+/** Runs the stop hook, unless the runner has jobs. */
 async function stop({ named }: HostOptions, context: CommandContext): Promise<ExitCode> {
   const hosted = requireHosted(named, context);
   const { runner, hooks, environment } = hosted;
@@ -82,7 +82,10 @@ async function stop({ named }: HostOptions, context: CommandContext): Promise<Ex
   return ExitCode.PASSED;
 }
 
-/** 0 too where nothing listens. Errors: INVALID_REQUEST where there may be jobs, and nobody says so. */
+/**
+ * Number of active jobs; 0 if no runner is listening. Errors: INVALID_REQUEST if there may be jobs that cannot be
+ * counted.
+ */
 async function activeJobs({ runner, hooks, connect }: HostedRunner, context: CommandContext): Promise<number> {
   try {
     const connection = await connect();
@@ -103,7 +106,7 @@ async function activeJobs({ runner, hooks, connect }: HostedRunner, context: Com
   }
 }
 
-/** Whether the host is down, or nothing listens on it. Behind ssh only ssh itself can tell. */
+/** True if the host is down or no runner listens on it. Behind ssh only ssh itself can tell. */
 const hasNoRunner = (error: FlashcoreError): boolean =>
   error instanceof SshError
     ? error.standing === 'down' || error.standing === 'no-runner'
@@ -117,7 +120,7 @@ function requireHosted(named: string, context: CommandContext): HostedRunner {
   );
 }
 
-/** Copies the bundle, and says what the host has and lacks. */
+/** Copies the bundle and prints the tools that the host has and lacks. */
 async function installOn(options: HostOptions, context: CommandContext): Promise<ExitCode> {
   const address = sshAddress(options, context);
   const { environment } = context.surroundings;
@@ -161,7 +164,7 @@ async function installOn(options: HostOptions, context: CommandContext): Promise
 
 const TOLD = ['nvcc', 'g++', 'bwrap', 'ncu', 'python3'];
 
-/** The ssh address that is meant: the argument, --runner, or what is configured. */
+/** The ssh address: the argument, --runner, or the configured runner. */
 function sshAddress({ named, runner }: HostOptions, context: CommandContext): SshAddress {
   const { environment } = context.surroundings;
   const text = named || runner || context.runner();

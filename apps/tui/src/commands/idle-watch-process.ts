@@ -1,11 +1,14 @@
-/** The process that watches a host for idleness after the last client went: it is left behind, and ends by itself. */
+/**
+ * The process that watches a host for idleness after the last client has left. It runs in the background and ends by
+ * itself.
+ */
 import { appendFileSync } from 'node:fs';
 import { watchIdle } from '../connection/idle-watch.ts';
 import { Instance } from '../remote/instance.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 
-/** `fa-tui __idle <runner>`: watches until it has stopped the host, or could not. */
+/** `fa-tui __idle <runner>`: watches until it has stopped the host or failed to. */
 export async function idleWatch(runner: string, context: CommandContext): Promise<ExitCode> {
   const hosted = context.hosted(runner);
   const { stop, stopAfterIdleMinutes } = hosted?.hooks ?? {};

@@ -9,13 +9,13 @@ import { ExitCode } from './exit-code.ts';
 export interface ImportProblemOptions {
   readonly to?: string;
   readonly anyReference?: boolean;
-  /** Of `problem check`. */
+  /** Option of `problem check`. */
   readonly dtype?: string;
 }
 
 /**
- * `fa-tui problem import <file or folder> --to <folder>`: definitions of FlashInfer-Bench as problems. Neither a runner
- * nor Python is asked. 1: nothing was imported.
+ * `fa-tui problem import <file or folder> --to <folder>`: imports definitions of FlashInfer-Bench as problems. It uses
+ * neither a runner nor Python. Exit code 1 if nothing was imported.
  */
 export function importProblem(
   from: string,

@@ -22,7 +22,7 @@ champions: champions
 # runner: gpu
 `;
 
-/** `fa-tui init`: makes the current folder a project. Nothing that is there is touched. */
+/** `fa-tui init`: makes the current folder a project. Existing files stay unchanged. */
 export function init(context: CommandContext): Promise<ExitCode> {
   const file = path.resolve(PROJECT_FILE);
   const found = statSync(KERNELS, { throwIfNoEntry: false });

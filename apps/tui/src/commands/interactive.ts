@@ -11,19 +11,20 @@ import { ExitCode } from './exit-code.ts';
 import { comeBack } from './come-back.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
 
-/** What `npm start` runs: a kernel that passes its gates and shows tensor cores at work. */
+/** The kernel of `npm start`; it passes its gates and shows tensor cores at work. */
 export const DEFAULT_KERNEL = 'fa_v2_wmma';
 
-/** Whether a person sits before it: the terminal program needs both ends, and more than a
- * dumb terminal. */
+/** True if a person is at the terminal. The terminal program needs both streams, and more than a dumb terminal. */
 export const isInteractive = ({ surroundings: { stdin, stdout, environment } }: CommandContext): boolean =>
   stdin.isTTY === true && stdout.isTTY === true && environment.TERM !== 'dumb';
 
-/** --record, --junit and --save belong to one job, followed to its end. */
+/** True if a file is requested that belongs to a single job: --record, --junit and --save. */
 export const wantsFiles = ({ record, junit, save }: Pick<JobCommandOptions, 'record' | 'junit' | 'save'>): boolean =>
   record !== undefined || junit !== undefined || save !== undefined;
 
-/** `fa-tui start`: the default experiment; in a terminal the program opens on it, elsewhere its report is printed. */
+/**
+ * `fa-tui start`: runs the default experiment. In a terminal the program opens on it, otherwise its report is printed.
+ */
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if (!isInteractive(context) || wantsFiles(options)) return startJob('run', DEFAULT_KERNEL, options, context);
   const kernel = create(KernelReferenceSchema, { source: { case: 'kernelId', value: DEFAULT_KERNEL } });
@@ -31,7 +32,7 @@ export async function startDefault(options: JobCommandOptions, context: CommandC
 }
 
 /**
- * How the terminal program looks and behaves: what the command line asks for, else the settings file. Errors:
+ * The appearance and behavior of the terminal program, from the command line, else from the settings file. Errors:
  * UsageError.
  */
 export function appearanceOf(context: CommandContext): Appearance {
@@ -43,7 +44,7 @@ export function appearanceOf(context: CommandContext): Appearance {
       ascii: ascii ?? settings.ascii,
       styles: settings.theme,
     },
-    // A screen reader reads lines as they come, not a screen of boxes.
+    // A screen reader needs lines as they arrive rather than a screen of boxes.
     inline: inline ?? settings.inline ?? context.surroundings.environment.INK_SCREEN_READER === 'true',
     mouse: mouse ?? settings.mouse ?? false,
     restoreView: settings.restore_view ?? true,
@@ -58,7 +59,7 @@ interface OpenTuiOptions {
   readonly watchFolder?: WatchFolder;
 }
 
-/** `fa-tui` in a terminal; on the job that it starts, on the folder that it watches. */
+/** `fa-tui` in a terminal, opened on a job that it starts or on a folder that it watches. */
 export async function openTui(context: CommandContext, begin: OpenTuiOptions = {}): Promise<ExitCode> {
   const appearance = appearanceOf(context);
   const folders = new OwnKernels(context.surroundings.environment);

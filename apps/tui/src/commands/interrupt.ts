@@ -1,11 +1,12 @@
 import { ExitCode } from './exit-code.ts';
 
-// bin/fa-tui.js passes signals on, and a terminal sends Ctrl-C to both processes: what comes within this time is one.
+// bin/fa-tui.js passes signals on, and a terminal sends Ctrl-C to both processes, so signals within this time count as
+// one.
 const SAME_PRESS_MS = 150;
 
 /**
- * Calls `first` at the first Ctrl-C; the second ends the program with 130. The answer of `first` when nothing can be
- * said: end at once.
+ * Calls `first` at the first Ctrl-C. The second one ends the program with 130, and so does the first if `first` returns
+ * a falsy value.
  */
 export function onInterrupt(first: () => unknown): { dispose(): void } {
   let firstAt: number | undefined;

@@ -1,4 +1,4 @@
-/** What a job does now, in a line below those that stay. */
+/** The current activity of a job, for the status line below the lines that stay. */
 import {
   type BenchmarkProgress,
   type ComparisonProgress,
@@ -9,7 +9,7 @@ import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
 import { MODE_WORDS, PHASE_WORDS, outcomeWord, shapeShort } from '../present/words.ts';
 import type { JobView } from '../state/job-view.ts';
 
-/** What the job does now. Text is not yet free of control characters. */
+/** The job's current activity. The text may still contain control characters. */
 export function statusText({ activity, phases }: Pick<JobView, 'activity' | 'phases'>): string {
   switch (activity?.case) {
     case 'created':
@@ -35,7 +35,7 @@ export function statusText({ activity, phases }: Pick<JobView, 'activity' | 'pha
 
 const queueText = (ahead: number): string => (ahead > 0 ? `queued, ${ahead} ahead` : 'starting');
 
-// Cases run in another order than that of the list: the count is of those that are done.
+// Cases do not run in list order, so the count is the number of finished cases.
 function verifyStatus(progress: VerifyProgress, casesDone: number): string {
   return `verify case ${Math.min(casesDone + 1, progress.caseCount)}/${progress.caseCount} ${shapeShort(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
 }

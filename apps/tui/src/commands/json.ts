@@ -1,7 +1,8 @@
 import { toJson, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 
 /**
- * The proto's JSON mapping, fields at their default included: a reader need not know that 0 errors would be left out.
+ * The proto's JSON mapping with default values included, so that a reader need not know that a count of 0 would be
+ * omitted.
  */
 export function jsonOf<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): unknown {
   return toJson(schema, message, { alwaysEmitImplicit: true });

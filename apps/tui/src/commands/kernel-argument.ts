@@ -7,7 +7,7 @@ import { loadManifest } from '@flashcore/shared/kernels';
 import { findProject } from '../settings/project.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** A kernel as the command line names it: one of the runner's own, a build made before, or a folder of the user's. */
+/** A kernel on the command line: one of the runner's own, an earlier build, or a user's folder. */
 export type KernelArgument =
   | { readonly kind: 'build'; readonly id: string }
   | { readonly kind: 'id'; readonly id: string }
@@ -15,14 +15,14 @@ export type KernelArgument =
       readonly kind: 'folder';
       readonly folder: string;
       readonly id: string;
-      /** It was named as a kernel of the runner could be. */
+      /** The folder was given by a plain name, which could also be that of a kernel of the runner. */
       readonly byName?: boolean;
     };
 
 /**
- * Reads a kernel argument; 64 hexadecimal digits are a build_id, a folder is one by a path separator or by having a
- * kernel.yaml, in the current folder or where the project has its kernels. The manifest is checked here, so that a
- * mistake shows before a runner is asked. Errors: UsageError, INVALID_MANIFEST with path and key.
+ * Reads a kernel argument. 64 hexadecimal digits are a build_id. A folder is recognized by a path separator or by its
+ * kernel.yaml, in the current folder or in the project's folder of kernels. The manifest is checked here, so that a
+ * mistake is reported before a runner is contacted. Errors: UsageError, INVALID_MANIFEST with path and key.
  */
 export async function parseKernelArgument(text: string): Promise<KernelArgument> {
   if (/^[0-9a-f]{64}$/.test(text)) return { kind: 'build', id: text };
@@ -37,15 +37,15 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
   return { kind: 'folder', folder, id, byName: !isPath };
 }
 
-/** The kernel folder of this name: here, else in the project's folder of kernels. */
+/** The kernel folder with this name, in the current folder, else in the project's folder of kernels. */
 export const kernelFolderNamed = (name: string): string | undefined =>
   [process.cwd(), findProject(process.cwd())?.kernels]
     .flatMap((parent) => (parent === undefined ? [] : path.join(parent, name)))
     .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
 /**
- * What a name may hide: a folder of the project is not the runner's kernel of that name, and a copied folder whose
- * manifest still has the id of its original would go unnoticed into the history of that one. Empty: nothing.
+ * A notice about a name that can mislead, or empty. A project folder may have the name of a kernel of the runner. A
+ * copied folder may still have the original's id, and its results would silently join the original's history.
  */
 export function otherName(kernel: KernelArgument): string {
   if (kernel.kind !== 'folder') return '';
@@ -54,12 +54,12 @@ export function otherName(kernel: KernelArgument): string {
   return `The folder ${path.basename(kernel.folder)} runs as ${kernel.id}, which its kernel.yaml gives as id: results and history have it under that name`;
 }
 
-/** What a request names the kernel by; uploads the folder's files that the runner does not have yet. */
+/** The kernel's reference in a request. Uploads files of a folder that the runner does not have yet. */
 export async function kernelReference(kernel: KernelArgument, client: RunnerClient): Promise<KernelReference> {
   return kernel.kind === 'folder' ? client.uploadFolder(kernel.folder) : storedReference(kernel);
 }
 
-/** The same for what the runner has already, so that nothing is uploaded. */
+/** The reference of a kernel that the runner already has, so that nothing is uploaded. */
 export function storedReference({ kind, id }: Exclude<KernelArgument, { kind: 'folder' }>): KernelReference {
   return create(KernelReferenceSchema, { source: { case: kind === 'build' ? 'buildId' : 'kernelId', value: id } });
 }

@@ -15,13 +15,13 @@ import { UsageError } from '../usage-error.ts';
 import type { Candidate, NameKind, Names } from './complete-line.ts';
 import { installedNames } from './installed-names.ts';
 
-/** A person waits for the Tab key: later than this, nothing is known. */
+/** After this time the user no longer waits for the Tab key, so the answer is empty. */
 const LIMIT_MS = 2000;
 const MAX_JOBS = 50;
 
 /**
- * Names of the user's files, and of a runner that is there already; none is started, and none is waited for. Where the
- * embedded runner is yet to be started, its names are those of its files.
+ * Names from the user's files and from a running runner. No runner is started or waited for. If the embedded runner is
+ * not running, its names come from its files.
  */
 export const knownNames =
   (environment: NodeJS.ProcessEnv, asked: string | undefined): Names =>
@@ -34,20 +34,20 @@ export const knownNames =
       if (target === undefined) return await installedNames(kind, kernel);
       return await fromRunner(target, (client, signal) => NAMES[kind](client, signal, kernel));
     } catch (error) {
-      // No runner, or one that does not answer in time: there is nothing to offer, and no place to say so.
+      // No runner answered in time. There is nothing to offer and no place for a message.
       if (error instanceof FlashcoreError || error instanceof UsageError || isTimeout(error)) return [];
       throw error;
     }
   };
 
-/** Those of flashcore, and of the repository. */
+/** Problems of flashcore and of the repository. */
 function problemNames(): Candidate[] {
   const folder = findProject(process.cwd())?.problems;
   if (folder !== undefined) addProblemFolders([folder]);
   return installedProblems().map((word) => ({ word, about: installedProblem(word).title }));
 }
 
-/** Those logged in to, and those whose hosts the settings have hooks for. */
+/** Runners with a login, and runners with hooks in the settings. */
 function knownRunners(environment: NodeJS.ProcessEnv): Candidate[] {
   const logins = Object.entries(new RunnerProfiles(environment).list());
   const hosts = Object.keys(readSettings(environment).hooks ?? {});
@@ -101,7 +101,7 @@ async function fromRunner(
   target: TargetAddress,
   look: (client: RunnerClient, signal: AbortSignal) => Promise<Candidate[]>,
 ): Promise<Candidate[]> {
-  // Nobody waits for ssh, or is asked by it, at the Tab key.
+  // At the Tab key nobody waits for ssh or answers its questions.
   if (isSshAddress(target.address)) return [];
   const signal = AbortSignal.timeout(LIMIT_MS);
   const client = await RunnerClient.connect({ address: target.address, security: target.security, signal });
@@ -114,7 +114,7 @@ async function fromRunner(
 
 type TargetAddress = Pick<Target, 'address' | 'security'>;
 
-/** The runner that the command would use; undefined: the embedded one, which does not run. */
+/** The runner that the command would use; undefined for an embedded one that is not running. */
 function targetOf(environment: NodeJS.ProcessEnv, asked: string | undefined): TargetAddress | undefined {
   if (asked) return resolveTarget(asked, {}, environment);
   const configured = configuredRunner(environment);

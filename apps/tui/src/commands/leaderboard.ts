@@ -21,13 +21,13 @@ export interface LeaderboardCommandOptions extends GlobalOptions {
   readonly device?: string;
   readonly problem?: string;
   readonly shape?: string;
-  /** Case set to rank by the geometric mean over. */
+  /** Case set whose geometric mean ranks the entries. */
   readonly cases?: string;
   readonly dtype?: string;
   readonly mode?: 'hot' | 'cold';
   readonly protocol?: string;
   readonly limit?: string;
-  /** File for a page with the evidence of each row. */
+  /** File for a page with evidence for each row. */
   readonly export?: string;
 }
 
@@ -35,8 +35,8 @@ const MODES = { hot: TimingMode.HOT, cold: TimingMode.COLD } as const;
 const DEFAULT_LIMIT = 50;
 
 /**
- * `fa-tui leaderboard`: the best valid result of each kernel variant and of SDPA; what is not asked the runner fills
- * in.
+ * `fa-tui leaderboard`: the best valid result of each kernel variant and of SDPA. The runner fills in options that are
+ * not given.
  */
 export function showLeaderboard(options: LeaderboardCommandOptions, context: CommandContext): Promise<ExitCode> {
   const { device = '', problem = '', shape, cases = '', dtype = '', mode, protocol = '' } = options;
@@ -66,7 +66,7 @@ export function showLeaderboard(options: LeaderboardCommandOptions, context: Com
   });
 }
 
-/** The jobs that the rows are from; one that is gone is left out. */
+/** The jobs behind the rows; a job that is gone is left out. */
 async function jobsOf(
   { entries }: GetLeaderboardResponse,
   limit: number,

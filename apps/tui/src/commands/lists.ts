@@ -18,7 +18,7 @@ import { ExitCode } from './exit-code.ts';
 import { jsonOf } from './json.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** Jobs whose kernels stand beside their pilots. */
+/** Largest number of running jobs whose titles are shown with their pilots. */
 const MOST_TITLES = 1_000;
 
 interface PageOptions {
@@ -52,7 +52,7 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
   });
 }
 
-/** `fa-tui fleet`: the cluster behind a gateway. Errors: UsageError at a runner that is none. */
+/** `fa-tui fleet`: the cluster behind a gateway. Errors: UsageError if the runner is not a gateway. */
 export function showFleet(context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const { host } = await client.getHost({});

@@ -26,7 +26,7 @@ const EVENTS = eventsOf([
   },
 ]);
 
-/** Progress of a job that takes these events in. */
+/** The progress output for a job with these events. */
 function progressOf(isTTY: boolean, events = EVENTS, format = PLAIN) {
   const { written, stream } = recorder(isTTY);
   let job = jobViewOf({ name: 'jobs/1', kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' });
@@ -42,7 +42,7 @@ function progressOf(isTTY: boolean, events = EVENTS, format = PLAIN) {
 
 afterEach(() => vi.useRealTimers());
 
-test('in a log progress is lines, without escape sequences of the compiler', () => {
+test('in a log, progress is lines, without escape sequences from the compiler', () => {
   const { written, progress } = progressOf(false);
   progress.stop();
   expect(written.join('')).toBe(
@@ -56,7 +56,7 @@ test('in a log progress is lines, without escape sequences of the compiler', () 
   );
 });
 
-test('a dumb terminal and a screen reader get plain lines, as a log file does', () => {
+test('a dumb terminal and a screen reader get plain lines, like a log file', () => {
   const appending = progressOf(true, EVENTS, { ...PLAIN, appends: true });
   appending.progress.stop();
   const log = progressOf(false);
@@ -69,7 +69,7 @@ test('a dumb terminal and a screen reader get plain lines, as a log file does', 
   ).toEqual([true, true, false]);
 });
 
-test('in a terminal the status line is redrawn below the lines and gone at the end', () => {
+test('in a terminal, the status line is redrawn below the lines and disappears at the end', () => {
   const { written, progress } = progressOf(true, EVENTS.slice(0, 4));
   progress.line('a line');
   progress.stop();
@@ -79,7 +79,7 @@ test('in a terminal the status line is redrawn below the lines and gone at the e
   expect(written.filter((piece) => piece.endsWith('\n')).every((piece) => !piece.startsWith('\r'))).toBe(true);
 });
 
-test('cases are counted by those that are done, whatever their place in the list', () => {
+test('the count of cases is the number of finished ones, whatever their place in the list', () => {
   const { written, progress, take } = progressOf(true);
   take(
     eventsOf([
@@ -91,12 +91,12 @@ test('cases are counted by those that are done, whatever their place in the list
   expect(written.join('')).toContain('verify case 2/7 1x8x512x64 seed 1/5');
 });
 
-test('unknown events are passed over', () => {
+test('unknown events are ignored', () => {
   const { written } = progressOf(false, [create(JobEventSchema, { sequence: 1n })]);
   expect(written).toEqual([]);
 });
 
-test('in a log what the job does now is told once in five seconds, and not with every seed', () => {
+test('in a log, the activity is printed once in five seconds rather than with every seed', () => {
   vi.useFakeTimers({ now: 0 });
   const { written, progress, take } = progressOf(false, EVENTS.slice(0, 2));
   const seeds = eventsOf(

@@ -7,21 +7,21 @@ import type { Role } from '../present/roles.ts';
 import type { JobView } from '../state/job-view.ts';
 import { statusText } from './job-status.ts';
 
-/** What progress is written to: stderr, or a list of lines in a test. */
+/** The output for progress: stderr, or a list of lines in a test. */
 export interface ProgressStream {
   readonly isTTY?: boolean;
   write(text: string): unknown;
 }
 
 const FRAME_MS = 100;
-// In a log nobody wants a line for every seed; one every few seconds shows that it lives.
+// A log needs no line for every seed; one every few seconds shows that the job is alive.
 const SPARSE_STATUS_MS = 5_000;
 const ROLES: Record<LogTone, Role> = { plain: 'dim', good: 'dim', phase: 'title', warn: 'warn', bad: 'bad' };
 const SPINNERS = { unicode: '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏', ascii: '|/-\\' };
 
 /**
- * Shows a job's progress on stderr: in a terminal one status line that redraws itself below the lines to keep,
- * elsewhere only lines. `stop()` leaves the cursor at the start of an empty line.
+ * Shows a job's progress on stderr. In a terminal, one status line is redrawn below the lines that stay; elsewhere
+ * there are only lines. `stop()` leaves the cursor at the start of an empty line.
  */
 export class LiveProgress {
   readonly #stream: ProgressStream;
@@ -33,7 +33,7 @@ export class LiveProgress {
   #frame = 0;
   #lastSparseAt = Date.now();
 
-  /** `job`: the store's view of it now. */
+  /** `job` returns the store's current view of the job. */
   constructor(stream: ProgressStream, format: ReportFormat, job: () => JobView | undefined) {
     this.#stream = stream;
     this.#format = format;
@@ -41,21 +41,21 @@ export class LiveProgress {
     if (stream.isTTY && !format.appends) this.#timer = setInterval(() => this.#draw(), FRAME_MS).unref();
   }
 
-  /** Shows an event that the view has taken in. */
+  /** Shows an event that the view has already applied. */
   show(event: JobEvent): void {
     const lines = linesToKeep(event);
     for (const { text, tone } of lines) this.line(styled(text, ROLES[tone], this.#format));
     if (lines.length === 0 && event.payload === this.#job()?.activity) this.#tellSparsely();
   }
 
-  /** A line that stays. */
+  /** Prints a line that stays. */
   line(text: string): void {
     this.#erase();
     this.#stream.write(`${text}\n`);
     if (this.#timer) this.#draw();
   }
 
-  // A terminal's status line is drawn by the timer. In a log it is written now and then.
+  // In a terminal a timer draws the status line. In a log the status is written from time to time.
   #tellSparsely(): void {
     if (this.#timer !== undefined || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
     this.#lastSparseAt = Date.now();
@@ -89,7 +89,7 @@ export class LiveProgress {
   }
 }
 
-/** What an event leaves for someone who waits: as the log has it, but for gates that did not fail. */
+/** Log lines to print; gates that did not fail are left out. */
 function linesToKeep({ payload, ...event }: JobEvent): Pick<LogLine, 'text' | 'tone'>[] {
   if (payload.case === 'created') return [{ text: payload.value.job?.name ?? '', tone: 'plain' }];
   if (payload.case === 'started' || payload.case === 'finished') return [];

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Define } from './define-command.ts';
 import type { GlobalOptions } from './options.ts';
 
-/** The runners that the user has stored. */
+/** Commands for stored logins. */
 export function addLoginCommands(program: Command, define: Define): void {
   const login = program
     .command('login')

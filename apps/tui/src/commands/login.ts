@@ -11,8 +11,8 @@ import { UsageError } from '../usage-error.ts';
 import { readSecret } from './hidden-input.ts';
 
 /**
- * `fa-tui login <address>`: checks that the runner lets this client in, then keeps how. The token never stands in the
- * command line, where everybody on the machine sees it.
+ * `fa-tui login <address>`: checks that the runner accepts this client, then stores the login. The token is never on
+ * the command line, where everybody on the machine could see it.
  */
 export async function login(
   addressText: string,
@@ -56,14 +56,14 @@ async function askToken(address: string, { surroundings: { stdin, stderr } }: Co
   );
 }
 
-/** The host of an address; what a profile's name can't have becomes "-". */
+/** The host of an address; characters that a login's name can't have become "-". */
 const nameOf = (address: string): string =>
   (isSshAddress(address) ? parseSshAddress(address).host : address)
     .replace(/:\d+$/, '')
     .replace(/[^\w.-]+/g, '-')
     .replace(/^[^A-Za-z0-9]+|-$/g, '') || 'runner';
 
-/** `fa-tui logout <name>`. The credential stays valid: whoever runs the host revokes it there. */
+/** `fa-tui logout <name>`. The credential stays valid until the host's operator revokes it there. */
 export async function logout(name: string, context: CommandContext): Promise<ExitCode> {
   const profiles = new RunnerProfiles(context.surroundings.environment);
   if (!profiles.remove(name)) throw new UsageError(`Unknown runner "${name}"; fa-tui runners lists them`);

@@ -8,7 +8,10 @@ import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
 
-/** `fa-tui mcp`: serves coding agents on stdin and stdout. `fa-tui mcp config HOST` prints how to tell one. */
+/**
+ * `fa-tui mcp`: serves coding agents on stdin and stdout. `fa-tui mcp config HOST` prints the configuration for an
+ * agent.
+ */
 export async function mcp(
   action: string,
   host: string,

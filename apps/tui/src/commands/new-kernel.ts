@@ -20,18 +20,18 @@ import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { parseKernelArgument } from './kernel-argument.ts';
 
-/** The ladder's first step: all of attention in one file, without tensor cores and without another file's help. */
+/** The ladder's first step: attention in a single file, without tensor cores and other files. */
 export const FIRST_KERNEL = 'fa_v1_baseline';
 
 interface NewKernelOptions {
   readonly from?: string;
   /** A file of PTX. */
   readonly fromPtx?: string;
-  /** What the PTX computes. */
+  /** The problem that the PTX computes. */
   readonly problem?: string;
 }
 
-/** `fa-tui new <name> [--from <kernel or folder>]`: a kernel folder to start from. Nothing that is there is touched. */
+/** `fa-tui new <name> [--from <kernel or folder>]`: a kernel folder to start from. Existing files stay unchanged. */
 export async function newKernel(name: string, options: NewKernelOptions, context: CommandContext): Promise<ExitCode> {
   const { from: given, fromPtx, problem } = options;
   const folder = path.resolve(name);
@@ -42,7 +42,7 @@ export async function newKernel(name: string, options: NewKernelOptions, context
     throw new UsageError('--problem: goes with --from-ptx; a copy computes what its original does');
   if (fromPtx !== undefined) return newFromPtx(fromPtx, { id, folder, problem }, context);
   const from = given ?? FIRST_KERNEL;
-  // By default the runner's own, whatever a repository calls by that name.
+  // By default the runner's own kernel, even if the repository has a folder with that name.
   const original = given === undefined ? ({ kind: 'id', id: from } as const) : await parseKernelArgument(given);
   const files = await context.withRunner(async ({ client }) => {
     await refuseKnown(id, client);
@@ -62,7 +62,10 @@ interface NewFolder {
   readonly problem: string | undefined;
 }
 
-/** `fa-tui new <name> --from-ptx <file>`: a manifest with what the code says, and marks where only a person knows. */
+/**
+ * `fa-tui new <name> --from-ptx <file>`: writes a manifest from the code, with marks for values that only a person
+ * knows.
+ */
 async function newFromPtx(
   file: string,
   { id, folder, problem }: NewFolder,
@@ -75,7 +78,7 @@ async function newFromPtx(
     throw new UsageError(`--from-ptx ${file}: must be a file named *.ptx, of letters, digits, "_", "-" and "."`);
   const beside = path.dirname(path.resolve(file));
   if (!existsSync(file)) throw new UsageError(`--from-ptx ${file}: there is no such file`);
-  // Of a folder that somebody else may have made: a link in it must not lead to a key.
+  // Somebody else may have made the folder, so a link in it must not lead to a key.
   const read = async (each: string): Promise<string> => (await readSourceFile(beside, each)).toString('utf8');
   const ptx = await read(source);
   await context.withRunner(({ client }) => refuseKnown(id, client));
@@ -97,7 +100,7 @@ async function newFromPtx(
   return ExitCode.PASSED;
 }
 
-/** A mistyped path makes no tree of folders. */
+/** Refuses a missing parent folder, so that a mistyped path creates no tree of folders. */
 function requireFree(folder: string): void {
   if (existsSync(folder)) throw new UsageError(`${folder} exists already: give another name`);
   if (!existsSync(path.dirname(folder)))
@@ -126,7 +129,7 @@ function idOf(folder: string, name: string): string {
   );
 }
 
-/** Two kernels of one id would share history, leaderboard and champions. */
+/** Refuses a known id, because two kernels with one id would share history, leaderboard and champions. */
 async function refuseKnown(id: string, client: RunnerClient): Promise<void> {
   const { kernels } = await client.listKernels({ includeFaulty: true });
   if (kernels.some(({ kernelId }) => kernelId === id))

@@ -1,10 +1,10 @@
+/** Groups of command-line options; each adds its options to a command and returns it. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
-// Not of shared/kernels, which reads manifests: every start of fa-tui would load YAML and zod.
+// Not imported from shared/kernels, which reads manifests, because every start of fa-tui would then load YAML and zod.
 import { TENSOR_DTYPES } from '@flashcore/shared/dtypes';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
 import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
 
-/** Groups of command-line options; each adds its own to a command and gives it back. */
 const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
 
 export const pageOptions = (command: Command): Command =>
@@ -43,7 +43,7 @@ export const verifyOptions = (command: Command): Command =>
 
 const SDPA_NAMES = ['all', 'flash', 'cudnn', 'efficient', 'math'];
 
-/** A plain choice keeps only the last of several. */
+/** Collects repeated values; a plain choice would keep only the last one. */
 const sdpaOption = (): Option =>
   new Option('--sdpa <backend>', "PyTorch's SDPA to measure, in turns with the kernel (repeatable)")
     .choices(SDPA_NAMES)
@@ -52,7 +52,7 @@ const sdpaOption = (): Option =>
       return repeated(value, previous);
     });
 
-/** An option that had another name: whoever gives it is told the new one. */
+/** An option with a former name; using it prints the new name. */
 const formerOption = (flags: string, answer: string): Option =>
   new Option(flags).hideHelp().argParser(() => {
     throw new InvalidArgumentError(answer);
@@ -109,13 +109,13 @@ export const jobOptions = (command: Command): Command =>
     .option('--label <NAME=VALUE>', 'label to find the job by (repeatable)', repeated)
     .option('--detach', "print the job's name and leave it running");
 
-/** Of a job that is asked for again: by a script that was cut off, or after the runner was. */
+/** Options for requesting a job again, after the script or the runner was interrupted. */
 export const againOptions = (command: Command): Command =>
   command
     .option('--request-id <uuid>', 'a name of your own for this request: asked for again, it is the same job')
     .option('--restart-interrupted', 'with --request-id: a job that the end of its runner cut off is queued again');
 
-/** What every experiment of a search has. */
+/** Options for every experiment of a search. */
 const settingsOptions = (command: Command): Command =>
   parameterOptions(shapeOption(command))
     .option('--plan <name>', "plan of the runner's gates file (default: its first)")
@@ -165,7 +165,7 @@ export const evolveOptions = (command: Command): Command =>
     .option('--show <search>', 'show what a search has found so far')
     .option('--schema', "the JSON Schema of a proposer's request and answer");
 
-/** --torch, --kernelbench …, with the build that is exported. */
+/** --torch, --kernelbench …, and options for the exported build. */
 export const exportOptions = (command: Command): Command => {
   for (const { option, about } of EXPORT_OPTIONS) command.option(option, about);
   return variantOptions(command)
@@ -183,7 +183,7 @@ export const experimentOptions = (command: Command): Command =>
     .option('--no-champion', "do not compare with the device's champion")
     .option('--no-fallback', 'do not run USE_WMMA=0 where the variant fails');
 
-/** Why something was decided. */
+/** The reason for a decision. */
 export const noteOption = (command: Command): Command => command.option('--note <text>', 'why, for the audit trail');
 
 export const rbkOption = (command: Command): Command =>

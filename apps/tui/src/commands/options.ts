@@ -21,7 +21,7 @@ import type { ColorMode } from '../present/plain/report-format.ts';
 
 const MAX_GATES_BYTES = 64 * 1024;
 
-/** Options that every command takes, as commander gives them. */
+/** Options of every command, as commander returns them. */
 export interface GlobalOptions extends TlsFlags {
   readonly runner?: string;
   readonly startRunner?: boolean;
@@ -33,7 +33,7 @@ export interface GlobalOptions extends TlsFlags {
   readonly mouse?: boolean;
 }
 
-/** Options of the commands that start a job, as commander gives them; each command has only some. */
+/** Options of the commands that start a job, as commander returns them; each command has only some. */
 export interface JobCommandOptions extends GlobalOptions {
   readonly shape?: string[];
   readonly seeds?: string;
@@ -60,13 +60,13 @@ export interface JobCommandOptions extends GlobalOptions {
   /** The client's own name for the request. */
   readonly requestId?: string;
   readonly restartInterrupted?: boolean;
-  /** Of the gates file. */
+  /** A plan of the gates file. */
   readonly plan?: string;
-  /** A gates file to judge by in place of the runner's. */
+  /** A gates file to use instead of the runner's. */
   readonly gates?: string;
-  /** Case set that is verified. */
+  /** Case set to verify. */
   readonly cases?: string;
-  /** Case set that is benchmarked. */
+  /** Case set to benchmark. */
   readonly shapes?: string;
   readonly dtype?: string;
   /** Counters by the profiler's own names. */
@@ -77,7 +77,7 @@ export interface JobCommandOptions extends GlobalOptions {
   /** Backends of SDPA to measure. */
   readonly sdpa?: string[];
   readonly fallback?: boolean;
-  /** Watching: the smallest case of a save first. */
+  /** For watching: run the smallest case of a save first. */
   readonly quick?: boolean;
   readonly detach?: boolean;
   /** File for every event of the job. */
@@ -86,12 +86,12 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly junit?: string;
   /** File for Nsight Compute's report. */
   readonly save?: string;
-  /** What each line of the source did. */
+  /** Collect counters for each source line. */
   readonly lines?: boolean;
 }
 
 /**
- * A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. Errors:
+ * A request's `options`. The id makes it one job if the request is sent twice after a broken connection. Errors:
  * UsageError.
  */
 export function jobSettings(options: JobCommandOptions): JobOptions {
@@ -105,7 +105,7 @@ export function jobSettings(options: JobCommandOptions): JobOptions {
   });
 }
 
-/** Labels as the command line gives them. What names and values a job takes is for the runner to say. */
+/** Labels from the command line. The runner checks their names and values. */
 export function labelSettings(labels: readonly string[] = []): Record<string, string> {
   const parsed = new Map<string, string>();
   for (const label of labels) {
@@ -117,7 +117,7 @@ export function labelSettings(labels: readonly string[] = []): Record<string, st
   return Object.fromEntries(parsed);
 }
 
-/** A request's `variant`. Which values a kernel takes is for its manifest, so for the runner, to say. */
+/** A request's `variant`. The runner checks the values against the kernel's manifest. */
 export function variantSettings(options: JobCommandOptions): Variant {
   return create(VariantSchema, {
     parameters: parseParameters(options.set ?? []),
@@ -130,7 +130,7 @@ export function variantSettings(options: JobCommandOptions): Variant {
   });
 }
 
-/** The champion's `variant`; its parameters make sense with a champion only. */
+/** The champion's `variant`; its parameters are valid only with a champion. */
 export function championSettings({ champion, championSet }: JobCommandOptions): Variant {
   if (championSet !== undefined && !champion) throw new UsageError('--champion-set: needs --champion');
   return create(VariantSchema, { parameters: parseParameters(championSet ?? [], '--champion-set') });
@@ -166,7 +166,7 @@ export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings
   });
 }
 
-/** Of several shapes the first is profiled: counters are read for one shape at a time. */
+/** If there are several shapes, the first is profiled, because counters are read for one shape at a time. */
 export function profileSettings(options: JobCommandOptions): ProfileSettings {
   return create(ProfileSettingsSchema, {
     shape: shapeSettings(options)[0],
@@ -175,7 +175,7 @@ export function profileSettings(options: JobCommandOptions): ProfileSettings {
   });
 }
 
-/** The text of a gates file; empty without one. What is wrong in it is for the runner to say. Errors: UsageError. */
+/** The text of a gates file; empty without one. The runner reports mistakes in it. Errors: UsageError. */
 export function gatesText({ gates }: JobCommandOptions): string {
   if (gates === undefined) return '';
   let text: string;
@@ -209,7 +209,7 @@ function parseSeed(text: string): string {
   return text.replace(/^0x/i, '').toLowerCase();
 }
 
-/** An option's whole number within bounds; undefined when it was not given. */
+/** An option's whole number within bounds; undefined if it was not given. */
 export function integer(option: string, text: string | undefined, least: number, most: number): number | undefined {
   if (text === undefined) return undefined;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runProgram } from './program.ts';
 
-// Bad usage shows before a runner is asked or started: FLASHCORE_HOME stays empty in all of these.
+// Bad usage is reported before a runner is contacted or started, so FLASHCORE_HOME stays empty in all of these tests.
 let home: string;
 beforeAll(() => void (home = mkdtempSync(path.join(tmpdir(), 'fa-'))));
 afterAll(() => rmSync(home, { recursive: true }));
@@ -25,7 +25,7 @@ async function run(...args: string[]): Promise<{ code: number; stdout: string; s
   return { code, ...text };
 }
 
-describe('bad usage ends with 2, nothing on stdout, and says what was wanted', () => {
+describe('bad usage exits with 2, prints nothing on stdout, and says what is expected', () => {
   const folder = (name: string) => path.join(home, name);
   beforeAll(() => {
     mkdirSync(folder('empty'));
@@ -202,12 +202,12 @@ test.each(['--version', '-V'])('%s: the version on stdout, 0', async (option) =>
   });
 });
 
-test('help, and help <command>, are --help', async () => {
+test('help and help <command> work like --help', async () => {
   expect(await run('help')).toEqual(await run('--help'));
   expect(await run('help', 'verify')).toEqual(await run('verify', '--help'));
 });
 
-test('a benchmark file without a figure says so on stderr', async () => {
+test('a benchmark file without any figure is mentioned on stderr', async () => {
   const wrong = fileURLToPath(new URL('../testing/measured/nan_output.json', import.meta.url));
   expect(await run('report', '--from', wrong, '--format', 'bencher')).toEqual({
     code: 0,
@@ -216,7 +216,7 @@ test('a benchmark file without a figure says so on stderr', async () => {
   });
 });
 
-test('without a command and without a terminal: what to give in a line, 2', async () => {
+test('without a command and a terminal: one line about the expected arguments, 2', async () => {
   expect(await run()).toEqual({
     code: 2,
     stdout: '',
@@ -232,13 +232,13 @@ test.each([
   [['--jsn'], /^error: unknown option '--jsn' \(did you mean --json\?\)\nfa-tui --help lists what it takes\n$/],
   [['run', '--shap', 'x'], /^error: unknown option '--shap' \(did you mean --shape\?\)\nfa-tui run --help lists .*\n$/],
   [['jobs', 'x'], /^error: too many arguments for 'jobs'\. Expected 0 .*\nfa-tui jobs --help lists what it takes\n$/],
-])('%j: what is wrong and where help is, in at most two lines', async (args, wanted) => {
+])('%j: the mistake and where to find help, in at most two lines', async (args, wanted) => {
   const { code, stdout, stderr } = await run(...args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toMatch(wanted);
 });
 
-test('--help is on stdout, 0, and names every command', async () => {
+test('--help goes to stdout with exit code 0 and names every command', async () => {
   const { code, stdout } = await run('--help');
   expect(code).toBe(0);
   for (const name of [
@@ -265,7 +265,7 @@ test('--help is on stdout, 0, and names every command', async () => {
     expect(stdout).toContain(`\n  ${name} `);
 });
 
-test('--inline and --mouse are in the help of what opens the terminal program', async () => {
+test('--inline and --mouse are in the help of commands that open the terminal program', async () => {
   const heeds = async (...command: string[]): Promise<boolean> =>
     /--inline/.test((await run(...command, '--help')).stdout);
   expect([
@@ -277,7 +277,7 @@ test('--inline and --mouse are in the help of what opens the terminal program', 
   ]).toEqual([true, true, true, false, false]);
 });
 
-test('a runner that is not there: 3 at once, with its address', async () => {
+test('a missing runner: 3 at once, with its address', async () => {
   const startedAt = Date.now();
   const { code, stdout, stderr } = await run('host', '--runner', 'unix:/nowhere/runner.sock');
   expect({ code, stdout }).toEqual({ code: 3, stdout: '' });

@@ -14,8 +14,8 @@ import { UsageError } from '../usage-error.ts';
 const USAGE = 2;
 
 /**
- * Runs a command line (without node and script) and gives its exit code: 0 passed, 1 failed, 2 bad usage, 3 the runner
- * could not do it. Commands are loaded when they run: `--help` must not wait for gRPC.
+ * Runs a command line (without node and script) and returns its exit code: 0 passed, 1 failed, 2 bad usage, 3 the
+ * runner could not do it. Commands are loaded when they run, because `--help` must not wait for gRPC.
  */
 export async function runProgram(argumentList: readonly string[], surroundings: Surroundings): Promise<number> {
   let exitCode = 0;
@@ -55,7 +55,7 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
   return exitCode;
 }
 
-/** Of an argument that may be repeated, all, a blank apart. */
+/** The text of an argument; the values of a repeated one, separated by spaces. */
 const textOf = (argument: unknown): string => {
   if (Array.isArray(argument)) return argument.join(' ');
   return typeof argument === 'string' ? argument : '';
@@ -77,11 +77,11 @@ async function guarded(
   }
 }
 
-/** Whether a command opens the terminal program, where there is a terminal. */
+/** True if a command opens the terminal program when there is a terminal. */
 const opensProgram = (command: Command): boolean =>
   command.parent === null || ['start', 'watch-source'].includes(command.name());
 
-/** Those that a command heeds. */
+/** Global options that apply to a command. */
 function visibleGlobalOptions(command: Command): Option[] {
   return (command.parent?.options ?? []).filter(
     ({ long }) => opensProgram(command) || (long !== '--inline' && long !== '--mouse'),
@@ -138,7 +138,7 @@ function buildProgram(define: Define): Command {
   return program;
 }
 
-/** Commander's own would answer an unknown name with the help of all. */
+/** Replaces commander's own help command, which answers an unknown name with the general help. */
 function addHelpCommand(program: Command, define: Define): void {
   const help = program.command('help').argument('[command]').description('show what a command does and takes');
   define(help, (_context, _options, name) => {
@@ -175,10 +175,10 @@ function configure(program: Command, { stdout, stderr }: Surroundings): void {
     });
 }
 
-/** What is wrong in a line, then where it is told what there is. */
+/** The mistake in one line, then the command that lists the valid choices. */
 function usageError(text: string, command: Command, program: Command): string {
   const [first = ''] = program.args;
-  // An option of a command that there is not can't be known: the command is what is wrong.
+  // Options of an unknown command are unknown too, so the message is about the command.
   if (command === program && first !== '' && !first.startsWith('-'))
     return `error: ${unknownCommand(first, program)}\n`;
   const wrong = text

@@ -10,7 +10,7 @@ import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { ReportCommandOptions } from './report.ts';
 import type { UninstallOptions } from './uninstall.ts';
 
-/** What `fa-tui host` does besides telling. */
+/** Actions of `fa-tui host`; without one it shows the host. */
 const HOST_ACTIONS = ['install', 'start', 'stop'];
 
 const PROBLEM_EXAMPLES = `
@@ -24,7 +24,7 @@ interface PageOptions {
   readonly label?: string[];
 }
 
-/** Commands that ask the runner, or show what jobs left behind. */
+/** Commands that query the runner or show the results of jobs. */
 export function addQueryCommands(program: Command, define: Define): void {
   const query = <Options extends object>(command: Command, action: Action<GlobalOptions & Options>) =>
     define<GlobalOptions & Options>(command, action);

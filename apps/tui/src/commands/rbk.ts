@@ -7,7 +7,7 @@ import { readNamed } from '../named-files.ts';
 import { UsageError } from '../usage-error.ts';
 import type { JobCommandOptions } from './options.ts';
 
-/** What `--rbk` makes of a benchmark. */
+/** A benchmark with the settings of `--rbk`. */
 export interface RbkRun {
   readonly options: Pick<JobCommandOptions, 'shape' | 'dtype' | 'samples'>;
   readonly write: (response: GetJobResponse) => void;

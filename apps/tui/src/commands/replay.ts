@@ -11,8 +11,8 @@ import { followJob } from './follow-job.ts';
 import { requireOutputs } from '../named-files.ts';
 
 /**
- * `fa-tui replay <file>`: a recorded job again, without a runner: in a terminal on the screen, elsewhere as progress
- * and report.
+ * `fa-tui replay <file>`: replays a recorded job without a runner. In a terminal it is shown on the screen, elsewhere
+ * as progress and report.
  */
 export async function replay(
   fileText: string,

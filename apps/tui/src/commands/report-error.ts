@@ -8,12 +8,12 @@ import { exitCodeOfError, type ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 
 /**
- * Says on stderr what is wrong and what to do, and gives the exit code. A fault of our own shows its stack
- * with FA_TUI_DEBUG=1.
+ * Prints on stderr the error and its remedy, and returns the exit code. A bug in flashcore shows its stack with
+ * FA_TUI_DEBUG=1.
  */
 export function reportError(error: unknown, context: CommandContext): ExitCode {
   const { stderr, environment } = context.surroundings;
-  // In a log or a pipe a message stays one line: people search for its words.
+  // In a log or a pipe a message stays on one line, because people search for its words.
   const width = stderr.isTTY ? context.progressFormat.width - 'error: '.length : Infinity;
   const lines = messageOf(error)
     .split('\n')
@@ -32,8 +32,7 @@ function messageOf(error: unknown): string {
   return `A fault of fa-tui itself: ${errorText(error)}. FA_TUI_DEBUG=1 shows where`;
 }
 
-// The text names what is near or wrong already where its writer was careful; what it does not name comes from the
-// metadata.
+// A carefully written text already names similar names or the mistake. Only what it omits is taken from the metadata.
 function withMetadata({ message, metadata, reason }: FlashcoreError): string {
   const { nearest, path, key } = metadata;
   const missing = [

@@ -31,22 +31,25 @@ export interface ReportCommandOptions extends GlobalOptions {
   readonly template: TemplateName;
   readonly format: ReportFormatName;
   readonly output?: string;
-  /** Where the kernel lies in the repository. */
+  /** The kernel's folder in the repository. */
   readonly folder?: string;
-  /** Files and folders with JSON of ended jobs, in place of a runner. */
+  /** Files and folders with JSON of ended jobs, instead of a runner. */
   readonly from?: readonly string[];
   readonly since?: string;
   readonly kernel?: string;
   readonly limit?: string;
-  /** What a pull request's comment is called. */
+  /** Title of a pull request's comment. */
   readonly suite?: string;
-  /** Folder for every plot as a picture. */
+  /** Folder for pictures of all plots. */
   readonly svg?: string;
 }
 
 const DEFAULT_LIMIT = 200;
 
-/** `fa-tui report`: results as others read them. `names`: jobs, a kernel or a search, as the template asks. */
+/**
+ * `fa-tui report`: results as pages for other people. `names` are jobs, a kernel or a search, depending on the
+ * template.
+ */
 export async function report(
   names: readonly string[],
   options: ReportCommandOptions,
@@ -118,7 +121,7 @@ async function written(
   return ExitCode.PASSED;
 }
 
-/** A file without a figure says so: it is read by a program, and its maker is to know. */
+/** Warns about figures missing from the file, because a program reads the file and its author should know. */
 function noteLeftOut(jobs: readonly GetJobResponse[], context: CommandContext): void {
   const figures = figuresOf(jobs);
   const left = figures.filter((figure) => !isMeasured(figure)).length;
@@ -129,7 +132,7 @@ function noteLeftOut(jobs: readonly GetJobResponse[], context: CommandContext): 
     );
 }
 
-/** GitHub drops a step's summary above 1 MiB. */
+/** GitHub drops a step's summary if it is larger than 1 MiB. */
 const MOST_SUMMARY_BYTES = 1024 * 1024;
 
 /** In a step of a GitHub workflow the final report also becomes the step's summary. */
@@ -141,7 +144,7 @@ function writeStepSummary(jobs: readonly GetJobResponse[], context: CommandConte
   else context.note(`The step's summary was left out: it has ${Buffer.byteLength(text)} bytes, GitHub takes 1 MiB`);
 }
 
-/** The page's text; its plots are written on the way where --svg asks for them. */
+/** The page's text. If --svg is given, the plots are written too. */
 function page(made: Report, { format, svg }: ReportCommandOptions, context: CommandContext): string {
   if (svg !== undefined) for (const file of writePlots(made, svg)) context.note(file);
   return isPageFormat(format) ? PAGE_WRITERS[format](made) : '';
@@ -161,7 +164,7 @@ function writePlots({ plots }: Report, folder: string): string[] {
 
 const MOST_NAME = 80;
 
-/** Letters, digits and hyphens of a caption, which has foreign text in it. */
+/** Letters, digits and hyphens of a caption. Other characters are dropped because a caption contains foreign text. */
 const fileName = (caption: string): string =>
   caption
     .toLowerCase()
@@ -169,7 +172,7 @@ const fileName = (caption: string): string =>
     .replaceAll(/^-|-$/g, '')
     .slice(0, MOST_NAME);
 
-/** A search of this user, or one in a folder. */
+/** A search of this user, or one stored in a folder. */
 function searchPage(id: string, { from }: ReportCommandOptions, context: CommandContext): Report {
   const store =
     from === undefined
@@ -199,7 +202,7 @@ function storedJob({ jobs }: FileSource, name: string): GetJobResponse {
   return found;
 }
 
-/** `fa-tui trace <job>`: its events as trace-event JSON. */
+/** `fa-tui trace <job>`: the job's events as trace-event JSON. */
 export function traceJob(text: string, { out }: { readonly out?: string }, context: CommandContext): Promise<ExitCode> {
   requireWritable({ '--out': out });
   return context.withRunner(async ({ client }) => {

@@ -19,7 +19,7 @@ let folder: string;
 beforeEach(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-'))));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Follows a job with this profile to its end, saving its report. */
+/** Follows a job with this profile to its end and saves its report. */
 async function follow(
   profile: MessageInitShape<typeof ProfileResultSchema>,
   { kind = JobKind.PROFILE, save = true } = {},
@@ -60,7 +60,7 @@ async function follow(
   };
 }
 
-test("--save writes Nsight Compute's report of the variant asked for", async () => {
+test("--save writes Nsight Compute's report of the requested variant", async () => {
   const sha256 = 'ab'.repeat(32);
   const { code, stderr, asked } = await follow({
     verdict: Verdict.PASS,
@@ -73,7 +73,7 @@ test("--save writes Nsight Compute's report of the variant asked for", async () 
   expect(stderr).toContain('v6.2x8x512x64.ncu-rep, 3 bytes');
 });
 
-test('where there is no report: 3, with the reason, and no file', async () => {
+test('a missing report: 3, with the reason, and no file', async () => {
   const { code, stderr } = await follow({
     verdict: Verdict.NOT_MEASURED,
     reason: 'the emulator has no hardware counters',
@@ -84,7 +84,7 @@ test('where there is no report: 3, with the reason, and no file', async () => {
   );
 });
 
-test('a profile that could not be made is 3 without --save too; as a part of an experiment it changes nothing', async () => {
+test('a failed profile is 3 even without --save, but as part of an experiment it changes nothing', async () => {
   const unmeasured = { verdict: Verdict.NOT_MEASURED, reason: 'the emulator has no hardware counters' };
   const { code, stderr } = await follow(unmeasured, { save: false });
   expect([code, stderr]).toEqual([

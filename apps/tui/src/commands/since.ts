@@ -4,8 +4,8 @@ import { UsageError } from '../usage-error.ts';
 const UNIT_SECONDS: Record<string, number> = { m: 60, h: 3600, d: 86_400, w: 7 * 86_400 };
 
 /**
- * `--since` as seconds since 1970: a day or an instant (2026-11-21, 2026-11-21T10:30Z), or how long ago (90m, 12h, 3d,
- * 2w). 0 without one. Errors: UsageError.
+ * `--since` as seconds since 1970, from a day or an instant (2026-11-21, 2026-11-21T10:30Z) or an age (90m, 12h, 3d,
+ * 2w). 0 without the option. Errors: UsageError.
  */
 export function sinceSeconds(text: string | undefined, now = Date.now()): number {
   if (text === undefined) return 0;

@@ -11,16 +11,16 @@ const SOME_KERNEL = fileURLToPath(new URL('../../../../kernels/flashcore_v6', im
 test.each([
   ['flashcore_v6', { case: 'kernelId', value: 'flashcore_v6' }],
   [BUILD_ID, { case: 'buildId', value: BUILD_ID }],
-] as const)('--champion %s where nothing is uploaded names what the runner has', async (champion, source) => {
+] as const)('--champion %s names a kernel or build that the runner has', async (champion, source) => {
   expect(await championById({ champion })).toEqual(create(KernelReferenceSchema, { source }));
 });
 
-test('--champion with a folder is bad usage where nothing is uploaded', async () => {
+test('--champion with a folder is bad usage for commands that upload nothing', async () => {
   await expect(championById({ champion: SOME_KERNEL })).rejects.toThrow(UsageError);
   expect(await championById({})).toBeUndefined();
 });
 
-test('--request-id names the request, --restart-interrupted asks for it again; without them each request is new', () => {
+test('--request-id names the request, --restart-interrupted repeats it, and without them each request is new', () => {
   const requestId = '5f0c1b1e-0000-4000-8000-000000000000';
   const optionsOf = (options: object) =>
     plannedRequest('build', { color: 'never', ...options })(create(KernelReferenceSchema)).request.options!;

@@ -22,8 +22,8 @@ import { readRbk } from './rbk.ts';
 import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
 /**
- * `fa-tui run|build|verify|bench|profile <kernel or folder>`; an empty text: SDPA alone. All that can be wrong with the
- * command line shows before a runner is asked.
+ * `fa-tui run|build|verify|bench|profile <kernel or folder>`; an empty text means SDPA without a kernel. All mistakes
+ * in the command line are reported before a runner is contacted.
  */
 export async function startJob(
   command: JobAction,
@@ -57,13 +57,13 @@ export async function startJob(
   });
 }
 
-/** Puts a kernel folder of the user's own at the head of those that view 7 lists. */
+/** Puts a user's kernel folder at the head of the folders in view 7. */
 function rememberFolder(folder: string, context: CommandContext): void {
   const problem = new OwnKernels(context.surroundings.environment).remember(folder);
   if (problem !== undefined) context.note(problem);
 }
 
-/** `fa-tui bench --sdpa all`: SDPA without a kernel. What makes no sense then is for the runner to refuse. */
+/** `fa-tui bench --sdpa all`: SDPA without a kernel. The runner refuses options that need a kernel. */
 function startSdpa(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if ((options.sdpa ?? []).length === 0)
     throw new UsageError('bench: give a kernel or folder, or --sdpa all to measure SDPA alone');
@@ -79,17 +79,17 @@ function startSdpa(options: JobCommandOptions, context: CommandContext): Promise
   });
 }
 
-/** The options with the project's plan, where they name none; only an experiment has one. */
+/** The options with the project's plan, unless they name one. Only an experiment has a plan. */
 export function withPlan(options: JobCommandOptions, context: CommandContext): JobCommandOptions {
   const plan = options.plan ?? context.project()?.plan;
   return plan === undefined ? options : { ...options, plan };
 }
 
-/** Makes a request for a kernel and, where the options name one, the champion that it is compared with. */
+/** Makes a request for a kernel and, if the options name one, its champion. */
 export type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
 
 /**
- * The request that a command's options ask for, but for its kernel. Errors: UsageError, INVALID_REQUEST for a malformed
+ * The request from a command's options, except for the kernel. Errors: UsageError, INVALID_REQUEST for a malformed
  * shape.
  */
 export function plannedRequest(command: JobAction, options: JobCommandOptions): RequestFor {
@@ -111,7 +111,7 @@ export function plannedRequest(command: JobAction, options: JobCommandOptions): 
     });
 }
 
-/** The benchmark's settings with the champion in them, where there is one. */
+/** The benchmark's settings, with the champion if there is one. */
 function withChampion(options: JobCommandOptions): (champion: KernelReference | undefined) => BenchmarkSettings {
   const settings = benchmarkSettings(options);
   const variant = championSettings(options);
@@ -120,7 +120,7 @@ function withChampion(options: JobCommandOptions): (champion: KernelReference | 
 }
 
 /**
- * The champion where nothing is uploaded for it: one of the runner's own kernels, or a build made before. Errors:
+ * The champion for a command that uploads nothing: one of the runner's own kernels, or an earlier build. Errors:
  * UsageError for a folder.
  */
 export async function championById({

@@ -27,13 +27,16 @@ import { UsageError } from '../usage-error.ts';
 
 const HERE = "default: the current folder's";
 
-/** As from an unset variable of a script: the current folder would be a surprise. */
+/**
+ * Refuses an empty argument. It may come from an unset variable of a script, and using the current folder would be a
+ * surprise.
+ */
 function given(text: string): string {
   if (text === '') throw new InvalidArgumentError('It is empty: give a kernel or folder, or leave it out.');
   return text;
 }
 
-/** The argument that stands for the current folder's kernel. Errors: UsageError where that folder has none. */
+/** The argument for the kernel in the current folder. Errors: UsageError if the folder has none. */
 function kernelHere(command = ''): string {
   if (existsSync('kernel.yaml')) return '.';
   const alone = command === 'bench' ? ', or --sdpa all to measure SDPA alone' : '';

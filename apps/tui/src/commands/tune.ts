@@ -37,7 +37,7 @@ export interface TuneCommandOptions extends GlobalOptions {
   readonly requestId?: string;
 }
 
-/** A runner that is killed more often than that during one search is broken. */
+/** A runner that is killed more often during one search is broken. */
 const MAX_INTERRUPTIONS = 50;
 
 /** `fa-tui tune <kernel> [--set NAME=A,B,C …]`: a search over a kernel's variants. */
@@ -81,7 +81,10 @@ export async function tune(
   });
 }
 
-/** The search's result; where the runner's end cut it off, the same request goes on, and nothing is measured twice. */
+/**
+ * The search's result. If the runner's end interrupted the search, the same request continues it, and nothing is
+ * measured twice.
+ */
 async function resumed(
   connection: Connection,
   request: RpcRequestInit<'tune'>,
@@ -99,7 +102,7 @@ async function resumed(
       return await runToResult(connection, { method: 'tune', request }, { onEvent });
     } catch (error) {
       if (!(error instanceof JobUndecided)) throw error;
-      // Somebody ended it: what is known by then is told all the same.
+      // Somebody cancelled the search; the results so far are still shown.
       if (error.job.outcome === Outcome.CANCELLED)
         return { job: error.job, result: (await connection.client.getJob({ name: error.job.name })).result };
       if (error.job.outcome !== Outcome.INTERRUPTED) throw error;
@@ -118,7 +121,7 @@ function parameterOf(text: string): TuneParameter {
 
 const SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600 };
 
-/** "50" variants, "10m" of the device, "0.25usd"; each of the three at most once. */
+/** A budget such as "50" variants, "10m" of device time or "0.25usd"; each kind at most once. */
 function budgetOf(texts: readonly string[]): { maxTrials?: number; maxSeconds?: number; maxUsd?: number } {
   const budgets = texts.map((text) => {
     const [, amount = '', unit = ''] = /^(\d{1,9}(?:\.\d{1,6})?)(s|m|h|usd)?$/.exec(text) ?? [];

@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
-/** Purges for a person who types this. */
+/** Runs a purge in which the user types this text. */
 async function purged(typed: string): Promise<string> {
   let shown = '';
   const stream = { isTTY: true, columns: 200, write: (text: string) => void (shown += text) };
@@ -26,18 +26,18 @@ async function purged(typed: string): Promise<string> {
   return shown;
 }
 
-test('whoever types yes sees before what goes; the folder of data goes too where nothing else is in it', async () => {
+test('a user who types yes first sees the list; the data folder is removed too if nothing else is in it', async () => {
   writeFileSync(path.join(settings, 'fa-tui.yaml'), 'ascii: true\n');
   expect(await purged('yes\n')).toMatch(/config\/flashcore .* 12 B[^]*Type yes: removed 1 item, 12 B/);
   expect(existsSync(home)).toBe(false);
 });
 
-test.for(['no\n', '\n', ''])('whoever types %j keeps everything', async (typed) => {
+test.for(['no\n', '\n', ''])('a user who types %j keeps everything', async (typed) => {
   await expect(purged(typed)).rejects.toThrow('not confirmed, nothing was removed');
   expect(existsSync(settings)).toBe(true);
 });
 
-test('of a settings folder that is a link, the link goes', async () => {
+test('if the settings folder is a link, only the link is removed', async () => {
   const dotfiles = path.join(home, 'dotfiles');
   mkdirSync(dotfiles);
   rmSync(settings, { recursive: true });
@@ -46,7 +46,7 @@ test('of a settings folder that is a link, the link goes', async () => {
   expect([existsSync(settings), existsSync(dotfiles)]).toEqual([false, true]);
 });
 
-test('a host that was started from here and may still cost is stopped first', async () => {
+test('a host that was started from here and may still cost money is stopped first', async () => {
   writeFileSync(path.join(settings, 'fa-tui.yaml'), 'hooks:\n  gpu-box:\n    start: [start]\n    stop: [stop]\n');
   new Instance('gpu-box', { FLASHCORE_HOME: home }).write({ startedAt: 1 });
   await expect(purged('yes\n')).rejects.toThrow('gpu-box was started from here and may still cost');

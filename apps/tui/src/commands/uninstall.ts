@@ -25,7 +25,10 @@ interface Stored {
   readonly bytes: number;
 }
 
-/** `fa-tui uninstall`: how the program is removed, and what it stored for this user; --purge removes the latter. */
+/**
+ * `fa-tui uninstall`: explains how to remove the program and lists the data that it stored for this user; --purge
+ * removes that data.
+ */
 export async function uninstall({ purge, yes }: UninstallOptions, context: CommandContext): Promise<ExitCode> {
   const { surroundings, options } = context;
   if (yes && !purge) throw new UsageError('--yes: needs --purge');
@@ -39,14 +42,14 @@ export async function uninstall({ purge, yes }: UninstallOptions, context: Comma
   refuseWhileHostsCost(context);
   await idleRunner(folders.data);
   if (!yes) await confirm(stored, context);
-  // It may have got a job while the question was open.
+  // The runner may have received a job while the question was open.
   const pid = await idleRunner(folders.data);
   if (pid !== undefined) await endRunner(pid);
-  // The runner's lock decides, before anything is removed.
+  // The runner's lock is checked before anything is removed.
   if (isDataFolder(folders.data)) await purgeData(folders.data, surroundings.environment);
   for (const folder of [folders.config, folders.state]) {
     rmSync(folder, { recursive: true, force: true });
-    // With $FLASHCORE_HOME the folder above it is in the data folder.
+    // With $FLASHCORE_HOME, the parent folder is inside the data folder.
     if (path.dirname(path.dirname(folder)) === folders.data) removeIfEmpty(path.dirname(folder));
   }
   removeIfEmpty(folders.data);
@@ -75,7 +78,7 @@ const foldersOf = (environment: NodeJS.ProcessEnv): Folders => ({
   state: path.resolve(stateFolder(environment)),
 });
 
-/** What flashcore itself put there; the data folder may have files of the user's too. */
+/** Files and folders that flashcore created. The data folder may also contain the user's files. */
 function storedIn({ data, config, state }: Folders): Stored[] {
   const own = isDataFolder(data) ? readdirSync(data).filter(isOwnData) : [];
   return [...own.map((name) => path.join(data, name)), config, state]
@@ -83,7 +86,7 @@ function storedIn({ data, config, state }: Folders): Stored[] {
     .map((file) => ({ path: file, bytes: bytesOf(file) }));
 }
 
-/** Of links the links themselves: only they are removed. */
+/** Size in bytes. A link counts as the link itself, because only the link is removed. */
 function bytesOf(file: string): number {
   const found = lstatSync(file, { throwIfNoEntry: false });
   if (!found?.isDirectory()) return found?.size ?? 0;
@@ -103,7 +106,10 @@ const listOf = (stored: readonly Stored[]): Block[] =>
         ),
       ];
 
-/** Its state folder is what knows that a host was started, and since when it costs. */
+/**
+ * The state folder records that a host was started and when its cost began, so it must not be removed while a host
+ * runs.
+ */
 function refuseWhileHostsCost(context: CommandContext): void {
   const { environment } = context.surroundings;
   const running = Object.keys(context.settings().hooks ?? {}).find(
@@ -117,7 +123,7 @@ function refuseWhileHostsCost(context: CommandContext): void {
     );
 }
 
-/** Errors: UsageError unless a person types yes. */
+/** Errors: UsageError unless the user types yes. */
 async function confirm(stored: readonly Stored[], context: CommandContext): Promise<void> {
   const { stdin, stderr } = context.surroundings;
   if (!stdin.isTTY) throw new UsageError('uninstall --purge: must be confirmed, and nobody can be asked: give --yes');
@@ -131,7 +137,7 @@ async function purgeData(directory: string, environment: NodeJS.ProcessEnv): Pro
     program: runnerProgram(),
     args: ['purge', '--yes', '--data', directory],
     environment,
-    // The result is told here, when settings and logins are gone too.
+    // The result is printed later, after settings and logins are gone too.
     stdout: { write: () => undefined },
   });
   if (status !== 0)
@@ -142,7 +148,7 @@ async function purgeData(directory: string, environment: NodeJS.ProcessEnv): Pro
     );
 }
 
-/** The folder may be a link to a larger disk. */
+/** Removes an empty folder. If it is a link, for example to a larger disk, both the link and its target are removed. */
 function removeIfEmpty(folder: string): void {
   if (!isDirectory(folder) || readdirSync(folder).length > 0) return;
   const isLink = lstatSync(folder).isSymbolicLink();
@@ -152,7 +158,7 @@ function removeIfEmpty(folder: string): void {
 
 const isDirectory = (file: string): boolean => statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
 
-/** The command that removes the program, by where it is. */
+/** The command that removes the program, depending on its location. */
 function howToRemove(): string {
   const [root = ''] = runnerProgram().split(`${path.sep}apps${path.sep}runner${path.sep}`);
   return root.includes(`${path.sep}node_modules${path.sep}`)

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
 
-/** That there is no such command, with the nearest of those that there are. */
+/** A message about an unknown command, with the nearest existing ones. */
 export const unknownCommand = (name: string, program: Command): string =>
   `Unknown command "${name}"${didYouMean(
     name,

@@ -18,8 +18,8 @@ import { quickRequest, type StartRequest, type WatchFolder } from '../session/ru
 import { WATCH_LABEL } from '../state/selectors.ts';
 
 /**
- * `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on
- * it.
+ * `fa-tui watch-source <folder>`: runs the experiment again at every save, until Ctrl-C. In a terminal the program
+ * opens on it.
  */
 export async function watchSource(
   folderText: string,
@@ -30,8 +30,8 @@ export async function watchSource(
   const folder = kernelFolderNamed(folderText) ?? path.resolve(folderText);
   if (!isFolder(folder)) throw new UsageError(`${folder} is not a folder: give one with a kernel.yaml`);
   requireOutputs(options);
-  // All that can be wrong with the options shows before a runner is asked. A request is made anew for each version:
-  // its id may name one job only.
+  // All mistakes in the options are reported before a runner is contacted. Each version needs a new request because a
+  // request id may name only one job.
   plannedRequest('run', options);
   const champion = await championById(options);
   const labelled = { ...options, label: [...(options.label ?? []), `${WATCH_LABEL}=${randomUUID()}`] };
@@ -72,7 +72,7 @@ async function watchPlainly(
   };
   const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
     context.note(`watching ${folder}: this version runs`);
-    // What fails on the smallest case is not worth the others.
+    // If the smallest case fails, the others are not run.
     const isWorth = !quick || (await runOne(quickRequest(kernel), signal)) === ExitCode.PASSED;
     if (isWorth) await runOne(requestFor(kernel), signal);
     if (!signal.aborted) context.note(`watching ${folder}: save a file and it runs again, Ctrl-C ends`);

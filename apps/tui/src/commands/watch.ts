@@ -5,7 +5,8 @@ import { resolveJobName } from '../session/job-name.ts';
 import { requireOutputs } from '../named-files.ts';
 
 /**
- * `fa-tui watch <job>`: the job's events from the first that is kept, whether it runs or has ended, then its report.
+ * `fa-tui watch <job>`: shows the job's events from the first one kept, whether the job is running or has ended, then
+ * its report.
  */
 export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   requireOutputs(files);

@@ -45,7 +45,7 @@ export function App({ context: given, theme, inline = false }: AppProps) {
     }
   };
   const stop = useJobControl(given.jobControl, {
-    // While an editor has the terminal, its modes are the editor's to put back.
+    // While an editor has the terminal, the editor restores the terminal's modes.
     onStop: () => void (lent.current ? stop('fa-tui') : lendTerminal(() => stop('fa-tui'))),
     onContinue: () => void (lent.current || lendTerminal(() => Promise.resolve())),
   });
@@ -59,7 +59,7 @@ export function App({ context: given, theme, inline = false }: AppProps) {
   useMouse(hasMouse && !inline, (event) => pressMouse(event, context));
   useInput((input, key) => {
     for (const name of keyNames(input, key)) {
-      // Keys read together with the one that opened the editor: nothing can hand them on, and they mean nothing here.
+      // Keys read together with the one that opened the editor. They can't be passed on, and have no meaning here.
       if (lent.current) return;
       pressKey(name, context);
     }

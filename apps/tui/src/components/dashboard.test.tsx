@@ -1,4 +1,4 @@
-/** Everything that a run tells stands on one screen, at every moment and every size. */
+/** Tests that one screen shows all data of a run, at every moment and every size. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { DeviceReadingSchema, FindingKind, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared/contract';
@@ -11,7 +11,7 @@ import { openTerminal } from '../testing/terminal.tsx';
 
 type Moment = keyof typeof DASHBOARD_MOMENTS;
 
-/** Of each moment: correctness, latency or what is wrong, gates, build or log. */
+/** Patterns for each moment: correctness, latency or finding, gates, build or log. */
 const SHOWN: Record<Moment, readonly RegExp[]> = {
   building: [/Cases run after the build/, /Samples are taken after/, /●4 ○3 –0/, /nvcc -cubin/],
   verifying: [
@@ -48,7 +48,7 @@ describe.each([
   });
 });
 
-test('of a kernel that does not compile no gate is told one by one, but the source with a caret and how many there are', async () => {
+test('if the kernel does not compile, gates are only counted, and the source has a caret', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: uncompiled });
@@ -56,7 +56,7 @@ test('of a kernel that does not compile no gate is told one by one, but the sour
     expect(screen).toMatch(/– 7 not evaluated: the kernel does/);
     expect(screen).toMatch(/✓0 ⚠0 ✗0 –7/);
     expect(screen).toMatch(/11 │ {3}x = y[^]*│ {5}\^/);
-    // The log stands at the first error, which is there once.
+    // The log is at the first error, which appears only once.
     expect(screen.match(/error: expected a ";"/g)).toHaveLength(1);
     expect(screen).not.toMatch(/gates \d+\/\d+|gates \(\d+\)/);
   } finally {
@@ -67,7 +67,7 @@ test('of a kernel that does not compile no gate is told one by one, but the sour
 test.each([
   [80, 24],
   [200, 60],
-] as const)('at %dx%d nothing is promised of a build that failed, while its job goes on', async (columns, rows) => {
+] as const)('at %dx%d nothing is announced for a failed build while its job continues', async (columns, rows) => {
   const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: () => uncompiled().slice(0, -1) });
@@ -81,7 +81,7 @@ test.each([
   }
 });
 
-test('while the emulator times, how busy its host is stands next to the samples', async () => {
+test('while the emulator times, the load of its host is shown next to the samples', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.benchmarking });
@@ -99,7 +99,7 @@ test('while the emulator times, how busy its host is stands next to the samples'
   }
 });
 
-test('next to another view, view 2 shows the first case that failed, and opens on it', async () => {
+test('beside another view, view 2 shows the first failed case, and opens on it', async () => {
   const terminal = openTerminal({ columns: 200, rows: 60, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: sampleEvents });
@@ -113,7 +113,7 @@ test('next to another view, view 2 shows the first case that failed, and opens o
   }
 });
 
-test('what is found in a kernel that passed is advice, not a fault', async () => {
+test('a finding about a kernel that passed is advice rather than a failure', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
   try {
     const events = DASHBOARD_MOMENTS.finding();
@@ -129,7 +129,7 @@ test('what is found in a kernel that passed is advice, not a fault', async () =>
   }
 });
 
-test('while a device opens after the build the screen says so, instead of a build at 100 %', async () => {
+test('while a device opens after the build, the screen says so instead of showing a build at 100 %', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
   try {
     const built = (): JobEvent[] => {
@@ -188,7 +188,7 @@ function uncompiled(): JobEvent[] {
   );
 }
 
-test('a probe that is wrong stands beside the cases that are right, at every size', async () => {
+test('a failed probe is shown with the passed cases, at every size', async () => {
   const events = (): JobEvent[] => {
     const before = DASHBOARD_MOMENTS.benchmarking();
     const probe = {
@@ -225,7 +225,7 @@ test('a probe that is wrong stands beside the cases that are right, at every siz
   }
 });
 
-test('gates stand with their targets from the start, and change as data arrives', async () => {
+test('gates are shown with their targets from the start, and change as data arrives', async () => {
   const building = await screenAt('building', 120, 40);
   expect(building).toMatch(/● registers\/thread +… <= 64/);
   expect(building).toMatch(/○ p50 cold 2x8x512x64 +… < 25 us/);
@@ -238,7 +238,7 @@ test('gates stand with their targets from the start, and change as data arrives'
   expect(benchmarking).toMatch(/– 1 not measured: hardware/);
 });
 
-test("a figure of the emulator's model has its sign in the gates of view 1, and what it means; view 5 has the word", async () => {
+test("a modelled figure has its sign and the sign's meaning in view 1, and the word in view 5", async () => {
   const events = (): JobEvent[] => {
     const before = DASHBOARD_MOMENTS.benchmarking();
     return eventsOf(
@@ -261,7 +261,7 @@ test("a figure of the emulator's model has its sign in the gates of view 1, and 
   }
 });
 
-test('where hard gates were not measured, view 1 says so beside what passed', async () => {
+test('if hard gates were not measured, view 1 says so beside the passed ones', async () => {
   const terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: () => decidedEvents('flashcore_v11.final') });
@@ -271,7 +271,7 @@ test('where hard gates were not measured, view 1 says so beside what passed', as
   }
 });
 
-test('the three answers of a gate are told apart without colour, in ASCII too', async () => {
+test('the three verdicts of a gate can be told apart without color, even in ASCII', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: true } });
   await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.benchmarking });
   const screen = await terminal.screen();
@@ -281,7 +281,7 @@ test('the three answers of a gate are told apart without colour, in ASCII too', 
   expect(screen).toMatch(/- 1 not measured/);
 });
 
-test('the rail has the same panes in the same places, whatever view is open', async () => {
+test('the rail has the same panes in the same places, whichever view is open', async () => {
   const titles = async (view: string): Promise<string[]> =>
     (await screenAt('benchmarking', 120, 40, view))
       .split('\n')
@@ -300,7 +300,7 @@ test('the rail has the same panes in the same places, whatever view is open', as
   for (const view of ['2', '3', '4', '5', '6', '7', '8']) expect(await titles(view)).toEqual(first);
 });
 
-test('a finding takes the place of the latency: its text, three lines of source with a caret, the remedy', async () => {
+test('a finding replaces the latency: its text, three lines of source with a caret, and the remedy', async () => {
   const screen = await screenAt('finding', 120, 40);
   expect(screen).toMatch(
     /✗ race[^]*9 │ [^]*10 │ {3}K_smem\[threadIdx\.x\] = K[^]*│ {3}\^[^]*11 │ [^]*→ Put a __syncthreads\(\)[^]*e edits missing_syncthreads\.cu:10/,

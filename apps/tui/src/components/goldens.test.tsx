@@ -1,6 +1,6 @@
 /**
- * Goldens of whole screens: every scene at three sizes, in 24-bit colour, 16 colours, without colour, and in ASCII.
- * `npm run goldens` writes them anew.
+ * Goldens of whole screens: every scene at three sizes, in 24-bit color, 16 colors, without color, and in ASCII. `npm
+ * run goldens` rewrites them.
  */
 import { inFull } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
@@ -14,7 +14,7 @@ const ALL_SIZES = [
   [120, 40],
   [200, 60],
 ] as const;
-// The largest has more cells than the others together.
+// The largest size has more cells than the others together.
 const SIZES = inFull(ALL_SIZES, ([columns]) => columns < 200);
 const MODES = {
   'no colour': { colors: 'none', ascii: false },
@@ -40,7 +40,7 @@ async function show(scene: Scene, [columns, rows]: readonly [number, number], th
   }
 }
 
-/** No row is wider than the screen; the panes' borders are all there. */
+/** Checks that no row is wider than the screen and that the panes' borders are complete. */
 function expectWhole(screen: string, columns: number, rows: number): void {
   const lines = screen.split('\n');
   expect(lines).toHaveLength(rows);
@@ -49,7 +49,7 @@ function expectWhole(screen: string, columns: number, rows: number): void {
   expect(lines.slice(2, -2).filter((line) => cellWidth(line) !== columns && /^[│╭╰|+]/.test(line))).toEqual([]);
 }
 
-/** A heat map's row: "s16" and its cells. */
+/** A row of a heat map: "s16" and its cells. */
 const withoutInk = (screen: string): string =>
   screen.replace(/(?<=│ |  )s\d+ +[^│]*/g, (row) => row.replace(/[ .:\-=+*#%@]+/g, ' '));
 
@@ -60,7 +60,7 @@ describeScenes(VIEW_SCENES, async (scene, size) => {
   const [plain, ascii, sixteen, full] = (await Promise.all(
     Object.values(MODES).map((theme) => show(scene, size, theme)),
   )) as [Shown, Shown, Shown, Shown];
-  // Colours never change a character, but for ink in heat maps that have a colour in its place.
+  // Color never changes a character, except that colored heat-map cells have no ink.
   expect(sixteen.text).toBe(plain.text);
   expect(withoutInk(full.text)).toBe(withoutInk(plain.text));
   expect(ascii.text).toMatch(/^[\x20-\x7e\n]*$/);

@@ -12,7 +12,7 @@ interface InlineProps {
   readonly lent: { readonly current: boolean };
 }
 
-/** The program below the prompt; `lent`: another program has the terminal, and lines wait. */
+/** The program below the prompt. `lent` is set while another program has the terminal and lines must wait. */
 export function Inline({ store, theme, lent }: InlineProps) {
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { write } = useStdout();

@@ -7,7 +7,7 @@ interface PaintedRowsProps {
   readonly width: number;
 }
 
-/** Rows as text elements, one each: nothing that is not on the screen becomes an element. */
+/** Draws rows as text elements, one each. Only visible rows become elements. */
 export function PaintedRows({ rows, width }: PaintedRowsProps) {
   return (
     <Box flexDirection="column" width={width} height={rows.length} flexShrink={0}>

@@ -4,13 +4,13 @@ import type { Snapshot } from '../state/snapshot.ts';
 
 export interface PaintedScreen {
   readonly columns: number;
-  /** With escape sequences. */
+  /** Rows with escape sequences. */
   readonly rows: readonly string[];
 }
 
 /**
- * Screens as text. One that looks as the last did is the same object, so that nothing is drawn for it: a clock that
- * moved, a list that was read again are no reason to.
+ * Paints screens as text. A screen that looks like the last one is the same object, so that nothing is drawn, for
+ * example after a tick of the clock or another read of a list.
  */
 export class ScreenPainter {
   readonly #theme: Theme;

@@ -28,7 +28,7 @@ async function open(columns: number, rows: number, until = Infinity): Promise<Te
 
 const golden = (name: string): string => `./goldens/${name}.txt`;
 
-/** No row is wider than the screen; top and bottom borders of the panes are all there. */
+/** Checks that no row is wider than the screen and that the panes' top and bottom borders are complete. */
 function expectWhole(screen: string, columns: number, rows: number): void {
   const lines = screen.split('\n');
   expect(lines).toHaveLength(rows);
@@ -58,12 +58,12 @@ for (const view of VIEWS) {
   });
 }
 
-test('below 60x16 the screen says so and keeps the line with the state', async () => {
+test('below 60x16 the screen says that it is too small, and keeps the status line', async () => {
   const { screen } = await open(50, 12);
   await expect(await screen()).toMatchFileSnapshot(golden('too-small'));
 });
 
-test('nothing of the screen before stays below what a small one says', async () => {
+test('a small screen leaves nothing of the previous screen below its text', async () => {
   const { resize, screen } = await open(120, 40);
   await screen();
   await resize(50, 12);
@@ -72,7 +72,7 @@ test('nothing of the screen before stays below what a small one says', async () 
   expect(lines.slice(3)).toEqual(lines.slice(3).map(() => ''));
 });
 
-test('a resize lays the screen out anew', async () => {
+test('after a resize the screen has a new layout', async () => {
   const { resize, screen } = await open(120, 40);
   for (const [columns, rows] of [
     [80, 24],
@@ -85,7 +85,7 @@ test('a resize lays the screen out anew', async () => {
   }
 });
 
-test('with NO_COLOR nothing written sets a colour', async () => {
+test('with NO_COLOR no output sets a color', async () => {
   const { store, screen, written } = await open(200, 60);
   for (const view of VIEWS) store.dispatch({ type: 'show', view });
   await screen();

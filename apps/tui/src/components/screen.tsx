@@ -10,7 +10,7 @@ interface ScreenProps {
   readonly theme: Theme;
 }
 
-/** The whole screen. It is drawn anew only where a row of it has changed. */
+/** The whole screen. It is redrawn only if a row has changed. */
 export function Screen({ store, theme }: ScreenProps) {
   const [painter] = useState(() => new ScreenPainter(theme));
   const { rows, columns } = useSyncExternalStore(store.subscribe, () => painter.painted(store.getSnapshot()));

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef } from 'react';
 import type { JobControl, JobControlOptions } from '../terminal/job-control.ts';
 
-/** Listens for the signals of job control while the component is mounted; gives what stops fa-tui. */
+/** Listens for the signals of job control while the component is mounted; returns the function that stops fa-tui. */
 export function useJobControl(
   open: (options: JobControlOptions) => JobControl,
   listeners: JobControlOptions,

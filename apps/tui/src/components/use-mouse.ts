@@ -10,7 +10,7 @@ export function useMouse(on: boolean, handle: (event: MouseEvent) => void): void
   useEffect(() => void (latest.current = handle), [handle]);
   useEffect(() => {
     if (!on) return undefined;
-    // Ink reads the input itself and drops what is no key; whoever listens beside it gets every piece that it reads.
+    // Ink discards input that is not a key; other listeners still see every chunk.
     const listen = (input: Buffer | string): void =>
       mouseEvents(String(input)).forEach((event) => latest.current(event));
     stdin.on('data', listen);

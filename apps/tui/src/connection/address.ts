@@ -5,7 +5,7 @@ import { UsageError } from '../usage-error.ts';
 const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?):(\d{1,5})$/i;
 
 /**
- * A runner's address: "host:port" or "unix:" with an absolute path, as RunnerClient takes them, or "ssh://…". Throws
+ * A runner's address in the form of RunnerClient, "host:port" or "unix:" with an absolute path, or "ssh://…". Throws
  * UsageError, with `hint` at its end.
  */
 export function parseAddress(text: string, hint = ''): string {

@@ -7,47 +7,47 @@ import { ensureEmbeddedRunner } from './embedded-runner.ts';
 import { connectBySsh } from './ssh-runner.ts';
 import { describeTarget, hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target.ts';
 
-/** A runner that answers, and how it was come by. */
+/** A connected runner, and how it was reached. */
 export interface Connection {
   readonly client: RunnerClient;
-  /** Remote: somebody else's to start and to end, be it on this machine. */
+  /** Remote: somebody else starts and ends the runner, even if it is on this machine. */
   readonly kind: 'embedded' | 'remote';
   readonly address: string;
-  /** "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
+  /** Text such as "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
   readonly description: string;
   /**
-   * Brings an embedded runner back at the same address after it was killed, and settles when a broken ssh tunnel is
-   * there again; others are their owners' to start. Errors: why it can't.
+   * Restarts an embedded runner at the same address after it was killed, or settles when a broken ssh tunnel works
+   * again. Other runners are started by their owners. Errors: the reason why the runner can't be reached.
    */
   readonly revive?: () => Promise<void>;
-  /** Of a host that the settings have hooks for. */
+  /** For a host that has hooks in the settings. */
   readonly instance?: InstanceRecord | undefined;
-  /** Ends the connection, with the tunnel that it may have. */
+  /** Ends the connection and its tunnel, if it has one. */
   readonly close: () => void;
 }
 
 export interface ConnectOptions {
   /**
-   * --runner, a name of fa-tui login or an address; else FLASHCORE_RUNNER; else the embedded runner, started when it
-   * does not run yet.
+   * --runner, as the name of a login or an address; else FLASHCORE_RUNNER; else the embedded runner, which is started
+   * if it is not running.
    */
   readonly runner?: string | undefined;
   readonly tls?: TlsFlags;
   readonly environment: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
-  /** Whether a person at a terminal can be asked for what ssh wants to know. */
+  /** True if a person at a terminal can answer ssh's questions. */
   readonly mayAsk?: boolean;
-  /** Of a runner behind ssh: start it where none runs. */
+  /** For a runner behind ssh: start it if it is not running. */
   readonly startRunner?: boolean;
-  /** The user's command that renews the login of its host, for texts. */
+  /** The user's command that renews the login of this host, for messages. */
   readonly login?: string | undefined;
-  /** Told of what people should know meanwhile, for example that an older runner is replaced. */
+  /** Receives messages for people, for example that an older runner is replaced. */
   readonly notify?: (message: string) => void;
 }
 
 /**
- * Connects to the runner asked for. Errors: UsageError for what is neither address nor known name, RUNNER_UNREACHABLE,
- * UNAUTHENTICATED, VERSION_MISMATCH.
+ * Connects to the requested runner. Errors: UsageError if the text is neither an address nor a known name,
+ * RUNNER_UNREACHABLE, UNAUTHENTICATED, VERSION_MISMATCH.
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
   const { runner, tls = {}, environment, signal, notify } = options;
@@ -68,7 +68,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive, close };
 }
 
-/** Connects to one that was found. Errors: as connect(). */
+/** Connects to a resolved target. Errors: as connect(). */
 export async function connectTo(
   target: Target,
   { environment, signal, mayAsk = false, startRunner = false, login, notify }: Omit<ConnectOptions, 'runner' | 'tls'>,

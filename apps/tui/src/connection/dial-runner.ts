@@ -1,4 +1,4 @@
-/** The far end of an ssh connection to a runner that listens on a socket: stdin and stdout become the connection. */
+/** The remote end of an ssh connection to a runner on a socket. The connection goes through stdin and stdout. */
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
@@ -7,7 +7,7 @@ import { DIAL } from '../remote/hidden-commands.ts';
 import { dataDirectory, readRunnerRecord } from './data-directory.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
 
-/** `fa-tui __dial start`, or `fa-tui __dial /path/of/a.sock`. Gives the exit code when the connection has ended. */
+/** `fa-tui __dial start`, or `fa-tui __dial /path/of/a.sock`. Returns the exit code when the connection has ended. */
 export async function dialRunner([what = '']: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const { address, greeting } =
     what === 'start' ? await started(environment) : { address: `unix:${what}`, greeting: { started: false } };

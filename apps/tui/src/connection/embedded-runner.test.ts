@@ -48,7 +48,7 @@ async function kill(pid: number): Promise<void> {
   await until(() => !isRunning(pid));
 }
 
-/** The built runner with another digest, laid out so that it finds kernels and proto. */
+/** The built runner with another digest, in a layout in which it finds kernels and proto. */
 function otherBuild(): string {
   const dist = path.join(folder, 'apps/runner/dist');
   cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
@@ -57,7 +57,7 @@ function otherBuild(): string {
   mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
   mkdirSync(path.join(folder, 'libs'), { recursive: true });
   symlinkSync(path.join(ROOT, 'libs/emulator'), path.join(folder, 'libs/emulator'));
-  // What it compiles for itself: without it a job of this build would fail at once.
+  // Sources that the runner compiles for itself. Without them a job of this build would fail at once.
   symlinkSync(path.join(ROOT, 'apps/runner/worker'), path.join(folder, 'apps/runner/worker'));
   const program = path.join(dist, 'main.js');
   appendFileSync(program, '// another build\n');
@@ -71,12 +71,12 @@ test('a runner is started once and found again', async () => {
   expect(first.client.host).toMatchObject({ embedded: true, dataDirectory: directory, processId: first.pid });
 });
 
-test('clients that start at once come to the same runner', async () => {
+test('clients that start at the same time connect to the same runner', async () => {
   const runners = await Promise.all([ensure(), ensure(), ensure()]);
   expect(new Set(runners.map(({ pid }) => pid)).size).toBe(1);
 });
 
-test('after kill -9 another one takes the directory', async () => {
+test('after kill -9 another runner takes over the directory', async () => {
   const first = await ensure();
   await kill(first.pid);
   const second = await ensure();
@@ -84,7 +84,7 @@ test('after kill -9 another one takes the directory', async () => {
   expect(second.address).toBe(first.address);
 });
 
-test('an idle runner of another build is replaced, and says so', async () => {
+test('an idle runner of another build is replaced, with a message', async () => {
   const older = await ensure({ program: otherBuild() });
   const said: string[] = [];
   const newer = await ensure({ notify: (message) => said.push(message) });
@@ -93,7 +93,7 @@ test('an idle runner of another build is replaced, and says so', async () => {
   expect(said).toEqual([`runner: process ${older.pid} is of another build: replaced`]);
 });
 
-test('a runner of another build that its owner serves is never ended, idle as it is', async () => {
+test('a runner of another build that its owner serves is never ended, even if it is idle', async () => {
   const socket = path.join(folder, 'served.sock');
   const served = spawn(process.execPath, [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`], {
     stdio: 'ignore',
@@ -108,7 +108,7 @@ test('a runner of another build that its owner serves is never ended, idle as it
   ]);
 });
 
-test('a busy runner of another build is used as it is', async () => {
+test('a busy runner of another build is used unchanged', async () => {
   const older = await ensure({ program: otherBuild() });
   const verify = older.client.start('verify', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
@@ -125,7 +125,7 @@ test('a busy runner of another build is used as it is', async () => {
   await verify.return();
 });
 
-test('a runner that fails to start is an error at once, with the end of its log', async () => {
+test('a runner that fails to start is an immediate error with the end of its log', async () => {
   const program = path.join(folder, 'main.js');
   writeFileSync(program, 'throw new Error("no such luck");');
   writeFileSync(path.join(folder, 'worker.js'), '');

@@ -11,15 +11,15 @@ export interface EmbeddedRunner {
   readonly client: RunnerClient;
   readonly pid: number;
   readonly address: string;
-  /** False for one that its owner serves from the same data directory: theirs to end, and to start again. */
+  /** False if the owner serves this runner from the same data directory. Only the owner ends and restarts it. */
   readonly embedded: boolean;
 }
 
 export interface EmbeddedRunnerOptions {
-  /** Its data directory; made when it is not there. */
+  /** The runner's data directory; created if it does not exist. */
   readonly directory: string;
   readonly environment: NodeJS.ProcessEnv;
-  /** The runner's main.js; default: the one built beside this program. */
+  /** The runner's main.js; by default the one built with this program. */
   readonly program?: string;
   readonly signal?: AbortSignal;
   readonly notify?: (message: string) => void;
@@ -30,11 +30,10 @@ const STOP_LIMIT_MS = 10_000;
 const POLL_MS = 25;
 
 /**
- * Finds the runner of a data directory or starts it, detached, so that it outlives this command. An embedded one of
- * another build is
- * replaced while it has nothing to do; one that its owner serves is used as it is. Two clients that start at once both
- * start one; the directory's lock lets one live,
- * and both connect to that. Errors: RUNNER_UNREACHABLE with the end of the runner's log.
+ * Finds the runner of a data directory, or starts it detached so that it outlives this command. An idle embedded runner
+ * of another build is replaced. A runner served by its owner is used unchanged. If two clients start at once, both
+ * start a runner; the directory's lock lets one survive, and both clients connect to it. Errors: RUNNER_UNREACHABLE
+ * with the end of the runner's log.
  */
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
   const { directory, environment, program = runnerProgram(), signal, notify } = options;
@@ -54,7 +53,7 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
   }
 }
 
-/** What writes into the data folder; where that can't be, its error says what to do. */
+/** Runs a write into the data folder. If the folder is not writable, the error says what to do. */
 function inDataFolder<Result>(directory: string, write: () => Result): Result {
   try {
     return write();
@@ -80,8 +79,8 @@ function requireBuilt(program: string): void {
 }
 
 /**
- * The process of the data directory's embedded runner, which has nothing to do; undefined: there is none. Errors:
- * INVALID_REQUEST while it works or may work, and for a runner that its owner serves.
+ * The process id of the data directory's embedded runner, if that is idle; undefined if there is no runner. Errors:
+ * INVALID_REQUEST if it works or may work, and for a runner that its owner serves.
  */
 export async function idleRunner(directory: string): Promise<number | undefined> {
   const found = await probe(directory);
@@ -102,12 +101,12 @@ export async function idleRunner(directory: string): Promise<number | undefined>
 
 interface FoundRunner {
   readonly record: RunnerRecord;
-  /** Absent when it speaks another version of the API. */
+  /** Absent if the runner has another API version. */
   readonly client: RunnerClient | undefined;
 }
 
-// Whoever answers at the recorded address is the directory's runner; a record that nobody stands behind is a remnant of
-// kill -9.
+// Any runner that answers at the recorded address is the directory's runner. A record without a running runner is left
+// over from kill -9.
 async function probe(directory: string): Promise<FoundRunner | undefined> {
   const record = readRunnerRecord(directory);
   if (!record || !isRunning(record.pid)) return undefined;
@@ -120,7 +119,7 @@ async function probe(directory: string): Promise<FoundRunner | undefined> {
   }
 }
 
-/** Ends an embedded runner of another build, unless it has work; says which of the two. */
+/** Ends an embedded runner of another build unless it has work. Returns true if it was ended. */
 async function replaced(
   { record, client }: FoundRunner,
   notify: ((message: string) => void) | undefined,
@@ -144,7 +143,7 @@ async function replaced(
   return true;
 }
 
-/** Ends a runner and waits for its end. Errors: RUNNER_UNREACHABLE when it does not end in time. */
+/** Ends a runner and waits for its end. Errors: RUNNER_UNREACHABLE if it does not end in time. */
 export async function endRunner(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
   for (const deadline = performance.now() + STOP_LIMIT_MS; isRunning(pid); await sleep(POLL_MS)) {

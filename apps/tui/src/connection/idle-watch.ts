@@ -1,4 +1,4 @@
-/** Stops a host when nothing has run on it for a while, also when no client is there any more. */
+/** Stops a host after an idle time, even if no client is connected any more. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { runHook, type Hooks } from '../remote/hooks.ts';
@@ -12,21 +12,21 @@ export interface IdleWatch {
   readonly environment: NodeJS.ProcessEnv;
   readonly connect: () => Promise<Connection>;
   readonly log: (text: string) => void;
-  /** Between two questions; default a quarter of the idle time, a minute at most. */
+  /** Time between two checks; by default a quarter of the idle time, at most a minute. */
   readonly everyMs?: number;
 }
 
 const MAX_PAUSE_MS = 60_000;
-/** What can't be asked for so long is left alone: nobody knows whether it is idle. */
+/** If the runner can't be reached for this long, the host is left running, because nobody knows whether it is idle. */
 const UNREACHABLE_LIMIT_MS = 60 * 60_000;
-/** A round that took longer is one in which this machine slept. */
+/** A check that took longer means that this machine was asleep. */
 const MAX_ROUND_MS = 2 * 60_000;
 const STOP_ATTEMPTS = 3;
 
 /**
- * Asks the runner now and then. After the idle time, counted from the latest job's end or client's start, it runs the
- * stop hook. What it could not do is kept in the instance's record, and told to the next client. It returns at once
- * where another process watches, and soon after the watch was ended or another's.
+ * Checks the runner regularly. After the idle time, counted from the latest job's end or client's start, it runs the
+ * stop hook. A failure is kept in the instance's record and shown to the next client. Returns at once if another
+ * process is already watching, and soon after this watch was ended or taken over.
  */
 export async function watchIdle(watch: IdleWatch): Promise<void> {
   const instance = new Instance(watch.runner, watch.environment);
@@ -68,7 +68,7 @@ async function stopWhenIdle(watch: IdleWatch, instance: Instance): Promise<void>
   await stopHost(watch, instance);
 }
 
-/** When a job last ran; undefined: the runner did not answer. */
+/** The time of the last job; undefined if the runner did not answer. */
 async function lastBusy({ connect, log }: IdleWatch): Promise<number | undefined> {
   let connection: Connection | undefined;
   try {
@@ -78,7 +78,7 @@ async function lastBusy({ connect, log }: IdleWatch): Promise<number | undefined
     const { jobs } = await connection.client.listJobs({ pageSize: 1 });
     return Math.max(0, ...jobs.map(({ endTime }) => (endTime ? timestampMs(endTime) : 0)));
   } catch (error) {
-    // No runner, no job.
+    // Without a runner there is no job.
     if (error instanceof SshError && error.standing === 'no-runner') return 0;
     log(`could not ask: ${(error as Error).message}`);
     return undefined;

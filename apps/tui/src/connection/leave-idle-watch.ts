@@ -3,16 +3,16 @@ import { Instance } from '../remote/instance.ts';
 import { leaveProcess } from '../remote/leave-process.ts';
 import type { Hooks } from '../remote/hooks.ts';
 
-/** Of a runner whose host can be started and stopped. */
+/** A runner whose host can be started and stopped. */
 interface Watched {
-  /** As the hooks name it. */
+  /** Name of the runner in the hooks. */
   readonly runner: string;
   readonly hooks: Hooks;
   readonly environment: NodeJS.ProcessEnv;
   readonly startRunner: boolean;
 }
 
-/** Leaves a process behind that stops an idle host, unless there is one, or nothing is to be stopped. */
+/** Starts a background process that stops an idle host, unless one exists or the hooks do not stop the host. */
 export function leaveIdleWatch(
   { runner, hooks, environment, startRunner }: Watched,
   note: (text: string) => void,

@@ -4,13 +4,13 @@ import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { withoutSecrets } from '@flashcore/shared/files';
 
-/** A runner that was started and does not answer yet. */
+/** A runner that was started but does not answer yet. */
 export interface RunnerLaunch {
-  /** Throws RUNNER_UNREACHABLE when it ended, unless another runner of the directory was faster. */
+  /** Throws RUNNER_UNREACHABLE if the runner ended, unless another runner of the directory was faster. */
   throwIfFailed(): void;
-  /** Ends it, if it runs at all. */
+  /** Ends the runner if it is running. */
   abandon(): void;
-  /** "Its log ends: ...": the last lines since the start. */
+  /** The last log lines since the start, as "Its log ends: ...". */
   logTail(): string;
 }
 
@@ -20,13 +20,13 @@ interface LaunchOptions {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** As bin/flashcore-runner.js has it: a start is over before it collects garbage. */
+/** The same flag as in bin/flashcore-runner.js, so that a start ends before the first garbage collection. */
 const NODE_FLAGS = ['--min-semi-space-size=32'];
 const LOG_TAIL_LINES = 12;
-// The winner of a race has the lock before it answers.
+// The winner of a race has the lock before it answers, so the loser waits this long for an answer.
 const RACE_LIMIT_MS = 8_000;
 
-/** Starts a runner as a process of its own session: neither Ctrl-C nor the end of this terminal reaches it. */
+/** Starts a runner as a process in its own session, so that Ctrl-C and the end of this terminal do not reach it. */
 export function launchRunner({ program, directory, environment }: LaunchOptions): RunnerLaunch {
   const logFile = path.join(directory, 'runner.log');
   const log = openSync(logFile, 'a', 0o600);
@@ -67,11 +67,11 @@ interface RunnerCommand {
   readonly program: string;
   readonly args: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
-  /** Gets its standard output; standard error is this process's. */
+  /** Receives the program's standard output; standard error goes to this process's. */
   readonly stdout: { write(text: string): unknown };
 }
 
-/** Runs a command of the runner's program to its end, and gives its exit status. */
+/** Runs a command of the runner's program to its end and returns the exit status. */
 export async function runRunnerCommand({ program, args, environment, stdout }: RunnerCommand): Promise<number> {
   if (!existsSync(program))
     throw new FlashcoreError(

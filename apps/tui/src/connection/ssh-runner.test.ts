@@ -1,4 +1,4 @@
-/** ssh:// against a real sshd, with a recorded job behind it. */
+/** Tests ssh:// against a real sshd, with a recorded job behind it. */
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
@@ -28,7 +28,7 @@ const PROGRAM = path.resolve(import.meta.dirname, '../../dist/main.js');
 
 let sshd: Sshd;
 let runner: FakeRunner;
-/** Events up to this one are sent; the stream then waits. */
+/** The stream sends events up to this one and then waits. */
 let last = EVENTS.length;
 const connections: Connection[] = [];
 
@@ -83,7 +83,7 @@ const ownFolders = (): string[] =>
     .map((name) => path.join(tmpdir(), name));
 
 describe.skipIf(missing('sshd'))('ssh://', () => {
-  test('reaches a runner that listens on its host alone; closing leaves neither ssh nor socket', async () => {
+  test('reaches a runner that listens only on its host; closing leaves neither ssh nor a socket behind', async () => {
     const { client, description, close } = await reach(box());
     expect([client.address, description, client.host.apiVersion]).toEqual([box(), box(), 'v1']);
     expect(ownSsh()).toHaveLength(1);
@@ -94,7 +94,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     expect(ownFolders()).toEqual([]);
   });
 
-  test.for(['ssh', "sshd's session"])('a stream goes on after the end of %s, each event once', async (which) => {
+  test.for(['ssh', "sshd's session"])('a stream continues after the end of %s, with each event once', async (which) => {
     const { client, revive } = await reach(box());
     const events: JobEvent[] = [];
     const told: string[] = [];
@@ -118,7 +118,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     ]);
   });
 
-  test('ssh ends with the program, even when that is killed', { timeout: 90_000 }, async () => {
+  test('ssh ends with the program, even if the program is killed', { timeout: 90_000 }, async () => {
     last = 3;
     const program = spawn(process.execPath, [PROGRAM, 'watch', JOB, '--runner', box()], {
       env: environment(),
@@ -130,7 +130,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     await expect.poll(() => sshd.sessions(), { timeout: 20_000 }).toEqual([]);
   });
 
-  test('what is wrong is said at once, then what to do', async () => {
+  test('problems are reported at once, with a remedy', async () => {
     const wanted: readonly [address: string, text: RegExp][] = [
       [
         'ssh://box/1',
@@ -146,7 +146,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     wanted.forEach(([, text], at) => expect(found[at]).toMatch(text));
   });
 
-  test('a host whose key changed is told from one that is not known', async () => {
+  test('a changed host key gives another error than an unknown host', async () => {
     try {
       sshd.trustHost('stranger');
       expect(await problemOf(box())).toMatch(/The host key of box changed: .*ssh-keygen -f .*known_hosts.* -R/);
@@ -157,7 +157,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     }
   });
 
-  test('ssh asks only where a person may be asked', async () => {
+  test('ssh asks only if a person can answer', async () => {
     const yes = path.join(sshd.folder, 'yes.sh');
     writeFileSync(yes, '#!/bin/sh\necho yes\n', { mode: 0o700 });
     const more = { SSH_ASKPASS: yes, SSH_ASKPASS_REQUIRE: 'force' };
@@ -171,7 +171,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
   });
 
   test.each(['asking', 'behind'])(
-    'a password for %s is asked of nobody, and the error says so at once',
+    'nobody is asked for the password of %s, and the error comes at once',
     async (name) => {
       const asked = path.join(sshd.folder, `asked-${name}`);
       const ask = path.join(sshd.folder, 'ask.sh');
@@ -186,14 +186,14 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     },
   );
 
-  test('a wrong password is asked for as often as ssh does, and then told', async () => {
+  test('a wrong password is asked for as often as ssh does, then reported', async () => {
     const wrong = path.join(sshd.folder, 'wrong.sh');
     writeFileSync(wrong, '#!/bin/sh\necho wrong\n', { mode: 0o700 });
     const more = { SSH_ASKPASS: wrong, SSH_ASKPASS_REQUIRE: 'force' };
     await expect(reach('ssh://asking/1', { mayAsk: true, more })).rejects.toThrow('did not let ssh in');
   });
 
-  test('neither the configuration nor the connection of ssh sees the token', async () => {
+  test('the token reaches neither the configuration nor the connection of ssh', async () => {
     const { config, folder } = sshd;
     const plain = readFileSync(config, 'utf8');
     const seen = path.join(folder, 'seen');
@@ -210,7 +210,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     expect([variables.includes('FLASHCORE_HOME='), variables.includes('FLASHCORE_TOKEN')]).toEqual([true, false]);
   });
 
-  test('a master connection that is there is used', async () => {
+  test('an existing master connection is used', async () => {
     execFileSync('ssh', ['-F', sshd.config, '-fNM', 'shared'], { stdio: 'ignore' });
     const before = sshd.sessions();
     expect((await reach(`ssh://shared/${runner.port}`)).client.host.apiVersion).toBe('v1');
@@ -219,7 +219,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     execFileSync('ssh', ['-F', sshd.config, '-O', 'exit', 'shared'], { stdio: 'ignore' });
   });
 
-  test('what cuts the connection without a word may be a runner with TLS', async () => {
+  test('a connection cut without a message may mean a runner with TLS', async () => {
     const server = createServer((socket) => void socket.once('data', () => socket.destroy()));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
@@ -229,7 +229,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     server.close();
   });
 
-  test('what ssh says is bounded and cleaned', async () => {
+  test("ssh's messages are shortened and cleaned", async () => {
     const fake = path.join(sshd.folder, 'fake');
     mkdirSync(fake);
     const script = String.raw`case " $* " in *" -G "*) exit 0;; esac
@@ -243,7 +243,7 @@ head -c 200000 /dev/zero | tr '\0' 'x' >&2; printf '\n\033]0;title\007\033[2Jhos
     expect(message).toMatch(/ssh said: x{299}… \| hostile$/);
   });
 
-  test('without ssh the error says what to install', async () => {
+  test('without ssh the error says what is missing', async () => {
     await expect(reach(box(), { more: { PATH: sshd.folder } })).rejects.toThrow('No ssh on this machine');
   });
 });

@@ -8,10 +8,10 @@ import { SshError } from '../remote/ssh-problem.ts';
 import { Tunnel, type Carry } from '../remote/tunnel.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** A runner that is reached through a tunnel of this program's own. */
+/** A runner reached through this program's own tunnel. */
 export interface SshRunner {
   readonly client: RunnerClient;
-  /** Settles when a broken tunnel is there again; errors: why ssh could not make it. */
+  /** Settles when a broken tunnel works again. Errors: the reason why ssh could not restore it. */
   readonly revive: () => Promise<void>;
   readonly close: () => void;
 }
@@ -22,23 +22,26 @@ export interface SshRunnerOptions {
   readonly security: ClientSecurity | undefined;
   readonly environment: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
-  /** Whether a person at a terminal can be asked for a password; later, when a screen may be there, nobody is. */
+  /**
+   * True if a person at a terminal can be asked for a password. This holds only while connecting; later the screen may
+   * be open and nobody is asked.
+   */
   readonly mayAsk: boolean;
-  /** Starts the runner of the bundle there where none runs. */
+  /** Starts the runner of the bundle there if none is running. */
   readonly startRunner?: boolean;
   /** The user's command that renews a login. */
   readonly login?: string | undefined;
-  /** Told of what people should know meanwhile. */
+  /** Receives messages for people. */
   readonly notify?: (message: string) => void;
 }
 
-/** Jump hosts and a security key that wants to be touched take their time; a person takes more. */
+/** Jump hosts and a security key that must be touched take time; a person takes longer. */
 const CONNECT_LIMIT_MS = 30_000;
 const ASKING_LIMIT_MS = 120_000;
 
 /**
- * Reaches a runner through ssh. Errors, as soon as ssh says so: SshError (RUNNER_UNREACHABLE, UNAUTHENTICATED) with
- * what to do; those of RunnerClient.connect.
+ * Reaches a runner through ssh. Errors, as soon as ssh reports them: SshError (RUNNER_UNREACHABLE, UNAUTHENTICATED)
+ * with a remedy, and the errors of RunnerClient.connect.
  */
 export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner> {
   const { environment, mayAsk } = options;
@@ -63,7 +66,10 @@ export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner
   }
 }
 
-/** A forward to a port; to a socket, and to a runner that is started on demand, a command of the bundle there. */
+/**
+ * For a port, ssh's own forwarding. For a socket, and for a runner that is started on demand, a command of the bundle
+ * there.
+ */
 function carryFor({ runner, text, host }: SshAddress, { startRunner, notify }: SshRunnerOptions): Carry {
   if (startRunner) {
     if (runner.kind === 'socket' || !runner.isDefault)
@@ -80,7 +86,7 @@ function carryFor({ runner, text, host }: SshAddress, { startRunner, notify }: S
     : { options: [], command: [bundled('fa-tui', DIAL, runner.path)], greeted: () => undefined };
 }
 
-/** The client, or as soon as ssh failed why. */
+/** The client, or the reason as soon as ssh has failed. */
 async function dial(
   tunnel: Tunnel,
   { address, security, signal }: SshRunnerOptions,

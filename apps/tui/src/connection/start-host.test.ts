@@ -1,4 +1,4 @@
-/** Hosts that are started for a job and stopped when idle, with hooks that leave files behind. */
+/** Tests hosts that are started for a job and stopped when idle, with hooks that leave files behind. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -51,7 +51,7 @@ const serveAt = (address: string): Promise<FakeRunner> =>
     address,
   );
 
-/** The address of a runner that is not there. */
+/** An address without a runner. */
 async function closedAddress(): Promise<string> {
   using gone = await serve({});
   return gone.address;
@@ -72,7 +72,7 @@ const hosted = (address: string, said: string[], { hooks, mayStart = true }: Hos
   notify: (message: string) => void said.push(message),
 });
 
-test('a job waits for its host, and says so; what it costs counts from the start', async () => {
+test('a job waits for its host with a message, and the cost counts from the start', async () => {
   const address = await closedAddress();
   const said: string[] = [];
   const connecting = connectToHost(hosted(address, said, { hooks: { start: leaves('started') } }));
@@ -90,7 +90,7 @@ test('a job waits for its host, and says so; what it costs counts from the start
   expect(costSoFar({ usdPerHour: 2 }, 0)).toBeUndefined();
 });
 
-test('what only looks starts no host', async () => {
+test('commands that only read start no host', async () => {
   const address = await closedAddress();
   const start = connectToHost(hosted(address, [], { mayStart: false, hooks: { start: leaves('started') } }));
   await expect(start).rejects.toThrow(`a host that is stopped is started with fa-tui host start ${address},`);
@@ -104,7 +104,7 @@ const watching = (address: string, stop: string[]) => {
   return { log, watch: { ...rest, hooks: idle, log: (text: string) => void log.push(text), everyMs: 20 } };
 };
 
-test('an idle host is stopped, a busy one not before its jobs have ended', async () => {
+test('an idle host is stopped, and a busy one only after its jobs have ended', async () => {
   runner = await serveAt('127.0.0.1:0');
   activeJobs = 12;
   const { watch, log } = watching(runner.address, leaves('stopped'));
@@ -115,7 +115,7 @@ test('an idle host is stopped, a busy one not before its jobs have ended', async
   expect(readFileSync(at('stopped'), 'utf8')).toBe('done\n');
 });
 
-test('a host that could not be stopped is told to the next client', async () => {
+test('a host that could not be stopped is reported to the next client', async () => {
   runner = await serveAt('127.0.0.1:0');
   const failing = ['sh', '-c', `echo x >> "${at('tries')}"; echo "Reauthentication required" >&2; exit 1`];
   await watchIdle(watching(runner.address, failing).watch);
@@ -125,7 +125,7 @@ test('a host that could not be stopped is told to the next client', async () => 
   expect(said).toEqual([expect.stringMatching(/could not be stopped and goes on costing: .*gcloud auth login/)]);
 });
 
-test('a watch outlives the sleep of this machine, and ends without a word when it is not its own any more', async () => {
+test('a watch survives the sleep of this machine, and ends silently when it is taken over', async () => {
   const address = await closedAddress();
   const now = Date.now;
   const { watch, log } = watching(address, leaves('stopped'));
@@ -144,7 +144,7 @@ test('a watch outlives the sleep of this machine, and ends without a word when i
   expect(new Instance(address, environment).read()).toEqual({});
 });
 
-test('a start is watched from its beginning; one of a host that runs does not count its cost anew', async () => {
+test("a start is watched from its beginning, and a running host's cost is not counted again", async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
   const [program] = process.argv.splice(1, 1, at('left.cjs'));
@@ -163,7 +163,7 @@ test('a start is watched from its beginning; one of a host that runs does not co
   expect(Date.now() - instance.lastUsed()).toBeLessThan(60_000);
 });
 
-/** Preloaded: what a program sleeps takes it a millisecond, and its clock goes on all the same. */
+/** Preloaded: a sleep takes only a millisecond, but the clock advances by the full time. */
 const FAST_SLEEP = `import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
 const { setTimeout: sleep } = timers;
@@ -174,7 +174,7 @@ Date.now = () => now() + slept;
 syncBuiltinESMExports();
 `;
 
-test('the process that fa-tui leaves behind waits for the last job, stops the idle host, and ends', async () => {
+test("fa-tui's background process waits for the last job, stops the idle host, and ends", async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
   activeJobs = 4;
@@ -196,7 +196,7 @@ test('the process that fa-tui leaves behind waits for the last job, stops the id
   expect([activeJobs, readFileSync(at('stopped'), 'utf8'), instance.read()]).toEqual([0, 'done\n', {}]);
 });
 
-/** What `fa-tui` says of a runner whose host can be stopped. */
+/** The output of `fa-tui host stop` for a runner whose host can be stopped. */
 async function stopOf(address: string): Promise<string> {
   const settings = { runner: address, hooks: { [address]: { stop: leaves('stopped') } } };
   writeFileSync(at('fa-tui.yaml'), JSON.stringify(settings));
@@ -210,7 +210,7 @@ async function stopOf(address: string): Promise<string> {
   return `${code} ${text}`;
 }
 
-test('fa-tui host stop leaves alone what can not say whether it has jobs, and stops what nothing listens on', async () => {
+test('fa-tui host stop leaves a runner alone if its jobs are unknown, and stops a host without a runner', async () => {
   using other = await serve({
     getHost: (_call, done) => done(null, create(GetHostResponseSchema, { host: { apiVersion: 'v9' } })),
   });
@@ -223,7 +223,7 @@ test('fa-tui host stop leaves alone what can not say whether it has jobs, and st
   expect([existsSync(at('stopped')), instance.isWatched()]).toEqual([true, false]);
 });
 
-test('fa-tui host stop leaves a host with jobs alone, and says what it was up', async () => {
+test('fa-tui host stop leaves a host with jobs alone, and otherwise prints how long it was up', async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
   const settings = { runner: address, hooks: { [address]: { stop: leaves('stopped'), usd_per_hour: 2 } } };
@@ -246,7 +246,7 @@ test('fa-tui host stop leaves a host with jobs alone, and says what it was up', 
   expect(await faTui('config', 'show')).toMatch(/hooks\.127\.0\.0\.1:\d+\.stop +sh -c/);
 });
 
-test('one process watches a host; one that was killed leaves the place', () => {
+test('one process watches a host, and a killed watcher gives up its place', () => {
   const instance = new Instance('ssh://box', environment);
   expect([instance.takeWatch(), instance.takeWatch()]).toEqual([true, false]);
   instance.leaveWatch();

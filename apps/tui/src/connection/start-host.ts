@@ -1,4 +1,4 @@
-/** A connection to a runner whose host may be stopped: it is started, and waited for. */
+/** Connects to a runner whose host may be stopped: starts the host and waits for the runner. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { runHook, shownCommand, type Hooks } from '../remote/hooks.ts';
@@ -8,14 +8,14 @@ import { leaveIdleWatch } from './leave-idle-watch.ts';
 import type { Connection } from './connect.ts';
 
 export interface HostedRunner {
-  /** As the hooks name it. */
+  /** Name of the runner in the hooks. */
   readonly runner: string;
   readonly hooks: Hooks;
   readonly environment: NodeJS.ProcessEnv;
   readonly connect: () => Promise<Connection>;
-  /** Whether the runner is started there where none runs. */
+  /** Start the runner there if it is not running. */
   readonly startRunner: boolean;
-  /** Whether a stopped host may be started for this: it costs. */
+  /** True if a stopped host may be started for this, which costs money. */
   readonly mayStart: boolean;
   readonly notify: (message: string) => void;
   readonly signal?: AbortSignal;
@@ -24,10 +24,13 @@ export interface HostedRunner {
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 10_000;
 const USE_EVERY_MS = 10_000;
-/** Between two words about the waiting. */
+/** Time between two messages while waiting. */
 const SAY_EVERY_MS = 15_000;
 
-/** Connects; starts a host that can't be reached, and waits for it. Errors: those of connecting and of the hook. */
+/**
+ * Connects. If the host can't be reached, starts it and waits for the runner. Errors: those of connecting and of the
+ * hook.
+ */
 export async function connectToHost(hosted: HostedRunner): Promise<Connection> {
   const { runner, hooks, environment, connect, mayStart, notify } = hosted;
   const instance = new Instance(runner, environment);
@@ -41,12 +44,14 @@ export async function connectToHost(hosted: HostedRunner): Promise<Connection> {
     if (!mayStart) throw stopped(runner, error);
     notify(`host: ${runner} can't be reached; starting it${rate(hooks)}: ${shownCommand(hooks.start)}`);
   }
-  // What is recorded of it is of a time before.
+  // The record is about an earlier start.
   instance.forget();
   return startHost(hosted);
 }
 
-/** Runs the start hook and waits until the runner answers; whatever becomes of that, an idle host is stopped. */
+/**
+ * Runs the start hook and waits until the runner answers. The idle watch stops the host later, even if the start fails.
+ */
 export async function startHost(hosted: HostedRunner): Promise<Connection> {
   const { runner, hooks, environment, notify, signal } = hosted;
   if (!hooks.start)
@@ -58,9 +63,9 @@ export async function startHost(hosted: HostedRunner): Promise<Connection> {
   const instance = new Instance(runner, environment);
   const since = await upSince(hosted, instance);
   const begin = Date.now();
-  // It may cost from here on, whatever becomes of the command.
+  // The host may cost from now on, even if the command fails.
   instance.write({ startedAt: since ?? begin, usdPerHour: hooks.usdPerHour });
-  // Who waits for it uses it, also while no runner runs there yet.
+  // Waiting counts as use, even while no runner is running there.
   instance.touch();
   const use = setInterval(() => instance.touch(), USE_EVERY_MS);
   try {
@@ -75,7 +80,7 @@ export async function startHost(hosted: HostedRunner): Promise<Connection> {
   }
 }
 
-/** When a host was started that still runs. */
+/** The start time of a host that is still running. */
 async function upSince({ connect }: HostedRunner, instance: Instance): Promise<number | undefined> {
   const { startedAt } = instance.read();
   if (startedAt === undefined) return undefined;
@@ -88,7 +93,7 @@ async function upSince({ connect }: HostedRunner, instance: Instance): Promise<n
   return startedAt;
 }
 
-/** Tries until the runner answers; a host that starts refuses and is silent in all ways. */
+/** Tries until the runner answers, because a starting host can refuse or ignore connections in many ways. */
 async function awaited({ runner, hooks, connect, notify, signal }: HostedRunner): Promise<Connection> {
   const begin = Date.now();
   let [pause, saidAt] = [FIRST_PAUSE_MS, begin];
@@ -114,7 +119,7 @@ async function awaited({ runner, hooks, connect, notify, signal }: HostedRunner)
   }
 }
 
-/** Whether nothing at all answers at the host. */
+/** True if nothing answers at the host. */
 const isDown = (error: unknown): error is FlashcoreError =>
   error instanceof SshError ? error.standing === 'down' : isUnreachable(error);
 
@@ -135,7 +140,7 @@ const stopped = (runner: string, cause: FlashcoreError): FlashcoreError =>
 const rate = ({ usdPerHour }: Hooks): string => (usdPerHour === undefined ? '' : ` at $${usdPerHour} an hour`);
 const seconds = (ms: number): string => `${Math.round(ms / 1000)} s`;
 
-/** "up 72 min, about $0.85 so far at $0.71 an hour"; undefined where it was not started here. */
+/** Text such as "up 72 min, about $0.85 so far at $0.71 an hour"; undefined if the host was not started here. */
 export function instanceText(record: InstanceRecord, now = Date.now()): string | undefined {
   if (record.startedAt === undefined) return undefined;
   const cost = costSoFar(record, now);

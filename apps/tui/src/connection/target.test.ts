@@ -30,7 +30,7 @@ const resolve = (asked: string, flags: TlsFlags = {}, environment: Record<string
   return { ...target, security: texts };
 };
 
-test('a name and its address are the runner of the login; another address is plain text', () => {
+test('a name and its address select the login; another address is plain text', () => {
   const box = { name: 'box', address: '10.0.0.5:1', security: { authority: 'ca.crt', token: 't' } };
   expect([resolve('box'), resolve('10.0.0.5:1'), resolve('10.0.0.5:2')]).toEqual([
     box,
@@ -39,7 +39,7 @@ test('a name and its address are the runner of the login; another address is pla
   ]);
 });
 
-test('flags come before the environment, and that before the login; a certificate stands in place of a token', () => {
+test('flags override the environment, which overrides the login; a certificate replaces a token', () => {
   const certificate = { tlsCert: file('client.crt'), tlsKey: file('client.key') };
   expect(resolve('box', { tlsCa: file('other.crt') }).security).toEqual({ authority: 'other.crt', token: 't' });
   expect(resolve('box', certificate).security).toEqual({

@@ -13,16 +13,16 @@ export interface TlsFlags {
   readonly tlsKey?: string;
 }
 
-/** A runner that was asked for, and how it is reached. */
+/** A requested runner, and how to reach it. */
 export interface Target {
-  /** Of the login; undefined where there was none. */
+  /** Name of the login; undefined if there is none. */
   readonly name: string | undefined;
   readonly address: string;
-  /** Undefined: plain text. */
+  /** Undefined for plain text. */
   readonly security: ClientSecurity | undefined;
 }
 
-/** "gpu (gpu01:50051)" of a login, else the address. */
+/** Text such as "gpu (gpu01:50051)" for a login, else the address. */
 export const describeTarget = ({ name, address }: Pick<Target, 'name' | 'address'>): string =>
   name === undefined || name === address ? address : `${name} (${address})`;
 
@@ -31,8 +31,8 @@ export const hasTlsFlags = ({ tlsCa, tlsCert, tlsKey }: TlsFlags): boolean =>
 
 /**
  * Finds a runner by the name of a login or by its address. Flags, then FLASHCORE_TLS_CA, _CERT, _KEY and
- * FLASHCORE_TOKEN, come before what the login kept.
- * Errors: UsageError; INVALID_REQUEST for a file that is wrong, or whose secret others can read.
+ * FLASHCORE_TOKEN, take precedence over the stored login. Errors: UsageError; INVALID_REQUEST for an invalid file or a
+ * secret that others can read.
  */
 export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJS.ProcessEnv): Target {
   const profiles = new RunnerProfiles(environment);
@@ -47,7 +47,7 @@ export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJ
   return { name: profile?.name, address, security: given || profile ? { ...profile?.security, ...given } : undefined };
 }
 
-/** Whether it is a socket file, here or behind ssh: TLS is not spoken there. */
+/** True if the address is a socket file, here or behind ssh. Sockets do not use TLS. */
 export const reachesSocket = (address: string): boolean =>
   address.startsWith('unix:') || (isSshAddress(address) && parseSshAddress(address).runner.kind === 'socket');
 
@@ -56,7 +56,7 @@ function knownNames(asked: string, names: readonly string[]): string {
   return `fa-tui login knows ${names.join(', ')}${didYouMean(asked, names)}`;
 }
 
-/** What flags and environment say of TLS; undefined when nothing. */
+/** TLS settings from flags and environment; undefined if there are none. */
 export function givenSecurity(flags: TlsFlags, environment: NodeJS.ProcessEnv): ClientSecurity | undefined {
   const files = tlsFiles(flags, environment);
   const token = environment['FLASHCORE_TOKEN'] || undefined;
@@ -68,14 +68,14 @@ export function givenSecurity(flags: TlsFlags, environment: NodeJS.ProcessEnv): 
   if (tlsKey !== undefined) requirePrivate(tlsKey);
   return {
     ...(tlsCa !== undefined && { authority: read('--tls-ca', tlsCa) }),
-    // The client's own certificate stands in place of a token, and the other way round.
+    // The client's own certificate replaces a token, and vice versa.
     ...(tlsCert !== undefined &&
       key !== undefined && { certificate: read('--tls-cert', tlsCert), key, token: undefined }),
     ...(token !== undefined && { token }),
   };
 }
 
-/** The files that flags, else the environment, name. Throws UsageError for a certificate without its key. */
+/** The files named by flags, else by the environment. Throws UsageError for a certificate without its key. */
 export function tlsFiles(flags: TlsFlags, environment: NodeJS.ProcessEnv): TlsFlags {
   const file = (given: string | undefined, variable: string): string | undefined =>
     given ?? (environment[variable] || undefined);

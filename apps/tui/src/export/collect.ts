@@ -1,4 +1,4 @@
-/** Builds a kernel on the runner and brings home what exports are made of. */
+/** Builds a kernel on the runner and fetches everything that exports need. */
 import { create } from '@bufbuild/protobuf';
 import {
   ArtifactKind,
@@ -27,14 +27,16 @@ import { isExported } from './launch-limits.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
 import { withToldForms } from './told-forms.ts';
 
-/** The licence of the kernels that come with a runner. */
+/** The license of the kernels that come with a runner. */
 const OWN_LICENSE = 'Apache-2.0';
 
-/** Why a kernel is not exported: it does not build, not for a GPU, or it is known to be wrong. */
+/**
+ * The reason why a kernel is not exported: it does not build, it was not built for a GPU, or it is known to be wrong.
+ */
 export class NothingToExport extends Error {}
 
 export interface CollectOptions {
-  /** A kernel that the runner has found wrong is exported too. */
+  /** Export the kernel even if the runner found it wrong. */
   readonly unverified: boolean;
 }
 
@@ -98,11 +100,14 @@ export async function collectKernel(
 
 type BuildRequest = Extract<StartRequest, { method: 'build' }>['request'];
 
-/** Whether the build's device is a GPU: the one that was asked for, else the runner's first. */
+/** True if the build's device is a GPU: the requested device, else the runner's first. */
 const isForGpu = (devices: RunnerClient['host']['devices'], { options }: BuildRequest): boolean =>
   (devices.find(({ deviceId }) => deviceId === options?.deviceId) ?? devices[0])?.simulated === false;
 
-/** An emulator's multiprocessors say nothing of the GPU that an export is for: its default is the manifest's. */
+/**
+ * Sets device-dependent parameters to the manifest's defaults, because an emulator's multiprocessors say nothing about
+ * the GPU of the export.
+ */
 function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
   const asked = create(BuildRequestSchema, request);
   const variant = asked.variant ?? create(VariantSchema);
@@ -113,7 +118,7 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
   return create(BuildRequestSchema, { ...asked, variant });
 }
 
-/** What no format can say of a kernel; undefined: all can say it. */
+/** A property of the kernel that no format can express; undefined if every format can express the kernel. */
 export function exportProblem({
   id,
   source,

@@ -1,6 +1,6 @@
 /**
- * A manifest's launch plan as C++: `fc_plan` fills what is to be launched for a shape; `fc_run` of cpp-runtime.ts
- * launches it. The entries are numbered in the order of ENTRIES.
+ * A manifest's launch plan as C++. `fc_plan` fills in the launches for a shape, and `fc_run` of cpp-runtime.ts runs
+ * them. Entries are numbered in the order of ENTRIES.
  */
 import {
   CPP,
@@ -26,11 +26,13 @@ export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] =>
   ...new Set(launches.map(({ entry }) => entry)),
 ];
 
-/** Plain C++17, without CUDA; throws std::invalid_argument for a shape that the kernel does not take. */
+/**
+ * Plain C++17 without CUDA. The generated code throws std::invalid_argument for a shape that the kernel does not take.
+ */
 export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const entries = entriesOf(manifest);
   const workspaces = manifest.workspace.map(({ name }) => name);
-  // Those that callers pass: exportProblem() refuses kernels that take others.
+  // The tensors that callers pass. exportProblem() refuses kernels that take others.
   const tensors = manifest.problem.tensors.filter(({ optional, when }) => !optional && !when).map(({ name }) => name);
   const constants = [
     // Callers pass tensors of one shape, so optional axes have their defaults.
@@ -157,6 +159,6 @@ const finite = (expression: Expression, what: string): string =>
   `fc_finite(${expressionCode(expression, CPP)}, ${text(what)})`;
 const integer = (expression: Expression, what: string, least: number, most: number): string =>
   `fc_integer(${expressionCode(expression, CPP)}, ${least}.0, ${most}.0, ${text(what)})`;
-/** A string literal; trigraphs are no more in C++17. */
+/** A C++ string literal. JSON is safe because C++17 has no trigraphs. */
 const text = (value: string): string => JSON.stringify(value);
 const indent = (code: string, columns: number): string => code.replaceAll(/^(?=.)/gm, ' '.repeat(columns));

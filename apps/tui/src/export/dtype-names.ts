@@ -1,19 +1,19 @@
 import { DTYPE_BYTES, type TensorDtype } from '@flashcore/shared/kernels';
 
-/** What exported programs call the dtype of Q, K, V and O. */
+/** Names of the dtype of Q, K, V and O in exported programs. */
 export interface DtypeNames {
-  /** Of an element. */
+  /** Size of an element. */
   readonly bytes: number;
-  /** PyTorch's: torch.float16. */
+  /** PyTorch's name, as in torch.float16. */
   readonly torch: string;
-  /** ATen's: at::kHalf. */
+  /** ATen's name, as in at::kHalf. */
   readonly aten: string;
-  /** CUtensorMapDataType: its name after CU_TENSOR_MAP_DATA_TYPE_, and its number (cuda.h). */
+  /** CUtensorMapDataType: the name after CU_TENSOR_MAP_DATA_TYPE_, and the number (cuda.h). */
   readonly tensorMap: string;
   readonly tensorMapNumber: number;
-  /** CUDA's header of it, which must come before the kernel's macros; undefined: it needs none. */
+  /** The dtype's CUDA header, which must come before the kernel's macros; undefined if it needs none. */
   readonly header: string | undefined;
-  /** Absolute and relative difference to fp32 attention that a test of N(0, 1) allows: four units of roundoff. */
+  /** Allowed absolute and relative difference to fp32 attention in a test on N(0, 1): four units of roundoff. */
   readonly closeness: string;
 }
 
@@ -34,7 +34,7 @@ const NAMES: Readonly<Record<TensorDtype, Omit<DtypeNames, 'bytes'>>> = {
     header: 'cuda_bf16.h',
     closeness: '1.6e-2',
   },
-  // Its products may be TF32's, whose roundoff is fp16's.
+  // Products may be computed in TF32, whose roundoff equals that of fp16.
   fp32: {
     torch: 'float32',
     aten: 'kFloat',

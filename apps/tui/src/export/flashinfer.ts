@@ -1,6 +1,6 @@
 /**
- * `fa-tui export --flashinfer DIR`: a data set of FlashInfer-Bench that stands alone: definitions of our own (there is
- * none for dense attention), workloads, this kernel as a solution, and a trace of each workload that was measured.
+ * `fa-tui export --flashinfer DIR`: a self-contained data set of FlashInfer-Bench. It has our own definitions (there is
+ * none for dense attention), workloads, this kernel as a solution, and a trace for each measured workload.
  */
 import { createHash } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
@@ -18,7 +18,7 @@ import { capability, extensionFlags, kernelUnit } from './kernel-unit.ts';
 
 const OP_TYPE = 'mha_dense';
 const AUTHOR = 'flashcore';
-/** Of definitions, as their axes are constant. */
+/** The head dimension of definitions, whose axes are constant. */
 const HEAD_DIM = 64;
 
 export function flashInferFiles(kernel: ExportedKernel): Record<string, string> {
@@ -69,7 +69,7 @@ const definitionOf = (name: string, { heads, causal, dtype }: Defined): unknown 
   },
   inputs: { q: tensorOf(dtype), k: tensorOf(dtype), v: tensorOf(dtype) },
   outputs: { output: tensorOf(dtype) },
-  // One backend, so that a reference's latency is that of a program that can be named.
+  // Uses a single backend, so that a reference's latency belongs to a program with a known name.
   reference: `import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -100,7 +100,7 @@ const workloadTrace = (definition: string, shape: Shape): unknown => ({
   evaluation: null,
 });
 
-/** The same workload has the same id in every export. Version 5's form (RFC 9562), of a digest of our own. */
+/** Gives the same workload the same id in every export: a version 5 UUID (RFC 9562) with our own digest. */
 function uuidOf(text: string): string {
   const hex = createHash('sha256').update(`flashcore workload ${text}`).digest('hex');
   const variant = ((parseInt(hex[16]!, 16) & 0x3) | 0x8).toString(16);
@@ -116,13 +116,13 @@ const solutionOf = (
   definition: string,
   causal: boolean,
 ): Solution & Record<string, unknown> => ({
-  // Unique in a data set, whatever the definition.
+  // Unique in a data set, for every definition.
   name: `${exportName(kernel)}_${definition}`,
   definition,
   author: AUTHOR,
   description: `${noticeBefore(kernel)}${kernel.manifest.title}. ${kernel.origin.label}, build ${kernel.origin.buildId}, ${kernel.origin.compiler}. CUDA, built by main.py for ${kernel.arch} with: ${extensionFlags(kernel).join(' ')}`,
-  // A solution in CUDA can say neither flags nor architecture: FlashInfer-Bench would build it with -O2 for the GPU's
-  // own target, sm_90 instead of sm_90a. Python can, and calls the same tvm_ffi.cpp.
+  // A CUDA solution can specify neither flags nor architecture: FlashInfer-Bench would build it with -O2 for the GPU's
+  // own target, sm_90 instead of sm_90a. A Python solution can specify both, and calls the same tvm_ffi.cpp.
   spec: {
     language: 'python',
     target_hardware: [kernel.arch],
@@ -141,7 +141,7 @@ const noticeBefore = (kernel: ExportedKernel): string => {
   return notice === undefined ? '' : `${notice}. `;
 };
 
-/** main.py of a solution: builds the CUDA sources, which FlashInfer-Bench puts into the same folder. */
+/** main.py of a solution. It builds the CUDA sources that FlashInfer-Bench puts into the same folder. */
 const buildProgram = (kernel: ExportedKernel): string => `import os
 from pathlib import Path
 
@@ -183,7 +183,7 @@ def mha_fwd(q, k, v, output):
     _module.mha_fwd(q, k, v, output)
 `;
 
-/** TVM-FFI's way to a CUDA kernel; the output comes last. */
+/** The binding through which TVM-FFI calls the CUDA kernel; the output is the last argument. */
 const tvmSource = (kernel: ExportedKernel, causal: boolean): string => `${kernelUnit(kernel)}
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/c_env_api.h>

@@ -1,4 +1,6 @@
-/** The exported files: Python that parses, and what KernelBench's static checker refuses is not in them. */
+/**
+ * Checks the exported files: Python parses them, and they contain nothing that KernelBench's static checker refuses.
+ */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -74,13 +76,13 @@ function python(program: string, input = ''): string {
   return stdout;
 }
 
-/** Throws where one of the texts is no Python; all in one process. */
+/** Throws if one of the texts is not Python; parses all of them in one process. */
 const parsePython = (texts: readonly string[]): void =>
   void python('import ast, json, sys\nfor text in json.load(sys.stdin): ast.parse(text)', JSON.stringify(texts));
 
 const LADDER = ['fa_v1_baseline', 'fa_s512_v3_wmma', 'fa_tc_s512', 'flashcore_v6', 'flashcore_v10', 'flashcore_v11'];
 
-/** The entries and the machine code that a torch file has, as Python reads it. */
+/** The entries and the machine code of a torch file, as Python reads them. */
 const cubinsIn = (text: string): unknown =>
   JSON.parse(
     python(
@@ -133,13 +135,13 @@ test.each<[what: string, lie: Lie, message: RegExp]>([
   ['a macro', { flags: ['-DX=1\n#include "/etc/passwd"'] }, /the flag -DX=1/],
   ['a parameter', { parameters: { 'x; import os': 1 } }, /the parameter x; import os/],
   ['a build', { buildId: '/../../x' }, /the build_id \/\.\.\/\.\.\/x/],
-])('a runner that lies about %s puts nothing into an exported program', (_, { buildId, ...told }, message) => {
+])('if a runner lies about %s, the lie does not reach an exported program', (_, { buildId, ...told }, message) => {
   const kernel = exported('flashcore_v6');
   const origin = { ...kernel.origin, ...(buildId !== undefined && { buildId }) };
   expect(() => withToldForms({ ...kernel, ...told, origin })).toThrow(message);
 });
 
-test.each(LADDER)('%s: what a true runner tells stays as it is, and a text has one line', (id) => {
+test.each(LADDER)('%s: data from a correct runner stays unchanged, and texts become single lines', (id) => {
   const kernel = exported(id);
   expect(withToldForms(kernel)).toEqual(kernel);
   const origin = { ...kernel.origin, label: 'A=1\nimport os' };
@@ -163,7 +165,7 @@ test('a bf16 kernel is exported in every format as an operator on bf16 tensors',
   expect(Object.keys(files)).toContain('definitions/mha_dense/mha_fwd_bf16_causal_h8_d64.json');
 });
 
-// KernelBench's kernel_static_checker.py, its strict rules as data (HEAD 423217d, 2026-03-05).
+// The strict rules of KernelBench's kernel_static_checker.py as data (HEAD 423217d, 2026-03-05).
 const REFUSED = [
   /\btry\s*:/,
   /\bexcept\b/,
@@ -172,7 +174,7 @@ const REFUSED = [
   /_make_subclass/,
   /torch\.cuda\.Event\.elapsed_time\s*=|time\.perf_counter\s*=/,
 ];
-/** As the checker strips comments: by text, in strings too. */
+/** Strips comments as the checker does: by text, even inside strings. */
 const stripped = (text: string): string => text.replaceAll(/(#|\/\/)[^\n]*/g, '');
 
 pythonTest.each(LADDER)('%s: KernelBench takes ModelNew', (id) => {
@@ -187,13 +189,13 @@ pythonTest.each(LADDER)('%s: KernelBench takes ModelNew', (id) => {
 pythonTest.each([...LADDER, 'flashcore_v12'])('%s: GPU MODE takes the submission', (id) => {
   const text = popcornFile(exported(id));
   parsePython([text]);
-  // Its server refuses the word anywhere, and reads directives of the first comments only (kernelbot 4bdd839).
+  // GPU MODE's server refuses the word anywhere, and reads directives only in the first comments (kernelbot 4bdd839).
   expect(text).not.toMatch(/stream/i);
   expect(text).toMatch(/^(#(?!!)[^\n]*\n)+import torch\n/);
   expect(text).toMatch(/^def custom_kernel\(data: input_t\) -> output_t:$/m);
 });
 
-test('a kernel with the word that GPU MODE refuses is not exported for it, and the answer says where', () => {
+test('a kernel with the word that GPU MODE refuses is not exported for it, and the error gives the line', () => {
   const kernel = exported('fa_v1_baseline');
   const [unit, ...others] = kernel.sources;
   const text = `// one stream\nint bitstream;\n${unit!.text}`;
@@ -201,7 +203,7 @@ test('a kernel with the word that GPU MODE refuses is not exported for it, and t
   expect(word).toThrow(/the word "stream", which is in line 2 of fa_v1_baseline\.cu: use another name there/);
 });
 
-test('headers stand in the place of their first include; comments go, strings and lines stay; tokens are renamed', () => {
+test('headers replace their first include; comments go, strings and lines stay; tokens are renamed', () => {
   const sources = [
     { path: 'k.cu', text: '#include "a.h"\n#include <math.h>\n#include "a.h"\nint pass; // pass\n' },
     { path: 'a.h', text: '#pragma once\n/* two\nlines */ const char* s = "// pass";\n' },
@@ -221,7 +223,7 @@ pythonTest('base85 is what Python reads, whatever the length', () => {
     ).toBe(Buffer.from(CUBIN.subarray(0, length)).toString('hex'));
 });
 
-// FlashInfer-Bench's schemas as data (HEAD 40e6ca7, 2026-04-30); fields that it does not know are refused.
+// FlashInfer-Bench's schemas as data (HEAD 40e6ca7, 2026-04-30); unknown fields are refused.
 const DTYPE = z.enum(['float32', 'float16', 'bfloat16', 'int64', 'int32', 'int16', 'int8', 'bool']);
 const TENSORS = z.record(z.string(), z.strictObject({ shape: z.array(z.string()).nullable(), dtype: DTYPE }));
 const DEFINITION = z.strictObject({
@@ -314,7 +316,7 @@ for text in json.load(sys.stdin):
   expect(warned).toBe('1\n1\n1\n1\n');
 });
 
-test('the card keeps operators, and claims no licence for a kernel of the user', () => {
+test("the card keeps operators and claims no license for a user's kernel", () => {
   const manifest = parseManifest(
     readFileSync(join(KERNELS, 'fa_v1_baseline/kernel.yaml'), 'utf8').replace(
       /^limits:\n/m,
@@ -366,7 +368,7 @@ pythonTest("FlashInfer-Bench's solution is built for the exported architecture, 
   const kernel = { ...exported('flashcore_v11'), flags: ['-std=c++17', '-O3', '-maxrregcount=168', '-arch=sm_90a'] };
   const solution = Object.entries(flashInferFiles(kernel)).find(([path]) => path.startsWith('solutions/'))![1];
   const { sources } = SOLUTION.parse(JSON.parse(solution));
-  // Stands for tvm_ffi.cpp, whose load() reads the variable and adds extra_cuda_cflags behind -O2.
+  // Replaces tvm_ffi.cpp, whose load() reads the variable and adds extra_cuda_cflags after -O2.
   const built = python(
     `import json, os, sys, types
 calls = []
@@ -392,7 +394,7 @@ print(json.dumps([*calls, os.environ.get("TVM_FFI_CUDA_ARCH_LIST")]))`,
   ]);
 });
 
-test('a trace is of a stored measurement of the very build, with sdpa/math as its reference', () => {
+test('a trace comes from a stored measurement of this exact build, with sdpa/math as its reference', () => {
   const job = fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(RUN, 'utf8'))) as JsonValue, {
     ignoreUnknownFields: true,
   });
@@ -413,7 +415,7 @@ test('a trace is of a stored measurement of the very build, with sdpa/math as it
   expect(shapesOf(simulated, build!.buildId)).toEqual([]);
 });
 
-test('the last verdict is that of the same sources and parameters, whatever they were compiled for', () => {
+test('the last verdict is that of the same sources and parameters, whatever the target', () => {
   const right = fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(RUN, 'utf8'))) as JsonValue, {
     ignoreUnknownFields: true,
   });
@@ -432,7 +434,7 @@ test('the last verdict is that of the same sources and parameters, whatever they
   const verdict = { right: false, outcome: 'WRONG_RESULT', job: 'jobs/wrong' };
   expect(lastVerdict([wrong, right], source)).toEqual(verdict);
   expect(lastVerdict([right, wrong], source)).toMatchObject({ right: true, job: right.job!.name });
-  // Of other sources, of another variant, of a build that was not verified: no verdict.
+  // No verdict for other sources, another variant, or a build that was not verified.
   const edited = structuredClone(wrong);
   edited.result!.provenance!.sourceDigest = 'edited';
   const unverified = structuredClone(right);
@@ -506,13 +508,13 @@ pythonTest.each(LADDER)(
     const sources = Object.keys(files).filter((path) => path.endsWith('.py'));
     expect(sources.length).toBeGreaterThan(0);
     parsePython(sources.map((path) => files[path]!));
-    // What the binding declares is what the kernel defines.
+    // The binding declares the function that the kernel defines.
     const [, declared] = /void (mha_fwd_out\([^)]*\))/.exec(files['torch-ext/torch_binding.h']!)!;
     expect(files[mha['src']![0]!]).toContain(`void ${declared} {`);
   },
 );
 
-test('exports of fa_v1_baseline, the kernel’s source left out', async () => {
+test('exports of fa_v1_baseline, without the kernel’s source', async () => {
   const kernel = { ...exported('fa_v1_baseline'), sources: [{ path: 'k.cu', text: '// the kernel\n' }] };
   const all = { ...flashInferFiles(kernel), ...robustKbenchFiles(kernel), ...kernelBuilderFiles(kernel) };
   const text = Object.entries(all).map(([path, content]) => `=== ${path}\n${content}`);

@@ -7,10 +7,10 @@ import { popcornFile } from './popcorn.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
 import { torchFile } from './torch-file.ts';
 
-/** A file's text, or texts by path below a folder. */
+/** The text of a file, or texts by path below a folder. */
 export type ExportedFiles = string | Readonly<Record<string, string>>;
 
-/** What each option writes. */
+/** The output of each option. */
 export const EXPORTS: Readonly<Record<ExportFormat, (kernel: ExportedKernel) => ExportedFiles>> = {
   torch: torchFile,
   kernelbench: kernelBenchFiles,

@@ -1,11 +1,11 @@
-/** A kernel's sources as one text: every header in the place of its first include. */
+/** Joins a kernel's sources into one text: every header replaces its first include. */
 import path from 'node:path';
 import type { SourceText } from './exported-kernel.ts';
 
 const INCLUDE = /^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*$/gm;
 const PRAGMA_ONCE = /^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*\n?/gm;
 
-/** `sources`: the translation unit first. Includes of what is not among them (CUDA's headers) stay as they are. */
+/** `sources` begins with the translation unit. Includes of other files (CUDA's headers) stay unchanged. */
 export function inlineSources(sources: readonly SourceText[]): string {
   const byPath = new Map(sources.map((source) => [source.path, source]));
   const written = new Set<string>();
@@ -22,8 +22,8 @@ export function inlineSources(sources: readonly SourceText[]): string {
 }
 
 /**
- * Without comments, and with other names in the place of those that KernelBench's checker takes for a trick: it reads
- * text, not C++. Line by line as before, so that a compiler's message still finds its line.
+ * Removes comments, because KernelBench's checker reads text rather than C++ and would take words in them for tricks.
+ * Lines are kept, so that a compiler's message still points to the right line.
  */
 export function withoutComments(source: string): string {
   const TOKEN = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\/\/[^\n]*|\/\*[^]*?\*\//g;
@@ -32,7 +32,7 @@ export function withoutComments(source: string): string {
     .replaceAll(/[ \t]+$/gm, '');
 }
 
-/** Renames an identifier where it is a token of its own, outside of strings. */
+/** Renames an identifier if it is a separate token outside of strings. */
 export function renameToken(source: string, from: string, to: string): string {
   return source.replaceAll(new RegExp(`"(?:[^"\\\\\\n]|\\\\.)*"|\\b${from}\\b`, 'g'), (token) =>
     token === from ? to : token,

@@ -1,4 +1,4 @@
-/** `fa-tui export --hf DIR`: a source project that Hugging Face's kernel-builder builds for the Hub. */
+/** `fa-tui export --hf DIR`: a source project that Hugging Face's kernel-builder can build for the Hub. */
 import type { TensorDtype } from '@flashcore/shared/kernels';
 import { markdownText } from '../present/plain/markdown-painter.ts';
 import { dtypeNames } from './dtype-names.ts';
@@ -21,7 +21,7 @@ export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, strin
 }
 
 function buildToml(kernel: ExportedKernel, module: string): string {
-  // The architecture follows from cuda-capabilities.
+  // cuda-capabilities determines the architecture.
   const flags = extensionFlags(kernel).filter((flag) => !flag.startsWith('-gencode') && !flag.startsWith('-D'));
   return `[general]
 name = "${module.replaceAll('_', '-')}"
@@ -54,7 +54,7 @@ const FLAKE = `{
 }
 `;
 
-/** Markdown keeps every character of code but the one that ends it, and line ends. */
+/** Markdown keeps every character of code except backticks and line ends. */
 const code = (text: string): string => `\`${text.replaceAll(/[\s`]+/g, ' ')}\``;
 
 const cardOf = (kernel: ExportedKernel, module: string): string => {

@@ -1,11 +1,13 @@
-/** A kernel, its plan and its launches as one CUDA translation unit; each format adds a binding of its own. */
+/** A kernel, its plan and its launches as one CUDA translation unit. Each format adds its own binding. */
 import { cppPlan, entriesOf } from './cpp-plan.ts';
 import { dtypeNames } from './dtype-names.ts';
 import { cppRuntime, type LaunchQueue } from './cpp-runtime.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { inlineSources } from './inline-sources.ts';
 
-/** cpp_extension turns off half's operators, and adds no -gencode of its own where one is given. */
+/**
+ * Undoes two choices of cpp_extension: it disables the operators of half, and it adds a -gencode unless one is given.
+ */
 export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKernel): string[] {
   const macros = new Set([...Object.keys(parameters), ...manifest.constants.map(({ name }) => name)]);
   const target = arch.replace('sm_', 'compute_');
@@ -19,11 +21,11 @@ export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKe
   ];
 }
 
-/** An architecture as PyTorch, TVM-FFI and kernel-builder name it: "sm_90a" as "9.0a". */
+/** An architecture in the form of PyTorch, TVM-FFI and kernel-builder: "sm_90a" becomes "9.0a". */
 export const capability = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
 
 interface UnitOptions {
-  /** What is done to the kernel's text. */
+  /** Changes the kernel's text. */
   readonly rewrite?: (source: string) => string;
   readonly queue?: LaunchQueue;
 }
@@ -31,8 +33,8 @@ interface UnitOptions {
 const asItIs = (source: string): string => source;
 
 /**
- * Up to fc_plan and fc_run. The kernel's macros are defined around its source alone: the headers of others have names
- * of their own.
+ * The unit up to fc_plan and fc_run. The kernel's macros are defined only around its source, because other headers use
+ * the same names.
  */
 export function kernelUnit(kernel: ExportedKernel, { rewrite = asItIs, queue = 'given' }: UnitOptions = {}): string {
   const { manifest, parameters, flags, sources } = kernel;
@@ -54,7 +56,7 @@ static const void* const FC_ENTRIES[] = {${entriesOf(manifest)
 ${cppRuntime(names, queue)}`;
 }
 
-/** `mha_fwd_out` into a tensor of the caller's, `mha_fwd` into a new one; wants PyTorch's headers before it. */
+/** `mha_fwd_out` writes into the caller's tensor, `mha_fwd` into a new one. Needs PyTorch's headers before it. */
 export const torchBinding = (
   kernel: ExportedKernel,
   queue: LaunchQueue = 'given',

@@ -1,12 +1,12 @@
 /**
- * `fa-tui export --kernelbench DIR`: KernelBench's reference (Model) and answer (ModelNew), everything in the text,
- * since the evaluator runs it where there is no file.
+ * `fa-tui export --kernelbench DIR`: KernelBench's reference (Model) and answer (ModelNew). All sources are in the
+ * text, because the evaluator runs it without other files.
  */
 import { exportName, warningAtImport, type ExportedKernel } from './exported-kernel.ts';
 import { renameToken, withoutComments } from './inline-sources.ts';
 import { extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
-// The checker refuses these words wherever they stand.
+// The checker refuses these words everywhere.
 const REFUSED_WORDS = ['pass', 'try', 'except'];
 
 export const kernelBenchFiles = (kernel: ExportedKernel): Record<string, string> => ({
@@ -69,10 +69,13 @@ class ModelNew(nn.Module):
 `;
 }
 
-/** Inside of r'''…''': three quotes of a literal in the source would end it, and what follows them would be Python. */
+/**
+ * Text for the inside of r'''…'''. Three quotes in a literal of the source would end the string, and the rest would
+ * be read as Python.
+ */
 export const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''`);
 
-/** The kernel, its plan and a binding in one translation unit; the checker reads it as text. */
+/** The kernel, its plan and a binding in one translation unit. The checker reads it as text. */
 export function torchExtensionSource(kernel: ExportedKernel): string {
   const rewrite = (source: string): string =>
     REFUSED_WORDS.reduce((text, word) => renameToken(text, word, `${word}_`), withoutComments(source));

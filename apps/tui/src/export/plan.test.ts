@@ -1,6 +1,6 @@
 /**
- * The exported launch plans, in Python and in C++, against the runner's own: every kernel of the repository over random
- * shapes, and random expressions.
+ * Compares the exported launch plans, in Python and in C++, with the runner's own, for every kernel of the repository
+ * over random shapes, and for random expressions.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -84,7 +84,7 @@ const shapes = fc.sample(
 );
 type Shape = (typeof shapes)[number];
 
-/** What the runner plans, in the form in which the generated programs print theirs; "refused" where it takes none. */
+/** The runner's plan in the form that the generated programs print; "refused" if the runner takes none. */
 function wanted(manifest: Manifest, parameters: Record<string, number>, shape: Shape): unknown {
   let plan: LaunchPlan;
   try {
@@ -167,7 +167,10 @@ print(json.dumps([told(row) for row in ${JSON.stringify(rows)}]))
   );
 }
 
-/** What each kernel's plan in C++ gives, of one program: a compiler reads the standard library once. */
+/**
+ * The output of each kernel's plan in C++. All plans are one program, so that the compiler reads the standard library
+ * only once.
+ */
 const cppPrinted = (() => {
   let printed: Record<string, unknown> | undefined;
   return (): Record<string, unknown> =>
@@ -182,7 +185,7 @@ ${kernels.map(({ id }, index) => `  printf("%s\\"${id}\\":", ${index} ? "," : "{
 }
 `;
 
-/** A kernel's plan and what prints it, in a namespace; what it includes stands before. */
+/** A kernel's plan and the code that prints it, in a namespace. Its includes come before. */
 function cppNamespace(kernel: (typeof kernels)[number], index: number): string {
   const lines = cppPrints(kernel).split('\n');
   const includes = lines.filter((line) => line.startsWith('#include'));
@@ -242,11 +245,11 @@ describe.each(kernels)('$id', (kernel) => {
     expect(pythonPrints(kernel)).toEqual(expected);
   });
 
-  test('C++ too', { timeout: 180_000 }, () => {
+  test('C++ gives the same plans', { timeout: 180_000 }, () => {
     expect(cppPrinted()[kernel.id]).toEqual(expected);
   });
 
-  test('the shapes say something: some are taken, some refused', () => {
+  test('the shapes are a useful test: some are taken, some refused', () => {
     const refused = expected.filter((each) => each === 'refused').length;
     expect(refused, shapes.map(formatShape).join(' ')).toBeGreaterThan(0);
     expect(refused).toBeLessThan(shapes.length);
@@ -318,10 +321,10 @@ int main() {
   expect((JSON.parse(told) as unknown[]).map(withoutSign)).toEqual(expected.map(withoutSign));
 });
 
-/** -0 counts as 0: no launch knows the difference. */
+/** -0 counts as 0, because no launch depends on the difference. */
 const withoutSign = (value: unknown): unknown => (value === 0 ? 0 : value);
 
-test("kernels that count on initial values are refused by name; other dtypes and the repository's are not", () => {
+test("kernels that need initial values are refused by name; other dtypes and the repository's kernels are not", () => {
   const foreign = (id: string): string | undefined => {
     const path = join(ROOT, 'test/fixtures/foreign', id, 'kernel.yaml');
     return exportProblem(parseManifest(readFileSync(path, 'utf8'), path));
@@ -343,7 +346,7 @@ test.each([
   ['null', 'null'],
   ['{ int64: S }', 'int64'],
   ['{ struct: { bytes: 8, fields: { q: { at: 0, value: Q } } } }', 'struct'],
-])('a kernel that is passed %s is refused: exported programs know no such argument', (argument, kind) => {
+])('a kernel with an argument of kind %s is refused, because exported programs cannot pass it', (argument, kind) => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), 'arguments: [Q,', `arguments: [${argument},`);
   expect(exportProblem(parseManifest(written, path))).toMatch(
@@ -351,7 +354,7 @@ test.each([
   );
 });
 
-test('a kernel whose entry is spelled in C++ is refused: callers load it by its symbol', () => {
+test('a kernel whose entry is spelled in C++ is refused, because callers load it by its symbol', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), /entry: \w+/, 'entry: "fwd<64, true>"');
   expect(exportProblem(parseManifest(written, path))).toMatch(
@@ -373,7 +376,7 @@ test.each([
     'gqa_rows',
     "gqa_rows can't be exported: its kernel.yaml uses window, softcap, sinks, alibi, bias, which the callers of exports do not pass",
   ],
-])('%s is not exported, with the reason', (kernel, reason) => {
+])('%s is not exported, and the reason is given', (kernel, reason) => {
   const path = join(ROOT, 'examples/kernels', kernel, 'kernel.yaml');
   expect(exportProblem(parseManifest(readFileSync(path, 'utf8'), path))).toBe(reason);
 });

@@ -1,6 +1,6 @@
 /**
  * `fa-tui export --popcorn FILE`: a submission for GPU MODE's leaderboards. Their server refuses every text with the
- * word "stream", in comments too, so launches go to the default one.
+ * word "stream", even in comments, so launches go to the default stream.
  */
 import { NothingToExport } from './collect.ts';
 import { exportName, warningAtImport, type ExportedKernel } from './exported-kernel.ts';
@@ -10,7 +10,7 @@ import { extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
 const REFUSED_WORD = /stream/i;
 
-/** Errors: NothingToExport for a kernel whose code has the refused word. */
+/** Errors: NothingToExport if the kernel's code has the refused word. */
 export function popcornFile(kernel: ExportedKernel): string {
   const { manifest, origin } = kernel;
   for (const { path, text } of kernel.sources) {

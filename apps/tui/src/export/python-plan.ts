@@ -1,4 +1,4 @@
-/** A manifest's launch plan as a Python function: limits, `when`, grids, arguments and workspaces of a shape. */
+/** A manifest's launch plan as a Python function of the shape: limits, `when`, grids, arguments and workspaces. */
 import {
   PYTHON,
   PYTHON_HELPERS,
@@ -18,7 +18,7 @@ import {
   exported,
 } from './launch-limits.ts';
 
-/** Wants `math`, `functools` and `collections` imported. */
+/** Needs `math`, `functools` and `collections` to be imported. */
 export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const constants = [
     // Callers pass tensors of one shape, so optional axes have their defaults.
@@ -122,8 +122,8 @@ const finite = (expression: Expression, what: string): string =>
 const integer = (expression: Expression, what: string, least: number, most: number): string =>
   `_integer(${expressionCode(expression, PYTHON)}, ${least}, ${most}, ${text(what)})`;
 const tuple = (items: readonly string[]): string => (items.length === 0 ? '()' : `(${items.join(', ')},)`);
-/** Python reads JSON's strings as its own. */
+/** A Python string literal, because JSON strings are valid Python. */
 const text = (value: string): string => JSON.stringify(value);
-/** Inside an f-string. */
+/** Text for the inside of an f-string. */
 const braced = (value: string): string => value.replaceAll('{', '{{').replaceAll('}', '}}');
 const indent = (code: string, columns: number): string => code.replaceAll(/^(?=.)/gm, ' '.repeat(columns));

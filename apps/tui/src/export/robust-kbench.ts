@@ -1,4 +1,4 @@
-/** `fa-tui export --robust-kbench DIR`: a task folder of robust-kbench, and the kernel as its forward.cu. */
+/** `fa-tui export --robust-kbench DIR`: a task folder of robust-kbench with the kernel as its forward.cu. */
 import type { Shape } from '@flashcore/shared/contract';
 import { valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
@@ -50,7 +50,10 @@ function inputOf(shape: Shape) {
   return { batch_size: B, num_heads: H, seq_len: S, head_dim: D };
 }
 
-/** Evaluated is every init with every input: only shapes that the kernel takes in every mask that it takes. */
+/**
+ * robust-kbench evaluates every init with every input, so only sizes that the kernel takes with all of its masks are
+ * used.
+ */
 function configOf(shapes: readonly Shape[]): unknown {
   const masks = [...new Set(shapes.map(({ causal }) => causal))];
   const sizes = new Map<string, { input: ReturnType<typeof inputOf>; masks: number }>();
@@ -75,7 +78,7 @@ const noticeLine = (kernel: ExportedKernel): string => {
   return notice === undefined ? '' : `// ${notice}.\n#warning ${JSON.stringify(notice)}\n`;
 };
 
-/** It is compiled with flags of robust-kbench's own: what can stand in the source does. */
+/** robust-kbench compiles with its own flags, so the source contains the settings that it can express. */
 const forwardSource = (
   kernel: ExportedKernel,
 ): string => `// ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export.

@@ -1,4 +1,4 @@
-/** The stored jobs of an exported build: its figures on a GPU, and its last verdict. */
+/** The stored jobs of an exported build: its GPU measurements and its last verdict. */
 import { timestampDate } from '@bufbuild/protobuf/wkt';
 import {
   JobState,
@@ -40,8 +40,8 @@ export interface JudgedSource {
 }
 
 /**
- * The newest verdict on these sources with these parameters, whatever they were compiled for: a kernel that was wrong
- * on the emulator is wrong. Parameters that follow from a device may differ. undefined: none of the jobs judged them.
+ * The newest verdict on these sources with these parameters, whatever the target, because a kernel that was wrong on
+ * the emulator is wrong. Parameters that follow from a device may differ. Undefined if no job judged them.
  */
 export function lastVerdict(jobs: readonly GetJobResponse[], source: JudgedSource): LastVerdict | undefined {
   for (const { job, result } of jobs) {
@@ -64,7 +64,7 @@ const sameParameters = ({ parameters }: VariantResult, { manifest, parameters: o
 
 const WRONG: ReadonlySet<Outcome> = new Set([Outcome.WRONG_RESULT, Outcome.CRASHED, Outcome.TIMED_OUT]);
 
-/** PASSED where every case is right, whatever the gates say; undefined where no verification ended. */
+/** PASSED if every case is correct, regardless of the gates; undefined if no verification ended. */
 function judgedOutcome(variant: VariantResult): Outcome | undefined {
   const outcome = outcomeOfVariant({ ...variant, gates: [], comparison: undefined });
   if (WRONG.has(outcome)) return outcome;
@@ -72,7 +72,7 @@ function judgedOutcome(variant: VariantResult): Outcome | undefined {
   return outcome === Outcome.PASSED && cases.length > 0 && passedCases === cases.length ? outcome : undefined;
 }
 
-/** Shapes that the job found right and timed hot, validly and on a GPU, together with sdpa/math. */
+/** Shapes that the job found correct and timed hot, validly and on a GPU, together with sdpa/math. */
 export function shapesOf({ job, result }: GetJobResponse, buildId: string): MeasuredShape[] {
   const provenance = result?.provenance;
   return (result?.variants ?? [])
@@ -103,7 +103,7 @@ export function shapesOf({ job, result }: GetJobResponse, buildId: string): Meas
     );
 }
 
-/** "PyTorch 2.11.0+cu130, cuDNN 9.19.0" as names with versions. */
+/** Text such as "PyTorch 2.11.0+cu130, cuDNN 9.19.0" as names with versions. */
 const librariesOf = (version: string): Record<string, string> =>
   Object.fromEntries(
     version.split(', ').flatMap((each) => {

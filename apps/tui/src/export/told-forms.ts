@@ -1,4 +1,4 @@
-/** What a runner tells of a build goes into programs that people run: each part must have the form that it can have. */
+/** Checks the data from a runner before it goes into programs that people run. Each part must have its proper form. */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { plainLine } from '@flashcore/shared/text';
 import type { ExportedKernel } from './exported-kernel.ts';
@@ -7,7 +7,7 @@ const ARCH = /^sm_\d{2,3}[af]?$/;
 const DIGEST = /^[0-9a-f]{64}$/;
 const FLAG = /^(?:-std=c\+\+\d\d|-O\d|--use_fast_math|-lineinfo|-maxrregcount=\d+|-arch=sm_\w+|-D\w+(?:=[\w.+-]+)?)$/;
 
-/** The kernel with texts of one line. Errors: INTERNAL naming what has another form. */
+/** The kernel with single-line texts. Errors: INTERNAL naming a part with another form. */
 export function withToldForms(kernel: ExportedKernel): ExportedKernel {
   const { arch, flags, parameters, manifest, origin } = kernel;
   const names = Object.keys(parameters);

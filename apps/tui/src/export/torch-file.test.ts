@@ -1,6 +1,6 @@
 /**
- * The exported PyTorch file, run by Python with stand-ins for PyTorch and for the driver: what it checks, what it
- * prepares once, and what it gives the driver in each call.
+ * Runs the exported PyTorch file in Python with replacements for PyTorch and the driver. Tests the file's checks, its
+ * one-time preparation, and the arguments of each driver call.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -34,7 +34,7 @@ function kernelOf(id: string, parameters: Record<string, number>, edit = (text: 
   };
 }
 
-/** Counts calls by name, and remembers the last launch: grid, stream, and the first 8 bytes of each parameter. */
+/** Counts calls by name and stores the last launch: grid, stream, and the first 8 bytes of each parameter. */
 const DRIVER = `
 #include <cstdint>
 #include <cstring>
@@ -60,7 +60,7 @@ int cuLaunchKernelEx(const Config* config, void*, void** parameters, void**) {
 }
 `;
 
-/** As much of PyTorch as the file uses; tensors are addresses with a shape. */
+/** The part of PyTorch that the file uses; tensors are addresses with a shape. */
 const TORCH = `
 import ctypes, sys, types, json, contextlib, warnings
 class Size(tuple): pass
@@ -123,7 +123,7 @@ def refused(call, *arguments, **named):
         return str(error)
 `;
 
-/** What \`program\` prints as JSON, once the kernel's file is in its scope. */
+/** The JSON output of `program`, run with the kernel's file in scope. */
 function run(kernel: ExportedKernel, program: string): unknown {
   const file = path.join(folder, 'op.py');
   writeFileSync(file, torchFile(kernel));
@@ -198,7 +198,7 @@ print(json.dumps([
     ]);
   });
 
-  test('scale takes the place of 1 / sqrt(D), and a kernel that multiplies by that itself says so', () => {
+  test('scale replaces 1 / sqrt(D), and a kernel that already multiplies by that refuses other scales', () => {
     const scales = `${QKV}
 ctypes.c_int.in_dll(library, "parameters_wanted").value = 8
 values = (ctypes.c_float * 32).in_dll(library, "values")
@@ -219,7 +219,7 @@ print(json.dumps(seen))`;
     ]);
   });
 
-  test('traced, transformed and differentiated calls go through the operator', () => {
+  test('traced, transformed and differentiated calls use the operator', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}
@@ -242,7 +242,7 @@ print(json.dumps([each.replace("flashcore::flashcore_v11_abababab", "op") for ea
   test.each<[string, string, string]>([
     ['flashcore_v11', 'flashcore_v11', 'the kernel is for sm_90a only; take another kernel there'],
     ['fa_v1_baseline', 'fa_v1_baseline', 'export it again with --arch sm_89'],
-  ])('on another device %s advises only what export does', (_, id, advice) => {
+  ])('on another device, the error for %s suggests only what export can do', (_, id, advice) => {
     const printed = run(
       kernelOf(id, { SMS: 132 }),
       `${QKV}

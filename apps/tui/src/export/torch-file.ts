@@ -1,6 +1,6 @@
 /**
- * `fa-tui export --torch`: one Python file that makes a PyTorch operator of a kernel: the machine code inside, launched
- * by ctypes through the CUDA driver, as the manifest says.
+ * `fa-tui export --torch`: one Python file that makes a PyTorch operator of a kernel. The file contains the machine
+ * code and launches it as the manifest says, with ctypes through the CUDA driver.
  */
 import { deflateSync } from 'node:zlib';
 import { dtypeNames } from './dtype-names.ts';
@@ -13,7 +13,7 @@ import {
 } from './exported-kernel.ts';
 import { pythonPlan } from './python-plan.ts';
 
-/** The file's text. */
+/** Returns the file's text. */
 export function torchFile(kernel: ExportedKernel): string {
   const { manifest, parameters, dtype, arch, cubins, origin, flags } = kernel;
   const names = dtypeNames(dtype);
@@ -92,7 +92,7 @@ const cubinText = ({ entries, bytes }: ExportedCubin): string =>
 
 const listText = (entries: readonly string[]): string => `        ${JSON.stringify(entries)},`;
 
-/** As Python's base64.b85decode reads it: RFC 1924's alphabet, four bytes in five digits. */
+/** Encoding for Python's base64.b85decode: RFC 1924's alphabet, four bytes in five digits. */
 export function base85(bytes: Uint8Array): string {
   const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~';
   const padding = (4 - (bytes.length % 4)) % 4;
@@ -114,10 +114,10 @@ const LINE_CHARACTERS = 104;
 const inLines = (text: string): string =>
   (text.match(new RegExp(`.{1,${LINE_CHARACTERS}}`, 'g')) ?? []).map((line) => `            "${line}"`).join('\n');
 
-/** Inside of a docstring. */
+/** Text for the inside of a docstring. */
 const docText = (text: string): string => text.replaceAll('\\', '/').replaceAll('"""', "'''");
 
-/** What every exported file has, whatever the kernel. */
+/** Code common to all exported files. */
 const RUNTIME = String.raw`_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _MAX_DYNAMIC_SHARED = 8
 _NON_PORTABLE_CLUSTER = 14

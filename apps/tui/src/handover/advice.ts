@@ -1,4 +1,4 @@
-/** What profiles say to try next. */
+/** Next steps that profiles suggest. */
 import type { GetJobResponse } from '@flashcore/shared/contract';
 
 export interface Advised {
@@ -14,7 +14,7 @@ export const adviceOf = ({ job, result }: GetJobResponse): Advised[] =>
     .flatMap(({ profile }) => profile?.advice ?? [])
     .map(({ text, evidence }) => ({ kernel: job?.label || job?.kernelId || '', text, evidence, job: job?.name ?? '' }));
 
-/** Of each kernel the advice of its latest job that has some. `jobs`: oldest first. */
+/** The advice of each kernel's latest job that has any. `jobs` begins with the oldest. */
 export function nextSteps(jobs: readonly GetJobResponse[]): Advised[] {
   const latest = new Map<string, Advised[]>();
   for (const each of jobs) {

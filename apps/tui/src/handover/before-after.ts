@@ -1,5 +1,6 @@
 /**
- * Figures before and after: of the comparison in the job, else beside the kernel's job before it, which judges nothing.
+ * Figures before and after a change, from the comparison in the job if there is one. Otherwise the kernel's earlier job
+ * gives the figure before, and no verdict.
  */
 import { TimingMode, type GetJobResponse, type VariantResult } from '@flashcore/shared/contract';
 import { comparisonAnswer, MODE_WORDS, shapeShort, shortName, type ComparisonAnswer } from '../present/words.ts';
@@ -10,17 +11,17 @@ export interface Step {
   readonly shape: string;
   readonly mode: string;
   readonly simulated: boolean;
-  /** Null: there is none on this device, shape, mode and protocol. */
+  /** Null if there is no figure for this device, shape, mode and protocol. */
   readonly before_us: number | null;
-  /** "flashcore_v10 in the same job", "jobs/…, another job". */
+  /** Text such as "flashcore_v10 in the same job" or "jobs/…, another job". */
   readonly before_of: string;
   readonly after_us: number;
-  /** Times as fast, of a comparison in one job only. */
+  /** Speedup, only from a comparison within one job. */
   readonly ratio: { readonly ratio: number; readonly low: number; readonly high: number } | null;
   readonly verdict: string;
 }
 
-/** `before`: earlier jobs, oldest first. */
+/** `before` contains earlier jobs, oldest first. */
 export function stepsOf(response: GetJobResponse, variant: VariantResult, before: readonly GetJobResponse[]): Step[] {
   const compared = comparisonSteps(response, variant);
   const shown = new Set(compared.map(({ shape, mode }) => `${shape} ${mode}`));
@@ -47,7 +48,7 @@ function comparisonSteps({ job }: GetJobResponse, { comparison }: VariantResult)
   });
 }
 
-/** Hot figures of two jobs beside each other are for the eye: another minute, another clock. */
+/** Hot figures of two jobs side by side are only a rough guide, because time and clock rate differ. */
 function timingSteps(response: GetJobResponse, before: readonly GetJobResponse[]): Step[] {
   const own = figuresOf([response]).filter(
     ({ variant, benchmark }) => !variant.fallback && benchmark.mode === TimingMode.HOT,

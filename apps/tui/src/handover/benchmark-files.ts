@@ -1,11 +1,11 @@
-/** Figures as the files that services for continuous benchmarking read. */
+/** Figures in the file formats of services for continuous benchmarking. */
 import type { Figure } from './figures.ts';
 import { figureName, isMeasured, placeOf, placeTitle } from './figures.ts';
 
 const NS_PER_US = 1000;
 const US_PER_SECOND = 1e6;
 
-/** Figures of a GPU with their names; where they are of several devices or protocols, these are in the names. */
+/** GPU figures with their names. If there are several devices or protocols, the names include them. */
 function named(figures: readonly Figure[]): { figure: Figure; name: string }[] {
   const measured = figures.filter(isMeasured).map((figure) => ({ figure, place: placeTitle(placeOf(figure)) }));
   const places = new Set(measured.map(({ place }) => place)).size;
@@ -42,7 +42,7 @@ export const bencherMetrics = (figures: readonly Figure[]): unknown =>
     }),
   );
 
-/** hyperfine's export, in seconds; it has no samples where they were not fetched. */
+/** hyperfine's export, in seconds, without samples if they were not fetched. */
 export const hyperfineResults = (figures: readonly Figure[]): unknown => ({
   results: named(figures).map(({ figure, name }) => {
     const { latency } = figure.benchmark;

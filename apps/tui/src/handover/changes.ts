@@ -1,4 +1,4 @@
-/** What a job's build has that another's has not: against its champion, else against the kernel's job before it. */
+/** Differences between the build of a job and another's: its champion's, else that of the kernel's earlier job. */
 import type { GetJobResponse, VariantResult } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { shortName } from '../present/words.ts';
@@ -7,7 +7,7 @@ export interface Changes {
   readonly against: string;
   readonly parameters: readonly ParameterChange[];
   readonly sources: readonly SourceChange[];
-  /** What stands in neither list; empty: nothing. */
+  /** Further remarks; empty if there are none. */
   readonly remark: string;
 }
 
@@ -25,7 +25,7 @@ interface SourceChange {
   readonly diff: string;
 }
 
-/** `before`: earlier jobs, oldest first. Null: there is nothing to compare with. */
+/** `before` contains earlier jobs, oldest first. Null if there is nothing to compare with. */
 export function changesOf(
   { job, result }: GetJobResponse,
   variant: VariantResult,
@@ -75,7 +75,7 @@ function parameterChanges(before: VariantResult, after: VariantResult): Paramete
 
 const textOf = (value: bigint | undefined): string | null => (value === undefined ? null : String(value));
 
-/** Hunks are known against a champion alone, whose files the runner has at hand. */
+/** Hunks are known only against a champion, because the runner has the champion's files. */
 function sourceRemark(before: string | undefined, after: string | undefined): string {
   if (!before || !after) return 'whether the source changed is not known';
   return before === after

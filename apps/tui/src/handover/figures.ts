@@ -1,4 +1,4 @@
-/** The timed figures of ended jobs, one a shape and mode, with the job that each is of. */
+/** The timed figures of ended jobs, one per shape and mode, each with its job. */
 import {
   TimingMode,
   type BenchmarkResult,
@@ -40,7 +40,7 @@ export function figuresOf(jobs: readonly GetJobResponse[]): Figure[] {
   );
 }
 
-/** Where and how figures were taken. Those of two places never stand in one table. */
+/** The conditions of figures. Figures of two places never share a table. */
 export interface Place {
   readonly device: string;
   readonly dtype: string;
@@ -58,39 +58,39 @@ export const placeOf = ({ provenance, benchmark }: Pick<Figure, 'provenance' | '
 export const placeTitle = ({ device, dtype, protocol, simulated }: Place): string =>
   [device, dtypeWord(dtype).trim(), protocol, simulated ? 'simulated: no GPU times' : ''].filter(Boolean).join(', ');
 
-/** Figures by place, in the order in which places first come. */
+/** Figures by place, in the order in which the places first appear. */
 export const byPlace = (figures: readonly Figure[]): { place: Place; figures: Figure[] }[] =>
   [...Map.groupBy(figures, (figure) => placeTitle(placeOf(figure))).values()].map((group) => ({
     place: placeOf(group[0]!),
     figures: group,
   }));
 
-/** The one to beat: the backend with the least median. */
+/** The backend to beat, with the smallest median. */
 export const fastestSdpa = ({ sdpa }: Pick<BenchmarkResult, 'sdpa'>): SdpaResult | undefined =>
   sdpa
     .filter(({ latency }) => latency !== undefined)
     .toSorted((a, b) => a.latency!.p50Us - b.latency!.p50Us)
     .at(0);
 
-/** With the job that measured it, where that is another. */
+/** The backend's name, with the job that measured it if that is another job. */
 export const sdpaName = ({ name, reused }: SdpaResult): string =>
   reused ? `${name} of ${shortName(reused.job)}` : name;
 
-/** Emulator times are no GPU times: what is for a dashboard or a table of GPU figures leaves them out. */
+/** False for emulator times, which are not GPU times. Dashboards and tables of GPU figures leave them out. */
 export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulated && benchmark.valid;
 
-/** How far a median may be off; few samples do not say. */
+/** The uncertainty of a median; empty for few samples. */
 export const P50_INTERVAL: Column<Figure> = {
   title: '95 % of p50',
   align: 'right',
   cell: ({ benchmark: { latency } }) => (latency!.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency!)),
 };
 
-/** Why a figure may not be used; undefined: it may. */
+/** The reason why a figure must not be used; undefined if it is valid. */
 export const notValidText = ({ benchmark: { valid, invalidReason } }: Pick<Figure, 'benchmark'>): string | undefined =>
   valid ? undefined : `not valid: ${invalidReason ?? 'no reason given'}`;
 
-/** What charts call a figure. */
+/** Name of a figure in charts. */
 export const figureName = ({ kernel, shape, mode }: Figure): string => `${kernel} ${shape} ${mode}`;
 
 const kernelText = (id: string, { label, fallback }: VariantResult): string =>

@@ -1,6 +1,7 @@
 /**
- * Each file format for other programs: a golden, and its schema as data (hyperfine 1.20, Bencher's bmf.json,
- * github-action-benchmark of 2026-03-31, SARIF 2.1.0 with GitHub's limits, JUnit as CI services read it, trace events).
+ * Tests each file format for other programs against a golden and its schema as data (hyperfine 1.20, Bencher's
+ * bmf.json, github-action-benchmark of 2026-03-31, SARIF 2.1.0 with GitHub's limits, JUnit as CI services read it,
+ * trace events).
  */
 import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
 import {
@@ -26,7 +27,7 @@ const measured = fromJson(
   { ignoreUnknownFields: true },
 );
 
-/** What a candidate's author can write, where GitHub would act on it. */
+/** Text that a candidate's author could write and that GitHub would act on. */
 const HOSTILE = '@octocat https://evil.example [click](https://evil.example) <b> ::error::x %0A\n| # 1\u001b[2J\u202e';
 
 const failed = create(GetJobResponseSchema, {
@@ -173,7 +174,7 @@ test.each(Object.entries(JSON_SCHEMAS))('%s follows its schema', (format, schema
 const resultsOf = (jobs: readonly GetJobResponse[]) =>
   JSON_SCHEMAS.sarif.parse(JSON.parse(JOB_WRITERS.sarif(jobs, { folder: 'kernels/mine', suite: '' }))).runs[0]!.results;
 
-test('a gate that is missed by another figure is the same alert in SARIF', () => {
+test('a gate missed with another value is the same alert in SARIF', () => {
   const again = structuredClone(failed);
   again.result!.variants[0]!.gates[0]!.value = 91;
   const prints = (job: GetJobResponse) => resultsOf([job]).map(({ partialFingerprints }) => partialFingerprints);
@@ -181,7 +182,7 @@ test('a gate that is missed by another figure is the same alert in SARIF', () =>
   expect(new Set(prints(failed).map((each) => JSON.stringify(each))).size).toBe(4);
 });
 
-test('SARIF puts what is of a header at the manifest, and has no link in a message', () => {
+test('SARIF reports problems in headers at the manifest, and its messages contain no links', () => {
   const results = resultsOf(JOBS);
   const header = results.find(({ message }) => message.text === '/usr/include/x.h:1: not ours')!;
   expect(header.locations[0]!.physicalLocation).toEqual({
@@ -195,11 +196,11 @@ test.each(JOB_FORMATS)('%s has no control characters', (format) => {
   expect(written(format)).not.toMatch(/[^\P{Cc}\n]|\\u00[01]|[\u202a-\u202e]/u);
 });
 
-test.each(JOB_FORMATS)('%s is as it was', async (format) => {
+test.each(JOB_FORMATS)('%s matches its golden', async (format) => {
   await expect(written(format)).toMatchFileSnapshot(`goldens/format-${format}.txt`);
 });
 
-/** Elements of JUnit: where they stand, the attributes they must have, and those they may have. */
+/** Elements of JUnit: their parents, required attributes and optional ones. */
 const JUNIT: Readonly<Record<string, { in: string; must: string[]; may?: string[] }>> = {
   testsuites: { in: '', must: ['name'] },
   testsuite: { in: 'testsuites', must: ['name', 'tests', 'failures', 'errors', 'skipped'] },
@@ -210,7 +211,7 @@ const JUNIT: Readonly<Record<string, { in: string; must: string[]; may?: string[
   'system-out': { in: 'testcase', must: [] },
 };
 
-test('JUnit has its elements in their places, and counts them as they are', () => {
+test('JUnit has its elements in the right places, with correct counts', () => {
   const xml = written('junit');
   const open: string[] = [];
   const counts: Record<string, number> = {};
@@ -239,14 +240,14 @@ test('JUnit has its elements in their places, and counts them as they are', () =
   );
 });
 
-test('annotations are workflow commands alone, whatever a compiler says', () => {
+test('annotations contain only workflow commands, whatever a compiler prints', () => {
   const lines = written('github').trimEnd().split('\n');
   const command = /^::(?:error|warning|notice) file=[^,:]+,line=[1-9]\d*(?:,col=[1-9]\d*)?,title=[^,:]+::[^\r\n]+$/;
   expect(lines.filter((line) => !command.test(line))).toEqual([]);
   expect(lines.length).toBeGreaterThan(3);
 });
 
-test("a pull request's comment begins with its marker and tells nobody", () => {
+test("a pull request's comment begins with its marker and mentions nobody", () => {
   const body = written('pull-request');
   expect(body).toMatch(/^<!-- flashcore:flashcore -->\n/);
   expect(body).not.toMatch(/@\w|:\/\/|[^\\]\[click|[^\\]<b>/);
@@ -277,7 +278,7 @@ const TRACE_EVENTS = z.strictObject({
   ),
 });
 
-test('trace events follow their schema, and are as they were', async () => {
+test('trace events follow their schema and match their golden', async () => {
   const trace = TRACE_EVENTS.parse(traceOf(sampleEvents()));
   const named = new Set(trace.traceEvents.filter(({ ph }) => ph === 'M').map(({ tid }) => tid));
   expect(trace.traceEvents.filter(({ ph, tid }) => ph === 'X' && !named.has(tid))).toEqual([]);

@@ -1,5 +1,6 @@
 /**
- * The final report of chosen jobs: figures beside SDPA, parity, gates, success criteria, cost; each row names its job.
+ * The final report on chosen jobs: figures next to SDPA, parity, gates, success criteria and cost. Each row names its
+ * job.
  */
 import { GetJobResponseSchema, Verdict, type GateResult, type GetJobResponse } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
@@ -24,7 +25,7 @@ import { costText, errorText, gatesText, correctText, totalCost } from './job-fa
 import type { Report } from './report.ts';
 import { saidAndMeasured } from './said-and-measured.ts';
 
-/** A table for each protocol, device and dtype: figures of two are never in one. */
+/** One table for each protocol, device and dtype. Figures of different ones are never in one table. */
 export function finalReport(jobs: readonly GetJobResponse[]): Report {
   const places = byPlace(figuresOf(jobs));
   const plots = jobs.flatMap(jobPlots);
@@ -161,7 +162,7 @@ function foundTable(jobs: readonly GetJobResponse[]): Block {
   return tableOf(columns, rows);
 }
 
-/** The gates of the final plan are the success criteria. */
+/** The gates of this plan are the success criteria. */
 const FINAL_PLAN = 'final';
 
 interface Criterion {

@@ -18,7 +18,7 @@ import { annotations, problemsOf, sarif } from './problems.ts';
 import { JOB_FORMATS, PAGE_FORMATS } from './report-formats.ts';
 import { traceOf } from './trace-events.ts';
 
-/** Measured on an H200, as the runner told it. */
+/** Results measured on an H200, as the runner reported them. */
 const RESULTS = new URL('../../../../docs/results/h200-2026-11-21/', import.meta.url);
 const measured = fromJson(
   GetJobResponseSchema,
@@ -65,14 +65,14 @@ test('benchmark files have the measured medians in their own units', () => {
   });
 });
 
-test("times of an emulator are in no benchmark file, and the page's table says what they are", () => {
+test("emulator times are in no benchmark file, and the page's table labels them", () => {
   const simulated: GetJobResponse = structuredClone(measured);
   for (const { benchmarks } of simulated.result!.variants) for (const each of benchmarks) each.simulated = true;
   expect(actionBenchmark(figuresOf([simulated]))).toEqual([]);
   expect(PAGE_WRITERS.markdown(finalReport([simulated]))).toContain('simulated: no GPU times');
 });
 
-test('the final report names the job of every figure, and parts devices', () => {
+test('the final report names the job of every figure and separates devices', () => {
   const page = PAGE_WRITERS.markdown(finalReport([measured, broken]));
   const id = measured.job!.name.slice('jobs/'.length, 'jobs/'.length + 8);
   const rows = page
@@ -85,7 +85,7 @@ test('the final report names the job of every figure, and parts devices', () => 
   expect(page).toContain('0 of 1 gate passed, 1 failed; rejected by "Registers"');
 });
 
-test('SARIF has the places, rules once each, and no absolute path', () => {
+test('SARIF has the places, each rule once, and no absolute path', () => {
   expect(sarif(problemsOf([broken]), 'kernels/mine')).toMatchObject({
     version: '2.1.0',
     runs: [
@@ -112,13 +112,13 @@ test('SARIF has the places, rules once each, and no absolute path', () => {
   });
 });
 
-test("GitHub's annotations escape what ends a property or a line", () => {
+test("GitHub's annotations escape characters that would end a property or a line", () => {
   expect(annotations(problemsOf([broken]), 'a,b')[0]).toBe(
     '::error file=a%2Cb/mine.cu,line=7,col=3,title=nvcc-error::"x" is 100 %25 wrong',
   );
 });
 
-test('a trace has the wait, the device and each phase one after another', () => {
+test('a trace has the wait, the device and each phase in sequence', () => {
   const at = (seconds: number) => ({ seconds: BigInt(seconds), nanos: 0 });
   const phase = (which: Phase) => ({ case: 'phaseStarted' as const, value: { phase: which } });
   const events = [
@@ -138,7 +138,7 @@ test('a trace has the wait, the device and each phase one after another', () => 
   ]);
 });
 
-test.each([...PAGE_FORMATS, ...JOB_FORMATS])('%s can be written of a measured and of a broken job', (format) => {
+test.each([...PAGE_FORMATS, ...JOB_FORMATS])('%s can be written for a measured and for a broken job', (format) => {
   const jobs = [measured, broken];
   const text =
     format in PAGE_WRITERS

@@ -1,7 +1,7 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import { formatInstant } from '../present/numbers.ts';
 
-/** "2026-11-21 10:46:03Z"; empty where there is none. */
+/** A time such as "2026-11-21 10:46:03Z"; empty if there is none. */
 export const instantOf = (time: Timestamp | undefined): string => (time === undefined ? '' : formatInstant(time));
 
 export const secondsOf = (time: Timestamp | undefined): number =>

@@ -1,4 +1,4 @@
-/** rbk_config.yaml and its reports, KernelBench's figures, a pull request's comment, JUnit of lost jobs. */
+/** Tests rbk_config.yaml and its reports, KernelBench's figures, a pull request's comment, and JUnit for lost jobs. */
 import { create } from '@bufbuild/protobuf';
 import {
   FindingKind,
@@ -39,7 +39,7 @@ shapes:
   - { batch_size: 1, num_heads: 8, seq_len: 512, head_dim: 64, causal: true }
 `;
 
-test('rbk_config.yaml gives shapes, iterations and what is written', () => {
+test('rbk_config.yaml gives the shapes, the iterations and the files to write', () => {
   expect(parseRbkConfig(CONFIG, 'rbk_config.yaml')).toEqual({
     dtype: 'fp16',
     warmups: 10,
@@ -53,7 +53,7 @@ test('rbk_config.yaml gives shapes, iterations and what is written', () => {
   });
 });
 
-test('rbk_config.yaml: the dtype of all is that of every shape that names none', () => {
+test('rbk_config.yaml: the global dtype applies to every shape without one', () => {
   const all = `dtype: bfloat16\n${CONFIG.replace('dtype: fp16', 'dtype: bf16')}`;
   expect(parseRbkConfig(all, 'rbk_config.yaml').dtype).toBe('bf16');
 });
@@ -103,7 +103,7 @@ const RBK_REPORT = z.strictObject({
   ),
 });
 
-test('rbk_report has the measured figures under the names of the configuration, as JSON, Markdown and CSV', async () => {
+test("rbk_report has the measured figures under the configuration's names, as JSON, Markdown and CSV", async () => {
   const files = rbkReports(parseRbkConfig(CONFIG, 'rbk_config.yaml'), run);
   expect(Object.keys(files)).toEqual(['rbk_report.json', 'rbk_report.csv', 'rbk_report.md']);
   const report = JSON.parse(files['rbk_report.json']!) as { job: string; results: Record<string, unknown>[] };
@@ -114,7 +114,7 @@ test('rbk_report has the measured figures under the names of the configuration, 
   await expect(Object.values(files).join('\n')).toMatchFileSnapshot('goldens/rbk-report.txt');
 });
 
-test('a cell of the CSV can neither break its row nor be a formula', () => {
+test('a CSV cell can neither break its row nor become a formula', () => {
   const config = parseRbkConfig(CONFIG.replace('canonical', '"=1+1,\\"x\\""'), 'rbk_config.yaml');
   const [, row] = rbkReports(config, run)['rbk_report.csv']!.split('\n');
   expect(row).toMatch(/^"'=1\+1,""x""",2x8x512x64,cold,fp16,/);
@@ -149,7 +149,7 @@ const broken = create(GetJobResponseSchema, {
   result: { variants: [{ build: { succeeded: false } }] },
 });
 
-test('eval_results.json follows its schema: milliseconds of hot figures, -1 where there is none', () => {
+test('eval_results.json follows its schema: hot figures in milliseconds, -1 for a missing one', () => {
   const results = EVAL_RESULTS.parse(evalResults([...ladder, ...ladder.slice(0, 1), broken]));
   expect(results['1']!.map(({ sample_id }) => sample_id)).toEqual([0, 1]);
   const hot = run.result!.variants[0]!.benchmarks[1]!.latency!;
@@ -167,7 +167,7 @@ test('eval_results.json follows its schema: milliseconds of hot figures, -1 wher
   ]);
 });
 
-test("a job's label gives KernelBench's problem id, and no unlabelled job gets the same id", () => {
+test("a job's label gives KernelBench's problem id, and unlabeled jobs get unique ids", () => {
   const labelled = structuredClone(ladder[0]!);
   labelled.job!.labels = { problem_id: '1' };
   const nonsense = structuredClone(broken);
@@ -181,7 +181,7 @@ test("a job's label gives KernelBench's problem id, and no unlabelled job gets t
   ]);
 });
 
-test('fast_p is the share of right kernels that are more than p times as fast as SDPA, of all of them', () => {
+test('fast_p is the share of all kernels that are correct and more than p times as fast as SDPA', () => {
   const [summary, ...others] = fastP([...ladder, broken]) as {
     place: string;
     total_count: number;
@@ -189,7 +189,8 @@ test('fast_p is the share of right kernels that are more than p times as fast as
     geo_mean_speedup: number;
   }[];
   expect(others).toEqual([]);
-  // Medians on that day: v6 0.315, v10 1.310, v11 1.552 times the fastest backend; the fourth does not compile.
+  // Medians measured that day: v6 is 0.315, v10 1.310 and v11 1.552 times as fast as the fastest backend; the fourth
+  // does not compile.
   expect(summary).toMatchObject({
     place: 'NVIDIA H200, flashcore-protocol 3',
     total_count: 4,
@@ -200,7 +201,7 @@ test('fast_p is the share of right kernels that are more than p times as fast as
   expect(summary!.geo_mean_speedup).toBeCloseTo(Math.cbrt(0.315 * 1.31 * 1.552), 1);
 });
 
-test('fast_p of two devices are two, and simulated times are in none', () => {
+test('each device has its own fast_p, which excludes simulated times', () => {
   const elsewhere = structuredClone(ladder[0]!);
   elsewhere.result!.provenance!.device!.name = 'NVIDIA L4';
   expect((fastP([...ladder, elsewhere]) as { place: string }[]).map(({ place }) => place)).toEqual([
@@ -214,7 +215,7 @@ test('fast_p of two devices are two, and simulated times are in none', () => {
   ]);
 });
 
-test('fast_p compares with what was measured in turns, never with figures of another job', () => {
+test('fast_p uses only baselines measured in turns, never figures of another job', () => {
   const reused = structuredClone(ladder);
   for (const { result } of reused)
     for (const { benchmarks } of result!.variants)
@@ -223,7 +224,7 @@ test('fast_p compares with what was measured in turns, never with figures of ano
   expect(fastP(reused)).toMatchObject([{ total_count: 3, fast_p: { '0.0': null }, geo_mean_speedup: null }]);
 });
 
-test('figures of two devices have names of their own in one file for a service', () => {
+test('figures of two devices have different names in one file for a service', () => {
   const elsewhere = structuredClone(run);
   elsewhere.result!.provenance!.device!.name = 'NVIDIA L4';
   const names = (jobs: (typeof run)[]) => Object.keys(bencherMetrics(figuresOf(jobs)) as object);
@@ -237,7 +238,7 @@ test('figures of two devices have names of their own in one file for a service',
   );
 });
 
-test("a figure that is not valid says so in a pull request's comment", () => {
+test("an invalid figure is marked in a pull request's comment", () => {
   const throttled = structuredClone(run);
   Object.assign(throttled.result!.variants[0]!.benchmarks[0]!, { valid: false, invalidReason: 'throttled by heat' });
   expect(pullRequestComment([throttled], 'attention')).toContain('not valid: throttled by heat');
@@ -246,7 +247,7 @@ test("a figure that is not valid says so in a pull request's comment", () => {
 test.each([
   ['a probe found wrong', { probes: [{ verdict: Verdict.FAIL }] }, []],
   ['raced', {}, [{ kind: FindingKind.RACE }]],
-])('a kernel that %s is not called correct, though it passed its cases', (_, verify, findings) => {
+])('a kernel that %s is not called correct, even if it passed its cases', (_, verify, findings) => {
   const wrong = create(GetJobResponseSchema, {
     job: { name: 'jobs/wrong', kernelId: 'mine', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT },
     result: {
@@ -264,7 +265,7 @@ test.each([
   expect(JSON.parse(files['rbk_report.json']!)).toMatchObject({ correct: false });
 });
 
-test("a pull request's comment begins with its marker, has the comparison, and fits", async () => {
+test("a pull request's comment begins with its marker, has the comparison, and stays within the limit", async () => {
   const jobs = jobsOf('h200-decide-2026-11-22/decide.slower.json');
   const body = pullRequestComment(jobs, 'attention');
   expect(body.startsWith('<!-- flashcore:attention -->\n')).toBe(true);
@@ -277,11 +278,11 @@ test("a pull request's comment begins with its marker, has the comparison, and f
   expect(many).toMatch(/\|\n\nThe rest did not fit into a comment/);
 });
 
-test('a suite can’t end the marker', () => {
+test('a suite’s name can’t end the marker', () => {
   expect(markerOf('a --> <script>')).toBe('<!-- flashcore:a------script- -->');
 });
 
-test('in JUnit a job that could not run is an error, a hard gate that failed a failure', () => {
+test('in JUnit a job that could not run is an error, and a failed hard gate a failure', () => {
   const lost = create(GetJobResponseSchema, {
     job: { name: 'jobs/lost', label: 'lost', outcome: Outcome.ERROR, summary: 'no device\nat all' },
   });

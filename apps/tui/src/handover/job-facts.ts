@@ -1,4 +1,4 @@
-/** What one ended job found, in short: parity, errors, gates, cost. Pages and their data share it. */
+/** A short summary of an ended job: parity, errors, gates, cost. Pages and their data share it. */
 import {
   Outcome,
   Verdict,
@@ -16,11 +16,11 @@ import { formatCost, formatError, formatSeconds } from '../present/numbers.ts';
 
 export interface GateTally {
   readonly passed: number;
-  /** Hard gates: they reject. */
+  /** Failed hard gates, which reject. */
   readonly failed: readonly string[];
-  /** The others that were missed: shown, and reject nothing. */
+  /** Other missed gates, which are shown but reject nothing. */
   readonly missed: readonly string[];
-  /** Not measured or not judged. */
+  /** Gates that were not measured or not judged. */
   readonly open: number;
 }
 
@@ -33,7 +33,7 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
   return { passed, failed: idsOf(true), missed: idsOf(false), open: judged.length - passed - failing.length };
 }
 
-/** As every table of gates counts them, and which rejected and warned, by their titles. */
+/** Counts as in every table of gates, with the titles of the gates that rejected or warned. */
 export function gatesText(gates: readonly GateResult[]): string {
   const { failed, missed } = tallyOf(gates);
   const titled = (ids: readonly string[]): string =>
@@ -50,8 +50,8 @@ export function gatesText(gates: readonly GateResult[]): string {
 }
 
 /**
- * Whether a variant was verified and is right: in all of its cases, in the probes, which are none of them, and by all
- * that was found. Too slow or too large is not wrong.
+ * True if a variant was verified and is correct in all of its cases and probes and by all findings. Being too slow or
+ * too large does not make it incorrect.
  */
 export function isRight(variant: VariantResult): boolean {
   const { passedCases = 0, cases = [] } = variant.verify ?? {};
@@ -68,7 +68,7 @@ export function isRight(variant: VariantResult): boolean {
 export const correctText = ({ verify }: VariantResult): string =>
   verify ? parityText(parityCounts(verify)) : 'not checked';
 
-/** Over all cases; undefined where none was compared. */
+/** Largest error over all cases; undefined if none was compared. */
 export const largestError = ({ verify }: VariantResult): number | undefined =>
   verify && verify.cases.length > 0 ? Math.max(...verify.cases.map(({ maxAbsError }) => maxAbsError)) : undefined;
 
@@ -80,7 +80,7 @@ export const errorText = (variant: VariantResult): string => {
 export const costText = ({ costUsd, costMissing }: Pick<JobResult, 'costUsd' | 'costMissing'>): string =>
   costUsd === undefined ? (costMissing ?? 'not known') : formatCost(costUsd);
 
-/** Device time and dollars of several jobs; says of how many the cost is not known. */
+/** Device time and dollars of several jobs, with the number of jobs whose cost is unknown. */
 export function totalCost(jobs: readonly GetJobResponse[]): string {
   const results = jobs.flatMap(({ result }) => (result ? [result] : []));
   const seconds = results.reduce((sum, { deviceSeconds }) => sum + deviceSeconds, 0);

@@ -1,5 +1,5 @@
 /**
- * Everything that is known of one kernel: what it is, its best figures by device, how it got there, what notes said.
+ * All information about one kernel: its description, its best figures by device, its history, and the notes' claims.
  */
 import { TimingMode, type Champion, type Decision, type GetJobResponse, type Kernel } from '@flashcore/shared/contract';
 import { chapter, fact, facts, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
@@ -25,9 +25,9 @@ import type { Report } from './report.ts';
 
 export interface KernelReportInput {
   readonly kernelId: string;
-  /** Absent where the results were read from files. */
+  /** Absent if the results were read from files. */
   readonly kernel: Kernel | undefined;
-  /** Its ended jobs, oldest first. */
+  /** The kernel's ended jobs, oldest first. */
   readonly jobs: readonly GetJobResponse[];
   readonly champions: readonly Champion[];
   readonly decisions: readonly Decision[];
@@ -91,13 +91,13 @@ function aboutBlocks({ title, lesson, after, parameters, limits, minArch, deprec
   ];
 }
 
-/** Of figures that were taken there. */
+/** Explains that a place has no best figure. */
 const nothingValid = ({ simulated }: Place): string =>
   simulated
     ? 'The emulator’s times judge nothing: none is a best.'
     : 'No figure from there is valid; the jobs below say why.';
 
-/** The least valid median of each shape and mode; of variants the fastest. */
+/** The smallest valid median of each shape and mode, over all variants. */
 function bestOf(figures: readonly Figure[]): Figure[] {
   const best = new Map<string, Figure>();
   for (const figure of figures.filter(({ benchmark }) => benchmark.valid)) {
@@ -180,7 +180,7 @@ const jobData = (response: GetJobResponse): unknown => ({
   source_digest: response.result?.provenance?.sourceDigest ?? null,
 });
 
-/** Beside what the latest job that has them measured. */
+/** The notes' claims, next to the figures of the latest job that measured them. */
 function expectationsOf(jobs: readonly GetJobResponse[], kernel: Kernel | undefined) {
   const last = jobs.findLast(({ result }) => (result?.expectations.length ?? 0) > 0);
   const all = last?.result?.expectations ?? kernel?.expectations ?? [];

@@ -1,18 +1,18 @@
 /**
- * KernelBench's own figures of stored jobs: eval_results.json, and fast_p over a set of kernels. A problem is a kernel
- * at a shape; a kernel that has no figure is one problem that is not solved.
+ * Stored jobs in KernelBench's terms: eval_results.json, and fast_p over a set of kernels. A problem is a kernel at a
+ * shape. A kernel without a figure counts as one unsolved problem.
  */
 import type { GetJobResponse } from '@flashcore/shared/contract';
 import { fastestSdpa, figuresOf, isMeasured, placeOf, placeTitle, type Figure } from './figures.ts';
 import { isRight } from './job-facts.ts';
 
-/** The label that says which of KernelBench's problems a job answers. */
+/** The label with the id of the KernelBench problem that a job solves. */
 const PROBLEM_LABEL = 'problem_id';
 const PROBLEM_ID = /^[1-9]\d{0,8}$/;
 
 /**
- * `{"<problem id>": [sample]}`, milliseconds; hot figures of a GPU alone have a runtime. KernelBench's analysis looks
- * problems up by number: the number in a job's label, or else the next one that no label uses.
+ * `{"<problem id>": [sample]}`, in milliseconds. Only hot GPU figures have a runtime. KernelBench's analysis looks
+ * problems up by number, so the key is the number in the job's label, or else the next number that no label uses.
  */
 export function evalResults(jobs: readonly GetJobResponse[]): Record<string, unknown[]> {
   const problems = jobs.flatMap(problemsOf);
@@ -46,7 +46,7 @@ interface Sample {
 interface Problem {
   /** KernelBench's problem id, from the job's label. */
   readonly id: string | undefined;
-  /** "flashcore_v11 2x8x512x64". */
+  /** A problem such as "flashcore_v11 2x8x512x64". */
   readonly problem: string;
   readonly sample: Sample;
 }
@@ -97,7 +97,9 @@ function sampleJson(problem: string, { job, compiled, correct, figure }: Sample)
 
 const THRESHOLDS = ['0.0', '0.5', '0.8', '1.0', '1.5', '2.0'] as const;
 
-/** benchmark_eval_analysis.py's summary, one for each device and protocol: figures of two are never in one. */
+/**
+ * The summary of benchmark_eval_analysis.py, one for each device and protocol, because their figures must not be mixed.
+ */
 export function fastP(jobs: readonly GetJobResponse[]): unknown[] {
   const samples = jobs.flatMap(problemsOf).map(({ sample }) => sample);
   const places = Map.groupBy(
@@ -114,7 +116,7 @@ function summaryOf(place: string, samples: readonly Sample[]): unknown {
   const compiled = samples.filter((each) => each.compiled).length;
   const correct = samples.filter((each) => each.correct);
   const speedups = correct.flatMap((each) => speedupOf(each) ?? []);
-  // Where no speed-up was measured, neither shares nor a mean can be computed.
+  // If no speedup was measured, neither shares nor a mean can be computed.
   const timed = speedups.length > 0;
   const shares = THRESHOLDS.map((threshold): [string, number | null] => [
     threshold,
@@ -136,7 +138,7 @@ function summaryOf(place: string, samples: readonly Sample[]): unknown {
   };
 }
 
-/** Means, as KernelBench has it; undefined where no baseline was measured. */
+/** Ratio of means, as in KernelBench; undefined if no baseline was measured. */
 function speedupOf({ figure }: Sample): number | undefined {
   const inTurns = figure?.benchmark.sdpa.filter(({ reused }) => !reused) ?? [];
   const baseline = fastestSdpa({ sdpa: inTurns })?.latency?.meanUs;

@@ -1,6 +1,6 @@
 /**
- * The lab log: what was tried in order, why, what was changed, figures before and after, gates, what was decided, what
- * it cost; then what to try next. Hypotheses are the notes about a job, and what its proposer thought.
+ * The lab log: attempts in order, each with its reason, changes, figures before and after, gates, decision and cost;
+ * then the next steps. Hypotheses are the notes about a job and its proposer's thoughts.
  */
 import { DecisionKind, type Decision, type GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, fact, facts, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
@@ -27,7 +27,7 @@ export interface LabLogInput {
   /** Ended jobs, oldest first. */
   readonly jobs: readonly GetJobResponse[];
   readonly decisions: readonly Decision[];
-  /** What was left out, for example older jobs; empty: nothing. */
+  /** Remarks about omitted data, such as older jobs; empty if nothing was left out. */
   readonly remarks: readonly string[];
 }
 

@@ -1,4 +1,6 @@
-/** The leaderboard as a page that stands alone: the table, and for each row what it rests on and how to repeat it. */
+/**
+ * The leaderboard as a self-contained page: the table and, for each row, its evidence and the command that repeats it.
+ */
 import {
   parityCounts,
   parityText,
@@ -13,7 +15,7 @@ import { casesText, intervalText, leaderboardBlocks, placeText, rankText } from 
 import { askedVariant } from '../search/evaluation.ts';
 
 interface PageOptions {
-  /** Most rows. */
+  /** Maximum number of rows. */
   readonly limit: number;
   /** The rows' jobs, by name. */
   readonly jobs: ReadonlyMap<string, GetJobResponse>;
@@ -69,7 +71,7 @@ function evidenceBlocks(
   ];
 }
 
-/** On the same runner, which keeps what it has built. */
+/** The command for the same runner, which still has the build. */
 function commandOf({ result }: GetJobResponse): string | undefined {
   const buildId = askedVariant(result)?.build?.buildId;
   if (!buildId) return undefined;

@@ -1,4 +1,4 @@
-/** The pages of `fa-tui report`, made of results that were measured on an H200 and of hostile ones. */
+/** Tests the pages of `fa-tui report` with results measured on an H200 and with hostile ones. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import {
@@ -62,14 +62,14 @@ const decisions = [
   }),
 ];
 
-test('the lab log tells hypothesis, changes, figures before and after, decision and cost of each job', async () => {
+test('the lab log has hypothesis, changes, figures before and after, decision and cost of each job', async () => {
   const page = PAGE_WRITERS.markdown(labLog({ jobs: compared, decisions, remarks: [] }));
   await expect(page).toMatchFileSnapshot('goldens/lab-log.txt');
   expect(page).toContain('hypothesis: clusters share the loads of K and V (ada)');
   expect(page).toMatch(/decision: rejected by eva, .*: slower, as it should be/);
 });
 
-test("the lab log's figures are those of the comparison in the job, and its data names every job", () => {
+test("the lab log's figures come from the comparison in the job, and its data names every job", () => {
   const data = JSON.parse(PAGE_WRITERS.json(labLog({ jobs: compared, decisions, remarks: [] }))) as {
     entries: { job: string; steps: { job: string; before_us: number; after_us: number; ratio: { ratio: number } }[] }[];
   };
@@ -83,7 +83,7 @@ test("the lab log's figures are those of the comparison in the job, and its data
   expect(data.entries.map(({ job }) => job)).toEqual(compared.map(({ job }) => job!.name));
 });
 
-test('figures of two jobs stand beside each other without a ratio, and only of one device, shape, mode and protocol', () => {
+test('figures of two jobs have no ratio, and are shown together only for one device, shape, mode and protocol', () => {
   const run = new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs[0]!;
   const again = structuredClone(run);
   again.job!.name = 'jobs/again';
@@ -100,7 +100,7 @@ test('figures of two jobs stand beside each other without a ratio, and only of o
   );
 });
 
-test('the final report has the success criteria of jobs judged by the plan final, with their verdicts', async () => {
+test('the final report has the success criteria and verdicts of jobs judged by the plan final', async () => {
   const { jobs } = new FileSource([decided('flashcore_v11.final')]);
   const page = PAGE_WRITERS.markdown(finalReport(jobs));
   await expect(page).toMatchFileSnapshot('goldens/final.txt');
@@ -111,7 +111,7 @@ test('the final report has the success criteria of jobs judged by the plan final
   expect(PAGE_WRITERS.markdown(finalReport(compared))).toContain('None of these jobs was judged by the plan final');
 });
 
-test('the final report holds what notes said against what was measured, and judges it on its own device alone', () => {
+test("the final report compares the notes' claims with measurements, and judges only those on the same device", () => {
   const [elsewhere] = new FileSource([decided('flashcore_v10.merge')]).jobs as [GetJobResponse];
   const there = structuredClone(elsewhere);
   const [goal, range] = there.result!.expectations;
@@ -134,7 +134,7 @@ test('the final report holds what notes said against what was measured, and judg
   expect(judged(new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs)).toEqual([]);
 });
 
-test('a kernel’s page has its best figure of each device with the job that it is of', async () => {
+test("a kernel’s page has its best figure for each device, with the figure's job", async () => {
   const { jobs } = new FileSource([
     path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json'),
     decided('flashcore_v11.merge'),
@@ -165,7 +165,7 @@ test('a kernel’s page has its best figure of each device with the job that it 
   });
 });
 
-test('a kernel that only the emulator has timed has no best, and its page says so', () => {
+test('a kernel timed only on the emulator has no best figure, and its page says so', () => {
   const [job] = new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs;
   const simulated = structuredClone(job!);
   for (const { benchmarks } of simulated.result!.variants)
@@ -176,7 +176,7 @@ test('a kernel that only the emulator has timed has no best, and its page says s
   expect(report.data).toMatchObject({ best: [{ simulated: true, figures: [] }] });
 });
 
-test('a search’s page has every trial, and its race as a picture', async () => {
+test('a search’s page has every trial and a picture of its race', async () => {
   const store = SearchStore.openFolder(SEARCH);
   const summary = summaryOf(store.plan, store.trials());
   const report = searchReport(summary);
@@ -187,7 +187,7 @@ test('a search’s page has every trial, and its race as a picture', async () =>
   );
 });
 
-test('the right ones of a search stand with their intervals, where they are known', () => {
+test('correct trials of a search are listed with their intervals if these are known', () => {
   const store = SearchStore.openFolder(SEARCH);
   const trials = store.trials().map((trial) => {
     const { evaluation } = trial;
@@ -286,11 +286,11 @@ test.each([
 ] as const)('hostile titles, notes and names are text in the page %s', (_, make) => {
   const report = make();
   const html = PAGE_WRITERS.html(report);
-  // What is left when every text is taken out is the page's own markup.
+  // After all texts are removed, only the page's own markup remains.
   expect(html.match(/<\/?([a-zA-Z!][\w-]*)/g)!.filter((tag) => !OWN_TAGS.test(tag))).toEqual([]);
   expect(html).not.toMatch(/<script|[\u001b\u202e]/);
   expect(html.match(/<title>/g)!.length).toBe(html.match(/<\/title>/g)!.length);
-  // Between fences Markdown reads nothing.
+  // Markdown interprets nothing between fences.
   const markdown = PAGE_WRITERS.markdown(report).replaceAll(/^(`{3,})\n[^]*?\n\1$/gm, '');
   expect(markdown).not.toMatch(/[^\\]<|[\u001b\u202e]/);
   expect(
@@ -307,14 +307,14 @@ const OWN_TAGS =
 
 const cellsIn = (row: string): number => row.replaceAll(/\\./g, '').split('|').length;
 
-/** A cell more in a row than in its table's head would be foreign text that became structure. */
+/** A row with more cells than its table's head would mean that foreign text became structure. */
 const sameWithinTables = (markdown: string) => (): boolean =>
   markdown.split(/\n{2,}/).every((paragraph) => {
     const rows = paragraph.split('\n').filter((line) => line.startsWith('| '));
     return new Set(rows.map(cellsIn)).size <= 1;
   });
 
-test('every plot that a job has data for can be drawn, with the job in its caption', () => {
+test('every plot that a job has data for can be drawn, and its caption names the job', () => {
   const jobs = [
     ...compared,
     hostileJob(),
@@ -335,7 +335,7 @@ test('every plot that a job has data for can be drawn, with the job in its capti
   }
 });
 
-test('what is read from files can steer no terminal and no reader', () => {
+test('text read from files can control neither a terminal nor a reader', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const job = { name: 'jobs/1', state: 'JOB_STATE_ENDED', label: 'mine\u001b[2J\u202e\u{e0069}' };
@@ -343,7 +343,7 @@ test('what is read from files can steer no terminal and no reader', () => {
   expect(new FileSource([folder]).jobs.map((each) => each.job?.label)).toEqual(['mine']);
 });
 
-test('files that are no results are refused by name; folders are read without them', () => {
+test('files without results are refused by name, but in folders they are skipped', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const other = path.join(folder, 'other.json');
@@ -353,7 +353,7 @@ test('files that are no results are refused by name; folders are read without th
   expect(() => new FileSource([path.join(folder, 'none.json')])).toThrow('cannot be read (ENOENT)');
 });
 
-test('a page shows NOTES.md as it was written, and nothing in it can end its fence', () => {
+test('a page shows NOTES.md unchanged, and nothing in the text can end its fence', () => {
   const notes =
     '# Why\n\n- `D == 64 || D == 128`\n- a_b * c\n\n```cuda\nif (a < b) {}\n```\n\n````\n<b>@ada</b>\n````\n';
   const kernel = create(KernelSchema, { title: 'mine', notes });
@@ -362,7 +362,7 @@ test('a page shows NOTES.md as it was written, and nothing in it can end its fen
   expect(PAGE_WRITERS.html(page)).toContain('<pre># Why\n\n- `D == 64 || D == 128`\n- a_b * c\n');
 });
 
-test('rows of a table that share a note have one bullet', () => {
+test('rows with the same note share one bullet', () => {
   const rows = ['cold', 'hot', 'cold'].map((mode) => ({
     cells: [piece('mine'), piece(mode)],
     note: piece('SDPA: no PyTorch'),
@@ -371,7 +371,7 @@ test('rows of a table that share a note have one bullet', () => {
   expect(markdownOf([table]).match(/SDPA: no PyTorch/g)).toHaveLength(1);
 });
 
-test('the lab log leaves out builds that passed, which exports make, and does not count them', async () => {
+test('the lab log leaves out passed builds, which exports create, and does not count them', async () => {
   const of = (name: string, kind: JobKind, outcome: Outcome) =>
     create(GetJobResponseSchema, { job: { name, kernelId: 'mine', kind, outcome, state: JobState.ENDED } });
   const jobs = [

@@ -9,7 +9,7 @@ export interface Problem {
   readonly rule: string;
   readonly level: 'error' | 'warning' | 'note';
   readonly message: string;
-  /** Relative to the kernel's folder; undefined: of no file. */
+  /** Path relative to the kernel's folder; undefined if the problem is in no file. */
   readonly file: string | undefined;
   readonly line: number;
   readonly column: number;
@@ -44,7 +44,7 @@ function toldIn(jobs: readonly GetJobResponse[]): Problem[] {
   );
 }
 
-/** A header of the compiler's is no file of the kernel's folder: its place is told in the message. */
+/** A compiler's header is not in the kernel's folder, so its place goes into the message. */
 function placeIn({ file, line, column, message }: Diagnostic): Pick<Problem, 'message' | keyof typeof NOWHERE> {
   if (file === '') return { message, ...NOWHERE };
   const isOutside = isAbsolute(file) || normalize(file).startsWith('..');
@@ -58,13 +58,13 @@ function levelOf(severity: string): Problem['level'] {
   return severity === 'warning' ? 'warning' : 'note';
 }
 
-/** GitHub takes no more of a run. */
+/** GitHub accepts no more results per run. */
 const MOST_RESULTS = 25_000;
 
-/** "[text](address)" is a link in SARIF's messages, but for a backslash before it. */
+/** Escapes "[", because "[text](address)" is a link in SARIF's messages. */
 const withoutLinks = (message: string): string => message.replaceAll('[', '\\[');
 
-/** A gate that is missed by another figure is the same alert. */
+/** Removes figures, so that a gate missed with another value is the same alert. */
 const withoutFigures = (message: string): string => message.replaceAll(/\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi, '#');
 
 /** SARIF 2.1.0 for code scanning; `prefix` is the kernel's folder in the repository. */
@@ -85,7 +85,7 @@ export function sarif(problems: readonly Problem[], prefix: string): unknown {
           ruleId: rule,
           level,
           message: { text: withoutLinks(message) },
-          // Code scanning wants a place: what is of no file is of the manifest.
+          // Code scanning requires a place, so problems in no file are reported at the manifest.
           locations: [
             {
               physicalLocation: {
@@ -106,7 +106,7 @@ export function sarif(problems: readonly Problem[], prefix: string): unknown {
   };
 }
 
-/** Workflow commands: GitHub shows ten of a kind a step. */
+/** Workflow commands. GitHub shows ten of each kind per step. */
 export const annotations = (problems: readonly Problem[], prefix: string): string[] =>
   problems.map(({ rule, level, message, file, line, column }) => {
     const place = {

@@ -1,4 +1,7 @@
-/** The body of a pull request's comment: a marker by which the next run finds and replaces it, then what matters. */
+/**
+ * The body of a pull request's comment: a marker by which the next run finds and replaces the comment, then the
+ * results.
+ */
 import type { GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
@@ -17,11 +20,14 @@ import {
 } from './figures.ts';
 import { gatesText, correctText } from './job-facts.ts';
 
-/** GitHub refuses a longer one. */
+/** GitHub refuses longer comments. */
 const MOST_CHARACTERS = 65_536;
 const CUT = '\n\nThe rest did not fit into a comment: fa-tui report has all of it.\n';
 
-/** `<!-- flashcore:suite -->`; the suite's letters, digits and hyphens alone: nothing closes the comment early. */
+/**
+ * A marker such as `<!-- flashcore:suite -->`. Special characters of the suite are replaced, so that nothing ends the
+ * comment early.
+ */
 export const markerOf = (suite: string): string => `<!-- flashcore:${suite.replaceAll(/[^\w.-]/g, '-')} -->`;
 
 export function pullRequestComment(jobs: readonly GetJobResponse[], suite: string): string {
@@ -39,7 +45,7 @@ export function pullRequestComment(jobs: readonly GetJobResponse[], suite: strin
   return body.length <= MOST_CHARACTERS ? body : `${cutAtLine(body, MOST_CHARACTERS - CUT.length)}${CUT}`;
 }
 
-/** A table's row is whole or not there. */
+/** Cuts between lines, so that every table row is whole or missing. */
 const cutAtLine = (text: string, most: number): string => text.slice(0, text.lastIndexOf('\n', most));
 
 const askedOf = ({ result }: GetJobResponse) => result?.variants.find(({ fallback }) => !fallback);
@@ -63,7 +69,7 @@ const findingBlocks = (response: GetJobResponse): Block[] =>
     notice(`${shortName(response.job?.name ?? '')}: ${message}${remedy === '' ? '' : `. ${remedy}`}`, 'bad', '✗'),
   );
 
-/** What was measured in turns with the champion decides; figures of two runs do not. */
+/** Only a comparison in turns with the champion decides; figures of two runs do not. */
 const comparisonBlocks = (response: GetJobResponse): Block[] => {
   const comparison = askedOf(response)?.comparison;
   return (comparison?.shapes ?? []).map(({ shape, mode, verdict, time, reason }) =>

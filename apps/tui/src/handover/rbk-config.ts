@@ -1,11 +1,14 @@
-/** `rbk_config.yaml`: a benchmark in the notes' own form. What this program can't do is refused by name. */
+/**
+ * `rbk_config.yaml`: a benchmark in the format of the notes. Settings that this program can't follow are refused by
+ * name.
+ */
 import { yamlFile, type TensorDtype } from '@flashcore/shared/kernels';
 
 const { strict, text, integer, flag, listOf, oneOf } = yamlFile;
 
 const MOST_EXTENT = 1_000_000;
 
-/** The names of the notes. */
+/** Dtype names in the notes. */
 const DTYPES = {
   fp16: 'fp16',
   float16: 'fp16',
@@ -40,14 +43,14 @@ const configSchema = strict({
 
 export interface RbkShape {
   readonly name: string;
-  /** As --shape takes it. */
+  /** Shape in the form of --shape. */
   readonly shape: string;
 }
 
 export interface RbkConfig {
-  /** Of Q, K, V and O, on every shape. */
+  /** Dtype of Q, K, V and O on every shape. */
   readonly dtype: TensorDtype;
-  /** Asked for; the runner warms up by its own protocol, and the report says so. */
+  /** Requested warm-ups. The runner warms up by its own protocol, and the report says so. */
   readonly warmups: number | undefined;
   readonly iterations: number | undefined;
   readonly outputFolder: string;
@@ -55,7 +58,7 @@ export interface RbkConfig {
   readonly shapes: readonly RbkShape[];
 }
 
-/** `file` is for the texts. Errors: INVALID_MANIFEST with file, line and key. */
+/** `file` is the name in messages. Errors: INVALID_MANIFEST with file, line and key. */
 export function parseRbkConfig(yaml: string, file: string): RbkConfig {
   const parsed = yamlFile.parseYamlFile(yaml, file, configSchema);
   const { value } = parsed;

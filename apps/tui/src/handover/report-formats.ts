@@ -1,8 +1,8 @@
-/** The names that `fa-tui report` takes; formats.ts writes the formats, templates.ts makes the pages. */
+/** Names for the options of `fa-tui report`; formats.ts writes the formats, templates.ts makes the pages. */
 export const TEMPLATES = ['final', 'lab-log', 'kernel', 'search'] as const;
 export type TemplateName = (typeof TEMPLATES)[number];
 
-/** What a template can be painted as. */
+/** Output formats of a template. */
 export const PAGE_FORMATS = ['markdown', 'html', 'json'] as const;
 export type PageFormatName = (typeof PAGE_FORMATS)[number];
 
@@ -20,7 +20,7 @@ export const JOB_FORMATS = [
 ] as const;
 export type JobFormatName = (typeof JOB_FORMATS)[number];
 
-/** Those that have figures of a GPU alone. */
+/** Formats that contain only GPU figures. */
 export const BENCHMARK_FORMATS: readonly ReportFormatName[] = ['github-action-benchmark', 'bencher', 'hyperfine'];
 
 export const REPORT_FORMATS = [...PAGE_FORMATS, ...JOB_FORMATS] as const;

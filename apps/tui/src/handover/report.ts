@@ -1,4 +1,4 @@
-/** A page for people and programs: its blocks are painted, its data is what --format json prints. */
+/** A page for people and programs. Its blocks are painted; --format json prints its data. */
 import type { Block, Plot } from '../present/blocks.ts';
 import type { TemplateName } from './report-formats.ts';
 
@@ -6,8 +6,8 @@ export interface Report {
   readonly template: TemplateName;
   readonly title: string;
   readonly blocks: readonly Block[];
-  /** Plain data, figures in the units that their names say. */
+  /** Plain data; the names of figures include their units. */
   readonly data: Readonly<Record<string, unknown>>;
-  /** Every plot that there is data for; `blocks` has the most telling of them. */
+  /** All plots for which there is data; `blocks` contains the most informative ones. */
   readonly plots: readonly Plot[];
 }

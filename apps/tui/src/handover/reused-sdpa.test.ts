@@ -1,4 +1,4 @@
-/** A figure of SDPA that another job measured is never shown as this one's. */
+/** Tests that an SDPA figure from another job is never shown as this job's own. */
 import { create } from '@bufbuild/protobuf';
 import { SdpaResultSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { sdpaName } from './figures.ts';
 
 const reused = { job: 'jobs/0123456789ab', drift: -0.0031, driftLimit: 0.015, checkSamples: 9 };
 
-test('it is named with its job, and with what checked it', () => {
+test('a reused figure is named with its job and with the check of it', () => {
   const own = create(SdpaResultSchema, { name: 'sdpa/cudnn' });
   const other = create(SdpaResultSchema, { name: 'sdpa/cudnn', reused });
   expect([sdpaName(own), sdpaName(other), reuseText(other.reused!)]).toEqual([

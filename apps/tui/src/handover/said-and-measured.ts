@@ -1,4 +1,4 @@
-/** What notes claimed or projected for the kernels of these jobs, beside what was measured of it. */
+/** Claims and projections of notes for the kernels of these jobs, next to the measurements. */
 import type { Expectation, GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { formatNumber } from '../present/numbers.ts';
@@ -11,7 +11,9 @@ interface Row {
   readonly said: Expectation;
 }
 
-/** Each job that measured it has a row; one that nobody measured has a single row, which says so. */
+/**
+ * One row for each job that measured the claimed figure. A figure that nobody measured has a single row, which says so.
+ */
 export function saidAndMeasured(jobs: readonly GetJobResponse[]): Block[] {
   const rows = jobs.flatMap(({ job, result }) =>
     (result?.expectations ?? []).map((said): Row => ({ job: job!.name, kernel: job!.kernelId, said })),
@@ -56,7 +58,9 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'job', cell: ({ job, said }) => (said.measured === undefined ? '' : shortName(job)) },
 ];
 
-/** A goal is met at its upper end. Of what was claimed or measured elsewhere only the ratio is told. */
+/**
+ * A goal is met if the figure is at most its upper end. For claims and earlier measurements only the ratio is given.
+ */
 function judged(said: Expectation): string {
   const { measured, kind, low, high, metric } = said;
   if (measured === undefined) return 'not measured';
@@ -66,5 +70,5 @@ function judged(said: Expectation): string {
   return measured <= high ? 'met' : `missed: ${(measured / high).toFixed(2)} times`;
 }
 
-/** The metric of which less is better, and that goals are set for. */
+/** The metric that has goals; smaller is better. */
 const LATENCY = 'latency_us';

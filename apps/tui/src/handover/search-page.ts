@@ -1,4 +1,4 @@
-/** A search as a page: what it cost, the race, the best of what was right, and every trial with its parents. */
+/** A search as a page: its cost, the race, the best correct trials, and every trial with its parents. */
 import { chapter, fact, facts, notice, plot, tableOf, type Block, type Column, type Plot } from '../present/blocks.ts';
 import { formatCost, formatMicroseconds, formatPercent, formatSeconds } from '../present/numbers.ts';
 import { p50IntervalText } from '../present/sections/timings.ts';
@@ -81,7 +81,7 @@ const RANKED_COLUMNS: readonly Column<Trial>[] = [
   { title: 'job', cell: jobOf },
 ];
 
-/** Searches of before kept no intervals. */
+/** Older searches stored no intervals. */
 function rankedTable(trials: readonly Trial[]): Block {
   const known = trials.some((trial) => intervalText(trial) !== '-');
   const after = RANKED_COLUMNS.findIndex(({ title }) => title === 'p50') + 1;

@@ -1,4 +1,4 @@
-/** Where a report's results come from: a runner, or files that the programs wrote. */
+/** The source of a report's results: a runner, or files that the programs wrote. */
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fromJson, type DescMessage, type JsonObject, type JsonValue, type MessageShape } from '@bufbuild/protobuf';
@@ -24,25 +24,25 @@ import { secondsOf } from './instants.ts';
 
 export interface JobFilter {
   readonly kernelId?: string;
-  /** Seconds since 1970; those that were accepted before are left out. */
+  /** Seconds since 1970; earlier jobs are left out. */
   readonly since?: number;
   readonly most: number;
 }
 
 export interface ResultSource {
   /**
-   * Ended jobs that fit and tried something, oldest first, the newest `most`; `leftOut`: older ones that fit too, where
-   * it is known.
+   * The newest `most` ended jobs that match and tried something, oldest first. `leftOut` says whether older ones
+   * matched too, if this is known.
    */
   list(filter: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }>;
-  /** Of one kernel, or of all. */
+  /** The trail of one kernel or of all. */
   trail(kernelId: string): Promise<{ champions: Champion[]; decisions: Decision[] }>;
   kernel(kernelId: string): Promise<Kernel | undefined>;
 }
 
 const PAGE_SIZE = 200;
 
-/** A build that passed is left out: it judges nothing, and each export makes one. */
+/** False for a passed build, which judges nothing; each export creates one. */
 const triedSomething = (job: Job | undefined): boolean => job?.kind !== JobKind.BUILD || job.outcome !== Outcome.PASSED;
 
 export class RunnerSource implements ResultSource {
@@ -62,7 +62,7 @@ export class RunnerSource implements ResultSource {
   async #names(kernelId: string, since: number, most: number): Promise<{ found: Job[]; leftOut: boolean }> {
     const found: Job[] = [];
     for await (const job of listedJobs(this.#client, { pageSize: PAGE_SIZE, kernelId, state: JobState.ENDED })) {
-      // Newest first: what follows is older still.
+      // Jobs are ordered newest first, so the remaining ones are even older.
       if (secondsOf(job.createTime) < since) return { found, leftOut: false };
       if (!triedSomething(job)) continue;
       if (found.length === most) return { found, leftOut: true };
@@ -81,8 +81,8 @@ export class RunnerSource implements ResultSource {
 }
 
 /**
- * JSON of `--json`: of ended jobs, and of `fa-tui champions --trail`. Folders are read without those in them; other
- * JSON is passed over, and a file that was named must be one of the two.
+ * JSON of ended jobs and of `fa-tui champions --trail`, as --json prints it. Folders are read without their subfolders;
+ * other JSON is skipped, but a file named by the user must be one of the two.
  */
 export class FileSource implements ResultSource {
   readonly jobs: readonly GetJobResponse[];
@@ -131,7 +131,7 @@ export class FileSource implements ResultSource {
   }
 }
 
-/** Files come from anywhere: their texts are made harmless as a runner's are. */
+/** Files can come from anywhere, so their texts are made harmless, like a runner's. */
 const messageOf = <Schema extends DescMessage>(schema: Schema, json: JsonValue): MessageShape<Schema> =>
   plainMessage(schema, fromJson(schema, json, { ignoreUnknownFields: true }));
 
@@ -155,7 +155,7 @@ function readJson(file: string): JsonValue {
   }
 }
 
-/** A job's result with all its cases is some 100 KiB. */
+/** A job's result with all its cases takes about 100 KiB. */
 const MAX_RESULT_BYTES = 64 * 2 ** 20;
 
 const isObject = (json: JsonValue): json is JsonObject =>

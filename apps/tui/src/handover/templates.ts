@@ -1,15 +1,15 @@
-/** What `fa-tui report --template` makes of a source of results. */
+/** The pages of `fa-tui report --template`, made from a source of results. */
 import type { ResultSource } from './sources.ts';
 import { kernelReport } from './kernel-report.ts';
 import { labLog } from './lab-log.ts';
 import type { Report } from './report.ts';
 
 export interface PageSettings {
-  /** Empty: of all kernels. */
+  /** Empty for all kernels. */
   readonly kernelId: string;
-  /** Seconds since 1970; 0: from the first. */
+  /** Seconds since 1970; 0 for all jobs. */
   readonly since: number;
-  /** Most jobs to read. */
+  /** Maximum number of jobs to read. */
   readonly most: number;
 }
 

@@ -1,4 +1,4 @@
-/** A job's spans as trace events, which Perfetto and chrome://tracing open: a track each for queue, device, compilers. */
+/** A job's spans as trace events for Perfetto and chrome://tracing, with tracks for queue, device and compilers. */
 import type { JobEvent } from '@flashcore/shared/contract';
 import { jobSpans } from '@flashcore/shared/trace';
 

@@ -1,4 +1,4 @@
-/** What `fa-tui report --format` writes: pages of a template, and files of ended jobs for other programs. */
+/** Writers for `fa-tui report --format`: pages of a template, and files of ended jobs for other programs. */
 import type { GetJobResponse } from '@flashcore/shared/contract';
 import type { Block } from '../present/blocks.ts';
 import { htmlPage } from '../present/html/html-painter.ts';
@@ -13,9 +13,9 @@ import type { Report } from './report.ts';
 import type { JobFormatName, PageFormatName } from './report-formats.ts';
 
 export interface JobFileSettings {
-  /** Where the kernel lies in the repository, for the places of problems. */
+  /** The kernel's folder in the repository, for the places of problems. */
   readonly folder: string;
-  /** What a pull request's comment is called. */
+  /** Title of a pull request's comment. */
   readonly suite: string;
 }
 
@@ -44,7 +44,10 @@ const junitJob = ({ job, result }: GetJobResponse) => ({
   ...(couldNotRun(job?.outcome) && { error: job?.summary || 'the runner could not run it' }),
 });
 
-/** Markdown has no plots: they stand in HTML, and as files with --svg. A chapter of plots alone goes with them. */
+/**
+ * Removes plots, which Markdown lacks; HTML has them, and --svg writes them as files. A chapter with only plots is
+ * removed too.
+ */
 const withoutPlots = (blocks: readonly Block[]): Block[] =>
   blocks.filter((block, index) => {
     if (block.kind === 'plot') return false;

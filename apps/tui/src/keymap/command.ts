@@ -1,25 +1,29 @@
-/** What a command is, without what it does: keys, help, hints and the palette all come from the table of these. */
+/** A command without its handler. Keys, help, hints and the palette all come from the table of commands. */
 import type { AppState } from '../state/app-state.ts';
 
 export type CommandGroup = 'views' | 'moving' | 'log' | 'jobs' | 'program';
 
 export interface CommandRow {
   readonly id: string;
-  /** Names as key-name.ts gives them. */
+  /** Key names in the form of key-name.ts. */
   readonly keys: readonly string[];
   readonly group: CommandGroup;
   /** One line for the help. */
   readonly help: string;
   /**
-   * Two or three words for the row of hints, where they change with what is shown made of it; absent or empty: no hint.
+   * Two or three words for the row of hints, or a function of the state if they depend on it; absent or empty for no
+   * hint.
    */
   readonly hint?: string | ((state: AppState) => string);
-  /** Whether it does something now; absent: always. */
+  /** True if the command has an effect now; absent if it always has. */
   readonly when?: (state: AppState) => boolean;
-  /** Why it does nothing now and what would help, for whoever presses the key; absent: that it does nothing. */
+  /**
+   * The reason why the command has no effect now and the remedy, shown when its key is pressed; absent for a general
+   * text.
+   */
   readonly whyNot?: string;
 }
 
-/** The one after `current`, around at the end. */
+/** The item after `current`, wrapping around at the end. */
 export const next = <Item>(all: readonly [Item, ...Item[]], current: Item): Item =>
   all[(all.indexOf(current) + 1) % all.length] ?? all[0];

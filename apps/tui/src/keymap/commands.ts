@@ -1,4 +1,4 @@
-/** The command table: what every key means. What the commands do is in keys/. */
+/** The command table, which defines the meaning of every key. The handlers are in keys/. */
 import { didYouMean } from '@flashcore/shared/text';
 import type { AppState } from '../state/app-state.ts';
 import type { CommandRow } from './command.ts';
@@ -25,7 +25,7 @@ export type Command = CommandRow & { readonly id: CommandId };
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = TABLE;
 
-/** The commands with the user's own keys: a key given to one is taken from the others. */
+/** The commands with the user's own keys. A key given to one command is removed from the others. */
 export function commandsOf({ customKeys }: Pick<AppState, 'customKeys'>): readonly Command[] {
   const known = customized.get(customKeys);
   if (known !== undefined) return known;
@@ -38,26 +38,26 @@ export function commandsOf({ customKeys }: Pick<AppState, 'customKeys'>): readon
   return commands;
 }
 
-// A user's keys never change while the program runs: once, not once a key.
+// A user's keys never change while the program runs, so this is computed once rather than at every key.
 const customized = new WeakMap<AppState['customKeys'], readonly Command[]>();
 
-/** What is wrong with the user's keys, for a message; undefined: nothing. */
+/** The mistake in the user's keys, for a message; undefined if there is none. */
 export function customKeysProblem(customKeys: AppState['customKeys']): string | undefined {
   const ids = COMMANDS.map(({ id }): string => id);
   const unknown = Object.keys(customKeys).find((id) => !ids.includes(id));
   return unknown === undefined ? undefined : `keys: there is no command "${unknown}"${didYouMean(unknown, ids)}`;
 }
 
-/** The first command of the table that has the key and does something now. */
+/** The first command of the table that has the key and an effect now. */
 export function commandOf(key: string, state: AppState): Command | undefined {
   return commandsOf(state).find((command) => command.keys.includes(key) && isUsable(command, state));
 }
 
 export const isUsable = ({ when }: Command, state: AppState): boolean => when?.(state) ?? true;
 
-/** What to say of a key that does nothing now, though it does elsewhere; undefined: it has no meaning, or leaves. */
+/** The message for a key that has an effect elsewhere but not now; undefined if the key has no meaning or leaves. */
 export function whyNothing(key: string, state: AppState): string | undefined {
-  // Pressed to get out of whatever there is, or in a list that may be empty.
+  // Users press these to leave whatever is open, or in a list that may be empty.
   if (key === 'escape' || key === 'enter') return undefined;
   const [command] = commandsOf(state).filter(({ keys }) => keys.includes(key));
   return command && doesNothing(command);
@@ -66,8 +66,8 @@ export function whyNothing(key: string, state: AppState): string | undefined {
 export const doesNothing = ({ help, whyNot }: CommandRow): string => whyNot ?? `Not here: ${help}`;
 
 /**
- * Commands whose id, keys or help contain every word of the query: first those with that very key, then those whose
- * name begins so.
+ * Commands whose id, keys or help contain every word of the query: first those with exactly that key, then those whose
+ * name begins with the query.
  */
 export function findCommands(query: string, state: Pick<AppState, 'customKeys'> = { customKeys: {} }): Command[] {
   const words = query.toLowerCase().split(' ').filter(Boolean);

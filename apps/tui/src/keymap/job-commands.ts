@@ -14,7 +14,7 @@ const inBoard = (state: AppState): boolean => inJobs(state) && state.ui.jobList 
 
 const chosenView = (state: AppState): JobView | undefined => entryOf(state.views, chosenJob(state) ?? '');
 
-/** What the list on the screen is filtered by; empty: it is not, or there is none. */
+/** The filter of the list on the screen; empty if there is no filter or no list. */
 function filterOf(state: AppState): string {
   const list = filteredList(state);
   return list === undefined ? '' : state.ui.filters[list];

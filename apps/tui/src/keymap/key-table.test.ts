@@ -5,21 +5,21 @@ import { expect, test } from 'vitest';
 import { COMMANDS, commandsOf, customKeysProblem, findCommands } from './commands.ts';
 import { KEY_TABLE_BEGIN, KEY_TABLE_END, keyTable, withKeyTable } from './key-table.ts';
 
-test('docs/keys.md has the keys of the command table; else: npx node apps/tui/src/keymap/write-key-table.ts', async () => {
+test('docs/keys.md is up to date; to update it: npx node apps/tui/src/keymap/write-key-table.ts', async () => {
   const path = fileURLToPath(new URL('../../../../docs/keys.md', import.meta.url));
   const page = readFileSync(path, 'utf8');
   const written = withKeyTable(page, keyTable(COMMANDS))!;
   expect(await format(written, { ...(await resolveConfig(path)), filepath: path })).toBe(page);
 });
 
-test('only what stands between the markers changes', () => {
+test('only the text between the markers changes', () => {
   expect(withKeyTable(`a\n${KEY_TABLE_BEGIN}\nold\n${KEY_TABLE_END}\nb`, 'new')).toBe(
     `a\n${KEY_TABLE_BEGIN}\nnew\n${KEY_TABLE_END}\nb`,
   );
   expect(withKeyTable('no markers', 'new')).toBeUndefined();
 });
 
-test('the palette finds a key as typed before words that contain it, and a name by its beginning before its middle', () => {
+test('the palette prefers exact keys over words that contain them, and the start of a name over its middle', () => {
   expect(findCommands('b')[0]?.id).toBe('pin');
   expect(findCommands('w')[0]?.id).toBe('wrap');
   expect(findCommands('W')[0]?.id).toBe('watch-folder');
@@ -27,7 +27,7 @@ test('the palette finds a key as typed before words that contain it, and a name 
   expect(findCommands('').length).toBe(COMMANDS.length);
 });
 
-test("a user's keys replace a command's own, and are taken from the others", () => {
+test("a user's keys replace a command's own, and are removed from the others", () => {
   const customKeys = { rerun: ['ctrl+r'], pin: ['x'] };
   const keysOf = new Map(commandsOf({ customKeys }).map(({ id, keys }) => [id, keys]));
   expect([keysOf.get('rerun'), keysOf.get('pin'), keysOf.get('cancel'), keysOf.get('zoom')]).toEqual([

@@ -1,5 +1,6 @@
 /**
- * The command table as Markdown, for docs/keys.md: write-key-table.ts writes it there, a test sees that it is current.
+ * The command table as Markdown for docs/keys.md. write-key-table.ts writes it there, and a test checks that it is up
+ * to date.
  */
 import type { Command } from './commands.ts';
 
@@ -14,7 +15,7 @@ export function keyTable(commands: readonly Command[]): string {
   return ['| Keys | What they do | Command |', '| --- | --- | --- |', ...rows].join('\n');
 }
 
-/** `text` with the table between the markers; undefined where it has none. */
+/** `text` with the table between the markers; undefined if it has no markers. */
 export function withKeyTable(text: string, table: string): string | undefined {
   const [begin, end] = [text.indexOf(KEY_TABLE_BEGIN), text.indexOf(KEY_TABLE_END)];
   return begin < 0 || end < begin

@@ -1,4 +1,4 @@
-/** Commands of no view: copying, the mouse, the help, redrawing, suspending, leaving. */
+/** Commands that belong to no view: copying, the mouse, the help, redrawing, suspending, leaving. */
 import type { CommandRow } from './command.ts';
 
 export const PROGRAM_COMMANDS = [

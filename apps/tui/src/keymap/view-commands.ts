@@ -1,5 +1,6 @@
 /**
- * Which view is shown and how; what only one view has: the cursor in the error map, plots, the pages of a comparison.
+ * Commands that choose and configure the view, and commands of single views: the cursor in the error map, plots, the
+ * pages of a comparison.
  */
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
@@ -19,7 +20,7 @@ const VIEW_HELP: Record<ViewId, string> = {
 };
 
 export const inMap = ({ ui }: AppState): boolean => ui.view === 'correct' && ui.mapCursor !== undefined;
-/** A failed case's map can be looked at head by head. */
+/** True if the error map of the failed case can be shown head by head. */
 const hasHeads = (state: AppState): boolean => {
   const selected = selectedMap(state);
   return selected !== undefined && headCount(selected.map) > 1;

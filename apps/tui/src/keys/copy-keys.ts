@@ -1,4 +1,4 @@
-/** Copying what is on the screen. */
+/** Copying the content of the screen. */
 import { entryOf, errorText } from '@flashcore/shared/text';
 import { copyOf, selectedLine, type CopyFormat } from '../screens/copy.ts';
 import type { Copied } from '../terminal/clipboard.ts';
@@ -21,7 +21,7 @@ function copyLine(context: KeyContext): void {
 
 const FORMAT_KEYS: Record<string, CopyFormat> = { t: 'text', y: 'text', m: 'markdown', j: 'json', s: 'svg' };
 
-/** The key after y says as what. */
+/** Handles the key after y, which chooses the format. */
 export function pressInCopy(key: string, context: KeyContext): void {
   context.store.dispatch({ type: 'overlay', overlay: undefined });
   const format = entryOf(FORMAT_KEYS, key);

@@ -1,4 +1,4 @@
-/** Keys that decide about a result: the dialog that they open, and what is pressed in it. */
+/** Keys that decide about a result: opening the dialog, and the keys within it. */
 import { entryOf } from '@flashcore/shared/text';
 import type { Overlay } from '../state/app-state.ts';
 import { jobTitle } from '../present/words.ts';
@@ -11,7 +11,7 @@ const PAGE_ROWS = 10;
 // The runner's own limit.
 const MOST_NOTE_CHARACTERS = 4096;
 
-/** Opens the dialog about the job shown or marked; a decision that is refused says why at once, and opens nothing. */
+/** Opens the dialog about the marked or shown job. If the decision is refused, shows the reason and opens nothing. */
 export async function openDecision({ store, session }: KeyContext, choice: Choice): Promise<void> {
   const job = chosenJob(store.state);
   if (job === undefined) return;
@@ -26,7 +26,7 @@ export async function openDecision({ store, session }: KeyContext, choice: Choic
 
 type Dialog = Extract<Overlay, { kind: 'decide' }>;
 
-/** Letters are the note's; arrows turn the choice and scroll. */
+/** Letters go into the note; arrows change the choice and scroll. */
 export function pressInDecision(key: string, dialog: Dialog, context: KeyContext): void {
   const { store } = context;
   const show = (change: Partial<Dialog>): void =>
@@ -60,7 +60,7 @@ export function pressInDecision(key: string, dialog: Dialog, context: KeyContext
   if (typed !== undefined && dialog.note.length < MOST_NOTE_CHARACTERS) show({ note: dialog.note + typed });
 }
 
-/** A dialog whose decision was refused stays open, with what was typed. */
+/** After a refused decision the dialog stays open with the typed note. */
 async function decide({ job, choice, note }: Dialog, { store, session }: KeyContext): Promise<void> {
   const view = entryOf(store.state.views, job);
   if (view === undefined || refusalOf(store.state, view, choice) !== undefined) return;

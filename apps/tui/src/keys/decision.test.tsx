@@ -26,7 +26,7 @@ async function show(name: string, runner: FakeRunner = fakeRunner()): Promise<Jo
 const dialog = () => terminal.store.state.ui.overlay;
 const said = () => terminal.store.state.notice?.text;
 
-test('what could be accepted is said in views 1 and 5; a shows comparison and difference, Enter accepts with the note, u undoes it', async () => {
+test('an acceptable result is announced; a shows the comparison, Enter accepts with a note, u undoes it', async () => {
   const [first] = await show('faster');
   await terminal.press('1');
   expect(await terminal.screen()).toMatch(/→ a accepts it: the champion is +│[^\n]*\n│ +flashcore_v10/);
@@ -49,7 +49,7 @@ test('what could be accepted is said in views 1 and 5; a shows comparison and di
   ])
     expect(screen).toMatch(shown);
 
-  // Keys of the views are letters of the note here.
+  // Letters that are keys of the views go into the note here.
   await terminal.press('quick, jk');
   expect(await terminal.screen()).toMatch(/note +quick, jk█/);
   await terminal.press('\r');
@@ -72,7 +72,7 @@ test('what could be accepted is said in views 1 and 5; a shows comparison and di
   expect(await terminal.screen()).toMatch(/→ a accepts it/);
 });
 
-test('arrows turn the decision, a refused one says why and can not be made; Escape decides nothing', async () => {
+test('arrows change the decision, a refused one shows its reason, and Escape decides nothing', async () => {
   await show('faster');
   await terminal.press(`5a${LEFT}`);
   expect(await terminal.screen()).toMatch(/decision +← undo →[^]*Cannot undo it: it was neither accepted nor rejected/);
@@ -84,7 +84,7 @@ test('arrows turn the decision, a refused one says why and can not be made; Esca
   expect([dialog(), terminal.runner.decided.length]).toEqual([undefined, 1]);
 });
 
-test('the whole difference can be scrolled to, also on a small screen', async () => {
+test('all differences can be reached by scrolling, even on a small screen', async () => {
   await show('faster');
   await terminal.resize(80, 24);
   await terminal.press('a');
@@ -104,7 +104,7 @@ test.each([
   expect([dialog(), said()?.endsWith(`: ${reason}`)]).toEqual([undefined, true]);
 });
 
-test('a viewer is told at once that another role decides', async () => {
+test('a viewer sees at once that another role decides', async () => {
   await show('faster');
   const { host } = await terminal.runner.getHost();
   terminal.store.dispatch({
@@ -116,7 +116,7 @@ test('a viewer is told at once that another role decides', async () => {
   expect(said()).toMatch(/ann is viewer: ask the runner's owner for the role submitter or admin/);
 });
 
-test('what the runner refuses is told, and the note is not lost', async () => {
+test('a refusal by the runner is shown, and the note is not lost', async () => {
   const accept = () =>
     Promise.reject(new FlashcoreError('PERMISSION_DENIED', {}, "Ask the runner's owner for the role admin"));
   await show('faster', { ...fakeRunner(), accept });

@@ -1,4 +1,4 @@
-/** From a pressed key to a command, or into the prompt that is open. */
+/** Maps a pressed key to a command, or into the open prompt. */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
@@ -13,9 +13,9 @@ import { WATCH_LABEL } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
 
-/** Carries out what `key` means now; where it means nothing now, it says why. Unknown keys do nothing. */
+/** Executes the current meaning of `key`, or shows why it has none now. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
-  // The one key that works over every prompt.
+  // The only key that works in every prompt.
   if (key === 'ctrl+c') return context.leave();
   const { overlay } = context.store.state.ui;
   if (overlay === undefined) {
@@ -37,7 +37,7 @@ export function pressKey(key: string, context: KeyContext): void {
 
 const MOST_PASTED_CHARACTERS = 4_096;
 
-/** Types pasted text into the open prompt, as one line; where there is no prompt it is refused, never run as keys. */
+/** Types pasted text into the open prompt as one line. Without a prompt the text is refused and never run as keys. */
 export function pastePlainText(text: string, context: KeyContext): void {
   const { store } = context;
   if (!takesText(store.state.ui.overlay))
@@ -103,7 +103,7 @@ function tellNothing(text: string | undefined, { store }: KeyContext): void {
   if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
 }
 
-/** The log follows what is typed; Enter keeps the search, Escape goes back to where it was. */
+/** The log follows the typed text. Enter keeps the search; Escape returns to the position before. */
 function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { store }: KeyContext): void {
   if (key === 'escape') {
     store.dispatch({ type: 'search', query: before.query });
@@ -118,7 +118,7 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
   store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: typed, before } });
 }
 
-/** The list follows what is typed; Enter keeps it, Escape shows all again. */
+/** The list follows the typed text. Enter keeps the filter; Escape shows everything again. */
 function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: KeyContext): void {
   if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
   if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });
@@ -168,7 +168,7 @@ function watchTyped({ text, quick }: OverlayOf<'watch-folder'>, context: KeyCont
   });
 }
 
-/** Shows the last match: the newest lines are what people look for. */
+/** Shows the last match, because people look for the newest lines. */
 function finishSearch(query: string, store: KeyContext['store']): void {
   store.dispatch({ type: 'search', query });
   if (query === '') return;

@@ -1,4 +1,4 @@
-/** Keys while the form before a run is open. */
+/** Keys in the form before a run. */
 import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import { formRequest } from '../session/form-request.ts';
@@ -22,14 +22,12 @@ export const formContextOf = ({ kernels, host, plans, caseSets, tolerances }: Ap
   tolerances,
 });
 
-/** Opens a form: `form` as it was left, or the kernel's own defaults. */
+/** Opens a form: `form` with the user's values, `defaults` with the kernel's own. */
 export function openForm({ store }: KeyContext, form: RunForm, defaults: RunForm = form): void {
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
 }
 
-/**
- * Arrows always move; in a field that takes text every other character is typed, elsewhere the letters of vi move too.
- */
+/** Arrows always move. In a text field every other character is typed; elsewhere vi's letters move too. */
 export function pressInForm(
   key: string,
   { form, defaults }: Extract<Overlay, { kind: 'form' }>,
@@ -79,13 +77,13 @@ const LEAVES_FIELD = new Set(['enter', 'tab', 'shift+tab', 'up', 'down']);
 
 const kernelFieldOf = ({ fields }: RunForm): FormField | undefined => fields.find(({ id }) => id === 'kernel');
 
-/** The path that was typed for a kernel; undefined: none was. */
+/** The path typed for a kernel; undefined if none was typed. */
 function typedPath(form: RunForm): string | undefined {
   const { typed = '' } = kernelFieldOf(form) ?? {};
   return isPath(typed) ? typed : undefined;
 }
 
-/** Goes on with the kernel of the folder that was typed, then does what `key` does; a folder without one is refused. */
+/** Continues with the kernel in the typed folder, then handles `key`. A folder without a kernel is refused. */
 async function openFolder(key: string, form: RunForm, context: KeyContext): Promise<void> {
   const { store, session } = context;
   const folder = path.resolve(expandHome(typedPath(form) ?? ''));
@@ -101,7 +99,7 @@ async function openFolder(key: string, form: RunForm, context: KeyContext): Prom
   pressInForm(key, { kind: 'form', ...withFolder }, context);
 }
 
-/** The form for another kernel, with nothing typed for the kernel any more. */
+/** The form for another kernel, with the typed kernel name cleared. */
 function formForKernel(
   form: RunForm,
   kernel: ListedKernel,
@@ -123,7 +121,7 @@ function changed(
   typedInto(context, withKeys(form, { change }), { form, defaults });
 }
 
-/** The form after its field was changed; another kernel brings its own parameters. */
+/** The form after a change of its field. Another kernel brings its own parameters. */
 function typedInto(context: KeyContext, next: RunForm, { form, defaults }: { form: RunForm; defaults: RunForm }): void {
   const field = next.fields[next.selected];
   const key = field?.id === 'kernel' ? valueOf(field) : kernelKey(form.kernel);
@@ -134,7 +132,7 @@ function typedInto(context: KeyContext, next: RunForm, { form, defaults }: { for
     openForm(context, withKernel(next, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
 }
 
-/** What is wrong gets the cursor; else the job starts and r repeats it. */
+/** Moves the cursor to the first mistake, if there is one. Otherwise starts the job, which r then repeats. */
 function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
   const problem = formProblem(form);
   if (problem !== undefined) return openForm(context, { ...form, selected: problem.index }, defaults);

@@ -1,4 +1,4 @@
-/** What the handlers of commands work with. */
+/** Dependencies of the command handlers. */
 import type { Session } from '../session/session.ts';
 import type { Store } from '../session/store.ts';
 import type { Copy } from '../terminal/clipboard.ts';
@@ -7,11 +7,11 @@ import type { SourcePlace } from '../terminal/editor.ts';
 export interface KeyContext {
   readonly store: Store;
   readonly session: Session;
-  /** Leaves fa-tui; jobs go on. */
+  /** Leaves fa-tui; jobs continue. */
   readonly leave: () => void;
   /** Puts text into the terminal's clipboard and a file. */
   readonly copy: Copy;
-  /** Gives the terminal to another program until the promise settles, then draws anew. */
+  /** Lends the terminal to another program until the promise settles, then redraws. */
   readonly lendTerminal: (borrower: () => Promise<void>) => Promise<void>;
   /** Stops fa-tui as a job of the shell; `fg` brings it back. */
   readonly suspend: () => void;
@@ -21,7 +21,7 @@ export interface KeyContext {
   readonly kernelsDirectory?: string | undefined;
 }
 
-/** What a command does. */
+/** The effect of a command. */
 export type Handler = (context: KeyContext) => void;
 
 /** A handler for each command of a part of the table. */

@@ -2,7 +2,7 @@
 import type { Key } from 'ink';
 import { entryOf } from '@flashcore/shared/text';
 
-/** What was pressed: usually one name, several when a terminal sends keys in one piece. */
+/** Names of the pressed keys: usually one, several if a terminal sends keys in one chunk. */
 export function keyNames(input: string, key: Key): string[] {
   const special = specialName(key);
   if (special !== undefined) return [special];
@@ -11,7 +11,7 @@ export function keyNames(input: string, key: Key): string[] {
   return Array.from(input, (character) => entryOf(CONTROL_NAMES, character) ?? character);
 }
 
-// Inside a piece of several keys Ink leaves these as characters.
+// In a chunk with several keys, Ink leaves these as characters.
 const CONTROL_NAMES: Record<string, string> = {
   '\r': 'enter',
   '\n': 'enter',

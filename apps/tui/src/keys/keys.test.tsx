@@ -37,7 +37,7 @@ const raw = (key: string): string => RAW[key] ?? key;
 let terminal: TestTerminal;
 beforeEach(async () => {
   terminal = openTerminal({ columns: 120, rows: 40, session: true, runner: fakeRunner({ events: sampleEvents() }) });
-  // The session finds the running job and shows it by itself.
+  // The session finds and shows the running job without a key.
   await terminal.screen();
   expect(terminal.store.state.attached).toBe(SAMPLE_JOB);
 });
@@ -57,7 +57,7 @@ function showTwoFindings(): void {
   show([...events, { ...finding, sequence: BigInt(events.length + 1) }]);
 }
 
-/** How to bring the program where a command does something, and what shows that it did. */
+/** For each command, keys that lead to a state where it has an effect, and a check for the effect. */
 const REACH: Record<
   string,
   { stage?: () => void; first?: string; shows: (before: AppState, after: AppState) => boolean }
@@ -173,7 +173,7 @@ describe('every command of the table', () => {
   }
 });
 
-test('a key that means nothing here says why and what would help, and the next key takes the message away', async () => {
+test('a key without a meaning here shows the reason and the remedy, and the next key removes the message', async () => {
   const notice = () => terminal.store.state.notice?.text;
   await terminal.press('c');
   expect(notice()).toMatch(/^Nothing is pinned: b pins a job/);
@@ -187,7 +187,7 @@ test('a key that means nothing here says why and what would help, and the next k
   expect(notice()).toBe(undefined);
 });
 
-test('where no row of view 6 is marked, keys are about the job shown; 6 again shows the jobs', async () => {
+test('if no row of view 6 is marked, keys apply to the job shown; 6 again shows the jobs', async () => {
   for (const event of modelledEvents('bank_conflict_32way')) terminal.store.dispatch({ type: 'job-event', event });
   const [{ job = '' } = {}] = modelledEvents('bank_conflict_32way');
   terminal.store.dispatch({ type: 'attach', job });
@@ -197,7 +197,7 @@ test('where no row of view 6 is marked, keys are about the job shown; 6 again sh
   expect(ui().jobList).toBe('jobs');
 });
 
-test('s in view 4 shows the sorted lines from the largest on; the hottest line has a mark', async () => {
+test('s in view 4 shows the sorted lines starting with the largest, and marks the hottest line', async () => {
   show(modelledEvents('bank_conflict_32way'));
   await terminal.resize(80, 24);
   await terminal.press('4G');
@@ -209,11 +209,11 @@ test('s in view 4 shows the sorted lines from the largest on; the hottest line h
   );
 });
 
-test('no two commands share a key where both could be meant', () => {
+test('no two commands share a key in a state where both apply', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
-  // Enter and / mean the view's own thing, and in the error map the arrows are its own; `when` of each excludes the
-  // others.
+  // Enter and / have a meaning for each view, and the error map uses the arrows itself; `when` of each command excludes
+  // the others.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
     ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel']],
     ['h', ['map-left', 'previous-view']],
@@ -225,7 +225,7 @@ test('no two commands share a key where both could be meant', () => {
   ]);
 });
 
-test('the jobs of the rail say that view 6 filters them, and what shows all', async () => {
+test('the list of jobs in the rail names its filter and the key that shows all', async () => {
   await terminal.press('6/wmma\r1');
   expect(await terminal.screen()).toMatch(/\d of \d+ jobs?, only "wmma"/);
   await terminal.press(`6${ESCAPE}`);
@@ -253,7 +253,7 @@ test('/ filters the jobs and the kernels, Enter keeps the filter, Escape shows a
   expect(ui().filters.history).toBe('');
 });
 
-test('the help lists every command, finds by words and runs what is under the cursor', async () => {
+test('the help lists every command, finds by words and runs the command under the cursor', async () => {
   await terminal.press('?');
   expect(findCommands('').length).toBe(COMMANDS.length);
   await terminal.press('latency histogram');
@@ -271,7 +271,7 @@ test('no help text is cut at 80 columns', async () => {
   }
 });
 
-test('cancelling asks first; anything but y leaves the job alone', async () => {
+test('cancelling asks first, and any key except y leaves the job alone', async () => {
   await terminal.press('6/v7\rx');
   expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 .*\? +y yes/);
   await terminal.press('n');
@@ -280,7 +280,7 @@ test('cancelling asks first; anything but y leaves the job alone', async () => {
   expect(terminal.runner.cancelled).toEqual(['jobs/77777777-0000-4000-8000-000000000002']);
 });
 
-test('a search typed in one piece finds, marks and goes on to the next match', async () => {
+test('a search typed in one chunk finds, marks and moves to the next match', async () => {
   await terminal.press('1/spill\r');
   expect(ui().log).toMatchObject({ query: 'spill', follow: false });
   expect(await terminal.screen()).toMatch(/\/spill\/ \d\/\d hits/);
@@ -288,7 +288,7 @@ test('a search typed in one piece finds, marks and goes on to the next match', a
   expect(ui().log.query).toBe('');
 });
 
-test('the log follows a search while it is typed; Escape goes back to where it was', async () => {
+test('the log follows a search during typing, and Escape returns to the position before', async () => {
   await terminal.press('1/ptx');
   expect(ui().log).toMatchObject({ query: 'ptx', follow: false });
   expect(await terminal.screen()).toMatch(/\/ptx\/ (\d+)\/\1 hits/);
@@ -300,7 +300,7 @@ test('the log follows a search while it is typed; Escape goes back to where it w
   expect(await terminal.screen()).toMatch(/hits[^]*Used 56 registers|Used 56 registers[^]*hits/);
 });
 
-test('copying view 1 takes the whole log without wraps, Y the line that it stands on', async () => {
+test('copying view 1 takes the whole log without line breaks, and Y the current line', async () => {
   await terminal.press('1yt');
   const lines = terminal.copied[0]!.text.trimEnd().split('\n');
   expect(lines.length).toBe(terminal.store.log.end);
@@ -312,17 +312,17 @@ test('copying view 1 takes the whole log without wraps, Y the line that it stand
   });
 });
 
-test('an editor that was left without a change is not told as an edit', async () => {
+test('leaving an editor without a change is not reported as an edit', async () => {
   await terminal.press('7je');
   expect(terminal.store.state.notice?.text).toMatch(/fa_v2_wmma\.cu was not changed/);
 });
 
-test('Enter on a kernel opens its form; what is chosen and typed is what runs, and r runs it again', async () => {
+test('Enter on a kernel opens its form; the chosen and typed values run, and r repeats them', async () => {
   await terminal.press('7j\r');
   expect(await terminal.screen()).toMatch(/Run fa_v2_wmma[^]*kernel +← fa_v2_wmma →[^]*USE_WMMA +← 1 →/);
   await terminal.press('jjl');
   expect(await terminal.screen()).toMatch(/USE_WMMA +← 0 →[^]*tensor cores; 0: the scalar loop/);
-  // Typed character by character: h, j, k, l and q are text there.
+  // Typed character by character, because h, j, k, l and q are text here.
   await terminal.press('j2x8x512x64c, 1x1x65x32');
   expect(await terminal.screen()).toMatch(/shapes +2x8x512x64c, 1x1x65x32█ +typed/);
   await terminal.press('\r');
@@ -335,7 +335,7 @@ test('Enter on a kernel opens its form; what is chosen and typed is what runs, a
   expect(terminal.runner.requests[1]).toEqual(terminal.runner.requests[0]);
 });
 
-test('the form says what its command does not take, and tune what it tries', async () => {
+test('the form shows which fields its command does not take, and which values tune tries', async () => {
   await terminal.press('7j\rh');
   expect(await terminal.screen()).toMatch(
     /phases +← tune →[^]*USE_WMMA +← 1, 0 → +all are tried[^]*seeds +not used by tune[^]*fa-tui tune fa_v2_wmma/,
@@ -347,7 +347,7 @@ test('the form says what its command does not take, and tune what it tries', asy
   ]);
 });
 
-test('a shape that the kernel does not take is refused before anything starts; another kernel keeps what was typed', async () => {
+test('an unsupported shape is refused before the start, and another kernel keeps the typed text', async () => {
   await terminal.press('7gjjj\r');
   await terminal.press('jjjj1x1x64x32\r');
   expect(await terminal.screen()).toMatch(
@@ -360,7 +360,7 @@ test('a shape that the kernel does not take is refused before anything starts; a
   expect(terminal.runner.started).toEqual(['flashcore_v5']);
 });
 
-test('a view is copied as text, Markdown, data or picture, and the user is told where it is', async () => {
+test('a view is copied as text, Markdown, data or picture, and the user is told the file', async () => {
   await terminal.press('5yt');
   await terminal.press('ymyjys');
   const [text, markdown, json, svg] = terminal.copied;
@@ -372,7 +372,7 @@ test('a view is copied as text, Markdown, data or picture, and the user is told 
   expect(await terminal.screen()).toMatch(/it is in \/tmp\/gates\.svg/);
 });
 
-test("e opens the source where the job points: at the compiler's line, in view 7 the kernel of the cursor; the screen is whole afterwards", async () => {
+test('e opens the source where the job points, in view 7 the selected kernel, then redraws the screen', async () => {
   const before = await terminal.screen();
   await terminal.press('e');
   await terminal.press('7je');
@@ -408,7 +408,7 @@ test('a question is not answered by pasted text', async () => {
   expect(ui().overlay?.kind).toBe('confirm');
 });
 
-test('with the mouse on a click shows the view under it and puts its cursor there, the wheel moves it, and leaving turns it off', async () => {
+test('click and wheel move the cursor while the mouse is on, and leaving turns the mouse off', async () => {
   const click = (column: number, row: number): string => `\u001b[<0;${column};${row}M\u001b[<0;${column};${row}m`;
   await terminal.press(click(30, 2));
   expect(ui().view).toBe('run');
@@ -428,7 +428,7 @@ test('with the mouse on a click shows the view under it and puts its cursor ther
   );
 });
 
-test('W completes paths with Tab, and Ctrl-T asks for the smallest case first', async () => {
+test('W completes paths with Tab, and Ctrl-T selects the smallest case first', async () => {
   await terminal.press('W');
   await terminal.press(CTRL_U);
   await terminal.press(`${process.cwd()}/app`);
@@ -439,7 +439,7 @@ test('W completes paths with Tab, and Ctrl-T asks for the smallest case first', 
   expect(await terminal.screen()).toMatch(/quick: smallest case first/);
 });
 
-test('W takes ~ for the home folder; of a folder that is none it says so, and keeps what was typed', async () => {
+test('W expands ~ to the home folder, and reports a missing folder while keeping the typed text', async () => {
   await terminal.press('W');
   await terminal.press(CTRL_U);
   await terminal.press('~/no such folder\r');
@@ -452,14 +452,14 @@ test('W takes ~ for the home folder; of a folder that is none it says so, and ke
   expect([ui().overlay, terminal.store.state.watching?.folder]).toEqual([undefined, homedir()]);
 });
 
-test('leaving cancels nothing and gives the terminal back', async () => {
+test('leaving cancels nothing and restores the terminal', async () => {
   await terminal.press('q');
   expect([terminal.left(), terminal.runner.cancelled]).toEqual([true, []]);
   expect(terminal.written()).toMatch(/\u001b\[\?1049h/);
   expect(terminal.written().slice(terminal.written().lastIndexOf('\u001b[?1049l'))).toMatch(/\u001b\[\?25h/);
 });
 
-test('Ctrl-C leaves also from a prompt', async () => {
+test('Ctrl-C also leaves from a prompt', async () => {
   await terminal.press('/abc');
   await terminal.press('\u0003');
   expect(terminal.left()).toBe(true);

@@ -20,7 +20,7 @@ export const LOG_HANDLERS: HandlersOf<typeof LOG_COMMANDS> = {
   'next-error': ({ store }) => showError(store),
 };
 
-/** The match nearest to what is on the screen, from the end of the log when following. */
+/** Shows the match nearest to the visible lines; while following, nearest to the end of the log. */
 function showMatch(store: Store, direction: 1 | -1): void {
   const { log } = store.state.ui;
   const line = store.search?.neighbour(log.follow ? store.log.end : log.top, direction);
@@ -29,7 +29,7 @@ function showMatch(store: Store, direction: 1 | -1): void {
   store.dispatch({ type: 'log-position', follow: false, top: line });
 }
 
-/** The next line that tells of an error after what is on the screen; past the end it goes on from the first. */
+/** Shows the next error after the visible lines, wrapping around to the first. */
 function showError(store: Store): void {
   const { follow, top } = store.state.ui.log;
   const { log } = store;

@@ -1,4 +1,4 @@
-/** What the wheel and a click mean. */
+/** The effects of the wheel and of a click. */
 import { hitOf } from '../screens/hit.ts';
 import type { MouseEvent } from '../terminal/mouse.ts';
 import type { KeyContext } from './handler.ts';
@@ -7,7 +7,7 @@ import { move } from './move-keys.ts';
 const WHEEL_LINES = 3;
 
 /**
- * The wheel moves as j and k do; a click shows the view under it and puts its cursor there. Prompts are the keyboard's.
+ * The wheel moves like j and k. A click shows the view under it and moves the cursor there. Prompts ignore the mouse.
  */
 export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store'>): void {
   if (store.state.ui.overlay !== undefined) return;

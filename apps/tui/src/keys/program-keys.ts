@@ -6,7 +6,7 @@ import type { HandlersOf } from './handler.ts';
 export const PROGRAM_HANDLERS: Omit<HandlersOf<typeof PROGRAM_COMMANDS>, 'copy' | 'copy-line'> = {
   mouse: ({ store }) => toggleMouse(store),
   help: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }),
-  // Ink draws everything again when it gets the terminal back.
+  // Ink redraws everything when it gets the terminal back.
   redraw: ({ lendTerminal }) => void lendTerminal(() => Promise.resolve()),
   suspend: ({ suspend }) => suspend(),
   leave: ({ leave }) => leave(),

@@ -1,4 +1,4 @@
-/** To the source, in the user's editor. */
+/** Opening the source in the user's editor. */
 import { readForeignFile } from '@flashcore/shared/files';
 import { MAX_TREE_BYTES } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
@@ -6,7 +6,7 @@ import { sourceTarget, type SourceTarget } from '../state/source-place.ts';
 import { compiledCopy, localSource } from '../watch/source-file.ts';
 import type { KeyContext } from './handler.ts';
 
-/** Opens the source where the error is, and says in a message whether it was edited. */
+/** Opens the source at the error, and shows whether it was edited. */
 export async function editSource(context: KeyContext): Promise<void> {
   const { store } = context;
   const target = sourceTarget(store.state);
@@ -22,14 +22,14 @@ export async function editSource(context: KeyContext): Promise<void> {
   }
 }
 
-/** Undefined: no folder of this machine has the kernel. */
+/** Undefined if no folder of this machine has the kernel. */
 async function editLocal(
   target: SourceTarget,
   { lendTerminal, edit, kernelsDirectory }: KeyContext,
 ): Promise<string | undefined> {
   if (target.folders.length === 0 && kernelsDirectory === undefined) return undefined;
   let edited: string | undefined;
-  // The terminal is lent before the file is looked for: keys typed right after `e` are meant for the editor.
+  // The terminal is lent before the file is searched, because keys typed right after `e` are meant for the editor.
   await lendTerminal(async () => {
     const file = await localSource(target, kernelsDirectory);
     if (file === undefined) return;
@@ -41,7 +41,10 @@ async function editLocal(
   return edited;
 }
 
-/** Undefined: the runner kept no copy. The terminal is lent after reading it, since the runner may never answer. */
+/**
+ * Undefined if the runner kept no copy. The terminal is lent only after reading the copy, because the runner may never
+ * answer.
+ */
 async function viewCopy(
   { compiled, line, column }: SourceTarget,
   { session, lendTerminal, edit }: KeyContext,

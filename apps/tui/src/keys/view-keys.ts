@@ -1,4 +1,7 @@
-/** Which view is shown and how; the cursor in the error map, how a distribution is drawn, the pages of a comparison. */
+/**
+ * Handlers that choose and configure the view: the cursor in the error map, the form of a distribution, the pages of a
+ * comparison.
+ */
 import { next } from '../keymap/command.ts';
 import type { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from '../keymap/view-commands.ts';
 import type { Store } from '../session/store.ts';
@@ -24,7 +27,7 @@ export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
   'show-profile': show('profile'),
   'show-gates': show('gates'),
   'show-jobs': ({ store }) => {
-    // Again, where t has turned to the history or the leaderboard: back to the jobs.
+    // Pressing 6 again returns from the history or the leaderboard to the jobs.
     if (store.state.ui.view === 'jobs' && store.state.ui.jobList !== 'jobs')
       store.dispatch({ type: 'job-list', list: 'jobs' });
     store.dispatch({ type: 'show', view: 'jobs' });
@@ -44,7 +47,7 @@ export const VIEW_HANDLERS: HandlersOf<typeof VIEW_COMMANDS> = {
   'next-variant': ({ store }) => store.dispatch({ type: 'next-variant' }),
 };
 
-/** Moves the cursor by cells of the map, as it is drawn now. */
+/** Moves the cursor by cells of the map as currently drawn. */
 export function moveInMap(store: Store, by: { rows?: number; columns?: number }): void {
   const { state } = store;
   const selected = selectedMap(state);
@@ -68,7 +71,7 @@ export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
     const selected = selectedMap(store.state);
     if (selected === undefined) return;
     showCursor(store, worstBlock(selected.result, selected.map));
-    // On the first block of its cell, which may stand for several.
+    // Moves the cursor to the first block of its cell, which may stand for several blocks.
     moveInMap(store, {});
   },
   'map-left': ({ store }) => moveInMap(store, { columns: -1 }),
@@ -78,7 +81,9 @@ export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
   'leave-map': ({ store }) => showCursor(store, undefined),
 };
 
-/** Turns the order of the source lines, and shows the table from its title on: the largest figures come first. */
+/**
+ * Changes the order of the source lines and scrolls to the title of the table, because the largest figures come first.
+ */
 export function sortLines(store: Store): void {
   store.dispatch({ type: 'line-order', sort: next(LINE_SORTS, store.state.ui.lineSort) });
   const row = linesTop(store.state, insideOf(focusedPane(screenOf(store.state))).width);
@@ -94,7 +99,7 @@ function scrollProfile(store: Store, row: number): void {
 export const LATENCY_HANDLERS: HandlersOf<typeof LATENCY_COMMANDS> = {
   'hottest-line': ({ store }) => {
     const row = hottestRow(store.state, insideOf(focusedPane(screenOf(store.state))).width);
-    // With two rows above it: lines around it, or the heads of the columns.
+    // Keeps two rows above the line: neighboring lines, or the column heads.
     if (row !== undefined) scrollProfile(store, row - 2);
   },
   distribution: ({ store }) =>

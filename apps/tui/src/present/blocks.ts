@@ -1,6 +1,6 @@
 /**
- * What results are made of before anybody draws them: the terminal program paints blocks as cells, pipes get plain
- * text, a copy Markdown. A block has meaning and digits, and neither width nor colour.
+ * The parts of a result before they are drawn. The terminal program paints blocks as cells, pipes get plain text, and a
+ * copy is Markdown. A block has meaning and digits but no width or color.
  */
 import type { CodeFrame, ErrorMap, Histogram } from '@flashcore/shared/contract';
 import { piece, type Piece, type Role } from './roles.ts';
@@ -12,7 +12,7 @@ export interface Heading {
   readonly kind: 'heading';
   readonly title: string;
   readonly remark: string;
-  /** In a page: 1 its title, 2 a chapter. Absent: a section. */
+  /** In a page: 1 for its title, 2 for a chapter. Absent for a section. */
   readonly level?: 1 | 2;
 }
 
@@ -32,17 +32,17 @@ export interface ColumnShape {
   readonly title: string;
   readonly align?: 'left' | 'right';
   /**
-   * Least cells when the table is too wide; the column is as wide as its content otherwise. Set: the content may be cut
-   * with "…".
+   * Least cells if the table is too wide; the content may then be cut with "…". Otherwise the column is as wide as
+   * its content.
    */
   readonly shrinkTo?: number;
-  /** The answer that the table is read for: every other column gives way before it is cut. */
+  /** The column that the table is read for. Every other column is cut before it. */
   readonly cutLast?: boolean;
-  /** Goes first when the table is too wide: the highest of all. Absent: never dropped. */
+  /** Drop order if the table is too wide: the highest number goes first. Absent: never dropped. */
   readonly drop?: number;
 }
 
-/** A column of a list of items: its shape, and what it says of an item. */
+/** A column of a list of items: its shape, and its text for an item. */
 export interface Column<Item> extends ColumnShape {
   readonly cell: (item: Item) => string | Piece;
 }
@@ -55,11 +55,14 @@ export interface TableBlock {
 
 export interface TableRow {
   readonly cells: readonly Piece[];
-  /** Stands below the row: where a value is from, why there is none. */
+  /** Shown below the row: the source of a value, or the reason why there is none. */
   readonly note?: Piece | undefined;
 }
 
-/** A paragraph. Its mark alone has the role's colour; what is good, a warning or bad always has one. */
+/**
+ * A paragraph. If it has a mark, only the mark has the role's color. A good result, a warning and a failure always have
+ * a mark.
+ */
 export interface Notice {
   readonly kind: 'notice';
   readonly text: string;
@@ -67,10 +70,10 @@ export interface Notice {
   readonly mark?: string;
 }
 
-/** What is wrong with a kernel, and what to do about it. */
+/** A finding about a kernel, with its remedy. */
 export interface FindingBlock {
   readonly kind: 'finding';
-  /** "out of bounds". */
+  /** The kind in words, such as "out of bounds". */
   readonly word: string;
   readonly message: string;
   readonly facts: readonly Fact[];
@@ -78,21 +81,21 @@ export interface FindingBlock {
   readonly frame?: CodeFrame | undefined;
 }
 
-/** Lines of a source as they are, with the place that is meant. */
+/** Unchanged source lines, with the place that the block points to. */
 export interface Code {
   readonly kind: 'code';
   readonly file: string;
   readonly frame: CodeFrame;
 }
 
-/** A file's lines as they are, such as NOTES.md. */
+/** Unchanged lines of a file such as NOTES.md. */
 export interface Verbatim {
   readonly kind: 'verbatim';
   readonly lines: readonly string[];
 }
 
 export interface PlotMark {
-  /** Short: "p50". */
+  /** A short label such as "p50". */
   readonly label: string;
   readonly value: number;
 }
@@ -111,10 +114,10 @@ export interface NamedHistogram {
   readonly p50Us: number;
 }
 
-/** A measurement below the roof. */
+/** A measurement below the roofline. */
 export interface RoofPoint {
   readonly label: string;
-  /** FLOPs a byte. */
+  /** FLOPs per byte. */
   readonly intensity: number;
   readonly tflops: number;
 }
@@ -129,14 +132,14 @@ export type Drawing =
   | { readonly type: 'histogram'; readonly histogram: Histogram; readonly marks: readonly PlotMark[] }
   | { readonly type: 'bars'; readonly bars: readonly Bar[]; readonly full: number }
   | { readonly type: 'ecdf'; readonly curves: readonly NamedHistogram[] }
-  /** Two over one axis, the second upside down. */
+  /** Two histograms over one axis, the second upside down. */
   | { readonly type: 'mirrored'; readonly upper: NamedHistogram; readonly lower: NamedHistogram }
   | { readonly type: 'roofline'; readonly ceilings: Ceilings; readonly points: readonly RoofPoint[] }
-  /** A value after each trial, and the trials themselves, where they have one. */
+  /** The best value after each trial, and the values of the trials that have one. */
   | { readonly type: 'race'; readonly best: readonly number[]; readonly trials: readonly RacePoint[] }
   | { readonly type: 'heat'; readonly map: ErrorMap };
 
-/** A trial's value; `good`: it became the best. */
+/** A trial's value; `good` if it became the best. */
 export interface RacePoint {
   readonly trial: number;
   readonly value: number;
@@ -146,14 +149,14 @@ export interface RacePoint {
 export interface Plot {
   readonly kind: 'plot';
   readonly drawing: Drawing;
-  /** What is drawn, of which job. A pane whose title says so has none. */
+  /** The subject of the drawing and the job. Absent in a pane whose title already says this. */
   readonly caption?: string;
 }
 
-/** How a job ended, and its name: the last line of a report, which programs read. */
+/** A job's outcome and name: the last line of a report, which programs read. */
 export interface OutcomeBlock {
   readonly kind: 'outcome';
-  /** "wrong result". */
+  /** The outcome in words, such as "wrong result". */
   readonly word: string;
   readonly role: Role;
   readonly job: string;
@@ -161,7 +164,7 @@ export interface OutcomeBlock {
 
 export const heading = (title: string, remark = ''): Heading => ({ kind: 'heading', title, remark });
 
-/** The title of a page, or of a chapter of it. */
+/** The title of a page or of one of its chapters. */
 export const chapter = (title: string, level: 1 | 2 = 2): Heading => ({ kind: 'heading', title, remark: '', level });
 
 export const plot = (caption: string, drawing: Drawing): Plot => ({ kind: 'plot', drawing, caption });
@@ -175,7 +178,7 @@ export const notice = (text: string, role: Role = 'text', mark = MARKS[role]): N
   ...(mark !== undefined && { mark }),
 });
 
-/** Facts without those that have nothing to say. */
+/** Facts, without the undefined ones. */
 export const facts = (...all: readonly (Fact | undefined)[]): Facts => ({
   kind: 'facts',
   facts: all.filter((fact) => fact !== undefined && fact.value !== '') as readonly Fact[],
@@ -185,7 +188,7 @@ export const fact = (label: string, value: string, role?: Role): Fact => ({ labe
 
 export const asPiece = (cell: string | Piece): Piece => (typeof cell === 'string' ? piece(cell) : cell);
 
-/** A table of items; `noteOf`: what stands below a row. */
+/** A table of items; `noteOf` gives the text below a row. */
 export function tableOf<Item>(
   columns: readonly Column<Item>[],
   items: readonly Item[],

@@ -1,4 +1,4 @@
-/** How a gate's answer looks: three answers that are told apart without colour, and those that are still to come. */
+/** Marks of a gate's verdict: three that differ even without color, and marks for gates without a verdict yet. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { formatInUnit, formatNumber } from './numbers.ts';
 import type { Mark } from './words.ts';
@@ -14,7 +14,7 @@ const ANSWERS: Record<Verdict, Mark> = {
   [Verdict.NOT_JUDGED]: { mark: '–', role: 'dim', word: 'not judged' },
 };
 
-/** A gate of level "warn" that fails does not fail the experiment: it has a mark of its own. */
+/** A gate of level "warn" that fails does not fail the experiment, so it has its own mark. */
 export const warnsOnly = ({ verdict, level }: Pick<GateResult, 'verdict' | 'level'>): boolean =>
   verdict === Verdict.FAIL && level !== 'hard';
 
@@ -24,20 +24,20 @@ export function gateMark(gate: Pick<GateResult, 'verdict' | 'level' | 'modelled'
   return isModelled(gate) ? { ...answer, word: `${answer.word} (modelled)` } : answer;
 }
 
-/** Whether a model's figure decided it: the emulator's counters are no GPU's. */
+/** True if a modelled figure decided the gate; the emulator's counters are not a GPU's. */
 export const isModelled = ({ verdict, modelled }: Pick<GateResult, 'verdict' | 'modelled'>): boolean =>
   modelled && (verdict === Verdict.PASS || verdict === Verdict.FAIL);
 
 export const MODELLED_SIGN = '~';
 
-/** What stands before a figure of a model, also where there is no room for the word. */
+/** Sign before a modelled figure, for places that also have no room for the word. */
 export const modelledSign = (gate: Pick<GateResult, 'verdict' | 'modelled'>): string =>
   isModelled(gate) ? MODELLED_SIGN : '';
 
-/** A target is exact: it has no digits that only a measured value has. */
+/** A target is exact, so it does not get the extra digits of a measured value. */
 const targetText = (target: number, unit: string): string =>
   unit === 'us' ? `${formatNumber(target)} us` : formatInUnit(target, unit);
 
-/** "<= 48 KiB"; no sign that ASCII would have to tell as another. */
+/** Text such as "<= 48 KiB", with no sign that ASCII would have to replace. */
 export const gateTarget = ({ comparison, target, unit }: Pick<GateResult, 'comparison' | 'target' | 'unit'>): string =>
   `${comparison === '==' ? '=' : comparison} ${targetText(target, unit)}`;

@@ -15,7 +15,7 @@ import {
   formatSpeedup,
 } from './numbers.ts';
 
-test('measured times have four digits, in the unit in which they read best or in that of their neighbour', () => {
+test('measured times have four digits, in the most readable unit or in the unit of their neighbor', () => {
   expect([
     formatMicroseconds(5.817),
     formatMicroseconds(38.04),
@@ -29,7 +29,7 @@ test('measured times have four digits, in the unit in which they read best or in
   ]).toEqual(['5.817 us', '38.04 us', '2.122 ms', '81.25 ms', '2.500 s', '0.9980 ms', '1020 us', '12270 us', '-']);
 });
 
-test('errors and shares have three digits, figures four, whole numbers all of theirs', () => {
+test('errors and shares have three digits, figures have four, and whole numbers keep all digits', () => {
   expect([
     formatError(4.884e-4),
     formatError(11.42),
@@ -75,7 +75,7 @@ test('durations: milliseconds, three digits of seconds, minutes and seconds', ()
   ]);
 });
 
-test('ratios as the runner writes them; speedups and changes by the rule of figures', () => {
+test('ratios are formatted as the runner does; speedups and changes follow the rule for figures', () => {
   expect([
     formatInterval({ ratio: 1.0712, low: 1.06879, high: 1.0735 }),
     formatSpeedup(2.03456),
@@ -84,7 +84,7 @@ test('ratios as the runner writes them; speedups and changes by the rule of figu
   ]).toEqual(['1.0712 [1.0688, 1.0735]', '2.035 x', '-3.49 %', '+20 %']);
 });
 
-test('bytes by powers of 1024, units by their own rules, counts with their noun', () => {
+test('bytes use powers of 1024, units follow their own rules, and counts agree with their noun', () => {
   expect([
     formatBytes(49_152),
     formatBytes(24 * 2 ** 30),

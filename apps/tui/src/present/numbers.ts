@@ -1,6 +1,6 @@
 /**
- * Numbers for people, by rule: measured times and figures have four significant digits, errors three, shares three;
- * times and bytes take the unit in which they read best.
+ * Number formats for people: measured times and figures have four significant digits, errors and shares three. Times
+ * and bytes use the most readable unit.
  */
 import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
 import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
@@ -17,8 +17,8 @@ const TIME_UNITS = [
 ] as const;
 
 /**
- * Microseconds with four digits, in "ms" from 1000 on and in "s" from a million on. `like`: a time that it stands
- * beside, whose unit it takes.
+ * Microseconds with four digits; in "ms" from 1000 on and in "s" from a million on. `like` is a neighboring time whose
+ * unit is used instead.
  */
 export function formatMicroseconds(microseconds: number, like = microseconds): string {
   if (!Number.isFinite(microseconds)) return '-';
@@ -26,17 +26,17 @@ export function formatMicroseconds(microseconds: number, like = microseconds): s
   return `${fixedDigits(microseconds / unit.microseconds, TIME_DIGITS)} ${unit.name}`;
 }
 
-// Trailing zeros stay, so that columns line up; digits before the point are never rounded away.
+// Trailing zeros stay so that columns line up; digits before the point are never rounded away.
 const fixedDigits = (value: number, digits: number): string =>
   Math.abs(value) >= 10 ** (digits - 1) ? value.toFixed(0) : value.toPrecision(digits);
 
-/** 33.33 as "33.3 %". */
+/** Formats 33.33 as "33.3 %". */
 export const formatPercent = (percent: number): string => `${formatNumber(percent, SHARE_DIGITS)} %`;
 
-/** "+4.7 %", "-3 %". */
+/** A change such as "+4.7 %" or "-3 %". */
 export const formatChange = (share: number): string => `${share > 0 ? '+' : ''}${formatPercent(share * 100)}`;
 
-/** How often faster: "1.071 x". */
+/** A speedup such as "1.071 x". */
 export const formatSpeedup = (speedup: number): string => `${formatNumber(speedup)} x`;
 
 export interface Interval {
@@ -45,10 +45,10 @@ export interface Interval {
   readonly high: number;
 }
 
-/** The ratio of two medians, four decimals as the runner writes them in its reasons. */
+/** The ratio of two medians with four decimals, as in the runner's reasons. */
 export const formatRatio = (ratio: number): string => ratio.toFixed(4);
 
-/** "1.0712 [1.0688, 1.0735]". */
+/** A ratio with its interval, such as "1.0712 [1.0688, 1.0735]". */
 export const formatInterval = ({ ratio, low, high }: Interval): string =>
   `${formatRatio(ratio)} [${formatRatio(low)}, ${formatRatio(high)}]`;
 
@@ -56,7 +56,7 @@ export const formatInterval = ({ ratio, low, high }: Interval): string =>
 export const formatSpeedupInterval = ({ ratio, low, high }: Interval): string =>
   `${formatSpeedup(ratio)} [${formatNumber(low)}, ${formatNumber(high)}]`;
 
-/** "3 cases", "1 case". */
+/** A count with its noun: "3 cases", "1 case". */
 export const counted = (number: number, noun: string): string =>
   `${formatCount(number)} ${noun}${number === 1 ? '' : pluralEnding(noun)}`;
 
@@ -80,7 +80,7 @@ const SINGULARS: Record<string, string> = {
   instructions: 'instruction',
 };
 
-/** A value in a gate's or counter's unit: times, bytes and shares by their own rules. */
+/** A value in the unit of a gate or counter. Times, bytes and shares have their own rules. */
 export function formatInUnit(value: number, unit: string): string {
   if (unit === 'B' || unit === 'bytes') return value < 0 ? `-${formatBytes(-value)}` : formatBytes(value);
   if (unit === 'share') return formatPercent(value * 100);
@@ -89,14 +89,14 @@ export function formatInUnit(value: number, unit: string): string {
   return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? (entryOf(SINGULARS, unit) ?? unit) : unit}`}`;
 }
 
-/** How long something took: "12 ms", "1.42 s", "34.2 s", "3 min 05 s". */
+/** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s". */
 export function formatSeconds(seconds: number): string {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 59.95) return `${seconds.toPrecision(3)} s`;
   return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, '0')} s`;
 }
 
-/** A clock that runs: 0:41 or 1:02:03. */
+/** Elapsed time as a clock: 0:41 or 1:02:03. */
 export function formatClock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const [hours, minutes, rest] = [
@@ -107,17 +107,17 @@ export function formatClock(seconds: number): string {
   return hours > 0 ? `${hours}:${String(minutes).padStart(2, '0')}:${rest}` : `${minutes}:${rest}`;
 }
 
-/** How long ago in the largest unit that fits. */
+/** An age in the largest unit that fits. */
 export function formatAge(seconds: number): string {
   if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s ago`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86_400)} d ago`;
 }
 
-/** Time of day as in a log, UTC so that runs of different hosts line up. */
+/** Time of day for a log, in UTC so that runs of different hosts line up. */
 export const formatTimeOfDay = (milliseconds: number): string => new Date(milliseconds).toISOString().slice(11, 23);
 
-/** "2026-11-21 10:46:03Z". */
+/** An instant such as "2026-11-21 10:46:03Z". */
 export function formatInstant(time: Timestamp | undefined): string {
   if (time === undefined) return '-';
   return timestampDate(time)
@@ -126,7 +126,7 @@ export function formatInstant(time: Timestamp | undefined): string {
     .replace(/\.\d+Z$/, 'Z');
 }
 
-/** "11-21 10:46", UTC, for lists. */
+/** A short instant for lists, such as "11-21 10:46", UTC. */
 export const formatShortInstant = (time: Timestamp | undefined): string => formatInstant(time).slice(5, 16) || '-';
 
 /** US dollars: "0.0032 USD". */

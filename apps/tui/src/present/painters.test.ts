@@ -1,4 +1,4 @@
-/** Each kind of block, as each painter draws it. */
+/** Checks each kind of block in each painter. */
 import { create } from '@bufbuild/protobuf';
 import { CodeFrameSchema, HistogramSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
@@ -84,7 +84,7 @@ test.each(Object.entries(BLOCKS))('%s in each painter', async (kind, block) => {
   await expect(drawn.join('\n')).toMatchFileSnapshot(`goldens/${kind}.txt`);
 });
 
-test('a pipe gets whole tables and words, a narrow terminal what fits', () => {
+test('a pipe gets whole tables and words, a narrow terminal only the text that fits', () => {
   const narrow = plainLines([BLOCKS.table], { ...PIPE, uncut: false, width: 24 });
   expect(narrow.filter((line) => line.length > 24)).toEqual([]);
   expect(plainLines([BLOCKS.table], { ...PIPE, width: 10 })[0]).toBe('  case              p50  max error');
@@ -92,12 +92,12 @@ test('a pipe gets whole tables and words, a narrow terminal what fits', () => {
   expect(plainLines([notice(`a ${word} b`)], PIPE)).toEqual(['  a', `  ${word}`, '  b']);
 });
 
-test('colours are codes around roles; without colours there is no escape sequence', () => {
+test('roles become color codes, and without colors there is no escape sequence', () => {
   expect(plainLines([BLOCKS.heading], { ...PIPE, colors: true }).join('')).toContain('\u001b[1mLatency');
   expect(plainLines(Object.values(BLOCKS), PIPE).join('')).not.toContain('\u001b');
 });
 
-test('foreign text is cleaned by every painter and is no structure in Markdown', () => {
+test('every painter cleans foreign text, and in Markdown the text does not become structure', () => {
   const hostile = notice('a\u001b[31m|b\u202e `c`\n# d');
   expect(plainLines([hostile], PIPE)).toEqual(['  a|b `c` # d']);
   expect(markdownOf([hostile])).toBe('a\\|b \\`c\\` # d\n');
@@ -115,6 +115,6 @@ test.each([
   ['- no list', '\\- no list'],
   ['1. no list', '1\\. no list'],
   ['8.76 s of -5 % @ 1980 MHz', '8.76 s of -5 % @ 1980 MHz'],
-])('in Markdown %j tells nobody, links nowhere and is no structure', (text, written) => {
+])('in Markdown %j mentions nobody, is no link and does not become structure', (text, written) => {
   expect(markdownOf([notice(text)])).toBe(`${written}\n`);
 });

@@ -1,4 +1,4 @@
-/** What a piece of text means; the theme says how that looks. */
+/** The meaning of a piece of text; the theme defines how the meaning looks. */
 export const ROLES = [
   'text',
   'dim',
@@ -18,11 +18,11 @@ export const ROLES = [
 ] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Text of one meaning. */
+/** Text with a single meaning. */
 export interface Piece {
   readonly text: string;
   readonly role?: Role;
-  /** The text begins with a mark and a space; the mark alone has the role's colour. */
+  /** The text begins with a mark and a space, and only the mark has the role's color. */
   readonly isMarked?: boolean;
 }
 
@@ -32,7 +32,7 @@ export const marked = (mark: string, text: string, role: Role): Piece => ({
   isMarked: true,
 });
 
-/** What has the colour, and what follows it. */
+/** The colored part and the part after it. */
 export function colouredParts({ text, role, isMarked }: Piece): Piece[] {
   if (!isMarked) return [piece(text, role)];
   const end = text.indexOf(' ');

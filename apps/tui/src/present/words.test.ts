@@ -2,7 +2,7 @@ import { ComparisonVerdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { comparisonAnswer, reasonText, withShortNames } from './words.ts';
 
-test('a comparison that was not judged says so once', () => {
+test('a comparison that was not judged says so only once', () => {
   expect(
     comparisonAnswer({
       verdict: ComparisonVerdict.NOT_JUDGED,
@@ -12,11 +12,11 @@ test('a comparison that was not judged says so once', () => {
   expect(comparisonAnswer({ verdict: ComparisonVerdict.FASTER, reason: '1.05 in time' })).toBe('faster: 1.05 in time');
 });
 
-test('job names in a text are as short as elsewhere on the screen', () => {
+test('job names in a text are shortened as elsewhere on the screen', () => {
   expect(withShortNames('busy: jobs/cd695de1-ea32-4e84-a80c-9e038af3271b')).toBe('busy: cd695de1');
 });
 
-test('findings in a reason become words, and other capitals stay', () => {
+test('finding kinds in a reason become words, and other capitals stay', () => {
   expect(
     [
       'NAN_OUTPUT: all NaN; DEADLOCK: at k.cu:9',

@@ -1,4 +1,4 @@
-/** The proto's enums as words and marks, and shapes as text. */
+/** Words and marks for the proto's enums, and text for shapes. */
 import {
   ComparisonVerdict,
   FindingKind,
@@ -44,20 +44,18 @@ export const MODE_WORDS: Record<TimingMode, string> = {
 
 export const SIMULATED_TEXT = `simulated: ${EMULATOR_TIMES}`;
 
-/** "OUT_OF_BOUNDS" as "out of bounds". */
+/** The kind in words: "OUT_OF_BOUNDS" becomes "out of bounds". */
 export const findingWord = (kind: FindingKind): string =>
   (FindingKind[kind] ?? 'finding').toLowerCase().replaceAll('_', ' ');
 
-/** "compile failed". */
+/** The outcome in words, such as "compile failed". */
 export const outcomeWord = (outcome: Outcome): string =>
   (Outcome[outcome] ?? 'ended').toLowerCase().replaceAll('_', ' ');
 
-/** A variant's parameters; empty for a kernel that has none to choose, whose label is "default". */
+/** A variant's parameters; empty for a kernel without parameters, whose label is "default". */
 export const variantWord = (label: string): string => (label === 'default' ? '' : label);
 
-/**
- * A summary for people: "WRONG_RESULT: 3 of …" as "wrong result: 3 of …", and without what the outcome says already.
- */
+/** A summary for people: "WRONG_RESULT: 3 of …" becomes "wrong result: 3 of …", without repeating the outcome. */
 export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome'>): string {
   const [, name, rest] = /^([A-Z][A-Z_]+): ([^]*)$/.exec(summary) ?? [];
   if (name === undefined || rest === undefined) return summary;
@@ -65,7 +63,7 @@ export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome
   return word === outcomeWord(outcome) ? rest : `${word}: ${rest}`;
 }
 
-/** A reason for people: "NAN_OUTPUT: all; DEADLOCK: …" as "nan output: all; deadlock: …". */
+/** A reason for people: "NAN_OUTPUT: all; DEADLOCK: …" becomes "nan output: all; deadlock: …". */
 export const reasonText = (reason: string): string =>
   reason.replace(/(^|[:;] )([A-Z][A-Z_]+)(?=: )/g, (all, before: string, name: string) =>
     Object.hasOwn(FindingKind, name) ? `${before}${name.toLowerCase().replaceAll('_', ' ')}` : all,
@@ -102,13 +100,13 @@ export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
   return { mark: '✗', role: 'bad', word };
 }
 
-/** "2x8x512x64c", the form that the command line takes. */
-/** "bf16 "; empty for fp16, which is what a shape means by itself, and from before dtypes were noted. */
+/** A prefix such as "bf16 "; empty for fp16, the default of shapes and of older records without a dtype. */
 export const dtypeWord = (dtype: string): string => (recordedDtype(dtype) === 'fp16' ? '' : `${dtype} `);
 
+/** A shape in the form that the command line takes, such as "2x8x512x64c"; "-" if there is none. */
 export const shapeShort = (shape: Shape | undefined): string => (shape === undefined ? '-' : formatShape(shape));
 
-/** "not measured: …", with the bare reason that the runner gives. */
+/** "not measured: …" for the bare reason from the runner. */
 export const notMeasured = (reason: string | undefined): string =>
   reason ? `not measured: ${reason}` : 'not measured, and the runner gives no reason';
 
@@ -121,12 +119,12 @@ export interface ComparisonAnswer {
   readonly reason: string;
 }
 
-/** The first eight digits of a job's UUID: enough to tell jobs apart on a screen. */
+/** The first eight digits of a job's UUID, enough to distinguish jobs on a screen. */
 export const shortName = (job: string): string => job.replace(/^jobs\//, '').slice(0, 8);
 
-/** Whole names of jobs in a text as their first eight digits. */
+/** Replaces whole job names in a text by their first eight digits. */
 export const withShortNames = (text: string): string => text.replace(/jobs\/[0-9a-f]{8}-[0-9a-f-]{27}/g, shortName);
 
-/** What a job was asked to run, or its short name while that is not known. */
+/** A job's kernel and parameters, or the job's short name if those are not known. */
 export const jobTitle = (job: Pick<Job, 'label' | 'kernelId' | 'name'>): string =>
   job.label || job.kernelId || shortName(job.name);

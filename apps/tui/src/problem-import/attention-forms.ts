@@ -1,23 +1,23 @@
-/** The forms of attention that definitions of FlashInfer-Bench have, as tensors of the built-in operation. */
+/** The forms of attention in FlashInfer-Bench's definitions, as tensors of the built-in operation. */
 import { sha256Of } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { Definition, DefinedTensor } from './definition.ts';
 import { KNOWN_REFERENCES } from './known-references.ts';
 
-/** How queries and keys of several sequences are stored. */
+/** Storage of the queries and keys of several sequences. */
 export type Queries = 'one each' | 'packed';
 export type Keys = 'paged' | 'packed';
 
-/** A definition that is attention. */
+/** A definition that describes attention. */
 export interface Form {
   readonly definition: Definition;
   readonly queries: Queries;
   readonly keys: Keys;
   readonly dtype: 'fp16' | 'bf16' | 'fp32';
-  /** Names of axes of the definition. */
+  /** Names of the definition's axes. */
   readonly axes: {
     readonly heads: string;
-    /** Undefined: all heads share one, which has no dimension. */
+    /** Undefined if all heads share one key head, which then has no dimension. */
     readonly keyHeads: string | undefined;
     readonly width: string;
     readonly valueWidth: string;
@@ -33,29 +33,29 @@ export interface Form {
     readonly moreK: string | undefined;
     readonly lastPages: string | undefined;
   };
-  /** Every sequence fills its last page: nothing says where else it ends. */
+  /** True if every sequence fills its last page, because no input says where it ends. */
   readonly wholePages: boolean;
-  /** Optional inputs that are not given. */
+  /** Optional inputs that are left out. */
   readonly absent: readonly string[];
-  /** The scale where no workload says another: 1 / sqrt(this). */
+  /** The scale is 1 / sqrt(scaledBy) unless a workload gives another. */
   readonly scaledBy: number;
 }
 
-/** Why a definition cannot be imported. */
+/** The reason why a definition cannot be imported. */
 export class NotImportable extends Error {
   override readonly name = 'NotImportable';
 }
 
-/** By the name that definitions have. */
+/** Dtypes by their names in definitions. */
 export const DTYPES: Readonly<Record<string, Form['dtype']>> = { float16: 'fp16', bfloat16: 'bf16', float32: 'fp32' };
-/** Conditions that the tables of every drawn case fulfil. */
+/** Conditions that the tables of every drawn case satisfy. */
 const CONSTRAINTS = new Set([
   'total_q == qo_indptr[-1].item()',
   'total_kv == kv_indptr[-1].item()',
   'num_kv_indices == kv_indptr[-1].item()',
   'len_indptr == batch_size + 1',
 ]);
-/** Columns of a head of DeepSeek's before the projection was absorbed, without those of the rotary embedding. */
+/** Columns of a DeepSeek head before the projection was absorbed, without the columns of the rotary embedding. */
 const COLUMNS_BEFORE_ABSORPTION = 128;
 
 interface Layout {
@@ -128,11 +128,11 @@ const LAST_PAGES = 'kv_last_page_len';
 const TABLES = ['qo_indptr', 'kv_indptr', 'kv_indices', LAST_PAGES];
 
 export interface RecognisedBy {
-  /** Takes a reference that nobody has compared with the operation, if the definition's name says its mask. */
+  /** Accept a reference that nobody has compared with the operation if the definition's name states its mask. */
   readonly anyReference: boolean;
 }
 
-/** The form of a definition. Errors: NotImportable with the reason, and what to do. */
+/** The form of a definition. Errors: NotImportable with the reason and the remedy. */
 export function recognise(definition: Definition, by: RecognisedBy): Form {
   const { opType, computed } = definition;
   if (computed.length > 0)
@@ -205,7 +205,7 @@ function requireTensors(
     );
 }
 
-/** In prefill it is written with either axis, and has an element a sequence. */
+/** True for kv_last_page_len, which has one element per sequence. In prefill, definitions give it either axis. */
 const isLastPages = (name: string, shape: readonly string[] | null): boolean =>
   name === LAST_PAGES && ['batch_size', 'len_indptr'].includes(shape?.join() ?? '');
 const shapeText = (shape: readonly string[] | null): string => (shape ? `[${shape.join(', ')}]` : 'null');
@@ -217,7 +217,7 @@ function dtypesOf(name: string): readonly string[] {
   return name === 'lse' || name === 'sm_scale' ? FLOAT32 : FLOATS;
 }
 
-/** A text that is known has the mask of packed queries; else the name says it. */
+/** Requires that the mask of packed queries is known, from a known reference or from the definition's name. */
 function requireMask(definition: Definition, { op, queries }: Layout): void {
   if (queries === 'one each' || definition.name.includes('causal')) return;
   if (entryOf(KNOWN_REFERENCES, `${op} ${queries}`)?.has(referenceDigest(definition))) return;
@@ -226,7 +226,7 @@ function requireMask(definition: Definition, { op, queries }: Layout): void {
   );
 }
 
-/** Errors: NotImportable if nobody has compared the reference with the operation, unless that is not wanted. */
+/** Errors: NotImportable if nobody has compared the reference with the operation, unless `anyReference` is set. */
 export function requireReference(definition: Definition, form: string, { anyReference }: RecognisedBy): void {
   const digest = referenceDigest(definition);
   if (entryOf(KNOWN_REFERENCES, form)?.has(digest) || anyReference) return;
@@ -236,8 +236,8 @@ export function requireReference(definition: Definition, form: string, { anyRefe
 }
 
 /**
- * The digest of a reference without comments, empty lines, and the assertions of constants. Texts with the same digest
- * compute the same: what is left out are lines that Python skips, and lines that only ever end the program.
+ * The digest of a reference without comments, empty lines and assertions of constants. References with the same digest
+ * compute the same, because Python skips the first two and an assertion can only end the program.
  */
 export function referenceDigest({ reference, axes }: Pick<Definition, 'reference' | 'axes'>): string {
   const lines = reference.split(/\r\n|\r|\n/).flatMap((line) => {

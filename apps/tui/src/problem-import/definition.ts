@@ -1,11 +1,11 @@
-/** A definition of FlashInfer-Bench: what one of its problems computes, as JSON. Somebody else wrote it. */
+/** A definition of FlashInfer-Bench: the computation of one of its problems, as JSON from a foreign author. */
 import { MAX_EXTENT, PROBLEM_ID, yamlFile } from '@flashcore/shared/kernels';
 import { didYouMean, entryOf } from '@flashcore/shared/text';
 import * as z from 'zod';
 
 const { integer, listOf, mapOf, matching, oneOf, parseYamlFile, shown, text, wanted } = yamlFile;
 
-/** `unknown`: of a table that FlashInfer's dumps only know as an argument of plan(). */
+/** `unknown` is the dtype of a table that FlashInfer's dumps know only as an argument of plan(). */
 const DTYPES = [
   ...['float32', 'float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2', 'float4_e2m1'],
   ...['int64', 'int32', 'int16', 'int8', 'uint8', 'bool', 'unknown'],
@@ -65,29 +65,29 @@ const definitionSchema = z
       if (entryOf(inputs, name)) refuse(['outputs', name], 'the name is taken by an input: choose another');
   });
 
-/** A tensor's axes, outermost first; null: a number. */
+/** A tensor's axes, outermost first; null for a number. */
 export type DefinedTensor = z.output<typeof tensor>;
 
 export interface Definition {
   readonly file: string;
   readonly name: string;
-  /** The name as the id of a problem. */
+  /** Problem id made from the name. */
   readonly id: string;
   readonly opType: string;
-  /** Extents by name; undefined: a workload says it. */
+  /** Extents by name; undefined if the workload gives the extent. */
   readonly axes: Readonly<Record<string, number | undefined>>;
-  /** Axes that are computed, and inputs that a program makes: SOL-ExecBench has them. */
+  /** Computed axes and inputs made by a program, which occur in SOL-ExecBench. */
   readonly computed: readonly string[];
   readonly inputs: Readonly<Record<string, DefinedTensor>>;
   readonly outputs: Readonly<Record<string, DefinedTensor>>;
   readonly constraints: readonly string[];
-  /** Python; it is compared with known texts, never run. */
+  /** Python code. It is compared with known references but never run. */
   readonly reference: string;
 }
 
 /**
- * Reads a definition; `file` is for texts. JSON is YAML, whose reader here bounds the size, refuses a key that appears
- * twice, and names the line. Errors: INVALID_MANIFEST with path and key.
+ * Reads a definition; `file` is the name in messages. JSON is valid YAML, and the YAML reader here limits the size,
+ * refuses duplicate keys, and gives the line. Errors: INVALID_MANIFEST with path and key.
  */
 export function parseDefinition(jsonText: string, file: string): Definition {
   const read = parseYamlFile(jsonText, file, definitionSchema);
@@ -115,7 +115,7 @@ export function parseDefinition(jsonText: string, file: string): Definition {
   };
 }
 
-/** The name becomes a folder: nothing but the letters of an id is left of it. */
+/** The id keeps only allowed letters of the name, because it becomes a folder. */
 function idOf(name: string): string | undefined {
   const id = name
     .toLowerCase()
@@ -146,17 +146,17 @@ const workloadSchema = z.object(
   { error: (issue) => wanted('a trace of FlashInfer-Bench: a JSON object', issue.input) },
 );
 
-/** The axes of a workload, and its inputs that are numbers. */
+/** A workload's axes and its scalar inputs. */
 export interface Workload {
   readonly definition: string;
   readonly axes: Readonly<Record<string, number>>;
   readonly scalars: Readonly<Record<string, number>>;
 }
 
-/** More than the data set has for a definition: 48. */
+/** The data set has at most 48 for a definition. */
 const MOST_WORKLOADS = 1024;
 
-/** Reads workloads, one JSON object a line. Errors: INVALID_MANIFEST with file, line and key. */
+/** Reads workloads, one JSON object per line. Errors: INVALID_MANIFEST with file, line and key. */
 export function parseWorkloads(jsonl: string, file: string): Workload[] {
   const lines = jsonl.split('\n', MOST_WORKLOADS + 1).slice(0, MOST_WORKLOADS);
   return lines.flatMap((line, index) => {

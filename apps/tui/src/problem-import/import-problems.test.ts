@@ -1,6 +1,7 @@
 /**
- * Imports of FlashInfer-Bench. fixtures/ has a definition of its data set, unchanged but for its layout (Apache-2.0,
- * flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace/definitions/gqa_paged), and small ones of our own.
+ * Tests imports of FlashInfer-Bench. fixtures/ has a definition of its data set, unchanged except for its layout
+ * (Apache-2.0, flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace/definitions/gqa_paged), and small ones of our
+ * own.
  */
 import {
   existsSync,
@@ -26,7 +27,7 @@ const home = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
 afterAll(() => rmSync(home, { recursive: true }));
 
 let folders = 0;
-/** A new folder with files by path. */
+/** Creates a folder with files by path. */
 function folderOf(files: Readonly<Record<string, unknown>>): string {
   const folder = path.join(home, String((folders += 1)));
   mkdirSync(folder);
@@ -59,7 +60,7 @@ interface Written {
   reference: string;
 }
 
-/** A small definition of each form. */
+/** A small definition for each form. */
 const FORMS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'fixtures/forms.json'), 'utf8')) as [
   ...[Written, Written, Written, Written, Written, Written],
 ];
@@ -85,7 +86,7 @@ describe('each form of attention', () => {
     const attributes = problem.attributes.map(({ name, value }) => [name, value?.text]);
     expect({ ...Object.fromEntries([...text, ...attributes]), ...tables }).toMatchObject(wanted);
     expect([problem.id, lseBase2]).toEqual([written.name, true]);
-    // Every tensor of the definition is one of the problem, but for the scale, with as many dimensions.
+    // Every tensor of the definition except the scale is in the problem, with the same number of dimensions.
     for (const [name, { shape }] of Object.entries({ ...written.inputs, ...written.outputs } as Record<
       string,
       { shape: [] }
@@ -99,7 +100,7 @@ describe('each form of attention', () => {
   });
 });
 
-test('without kv_last_page_len sequences fill their pages, and optional inputs are not given', () => {
+test('without kv_last_page_len sequences fill their pages, and optional inputs are left out', () => {
   const inputs = Object.fromEntries(Object.entries(DECODE.inputs).filter(([name]) => name !== 'kv_last_page_len'));
   const dump = {
     ...DECODE,
@@ -139,7 +140,7 @@ describe('workloads', () => {
     return { result, text, sets: parseCases(text, 'cases.yaml', problem).sets, problem };
   };
 
-  test('become a case set, with the mean length in whole pages, and the largest is canonical', () => {
+  test('become a case set, with the mean length in whole pages, and the largest case is canonical', () => {
     const { result, sets, text } = casesOf([
       line({ batch_size: 4, len_indptr: 5, num_kv_indices: 9, num_pages: 90 }),
       line({ batch_size: 1, len_indptr: 2, num_kv_indices: 100, num_pages: 100 }),
@@ -154,7 +155,7 @@ describe('workloads', () => {
     expect(text).toContain('# Left out: 1, the same case as another.');
   });
 
-  test('with another scale or an axis of 0 are left out and counted, and the scale of most is the problem’s', () => {
+  test('with another scale or an axis of 0 are left out and counted, and the most common scale is used', () => {
     const scaled = (value: number) => ({ sm_scale: { type: 'scalar', value } });
     const { text, problem, sets } = casesOf([
       line({ batch_size: 1, len_indptr: 2, num_kv_indices: 3 }, scaled(0.25)),
@@ -168,7 +169,7 @@ describe('workloads', () => {
     expect(text).toContain('1, an axis that is 0 or missing.');
   });
 
-  test('beside a definition that is named alone are found as those of its data set', () => {
+  test('are found in the data set when only a definition file is given', () => {
     const folder = folderOf({
       'definitions/x/decode.json': DECODE,
       'workloads/x/decode.jsonl': line({ batch_size: 4, len_indptr: 5, num_kv_indices: 9 }),
@@ -176,7 +177,7 @@ describe('workloads', () => {
     expect(imported(path.join(folder, 'definitions/x/decode.json'))[0]).toMatchObject({ workloads: { taken: 1 } });
   });
 
-  test('at fault are named with file, line and key', () => {
+  test('with mistakes are reported with file, line and key', () => {
     const folder = folderOf({
       'definitions/x/decode.json': DECODE,
       'workloads/x/decode.jsonl': `\n${line({ batch_size: -4 })}`,
@@ -188,7 +189,7 @@ describe('workloads', () => {
 });
 
 describe('a reference', () => {
-  test('that is known is taken, and one with another line is not, without --any-reference', () => {
+  test('that is known is accepted, and one with a changed line only with --any-reference', () => {
     const known = importProblems({ from: REAL, to: into(), anyReference: false });
     expect(known).toMatchObject([{ name: 'gqa_paged_decode_h6_kv1_d128_ps64', folder: expect.any(String) as string }]);
     const other = folderOf({ 'it.json': realText.replace('logits * sm_scale', 'logits / sm_scale') });
@@ -199,7 +200,7 @@ describe('a reference', () => {
   });
 
   const digest = (reference: string): string => referenceDigest({ reference, axes: { heads: 32 } });
-  test('has the same digest with other comments, empty lines, ends of lines and assertions of constants', () => {
+  test('keeps its digest with other comments, empty lines, line endings and assertions of constants', () => {
     const plain = 'def run(q):\n    x = q * 2\n    return x';
     const same = '# head\r\ndef run(q):  # that\r    assert heads == 32\n\n    x = q * 2 # twice\n    return x\n';
     expect(digest(same)).toBe(digest(plain));
@@ -229,7 +230,7 @@ describe('a definition that is an installed problem', () => {
   const refusedFor = (more: object): string | undefined =>
     importProblems({ from: folderOf({ 'it.json': { ...GEMM, ...more } }), to: into(), anyReference: false })[0]?.reason;
 
-  test('has only its shapes written, each once', () => {
+  test('only has its shapes written, each once', () => {
     const workload = (axes: object) => JSON.stringify({ definition: GEMM.name, workload: { axes, inputs: {} } });
     const from = folderOf({
       'definitions/gemm/gemm_n64_k96.json': GEMM,
@@ -274,7 +275,7 @@ describe('a definition that is an installed problem', () => {
 });
 
 describe('a folder', () => {
-  test('gives a line for each definition, of which the others are imported', () => {
+  test('gives a line for each definition, and the good ones are imported', () => {
     const folder = folderOf({
       'definitions/a/broken.json': '{ "name": ',
       'definitions/a/decode.json': DECODE,
@@ -293,7 +294,7 @@ describe('a folder', () => {
     ]);
   });
 
-  test('of KernelBench or GPU MODE says why it has none', () => {
+  test('of KernelBench or GPU MODE gives the reason why there are no definitions', () => {
     const reasons = imported(folderOf({ 'level1/1_a.py': 'x', 'level1/2_b.py': 'x', 'amd/task.yml': 'x' })).map(
       ({ reason }) => reason,
     );
@@ -305,7 +306,7 @@ describe('a folder', () => {
     ]);
   });
 
-  test('of SOL-ExecBench names what only a program says', () => {
+  test('of SOL-ExecBench names the parts that only a program defines', () => {
     const computed = { ...DECODE, axes: { ...DECODE.axes, more: { type: 'expr', expression: '2 * page_size' } } };
     const made = { ...DECODE, custom_inputs_entrypoint: 'make_inputs' };
     const reasons = imported(folderOf({ 'a.json': computed, 'b.json': made })).map(({ reason }) => reason);
@@ -315,12 +316,12 @@ describe('a folder', () => {
     ]);
   });
 
-  test('of more files than a data set has is refused', () => {
+  test('with more files than any data set is refused', () => {
     const files = Object.fromEntries(Array.from({ length: 4097 }, (_, index) => [`${index}.txt`, '']));
     expect(() => imported(folderOf(files))).toThrow(/has more than 4096 files: give the folder of the data set/);
   });
 
-  test('with nothing in it, and a place that is none, are errors of the command line', () => {
+  test('without definitions, or at an invalid path, is an error of the command line', () => {
     expect(() => imported(folderOf({ 'a.txt': '' }))).toThrow(UsageError);
     expect(() => imported(path.join(home, 'nowhere'))).toThrow(/there is no such file or folder/);
     expect(() => imported(REAL, path.join(home, 'no/where'))).toThrow(/there is no folder/);
@@ -328,7 +329,7 @@ describe('a folder', () => {
   });
 });
 
-describe('nothing is written but new folders below --to', () => {
+describe('writes only new folders below --to', () => {
   test.each(['../../escape', '/etc/passwd', '..', 'a/b', 'A b', 'x\u0000y', '日本'])('the name %j', (name) => {
     const to = into();
     const [result] = imported(folderOf({ 'it.json': { ...DECODE, name } }), to);
@@ -339,7 +340,7 @@ describe('nothing is written but new folders below --to', () => {
     expect(made).toEqual(result!.folder === undefined ? [] : [path.basename(result!.folder)]);
   });
 
-  test('a folder, a link, and an id that are there already are left as they are', () => {
+  test('an existing folder, link or id stays unchanged', () => {
     const to = into();
     mkdirSync(path.join(to, 'decode'), { recursive: true });
     const elsewhere = folderOf({});
@@ -378,7 +379,7 @@ const input =
   (name: string, value: unknown): Change =>
   (written) => ({ ...written, inputs: { ...written.inputs, [name]: value } });
 
-describe('a definition is refused with file and key, then what to do', () => {
+describe('a definition is refused with file, key and remedy', () => {
   test.each<[string, Change, RegExp]>([
     ['no object', () => [1], /^it\.json: wanted a definition of FlashInfer-Bench: a JSON object, found \[1\]$/],
     [
@@ -483,13 +484,13 @@ describe('a definition is refused with file and key, then what to do', () => {
     expect(result?.folder).toBeUndefined();
   });
 
-  test('a name with commands of a terminal is shown without them', () => {
+  test('a name with terminal commands is shown without them', () => {
     const [result] = imported(folderOf({ 'it.json': { ...DECODE, name: 'a\u001b[2J', op_type: '\u001b]0;x\u0007' } }));
     expect(JSON.stringify(result)).not.toMatch(/u001b|u0007/);
   });
 });
 
-/** A generator of numbers below `count`: the same for every run, so that a fault can be repeated. */
+/** A generator of numbers below `count`. Every run gives the same numbers, so that a failure can be repeated. */
 function numbers(seed: number): (count: number) => number {
   let state = seed;
   return (count) => {
@@ -522,7 +523,7 @@ const PIECES = [
   "import os; os.system('touch pwned')",
 ];
 
-/** One to four changes of a text: a piece more, a part less, a part twice, a number or a letter changed. */
+/** One to four changes of a text: a piece added, removed or doubled, or a number or a letter changed. */
 function mutated(text: string, below: (count: number) => number): string {
   let changed = text;
   for (let left = 1 + below(4); left > 0; left -= 1) {
@@ -542,7 +543,7 @@ function mutated(text: string, below: (count: number) => number): string {
 
 const MUTANTS = 200;
 
-test('mutations of a real definition are imported or refused with file and key, and run nothing', () => {
+test('mutations of a real definition are imported, or refused with file and key, and never run anything', () => {
   const below = numbers(37);
   const texts = Array.from({ length: MUTANTS }, () => mutated(realText, below));
   const folder = folderOf(Object.fromEntries(texts.map((text, index) => [`${index}.json`, text])));
@@ -556,7 +557,7 @@ test('mutations of a real definition are imported or refused with file and key, 
   expect(existsSync('pwned')).toBe(false);
 });
 
-test('mutations of workloads are cases, or are refused with file and line', () => {
+test('mutations of workloads become cases, or are refused with file and line', () => {
   const below = numbers(41);
   const line = JSON.stringify({
     definition: 'decode',
@@ -575,14 +576,14 @@ test('mutations of workloads are cases, or are refused with file and line', () =
 });
 
 test.each(['    assert a == ', 'assert a == 1\n', ...REPEATED])(
-  'reading a reference of many %j takes linear time',
+  'reading a reference with many %j takes linear time',
   (piece) => {
     const read = (reference: string) => referenceDigest({ reference, axes: { a: 1 } });
     expect(growth((length) => piece.repeat(Math.ceil(length / piece.length)), read)).toBeUndefined();
   },
 );
 
-test('a key of every object in a definition changes nothing', () => {
+test('a key such as __proto__ in a definition changes nothing', () => {
   const text = JSON.stringify(DECODE)
     .replace('{', '{"__proto__":{"op_type":"x"},')
     .replace('"axes":{', '"axes":{"__proto__":{"type":"var"},');
@@ -590,7 +591,7 @@ test('a key of every object in a definition changes nothing', () => {
   expect([result?.opType, ({} as { type?: unknown }).type]).toEqual(['gqa_paged', undefined]);
 });
 
-test('the definition of the fixture is that of its origin', () => {
+test("the fixture's definition parses with the id and op_type of the original", () => {
   expect(parseDefinition(realText, 'it.json')).toMatchObject({
     id: 'gqa_paged_decode_h6_kv1_d128_ps64',
     opType: 'gqa_paged',

@@ -1,4 +1,4 @@
-/** Imports a definition, or all of a data set: each becomes a folder of a problem, or a reason why not. */
+/** Imports a definition or a whole data set. Each definition becomes the folder of a problem, or a reason why not. */
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
@@ -13,41 +13,41 @@ import { installedForm, installedShapes } from './installed-form.ts';
 import { problemFiles } from './problem-files.ts';
 
 export interface Imported {
-  /** From the folder that was named. */
+  /** Path relative to the given folder. */
   readonly file: string;
-  /** Empty if the file is no definition. */
+  /** Empty if the file is not a definition. */
   readonly name: string;
   readonly opType: string;
   /** The problem's folder. */
   readonly folder?: string;
-  /** The installed problem that the definition is; then there is no folder. */
+  /** The installed problem that equals the definition; then there is no folder. */
   readonly problem?: string;
-  /** A file with shapes for it, one a line; undefined: there are no workloads. */
+  /** A file with the definition's shapes, one per line; undefined if there are no workloads. */
   readonly shapes?: string;
-  /** Workloads that became cases, and those that were found. */
+  /** Numbers of workloads that became cases and of those found. */
   readonly workloads?: { readonly taken: number; readonly found: number };
-  /** Why it was not imported, with file and key. */
+  /** The reason why it was not imported, with file and key. */
   readonly reason?: string;
 }
 
 export interface ImportPlan extends RecognisedBy {
-  /** A definition, or a folder of a data set. */
+  /** A definition, or the folder of a data set. */
   readonly from: string;
-  /** Where the folders of problems are made. */
+  /** The parent of the new problem folders. */
   readonly to: string;
 }
 
-/** Deeper and larger than any data set; a folder of all of somebody's files ends here. */
+/** Limits above any data set, so that a folder with all of a user's files is refused. */
 const MOST_DEPTH = 6;
 const MOST_FILES = 4096;
 const WORKLOAD_BYTES = 8 * HAND_WRITTEN_BYTES;
-/** What other benchmarks write their problems in. */
+/** Other benchmarks write their problems as programs. */
 const PROGRAMS = '.py';
 const TASK = 'task.yml';
 
 /**
- * Reads definitions and workloads and writes problems. Nothing that is there is replaced, no link is followed, and
- * nothing that is read is run. Errors: UsageError for paths that cannot be used.
+ * Reads definitions and workloads and writes problems. It replaces no existing file, follows no link, and runs nothing
+ * that it reads. Errors: UsageError for unusable paths.
  */
 export function importProblems({ from, to, anyReference }: ImportPlan): Imported[] {
   const source = sourceOf(from);
@@ -60,7 +60,7 @@ export function importProblems({ from, to, anyReference }: ImportPlan): Imported
 
 interface Surroundings extends ImportPlan {
   readonly workloads: WorkloadFiles;
-  /** Ids of problems that there are. */
+  /** Ids of existing problems. */
   readonly taken: Set<string>;
 }
 
@@ -103,7 +103,7 @@ function importOne(file: string, { from, to, anyReference, workloads, taken }: S
   }
 }
 
-/** With file and key, then what to do. */
+/** The reason, with file and key, and the remedy. */
 function reasonOf(error: unknown, file: string): string {
   if (error instanceof NotImportable) return `${file}: ${error.message}`;
   if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') return error.message;
@@ -136,7 +136,7 @@ function requirePlace(to: string): void {
 interface Source {
   readonly definitions: readonly string[];
   readonly workloads: readonly string[];
-  /** Problems of other benchmarks, which no import can read. */
+  /** Problems of other benchmarks, which cannot be imported. */
   readonly others: readonly Imported[];
 }
 
@@ -160,7 +160,7 @@ function sourceOf(from: string): Source {
   return { definitions, workloads: files.filter((file) => file.endsWith('.jsonl')), others };
 }
 
-/** `workloads/OP/NAME.jsonl` of the data set that has `definitions/OP/NAME.json`. */
+/** The path `workloads/OP/NAME.jsonl` in the data set that contains `definitions/OP/NAME.json`. */
 function workloadsBeside(file: string): string[] {
   const [op, definitions] = [path.dirname(path.resolve(file)), path.dirname(path.dirname(path.resolve(file)))];
   if (path.basename(definitions) !== 'definitions') return [];
@@ -168,7 +168,7 @@ function workloadsBeside(file: string): string[] {
   return existsSync(workloads) ? [workloads] : [];
 }
 
-/** The program of a problem says what it computes, and only running it would tell. */
+/** Reports problems that are programs. Only running such a program would show what it computes. */
 function othersIn(files: readonly string[]): Imported[] {
   const of = (name: string, count: number, what: string): Imported[] =>
     count === 0
@@ -188,7 +188,7 @@ function othersIn(files: readonly string[]): Imported[] {
   ];
 }
 
-/** Regular files, in order; no link is followed. */
+/** Regular files in order, without following links. */
 function filesBelow(folder: string): string[] {
   const files: string[] = [];
   let folders = [folder];
@@ -216,7 +216,7 @@ function entriesOf(folder: string) {
   }
 }
 
-/** Workloads by definition, read where one asks for them. */
+/** Workloads by definition, read on demand. */
 class WorkloadFiles {
   readonly #files: readonly string[];
 
@@ -224,7 +224,7 @@ class WorkloadFiles {
     this.#files = files;
   }
 
-  /** Those of files with the name of the definition or its file. Errors: INVALID_MANIFEST with file, line and key. */
+  /** Workloads in files named after the definition or its file. Errors: INVALID_MANIFEST with file, line and key. */
   of({ name }: Definition, file: string): Workload[] {
     const named = new Set([`${name}.jsonl`, `${path.basename(file, '.json')}.jsonl`]);
     return this.#files

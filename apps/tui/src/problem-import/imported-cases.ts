@@ -7,23 +7,23 @@ import { NotImportable, type Form } from './attention-forms.ts';
 export type Case = Readonly<Record<string, number>>;
 
 export interface ImportedCases {
-  /** Expression of the factor of logits. */
+  /** Expression for the factor of the logits. */
   readonly scale: string;
   readonly sets: Readonly<Record<string, readonly Case[]>>;
   /** Shapes of probes. */
   readonly probes: readonly Case[];
-  /** What stands above the sets. */
+  /** Comments above the sets. */
   readonly comments: readonly string[];
-  /** Workloads that are cases now, and those of the definition. */
+  /** Numbers of workloads that became cases and of all workloads of the definition. */
   readonly taken: number;
   readonly found: number;
 }
 
-/** Of a set in cases.yaml. */
+/** Limit for a set in cases.yaml. */
 const MOST_CASES = 64;
-/** Scalars are float32: what differs by less was the same before it was written in decimals. */
+/** Scalars are float32, so values that differ by less were equal before they were written as decimals. */
 const SAME_SCALE = 1e-6;
-/** Elements of a cache or of the queries, with 2 bytes each: what no device of today has. */
+/** Elements of a cache or of the queries. With 2 bytes each, no current device has that much memory. */
 const MOST_ELEMENTS = 2 ** 37;
 
 interface SmallCases {
@@ -31,7 +31,7 @@ interface SmallCases {
   readonly probes: readonly Case[];
   readonly emulated: Case;
   readonly quick: Case;
-  /** Where there are no workloads. */
+  /** Used if there are no workloads. */
   readonly canonical: Case;
 }
 
@@ -69,7 +69,7 @@ const PACKED: SmallCases = {
   canonical: { batch_size: 8, total_q: 8192, total_kv: 8192 },
 };
 
-/** With lengths of whole pages where sequences have no others. */
+/** Small cases. If sequences always fill their pages, lengths are rounded up to whole pages. */
 function smallCases({ queries, keys, wholePages, axes, definition }: Form): SmallCases {
   if (keys === 'packed') return PACKED;
   const cases = queries === 'packed' ? PAGED_PACKED : PAGED_ONE_EACH;
@@ -83,7 +83,7 @@ function smallCases({ queries, keys, wholePages, axes, definition }: Form): Smal
   };
 }
 
-/** Cases of a form and its workloads. Errors: NotImportable for a scale that is none. */
+/** The cases of a form and its workloads. Errors: NotImportable for an invalid scale. */
 export function importCases(form: Form, workloads: readonly Workload[]): ImportedCases {
   const small = smallCases(form);
   const scales = new Scales(form, workloads);
@@ -125,7 +125,7 @@ export function importCases(form: Form, workloads: readonly Workload[]): Importe
 interface Counts {
   taken: number;
   found: number;
-  /** By the reason. */
+  /** Number of omitted workloads by reason. */
   left: ReadonlyMap<string, number>;
 }
 
@@ -144,7 +144,7 @@ function commentsOf({ definition, keys }: Form, { taken, found, left }: Counts):
 const pairsOf = ({ batch_size: batch = 1, total_q: queries = batch, kv_len: each, total_kv: all }: Case): number =>
   queries * (each ?? (all ?? 1) / batch);
 
-/** The case of a workload, or why there is none. */
+/** The case of a workload, or the reason why it has none. */
 function caseOf({ definition, queries, keys, axes }: Form, found: Workload['axes']): Case | string {
   const named = (name: string): number => entryOf(found, name) ?? 0;
   const batch = entryOf(found, 'len_indptr') === undefined ? named('batch_size') : named('len_indptr') - 1;
@@ -165,7 +165,7 @@ function caseOf({ definition, queries, keys, axes }: Form, found: Workload['axes
   };
 }
 
-/** The factor of logits that most workloads have. */
+/** The factor of the logits in most of the workloads. */
 class Scales {
   readonly expression: string;
   readonly #value: number;

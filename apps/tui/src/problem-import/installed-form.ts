@@ -1,13 +1,13 @@
-/** Definitions that are an installed problem, tensor for tensor: only their cases are new. */
+/** Definitions that equal an installed problem in every tensor. Only their cases are new. */
 import { caseViolations, formatShape, installedProblem, shapeOf, type Problem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { DTYPES, NotImportable, requireReference, type RecognisedBy } from './attention-forms.ts';
 import type { Definition, Workload } from './definition.ts';
 
-/** Installed problems with the name of an op_type. */
+/** Installed problems whose names are op_types. */
 const INSTALLED = ['gemm'];
 
-/** The installed problem that a definition is; undefined: its op_type has none. Errors: NotImportable. */
+/** The installed problem that equals a definition; undefined if its op_type has none. Errors: NotImportable. */
 export function installedForm(definition: Definition, by: RecognisedBy): Problem | undefined {
   const { opType, inputs, outputs, constraints } = definition;
   if (!INSTALLED.includes(opType)) return undefined;
@@ -32,7 +32,7 @@ export function installedForm(definition: Definition, by: RecognisedBy): Problem
   return problem;
 }
 
-/** Shapes of a definition's workloads, as --shape takes them. */
+/** Shapes of a definition's workloads in the form of --shape. */
 export function installedShapes(problem: Problem, definition: Definition, workloads: readonly Workload[]): string[] {
   const shapes = workloads.flatMap(({ axes }) => {
     const values = Object.fromEntries(

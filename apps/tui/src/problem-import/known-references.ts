@@ -1,10 +1,10 @@
 /**
  * References whose text was read and compared with the operation, as SHA-256 of their normal form (referenceDigest), by
- * op_type and how queries are stored: those of attention and gemm in the last data set that FlashInfer-Bench had in its
- * repository (flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace), and six of FlashInfer's dumps
- * (flashinfer-ai/flashinfer fb28d724, tests/trace/fi_trace_out). Those of attention have a causal mask that ends at the
- * last key, or none where each sequence has one query. Rows without a key are 0 with an LSE of minus infinity, or not
- * defined. LSE has base 2.
+ * op_type and storage of queries. They are the attention and gemm references in the last data set in FlashInfer-Bench's
+ * repository (flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace), and six from FlashInfer's dumps
+ * (flashinfer-ai/flashinfer fb28d724, tests/trace/fi_trace_out). Attention references have a causal mask that ends at
+ * the last key, or no mask if each sequence has one query. Rows without a key are 0 with an LSE of minus infinity, or
+ * not defined. LSE has base 2.
  */
 export const KNOWN_REFERENCES: Readonly<Record<string, ReadonlySet<string>>> = {
   'gqa_paged one each': new Set([

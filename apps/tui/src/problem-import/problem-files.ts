@@ -1,24 +1,24 @@
-/** The folder of an imported problem: problem.yaml and cases.yaml, as texts. */
+/** The folder of an imported problem, problem.yaml and cases.yaml, as text. */
 import { casesSource, parseCases, parseProblem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { Document, isCollection, isMap, isPair, parse, visit } from 'yaml';
 import type { ImportedCases } from './imported-cases.ts';
 import type { Form } from './attention-forms.ts';
 
-/** By name in the folder. */
+/** Texts by file name. */
 export type ProblemFiles = Readonly<Record<'problem.yaml' | 'cases.yaml', string>>;
 
-/** Bounds of lines in YAML, as the other problems have them. */
+/** Maximum line length in YAML, the same as in the other problems. */
 const WIDTH = 120;
-/** Tables are drawn so that lengths next to this many rows are among them where nothing is paged. */
+/** If nothing is paged, the drawn tables include lengths close to a multiple of this number of rows. */
 const TILE = 64;
 const LOG2_OF_E = 1.4426950408889634;
-/** Tensors of the problem that the definition has no input for: the judge draws its tables from them. */
+/** Tensors that are missing in the definition's inputs; the judge draws its tables from them. */
 const KEY_LENGTHS = 'kv_lengths';
 const QUERY_LENGTHS = 'qo_lengths';
 const LONGEST = 'kv_len';
 
-/** The files of a definition; both are read here once, as a runner does. */
+/** The files of a definition. Both are parsed here once, as a runner does. */
 export function problemFiles(form: Form, cases: ImportedCases): ProblemFiles {
   const { definition } = form;
   const files = {
@@ -33,7 +33,7 @@ export function problemFiles(form: Form, cases: ImportedCases): ProblemFiles {
   return files;
 }
 
-/** What is not as the definition has it. */
+/** Differences between the problem and the definition. */
 function differences({ keys, queries, wholePages, absent }: Form): string[] {
   const drawn = [...(queries === 'packed' ? [QUERY_LENGTHS] : []), KEY_LENGTHS].join(' and ');
   return [
@@ -158,7 +158,7 @@ function tensorsOf({ queries, keys, dtype, axes, tensors, wholePages }: Form): P
   };
 }
 
-/** None of values that are keys too: logits would change with them. */
+/** The problem's symmetries. If the values are also the keys, none acts on them, because the logits would change. */
 function symmetriesOf({ axes, tensors }: Form): Plain[] {
   const both = (axis: string, of: string[], acts: string[]): Plain[] => acts.map((act) => ({ [act]: axis, of }));
   if (tensors.moreQ !== undefined) return both(axes.moreWidth!, [tensors.moreQ, tensors.moreK!], ['permute', 'flip']);
@@ -274,7 +274,7 @@ function referenceOf({ queries, keys, axes, tensors }: Form): Plain {
   };
 }
 
-/** Two products over the keys that queries see, with sequences of the same length, as timed launches have them. */
+/** FLOPs of two products over the visible keys. All sequences have the same length, as in timed launches. */
 function flopsOf({ queries, axes }: Form, keysOfEach: string): string {
   const width = [axes.width, axes.moreWidth, axes.valueWidth].filter((axis) => axis !== undefined).join(' + ');
   const perPair = `2 * ${axes.heads} * (${width})`;
@@ -283,7 +283,7 @@ function flopsOf({ queries, axes }: Form, keysOfEach: string): string {
   return `${perPair} * batch_size * ${rows} * (${keysOfEach} - (${rows} - 1) / 2)`;
 }
 
-/** Tolerances and inputs are those of the installed problem whose tensors are the most alike. */
+/** The case sets, with tolerances and inputs of the most similar installed problem. */
 function casesOf({ axes }: Form, { sets, probes }: ImportedCases): Plain {
   const id = axes.moreWidth === undefined ? 'attention_decode_paged' : 'mla_decode';
   const {
@@ -299,7 +299,7 @@ function casesOf({ axes }: Form, { sets, probes }: ImportedCases): Plain {
   };
 }
 
-/** An entry a line where it fits. */
+/** YAML with one entry per line if the entry fits. */
 function yamlText(content: Plain, comments: readonly string[]): string {
   const document = new Document(content, { aliasDuplicateObjects: false });
   visit(document, {
@@ -315,7 +315,7 @@ function yamlText(content: Plain, comments: readonly string[]): string {
     .join('')}${text}`;
 }
 
-/** Lines of at most so many characters, broken at spaces. */
+/** Lines of at most `width` characters, broken at spaces. */
 function wrapped(text: string, width: number): string[] {
   const lines = [''];
   for (const word of text.split(' ')) {

@@ -1,4 +1,4 @@
-/** A result as JUnit XML, which every CI shows: build, findings, cases and gates of each variant. */
+/** A result as JUnit XML, which every CI system shows: build, findings, cases and gates of each variant. */
 import {
   FindingKind,
   Outcome,
@@ -19,20 +19,20 @@ interface TestCase {
   readonly output?: string;
 }
 
-/** An ended job: what it found out, and why it could not where it could not. */
+/** An ended job: its findings, or the reason why it could not run. */
 export interface JunitJob {
   readonly label: string;
   readonly variants: readonly VariantResult[];
   readonly error?: string;
 }
 
-/** Neither a result: the runner could not find out, or was stopped. */
+/** True if the job has no result because the runner could not find out or was stopped. */
 export const couldNotRun = (outcome: Outcome | undefined): boolean =>
   outcome === Outcome.ERROR || outcome === Outcome.INTERRUPTED || outcome === Outcome.CANCELLED;
 
 /**
- * One suite for each variant. Only what fails the job is a failure: a failed gate of level "warn" is told in the case's
- * output. A job that could not run has an error.
+ * One suite for each variant. Only problems that fail the job are failures; a failed gate of level "warn" goes into the
+ * case's output. A job that could not run has an error.
  */
 export const junitOf = (label: string, job: Omit<JunitJob, 'label'>): string => junitOfJobs([{ label, ...job }]);
 
@@ -130,7 +130,7 @@ function caseXml({ group, name, seconds, failure, skipped, output }: TestCase): 
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\n': '&#10;' };
 
-/** Escape sequences, and characters that XML 1.0 has no way to write, go. */
+/** Removes escape sequences and characters that XML 1.0 cannot represent. */
 const escape = (text: string): string =>
   plainText(text)
     .replace(/[\ufffe\uffff]/g, '')

@@ -28,17 +28,17 @@ function record(name: string): string {
   return file(name);
 }
 
-test('a recording gives the same events back', () => {
+test('a recording returns the same events', () => {
   expect(readRecording(record('same'))).toEqual(sampleEvents());
 });
 
-test('a cut line is named', () => {
+test('an error about a truncated line names the line', () => {
   const cut = record('cut');
   writeFileSync(cut, readFileSync(cut, 'utf8').slice(0, -20));
   expect(() => readRecording(cut)).toThrow(new RegExp(`line ${sampleEvents().length}: `));
 });
 
-test('a replay keeps the times between events, divided by the speed', async () => {
+test('a replay keeps the intervals between events, divided by the speed', async () => {
   const events = sampleEvents().slice(0, 6);
   const startedAt = performance.now();
   const told = await all(replayRunner(events, { speed: 5 }).watch(SAMPLE_JOB));
@@ -50,7 +50,7 @@ test('a replay keeps the times between events, divided by the speed', async () =
   );
 });
 
-test('fa-tui replay needs no runner, prints the report and the JUnit file, and ends as the job did', async () => {
+test("fa-tui replay needs no runner, prints the report and the JUnit file, and has the job's exit code", async () => {
   const text = { stdout: '', stderr: '' };
   const stream = (name: 'stdout' | 'stderr') => ({
     isTTY: false,
@@ -68,7 +68,7 @@ test('fa-tui replay needs no runner, prints the report and the JUnit file, and e
   );
 });
 
-test("a recording without the job's first events is told from there", async () => {
+test("a recording without the job's first events is shown from its first event", async () => {
   const cut = record('late');
   writeFileSync(cut, `${readFileSync(cut, 'utf8').trim().split('\n').slice(20).join('\n')}\n`);
   const text = { stdout: '', stderr: '' };
@@ -90,7 +90,7 @@ test("a recording without the job's first events is told from there", async () =
   expect(text.stdout).toMatch(/WRONG RESULT/);
 });
 
-test('JUnit: a hard gate fails, one that warns does not, what was not measured is skipped, and text is escaped', () => {
+test('JUnit: a failed hard gate is a failure, a warning is not, unmeasured is skipped, and text is escaped', () => {
   const gate = (gateId: string, verdict: Verdict, level: string, value?: number) =>
     create(GateResultSchema, {
       gateId,

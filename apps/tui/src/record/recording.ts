@@ -1,6 +1,5 @@
 /**
- * A job's events in a file, one JSON document a line in the proto's JSON mapping: for demos, reports of faults, and
- * tests.
+ * A job's events in a file, one JSON document per line in the proto's JSON mapping, for demos, bug reports and tests.
  */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { fromJson, toJson, type JsonValue } from '@bufbuild/protobuf';
@@ -14,7 +13,7 @@ import {
 import { readForeignText } from '@flashcore/shared/files';
 import { errorText } from '@flashcore/shared/text';
 
-/** A job's log has limits, and this is far beyond them. */
+/** Far above the limits of a job's log. */
 const MAX_RECORDING_BYTES = 256 * 2 ** 20;
 
 export interface Recorder {
@@ -23,8 +22,8 @@ export interface Recorder {
 }
 
 /**
- * Records into `file`, in place of what it held. Each line is written at once: what was recorded before a fault is
- * there to be looked at.
+ * Records into `file`, replacing its content. Each line is written at once, so that everything before a crash can be
+ * inspected.
  */
 export function recordTo(file: string): Recorder {
   const descriptor = openSync(file, 'w');
@@ -34,7 +33,7 @@ export function recordTo(file: string): Recorder {
   };
 }
 
-/** The events of a recording. Errors: INVALID_REQUEST with the line where it is none. */
+/** The events of a recording. Errors: INVALID_REQUEST with the invalid line. */
 export function readRecording(file: string): JobEvent[] {
   const lines = readForeignText(file, MAX_RECORDING_BYTES)
     .split('\n')

@@ -1,4 +1,4 @@
-/** A runner that has one job, a recorded one, and tells its events again. */
+/** A runner with a single recorded job, whose events it sends again. */
 import { clone, create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { RunnerClient } from '@flashcore/shared/client';
@@ -23,7 +23,7 @@ import type { RunnerPort } from '../session/runner-port.ts';
 
 export type ReplayRunner = RunnerPort & Pick<RunnerClient, 'getJob'>;
 
-/** `speed`: how many times as fast as it happened; 0: without a pause. */
+/** `speed` is relative to the recording; 0 means without pauses. */
 export function replayRunner(events: readonly JobEvent[], { speed }: { speed: number }): ReplayRunner {
   const recorded = toldBy(events);
   const job = recorded.job!;
@@ -68,7 +68,7 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
     listChampions: () => Promise.resolve(create(ListChampionsResponseSchema)),
     start: refuse,
     watch: (_name, { afterSequence = 0, signal, onExpired } = {}) => {
-      // A recording may have been made when the first events were no longer kept.
+      // The first events may already have been missing when the recording was made.
       const first = events[0]?.sequence ?? 1n;
       if (first > BigInt(afterSequence) + 1n) onExpired?.(first);
       return tell(Number(afterSequence), signal);
@@ -93,14 +93,14 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
   });
 }
 
-/** What GetJob would say of a job whose events, the first and the last at least, are these. */
+/** The response of GetJob, rebuilt from a job's events. At least the first and the last event are needed. */
 export function toldBy(events: readonly JobEvent[]): GetJobResponse {
   const end = events.at(-1)?.payload;
   const result = end?.case === 'finished' ? end.value.result : undefined;
   return create(GetJobResponseSchema, { job: endedJob(events[0], events.at(-1)), ...(result && { result }) });
 }
 
-/** The job as it stood at its last event. */
+/** The job's state at its last event. */
 function endedJob(first: JobEvent | undefined, last: JobEvent | undefined): Job {
   const created = first?.payload.case === 'created' ? first.payload.value.job : undefined;
   const end = last?.payload.case === 'finished' ? last.payload.value : undefined;

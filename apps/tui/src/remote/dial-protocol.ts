@@ -1,4 +1,4 @@
-/** What `fa-tui __dial` on the host says before it passes the connection on; what shells print goes before. */
+/** The greeting of `fa-tui __dial` on the host, sent before the connection's data. Output of shells may come first. */
 import { plainLine } from '@flashcore/shared/text';
 import * as z from 'zod';
 
@@ -7,7 +7,7 @@ const MAX_BYTES = 64 * 1024;
 
 const shownLine = z.string().max(500).transform(plainLine);
 const GREETING = z.object({
-  /** Of a runner that was started for this connection, or found. */
+  /** Process id of the runner, whether it was started for this connection or found. */
   pid: z.int().optional(),
   started: z.boolean(),
   log: shownLine.optional(),
@@ -17,11 +17,11 @@ export type DialGreeting = z.output<typeof GREETING>;
 export const greetingBytes = (greeting: DialGreeting): Buffer =>
   Buffer.concat([MARKER, Buffer.from(`${JSON.stringify(greeting)}\n`)]);
 
-/** Reads pieces of a stream until the greeting is there; the rest is the connection's. */
+/** Reads pieces of a stream until the greeting is complete. The rest belongs to the connection. */
 export class GreetingReader {
   #bytes = Buffer.alloc(0);
 
-  /** Undefined: not yet. Throws on what can't become one. */
+  /** Undefined until the greeting is complete. Throws if the data can't become a greeting. */
   read(piece: Buffer): { greeting: DialGreeting; rest: Buffer } | undefined {
     this.#bytes = Buffer.concat([this.#bytes, piece]);
     const at = this.#bytes.indexOf(MARKER);

@@ -1,4 +1,4 @@
-/** Logins that expired, by what the tools say of it. */
+/** Detects expired logins from the messages of tools. */
 
 interface Tool {
   readonly found: RegExp;
@@ -6,7 +6,7 @@ interface Tool {
   readonly renew: string;
 }
 
-/** A command's own words for it. Patterns are anchored to the tools' texts: "expired" alone says nothing. */
+/** Messages of each tool. Patterns match the tools' full texts, because "expired" alone is ambiguous. */
 const TOOLS: readonly Tool[] = [
   {
     found: /Reauthentication (?:required|failed)|problem refreshing your current auth tokens|gcloud auth login/,
@@ -31,13 +31,13 @@ const TOOLS: readonly Tool[] = [
   { found: /(?:login|session|credentials?|token) (?:has |have )?expired/i, what: 'A login', renew: '' },
 ];
 
-/** What expired and how it is renewed; undefined where the text does not speak of it. `login`: the user's command. */
+/** The expired login and its renewal; undefined if the text does not mention one. `login` is the user's command. */
 export function expiredLogin(text: string, login: string | undefined): string | undefined {
   const tool = TOOLS.find(({ found }) => found.test(text));
   if (tool === undefined) return undefined;
   return `${tool.what} expired: ${renewal(login ?? tool.renew)}`;
 }
 
-/** What to do about it, by the command that renews it. */
+/** The remedy, with the command that renews the login. */
 export const renewal = (command: string | undefined): string =>
   command ? `renew it: ${command}` : 'renew it (the settings can name the command: login of its hooks)';

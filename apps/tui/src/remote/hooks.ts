@@ -1,4 +1,4 @@
-/** The user's commands that start and stop a host: programs with their arguments, without a shell. */
+/** The user's commands that start and stop a host. They are programs with arguments and run without a shell. */
 import { spawn } from 'node:child_process';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { killProcessGroup, withoutSecrets } from '@flashcore/shared/files';
@@ -6,21 +6,21 @@ import { shellWord } from '@flashcore/shared/text';
 import { expiredLogin } from './expired-login.ts';
 import { lastLines } from './ssh-problem.ts';
 
-/** What the settings say of a host, under the runner's name. */
+/** Settings for a host, under the runner's name. */
 export interface Hooks {
-  /** Program and arguments; the host is up, or on its way, when it ends with 0. */
+  /** Program and arguments. If it ends with 0, the host is up or starting. */
   readonly start?: readonly string[] | undefined;
   readonly stop?: readonly string[] | undefined;
-  /** The command that renews a login, for texts alone. */
+  /** The command that renews a login, only for messages. */
   readonly login?: string | undefined;
   readonly usdPerHour?: number | undefined;
   readonly stopAfterIdleMinutes?: number | undefined;
-  /** Limit of each command, and of waiting for the runner afterwards. */
+  /** Time limit of each command, and of waiting for the runner afterwards. */
   readonly limitMinutes: number;
 }
 
 export interface HookRun {
-  /** "start", "stop": for texts. */
+  /** "start" or "stop", for messages. */
   readonly what: 'start' | 'stop';
   readonly runner: string;
   readonly command: readonly string[];
@@ -30,14 +30,15 @@ export interface HookRun {
 }
 
 const MAX_OUTPUT = 16 * 1024;
-/** For the rest of the output after its end. */
+/** Time to wait for the rest of the output after the command's end. */
 const OUTPUT_LIMIT_MS = 1_000;
 
 export const shownCommand = (command: readonly string[]): string => command.map(shellWord).join(' ');
 
 /**
- * Runs a hook to its end; at its limit it is killed with all that it started. Errors: RUNNER_UNREACHABLE with what it
- * said, UNAUTHENTICATED where it says that a login expired; the signal's reason.
+ * Runs a hook to its end. At its time limit the hook is killed with all processes that it started. Errors:
+ * RUNNER_UNREACHABLE with the hook's output, UNAUTHENTICATED if the output reports an expired login; the signal's
+ * reason.
  */
 export async function runHook(run: HookRun): Promise<void> {
   const { what, runner, command, hooks, environment, signal } = run;
@@ -68,7 +69,7 @@ export async function runHook(run: HookRun): Promise<void> {
       child.on('error', (error: NodeJS.ErrnoException) => resolve(whyNotStarted(error)));
       child.once('exit', () => {
         clearTimeout(timer);
-        // What it left running may keep the pipes open for ever.
+        // A process that the hook left running may keep the pipes open forever.
         outputTimer = setTimeout(
           () => [child.stdout, child.stderr].forEach((stream) => stream.destroy()),
           OUTPUT_LIMIT_MS,
@@ -98,7 +99,7 @@ export async function runHook(run: HookRun): Promise<void> {
   }
 }
 
-/** EACCES also comes from a folder of PATH that this user can't read, where the program is in none. */
+/** A missing program also gives EACCES if this user can't read a folder of PATH. */
 function whyNotStarted({ code, message }: NodeJS.ErrnoException): string {
   if (code === 'ENOENT') return 'was not found';
   return code === 'EACCES' ? 'was not found, or may not be run' : `could not be started (${message})`;

@@ -1,15 +1,15 @@
-/** Shell scripts for the host: POSIX sh, whatever the login shell is. */
+/** Shell scripts for the host, in POSIX sh for any login shell. */
 
-/** Where bundles lie on the host: `bundles/<digest>/`, and a link `current`. */
+/** Bundles on the host: `bundles/<digest>/`, and a link `current`. */
 export const BUNDLES = '${FLASHCORE_HOME:-$HOME/.flashcore}/bundles';
 
-/** A script as one command line. It must do without single quotes. */
+/** A script as a single command line. It must not contain single quotes. */
 export function asCommand(script: string): string {
   if (script.includes("'")) throw new Error('a script for the host must do without single quotes');
   return `exec sh -c '${script}'`;
 }
 
-/** Runs a program of the installed bundle. Words that need quoting are refused. */
+/** A command line for a program of the installed bundle. Words that need quoting are refused. */
 export function bundled(program: 'fa-tui' | 'flashcore-runner', ...words: string[]): string {
   const strange = words.find((word) => !/^[\w./:@+-]+$/.test(word));
   if (strange !== undefined) throw new Error(`a word for the host needs quoting: ${strange}`);

@@ -1,4 +1,4 @@
-/** A bundle on a host behind a real sshd, and its runner started on demand. */
+/** Tests a bundle on a host behind a real sshd, with a runner started on demand. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { digestOf, install, versionOf } from './install.ts';
 import { parseSshAddress } from './ssh-address.ts';
 import { sshHost } from './ssh-command.ts';
 
-// A host to install on, and what unpacks a bundle.
+// Tests need a host to install on, and a program that unpacks a bundle.
 const NO_HOST = missing('sshd') || missing('xz-utils');
 
 const ROOT = path.resolve(import.meta.dirname, '../../../..');
@@ -39,7 +39,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** An archive with the bundle's two programs: those of this clone, or what a script says. */
+/** An archive with the bundle's two programs, either this clone's or a script. */
 function bundle(name: string, script?: string): string {
   const stage = path.join(folder, name, 'flashcore');
   mkdirSync(stage, { recursive: true });
@@ -67,7 +67,7 @@ async function faTui(...args: string[]): Promise<{ code: number; text: string }>
 const current = (): string => readlinkSync(path.join(boxHome, 'bundles/current'));
 
 describe.skipIf(NO_HOST)('fa-tui host install', () => {
-  test('brings the bundle there, whose runner is started on demand and outlives the client', async () => {
+  test('copies the bundle to the host; its runner is started on demand and outlives the client', async () => {
     const listed = ['jobs', '--runner', 'ssh://box', '--start-runner'];
     expect(await faTui(...listed)).toMatchObject({
       code: 3,
@@ -95,7 +95,7 @@ describe.skipIf(NO_HOST)('fa-tui host install', () => {
     expect(readRunnerRecord(boxHome)?.pid).toBe(pid);
   });
 
-  test('what came changed, or does not run, is not installed, and nothing of it stays', async () => {
+  test('a bundle that arrives changed or does not run is not installed, and nothing of it stays', async () => {
     const host = await sshHost(parseSshAddress('ssh://box'), environment);
     const before = existsSync(path.join(boxHome, 'bundles')) ? readdirSync(path.join(boxHome, 'bundles')) : [];
     const by = { environment, mayAsk: false };
@@ -110,7 +110,7 @@ describe.skipIf(NO_HOST)('fa-tui host install', () => {
   });
 });
 
-test('the greeting is found behind what a shell prints, in whatever pieces it comes', () => {
+test('the greeting is found after shell output, whatever the pieces', () => {
   const stream = Buffer.concat([
     Buffer.from('Welcome!\n'),
     greetingBytes({ started: true, pid: 7, log: '/l\u001b[31m' }),

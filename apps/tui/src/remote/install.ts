@@ -1,4 +1,4 @@
-/** `fa-tui host install`: the bundle on a host behind ssh, whole or not at all. */
+/** `fa-tui host install`: installs the bundle on a host behind ssh, either completely or not at all. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
@@ -11,21 +11,21 @@ import type { SshHost } from './ssh-command.ts';
 
 const PROBE_LIMIT_MS = 120_000;
 const COPY_LIMIT_MS = 30 * 60_000;
-/** Packed and unpacked. */
+/** Space for the bundle, packed and unpacked. */
 const NEEDED_KIB = 400 * 1024;
 const VERSION_DIGITS = 16;
 
-/** What a host has, as its own shell says. */
+/** Facts about a host, as its own shell reports them. */
 export interface HostFacts {
-  /** As Node calls it: linux-x64. */
+  /** Platform in Node's form: linux-x64. */
   readonly platform: string;
   readonly folder: string;
-  /** Of the installed bundle; empty: none. */
+  /** Version of the installed bundle; empty if there is none. */
   readonly current: string;
   readonly freeKib: number;
-  /** Path of each program that is there. */
+  /** Paths of the programs that exist. */
   readonly programs: Readonly<Record<string, string>>;
-  /** "NVIDIA H100, 550.54", a line a GPU; empty without a driver. */
+  /** One line per GPU, such as "NVIDIA H100, 550.54"; empty without a driver. */
   readonly gpus: readonly string[];
 }
 
@@ -45,7 +45,7 @@ const PROBE = asCommand(
   ].join('; '),
 );
 
-/** Asks the host. Errors: SshError; INVALID_REQUEST for a system that no bundle is for. */
+/** Reads the facts from the host. Errors: SshError; INVALID_REQUEST for a system without a bundle. */
 export async function hostFacts(host: SshHost, environment: NodeJS.ProcessEnv, mayAsk: boolean): Promise<HostFacts> {
   const { stdout } = await runOnHost(host, { command: PROBE, limitMs: PROBE_LIMIT_MS, mayAsk }, environment);
   const said = (key: string): string[] =>
@@ -77,7 +77,7 @@ function platformOf(system: string): string {
   return `linux-${architecture}`;
 }
 
-/** What the copy needs and is not there, with the package to install. */
+/** The first missing requirement for the copy, with the package to install. */
 export function missingForInstall({ programs, freeKib, folder }: HostFacts): string | undefined {
   const missing = (['tar', 'xz', 'sha256sum'] as const).filter((name) => !programs[name]);
   if (missing.length > 0) return `no ${missing.join(', ')} there: install the packages tar, xz-utils, coreutils`;
@@ -86,7 +86,7 @@ export function missingForInstall({ programs, freeKib, folder }: HostFacts): str
   return undefined;
 }
 
-/** What a runner there will lack, and what it is for. */
+/** Tools that a runner there will lack, each with its purpose. */
 export const lacking = ({ programs, gpus }: HostFacts): string[] => [
   ...(gpus.length === 0 ? ['no GPU and driver (nvidia-smi says none): jobs run on the emulator'] : []),
   ...(programs['nvcc'] ? [] : ['no nvcc: nothing can be built for a GPU (install the CUDA toolkit)']),
@@ -105,13 +105,13 @@ export async function digestOf(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** The name of a bundle's folder. */
+/** Name of a bundle's folder. */
 export const versionOf = (digest: string): string => digest.slice(0, VERSION_DIGITS);
 
 const DIGEST_DIFFERS = 10;
 const DOES_NOT_RUN = 11;
 
-// The new folder is moved into place only when all of it is there and runs; the link is replaced in one step.
+// The new folder is moved into place only once it is complete and runs. The link is replaced atomically.
 const receive = (digest: string): string =>
   asCommand(
     [
@@ -140,8 +140,8 @@ export interface Bundle {
 }
 
 /**
- * Copies a bundle, checks its digest there, unpacks it, tries it and makes it the current one; gives what it says of
- * its version. Errors: SshError, DIGEST_MISMATCH; RUNNER_UNREACHABLE for what the host could not do.
+ * Copies a bundle, checks its digest there, unpacks it, tries it, and makes it the current one. Returns the version
+ * that the bundle prints. Errors: SshError, DIGEST_MISMATCH; RUNNER_UNREACHABLE if the host failed.
  */
 export async function install(
   host: SshHost,

@@ -1,4 +1,6 @@
-/** What this machine knows of a host that its hooks start and stop: since when it costs, and who watches it. */
+/**
+ * This machine's record of a host that hooks start and stop: the start of its cost, and the process that watches it.
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -6,10 +8,10 @@ import { makeFolder, stateFolder, isRunning } from '@flashcore/shared/files';
 import * as z from 'zod';
 
 const RECORD = z.object({
-  /** Milliseconds since 1970; absent: it was not started here. */
+  /** Milliseconds since 1970; absent if the host was not started here. */
   startedAt: z.number().optional(),
   usdPerHour: z.number().optional(),
-  /** Why it could not be stopped: it goes on costing. */
+  /** The reason why the host could not be stopped and still costs money. */
   problem: z.string().max(2_000).optional(),
 });
 export type InstanceRecord = z.output<typeof RECORD>;
@@ -20,18 +22,18 @@ const HOUR_MS = 3_600_000;
 export class Instance {
   readonly #stem: string;
 
-  /** `runner`: as the hooks name it. */
+  /** `runner` is the name in the hooks. */
   constructor(runner: string, environment: NodeJS.ProcessEnv) {
     const digest = createHash('sha256').update(runner).digest('hex').slice(0, 16);
     this.#stem = path.join(stateFolder(environment), 'hosts', digest);
   }
 
-  /** What the idle watcher writes. */
+  /** Log file of the idle watcher. */
   get logFile(): string {
     return `${this.#stem}.log`;
   }
 
-  /** Nothing where there is no record, or one that can't be read any more. */
+  /** Empty if there is no record or it can't be read any more. */
   read(): InstanceRecord {
     try {
       return RECORD.parse(JSON.parse(readFileSync(`${this.#stem}.json`, 'utf8')));
@@ -47,24 +49,24 @@ export class Instance {
     renameSync(`${this.#stem}.json.new`, `${this.#stem}.json`);
   }
 
-  /** It does not run any more: nothing of it costs. */
+  /** Forgets the record of a host that is no longer running and costs nothing. */
   forget(): void {
     rmSync(`${this.#stem}.json`, { force: true });
   }
 
-  /** Somebody on this machine uses it now. */
+  /** Records that somebody on this machine is using the host now. */
   touch(now = new Date()): void {
     this.#makeFolder();
     writeFileSync(`${this.#stem}.used`, '', { mode: 0o600, flag: 'a' });
     utimesSync(`${this.#stem}.used`, now, now);
   }
 
-  /** When somebody on this machine used it last; 0: never. */
+  /** Time of the last use from this machine; 0 if there was none. */
   lastUsed(): number {
     return statSync(`${this.#stem}.used`, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   }
 
-  /** Makes this process the one that watches for idleness; false: another one does. */
+  /** Makes this process the idle watcher. Returns false if another process already is. */
   takeWatch(pid = process.pid): boolean {
     this.#makeFolder();
     if (this.isWatched()) return false;
@@ -78,7 +80,7 @@ export class Instance {
     }
   }
 
-  /** Whether this process still is the one that watches. */
+  /** True if this process is still the watcher. */
   ownsWatch(pid = process.pid): boolean {
     return this.#readWatch() === watcher(pid);
   }
@@ -87,7 +89,7 @@ export class Instance {
     if (this.ownsWatch()) this.endWatch();
   }
 
-  /** Whoever watches has nothing to watch any more, and ends when it sees that. */
+  /** Removes the watch. The watching process ends when it notices. */
   endWatch(): void {
     rmSync(this.#watchFile, { force: true });
   }
@@ -102,7 +104,7 @@ export class Instance {
     return `${this.#stem}.watch`;
   }
 
-  /** Empty: nobody watches. */
+  /** Empty if nobody watches. */
   #readWatch(): string {
     try {
       return readFileSync(this.#watchFile, 'utf8');
@@ -117,7 +119,7 @@ export class Instance {
   }
 }
 
-/** Dollars since it was started, where start and rate are known. */
+/** Dollars since the start, if start and rate are known. */
 export const costSoFar = ({ startedAt, usdPerHour }: InstanceRecord, now: number): number | undefined =>
   startedAt === undefined || usdPerHour === undefined
     ? undefined
@@ -125,7 +127,7 @@ export const costSoFar = ({ startedAt, usdPerHour }: InstanceRecord, now: number
 
 const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT';
 
-/** A process, and the boot in which it has this number; without the latter where the system has no name for it. */
+/** A process id with the boot in which it is valid. Without the boot if the system has no name for it. */
 function watcher(pid: number): string {
   try {
     return `${pid} ${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`;

@@ -2,32 +2,33 @@ import { UsageError } from '../usage-error.ts';
 
 /** A runner behind ssh: `ssh://[user@]host[:port][/runner]`. */
 export interface SshAddress {
-  /** As it was given: what texts call it. */
+  /** The address as given, used in messages. */
   readonly text: string;
-  /** A host of ssh's configuration, a name or an IP address. */
+  /** A host from ssh's configuration, a name or an IP address. */
   readonly host: string;
   readonly user: string | undefined;
-  /** Of sshd; undefined: as ssh's configuration says. */
+  /** sshd's port; undefined to use ssh's configuration. */
   readonly port: number | undefined;
   readonly runner: RunnerThere;
 }
 
-/** Where the runner listens on its host: a port on 127.0.0.1, or a Unix socket. */
+/** The runner's endpoint on its host: a port on 127.0.0.1, or a Unix socket. */
 export type RunnerThere =
   | { readonly kind: 'port'; readonly port: number; readonly isDefault: boolean }
   | { readonly kind: 'socket'; readonly path: string };
 
-/** Of `flashcore-runner serve`. */
+/** Default port of `flashcore-runner serve`. */
 const RUNNER_PORT = 50_051;
 
-// ssh gives the names to ProxyCommand and Match exec, and those to a shell: only what needs no quoting there.
+// ssh passes the names to ProxyCommand and Match exec, which pass them to a shell, so only characters that need no
+// quoting are allowed.
 const PARTS =
   /^ssh:\/\/(?:([\w.][\w.+-]{0,63})@)?(\[[0-9a-f:.]{2,45}\]|[a-z0-9_](?:[\w.-]{0,253}))(?::(\d{1,5}))?(\/.*)?$/i;
 const SOCKET = /^\/[\w./@+-]{1,100}$/;
 
 export const isSshAddress = (text: string): boolean => /^ssh:/i.test(text);
 
-/** Errors: UsageError with what is wrong and what an address looks like. */
+/** Errors: UsageError with the mistake and the form of an address. */
 export function parseSshAddress(text: string): SshAddress {
   const refuse = (why: string): UsageError =>
     new UsageError(

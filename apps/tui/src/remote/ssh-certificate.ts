@@ -8,14 +8,14 @@ const LIMIT_MS = 5_000;
 const MAX_BYTES = 64 * 1024;
 const MAX_FILES = 16;
 
-/** A certificate of the user that sshd does not take any more. */
+/** A user's certificate that sshd no longer accepts. */
 export interface ExpiredCertificate {
   readonly file: string;
-  /** Local time, as ssh-keygen has it: 2026-11-22T08:00:00. */
+  /** Local time in ssh-keygen's form: 2026-11-22T08:00:00. */
   readonly at: string;
 }
 
-/** The first expired one of these files; those that are not there, or are none, don't count. */
+/** The first expired certificate among these files. Missing files and other files are skipped. */
 export async function expiredCertificate(
   files: readonly string[],
   environment: NodeJS.ProcessEnv,
@@ -34,7 +34,7 @@ export async function expiredCertificate(
 const expanded = (file: string, environment: NodeJS.ProcessEnv): string =>
   file.startsWith('~/') ? path.join(environment['HOME'] || homedir(), file.slice(2)) : file;
 
-/** What ssh-keygen says of a file; empty where it is not a certificate. */
+/** ssh-keygen's description of a file; empty if the file is not a certificate. */
 function described(file: string, environment: NodeJS.ProcessEnv): Promise<string> {
   const env = withoutSecrets(environment);
   return new Promise((resolve) => {

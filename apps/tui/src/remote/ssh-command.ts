@@ -1,4 +1,4 @@
-/** The system's ssh: its arguments, and what it makes of a host. */
+/** The system's ssh: its arguments, and its configuration for a host. */
 import { execFile } from 'node:child_process';
 import { withoutSecrets } from '@flashcore/shared/files';
 import { UsageError } from '../usage-error.ts';
@@ -6,23 +6,23 @@ import { sshError } from './ssh-problem.ts';
 import type { SshAddress } from './ssh-address.ts';
 
 const CONFIG_LIMIT_MS = 10_000;
-/** Where the configuration says nothing: TCP alone would try for two minutes. */
+/** Used if the configuration has no timeout, because TCP alone would try for two minutes. */
 const CONNECT_TIMEOUT_S = 20;
 const MAX_CONFIG_BYTES = 256 * 1024;
 
-/** What ssh's configuration says of a host, as far as a tunnel needs it. */
+/** The part of ssh's configuration for a host that a tunnel needs. */
 export interface SshHost {
   readonly address: SshAddress;
-  /** Arguments that all commands for this host share, up to the host itself. */
+  /** Arguments before the host, common to all commands for this host. */
   readonly options: readonly string[];
   readonly destination: string;
-  /** Existing or not: files that may have a certificate of the user. */
+  /** Files that may contain a user's certificate. They need not exist. */
   readonly certificates: readonly string[];
 }
 
 /**
- * Asks ssh for its configuration of a host ($FLASHCORE_SSH_CONFIG: of that file in place of the user's); nothing is
- * connected yet. Errors: RUNNER_UNREACHABLE where there is no ssh, or its configuration is faulty.
+ * Reads ssh's configuration for a host, from $FLASHCORE_SSH_CONFIG if set. Does not connect yet. Errors:
+ * RUNNER_UNREACHABLE if there is no ssh or its configuration is faulty.
  */
 export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEnv): Promise<SshHost> {
   const file = environment['FLASHCORE_SSH_CONFIG'];
@@ -42,10 +42,11 @@ export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEn
       ...base,
       '-T',
       ...(values('connecttimeout')[0] === 'none' ? ['-o', `ConnectTimeout=${CONNECT_TIMEOUT_S}`] : []),
-      // A dead network shows within a minute and a half, also after this program was killed.
+      // A dead network is noticed within a minute and a half, even after this program was killed.
       ...['-o', 'ServerAliveInterval=30', '-o', 'ServerAliveCountMax=3'],
       ...['-o', 'ForwardAgent=no', '-o', 'ForwardX11=no', '-o', 'PermitLocalCommand=no'],
-      // A master that is there is used. One of ours would take others' sessions with it, unless it stays by itself.
+      // An existing master connection is used. A master of ours would end the sessions of other programs with it,
+      // unless the configuration lets it persist.
       ...(persists ? [] : ['-o', 'ControlMaster=no']),
     ],
     destination: address.host,
@@ -54,20 +55,20 @@ export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEn
 }
 
 /**
- * How an ssh is started that may ask a person, or may not: then it has neither terminal nor dialog. BatchMode alone
- * does not say so to the ssh of a ProxyJump.
+ * How to start an ssh that may, or may not, ask a person. If it may not, it gets neither terminal nor dialog, because
+ * BatchMode alone does not reach the ssh of a ProxyJump.
  */
 export const sshProcess = (
   environment: NodeJS.ProcessEnv,
   mayAsk: boolean,
 ): { readonly env: NodeJS.ProcessEnv; readonly detached: boolean } => ({
   env: { ...withoutSecrets(environment), ...(mayAsk ? {} : { SSH_ASKPASS_REQUIRE: 'never' }) },
-  // A session of its own has no terminal.
+  // A process in its own session has no terminal.
   detached: !mayAsk,
 });
 
 function configOf(args: readonly string[], address: SshAddress, environment: NodeJS.ProcessEnv): Promise<string> {
-  // Its `Match exec` runs the user's commands.
+  // ssh's `Match exec` runs the user's commands.
   const env = withoutSecrets(environment);
   return new Promise((resolve, reject) => {
     execFile('ssh', args, { env, timeout: CONFIG_LIMIT_MS, maxBuffer: MAX_CONFIG_BYTES }, (error, stdout, stderr) => {

@@ -1,38 +1,40 @@
-/** What ssh said when it failed, in our words: what is wrong, then what to do. */
+/** Explains ssh's failures: the problem, then the remedy. */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { plainText } from '@flashcore/shared/text';
 import { expiredLogin, renewal } from './expired-login.ts';
 import type { ExpiredCertificate } from './ssh-certificate.ts';
 import type { SshAddress } from './ssh-address.ts';
 
-/** How ssh ended. */
+/** The end of an ssh process. */
 export interface SshEnd {
   readonly address: SshAddress;
   readonly stderr: string;
-  /** Of the spawn itself: no ssh on this machine. */
+  /** Error of starting ssh, if this machine has none. */
   readonly spawnError?: NodeJS.ErrnoException | undefined;
   /** The user's command that renews a login. */
   readonly login?: string | undefined;
-  /** Of the user, where there is one: why sshd refuses what it took yesterday. */
+  /** The user's expired certificate, if there is one. It explains why sshd now refuses the user. */
   readonly certificate?: ExpiredCertificate | undefined;
 }
 
 interface Remedy {
   readonly found: RegExp;
   readonly say: (address: SshAddress, stderr: string) => string;
-  /** A person before a terminal could help: a password, a passphrase, "yes" to a new host's key. */
+  /** A person at a terminal could help with a password, a passphrase, or "yes" to a new host's key. */
   readonly asks?: boolean;
   readonly standing?: Standing;
 }
 
-/** down: nothing answers at the host. cut: it ended the connection. no-runner: ssh works, and no runner listens. */
+/**
+ * down: nothing answers at the host. cut: the host ended the connection. no-runner: ssh works, but no runner listens.
+ */
 export type Standing = 'down' | 'cut' | 'no-runner';
 
-/** An ssh that could not reach the runner. */
+/** ssh could not reach the runner. */
 export class SshError extends FlashcoreError {
-  /** Whether ssh would have had to ask a person. */
+  /** True if ssh would have had to ask a person. */
   readonly asks: boolean;
-  /** Of the host, where a start of it may help. */
+  /** State of the host, if starting it may help. */
   readonly standing: Standing | undefined;
 
   constructor(
@@ -58,13 +60,13 @@ const MAX_LINE = 300;
 const by = ({ host, user, port }: SshAddress): string =>
   `ssh ${port === undefined ? '' : `-p ${port} `}${user === undefined ? '' : `${user}@`}${host}`;
 
-/** The address of the host alone. */
+/** The address without the runner's part. */
 const withoutRunner = ({ text }: SshAddress): string => text.replace(/^(ssh:\/\/[^/]*).*/i, '$1');
 
 const runnerThere = ({ runner }: SshAddress): string =>
   runner.kind === 'port' ? `127.0.0.1:${runner.port}` : runner.path;
 
-/** The first that fits counts: a changed key comes before "verification failed". */
+/** The first match counts, so a changed key comes before "verification failed". */
 const REMEDIES: readonly Remedy[] = [
   {
     found: /REMOTE HOST IDENTIFICATION HAS CHANGED|host key .{0,80}has changed/i,
@@ -128,7 +130,7 @@ const REMEDIES: readonly Remedy[] = [
   },
 ];
 
-/** RUNNER_UNREACHABLE, or UNAUTHENTICATED where a login expired. */
+/** RUNNER_UNREACHABLE, or UNAUTHENTICATED if a login expired. */
 export function sshError({ address, stderr, spawnError, login, certificate }: SshEnd): SshError {
   const about = { address: address.text };
   if (spawnError)
@@ -151,7 +153,7 @@ export function sshError({ address, stderr, spawnError, login, certificate }: Ss
   });
 }
 
-/** ssh that says nothing did its part. */
+/** If ssh printed nothing, ssh itself worked. */
 const unknownEnd = (address: SshAddress, said: string): string =>
   said === ''
     ? `What listens at ${runnerThere(address)} on ${address.host} cut the connection without a word: if it is a runner with TLS, log in (fa-tui login ${address.text} --tls-ca ca.crt)`
@@ -161,15 +163,15 @@ const certificateText = ({ file, at }: ExpiredCertificate, login: string | undef
   `The ssh certificate ${file} expired at ${at}: ${renewal(login)}`;
 
 /**
- * ssh prints the command itself, with the file that has the key. The host's own words stand there too: only what names
- * such a file, and needs no shell's quotes, is repeated.
+ * The command that forgets a host's key. ssh prints it with the key's file, but the output may also contain the host's
+ * own words. Therefore it is repeated only if it names a known_hosts file and needs no shell quoting.
  */
 const forget = (stderr: string, { host, port }: SshAddress): string =>
   /ssh-keygen -f (["']?)[\w./~-]{0,200}known_hosts[\w.-]{0,50}\1 -R (["']?)[\w.:[\]-]{1,100}\2/.exec(
     plainText(stderr),
   )?.[0] ?? `ssh-keygen -R ${port === undefined ? host : `"[${host}]:${port}"`}`;
 
-/** The last lines of a foreign text on one, without the frame of ssh's warnings. */
+/** The last lines of a foreign text joined into one, without the frame of ssh's warnings. */
 export const lastLines = (text: string): string =>
   plainText(text)
     .split('\n')

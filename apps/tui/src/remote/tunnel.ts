@@ -1,4 +1,4 @@
-/** A way to a runner through ssh: a socket of ours alone, behind which an ssh carries each connection. */
+/** A tunnel to a runner through ssh: a private local socket, and an ssh process for each connection to it. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -13,7 +13,7 @@ import { sshProcess, type SshHost } from './ssh-command.ts';
 export interface TunnelOptions {
   readonly host: SshHost;
   readonly environment: NodeJS.ProcessEnv;
-  /** What ssh does for a connection: arguments before and after the host. */
+  /** ssh's task for a connection: arguments before and after the host. */
   readonly carry: Carry;
   /** The user's command that renews a login. */
   readonly login?: string | undefined;
@@ -23,30 +23,30 @@ export interface TunnelOptions {
 export interface Carry {
   readonly options: readonly string[];
   readonly command: readonly string[];
-  /** Told what the command on the host says before it passes the connection on; absent for a forward. */
+  /** Receives the command's greeting before the connection's data; absent for a forward. */
   readonly greeted?: (greeting: DialGreeting) => void;
 }
 
-/** How a connection attempt ended: undefined, the runner spoke. */
+/** Outcome of a connection attempt; undefined if the runner answered. */
 type Outcome = SshError | undefined;
 
 const MAX_STDERR = 16 * 1024;
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 15_000;
 const KILL_AFTER_MS = 2_000;
-/** A link that lived this long was a working one: the next failure is a first again. */
+/** A connection that lasted this long counts as working, so the next failure counts as the first. */
 const SETTLED_AFTER_MS = 5_000;
-/** macOS has room for 104 bytes, with the zero at the end. */
+/** macOS has room for 104 bytes, including the final zero. */
 const MAX_SOCKET_PATH = 103;
 const FOLDER = /^fa-ssh-(\d+)-/;
 
 /**
- * Listens on a Unix socket in a folder of mode 0700 and starts an ssh for each connection to it, so that a client which
- * connects again gets a fresh one. After a failure the next ssh waits: longer from time to time, so that nobody is
- * locked out for knocking.
+ * Listens on a Unix socket in a folder of mode 0700 and starts an ssh for each connection, so that a client which
+ * reconnects gets a new ssh. After a failure the next ssh waits, longer each time, so that nobody is locked out for too
+ * many attempts.
  */
 export class Tunnel {
-  /** What a client dials. */
+  /** The address that a client connects to. */
   readonly address: string;
   readonly #options: TunnelOptions;
   readonly #folder: string;
@@ -56,7 +56,7 @@ export class Tunnel {
   #failures = 0;
   #notBefore = 0;
   #closed = false;
-  /** May the next ssh ask a person? It then shares the terminal. */
+  /** If set, the next ssh may ask a person and shares the terminal. */
   #mayAsk = false;
 
   private constructor(options: TunnelOptions, folder: string, server: Server) {
@@ -84,19 +84,19 @@ export class Tunnel {
     return new Tunnel(options, folder, server);
   }
 
-  /** Settles with the next attempt: returns when the runner has spoken, throws why ssh ended before. */
+  /** Settles with the next attempt. Returns when the runner has answered, or throws the reason why ssh ended before. */
   async nextOutcome(): Promise<void> {
     const outcome = await new Promise<Outcome>((resolve) => this.#waiting.add(resolve));
     if (outcome) throw outcome;
   }
 
-  /** The next ssh may ask for a password or to accept a key, on the terminal, and is started at once. */
+  /** Starts the next ssh at once, and lets it ask on the terminal for a password or to accept a key. */
   letAsk(): void {
     this.#mayAsk = true;
     this.#notBefore = 0;
   }
 
-  /** Ends its ssh processes with all connections; the socket goes. */
+  /** Ends all connections and their ssh processes, and removes the socket. */
   close(): void {
     this.#end();
     process.removeListener('exit', this.#end);
@@ -128,7 +128,7 @@ export class Tunnel {
     this.#mayAsk = false;
     const args = ['-o', `BatchMode=${asks ? 'no' : 'yes'}`, ...host.options, ...carry.options];
     const link = spawn('ssh', [...args, '--', host.destination, ...carry.command], {
-      // In a session of its own, because the first Ctrl-C only says how to come back to the job.
+      // Runs in its own session, because the first Ctrl-C only prints how to come back to the job.
       ...sshProcess(environment, asks),
       stdio: ['pipe', 'pipe', 'pipe'],
     });
@@ -173,11 +173,11 @@ export class Tunnel {
 
 interface Passing {
   readonly greeted: Carry['greeted'];
-  /** Told of the connection's first byte. */
+  /** Called at the connection's first byte. */
   readonly speak: () => void;
 }
 
-/** Gives the socket what comes from the host, from the greeting on. */
+/** Passes the host's data to the socket, starting after the greeting. */
 function passOn({ stdout }: ChildProcess, socket: Socket, { greeted, speak }: Passing): void {
   const reader = new GreetingReader();
   const pass = (first: Buffer): void => {
@@ -194,7 +194,7 @@ function passOn({ stdout }: ChildProcess, socket: Socket, { greeted, speak }: Pa
       greeted(found.greeting);
       pass(found.rest);
     } catch {
-      // What answers is no dial of ours: the connection ends, and ssh's end says that there was none.
+      // Not a connection of our dial command, so it is closed. ssh's end then reports that there was none.
       socket.destroy();
     }
   };
@@ -208,7 +208,7 @@ function endLink(link: ChildProcess): void {
   link.once('exit', () => clearTimeout(timer));
 }
 
-/** A folder of this user alone, with a path short enough; those of programs that were killed go. */
+/** A private folder with a short enough path. Folders left by killed programs are removed. */
 function socketFolder(): string {
   const name = `fa-ssh-${process.pid}-`;
   const fits = Buffer.byteLength(path.join(tmpdir(), `${name}XXXXXX/s`)) <= MAX_SOCKET_PATH;
@@ -222,7 +222,7 @@ function isLeft(name: string): boolean {
   return pid > 0 && !isRunning(pid);
 }
 
-/** Another user's folder is theirs to remove. */
+/** Skips another user's folder, which only that user may remove. */
 function removeOwn(folder: string): void {
   try {
     rmSync(folder, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** The focused pane as something to paste: text, Markdown, the data behind it as JSON, or a picture. */
+/** The focused pane as text to paste: plain text, Markdown, the underlying data as JSON, or a picture. */
 import { toJson, type JsonValue } from '@bufbuild/protobuf';
 import {
   BenchmarkResultSchema,
@@ -32,7 +32,7 @@ export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; 
   const { view } = snapshot.state.ui;
   const pane = focusedPane(screenOf(snapshot.state));
   const { body, ...border } = VIEW_FUNCTIONS[view](snapshot, insideOf(pane));
-  // Of view 1 the log is what people paste: all of it, as it came, whatever is in sight.
+  // In view 1 the whole log is copied, unwrapped, because the log is the part that people paste.
   const lines = view === 'run' ? wholeLog(snapshot) : body.map((row) => rowText(row).trimEnd());
   const blocks = viewBlocks(snapshot.state, view);
   const results = (): string =>
@@ -51,7 +51,7 @@ const wholeLog = ({ log }: Snapshot): string[] =>
     line === undefined ? [] : [rowText(wholeLine(line)).trimEnd()],
   );
 
-/** What the view shows, in the proto's JSON mapping. */
+/** The data of the view, in the proto's JSON mapping. */
 function dataOf({ state, log }: Snapshot, view: ViewId): JsonValue {
   const variant = shownVariant(state);
   switch (view) {
@@ -87,11 +87,11 @@ function jobsData(state: AppState): JsonValue {
   }
 }
 
-/** The row under the cursor, without the mark before it. */
+/** The row under the cursor, without its mark. */
 export function selectedLine(snapshot: Snapshot): string | undefined {
   const { view, log: position } = snapshot.state.ui;
   if (view === 'run') {
-    // The line that a search stands on, or the last one.
+    // The line at which a search stopped; while following, the last line.
     const line = snapshot.log.at(position.follow ? snapshot.log.end - 1 : position.top);
     return line?.text;
   }

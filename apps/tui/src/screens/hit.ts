@@ -1,4 +1,4 @@
-/** What lies under a cell of the screen. */
+/** Finds the item under a cell of the screen. */
 import { cellWidth } from '../present/cells/cell-text.ts';
 import { insideOf } from '../present/cells/frame.ts';
 import { rowText, type Row } from '../present/cells/row.ts';
@@ -16,7 +16,7 @@ export interface Cell {
   readonly row: number;
 }
 
-/** A view to show, and how many items its cursor is from the one under the cell. */
+/** A view to show, and the distance from its cursor to the item under the cell. */
 export interface Hit {
   readonly view: ViewId;
   readonly by: number;
@@ -30,7 +30,7 @@ export function hitOf(snapshot: Snapshot, cell: Cell): Hit | undefined {
   if (found === undefined) return undefined;
   const { pane, row } = found;
   const view = viewOf(pane.id);
-  // The log has no cursor to put anywhere.
+  // The log has no cursor to move.
   const by = view === 'run' ? 0 : itemsAway(PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane)).body, row - 1);
   return { view, by };
 }
@@ -77,7 +77,7 @@ function paneInBand(columns: PaneBand, { column, row }: Cell): { pane: PlacedPan
 
 const isItem = (row: Row | undefined): boolean => row !== undefined && /^(▸ | {2}\S)/.test(rowText(row));
 
-/** From the row with the cursor's mark to `row`, over rows of the list alone; 0: there is none to go to. */
+/** Items from the cursor's row to `row`; 0 if `row` is not an item or other rows are between them. */
 function itemsAway(body: readonly Row[], row: number): number {
   const marked = body.findIndex((candidate) => rowText(candidate).startsWith('▸ '));
   if (marked < 0 || !isItem(body[row])) return 0;

@@ -1,4 +1,4 @@
-/** Inline mode: log lines go to the terminal's own scrollback, below them stands how the job is. */
+/** Inline mode: log lines go to the terminal's own scrollback, and the job's state is shown below them. */
 import { fitRow, run, type Row } from '../present/cells/row.ts';
 import type { LogBuffer } from '../state/log-buffer.ts';
 import { attachedJob } from '../state/selectors.ts';
@@ -10,26 +10,26 @@ import { headerRow } from './chrome/header.ts';
 import { wholeLine } from './run/log.ts';
 import { jobRow } from './run/run.ts';
 
-// Of a job that has told more than this before it is shown, the scrollback gets the end.
+// If the job already has a longer log when it is first shown, the scrollback gets only the last lines.
 const MOST_EARLIER_LINES = 1_000;
-// A view opened below the prompt leaves some of the scrollback in sight.
+// A view opened below the prompt leaves part of the scrollback visible.
 const MOST_ROWS = 24;
 
 /** Rows that the program takes at the bottom of the terminal. */
 export const inlineRows = (terminalRows: number): number => Math.max(1, Math.min(MOST_ROWS, terminalRows - 1));
 
-/** Whether only the job's state stands below the log: view 1 without a form, a decision or the help over it. */
+/** True if only the job's state is shown below the log: view 1, with no form, decision or help over it. */
 export const isStatusOnly = ({ ui }: AppState): boolean =>
   ui.view === 'run' && !['help', 'form', 'decide'].includes(ui.overlay?.kind ?? '');
 
-/** Up to which line of which job the scrollback has the log. */
+/** The job whose log is in the scrollback, and how much of it. */
 export interface Printed {
   readonly job: string | undefined;
   /** Number of the next line. */
   readonly next: number;
 }
 
-/** What the scrollback does not have yet. */
+/** The rows that the scrollback does not have yet. */
 export function newRows(
   { state, log }: Pick<Snapshot, 'state' | 'log'>,
   printed: Printed,
@@ -57,7 +57,7 @@ const linesOf = (log: LogBuffer, from: number): Row[] =>
     line === undefined ? [] : [wholeLine(line)],
   );
 
-/** How the job stands, the newest message, the keys. */
+/** The job's state, the newest message and the keys. */
 export function statusRows(state: AppState): Row[] {
   const { columns } = state.ui;
   const job = attachedJob(state);

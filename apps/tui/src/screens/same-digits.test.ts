@@ -1,4 +1,6 @@
-/** A recorded experiment shows the same digits on the screen, in the plain report and in what is copied as Markdown. */
+/**
+ * Checks that a recorded experiment shows the same digits on the screen, in the plain report and in the Markdown copy.
+ */
 import { expect, test } from 'vitest';
 import { insideOf } from '../present/cells/frame.ts';
 import { rowText } from '../present/cells/row.ts';
@@ -14,14 +16,14 @@ import { copyOf } from './copy.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 const RESULTS = ['correct', 'latency', 'profile', 'gates'] as const satisfies ViewId[];
-// As wide as a column of a table needs, so that none is left out.
+// Wide enough for every column of a table.
 const PLAIN: ReportFormat = { width: 400, colors: false, ascii: false };
 
-/** "5.817 us" and "4.88e-4": a figure with its unit, where it has one. */
+/** A figure and its unit, if it has one, such as "5.817 us" or "4.88e-4". */
 const FIGURE = /(?<![\w.-])\d+\.\d+(?:e[-+]\d+)?(?: (?:ns|us|ms|s|%|[KMG]iB|[TG]B\/s|TFLOP\/s|MHz))?(?![\w.])/g;
 const figuresIn = (text: string): Set<string> => new Set(text.match(FIGURE));
 
-/** Figures of one text that another has with other digits: one is the other, rounded. */
+/** Figures that the other text has with different digits, because one of the two is rounded. */
 function drifted(texts: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
   return [...texts].flatMap((text) =>
     others.has(text) ? [] : [...others].filter((other) => isRounded(text, other) || isRounded(other, text)),
@@ -69,11 +71,11 @@ test.each(MEASURED.flatMap((name) => RESULTS.map((view) => [name, view] as const
   ];
   expect([...inCopy].filter((figure) => !inReport.has(figure))).toEqual([]);
   expect(drifted(onScreen, inReport)).toEqual([]);
-  // Of a view with results there is something to compare.
+  // A view with results has figures to compare.
   if (inCopy.size > 0) expect([...onScreen].some((figure) => inCopy.has(figure))).toBe(true);
 });
 
-test('a figure that one text has and another rounds is found', () => {
+test('the check finds a figure that one text rounds and the other does not', () => {
   expect(drifted(figuresIn('p50 5.82 us'), figuresIn('p50 5.817 us'))).toEqual(['5.817 us']);
   expect(drifted(figuresIn('worst 4.88e-4, 500.0 ms'), figuresIn('worst 4.88e-4, 3.120 us'))).toEqual([]);
 });

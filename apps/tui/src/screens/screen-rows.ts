@@ -1,4 +1,4 @@
-/** The whole screen as rows: header and tabs, the panes of the layout or what lies over them, message and hints. */
+/** The whole screen as rows: header and tabs, the panes of the layout or the dialog over them, message and hints. */
 import { frame, insideOf } from '../present/cells/frame.ts';
 import { fitRow, textRow, type Row } from '../present/cells/row.ts';
 import type { AppState, Overlay } from '../state/app-state.ts';
@@ -22,7 +22,7 @@ import { decisionPane } from './gates/decision-pane.ts';
 import type { PaneContent, Size } from './pane/view.ts';
 import { PANE_FUNCTIONS } from './views.ts';
 
-/** As many rows as the screen has, each as wide as it is. */
+/** Returns exactly the rows of the screen, each as wide as the screen. */
 export function screenRows(snapshot: Snapshot): Row[] {
   const { state } = snapshot;
   const { columns } = state.ui;
@@ -39,7 +39,7 @@ function bodyRows(snapshot: Snapshot): Row[] {
   return frame({ ...border, focused: true }, body, size);
 }
 
-/** What takes the place of all panes; undefined: nothing does. */
+/** The dialog that replaces all panes; undefined if there is none. */
 function overlayPane(state: AppState, overlay: Overlay | undefined, inside: Size): PaneContent | undefined {
   switch (overlay?.kind) {
     case 'help':
@@ -73,6 +73,6 @@ function tooSmallRows(state: AppState): Row[] {
     textRow(`too small: ${columns}x${rows}, wanted`),
     textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`),
   ];
-  // All rows: those of the screen before would stay below.
+  // Fills all rows, because old rows of the previous screen would remain otherwise.
   return Array.from({ length: rows }, (_, row): Row => fitRow(lines[row] ?? [], columns));
 }

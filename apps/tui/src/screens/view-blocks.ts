@@ -1,6 +1,6 @@
 /**
- * The results behind a view as blocks: those that the plain report is painted of, so that a copy has its words and
- * digits. Empty where the view has none: a log, two jobs side by side, what is still being measured.
+ * The results behind a view as blocks, the same that the plain report uses, so that a copy has the report's words and
+ * digits. Empty for a view without blocks: a log, two jobs side by side, or a running measurement.
  */
 import type { Block } from '../present/blocks.ts';
 import { buildBlocks } from '../present/sections/build.ts';

@@ -37,7 +37,7 @@ async function loadedStore(): Promise<Store> {
   return store;
 }
 
-test('under the leaderboard stands what was left out of it, at any height', async () => {
+test('the note about omitted entries is shown under the leaderboard at any height', async () => {
   const store = await loadedStore();
   const leftOut =
     "Left out: 3 measured by flashcore-protocol 2; only results by flashcore-protocol 3, this runner's, compare with each other";
@@ -62,7 +62,7 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
   [16, 24, 30, 49, 50, 60].map((rows) => [columns, rows] as const),
 );
 
-test('panes fill the screen exactly, at every size and for every view', () => {
+test('panes exactly fill the screen at every size and for every view', () => {
   for (const [columns, rows] of SIZES) {
     for (const view of VIEWS) {
       const bands = layoutOf({ columns, rows, view, zoomed: false, hasFinding: rows % 2 === 0 });
@@ -79,7 +79,7 @@ test('panes fill the screen exactly, at every size and for every view', () => {
   }
 });
 
-test('no view gives a row that is too wide or one row too many, at any size; table heads are never cut', async () => {
+test('no view returns too wide or too many rows at any size, and table heads are never cut', async () => {
   const store = await loadedStore();
   for (const [columns, rows] of SIZES) {
     store.dispatch({ type: 'resize', columns, rows });
@@ -109,7 +109,7 @@ test('no view gives a row that is too wide or one row too many, at any size; tab
   }
 });
 
-test('comparing fits every size too, and never takes emulator times for GPU times', async () => {
+test('a comparison fits every size and never treats emulator times as GPU times', async () => {
   const store = await loadedStore();
   const other = 'jobs/44444444-0000-4000-8000-000000000006';
   for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event: { ...event, job: other } });
@@ -132,7 +132,7 @@ test('comparing fits every size too, and never takes emulator times for GPU time
   }
 });
 
-test('the header says runner, connection, device, job and phase in every state that it can be in', async () => {
+test('the header shows runner, connection, device, job and phase in every state', async () => {
   const store = await loadedStore();
   const header = (): string => rowText(headRows(store.state, 80)[0] ?? []);
   store.dispatch({ type: 'connection', connection: 'connected' });
@@ -145,7 +145,7 @@ test('the header says runner, connection, device, job and phase in every state t
   expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+%/);
 });
 
-test('a long message wraps and makes the panes smaller', async () => {
+test('a long message wraps and shrinks the panes', async () => {
   const store = await loadedStore();
   store.dispatch({
     type: 'notice',
@@ -164,7 +164,7 @@ test.each([
   [120, 40],
   [200, 60],
 ])(
-  'at %dx%d every gate of a measured job is in sight beside another view, with its whole title',
+  'at %dx%d every gate of a measured job is visible beside another view, with its whole title',
   async (columns, rows) => {
     const store = await loadedStore();
     const events = measuredEvents('flashcore_v10');
@@ -178,9 +178,9 @@ test.each([
       .find(({ id }) => id === 'gates-rail')!;
     const { body } = PANE_FUNCTIONS['gates-rail']({ state, log: store.log, search: undefined }, insideOf(pane));
     const gates = events.flatMap(({ payload }) => (payload.case === 'gateResult' ? payload.value : []));
-    // Those that were not measured are counted with their reason.
+    // Unmeasured gates are counted with their reason.
     const titles = gates.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED).map(({ title }) => title);
-    // A title goes on in the next row, a value stands at the end of its first.
+    // A title continues in the next row, and a value is at the end of the first row.
     const words = body.map(rowText).join(' ').split(/ +/);
     expect([gates.length, titles.length]).toEqual([16, 13]);
     expect(words.filter((word) => word === '–').length).toBeGreaterThan(0);

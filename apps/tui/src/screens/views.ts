@@ -1,4 +1,4 @@
-/** The eight views by id, and how far those without a cursor scroll. */
+/** The eight views by id, and the scroll limits of views without a cursor. */
 import type { AppState, ViewId } from '../state/app-state.ts';
 import { COMPARE_HEAD_ROWS, comparePageRows } from './pinned/pinned-pages.ts';
 import { correctnessView } from './correct/correctness.ts';
@@ -29,7 +29,7 @@ export const VIEW_FUNCTIONS: Record<ViewId, View> = {
   host: hostView,
 };
 
-/** Every pane of every layout. */
+/** The functions that draw the panes of all layouts. */
 export const PANE_FUNCTIONS: Record<PaneId, View> = {
   ...VIEW_FUNCTIONS,
   log: logPane,
@@ -41,7 +41,7 @@ export const PANE_FUNCTIONS: Record<PaneId, View> = {
   finding: findingPane,
 };
 
-/** The last first row of a view that scrolls as a whole; undefined for the others. */
+/** The largest first row of a view that scrolls as a whole; undefined for the other views. */
 export function scrollLimit(state: AppState, view: ViewId, { width, height }: Size): number | undefined {
   const compared = view === 'latency' && state.ui.comparing ? comparePageRows(state, { width, height }) : undefined;
   if (compared !== undefined) return Math.max(0, compared.length - (height - COMPARE_HEAD_ROWS));

@@ -5,13 +5,13 @@ import { entryOf, errorText } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES, manifestOf, requireSourcePath, sourceBytes, type SourceFiles } from './kernel-source.ts';
 import { NoProposal, type Answer } from './protocol.ts';
 
-/** A candidate of a search: its files, and how to compile them. */
+/** A candidate of a search: its files and its parameters for the compiler. */
 export interface CandidateSource {
   readonly files: SourceFiles;
   readonly parameters: Readonly<Record<string, number>>;
 }
 
-/** What an answer makes of its base. Errors: NoProposal, with what is wrong and what to do. */
+/** Applies an answer to its base. Errors: NoProposal, with the mistake and its remedy. */
 export function candidateOf(base: CandidateSource, answer: Answer, kernelId: string): CandidateSource {
   const { files = {}, patch = '', parameters = {} } = answer;
   const changed = { ...base.files, ...(patch === '' ? {} : patched(base.files, patch)), ...files };
@@ -29,7 +29,7 @@ export function candidateOf(base: CandidateSource, answer: Answer, kernelId: str
   return { files: changed, parameters: { ...base.parameters, ...parameters } };
 }
 
-/** What a kernel is judged by is not the proposer's to change. Errors: NoProposal, INVALID_REQUEST. */
+/** Refuses changes to files that judge the kernel. Errors: NoProposal, INVALID_REQUEST. */
 function requireOwnSource(name: string, before: SourceFiles, changed: SourceFiles): void {
   if (!BROUGHT_PATHS.includes(name)) return requireSourcePath(name);
   if (entryOf(changed, name) !== entryOf(before, name))

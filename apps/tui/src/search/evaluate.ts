@@ -26,26 +26,29 @@ import {
   type SourcePlace,
 } from './kernel-source.ts';
 
-/** A kernel as requests name it, and where its sources are. */
+/** A kernel's reference in requests, and the place of its sources. */
 export interface BaseKernel {
   readonly place: SourcePlace;
   readonly kernel: KernelReference;
 }
 
-/** What is to be judged, and how. */
+/** The candidate, and how to judge it. */
 export interface EvaluateOptions {
-  /** A kernel folder, or a .cu that takes the place of the base's. */
+  /** A kernel folder, or a .cu file that replaces the base's translation unit. */
   readonly candidate: { readonly kind: 'folder' | 'file'; readonly path: string };
-  /** The kernel that the candidate was made from, and is compared with. */
+  /** The kernel that the candidate was made from and is compared with. */
   readonly base?: BaseKernel | undefined;
   readonly variant: Side['variant'];
   readonly settings: ExperimentSettings;
-  /** Measure again what was measured before. */
+  /** Measure again even if there is an earlier result. */
   readonly repeat: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Faults of a candidate's own folder, manifest or launches: a judgement about it, no error of the caller's. */
+/**
+ * Faults in a candidate's own folder, manifest or launches. They are a judgement of the candidate rather than an error
+ * of the caller.
+ */
 const CANDIDATES_FAULT: ReadonlySet<FlashcoreError['reason']> = new Set<FlashcoreError['reason']>([
   'INVALID_MANIFEST',
   'INVALID_VARIANT',
@@ -54,17 +57,17 @@ const CANDIDATES_FAULT: ReadonlySet<FlashcoreError['reason']> = new Set<Flashcor
   'ARCH_UNSUPPORTED',
 ]);
 
-/** Whether an error says that the candidate is wrong, rather than that it could not be judged. */
+/** True if an error means that the candidate is wrong, rather than that it could not be judged. */
 export const isCandidatesFault = (error: unknown): error is FlashcoreError =>
   error instanceof FlashcoreError && CANDIDATES_FAULT.has(error.reason);
 
 const LABEL = 'evaluation';
-/** Of an evaluation that the runner could not carry out, so many are looked at for the next request_id. */
+/** Largest number of failed attempts of an evaluation that are counted to find the next request_id. */
 const MAX_ATTEMPTS = 1000;
 
 /**
- * Judges a candidate by an experiment on the runner, or gives what an experiment on the same content found out before.
- * Errors: what keeps it from being judged: RUNNER_UNREACHABLE, QUEUE_FULL, JobUndecided …
+ * Judges a candidate by an experiment on the runner, or returns the result of an earlier experiment on the same
+ * content. Errors: reasons why the candidate cannot be judged: RUNNER_UNREACHABLE, QUEUE_FULL, JobUndecided …
  */
 export async function evaluateCandidate(connection: Connection, options: EvaluateOptions): Promise<Evaluation> {
   const { client } = connection;
@@ -99,7 +102,7 @@ async function candidateSource({ candidate }: EvaluateOptions, base: SourceFiles
   return withTranslationUnit(base!, candidate.path);
 }
 
-/** What the work gives, or the judgement that the candidate's own fault makes of it. */
+/** The result of `work`. An error that is the candidate's fault becomes a judgement. */
 async function asCandidate<Value extends object>(work: () => Promise<Value>): Promise<Value | Evaluation> {
   try {
     return await work();
@@ -116,8 +119,8 @@ interface Content {
 }
 
 /**
- * Digest of everything that the result depends on: sources, variants, settings, the device, the runner's code, and what
- * it judges by.
+ * Digest of everything that the result depends on: sources, variants, settings, device, the runner's code, and the
+ * files that it judges by.
  */
 export function contentKey(
   { client: { host, judgingDigest } }: { readonly client: Pick<RunnerClient, 'host' | 'judgingDigest'> },
@@ -145,7 +148,7 @@ export function contentKey(
   );
 }
 
-/** What a candidate is judged as, and whether again. */
+/** The key of the content to judge, and whether to judge it again. */
 interface Judgement {
   key: string;
   repeat: boolean;
@@ -153,8 +156,8 @@ interface Judgement {
 }
 
 /**
- * What the runner knows of this content: its judgement, or how many attempts came to none. One that runs still has the
- * next number, so that the request joins it.
+ * The runner's earlier attempts on this content: a judgement, or the number of attempts without one. A running attempt
+ * is not counted, so that the new request has its number and joins it.
  */
 async function earlierAttempts(
   { client }: Connection,

@@ -16,46 +16,46 @@ import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
 import { knowsPercentile } from '@flashcore/shared/statistics';
 import { bounded, compilerText, feedbackText, profileText, verifyText } from './feedback.ts';
 
-/** Version of the document; a reader refuses one that it does not know. */
+/** Version of the document; readers refuse a version that they do not know. */
 export const EVALUATION_VERSION = 1;
 
-/** How far a candidate came. */
+/** The last stage that a candidate reached. */
 export type Stage = 'source' | 'precheck' | 'build' | 'verify' | 'benchmark' | 'compare';
 
-/** What `fa-tui evaluate` answers: one bounded document for every caller. Higher scores are better. */
+/** The result of `fa-tui evaluate`: one document of bounded size for every caller. Higher scores are better. */
 export interface Evaluation {
   readonly version: typeof EVALUATION_VERSION;
   readonly correct: boolean;
   readonly stage: Stage;
   readonly combined_score: number;
-  /** Finite numbers only; what was not measured is not there. */
+  /** Only finite numbers; figures without a measurement are left out. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly text_feedback: string;
   readonly artifacts: Readonly<Record<string, string>>;
-  /** The job; empty when none was needed to judge the candidate. */
+  /** The job; empty if the candidate was judged without one. */
   readonly experiment: string;
   readonly provenance: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** Scores of candidates that are not right: a search climbs from one to the next. */
+/** Scores of wrong candidates. They rise from stage to stage so that a search makes progress. */
 export const SCORES = { NOT_BUILT: 0, BUILT: 0.1, RAN: 0.2, SHARE_OF_CASES: 0.1, RIGHT_AT_LEAST: 0.4 } as const;
 
 const MAX_ARTIFACT = 8 * 1024;
 export const MAX_FEEDBACK = 4 * 1024;
 
-/** Findings that leave a kernel right: what it costs, not what it computes. */
+/** Findings about a kernel's cost rather than its output; the kernel is still correct. */
 const HARMLESS: ReadonlySet<FindingKind> = new Set([FindingKind.REGISTER_SPILLS, FindingKind.BANK_CONFLICTS]);
 
-/** In a comparison a wrong output is no finding: nothing is judged, and the reason says this. */
+/** A wrong output during a comparison is not a finding. The comparison is not judged, and its reason has this text. */
 const WRONG_WHILE_COMPARED = "the candidate's output was wrong";
 
-/** What makes a candidate wrong: the findings against it, worst first. */
+/** Findings that make a candidate wrong, worst first. */
 export const gravestFindings = ({ findings }: Pick<VariantResult, 'findings'>): Finding[] =>
   findings.filter(({ kind }) => !HARMLESS.has(kind));
 
 /**
- * Gates of a plan that was asked for by name and that reject the candidate. How fast it is next to the champion is its
- * score: a slower one is right.
+ * Gates of a plan named by the user that reject the candidate. The comparison with the champion is left out because it
+ * determines the score: a slower candidate is still correct.
  */
 export const rejectingGates = (variant: Pick<VariantResult, 'gates'> | undefined, plan: string): GateResult[] =>
   plan === ''
@@ -65,15 +65,15 @@ export const rejectingGates = (variant: Pick<VariantResult, 'gates'> | undefined
           level === 'hard' && verdict === Verdict.FAIL && metric !== 'speedup_vs_champion',
       );
 
-/** What a candidate must fulfil beside its cases. */
+/** Requirements for a candidate besides its cases. */
 interface Wanted {
-  /** Shapes that must have passed: a case that the candidate's own manifest refuses is one that it does not pass. */
+  /** Shapes that must have passed. A case that the candidate's own manifest refuses counts as not passed. */
   readonly required?: readonly string[] | undefined;
-  /** The plan that was asked for by name; empty: none, and only the output counts. */
+  /** The plan named by the user. If it is empty, only the output counts. */
   readonly plan?: string | undefined;
 }
 
-/** Whether a candidate was built, verified and found right in everything that was looked at. */
+/** True if a candidate was built and verified, and every check found it correct. */
 export function isCorrect(result: JobResult | undefined, { required = [], plan = '' }: Wanted = {}): boolean {
   const variant = askedVariant(result);
   if (!variant?.build?.succeeded || !variant.verify || gravestFindings(variant).length > 0) return false;
@@ -91,11 +91,11 @@ export function isCorrect(result: JobResult | undefined, { required = [], plan =
   );
 }
 
-/** The variant that was asked for. */
+/** The variant that was requested. */
 export const askedVariant = (result: JobResult | undefined): VariantResult | undefined =>
   result?.variants.find(({ fallback }) => !fallback);
 
-/** Shapes that a result passed. */
+/** Shapes that passed. */
 export const passedShapes = (result: JobResult | undefined): string[] =>
   (askedVariant(result)?.verify?.cases ?? []).flatMap(({ shape, verdict }) =>
     shape && verdict === Verdict.PASS ? [formatShape(shape)] : [],
@@ -106,7 +106,7 @@ export interface EvaluatedJob extends Wanted {
   readonly result: JobResult | undefined;
 }
 
-/** The document for an ended experiment. */
+/** The evaluation of an ended experiment. */
 export function evaluationOf({ job, result, required = [], plan = '' }: EvaluatedJob): Evaluation {
   const variant = askedVariant(result);
   const correct = isCorrect(result, { required, plan });
@@ -136,7 +136,7 @@ export function evaluationOf({ job, result, required = [], plan = '' }: Evaluate
   };
 }
 
-/** A candidate that came to no job: its folder, manifest or answer is wrong. */
+/** A candidate without a job, because its folder, manifest or answer is wrong. */
 export const refusedEvaluation = (reason: string): Evaluation => ({
   version: EVALUATION_VERSION,
   correct: false,
@@ -159,9 +159,10 @@ interface Scored {
 function scoreOf(of: Scored): number {
   const { correct, variant, metrics, required } = of;
   if (correct) {
-    // What was not judged against its base is no faster than it; SDPA is another scale.
+    // A candidate that was not judged against its base counts as equally fast. The speedup over SDPA is used only if
+    // there was no comparison, because it is on another scale.
     const speedup = metrics['speedup'] ?? (variant?.comparison ? 1 : (metrics['speedup_over_sdpa'] ?? 1));
-    // Faster on the shapes that it was shown, and not on those that it was not, is no gain.
+    // A candidate that is faster only on the shapes that it was shown gets no higher score.
     const most = stoodHeldOut(variant) ? speedup : Math.min(1, speedup);
     return Math.max(SCORES.RIGHT_AT_LEAST, most);
   }
@@ -172,7 +173,7 @@ function scoreOf(of: Scored): number {
   return SCORES.RAN + SCORES.SHARE_OF_CASES * share;
 }
 
-/** Whether the shapes that nobody sees say nothing against a candidate; true where it was not tried on any. */
+/** True if the held-out shapes do not reject a candidate, or were not tried. */
 export const stoodHeldOut = (variant: Pick<VariantResult, 'heldOut'> | undefined): boolean =>
   variant?.heldOut === undefined || variant.heldOut.verdict === HeldOutVerdict.PASSED;
 
@@ -188,7 +189,7 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   const put = (name: string, value: number | undefined): void => {
     if (value !== undefined && Number.isFinite(value)) metrics.set(name, value);
   };
-  // Where an element is no number there is no largest error.
+  // If an element is NaN or Inf, there is no largest error.
   const cases = (variant?.verify?.cases ?? []).filter(
     ({ verdict, nanCount, infCount, elements }) =>
       verdict !== Verdict.NOT_MEASURED && elements > 0n && nanCount + infCount === 0n,
@@ -221,17 +222,17 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   return Object.fromEntries(metrics);
 }
 
-/** The one that counts: of a GPU, and valid. */
+/** The hot figure that counts: measured on a GPU, and valid. */
 const hotFigure = (variant: VariantResult | undefined): BenchmarkResult | undefined =>
   variant?.benchmarks.find(({ mode, simulated, valid }) => mode === TimingMode.HOT && !simulated && valid);
 
-/** Over the fastest backend: the least of the speed-ups. */
+/** Speedup over the fastest backend, which is the smallest speedup. */
 const sdpaSpeedup = (hot: BenchmarkResult | undefined): number | undefined =>
   hot && hot.sdpa.length > 0 ? Math.min(...hot.sdpa.map(({ speedup }) => speedup)) : undefined;
 
 /**
- * Geometric mean over the shapes, hot, of a comparison on a real device; undefined: not measured, or on some shape not
- * judged.
+ * Geometric mean of a comparison's hot ratios over the shapes, on a real device. Undefined if nothing was measured or
+ * if a shape was not judged.
  */
 export function championSpeedup(variant: VariantResult | undefined): number | undefined {
   const hot = (variant?.comparison?.shapes ?? []).filter(({ mode }) => mode === TimingMode.HOT);

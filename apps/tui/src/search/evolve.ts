@@ -20,7 +20,7 @@ export interface EvolveOptions {
   readonly connection: Connection;
   readonly device: Device;
   readonly settings: ExperimentSettings;
-  /** How the root is compiled, apart from its parameters. */
+  /** The root's compiler settings, except its parameters. */
   readonly variant: Variant;
   readonly environment: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
@@ -28,16 +28,17 @@ export interface EvolveOptions {
   readonly onNote: (text: string) => void;
 }
 
-/** A job that a runner's end cut off is started again; more often than anybody kills a runner. */
+/** A job that was interrupted by the runner's end is started again, at most this often. */
 const MAX_INTERRUPTIONS = 50;
-/** One that a runner could not carry out for another reason. */
+/** Limit on attempts for jobs that a runner could not carry out for another reason. */
 const MAX_ERRORS = 3;
 const AGAIN_AFTER_MS = 1000;
 const MAX_LABEL = 1024;
 
 /**
- * Runs a search to its end, from where it stands: ended trials are read, one that was under way is taken up. Errors:
- * what keeps it from going on (RUNNER_UNREACHABLE, JobUndecided, the signal's reason); it can then be resumed.
+ * Runs a search to its end from its current state. Ended trials are read, and an interrupted one is continued. Errors:
+ * reasons why the search cannot continue (RUNNER_UNREACHABLE, JobUndecided, the signal's reason); it can then be
+ * resumed.
  */
 export async function evolve(options: EvolveOptions): Promise<Trial[]> {
   const { store, onTrial } = options;
@@ -52,7 +53,7 @@ export async function evolve(options: EvolveOptions): Promise<Trial[]> {
   return trials;
 }
 
-/** Whether another trial may begin: GPU seconds and costs are counted after each. */
+/** True if another trial may begin. GPU seconds and costs are counted after each trial. */
 export function withinBudget(
   { plan: { maxUsd, maxDeviceSeconds } }: Pick<SearchStore, 'plan'>,
   trials: readonly Trial[],
@@ -61,7 +62,7 @@ export function withinBudget(
   return (maxUsd === null || usd < maxUsd) && (maxDeviceSeconds === null || deviceSeconds < maxDeviceSeconds);
 }
 
-/** GPU seconds; dollars of the device, where its rate is known, and of the proposer, where it told. */
+/** GPU seconds, and dollars: the device's if its rate is known, plus the proposer's if it reported them. */
 export function spent(trials: readonly Trial[]): { deviceSeconds: number; usd: number } {
   return trials.reduce(
     ({ deviceSeconds, usd }, { evaluation, proposerUsd }) => ({
@@ -100,7 +101,7 @@ async function runTrial(trials: readonly Trial[], options: EvolveOptions): Promi
   }
 }
 
-/** What the proposer said; of a trial that was under way when the search was killed, what it had said. */
+/** The proposer's answer. If the search was killed during this trial, the stored answer is used. */
 async function answerOf(request: ReturnType<typeof proposalRequest>, options: EvolveOptions): Promise<Answer> {
   const { store, environment, signal } = options;
   const known = store.read(request.trial, 'answer.txt');
@@ -140,7 +141,7 @@ async function experiment(
     const ended = await decidedExperiment(identity, sides, options);
     return judgedTrial(identity, ended, { base, required: requiredCases(trials), plan: options.settings.plan });
   } catch (error) {
-    // The root is the user's own: what is wrong with it is told, not counted.
+    // The root is the user's own kernel, so its faults are reported as errors rather than counted as a trial.
     if (identity.trial !== 0 && isCandidatesFault(error))
       return failedTrial(identity, 'not-built', oneLine(error.message));
     throw error;
@@ -156,8 +157,8 @@ async function sideOf(trial: number, { files, parameters }: CandidateSource, opt
 }
 
 /**
- * The experiment's result. Its request_id follows from search, trial and attempt, so that a search that was killed
- * finds the job that it had started.
+ * The experiment's result. Its request_id follows from search, trial and attempt, so that a killed search finds the job
+ * that it had started.
  */
 async function decidedExperiment(
   identity: TrialIdentity,
@@ -183,7 +184,7 @@ async function decidedExperiment(
   }
 }
 
-/** What any client can watch the search by. */
+/** Labels by which any client can follow the search. */
 const labelsOf = (
   search: string,
   { trial, parents, name, thought, operator }: TrialIdentity,
@@ -198,6 +199,6 @@ const labelsOf = (
 
 const oneLine = (text: string): string => sanitize(text.replace(/\s+/g, ' ')).trim();
 
-/** Whether a search stopped before its trials were used up. */
+/** True if a search has used up its trials or its budget. */
 export const isComplete = (store: SearchStore, trials: readonly Trial[]): boolean =>
   trials.length > store.plan.trials || !withinBudget(store, trials);

@@ -11,20 +11,20 @@ import {
 import { jobRequest } from '../session/job-request.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 
-/** What every experiment of a search or an evaluation has in common. */
+/** Settings that all experiments of a search or an evaluation share. */
 export interface ExperimentSettings {
   readonly deviceId: string;
   readonly verify: VerifySettings;
   readonly benchmark: BenchmarkSettings;
   readonly profile: ProfileSettings;
-  /** Of the gates file; empty: its default. */
+  /** Name of a plan in the gates file; empty for the default. */
   readonly plan: string;
-  /** Limits on waiting and on running, seconds. */
+  /** Limits on waiting and running, in seconds. */
   readonly maxQueueSeconds: number;
   readonly maxRunSeconds: number;
 }
 
-/** A kernel and how to compile it. */
+/** A kernel and its compiler settings. */
 export interface Side {
   readonly kernel: KernelReference;
   readonly variant: Variant;
@@ -38,7 +38,7 @@ export interface ExperimentOf {
   readonly labels: Record<string, string>;
 }
 
-/** The whole experiment on one variant, without the fallback beside it: a search judges what it asked for. */
+/** A whole experiment on one variant, without the fallback, because a search judges only the requested variant. */
 export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf): StartRequest {
   const { deviceId, verify, benchmark, profile, plan, maxQueueSeconds, maxRunSeconds } = settings;
   const { candidate, champion, requestId, labels } = of;
@@ -53,9 +53,9 @@ export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf
     experiment: {
       plan,
       noFallback: true,
-      // A search compares with what it names, and with nothing else.
+      // A search compares only with the champion that it names.
       noChampion: champion === undefined,
-      // What leads is tried on shapes that neither this program nor the proposer sees.
+      // A candidate that beats its base is tried on shapes that neither this program nor the proposer sees.
       heldOut: champion !== undefined,
     },
   });

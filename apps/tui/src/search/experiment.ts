@@ -13,23 +13,23 @@ import {
 import type { Connection } from '../connection/connect.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 
-/** A job that has come to a result. */
+/** A job that has a result. */
 export interface EndedJob {
   readonly job: Job;
   readonly result: JobResult | undefined;
 }
 
 export interface RunOptions {
-  /** Ends the job with it. */
+  /** An abort cancels the job. */
   readonly signal?: AbortSignal | undefined;
-  /** Told of every event. */
+  /** Receives every event. */
   readonly onEvent?: (event: JobEvent) => void;
 }
 
 /**
- * Starts a job, or finds the one that the same request_id started, and waits for its result; a runner that is lost
- * meanwhile is waited for, an embedded one started again. An abort cancels the job. Errors: those of the RPC;
- * JobUndecided where the runner could not find out.
+ * Starts a job, or finds the job of the same request_id, and waits for its result. If the runner is lost, waits for it;
+ * an embedded one is started again. An abort cancels the job. Errors: those of the RPC; JobUndecided if the runner
+ * could not find out.
  */
 export async function runToResult(
   { client, revive }: Connection,
@@ -39,7 +39,7 @@ export async function runToResult(
   let name = '';
   let error: JobError | undefined;
   const onConnection = (state: 'connected' | 'reconnecting'): void => {
-    // Where it can't be brought back either, the stream itself gives up and says so.
+    // If the runner can't be restarted either, the stream ends with its own error.
     if (state === 'reconnecting') revive?.().catch(() => undefined);
   };
   try {
@@ -55,7 +55,7 @@ export async function runToResult(
   return decided(await client.getJob({ name }, { signal, resume: { signal, onConnection } }), error);
 }
 
-/** The runner could not find out: a result of nobody's. Trying again may help. */
+/** The runner could not find out, so there is no judgement of the kernel. Trying again may help. */
 export class JobUndecided extends FlashcoreError {
   readonly job: Job;
 
@@ -82,7 +82,7 @@ function decided({ job, result }: GetJobResponse, error: JobError | undefined): 
   return { job, result };
 }
 
-/** A UUID that is the same for the same text: a request made again after a kill is the same request. */
+/** A UUID derived from the text, so that a request repeated after a kill is the same request. */
 export function uuidOf(text: string): string {
   const hex = createHash('sha256').update(text).digest('hex');
   const variant = ((Number.parseInt(hex[16]!, 16) & 0x3) | 0x8).toString(16);

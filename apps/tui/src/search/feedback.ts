@@ -1,4 +1,4 @@
-/** What a job found out, as short texts that a model or a person can act on. */
+/** A job's findings as short texts that a model or a person can act on. */
 import {
   FindingKind,
   TimingMode,
@@ -23,7 +23,7 @@ const TOP_DIAGNOSTICS = 20;
 export function bounded(text: string, bytes: number): string {
   const clean = text.split('\n').map(sanitize).join('\n');
   if (Buffer.byteLength(clean) <= bytes) return clean;
-  // A character that is cut in two decodes to U+FFFD.
+  // A character that was cut in half decodes to U+FFFD.
   const room = bytes - Buffer.byteLength(CUT);
   return `${Buffer.from(clean)
     .subarray(0, room)
@@ -36,14 +36,14 @@ export interface Judged {
   readonly variant: VariantResult | undefined;
   readonly correct: boolean;
   readonly required: readonly string[];
-  /** Gates of the plan that reject it. */
+  /** Gates of the plan that reject the candidate. */
   readonly rejecting: readonly GateResult[];
-  /** The job's one line. */
+  /** The job's summary line. */
   readonly summary: string;
   readonly timedOut: boolean;
 }
 
-/** What failed, or how fast it is and what the profiler advises. */
+/** The failure, or the candidate's speed and the profiler's advice. */
 export function feedbackText({ result, variant, correct, required, rejecting, summary, timedOut }: Judged): string {
   const failedChecks = (result?.prechecks ?? []).filter(({ verdict }) => verdict === Verdict.FAIL);
   const lines = [
@@ -109,7 +109,7 @@ function timedText(hot: BenchmarkResult | undefined): string {
   return `Right. ${hot.latency?.p50Us.toPrecision(4)} us (median, hot) on ${formatShape(hot.shape!)}.`;
 }
 
-/** A word alone: a proposer that saw shapes or figures could fit to them. */
+/** Only a verdict, because a proposer that saw shapes or figures could fit to them. */
 const heldOutLines = (variant: VariantResult | undefined): string[] =>
   variant?.heldOut
     ? [`On shapes that are not shown, which must be computed as well and not slower, ${variant.heldOut.detail}.`]
@@ -126,7 +126,7 @@ interface DiagnosticFacts {
 const diagnosticText = (of: DiagnosticFacts): string =>
   `${of.tool} ${of.severity}${of.file ? ` ${of.file}${of.line > 0 ? `:${of.line}` : ''}` : ''}: ${of.message}`;
 
-/** The compiler's messages, then what ptxas says of each entry. */
+/** The compiler's messages, then ptxas's report on each entry. */
 export function compilerText({ build }: VariantResult): string {
   if (!build) return '';
   return [
@@ -141,7 +141,7 @@ export function compilerText({ build }: VariantResult): string {
     .join('\n');
 }
 
-/** A line a case. */
+/** One line per case. */
 export function verifyText({ verify }: VariantResult): string {
   return (verify?.cases ?? [])
     .map(
@@ -151,7 +151,7 @@ export function verifyText({ verify }: VariantResult): string {
     .join('\n');
 }
 
-/** Counters, stalls and advice; the reason where nothing was measured. */
+/** Counters, stalls and advice; the reason if nothing was measured. */
 export function profileText({ profile }: VariantResult): string {
   if (!profile) return '';
   if (profile.metrics.length === 0) return `not measured: ${profile.reason ?? 'no reason given'}`;

@@ -15,19 +15,19 @@ import {
   type Manifest,
 } from '@flashcore/shared/kernels';
 
-/** A kernel folder's files as texts, by path. */
+/** A kernel folder's files as text, by path. */
 export type SourceFiles = Readonly<Record<string, string>>;
 
-/** Most of all files together: what goes to a proposer and comes back. */
+/** Limit on the total size of the files, which are sent to a proposer and returned. */
 export const MAX_SOURCE_BYTES = 100 * 1024;
 
-/** A kernel whose sources can be read. */
+/** A kernel with readable sources. */
 export type SourcePlace =
   { readonly kind: 'id' | 'build'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
 
 /**
- * The files of a folder of the user's, of a kernel of the runner, or of what a build was made of. Errors:
- * INVALID_MANIFEST, KERNEL_NOT_FOUND, BUILD_NOT_FOUND.
+ * The files of a user's folder, of a kernel of the runner, or of a stored build. Errors: INVALID_MANIFEST,
+ * KERNEL_NOT_FOUND, BUILD_NOT_FOUND.
  */
 export async function readSource(kernel: SourcePlace, client: RunnerClient): Promise<SourceFiles> {
   if (kernel.kind === 'folder') return sourceOfFolder(kernel.folder);
@@ -40,7 +40,9 @@ export async function readSource(kernel: SourcePlace, client: RunnerClient): Pro
   return Object.fromEntries(files);
 }
 
-/** Without a problem that is installed here: what is made of the files finds it again. */
+/**
+ * The files of a folder without those of an installed problem, because a kernel made from them finds the problem again.
+ */
 export async function sourceOfFolder(folder: string): Promise<SourceFiles> {
   const { tree, contents } = await readSourceTree(folder);
   const files = tree.files.filter(({ path: name }) => existsSync(path.join(folder, name)));
@@ -49,7 +51,7 @@ export async function sourceOfFolder(folder: string): Promise<SourceFiles> {
   );
 }
 
-/** Lays files out as a kernel folder, anew. Paths are checked: they come from a proposer. */
+/** Writes files as a new kernel folder; an old one is removed. Paths are checked because they come from a proposer. */
 export function writeSource(folder: string, files: SourceFiles): void {
   rmSync(folder, { recursive: true, force: true });
   for (const [name, text] of Object.entries(files)) {
@@ -60,12 +62,12 @@ export function writeSource(folder: string, files: SourceFiles): void {
   }
 }
 
-/** As below; the files of a problem that comes with the kernel are good too. */
+/** Like requireSourcePath(), but also accepts the files of a problem in the kernel's folder. */
 export function requireKernelPath(name: string): void {
   if (!BROUGHT_PATHS.includes(name)) requireSourcePath(name);
 }
 
-/** Errors: INVALID_REQUEST for a path that leads out of the folder, or to a file that is no source. */
+/** Errors: INVALID_REQUEST for a path that leads out of the folder, or to a file that is not a source. */
 export function requireSourcePath(name: string): void {
   const parts = name.split('/');
   const good =
@@ -96,7 +98,7 @@ export function manifestOf(files: SourceFiles): Manifest {
   );
 }
 
-/** A single .cu in the place of a kernel's own translation unit. */
+/** Replaces a kernel's translation unit by a single .cu file. */
 export function withTranslationUnit(base: SourceFiles, file: string): SourceFiles {
   return { ...base, [manifestOf(base).source]: readForeignText(file, MAX_TREE_BYTES) };
 }

@@ -2,20 +2,20 @@ import { Random } from '@flashcore/shared/statistics';
 import type { Operator } from './protocol.ts';
 import { isRight, type Trial } from './trial.ts';
 
-/** How much a proposer is told: the configurations of EvoEngineer (arXiv 2510.03760). */
+/** Amounts of information for a proposer: the configurations of EvoEngineer (arXiv 2510.03760). */
 export const CONFIGS = ['free', 'insight', 'full'] as const;
 export type SearchConfig = (typeof CONFIGS)[number];
 
-/** Thoughts of other solutions that insight and full show. */
+/** Number of thoughts from other solutions in insight and full. */
 const THOUGHTS = 3;
-/** Right solutions that offspring needs. */
+/** Number of correct solutions required for offspring. */
 const PARENTS_NEEDED = 2;
 const OFFSPRING: readonly Operator[] = ['crossover', 'crossover', 'mutation', 'mutation'];
 
-/** What a trial is made from. */
+/** The starting point of a trial. */
 export interface Selection {
   readonly operator: Operator;
-  /** The first is the base. */
+  /** The first parent is the base. */
   readonly parents: readonly Trial[];
   readonly best: Trial;
   readonly thoughts: readonly string[];
@@ -28,7 +28,7 @@ export interface SelectionOptions {
   readonly seed: number;
 }
 
-/** Better first: by score, and where that says nothing (on the emulator) by registers and shared memory. */
+/** Sorts better trials first: by score and, for equal scores (on the emulator), by registers and shared memory. */
 export function ranked(trials: readonly Trial[]): Trial[] {
   const cost = ({ evaluation }: Trial): number[] => [
     evaluation?.metrics['registers'] ?? Infinity,
@@ -41,15 +41,16 @@ export function ranked(trials: readonly Trial[]): Trial[] {
   });
 }
 
-/** The best of what was accepted, the root among it. */
+/** The best accepted trial; the root counts as accepted. */
 export const bestOf = (trials: readonly Trial[]): Trial =>
   trials
     .filter(({ status }) => status === 'root' || status === 'accepted')
     .reduce((best, each) => (each.score > best.score ? each : best));
 
 /**
- * Chooses operator and parents of the next trial. Depends on the seed, the trial's number and the trials before it
- * alone, so that a search that was killed goes on as it would have. `trials`: those before it, the root first.
+ * Chooses operator and parents of the next trial. The choice depends only on the seed, the trial's number and the
+ * trials before it, so that a killed search continues as it would have. `trials` are the earlier trials, the root
+ * first.
  */
 export function select(trials: readonly Trial[], { config, population, seed }: SelectionOptions): Selection {
   const number = trials.length;
@@ -81,7 +82,7 @@ function parentsFor(operator: Operator, from: ParentPool): Trial[] {
   return ranked(chosen);
 }
 
-/** Without replacement, p proportional to 1 / (rank + N). */
+/** Draws without replacement, with p proportional to 1 / (rank + N). */
 function drawnByRank(pool: readonly Trial[], count: number, random: Random): Trial[] {
   const left = pool.map((trial, rank) => ({ trial, weight: 1 / (rank + 1 + pool.length) }));
   return Array.from({ length: Math.min(count, pool.length) }, () => {

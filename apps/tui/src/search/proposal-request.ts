@@ -28,7 +28,7 @@ export interface RequestContext {
   readonly selection: Selection;
 }
 
-/** I1 the task, I2 past solutions and I3 insights for the next trial. */
+/** The request for the next trial: I1 the task, I2 past solutions, I3 insights. */
 export function proposalRequest({ store, device, trials, selection }: RequestContext): ProposalRequest {
   const { plan } = store;
   const { operator, parents, best, thoughts, seed } = selection;
@@ -115,7 +115,7 @@ function taskOf(
 export const requiredCases = (trials: readonly Trial[]): readonly string[] => trials[0]?.cases ?? [];
 const gatesOf = (trials: readonly Trial[]): string[] => [...(trials[0]?.gates ?? [])];
 
-/** What the last trial came to, then compiler and profiler about the base. */
+/** The result of the last trial, then the compiler's and profiler's reports on the base. */
 function feedbackFor(base: Trial, trials: readonly Trial[]): string {
   const last = trials.at(-1);
   const { compiler = '', profile = '' } = base.evaluation?.artifacts ?? {};
@@ -134,7 +134,7 @@ function feedbackFor(base: Trial, trials: readonly Trial[]): string {
   );
 }
 
-/** Headers that every kernel may include, of this clone, with the first line of each. */
+/** Headers of this clone that every kernel may include, with the first line of each. */
 function headers(): { path: string; about: string }[] {
   const root = runnerKernels();
   return ['primitives', 'mechanisms'].flatMap((room) => {

@@ -8,7 +8,7 @@ export interface ProposerOptions {
   /** A command line for the shell. */
   readonly command: string;
   readonly seconds: number;
-  /** Whatever it prints goes there. */
+  /** File for the proposer's output. */
   readonly logFile: string;
   readonly environment: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
@@ -17,8 +17,8 @@ export interface ProposerOptions {
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
 
 /**
- * Runs a proposer once and gives what it printed on stdout. It has a process group of its own, which is killed at the
- * limit, at the abort and when it prints too much. Errors: NoProposal; the signal's reason.
+ * Runs a proposer once and returns its stdout. The proposer has its own process group, which is killed at the time
+ * limit, on abort, and if it prints too much. Errors: NoProposal; the signal's reason.
  */
 export async function askProposer(request: ProposalRequest, options: ProposerOptions): Promise<string> {
   const { command, seconds, logFile, environment, signal } = options;
@@ -55,7 +55,7 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
     toLog(piece);
     said.add(piece);
   });
-  // One that does not read its input to the end (EPIPE) may answer all the same.
+  // A proposer that does not read all of its input (EPIPE) may still answer.
   child.stdin.on('error', () => undefined);
   child.stdin.end(`${JSON.stringify(request)}\n`);
   try {
@@ -67,16 +67,16 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
-    // What it left running has no business any more.
+    // Processes that the proposer left running are no longer needed.
     killProcessGroup(child.pid);
-    // What it printed is in the file when this answers.
+    // The log file is complete before this function returns.
     await new Promise<void>((resolve) => {
       log.end(() => resolve());
     });
   }
 }
 
-/** How it ended, when that was not well; resolves when its output is read. */
+/** The way the proposer ended, if it failed, otherwise empty. Resolves once its output is read. */
 function ended(child: ReturnType<typeof spawn>): Promise<string> {
   return new Promise((resolve) => {
     child.on('error', (error) => resolve(`could not be started (${error.message})`));
@@ -89,7 +89,7 @@ function ended(child: ReturnType<typeof spawn>): Promise<string> {
 
 const TAIL_BYTES = 500;
 
-/** The end of what a proposer writes on stderr, where programs say what went wrong. */
+/** The end of a proposer's stderr, where programs report their errors. */
 class LastWords {
   #bytes = Buffer.alloc(0);
 
@@ -97,7 +97,7 @@ class LastWords {
     this.#bytes = Buffer.concat([this.#bytes, piece.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES);
   }
 
-  /** In one line, without control characters. */
+  /** The text in one line, without control characters. */
   get text(): string {
     return readable(this.#bytes);
   }
@@ -106,7 +106,7 @@ class LastWords {
 const tail = (pieces: readonly Buffer[]): string =>
   readable(Buffer.concat(pieces).subarray(-TAIL_BYTES)) || 'it printed nothing';
 
-/** A character that was cut in two at the beginning is left out. */
+/** Leaves out a character that was cut in half at the start. */
 const readable = (bytes: Buffer): string =>
   sanitize(
     bytes

@@ -1,12 +1,12 @@
 /**
- * What a proposer is given on stdin and what it answers on stdout, one JSON document each. Published as JSON Schema by
- * `fa-tui evolve --schema` and in docs/schemas.
+ * The proposer's input on stdin and its answer on stdout, each a JSON document. `fa-tui evolve --schema` and
+ * docs/schemas publish them as JSON Schema.
  */
 import * as z from 'zod';
 import { errorText } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES } from './kernel-source.ts';
 
-/** A proposer refuses a version that it does not know; fields are added without a new one. */
+/** A proposer refuses a version that it does not know. Adding fields does not change the version. */
 export const PROTOCOL = 'flashcore-proposer 1';
 
 export const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -108,14 +108,14 @@ export const protocolSchemas = (): Record<string, unknown> => ({
   answer: z.toJSONSchema(answerSchema),
 });
 
-/** A trial that has no candidate: the proposer, or what it answered, is at fault. */
+/** A trial without a candidate, because the proposer failed or its answer is invalid. */
 export class NoProposal extends Error {
   override readonly name = 'NoProposal';
 }
 
 /**
- * Reads what a proposer printed: one JSON document, or text that ends with one, which begins on a line of its own.
- * Errors: NoProposal.
+ * Reads the proposer's output: one JSON document, or text that ends with one that starts on its own line. Errors:
+ * NoProposal.
  */
 export function readAnswer(stdout: string): Answer {
   const from = Math.max(0, stdout.trimStart().startsWith('{') ? 0 : stdout.lastIndexOf('\n{'));

@@ -3,40 +3,43 @@ import type { SearchPlan } from './search-store.ts';
 import { spent } from './evolve.ts';
 import { isRight, type Trial } from './trial.ts';
 
-/** A search in figures: what --json prints and the report tells. */
+/** The figures of a search, for --json and for the report. */
 export interface SearchSummary {
   readonly version: 1;
   readonly search: string;
   readonly kernel: string;
   readonly config: string;
   readonly seed: number;
-  /** Without the root. */
+  /** Number of trials without the root. */
   readonly trials: number;
   readonly accepted: number;
   readonly valid: number;
-  /** Share of the trials that were right; null before the first. */
+  /** Share of correct trials; null before the first trial. */
   readonly validity_rate: number | null;
   readonly best: {
     readonly trial: number;
     readonly name: string;
     readonly score: number;
-    /** Trial 0's hot median over its own, of two jobs; null: one was not timed. Trials are ranked by the score. */
+    /**
+     * Trial 0's hot median over this trial's, from two jobs; null if one was not timed. The score ranks trials, not
+     * this ratio.
+     */
     readonly median_ratio: number | null;
     readonly parameters: Trial['parameters'];
   };
-  /** Score of the best accepted so far, after each trial from 0. */
+  /** Score of the best accepted trial so far, after each trial from 0. */
   readonly best_so_far: readonly number[];
   readonly device_seconds: number;
-  /** Null: no rate of the device is known, and the proposer told no cost. */
+  /** Null if the device's rate is unknown and the proposer reported no cost. */
   readonly cost_usd: number | null;
-  /** Null: the proposer told none. */
+  /** Null if the proposer reported none. */
   readonly tokens: { readonly input: number; readonly output: number } | null;
-  /** True where times judge nothing: none can be accepted then. */
+  /** True if times are simulated and cannot be judged, so that no trial can be accepted. */
   readonly simulated: boolean;
   readonly lineage: readonly Trial[];
 }
 
-/** `trials`: the root first. */
+/** `trials` begins with the root. */
 export function summaryOf(plan: SearchPlan, trials: readonly Trial[]): SearchSummary {
   const made = trials.slice(1);
   const right = made.filter(isRight);
@@ -81,14 +84,14 @@ function medianRatio(root: Trial | undefined, best: Trial): number | null {
   return first === undefined || own === undefined ? null : first / own;
 }
 
-/** One trial, as it ends. */
+/** The line for a trial at its end. */
 export function trialLine({ trial, status, score, name, parents, why }: Trial): string {
   const from = parents.length > 0 ? ` from ${parents.join(' and ')}` : '';
   const times = status === 'accepted' || status === 'valid' ? ` ${score.toFixed(3)}x` : '';
   return `trial ${trial}${from}: ${status}${times}${name ? `, ${name}` : ''}${why ? `: ${why}` : ''}`;
 }
 
-/** Figures, best so far over trials, the best of what was right, and the tree. */
+/** The figures, the best score over the trials, the best correct trials, and the tree. */
 export function searchLines(summary: SearchSummary, { unicode }: { readonly unicode: boolean }): string[] {
   const { lineage, best, best_so_far: curve, trials, valid, accepted } = summary;
   const parameters = Object.entries(best.parameters).map(([name, value]) => `${name}=${value}`);
@@ -114,7 +117,10 @@ export function searchLines(summary: SearchSummary, { unicode }: { readonly unic
   ];
 }
 
-/** The two ratios differ: in a comparison both builds run under the same conditions, in two jobs they do not. */
+/**
+ * Explains why the two ratios differ: in a comparison both builds run under the same conditions, in two jobs they do
+ * not.
+ */
 function scoreNotes({ best: { trial, median_ratio: ratio } }: SearchSummary): string[] {
   if (trial === 0 || ratio === null) return [];
   return [
@@ -144,7 +150,7 @@ function sparkline(values: readonly number[], unicode: boolean): string {
     .join('');
 }
 
-/** Every trial below its base. */
+/** The tree of trials, each below its base. */
 function tree(trials: readonly Trial[], unicode: boolean): string[] {
   const [branch, last, bar] = unicode ? ['├─ ', '└─ ', '│  '] : ['|- ', '`- ', '|  '];
   const children = new Map<number, Trial[]>();

@@ -7,14 +7,14 @@ import type { SearchConfig } from './population.ts';
 import type { Trial } from './trial.ts';
 
 const VERSION = 1;
-/** Of a search: the longest have a kernel's sources or a job's logs. */
+/** Limit on a file of a search. The longest contain a kernel's sources or a job's logs. */
 const MAX_FILE_BYTES = 16 * 2 ** 20;
 
-/** What a search was started with; the same when it goes on. */
+/** The settings of a search. They stay the same when it is resumed. */
 export interface SearchPlan {
   readonly version: typeof VERSION;
   readonly id: string;
-  /** Id of the kernel, and the argument that it was named by. */
+  /** Id of the kernel, and the argument that named it. */
   readonly kernelId: string;
   readonly kernel: string;
   readonly proposer: string;
@@ -32,9 +32,9 @@ export interface SearchPlan {
 }
 
 /**
- * The folder of a search: search.json, and trials/NNNN with request.json, answer.txt, proposer.log, source/ and, once
- * it has ended, trial.json. A file is written whole or not at all, and trial.json once, so that a search that was
- * killed anywhere goes on with every trial counted once.
+ * The folder of a search: search.json, and trials/NNNN with request.json, answer.txt, proposer.log, source/ and, after
+ * its end, trial.json. Files are written atomically, and trial.json only once. A search killed at any point can
+ * therefore be resumed with every trial counted once.
  */
 export class SearchStore {
   readonly folder: string;
@@ -53,14 +53,14 @@ export class SearchStore {
     return new SearchStore(folder, whole);
   }
 
-  /** Errors: INVALID_REQUEST where there is no such search, or one of another version. */
+  /** Errors: INVALID_REQUEST if there is no such search or it has another version. */
   static open(environment: NodeJS.ProcessEnv, id: string): SearchStore {
     const folder = searchFolder(environment, id);
     if (!/^[\w-]{1,64}$/.test(id)) throw invalid(`There is no search ${id}: searches lie in ${path.dirname(folder)}`);
     return SearchStore.openFolder(folder);
   }
 
-  /** One that lies somewhere else. Errors: as above. */
+  /** Opens a search in another folder. Errors: as above. */
   static openFolder(folder: string): SearchStore {
     const file = path.join(folder, 'search.json');
     if (!existsSync(file))
@@ -70,7 +70,7 @@ export class SearchStore {
     return new SearchStore(folder, { ...plan, version: VERSION });
   }
 
-  /** Keeps other processes out while `work` runs. Errors: INVALID_REQUEST with the process that has it. */
+  /** Keeps other processes out while `work` runs. Errors: INVALID_REQUEST with the process that holds the lock. */
   async locked<Result>(work: () => Promise<Result>): Promise<Result> {
     const file = path.join(this.folder, 'lock');
     const holder = existsSync(file) ? Number(readForeignText(file, MAX_FILE_BYTES)) : 0;
@@ -84,7 +84,7 @@ export class SearchStore {
     }
   }
 
-  /** Trials that have ended, in order; they have no gaps. */
+  /** Ended trials in order, without gaps. */
   trials(): Trial[] {
     const found: Trial[] = [];
     for (;;) {
@@ -94,7 +94,7 @@ export class SearchStore {
     }
   }
 
-  /** The folder of a trial, made when it is not there. */
+  /** The folder of a trial, created if it does not exist. */
   trialFolder(trial: number): string {
     const folder = path.join(this.folder, 'trials', String(trial).padStart(4, '0'));
     mkdirSync(folder, { recursive: true });
@@ -110,14 +110,14 @@ export class SearchStore {
     writeWhole(path.join(this.trialFolder(trial), name), text);
   }
 
-  /** What a trial was built from. */
+  /** The sources of a trial's build. */
   candidate(trial: number): CandidateSource {
     const text = trial === 0 ? undefined : this.read(trial, 'candidate.json');
     return text === undefined ? this.plan.root : (JSON.parse(text) as CandidateSource);
   }
 }
 
-/** Ids of the searches of this user, newest last. */
+/** Ids of this user's searches, newest last. */
 export function searchIds(environment: NodeJS.ProcessEnv): string[] {
   const folder = searchesFolder(environment);
   return existsSync(folder) ? readdirSync(folder).toSorted() : [];

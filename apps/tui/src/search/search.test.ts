@@ -46,7 +46,7 @@ const RIGHT: Variant = {
   verify: { passedCases: 1, cases: [{ shape: SHAPE, verdict: Verdict.PASS, elements: 4096n, maxAbsError: 1e-3 }] },
 };
 
-/** A comparison that found the candidate faster, on a GPU. */
+/** A comparison that found the candidate faster on a GPU. */
 const FASTER = {
   ...RIGHT,
   benchmarks: [{ shape: SHAPE, mode: TimingMode.HOT, latency: { p50Us: 10, p90Us: 11 }, tflops: 100, valid: true }],
@@ -86,7 +86,7 @@ const judge = (variant: Variant, required = ['1x1x64x64']): Trial =>
   judgedTrial(identity, ended(variant), { base: { score: 2 }, required, plan: '' });
 
 describe('a trial', () => {
-  test('that is right and FASTER than its base is accepted, and its score is the base’s times the hot ratio', () => {
+  test('that is correct and FASTER than its base is accepted, with the base’s score times the hot ratio', () => {
     expect(judge(FASTER)).toMatchObject({ status: 'accepted', score: 2 * 1.1 });
   });
 
@@ -99,7 +99,7 @@ describe('a trial', () => {
       { status: 'wrong', score: 0 },
       { correct: false, combined_score: SCORES.RAN + SCORES.SHARE_OF_CASES },
     ],
-  ])('that leads and is %s on shapes that nobody sees', (verdict, trial, evaluation) => {
+  ])('that is FASTER and %s on held-out shapes', (verdict, trial, evaluation) => {
     const detail = `held-out: ${HeldOutVerdict[verdict]}`;
     const judged = judge({ ...FASTER, heldOut: { verdict, detail, shapes: 2 } });
     expect(judged).toMatchObject(trial);
@@ -111,7 +111,7 @@ describe('a trial', () => {
     });
   });
 
-  test('that is right and within the margin is valid and not accepted', () => {
+  test('that is correct and within the margin is valid but not accepted', () => {
     const within = { ...FASTER, comparison: { ...FASTER.comparison, verdict: ComparisonVerdict.WITHIN_MARGIN } };
     expect(judge(within).status).toBe('valid');
     expect(judge(RIGHT)).toMatchObject({ status: 'valid', score: 2, why: 'not compared' });
@@ -148,14 +148,14 @@ describe('a trial', () => {
     expect(judge(variant)).toMatchObject({ status: 'wrong', score: 0 });
   });
 
-  test('that does not compile is told what the compiler says', () => {
+  test("that does not compile gives the compiler's message as the reason", () => {
     const diagnostics = [{ severity: 'error', file: 'k.cu', line: 3, message: 'expected a ";"', tool: 'nvcc' }];
     const found = judge({ label: '', build: { succeeded: false, diagnostics } });
     expect([found.status, found.why]).toEqual(['not-built', 'nvcc error k.cu:3: expected a ";"']);
   });
 });
 
-test('a comparison that was not judged, and a time that is not valid, score nothing', () => {
+test('a comparison that was not judged and an invalid time add nothing to the score', () => {
   const [hot] = FASTER.comparison.shapes;
   const notJudged = {
     ...FASTER,
@@ -186,7 +186,7 @@ test('a comparison that was not judged, and a time that is not valid, score noth
   expect(invalid.text_feedback).toMatch(/^Right\. Not timed: the measurement is not valid, the device was throttled\./);
 });
 
-test('a candidate that the named plan rejects is not right; how fast it is next to its base is no reason', () => {
+test('a candidate that the named plan rejects is not correct; its speed next to its base is not a reason', () => {
   const gate = (metric: string, level = 'hard') => ({
     gateId: metric,
     title: metric,
@@ -214,7 +214,7 @@ test('a candidate that the named plan rejects is not right; how fast it is next 
   expect(rejected.status).toBe('wrong');
 });
 
-test('scores climb from not built over wrong to right, and a right kernel that is slow beats every wrong one', () => {
+test('scores rise from not built through wrong to correct, and a slow correct kernel beats every wrong one', () => {
   const score = (variant: Variant) => evaluationOf(ended(variant)).combined_score;
   const cases = [
     { shape: SHAPE, verdict: Verdict.PASS },
@@ -245,13 +245,13 @@ test('scores climb from not built over wrong to right, and a right kernel that i
   expect(scores.toSorted((a, b) => a - b)).toEqual(scores);
 });
 
-test('an evaluation has finite numbers only and what a GPU measured', () => {
+test('an evaluation has only finite numbers and GPU measurements', () => {
   const { metrics } = evaluationOf(ended({ ...FASTER, benchmarks: [{ ...FASTER.benchmarks[0], tflops: Infinity }] }));
   expect(metrics).toMatchObject({ speedup: expect.closeTo(1.1) as number, median_us: 10, registers: 64 });
   expect(Object.values(metrics).every((value) => Number.isFinite(value))).toBe(true);
 });
 
-test('bounded() cuts foreign text by bytes, at a character, and takes control characters out', () => {
+test('bounded() cuts foreign text to bytes at a character and removes control characters', () => {
   expect(bounded('a\u001b[31mb\u0007\nc', 100)).not.toMatch(/[\u001b\u0007]/);
   const cut = bounded('é'.repeat(3000), 101);
   expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(101);
@@ -271,7 +271,7 @@ const BASE = { files: { 'kernel.yaml': MANIFEST, 'k.cu': 'one\ntwo\nthree\n' }, 
 describe('an answer', () => {
   const answer = (change: object) => candidateOf(BASE, { name: 'n', thought: 't', ...change }, 'k');
 
-  test('lays files and parameters over the base, or applies a unified diff', () => {
+  test('adds files and parameters to the base, or applies a unified diff', () => {
     expect(answer({ parameters: { B: 2 }, files: { 'x.cuh': 'x' } })).toEqual({
       files: { ...BASE.files, 'x.cuh': 'x' },
       parameters: { A: 1, B: 2 },
@@ -309,12 +309,12 @@ describe('an answer', () => {
     ['another id', { files: { 'kernel.yaml': MANIFEST.replace('id: k', 'id: other') } }, /id: must stay k, is other/],
     ['a manifest that is none', { files: { 'kernel.yaml': 'id: 7' } }, /kernel\.yaml/],
     ['too much source', { files: { 'k.cu': 'x'.repeat(101 * 1024) } }, /bytes, 102400 are the most/],
-  ])('with %s is no proposal', (_, change, text) => {
+  ])('with %s is not a proposal', (_, change, text) => {
     expect(() => answer(change)).toThrow(NoProposal);
     expect(() => answer(change)).toThrow(text);
   });
 
-  test('may stand behind other output; anything else is no proposal', () => {
+  test('may follow other output; anything else is not a proposal', () => {
     const document = '{\n "name": "n",\n "thought": "t"\n}\n';
     expect(readAnswer(`thinking { hard }\n${document}`)).toEqual({ name: 'n', thought: 't' });
     expect(() => readAnswer('')).toThrow(/not a JSON document/);
@@ -323,7 +323,7 @@ describe('an answer', () => {
   });
 });
 
-test('the published schema is that of the program', () => {
+test("the published schema equals the program's schema", () => {
   const published = readFileSync(new URL('../../../../docs/schemas/proposer-1.json', import.meta.url), 'utf8');
   expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(protocolSchemas())));
 });
@@ -341,12 +341,12 @@ describe('a proposer', () => {
       signal: new AbortController().signal,
     });
 
-  test('does not get the token that lets fa-tui in at a runner', async () => {
+  test("does not get the token for fa-tui's runner", async () => {
     const environment = { ...process.env, FLASHCORE_TOKEN: 'secret', OTHER: 'passed on' };
     expect(await ask('echo "$FLASHCORE_TOKEN,$OTHER"', 10, environment)).toBe(',passed on\n');
   });
 
-  test('gets the request on stdin; what it prints is logged', async () => {
+  test('gets the request on stdin, and its output is logged', async () => {
     expect(await ask('cat; echo thinking >&2')).toBe('{"trial":1}\n');
     expect(readFileSync(path.join(folder, 'log'), 'utf8').split('\n').toSorted()).toEqual([
       '',
@@ -359,7 +359,7 @@ describe('a proposer', () => {
     ['hangs', 'sleep 100', /did not answer within 0\.5 s and was killed/],
     ['leaves a child that hangs', 'sleep 100 & wait', /did not answer within 0\.5 s/],
     ['fails', 'echo no key; exit 7', /ended with status 7: no key/],
-    // Not by its name: the shell says another thing where a folder of PATH can't be read.
+    // Uses a path rather than a bare name, because the shell prints another error if a folder of PATH can't be read.
     ['is not there', '/no-such-program-here', /ended with status 127: .*not found/],
     [
       'says on stderr why it fails',
@@ -370,7 +370,7 @@ describe('a proposer', () => {
     ['hangs and has said why', 'echo waiting for a key >&2; sleep 100', /was killed; it said: waiting for a key$/],
     ['crashes', 'kill -SEGV $$', /was ended by SIGSEGV|status 139/],
     ['floods', 'yes', /printed more than 1048576 bytes and was killed/],
-  ])('that %s is no proposal', async (_, command, text) => {
+  ])('that %s gives no proposal', async (_, command, text) => {
     await expect(ask(command, 0.5)).rejects.toThrow(text);
   });
 });
@@ -399,7 +399,7 @@ describe('examples/proposers/parameters.mjs', () => {
     return JSON.parse(stdout) as { name: string; parameters: Record<string, number>; files?: Record<string, string> };
   };
 
-  test('changes one thing, then two at once, each once, then says that all was tried', () => {
+  test('changes one thing, then two at a time, each once, then reports that everything was tried', () => {
     const tried: Tried[] = [];
     let last = '';
     for (let trial = 0; trial < 20 && last === ''; ++trial) {
@@ -440,14 +440,14 @@ const TRIALS = [
 describe('select()', () => {
   const options = { population: 5, seed: 3 };
 
-  test('gives free and insight the best that was accepted, insight thoughts too', () => {
+  test('gives free and insight the best accepted trial, and insight also thoughts', () => {
     const free = select(TRIALS, { ...options, config: 'free' });
     expect([free.operator, free.parents.map(({ trial }) => trial), free.thoughts]).toEqual(['init', [1], []]);
     const { thoughts } = select(TRIALS, { ...options, config: 'insight' });
     expect(thoughts.toSorted()).toEqual(['t1', 't3', 't4']);
   });
 
-  test('crosses and mutates right ones in full, the better first; parents depend on seed and trials alone', () => {
+  test('crosses and mutates correct trials in full, the better first; parents depend only on seed and trials', () => {
     const full = { ...options, config: 'full' as const };
     expect(select(TRIALS, full)).toEqual(select(TRIALS, full));
     const chosen = Array.from({ length: 40 }, (_, seed) => select(TRIALS.slice(0, 4), { ...full, seed }));
@@ -470,7 +470,7 @@ describe('select()', () => {
   });
 });
 
-test('a search is read again as it was written, keeps others out, and is told with its tree', async () => {
+test('a stored search reads back unchanged, keeps other processes out, and is reported with its tree', async () => {
   const home = mkdtempSync(path.join(tmpdir(), 'fa-'));
   const environment = { FLASHCORE_HOME: home };
   const plan: Omit<SearchPlan, 'version'> = {
@@ -522,7 +522,7 @@ test('a search is read again as it was written, keeps others out, and is told wi
   rmSync(home, { recursive: true });
 });
 
-test('a judgement is reused only while the runner judges by the same cases, gates, engine and held-out shapes', () => {
+test('a judgement is reused only if the runner has the same cases, gates, engine and held-out shapes', () => {
   const side = { kernel: create(KernelReferenceSchema), variant: create(VariantSchema) };
   const settings = {
     deviceId: '',
@@ -541,7 +541,7 @@ test('a judgement is reused only while the runner judges by the same cases, gate
   expect([keyBy('one') === keyBy('one'), keyBy('one') === keyBy('another')]).toEqual([true, false]);
 });
 
-test('uuidOf() gives a UUID that is the same for the same text', () => {
+test('uuidOf() gives the same UUID for the same text', () => {
   expect(uuidOf('a')).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   expect([uuidOf('a') === uuidOf('a'), uuidOf('a') === uuidOf('b')]).toEqual([true, false]);
 });

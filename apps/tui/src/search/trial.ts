@@ -11,31 +11,31 @@ import type { EndedJob } from './experiment.ts';
 import type { Operator } from './protocol.ts';
 
 /**
- * How a trial ended. root: the kernel that the search began with; accepted: right, and faster than its base by the
- * rule; valid: right; wrong: built, and not right; not-built: does not compile, or was refused; no-proposal: nothing to
- * build.
+ * The result of a trial. root: the kernel that the search started from; accepted: correct, and faster than its base by
+ * the rule; valid: correct; wrong: built but not correct; not-built: does not compile, or was refused; no-proposal:
+ * nothing to build.
  */
 export type TrialStatus = 'root' | 'accepted' | 'valid' | 'wrong' | 'not-built' | 'no-proposal';
 
-/** A trial as it is kept: one file, written once. */
+/** A trial as it is stored, in a file that is written once. */
 export interface Trial {
   readonly trial: number;
   readonly status: TrialStatus;
   readonly operator: Operator;
-  /** Trials that it was made from; the first is its base, with which it was compared. */
+  /** The trials that this one was made from. The first is its base, and was compared with it. */
   readonly parents: readonly number[];
   readonly name: string;
   readonly thought: string;
   readonly parameters: Readonly<Record<string, number>>;
-  /** Times as fast as trial 0: the ratios over its bases multiplied; 1 where nothing is timed. 0: not right. */
+  /** Speed relative to trial 0: the product of the ratios along the bases; 1 if nothing is timed, 0 if not correct. */
   readonly score: number;
-  /** Why it is not better, or what it is better by. */
+  /** The reason why the trial is not better, or the amount by which it is. */
   readonly why: string;
-  /** Absent where nothing was built. */
+  /** Absent if nothing was built. */
   readonly evaluation?: Evaluation;
   readonly tokens?: { readonly input: number; readonly output: number };
   readonly proposerUsd?: number;
-  /** Of the root: the cases that it passed, which every candidate must compute, and the gates. */
+  /** Only for the root: the cases that it passed, which every candidate must compute, and the gates. */
   readonly cases?: readonly string[];
   readonly gates?: readonly string[];
 }
@@ -59,16 +59,16 @@ export const failedTrial = (identity: TrialIdentity, status: 'no-proposal' | 'no
 export interface JudgeOptions {
   /** Undefined for the root. */
   readonly base: Pick<Trial, 'score'> | undefined;
-  /** Cases that the root passed: a candidate must compute every one of them. */
+  /** Cases that the root passed. A candidate must compute all of them. */
   readonly required: readonly string[];
-  /** The plan that the search was asked for by name; empty: none. */
+  /** The plan named by the user; empty if there is none. */
   readonly plan: string;
 }
 
 /**
- * What an experiment makes of a trial. Parity is a hard gate: a candidate with anything wrong is never accepted,
- * however fast it is; one that is right is accepted when the comparison with its base in the same job says FASTER, and
- * shapes that the runner keeps to itself, where it has any, say nothing against it.
+ * Judges a trial by its experiment. Parity is a hard gate: a candidate with any fault is never accepted, however fast
+ * it is. A correct candidate is accepted if the comparison with its base in the same job says FASTER and the held-out
+ * shapes, if there are any, do not reject it.
  */
 export function judgedTrial(identity: TrialIdentity, ended: EndedJob, { base, required, plan }: JudgeOptions): Trial {
   const evaluation = evaluationOf({ ...ended, required, plan });

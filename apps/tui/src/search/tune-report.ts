@@ -2,7 +2,7 @@ import { Verdict, type TuneResult, type TunedVariant } from '@flashcore/shared/c
 import { plainLines } from '../present/plain/plain-painter.ts';
 import { tuneBlocks } from '../present/sections/tuned.ts';
 
-/** What is known of a variant so far. */
+/** A line with the current state of a variant. */
 export function variantLine(row: TunedVariant): string {
   const { label, registers, smemBytes, verified, dropped, reused } = row;
   if (dropped !== undefined) return `${label}: dropped: ${dropped}`;
@@ -14,5 +14,5 @@ export function variantLine(row: TunedVariant): string {
 
 const FORMAT = { width: 100, uncut: true, colors: false, ascii: false } as const;
 
-/** The table of a search as text for a program. */
+/** The table of a search as text for programs. */
 export const tuneText = (tune: TuneResult): string[] => plainLines(tuneBlocks(tune), FORMAT);

@@ -5,14 +5,14 @@ import type { RunForm } from '../state/run-form.ts';
 import { jobRequest } from './job-request.ts';
 import type { StartRequest } from './runner-port.ts';
 
-/** A kernel of a request: a reference as a client makes it, or one of the runner's own by its id. */
+/** The kernel of a request: a client's reference, or the id of one of the runner's own kernels. */
 export type RequestedKernel = Pick<KernelReference, 'source'>;
 
 export const namedKernel = (id: string): RequestedKernel => ({
   source: { case: 'kernelId', value: id },
 });
 
-/** The job that a form stands for; what is at its default is left to the runner. */
+/** The job that a form describes. Fields at their defaults are left to the runner. */
 export function formRequest(
   form: RunForm,
   defaults: RunForm,

@@ -6,8 +6,8 @@ const PAGE_SIZE = 1000;
 const UUID_LENGTH = 36;
 
 /**
- * The full name of the one job whose UUID begins with `text`, "jobs/" before it or not. Errors: JOB_NOT_FOUND,
- * UsageError when it fits several.
+ * The full name of the only job whose UUID begins with `text`, with or without "jobs/" before it. Errors:
+ * JOB_NOT_FOUND, UsageError if several jobs match.
  */
 export async function resolveJobName(client: RunnerClient, text: string): Promise<string> {
   const prefix = text.replace(/^jobs\//, '').toLowerCase();

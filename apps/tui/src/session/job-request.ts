@@ -1,25 +1,25 @@
 import type { JobRpcName, RpcRequestInit } from '@flashcore/shared/client';
 import type { StartRequest } from './runner-port.ts';
 
-/** What a user asks for, by the words of the command line. */
+/** The actions that start a job, in the words of the command line. */
 export const JOB_ACTIONS = ['run', 'build', 'verify', 'bench', 'profile'] as const;
 export type JobAction = (typeof JOB_ACTIONS)[number];
 
-/** A request as its fields, and not as a message. */
+/** A request as plain fields rather than as a message. */
 type Fields<Name extends JobRpcName> = Extract<RpcRequestInit<Name>, { readonly $typeName?: undefined }>;
 type Experiment = Fields<'runExperiment'>;
 
-/** What a job's request is made of; each kind of job takes the parts that it has. */
+/** The parts of a job's request. Each kind of job uses those that it has. */
 export interface JobParts {
   readonly common: Fields<'build'>;
   readonly verify?: Experiment['verify'];
   readonly benchmark?: Experiment['benchmark'];
   readonly profile?: Experiment['profile'];
-  /** Of the whole experiment alone. */
+  /** Only for a whole experiment. */
   readonly experiment?: Pick<Experiment, 'plan' | 'gatesYaml' | 'noFallback' | 'noChampion' | 'heldOut'>;
 }
 
-/** The one way from an action and its settings to a request. */
+/** Makes the request for an action and its settings. All requests are made here. */
 export function jobRequest(action: JobAction, parts: JobParts): StartRequest {
   const { common, verify = {}, benchmark = {}, profile, experiment } = parts;
   switch (action) {

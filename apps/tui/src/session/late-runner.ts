@@ -1,18 +1,18 @@
-/** A runner that is still being connected to: what it is asked waits until it is there. */
+/** A runner that is still connecting. Calls to it wait until it is connected. */
 import type { ShownRunner } from '../state/app-state.ts';
 import type { RunnerPort } from './runner-port.ts';
 
-/** A runner that answers. Closing it is its owner's. */
+/** A connected runner. Its owner closes it. */
 export interface OpenedRunner {
   readonly client: RunnerPort;
   readonly runner: ShownRunner;
-  /** What the view is saved under. */
+  /** The key under which the view is saved. */
   readonly address: string;
-  /** Brings back an embedded runner that was killed. */
+  /** Restarts an embedded runner that was killed. */
   readonly revive?: (() => Promise<void>) | undefined;
 }
 
-/** While connecting: `signal` aborts when the user leaves, `notify` shows what there is to know. */
+/** While connecting, `signal` aborts if the user leaves, and `notify` shows messages. */
 export interface Opening {
   readonly signal: AbortSignal;
   readonly notify: (text: string) => void;
@@ -20,7 +20,7 @@ export interface Opening {
 
 type Asked = Exclude<keyof RunnerPort, 'start' | 'watch'>;
 
-/** Errors: that of connecting, of every question. */
+/** Every call fails with the error of connecting, if there is one. */
 export function lateRunner(opening: Promise<Pick<OpenedRunner, 'client'>>): RunnerPort {
   const ask = <Name extends Asked>(name: Name): RunnerPort[Name] =>
     (async (...values: never[]) => {

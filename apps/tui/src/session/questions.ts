@@ -4,13 +4,13 @@ import type { Store } from './store.ts';
 
 interface QuestionsOptions {
   readonly store: Store;
-  /** Aborted when the session ends. */
+  /** Aborts when the session ends. */
   readonly signal: AbortSignal;
-  /** Brings back an embedded runner that was killed. */
+  /** Restarts an embedded runner that was killed. */
   readonly revive: (() => Promise<void>) | undefined;
 }
 
-/** Questions to the runner, and what their answers and failures say of the connection. */
+/** Sends calls to the runner and derives the connection's state from their answers and failures. */
 export class Questions {
   readonly #store: Store;
   readonly #signal: AbortSignal;
@@ -23,7 +23,7 @@ export class Questions {
     this.#revive = revive;
   }
 
-  /** One question; its answer or failure says whether the runner is there. Gives whether it was answered. */
+  /** Makes one call and updates the connection's state. Returns true if the call was answered. */
   async ask(question: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     try {
       await question(this.#signal);
@@ -46,7 +46,7 @@ export class Questions {
     this.#tell(error, unreachable ? 'connection' : about);
   }
 
-  /** An embedded runner that was killed is started again; what it was running ends as interrupted. */
+  /** Restarts an embedded runner that was killed. Its running jobs end as interrupted. */
   async #bringBack(): Promise<void> {
     if (this.#revive === undefined || this.#reviving || this.#signal.aborted) return;
     this.#reviving = true;

@@ -14,7 +14,7 @@ interface ListsOptions {
   readonly questions: Questions;
 }
 
-/** What is asked of the runner now and then: each question brings the store up to date. */
+/** Data that is read from the runner repeatedly. Each call updates the store. */
 export class RunnerLists {
   readonly #client: RunnerPort;
   readonly #store: Store;
@@ -29,7 +29,7 @@ export class RunnerLists {
     this.#questions = questions;
   }
 
-  /** What a job that ended may have changed. */
+  /** Reads everything that the end of a job may have changed. */
   async afterJob(): Promise<void> {
     await Promise.all([this.jobs(), this.experiments(), this.host(), this.champions()]);
   }
@@ -39,7 +39,7 @@ export class RunnerLists {
   }
 
   async jobs(): Promise<void> {
-    // A slow runner gets one question at a time.
+    // A slow runner gets only one call at a time.
     if (this.#polling) return;
     this.#polling = true;
     try {
@@ -51,7 +51,7 @@ export class RunnerLists {
     }
   }
 
-  /** While they are shown. */
+  /** Reads the host if its readings are shown. */
   readings(): void {
     if (showsReadings(this.#store.state)) void this.host();
   }
@@ -76,11 +76,11 @@ export class RunnerLists {
     });
   }
 
-  /** Reads the user's own folders again: a command in another terminal may have added one. */
+  /** Reads the user's own folders again, because a command in another terminal may have added one. */
   async ownKernels(): Promise<void> {
     const own = await this.#folders?.list();
     const { kernels } = this.#store.state;
-    // Before the first answer of the runner its kernels would be missing.
+    // Before the runner's first answer, the list would lack the runner's kernels.
     if (own === undefined || kernels.length === 0) return;
     const ofRunner = kernels.filter(({ folder }) => folder === undefined);
     this.#store.dispatch({ type: 'kernels', kernels: [...own.kernels, ...ofRunner] });
@@ -104,7 +104,7 @@ export class RunnerLists {
     );
   }
 
-  /** `place`: another than the one shown; the first time the runner chooses. */
+  /** `place` selects another place than the one shown. The first time, the runner chooses. */
   async leaderboard(place = this.#store.state.leaderboard?.place): Promise<void> {
     await this.#questions.ask(async (signal) =>
       this.#store.dispatch({
@@ -115,7 +115,7 @@ export class RunnerLists {
   }
 }
 
-/** In view 8; and while the emulator times, next to its samples. */
+/** Readings are shown in view 8, and beside the samples while the emulator is timing. */
 const showsReadings = (state: AppState): boolean =>
   state.ui.view === 'host' || (isSimulated(state) && isTiming(attachedJob(state)));
 

@@ -1,4 +1,4 @@
-/** What fa-tui asks of a runner: the typed client has it all; tests put a replay of a job in its place. */
+/** The calls that fa-tui makes to a runner. The typed client has all of them; tests replace it with a replayed job. */
 import { randomUUID } from 'node:crypto';
 import type { JobRpcName, RpcRequestInit, RunnerClient } from '@flashcore/shared/client';
 import { type KernelReference } from '@flashcore/shared/contract';
@@ -27,18 +27,18 @@ export type StartRequest = {
   [Name in JobRpcName]: { readonly method: Name; readonly request: RpcRequestInit<Name> };
 }[JobRpcName];
 
-/** A kernel folder whose every saved version is run. */
+/** A kernel folder that runs at every save. */
 export interface WatchFolder {
   readonly folder: string;
   readonly requestFor: (kernel: KernelReference) => StartRequest;
-  /** Tries the smallest case first, and the rest only where that passes. */
+  /** Run the smallest case first, and the rest only if it passes. */
   readonly quick?: boolean | undefined;
 }
 
-/** The smallest of the parity cases: what a quick look verifies, with one seed. */
+/** The smallest of the parity cases. A quick run verifies only this shape, with one seed. */
 export const QUICK_SHAPE = '1x4x128x64';
 
-/** Build and smallest case of a kernel. */
+/** A request that builds a kernel and verifies its smallest case. */
 export const quickRequest = (kernel: KernelReference): StartRequest => ({
   method: 'verify',
   request: {

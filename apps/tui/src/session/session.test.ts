@@ -25,7 +25,7 @@ function begin(client: RunnerPort, options?: Parameters<Session['begin']>[0]): S
   return store;
 }
 
-test('loads all lists and shows the job that runs', async () => {
+test('a session loads all lists and shows the running job', async () => {
   const store = begin(fakeRunner());
   await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
   const { connection, host, jobs, kernels, experiments, attached } = store.state;
@@ -40,7 +40,7 @@ test('loads all lists and shows the job that runs', async () => {
   expect(store.log.end).toBeGreaterThan(40);
 });
 
-test('a job given to start is started once and shown', async () => {
+test('a request given at the start is started once, and its job is shown', async () => {
   const runner = fakeRunner();
   const store = begin(runner, {
     start: { method: 'runExperiment', request: { kernel: { source: { case: 'kernelId', value: 'flashcore_v6' } } } },
@@ -49,7 +49,7 @@ test('a job given to start is started once and shown', async () => {
   expect(runner.started).toEqual(['flashcore_v6']);
 });
 
-test('a job shown again is watched from where this client has it', async () => {
+test('a job shown again is watched from the last event that this client has', async () => {
   const asked: number[] = [];
   const runner = fakeRunner({ events: EVENTS.slice(0, 10) });
   const client: RunnerPort = {
@@ -67,7 +67,7 @@ test('a job shown again is watched from where this client has it', async () => {
   expect(store.log.end).toBe(lines);
 });
 
-test('repeated events leave no second log line', () => {
+test('repeated events add no second log line', () => {
   const store = begin(fakeRunner({ events: [] }));
   store.dispatch({ type: 'attach', job: SAMPLE_JOB });
   for (const event of [...EVENTS.slice(0, 12), ...EVENTS.slice(4, 12), EVENTS[20]!])
@@ -80,7 +80,7 @@ test('repeated events leave no second log line', () => {
   ).toHaveLength(1);
 });
 
-test('a job whose first events are no longer kept is shown from there', async () => {
+test('a job whose first events are no longer kept is shown from the first one kept', async () => {
   const runner = fakeRunner();
   const client: RunnerPort = {
     ...runner,
@@ -100,7 +100,7 @@ test('a job whose first events are no longer kept is shown from there', async ()
   expect(store.state.notice?.text).toBe("The job's events before number 21 are no longer kept");
 });
 
-test('a job of another view no longer reaches the one shown', async () => {
+test('events of a job shown earlier no longer change the screen', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
   const left = Promise.withResolvers<void>();
@@ -125,7 +125,7 @@ test('a job of another view no longer reaches the one shown', async () => {
   expect([store.state.attached, store.state.views['jobs/slow']?.lastSequence]).toEqual([SAMPLE_JOB, 0]);
 });
 
-test('a lost runner is told in the header and in words, and found again', async () => {
+test('a lost runner is reported in the header and in a notice, and found again', async () => {
   const runner = fakeRunner();
   let lost = true;
   const answer = <Answer>(question: () => Promise<Answer>): Promise<Answer> =>
@@ -154,7 +154,7 @@ test('a lost runner is told in the header and in words, and found again', async 
   expect(store.state.notice).toBeUndefined();
 });
 
-test('a job that is refused is told, and nothing is shown for it', async () => {
+test('a refused job is reported, and nothing is shown for it', async () => {
   const runner = fakeRunner();
   const client: RunnerPort = {
     ...runner,
@@ -173,7 +173,7 @@ test('a job that is refused is told, and nothing is shown for it', async () => {
   expect(store.state.attached).toBeUndefined();
 });
 
-test('a watch that fails is over, so that a folder is asked for again', async () => {
+test('a failed watch ends, so that the user can choose a folder again', async () => {
   const store = begin(fakeRunner());
   session?.watchFolder({
     folder: '/nowhere',
@@ -185,7 +185,7 @@ test('a watch that fails is over, so that a folder is asked for again', async ()
   );
 });
 
-test('the log of a kernel that does not compile stands at its first error; one that was scrolled stays', async () => {
+test('the log of a kernel that does not compile opens at its first error, unless the user scrolled it', async () => {
   const failed = eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
     { case: 'gateResult', value: { title: 'Notes', verdict: Verdict.FAIL, level: 'hard', value: 1 } },
@@ -203,7 +203,7 @@ test('the log of a kernel that does not compile stands at its first error; one t
     'k.cu:9: error: expected a ";"',
     false,
   ]);
-  // What the outcome says is not said again.
+  // The outcome already says the rest of the summary.
   expect(store.log.at(store.log.end - 1)?.text).toBe('compile failed: k.cu:9');
 });
 
@@ -249,6 +249,6 @@ test.each([
   });
   await vi.waitFor(() => expect(asked.map(({ method }) => method)).toEqual(methods));
   expect(asked[0]?.request).toMatchObject({ settings: { shapes: [{ heads: 4, sequenceLength: 128 }], seedCount: 1 } });
-  // Both are of one version: there is none before it to compare with.
+  // Both jobs belong to one version, so there is no earlier version to compare with.
   expect(store.state.watching?.jobBefore).toBeUndefined();
 });

@@ -1,6 +1,5 @@
 /**
- * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
- * a job.
+ * Everything that talks to the runner: the watched job, and lists that are read repeatedly. Leaving never ends a job.
  */
 import { JobState, Outcome, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
@@ -18,7 +17,7 @@ import type { Store } from './store.ts';
 
 const JOBS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 10_000;
-// While view 8 is open: something runs on the host for each.
+// Used only while readings are shown, because each reading runs a program on the host.
 const READINGS_EVERY_MS = 2_000;
 const TICK_MS = 1_000;
 
@@ -26,9 +25,9 @@ export interface SessionOptions {
   readonly client: RunnerPort;
   readonly store: Store;
   readonly now?: () => number;
-  /** The user's own kernel folders; absent: none are known, as in a replay. */
+  /** The user's own kernel folders; absent if none are known, as in a replay. */
   readonly folders?: KernelFolders;
-  /** Brings back an embedded runner that was killed. */
+  /** Restarts an embedded runner that was killed. */
   readonly revive?: () => Promise<void>;
 }
 
@@ -49,7 +48,7 @@ export class Session {
   #watch: AbortController | undefined;
   #watching: AbortController | undefined;
   readonly #questions: Questions;
-  /** What is asked now and then. */
+  /** Data that is read repeatedly. */
   readonly lists: RunnerLists;
 
   constructor({ client, store, now = Date.now, folders, revive }: SessionOptions) {
@@ -61,7 +60,7 @@ export class Session {
     this.lists = new RunnerLists({ client, store, folders, questions: this.#questions });
   }
 
-  /** Loads the lists, then shows the job given, else the one shown last, else one that runs, else the newest. */
+  /** Loads the lists. Then shows the given job, else the last one shown, else a running job, else the newest. */
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.lists.jobs());
@@ -78,7 +77,7 @@ export class Session {
       this.attach(job.name);
   }
 
-  /** Stops asking and watching; the jobs go on. */
+  /** Stops reading and watching; jobs continue. */
   end(): void {
     this.#ended.abort();
     this.#watch?.abort();
@@ -92,13 +91,13 @@ export class Session {
     void this.#run(request);
   }
 
-  /** Settles when the job has ended, or another one is shown. */
+  /** Settles when the job has ended or another job is shown. */
   #run({ method, request }: StartRequest, onJob?: (job: string) => void): Promise<void> {
     this.#store.dispatch({ type: 'show', view: 'run' });
     return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }), onJob);
   }
 
-  /** Starts a job of a kernel, whose folder is sent first where it has one. */
+  /** Starts a job for a kernel. If the kernel has a folder, the folder is uploaded first. */
   async startKernel(
     { kernelId, folder }: Pick<ListedKernel, 'kernelId' | 'folder'>,
     requestFor: (kernel: RequestedKernel) => StartRequest,
@@ -124,7 +123,7 @@ export class Session {
     return kernel;
   }
 
-  /** Runs every saved version of a folder, each in place of the one before. */
+  /** Runs every saved version of a folder. Each version replaces the one before. */
   watchFolder({ folder, requestFor, quick = false }: WatchFolder): void {
     this.#watching?.abort();
     const watching = new AbortController();
@@ -144,7 +143,7 @@ export class Session {
         if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
         return signal.aborted ? undefined : entryOf(this.#store.state.views, name)?.outcome;
       };
-      // What fails on the smallest case is not worth the others.
+      // If the smallest case fails, the others are not run.
       if (quick && (await runTo(quickRequest(kernel), false)) !== Outcome.PASSED) return;
       await runTo(requestFor(kernel), quick);
     };
@@ -157,20 +156,20 @@ export class Session {
       signal: watching.signal,
     }).catch((error: unknown) => {
       if (watching.signal.aborted) return;
-      // A watch that failed is over: W must ask for a folder again.
+      // The watch failed, so it ends, and W asks for a folder again.
       this.stopWatchingFolder();
       this.#questions.report(error);
     });
   }
 
-  /** Jobs that run go on. */
+  /** Ends the watch; running jobs continue. */
   stopWatchingFolder(): void {
     this.#watching?.abort();
     this.#watching = undefined;
     this.#store.dispatch({ type: 'watching', folder: undefined });
   }
 
-  /** Shows a job from where this client has it to its end. */
+  /** Shows a job and follows it to its end, from the last event that this client has. */
   attach(job: string): void {
     this.#store.dispatch({ type: 'attach', job });
     const view = entryOf(this.#store.state.views, job);
@@ -188,7 +187,7 @@ export class Session {
     );
   }
 
-  /** Shows `job` against `pinned`: reads both to their end, and the samples that both have. */
+  /** Compares `job` with `pinned`. Reads both to their end, and the samples of benchmarks that both have. */
   async compare(job: string, pinned: string): Promise<void> {
     this.attach(job);
     this.#store.dispatch({ type: 'compare', on: true });
@@ -211,7 +210,7 @@ export class Session {
     });
   }
 
-  /** Texts of the files that the two jobs differ in. */
+  /** Reads the files that differ between the two jobs. */
   async #loadSources(signal: AbortSignal): Promise<void> {
     const comparison = pinnedComparison(this.#store.state);
     for (const file of comparison === undefined
@@ -226,7 +225,7 @@ export class Session {
     }
   }
 
-  /** Takes in the events of a job that is not shown. */
+  /** Applies the events of a job that is not shown. */
   async #load(job: string, signal: AbortSignal): Promise<void> {
     for await (const event of this.#client.watch(job, {
       afterSequence: entryOf(this.#store.state.views, job)?.lastSequence ?? 0,
@@ -259,12 +258,12 @@ export class Session {
     await this.lists.jobs();
   }
 
-  /** Reads a job to its end, and who is champion now: what a decision about it rests on. */
+  /** Reads a job to its end and the current champions, both of which a decision depends on. */
   async prepareDecision(job: string): Promise<void> {
     await Promise.all([this.#questions.ask((signal) => this.#load(job, signal)), this.lists.champions()]);
   }
 
-  /** Whether it was decided; a refusal is told. */
+  /** Returns true if the decision was made. A refusal is shown as a notice. */
   async decide(choice: Choice, job: string, note: string): Promise<boolean> {
     const decided = await this.#questions.ask(async (signal) =>
       this.#store.dispatch({ type: 'notice', text: await this.#decided(choice, { job, note }, signal), tone: 'info' }),
@@ -273,7 +272,7 @@ export class Session {
     return decided;
   }
 
-  /** What became of a decision, in words. */
+  /** Makes the decision and describes its effect. */
   async #decided(
     choice: Choice,
     request: { readonly job: string; readonly note: string },
@@ -289,7 +288,7 @@ export class Session {
     }
   }
 
-  /** The champion that the user saw the job compared with. */
+  /** The champion that the job was compared with, as the user saw it. */
   #shownOver(job: string): string {
     return entryOf(this.#store.state.views, job)?.result?.acceptability?.over ?? '';
   }
@@ -298,7 +297,7 @@ export class Session {
   readonly readArtifact = (sha256: string): Promise<Buffer> =>
     this.#client.readArtifact(sha256, { signal: this.#ended.signal });
 
-  /** Takes a stream's events in until it ends or another job is shown. */
+  /** Applies a stream's events until it ends or another job is shown. */
   async #follow(
     open: (signal: AbortSignal, onConnection: (state: 'connected' | 'reconnecting') => void) => AsyncIterable<JobEvent>,
     onJob: (job: string) => void = () => undefined,

@@ -1,4 +1,4 @@
-/** Holds the state outside React: actions change it at once, subscribers hear of it at most once a frame. */
+/** Holds the state outside React. Actions change it at once; subscribers are notified at most once per frame. */
 import { channel } from 'node:diagnostics_channel';
 import type { Action } from '../state/actions.ts';
 import type { AppState } from '../state/app-state.ts';
@@ -11,16 +11,18 @@ import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 
 /**
- * What comes from a runner is drawn 20 times a second: nobody reads a log faster, and Ink's own throttle (60) does not
- * touch it.
+ * Data from a runner is drawn 20 times a second. Nobody reads a log faster, and Ink's own limit of 60 is never reached.
  */
 export const FRAME_MS = 50;
-// Where drawing takes long (a large screen, a busy machine) half as many frames are enough to read by.
+// If drawing takes long (a large screen, a busy machine), half as many frames are enough for reading.
 const SLOW_FRAME_MS = 100;
 const SLOW_FROM_MS = 12;
-/** Told of every frame, while somebody listens: { milliseconds } that reducing to text, layout and writing took. */
+/**
+ * If there is a subscriber, publishes { milliseconds } for every frame: the time for reducing to text, layout and
+ * writing.
+ */
 export const FRAMES = channel('fa-tui:frame');
-// What a key did is shown sooner than what comes from a runner.
+// The effect of a key is shown sooner than data from a runner.
 const KEY_FRAME_MS = 8;
 const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
   'job-event',
@@ -34,7 +36,7 @@ const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
 
 export interface StoreOptions {
   readonly state: AppState;
-  /** False while the terminal has not taken the last frame yet: a stalled terminal must not stall the program. */
+  /** False until the terminal has accepted the last frame, because a stalled terminal must not stall the program. */
   readonly canDraw?: () => boolean;
   readonly logCapacity?: number;
 }
@@ -56,7 +58,7 @@ export class Store {
   #timer: NodeJS.Timeout | undefined;
   #due = 0;
   #lastFrame = 0;
-  /** Running mean of what a frame takes, milliseconds. */
+  /** Running mean of the time per frame, milliseconds. */
   #cost = 0;
 
   constructor({ state, canDraw = () => true, logCapacity }: StoreOptions) {
@@ -66,7 +68,7 @@ export class Store {
     this.#snapshot = { state, log: this.#noLog, search: undefined };
   }
 
-  /** The state now, ahead of what is on the screen. */
+  /** The current state, which may be newer than the screen. */
   get state(): AppState {
     return this.#state;
   }
@@ -97,18 +99,18 @@ export class Store {
 
   readonly getSnapshot = (): Snapshot => this.#snapshot;
 
-  /** A change waits for its frame. */
+  /** True if a change is waiting for its frame. */
   get pending(): boolean {
     return this.#timer !== undefined;
   }
 
-  /** No frame comes after this. */
+  /** Prevents further frames. */
   close(): void {
     clearTimeout(this.#timer);
     this.#listeners.clear();
   }
 
-  /** Lines of an event are kept exactly when the reducer took the event in: repeats and early ones leave no trace. */
+  /** Keeps an event's lines if and only if the reducer applied the event. Repeated and early events add no lines. */
   #keepLines(before: AppState, { event }: { event: Parameters<typeof logLinesOf>[0] }): void {
     const after = entryOf(this.#state.views, event.job);
     if (after === undefined || after.lastSequence === (entryOf(before.views, event.job)?.lastSequence ?? 0)) return;
@@ -118,7 +120,8 @@ export class Store {
   }
 
   /**
-   * The log that follows a kernel which does not compile ends at its first error: what comes after it only repeats it.
+   * If the kernel does not compile and the log is following, moves the log to the first error, because later messages
+   * only repeat it.
    */
   #showFirstError(job: string): void {
     const { attached, ui } = this.#state;
@@ -141,7 +144,10 @@ export class Store {
     return this.#cost > SLOW_FROM_MS ? SLOW_FRAME_MS : FRAME_MS;
   }
 
-  /** A frame `interval` after the last one, or at once when that is over; a frame that is due sooner stays. */
+  /**
+   * Schedules a frame `interval` after the last one, or at once if that time has passed. An earlier scheduled frame is
+   * kept.
+   */
   #schedule(interval = this.#frameMs()): void {
     const due = this.#lastFrame + interval;
     if (this.#timer !== undefined && this.#due <= due) return;
@@ -157,7 +163,7 @@ export class Store {
     const complete = this.#search?.advance(this.log) ?? true;
     this.#snapshot = { state: this.#state, log: this.log, search: this.#search };
     for (const listener of this.#listeners) listener();
-    // React draws in a microtask that the listeners asked for: this one comes after it.
+    // React draws in a microtask queued by the listeners, and this microtask runs after it.
     queueMicrotask(() => this.#frameDrawn(performance.now() - this.#lastFrame));
     if (!complete) this.#schedule();
   }

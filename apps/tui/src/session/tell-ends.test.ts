@@ -6,7 +6,7 @@ import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf } from '../testing/sample-job.ts'
 import type { EndNotice } from '../state/end-notice.ts';
 import { tellEnds } from './tell-ends.ts';
 
-/** A job of `steps` events, 200 ms each. */
+/** A job with `steps` events, one every 200 ms. */
 const job = (steps: number): JobEvent[] =>
   eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'fa_v2_wmma', state: JobState.QUEUED } } },
@@ -35,7 +35,7 @@ function told(events: readonly JobEvent[], notice: EndNotice, now: number): stri
 
 const ENDED_MS = SAMPLE_START_MS + 62 * 200;
 
-test('the end of a job longer than 10 s rings, or is told with its name and outcome', () => {
+test('a job longer than 10 s rings the bell at its end, or sends a notification with name and outcome', () => {
   expect(told(job(60), 'bell', ENDED_MS)).toEqual(['\u0007']);
   expect(told(job(60), 'notification', ENDED_MS)).toEqual([
     '\u001b]9;fa-tui: ✓ fa_v2_wmma passed after 12.2 s\u001b\\',
@@ -43,6 +43,6 @@ test('the end of a job longer than 10 s rings, or is told with its name and outc
   expect(told(job(60), 'none', ENDED_MS)).toEqual([]);
 });
 
-test('a short job does not, nor one that ended long before it was shown', () => {
+test('a short job does not ring, nor does one that ended long before it was shown', () => {
   expect([told(job(20), 'bell', ENDED_MS), told(job(60), 'bell', ENDED_MS + 600_000)]).toEqual([[], []]);
 });

@@ -1,4 +1,4 @@
-/** Tells of the end of a long job while the user looks elsewhere: a bell, or a notification of the terminal (OSC 9). */
+/** Announces the end of a long job while the user looks elsewhere, with a bell or a terminal notification (OSC 9). */
 import { JobState } from '@flashcore/shared/contract';
 import { formatSeconds } from '../present/numbers.ts';
 import { jobMark, jobTitle } from '../present/words.ts';
@@ -8,7 +8,7 @@ import { isBeingRead, type JobView } from '../state/job-view.ts';
 import { elapsedMs } from '../state/selectors.ts';
 import { plainLine } from '@flashcore/shared/text';
 
-/** A shorter job ends while its user still looks. */
+/** The user is still looking when a shorter job ends. */
 const LONG_MS = 10_000;
 
 interface Watched {
@@ -16,7 +16,7 @@ interface Watched {
   readonly subscribe: (listener: () => void) => unknown;
 }
 
-/** Writes for every long job that ends while it is watched; not for one that had ended before. */
+/** Writes for every long job that ends while it is watched, but not for a job that had already ended. */
 export function tellEnds(store: Watched, write: (text: string) => void, notice: EndNotice): void {
   if (notice === 'none') return;
   const running = new Set<string>();
@@ -30,7 +30,10 @@ export function tellEnds(store: Watched, write: (text: string) => void, notice: 
   });
 }
 
-/** Events of a job that ended long ago run past too when it is shown; the runner's clock may differ from ours. */
+/**
+ * False for a job that ended long ago, whose events are also read when it is shown. Allows for differences between the
+ * runner's clock and this one.
+ */
 const isNews = ({ endTime = 0 }: JobView, now: number): boolean => Math.abs(now - endTime) < 60_000;
 
 function sequenceOf(view: JobView, notice: Exclude<EndNotice, 'none'>): string {

@@ -1,15 +1,15 @@
 import type { EndNotice } from '../state/end-notice.ts';
 import type { ThemeChoice } from '../present/cells/theme.ts';
 
-/** How the terminal program looks and behaves. */
+/** The appearance and behavior of the terminal program. */
 export interface Appearance {
   readonly theme: ThemeChoice;
-  /** Below the prompt, without a screen of its own. */
+  /** Draw below the prompt, without a separate screen. */
   readonly inline: boolean;
   readonly mouse: boolean;
-  /** Opens as it was left. */
+  /** Open as the user left it. */
   readonly restoreView: boolean;
-  /** What the end of a job longer than 10 s does. */
+  /** Action at the end of a job longer than 10 s. */
   readonly endNotice: EndNotice;
   readonly editor?: string | undefined;
   /** The user's own keys, by the command's id. */

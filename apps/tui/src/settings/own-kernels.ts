@@ -1,4 +1,4 @@
-/** Kernel folders of the user's own: those that fa-tui has sent to a runner, the latest first. */
+/** The user's own kernel folders that fa-tui has sent to a runner, the latest first. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';

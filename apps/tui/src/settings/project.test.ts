@@ -13,7 +13,7 @@ afterEach(() => rmSync(root, { recursive: true }));
 
 const write = (text: string, folder = '.'): void => writeFileSync(path.join(root, folder, 'flashcore.yaml'), text);
 
-test('the nearest one holds, and its folders are beside it', () => {
+test('the nearest file applies, and its folders are relative to it', () => {
   write('champions: best\n');
   expect(findProject(path.join(root, 'a/b'))).toEqual({
     file: path.join(root, 'flashcore.yaml'),
@@ -28,7 +28,7 @@ test('the nearest one holds, and its folders are beside it', () => {
   });
 });
 
-test.each(['', '# nothing yet\n\n# plan: merge\n'])('%j says nothing', (text) => {
+test.each(['', '# nothing yet\n\n# plan: merge\n'])('%j sets nothing', (text) => {
   write(text, 'a');
   write('plan: merge\n');
   expect(findProject(path.join(root, 'a/b'))).toEqual({ file: path.join(root, 'a/flashcore.yaml') });
@@ -51,7 +51,7 @@ test.each([
   expect(() => findProject(root)).toThrow(message);
 });
 
-test('a folder that is a link out of the project is refused, one within it is not', () => {
+test('a folder that is a link out of the project is refused, but a link within it is not', () => {
   mkdirSync(path.join(root, 'a/kept'));
   symlinkSync('kept', path.join(root, 'a/inside'));
   symlinkSync('../..', path.join(root, 'a/outside'));
@@ -74,7 +74,7 @@ test.each([
   expect(performance.now() - started).toBeLessThan(10_000);
 });
 
-test('a folder of that name is told, not passed over', () => {
+test('a folder named flashcore.yaml is reported rather than skipped', () => {
   mkdirSync(path.join(root, 'flashcore.yaml'));
   expect(() => findProject(root)).toThrow('flashcore.yaml: cannot be read (EISDIR)');
 });

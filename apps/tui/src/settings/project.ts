@@ -1,6 +1,6 @@
 /**
- * flashcore.yaml: what a repository with kernels of its own says, found from any folder below it. Others may have
- * written it: it chooses among the user's own logins and names folders beside it, and can do nothing else.
+ * flashcore.yaml: the settings of a repository with its own kernels, found from any folder below it. Other people may
+ * have written it, so it can only choose among the user's logins and name folders below it.
  */
 import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
@@ -16,7 +16,7 @@ const { matching, strict, text } = yamlFile;
 
 export const PROJECT_FILE = 'flashcore.yaml';
 
-/** No path out of the project, and no hidden folder, such as .git. */
+/** False for a path out of the project, and for a hidden folder such as .git. */
 const isBelow = (folder: string): boolean =>
   folder !== '' &&
   !path.isAbsolute(folder) &&
@@ -35,14 +35,14 @@ const PROJECT = strict({
   champions: folder().describe('Where champions are saved to and loaded from (default: champions)').optional(),
 });
 
-/** A repository's flashcore.yaml, its folders as absolute paths. */
+/** A repository's flashcore.yaml, with its folders as absolute paths. */
 export interface Project extends z.output<typeof PROJECT> {
   readonly file: string;
 }
 
 /**
- * The project of a folder: that of the nearest flashcore.yaml in it or above. Errors: UsageError with file, line and
- * key for one that is wrong.
+ * The project of a folder, from the nearest flashcore.yaml in it or above. Errors: UsageError with file, line and key
+ * for an invalid file.
  */
 export function findProject(from: string): Project | undefined {
   for (let at = path.resolve(from); ; at = path.dirname(at)) {
@@ -55,7 +55,7 @@ export function findProject(from: string): Project | undefined {
 
 function projectOf(file: string, content: string): Project {
   try {
-    // A file of comments alone is a project that says nothing.
+    // A file with only comments is a project without settings.
     const nothing = content.split('\n').every((line) => /^\s*(#|$)/.test(line));
     const project: z.output<typeof PROJECT> = nothing ? {} : yamlFile.parseYamlFile(content, file, PROJECT).value;
     const { kernels, problems, champions, ...said } = project;
@@ -77,7 +77,7 @@ function projectOf(file: string, content: string): Project {
   }
 }
 
-/** Whether a folder, or the nearest above it that there is, lies elsewhere by a link. */
+/** True if a link leads the folder, or its nearest existing parent, out of the project. */
 function leadsOut(project: string, folder: string): boolean {
   let at = folder;
   while (at !== project && !lstatSync(at, { throwIfNoEntry: false })) at = path.dirname(at);
@@ -89,26 +89,26 @@ function contentOf(file: string): string | undefined {
   try {
     return readForeignText(file, HAND_WRITTEN_BYTES);
   } catch (error) {
-    // A folder that may not be entered has no project to be found.
+    // A folder without access has no project that could be found.
     if (['ENOENT', 'ENOTDIR', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw new UsageError(`${file}: cannot be read (${whyUnreadable(error)})`);
   }
 }
 
-/** A runner that was asked for, and by what. */
+/** The requested runner, and where it was named. */
 export interface AskedRunner {
   readonly name: string;
   readonly from: string;
   /**
-   * Whether a project's file chose the runner. Others may have written that file, so the runner gets the credentials
-   * stored with its login, and none from flags and variables.
+   * True if a project's file chose the runner. Other people may have written that file, so the runner gets only the
+   * credentials stored with its login, and none from flags and variables.
    */
   readonly byProject?: boolean;
 }
 
 /**
- * The runner that is meant where no option names one: $FLASHCORE_RUNNER, the project's, the settings'; undefined: the
- * embedded one. Errors: UsageError.
+ * The runner if no option names one: $FLASHCORE_RUNNER, the project's, or the settings'; undefined for the embedded
+ * one. Errors: UsageError.
  */
 export function configuredRunner(environment: NodeJS.ProcessEnv): AskedRunner | undefined {
   if (environment.FLASHCORE_RUNNER) return { name: environment.FLASHCORE_RUNNER, from: '$FLASHCORE_RUNNER' };
@@ -119,11 +119,11 @@ export function configuredRunner(environment: NodeJS.ProcessEnv): AskedRunner | 
   return runner ? { name: runner, from: 'settings' } : undefined;
 }
 
-/** Whether `fa-tui login` stored a runner of this name. */
+/** True if `fa-tui login` stored a runner with this name. */
 export const isLogin = (name: string, environment: NodeJS.ProcessEnv): boolean =>
   Object.hasOwn(new RunnerProfiles(environment).list(), name);
 
-/** An address would let whoever wrote the file choose where the user's sources and token go. */
+/** Requires a login, because an address would let the file's author choose where the user's sources and token go. */
 function loginOf({ file }: Project, name: string, environment: NodeJS.ProcessEnv): string {
   if (isLogin(name, environment)) return name;
   throw new UsageError(

@@ -26,7 +26,7 @@ const settingsOf = (text: string) => {
 };
 
 describe('settings', () => {
-  test('lie in the configuration folder of the user; none is no fault', () => {
+  test("are in the user's configuration folder, and need not exist", () => {
     expect(settingsFile({ HOME: '/home/u' })).toBe('/home/u/.config/flashcore/fa-tui.yaml');
     expect(settingsFile({ HOME: '/home/u', XDG_CONFIG_HOME: '/c' })).toBe('/c/flashcore/fa-tui.yaml');
     expect([
@@ -56,7 +56,7 @@ describe('settings', () => {
     expect(() => settingsOf(text)).toThrow(message);
   });
 
-  test('the published schema has every key with what it means, and no other', () => {
+  test('the published schema has every key with its meaning, and no other keys', () => {
     const schema = settingsSchema() as {
       properties: Record<string, { description?: string }>;
       additionalProperties: boolean;
@@ -65,7 +65,7 @@ describe('settings', () => {
     expect(Object.entries(schema.properties).filter(([, { description }]) => description === undefined)).toEqual([]);
   });
 
-  test('fa-tui config shows, finds and checks the file; a fault is exit code 2', async () => {
+  test('fa-tui config shows, finds and checks the file; a mistake is exit code 2', async () => {
     const run = async (action: string, ...flags: string[]): Promise<{ code: number; text: string }> => {
       let text = '';
       const stream = { isTTY: false, write: (piece: string) => void (text += piece) };
@@ -97,7 +97,7 @@ describe('settings', () => {
   });
 });
 
-test('each setting is of the first that says something: flag, environment, file or default, as each is heeded', () => {
+test('each setting has the first given value among flag, environment, file and default, in its own order', () => {
   writeFileSync(path.join(folder, 'fa-tui.yaml'), 'runner: filed\nascii: true\ncolors: auto\ntheme: { good: bold }');
   const file = `${folder}/fa-tui.yaml`;
   const from = (options: Partial<GlobalOptions>, variables: NodeJS.ProcessEnv) =>
@@ -130,7 +130,7 @@ test('each setting is of the first that says something: flag, environment, file 
 });
 
 describe('theme', () => {
-  test('what the user chose goes before the environment', () => {
+  test("the user's choice overrides the environment", () => {
     expect(themeOf({ NO_COLOR: '1' }, {})).toEqual({ colors: 'none', ascii: false });
     expect(themeOf({ NO_COLOR: '1', FA_TUI_ASCII: '1' }, { colors: 'truecolor', ascii: false })).toEqual({
       colors: 'truecolor',
@@ -139,19 +139,19 @@ describe('theme', () => {
     expect(themeOf({ TERM: 'xterm' }, { colors: 'auto' }).colors).toBe('16');
   });
 
-  test('a locale without UTF-8 gets ASCII, unless the user wants other characters', () => {
+  test('a locale without UTF-8 gets ASCII, unless the user chose otherwise', () => {
     const locales = [{ LC_ALL: 'C' }, { LANG: 'de_DE.ISO-8859-1' }, { LC_ALL: 'C.UTF-8' }, { LC_ALL: '', LANG: '' }];
     expect(locales.map((locale) => themeOf(locale).ascii)).toEqual([true, true, false, false]);
     expect(themeOf({ LC_ALL: 'C' }, { ascii: false }).ascii).toBe(false);
   });
 
-  test('a screen reader gets neither boxes nor plots, and every cell keeps its place', () => {
+  test('a screen reader gets neither boxes nor plots, and every cell keeps its position', () => {
     const theme = themeOf({ INK_SCREEN_READER: 'true', NO_COLOR: '1' });
     expect(paint([{ text: '│ ✓ 42 % ▕██▌⠒⢒ │' }], theme)).toBe('  ✓ 42 %         ');
     expect(paint([{ text: '@@', heat: 3, isInk: true }], theme)).toBe('  ');
   });
 
-  test('ASCII tells a margin from a modelled figure', () => {
+  test('in ASCII a margin differs from a modelled figure', () => {
     const ascii = (...texts: string[]): string =>
       paint(
         texts.map((text) => ({ text })),
@@ -164,7 +164,7 @@ describe('theme', () => {
     ]);
   });
 
-  test('a meaning looks as the user wants it, at every depth of colour', () => {
+  test("a role has the user's style at every color depth", () => {
     const good = (colors: 'truecolor' | '256' | '16' | 'none', style: string): string =>
       paint([{ text: 'x', role: 'good' }], themeOf({}, { colors, styles: { good: style } }));
     expect(good('truecolor', 'bold #ff8000')).toBe('\u001b[38;2;255;128;0m\u001b[1mx\u001b[22m\u001b[39m');
@@ -195,7 +195,7 @@ describe('the saved view', () => {
     jobList: 'leaderboard' as const,
   };
 
-  test('comes back for the runner it was left at, and for no other', () => {
+  test('is restored for the runner where it was left, and for no other', () => {
     new ViewFile(environment()).write('a:1', view);
     new ViewFile(environment()).write('b:1', { ...view, view: 'host' });
     const file = new ViewFile(environment());
@@ -208,7 +208,7 @@ describe('the saved view', () => {
   });
 
   test.each(['{"version":1,"runners":{"a:1":{"view":"nowhere"}}}', '{"version":1', ''])(
-    'a file that holds %s is told and set aside',
+    'a file with content %s is reported and set aside',
     (text) => {
       const file = new ViewFile(environment());
       file.write('a:1', view);
@@ -220,7 +220,7 @@ describe('the saved view', () => {
     },
   );
 
-  test('of a newer version it is neither used nor changed', () => {
+  test('of a newer version is neither used nor changed', () => {
     const newer = '{"version":2,"runners":{}}';
     const file = new ViewFile(environment());
     file.write('a:1', view);

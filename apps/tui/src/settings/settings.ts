@@ -1,4 +1,4 @@
-/** The user's settings: a YAML or JSON file with a schema; what is not in it is as the terminal suggests. */
+/** The user's settings: a YAML or JSON file with a schema. Settings that it omits follow from the terminal. */
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, configFolder, readForeignText } from '@flashcore/shared/files';
@@ -83,13 +83,15 @@ const LIMIT_MINUTES = 10;
 
 export type Settings = z.output<typeof SETTINGS>;
 
-/** $FA_TUI_CONFIG, else fa-tui.yaml in the user's configuration folder, beside runners.json. JSON is YAML too. */
+/**
+ * $FA_TUI_CONFIG, else fa-tui.yaml in the user's configuration folder, next to runners.json. JSON is also valid YAML.
+ */
 export const settingsFile = (environment: NodeJS.ProcessEnv): string =>
   environment['FA_TUI_CONFIG'] || path.join(configFolder(environment), 'fa-tui.yaml');
 
 /**
- * What the file says; nothing when there is none. Errors: UsageError with file, line, key, what was wanted and, for an
- * unknown key, the nearest known one.
+ * The file's settings; empty if there is no file. Errors: UsageError with file, line, key, the expected value and, for
+ * an unknown key, the nearest known one.
  */
 export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   const file = settingsFile(environment);
@@ -118,7 +120,7 @@ export const settingsSchema = (): unknown => ({
   ...z.toJSONSchema(SETTINGS, { io: 'input' }),
 });
 
-/** What the settings say of a runner's host, by one of its names. */
+/** The settings of a runner's host, under one of its names. */
 export function hooksOf(settings: Settings, names: readonly string[]): { runner: string; hooks: Hooks } | undefined {
   const runner = names.find((name) => Object.hasOwn(settings.hooks ?? {}, name));
   if (runner === undefined) return undefined;

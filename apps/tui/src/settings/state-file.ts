@@ -1,4 +1,4 @@
-/** A JSON file of fa-tui's own in the user's state folder: versioned, replaced in one step, set aside when damaged. */
+/** A JSON file in fa-tui's state folder: versioned, replaced atomically, and set aside if damaged. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { stateFolder } from '@flashcore/shared/files';
@@ -26,7 +26,7 @@ export interface ReadState<Content> {
 export class StateFile<Content extends object> {
   readonly file: string;
   readonly #options: StateFileOptions<Content>;
-  /** False: a newer version wrote the file, which stays as it is. */
+  /** False if a newer version wrote the file, which must stay unchanged. */
   #writable = true;
 
   constructor(options: StateFileOptions<Content>) {
@@ -50,12 +50,12 @@ export class StateFile<Content extends object> {
     }
   }
 
-  /** Replaces the content by what `change` makes of it; leaves a file of a newer version alone. */
+  /** Replaces the content with the result of `change`. Leaves a file of a newer version unchanged. */
   write(change: (content: Content) => Content): void {
     if (!this.#writable) return;
     const content = change(this.#content());
     mkdirSync(path.dirname(this.file), { recursive: true, mode: 0o700 });
-    // In one step: two programs that write at once leave one of the two contents, never a mixture.
+    // Replaces the file atomically: if two programs write at once, one of the two contents remains, never a mixture.
     const fresh = `${this.file}.${process.pid}`;
     writeFileSync(fresh, `${JSON.stringify({ version: this.#options.version, ...content }, null, 2)}\n`, {
       mode: 0o600,

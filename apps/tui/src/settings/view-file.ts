@@ -1,10 +1,10 @@
-/** How the user left the program, for each runner: view, job, filters. */
+/** The view in which the user left the program, for each runner: view, job, filters. */
 import * as z from 'zod';
 import { entryOf } from '@flashcore/shared/text';
 import { SAVED_VIEW, type SavedView } from '../state/saved-view.ts';
 import { StateFile } from './state-file.ts';
 
-// A runner not visited for so long that others fill the list is forgotten.
+// Runners beyond this number are forgotten, the longest unused first.
 const MOST_RUNNERS = 50;
 
 const CONTENT = z.object({ runners: z.record(z.string(), SAVED_VIEW) });
@@ -33,7 +33,7 @@ export class ViewFile {
     return this.#state.file;
   }
 
-  /** How the user left `runner`. */
+  /** The view in which the user left `runner`. */
   read(runner: string): ReadView {
     const { content, problem } = this.#state.read();
     return { view: entryOf(content.runners, runner), problem };

@@ -32,10 +32,10 @@ import type { SavedView } from './saved-view.ts';
 export type Action =
   // From the runner.
   | { type: 'job-event'; event: JobEvent }
-  // Those before number `first` are no longer kept.
+  // Events before number `first` are no longer kept.
   | { type: 'events-expired'; job: string; first: bigint }
   | { type: 'connection'; connection: Connection }
-  // The runner answers: what it is.
+  // The runner answered and described itself.
   | { type: 'runner'; runner: ShownRunner }
   | {
       type: 'host';
@@ -51,9 +51,9 @@ export type Action =
   | { type: 'kernels'; kernels: readonly ListedKernel[] }
   | { type: 'attach'; job: string }
   | { type: 'watching'; folder: string | undefined }
-  // The watched folder was saved; a job was started for what it holds.
+  // The watched folder was saved; a job for the new version follows.
   | { type: 'saved' }
-  // `isRest`: the same version goes on after its smallest case.
+  // `isRest`: the job continues a version whose smallest case has already run.
   | { type: 'version-started'; job: string; isRest?: boolean }
   | { type: 'samples'; sha256: string; samples: readonly number[] }
   | { type: 'source'; sha256: string; text: string }
@@ -67,13 +67,13 @@ export type Action =
   | { type: 'show'; view: ViewId }
   | { type: 'next-view'; step: 1 | -1 }
   | { type: 'zoom' }
-  // `limit`: the last place of a view that scrolls and has no cursor.
+  // `limit`: the last position in a view that scrolls but has no cursor.
   | { type: 'move'; by: number; limit?: number | undefined }
   | { type: 'move-to'; end: 'first' | 'last'; limit?: number | undefined }
   // Pages through the details below or beside a list.
   | { type: 'detail'; by: 1 | -1 }
   | { type: 'next-variant' }
-  /** Of the findings of the variant shown. */
+  /** The next finding of the variant shown. */
   | { type: 'next-finding' }
   | { type: 'line-order'; sort: LineSort }
   | { type: 'pin'; job: string }

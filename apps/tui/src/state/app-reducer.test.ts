@@ -31,19 +31,19 @@ async function loaded(): Promise<AppState> {
   );
 }
 
-test('views go around in both directions', () => {
+test('the view keys wrap around in both directions', () => {
   expect(after({ type: 'next-view', step: -1 }).ui.view).toBe('host');
   expect(after({ type: 'show', view: 'host' }, { type: 'next-view', step: 1 }).ui.view).toBe('run');
 });
 
-test('a filter needs a search, and goes with it', () => {
+test('a filter needs a search and is removed with it', () => {
   expect(after({ type: 'toggle', what: 'filter' }).ui.log.filter).toBe(false);
   const filtered = after({ type: 'search', query: 'ptxas' }, { type: 'toggle', what: 'filter' });
   expect(filtered.ui.log).toMatchObject({ query: 'ptxas', filter: true });
   expect(reduce(filtered, { type: 'search', query: '' }).ui.log).toMatchObject({ query: '', filter: false });
 });
 
-test('a notice goes after 12 seconds', () => {
+test('a notice disappears after 12 seconds', () => {
   const noticed = after({ type: 'notice', text: 'queue is full', tone: 'bad' });
   expect(reduce(noticed, { type: 'tick', now: 12_000 }).notice?.text).toBe('queue is full');
   expect(reduce(noticed, { type: 'tick', now: 12_001 }).notice).toBeUndefined();
@@ -57,7 +57,7 @@ test('the cursor stays on its job when a newer one comes in above it', async () 
   expect(selectedJobName(next)).toBe(selectedJobName(state));
 });
 
-test('a job that the list has as ended is never shown as running, however much of its log is still to come', async () => {
+test('a job that the list reports as ended is never shown as running, even while its log is being read', async () => {
   const runner = fakeRunner();
   const { jobs } = await runner.listJobs();
   const ended = jobs.map((job) =>
@@ -76,7 +76,7 @@ test('a job that the list has as ended is never shown as running, however much o
   expect(ends.map((state) => state.views[SAMPLE_JOB]?.endTime !== undefined)).toEqual([true, true]);
 });
 
-test('running jobs come first, then queued ones; a superseded save is listed only if it is filtered for', () => {
+test('running jobs come first, then queued ones; a superseded save is listed only when the filter matches it', () => {
   const job = (name: string, more: MessageInitShape<typeof JobSchema>): Job => create(JobSchema, { name, ...more });
   const labels = { [WATCH_LABEL]: 'w' };
   const jobs = [
@@ -109,7 +109,7 @@ test('a kernel keeps the figures of its last run that was not stopped', () => {
   ]);
 });
 
-test('view 2 opens on the case that failed, and leaves the cursor where the user has put it', async () => {
+test('view 2 opens on the case that failed, but leaves the cursor where the user has put it', async () => {
   const opened = reduce(await loaded(), { type: 'show', view: 'correct' });
   expect(opened.ui.selected.correct).toBe(3);
   const moved = reduce(opened, { type: 'move', by: 1 });
@@ -125,7 +125,7 @@ test('the cursor of view 7 stays on its kernel when a folder is listed above it'
   expect(selectedKernel(next)).toEqual(selectedKernel(state));
 });
 
-test('a superseded save is not what the next one is compared with', () => {
+test('the next save is not compared with a superseded one', () => {
   const ended = (job: string, outcome: Outcome): Action[] =>
     eventsOf(
       [
@@ -158,7 +158,7 @@ test('attaching to another job starts at its first variant and the end of its lo
   });
 });
 
-test('whatever is pressed, every cursor stays on what there is', async () => {
+test('whatever key is pressed, every cursor stays within its list', async () => {
   const start = await loaded();
   const action: fc.Arbitrary<Action> = fc.oneof(
     fc.constantFrom(...VIEWS).map((view): Action => ({ type: 'show', view })),
@@ -186,7 +186,7 @@ test('whatever is pressed, every cursor stays on what there is', async () => {
   );
 });
 
-test('what was told of a lost connection goes when it is back; other notices stay', () => {
+test('a notice about a lost connection disappears when the connection is back; other notices stay', () => {
   const lost = after(
     { type: 'connection', connection: 'reconnecting' },
     { type: 'notice', text: 'no runner at host:1', tone: 'bad', about: 'connection' },
@@ -199,19 +199,19 @@ test('what was told of a lost connection goes when it is back; other notices sta
   expect(reduce(other, { type: 'connection', connection: 'connected' }).notice?.text).toBe('queue is full');
 });
 
-test('a comparison ends with another job on the screen', async () => {
+test('showing another job ends a comparison', async () => {
   const comparing = reduce(await loaded(), { type: 'compare', on: true });
   expect(comparing.ui.comparing).toBe(true);
   expect(reduce(comparing, { type: 'attach', job: 'jobs/another' }).ui.comparing).toBe(false);
 });
 
-test('the list of jobs knows of an end as soon as its event has come', async () => {
+test('the list of jobs shows the end of a job as soon as the event arrives', async () => {
   const state = await loaded();
   const ended = state.jobs.find(({ name }) => name === SAMPLE_JOB);
   expect([ended?.state, ended?.outcome]).toEqual([state.views[SAMPLE_JOB]?.state, state.views[SAMPLE_JOB]?.outcome]);
 });
 
-test('what was wrong with a watched folder is told until it runs again', () => {
+test('a notice about a broken watched folder stays until the folder runs again', () => {
   const broken = after(
     { type: 'watching', folder: '/k' },
     { type: 'notice', text: 'kernel.yaml: title: wanted a text', tone: 'bad', about: 'folder' },
@@ -220,7 +220,7 @@ test('what was wrong with a watched folder is told until it runs again', () => {
   expect(reduce(broken, { type: 'version-started', job: 'jobs/2' }).notice).toBeUndefined();
 });
 
-test.each(['toString', 'constructor', '__proto__'])('a runner that names a job %s gets a view of that name', (job) => {
+test.each(['toString', 'constructor', '__proto__'])('a job named %s gets a view of that name', (job) => {
   const [first] = sampleEvents();
   const state = after({ type: 'attach', job }, { type: 'job-event', event: { ...first!, job } });
   expect(Object.keys(state.views)).toEqual([job]);

@@ -1,4 +1,4 @@
-/** The state after an action. Pure; log lines are kept by the store. */
+/** Returns the state after an action. Pure; the store keeps the log lines. */
 import type { Action } from './actions.ts';
 import { VIEWS, type AppState, type UiState, type WatchedFolder } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
@@ -22,7 +22,7 @@ import { type Timestamp } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
 
 const NOTICE_MS = 12_000;
-/** A message that stood so long was read: the next key is about something else. */
+/** After this time the user has read a message, so the next key is about something else. */
 const READ_MS = 1_500;
 
 export function reduce(state: AppState, action: Action): AppState {
@@ -141,7 +141,7 @@ export function reduce(state: AppState, action: Action): AppState {
         overlay: undefined,
       });
     case 'log-sideways':
-      // Sideways makes sense with long lines cut only.
+      // Horizontal scrolling only makes sense while long lines are cut.
       return withUi(state, {
         log: { ...state.ui.log, wrap: false, left: Math.max(0, state.ui.log.left + action.by) },
       });
@@ -150,14 +150,14 @@ export function reduce(state: AppState, action: Action): AppState {
   }
 }
 
-/** View 2 opens on the case that it was on while it stood next to another view. */
+/** If view 2 was beside another view, it opens on the case that it showed there. */
 const atShownCase = (state: AppState, correct: number): AppState =>
   state.ui.view === 'correct' ? withUi(state, { selected: { ...state.ui.selected, correct } }) : state;
 
-/** As many as a wide pane has cells for: two minutes at two seconds each. */
+/** The number of cells in a wide pane: two minutes at one reading every two seconds. */
 const MOST_READINGS = 60;
 
-/** A reading that was answered before is not taken again. */
+/** Adds new readings. Skips a reading that the runner already returned. */
 function withReadings(before: AppState['readings'], { devices }: Host): AppState['readings'] {
   const fresh = devices.flatMap(({ deviceId, reading }) => {
     const known = entryOf(before, deviceId) ?? [];
@@ -175,7 +175,7 @@ function withEvent(state: AppState, event: JobEvent): AppState {
   return jobs === state.jobs ? next : withJobs(next, jobs);
 }
 
-/** The cursor stays on its kernel when a folder is listed above it. */
+/** Keeps the cursor on its kernel when a folder is listed above it. */
 function withKernels(state: AppState, kernels: AppState['kernels']): AppState {
   const chosen = selectedKernel(state);
   const next = { ...state, kernels };
@@ -184,7 +184,7 @@ function withKernels(state: AppState, kernels: AppState['kernels']): AppState {
   return clampSelections(place < 0 ? next : withUi(next, { selected: { ...state.ui.selected, kernels: place } }));
 }
 
-/** What was told of a lost connection is no longer true once it is back. */
+/** Drops a notice about a lost connection once the connection is back. */
 function withConnection(state: AppState, connection: AppState['connection']): AppState {
   const isStale = connection === 'connected' && state.notice?.about === 'connection';
   if (state.connection === connection && !isStale) return state;
@@ -197,12 +197,12 @@ function withVersion(state: AppState, { job, isRest = false }: Extract<Action, {
   return {
     ...state,
     watching: { ...watching, job, jobBefore: isRest ? watching.jobBefore : jobToCompareWith(state, watching) },
-    // What was wrong with the folder is no longer.
+    // The folder runs again, so a notice about it is out of date.
     notice: state.notice?.about === 'folder' ? undefined : state.notice,
   };
 }
 
-/** The version before the next one; a superseded version measured too little to compare with. */
+/** The version to compare the next one with. A superseded version is skipped because it measured too little. */
 function jobToCompareWith({ views }: AppState, { job, jobBefore }: WatchedFolder): string | undefined {
   const last = entryOf(views, job ?? '');
   return last?.state === JobState.ENDED && last.outcome !== Outcome.CANCELLED ? job : jobBefore;
@@ -217,7 +217,7 @@ function withView(state: AppState, job: string, change: (view: JobView) => JobVi
 const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...state, ui: { ...state.ui, ...change } });
 
 /**
- * The cursor stays on its job while newer ones come in above it; while another view has the keys, it stands on the job
+ * The cursor stays on its job while newer jobs come in above it. While another view has the keys, it follows the job
  * shown.
  */
 function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
@@ -229,7 +229,7 @@ function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
   return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }));
 }
 
-/** The job shown has ended if the list says so, however much of its log is still to be read. */
+/** The job shown has ended if the list says so, even if its log is still being read. */
 function withListedEnd(state: AppState, jobs: AppState['jobs']): AppState {
   const listed = jobs.find(({ name }) => name === state.attached);
   if (listed?.state !== JobState.ENDED) return state;
@@ -250,10 +250,10 @@ const unknownJob = (name: string) =>
     summary: '',
   });
 
-/** Another job starts at its log's end, with its first variant. */
+/** Shows another job: its first variant, and the end of its log. */
 function attach(state: AppState, job: string): AppState {
   if (state.attached === job) return state;
-  // A comparison is of the two jobs that it was asked for.
+  // A comparison applies only to the two jobs that it was started for.
   const comparing = false;
   const known = entryOf(state.views, job) ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
   const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
@@ -313,7 +313,7 @@ const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Pa
   selected: { ...ui.selected, [ui.view]: Math.min(place, limit) },
 });
 
-/** Cursors stay on what there is. */
+/** Keeps every cursor within its list. */
 function clampSelections(state: AppState): AppState {
   const clamped = Object.fromEntries(
     VIEWS.map((view) => {

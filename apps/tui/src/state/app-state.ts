@@ -1,4 +1,4 @@
-/** Everything that the screen shows but log lines, which lie in ring buffers beside it. */
+/** Everything that the screen shows except log lines, which the store keeps in ring buffers. */
 import type {
   Tolerance,
   Caller,
@@ -35,43 +35,43 @@ export type Connection = 'connecting' | 'connected' | 'reconnecting';
 
 export interface LogPosition {
   readonly follow: boolean;
-  /** Number of the first line shown when not following. */
+  /** Number of the first line shown if `follow` is off. */
   readonly top: number;
   readonly wrap: boolean;
-  /** Cells that lie to the left of the window, while long lines are cut. */
+  /** Cells scrolled off to the left while long lines are cut. */
   readonly left: number;
   readonly query: string;
-  /** Only lines that match. */
+  /** Show only lines that match. */
   readonly filter: boolean;
 }
 
 export const HISTORY_SORTS = ['newest', 'latency', 'error', 'kernel'] as const;
 export type HistorySort = (typeof HISTORY_SORTS)[number];
 
-/** Orders of view 7: as the runner lists them, else by what the last experiment of each found. */
+/** Orders of view 7: `ladder` is the runner's order; the others sort by the last experiment of each kernel. */
 export const KERNEL_SORTS = ['ladder', 'name', 'verdict', 'latency', 'registers', 'last run'] as const;
 export type KernelSort = (typeof KERNEL_SORTS)[number];
 
-/** What view 6 lists. */
+/** Lists of view 6. */
 export const JOB_LISTS = ['jobs', 'history', 'leaderboard'] as const;
 export type JobList = (typeof JOB_LISTS)[number];
 
-/** Lists with a filter; history and leaderboard share theirs. */
+/** Lists with a filter; history and leaderboard share one. */
 export type FilteredList = 'jobs' | 'history' | 'kernels';
 
-/** How view 3 draws a distribution. */
+/** Forms of a distribution in view 3. */
 export const DISTRIBUTIONS = ['both', 'histogram', 'ecdf'] as const;
 export type DistributionPlot = (typeof DISTRIBUTIONS)[number];
 
-/** Orders of the source lines of view 4: as in the file, else the largest figure first. */
+/** Orders of the source lines of view 4: `line` is the file's order; the others put the largest figure first. */
 export const LINE_SORTS = ['line', 'instructions', 'conflicts', 'wavefronts', 'sectors'] as const;
 export type LineSort = (typeof LINE_SORTS)[number];
 
-/** What a comparison of two jobs shows. */
+/** Pages of a comparison of two jobs. */
 export const COMPARE_PAGES = ['latency', 'figures', 'source'] as const;
 export type ComparePage = (typeof COMPARE_PAGES)[number];
 
-/** What lies over the panes. */
+/** Dialogs drawn over the panes. */
 export type Overlay =
   | { readonly kind: 'help'; readonly query: string; readonly selected: number }
   | { readonly kind: 'search'; readonly text: string; readonly before: LogPosition }
@@ -80,11 +80,11 @@ export type Overlay =
   | {
       readonly kind: 'watch-folder';
       readonly text: string;
-      /** Folders that begin as the text does, after Tab. */
+      /** Folders that complete the text, after Tab. */
       readonly names: readonly string[];
-      /** What is wrong with the text, after Enter. */
+      /** The problem with the text, after Enter. */
       readonly problem?: string;
-      /** Every save is tried on the smallest case first. */
+      /** Try every save on the smallest case first. */
       readonly quick: boolean;
     }
   | { readonly kind: 'list-filter'; readonly list: FilteredList; readonly text: string }
@@ -94,7 +94,7 @@ export type Overlay =
       readonly job: string;
       readonly choice: Choice;
       readonly note: string;
-      /** First row shown of what stands below the note. */
+      /** First row shown of the part below the note. */
       readonly top: number;
     }
   | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };
@@ -102,56 +102,56 @@ export type Overlay =
 export interface Notice {
   readonly text: string;
   readonly tone: 'info' | 'warn' | 'bad';
-  /** Milliseconds since 1970; old ones go. */
+  /** Milliseconds since 1970; old notices disappear. */
   readonly time: number;
-  /** Goes with the state that it tells of: the connection when that is back, the watched folder when it runs again. */
+  /** The notice disappears when the connection is back, or when the watched folder runs again. */
   readonly about?: 'connection' | 'folder' | undefined;
 }
 
-/** A kernel folder whose every save runs. */
+/** A kernel folder that runs on every save. */
 export interface WatchedFolder {
   readonly folder: string;
-  /** Milliseconds since 1970; absent: nothing was saved since watching began. */
+  /** Milliseconds since 1970; absent if nothing was saved since watching began. */
   readonly lastSave?: number | undefined;
-  /** Jobs of the version that was saved last and of the one before it, as far as they were started. */
+  /** Jobs of the latest saved version and of the version before, if they were started. */
   readonly job?: string | undefined;
   readonly jobBefore?: string | undefined;
 }
 
 export interface UiState {
   readonly view: ViewId;
-  /** Only the current view, as large as the screen. */
+  /** Show only the current view, in full size. */
   readonly zoomed: boolean;
   readonly selected: Readonly<Record<ViewId, number>>;
   readonly jobList: JobList;
-  /** Kernels under kernels/faulty too. */
+  /** Also list the kernels under kernels/faulty. */
   readonly faulty: boolean;
-  /** Wheel and clicks are ours; the terminal then selects text only with Shift. */
+  /** fa-tui handles wheel and clicks; the terminal then selects text only with Shift. */
   readonly mouse: boolean;
-  /** Name of the job that others are compared with. */
+  /** Name of the job that other jobs are compared with. */
   readonly pinned?: string | undefined;
-  /** View 3 shows the job against the pinned job. */
+  /** View 3 compares the job with the pinned job. */
   readonly comparing: boolean;
   readonly comparePage: ComparePage;
   readonly distribution: DistributionPlot;
-  /** Block of the error map under the cursor of view 2; absent while its list has the cursor. */
+  /** Block of the error map under the cursor of view 2; absent while the case list has the cursor. */
   readonly mapCursor?: { readonly row: number; readonly column: number } | undefined;
-  /** Head, counted through all batches, whose error map is shown; absent: the largest error of all. */
+  /** Head whose error map is shown, counted through all batches; absent: the largest error over all heads. */
   readonly mapHead?: number | undefined;
-  /** The last form that was run: what r repeats. */
+  /** The last form that was run; r repeats it. */
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
-  /** What the source lines of view 4 are sorted by. */
+  /** Sort order of the source lines of view 4. */
   readonly lineSort: LineSort;
   /** Order of history and leaderboard. */
   readonly historySort: HistorySort;
   readonly kernelSort: KernelSort;
-  /** Only rows with these words. */
+  /** Each list shows only rows with these words. */
   readonly filters: Readonly<Record<FilteredList, string>>;
-  /** Which variant's findings are shown: 0 the one asked for. */
+  /** Index of the variant whose findings are shown; 0: the requested variant. */
   readonly variant: number;
-  /** Which of its findings is shown: 0 the first. */
+  /** Index of the finding shown, within that variant. */
   readonly finding: number;
-  /** Page of the details of what the cursor is on; views take it modulo the number of pages. */
+  /** Page of the details about the item under the cursor; views take it modulo the number of pages. */
   readonly detail: number;
   readonly log: LogPosition;
   readonly overlay?: Overlay | undefined;
@@ -163,7 +163,7 @@ export interface UiState {
 export interface ShownRunner {
   readonly label: string;
   readonly embedded: boolean;
-  /** Of a host that fa-tui started: since when it costs, and how much. */
+  /** For a host that fa-tui started: when billing began, and the price. */
   readonly instance?: HostStart | undefined;
 }
 
@@ -177,7 +177,7 @@ export interface AppState {
   readonly runner: ShownRunner;
   readonly connection: Connection;
   readonly host?: Host | undefined;
-  /** Who asks, as the runner knows them. */
+  /** The caller, as the runner knows them. */
   readonly caller?: Caller | undefined;
   /** The runner's plans, the default first. */
   readonly plans: readonly GatePlan[];
@@ -188,7 +188,7 @@ export interface AppState {
   readonly champions: readonly Champion[];
   /** The audit trail, the latest first. */
   readonly decisions: readonly Decision[];
-  /** What the runner read of each GPU while view 8 was open, the oldest first, by the device's id. */
+  /** The runner's readings of each GPU while view 8 was open, the oldest first, by device id. */
   readonly readings: Readonly<Record<string, readonly DeviceReading[]>>;
   readonly jobs: readonly Job[];
   readonly experiments: readonly ExperimentSummary[];

@@ -4,7 +4,7 @@ import { benchmarkKey } from './benchmark-key.ts';
 import type { BenchmarkView } from './job-view.ts';
 
 const CANDIDATE = 'candidate';
-// As many as a wide screen has cells for.
+// The number of cells on a wide screen.
 const RECENT_SAMPLES = 240;
 
 export function withBenchmarkProgress(
@@ -15,7 +15,7 @@ export function withBenchmarkProgress(
   const subject = progress.subject === '' ? CANDIDATE : progress.subject;
   const key = benchmarkKey(shape, mode, subject);
   const before = benchmarks.find((benchmark) => benchmark.key === key);
-  // A progress event without statistics (warm-up) leaves those seen before.
+  // A progress event without statistics (warm-up) keeps the earlier ones.
   return replaceByKey(benchmarks, {
     key,
     shape,
@@ -31,7 +31,7 @@ export function withBenchmarkProgress(
   });
 }
 
-/** Adds the result and the sdpa measured with it. */
+/** Adds the result and the SDPA backends measured with it. */
 export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result: BenchmarkResult): BenchmarkView[] {
   const { shape, mode, simulated, latency, histogram, sdpa } = result;
   const key = benchmarkKey(shape, mode, CANDIDATE);
@@ -62,7 +62,7 @@ export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result
   );
 }
 
-/** Adds the backends of SDPA measured alone. */
+/** Adds the backends of an SDPA benchmark that ran without a candidate. */
 export const withSdpaBenchmark = (
   benchmarks: readonly BenchmarkView[],
   { shape, mode, backends }: SdpaBenchmark,
@@ -81,7 +81,10 @@ function withBackend(benchmarks: readonly BenchmarkView[], backend: Backend): Be
   return replaceByKey(benchmarks, { ...backend, key, warmUp: false, histogram, recent });
 }
 
-/** Modes measured, a fraction for one whose samples still come: what the benchmark's steps count. */
+/**
+ * The number of modes measured. A mode that is still sampling counts as a fraction. The benchmark phase counts its
+ * steps this way.
+ */
 export function measuredModes(benchmarks: readonly BenchmarkView[]): number {
   return benchmarks
     .filter(({ subject }) => subject === CANDIDATE)

@@ -1,4 +1,4 @@
-/** What a command is about: the job or kernel under the cursor, else the one shown. */
+/** Selects the job or kernel that a command applies to: the one under the cursor, else the one shown. */
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
@@ -9,7 +9,7 @@ import { attachedJob, selectedJobName, selectedKernel } from './selectors.ts';
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
 export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
 
-/** The job marked in view 6; where none is marked, the one shown. It must have ended to be compared. */
+/** The job to compare: the one under the cursor in view 6, else the one shown. Undefined if that job has not ended. */
 export function chosenJob(state: AppState): string | undefined {
   const marked = inJobs(state) ? selectedJobName(state) : undefined;
   if (marked !== undefined && state.ui.jobList === 'leaderboard') return marked;
@@ -22,11 +22,11 @@ export function chosenJob(state: AppState): string | undefined {
   return ended ? name : undefined;
 }
 
-/** The job that x is about, while it has not ended. */
+/** The job that x cancels; undefined if it has ended. */
 export function cancellableJob(state: AppState): Job | JobView | undefined {
   const name = inJobs(state) && state.ui.jobList === 'jobs' ? selectedJobName(state) : state.attached;
   if (name === undefined) return undefined;
-  // Events know of a job's end before the next look at the list.
+  // Events report a job's end before the list is read again.
   const job = [entryOf(state.views, name), state.jobs.find((candidate) => candidate.name === name)].find(
     (known) => known !== undefined && known.state !== JobState.UNSPECIFIED,
   );
@@ -37,15 +37,17 @@ export function cancellableJob(state: AppState): Job | JobView | undefined {
 export const kernelShown = (state: AppState): string | undefined =>
   inKernels(state) ? selectedKernel(state)?.kernelId : attachedJob(state)?.kernelId;
 
-/** The folder of the kernel under the cursor of view 7, or of the job shown; undefined: it is the runner's. */
+/**
+ * The folder of the kernel under the cursor of view 7, or of the job shown; undefined if the kernel is the runner's.
+ */
 export function folderShown(state: AppState): string | undefined {
   if (inKernels(state)) return selectedKernel(state)?.folder;
   return state.kernels.find(({ kernelId }) => kernelId === attachedJob(state)?.kernelId)?.folder;
 }
 
 /**
- * The kernel of r and R: the one under the cursor of view 7, else the last form's, else that of the job shown. Of a
- * folder and a kernel of the runner with the same id it is the runner's.
+ * The kernel of r and R: the one under the cursor of view 7, else the last form's, else that of the job shown. If a
+ * folder and a kernel of the runner have the same id, the runner's is chosen.
  */
 export function kernelToRun(state: AppState): ListedKernel | undefined {
   if (inKernels(state)) return usable(selectedKernel(state));

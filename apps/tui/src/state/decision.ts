@@ -1,4 +1,4 @@
-/** What may be decided about an experiment: its build becomes champion, is rejected, or the last decision is undone. */
+/** The decisions that an experiment allows: accept its build as champion, reject it, or undo the last decision. */
 import {
   DecisionKind,
   JobKind,
@@ -15,7 +15,7 @@ import type { JobView } from './job-view.ts';
 export const CHOICES = ['accept', 'reject', 'undo'] as const;
 export type Choice = (typeof CHOICES)[number];
 
-/** What the runner told of champions and of who asks: a part of the state. */
+/** The part of the state about champions, decisions and the caller. */
 export interface DecisionFacts {
   readonly caller?: Caller | undefined;
   readonly champions: readonly Champion[];
@@ -23,7 +23,7 @@ export interface DecisionFacts {
   readonly decisions: readonly Decision[];
 }
 
-/** The latest decision about a job that stands; notes decide nothing. */
+/** The latest decision about a job that was not undone. Notes do not count as decisions. */
 export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>, job: string): Decision | undefined {
   const own = decisions.filter((decision) => decision.job === job);
   const undone = new Set(own.map(({ undoes }) => undoes));
@@ -33,7 +33,9 @@ export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>
     .toSorted((a, b) => Number(b.number - a.number))[0];
 }
 
-/** Why a decision can't be made; undefined: it can. The runner has the last word: it knows whose job it is. */
+/**
+ * Why a decision can't be made; undefined if it can. The runner has the last word because it knows who owns the job.
+ */
 export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): string | undefined {
   const { caller } = state;
   if (caller?.role === 'viewer')
@@ -52,7 +54,7 @@ export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): s
   }
 }
 
-/** A champion that was replaced on some of its shapes may have them back. */
+/** True if the job is champion on all its shapes. A champion that was replaced on some shapes may be accepted again. */
 const championEverywhere = (state: DecisionFacts, job: JobView): boolean =>
   state.champions.some((champion) => champion.job === job.name) && replacedBy(state, job).length === 0;
 
@@ -64,13 +66,13 @@ function acceptRefusal({ kind, result }: JobView): string | undefined {
   return result.ranking?.ranked ? undefined : 'it ran before ranked runs existed: 7, then Enter, runs it again';
 }
 
-/** The difference shown is to the champion that the job was compared with: no other may be replaced. */
+/** The user saw the difference to the champion that the job was compared with, so no other champion may be replaced. */
 function staleRefusal(state: DecisionFacts, job: JobView): string | undefined {
   const other = replacedBy(state, job).find((champion) => champion.job !== job.result?.acceptability?.over);
   return other && `the champion is ${other.label} by now, which it was not compared with: 7, then Enter, runs it again`;
 }
 
-/** What a job said about accepting it, while nothing was decided. */
+/** What a job said about accepting it; undefined once a decision was made. */
 export function openAcceptability(state: DecisionFacts, job: JobView | undefined): Acceptability | undefined {
   const acceptability = job?.result?.acceptability;
   return job === undefined || acceptability === undefined || standingDecision(state, job.name) !== undefined
@@ -78,11 +80,14 @@ export function openAcceptability(state: DecisionFacts, job: JobView | undefined
     : acceptability;
 }
 
-/** The choice that a dialog opens with: the one asked for, else the first that is not refused. */
+/** The choice selected when the dialog opens: the first that is not refused. */
 export const firstChoice = (state: DecisionFacts, job: JobView): Choice =>
   CHOICES.find((choice) => refusalOf(state, job, choice) === undefined) ?? 'accept';
 
-/** Champions whose place the job's build would take: of its kernel, device, protocol, dtype and one of its shapes. */
+/**
+ * Champions that the job's build would replace: same kernel, device, protocol and dtype, and at least one shape in
+ * common.
+ */
 export function replacedBy({ champions }: Pick<DecisionFacts, 'champions'>, job: JobView): Champion[] {
   const { provenance, variants = [] } = job.result ?? {};
   const shapes = new Set((variants[0]?.benchmarks ?? []).flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])));

@@ -1,4 +1,4 @@
-/** The error map of a case and the cursor that goes over its blocks. */
+/** The error map of a case, and the cursor that moves over its blocks. */
 import { checkedOf } from './variants.ts';
 import type { CaseResult, ErrorMap } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
@@ -10,25 +10,25 @@ export interface MapCursor {
   readonly column: number;
 }
 
-/** The map of a case that has one. */
+/** The error map of a case, if it has one. */
 export const mapOf = ({ errorMap }: Pick<CaseResult, 'errorMap'>): ErrorMap | undefined =>
   errorMap !== undefined && errorMap.rows * errorMap.columns > 0 ? errorMap : undefined;
 
-/** The case under the cursor of view 2, when it has a map. */
+/** The case under the cursor of view 2, if it has a map. */
 export function selectedMap(state: AppState): { result: CaseResult; map: ErrorMap } | undefined {
   const result = state.ui.view === 'correct' ? checkedAt(state) : undefined;
   const map = result && mapOf(result);
   return result === undefined || map === undefined ? undefined : { result, map };
 }
 
-/** The block that the cursor starts on: the worst element's, else the first. */
+/** The block that the cursor starts on: the one with the worst element, else the first. */
 export function worstBlock({ worst }: Pick<CaseResult, 'worst'>, map: ErrorMap): MapCursor {
   return worst === undefined
     ? { row: 0, column: 0 }
     : { row: Math.floor(worst.row / map.blockRows), column: Math.floor(worst.column / map.blockColumns) };
 }
 
-/** Blocks that a cell of the drawn map stands for. */
+/** Number of blocks in one cell of the drawn map. */
 export interface CellBlocks {
   readonly rows: number;
   readonly columns: number;
@@ -40,7 +40,7 @@ interface BlocksAt {
   cell?: CellBlocks;
 }
 
-/** Moves by whole cells of the map as it is drawn; the cursor stands on the first block of its cell. */
+/** Moves by whole cells of the drawn map; the cursor is on the first block of its cell. */
 export function movedCursor(
   { row, column }: MapCursor,
   map: ErrorMap,
@@ -54,11 +54,11 @@ export function movedCursor(
   };
 }
 
-/** Heads in all batches whose maps the result has; 0: only the map over all of them. */
+/** Number of heads, over all batches, that have their own map; 0 if there is only the map over all heads. */
 export const headCount = ({ headMaxAbsError, rows, columns }: ErrorMap): number =>
   Math.floor(headMaxAbsError.length / (rows * columns));
 
-/** The map of a head alone, counted through all batches; of all heads where `head` is undefined. */
+/** The map of one head, counted through all batches; if `head` is undefined, the map over all heads. */
 export function errorsOf(
   { maxAbsError, headMaxAbsError, rows, columns }: ErrorMap,
   head: number | undefined,
@@ -66,7 +66,7 @@ export function errorsOf(
   return head === undefined ? maxAbsError : headMaxAbsError.slice(head * rows * columns, (head + 1) * rows * columns);
 }
 
-/** The head after or before the one shown; before the first and after the last: all heads. */
+/** The head after or before the one shown. Before the first and after the last comes undefined, for all heads. */
 export function nextHead(map: ErrorMap, head: number | undefined, by: 1 | -1): number | undefined {
   const places = headCount(map) + 1;
   const place = ((head ?? -1) + 1 + by + places) % places;

@@ -8,10 +8,10 @@ import { AS_USUAL, NONE, type FormField } from './form-field.ts';
 import { usualValues } from './form-usual.ts';
 import { kernelKey, type ListedKernel } from './listed-kernel.ts';
 
-/** What fills the choices besides the kernel. */
+/** The data for the choices, besides the kernel. */
 export interface FormContext {
   readonly kernels: readonly ListedKernel[];
-  /** Targets of the runner's nvcc. */
+  /** Target architectures of the runner's nvcc. */
   readonly archs: readonly string[];
   readonly host?: Host | undefined;
   /** Ids of the runner's devices. */
@@ -19,16 +19,16 @@ export interface FormContext {
   /** The runner's plans, the default first, and its case sets. */
   readonly plans?: readonly GatePlan[];
   readonly caseSets?: readonly CaseSet[];
-  /** Its tolerance profiles, the default first. */
+  /** The runner's tolerance profiles, the default first. */
   readonly tolerances?: readonly Tolerance[];
 }
 
 const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64', '4x16x2048x64c'];
 const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
 const SECONDS = [AS_USUAL, '0.2', '1', '10'];
-/** What a run does: everything, or one command of the command line. */
+/** Phases of a run: all of them, or those of one command. */
 const PHASES = ['all', 'build', 'verify', 'bench', 'profile'];
-/** Where there is something to search. */
+/** Phases for a kernel that has parameters to search. */
 const PHASES_AND_TUNE = [...PHASES, 'tune'];
 const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
 const SAMPLES = [AS_USUAL, '10', '100', '1000'];
@@ -76,7 +76,7 @@ const field = (id: string, label: string, choices: readonly string[], about: str
   chosen: 0,
 });
 
-/** A field whose value may be typed too. */
+/** Makes a field that also accepts typed values. */
 const typable = (choices: FormField): FormField => ({ ...choices, typed: '' });
 
 function kernelField(kernel: ListedKernel, usable: readonly string[]): FormField {
@@ -104,7 +104,7 @@ function planFields(plans: readonly GatePlan[], caseSets: readonly CaseSet[]): F
   return [{ ...field('plan', 'plan', names, 'the gates that judge the run'), aboutChoices }];
 }
 
-/** The manifest's configs, and its parameters that have a choice. */
+/** Fields for the manifest's configs, and for parameters with more than one value. */
 function variantFields({ configs, parameters }: ListedKernel): FormField[] {
   const config = field(
     'config',
@@ -126,7 +126,7 @@ function variantFields({ configs, parameters }: ListedKernel): FormField[] {
   ];
 }
 
-/** What is verified, and how strictly. */
+/** Fields for the cases to verify and the tolerance. */
 function caseFields(caseSets: readonly CaseSet[], tolerances: readonly Tolerance[]): FormField[] {
   const names = caseSets.map(({ name }) => name);
   const cases = {
@@ -160,7 +160,7 @@ function caseFields(caseSets: readonly CaseSet[], tolerances: readonly Tolerance
   ];
 }
 
-/** How long is measured. */
+/** Fields for the length of the measurement. */
 const timingFields = (): FormField[] => [
   field('seconds', 'seconds', SECONDS, 'limit on the sampling time of each shape and mode'),
   typable(
@@ -173,7 +173,7 @@ const timingFields = (): FormField[] => [
   ),
 ];
 
-/** Options of nvcc. */
+/** Fields for nvcc's options. */
 const compilerFields = (archs: readonly string[]): FormField[] => [
   field('arch', 'arch', [AS_USUAL, ...archs], 'the architecture to compile for'),
   typable(field('registers', 'max registers', REGISTERS, 'registers per thread, 16 to 255: nvcc -maxrregcount')),
@@ -188,7 +188,7 @@ function deviceFields(devices: readonly string[]): FormField[] {
 
 const MOST_SHAPES = 9;
 
-/** "12 shapes to verify: 1x1x1x64 1x1x63x64 …". */
+/** Text such as "12 shapes to verify: 1x1x1x64 1x1x63x64 …". */
 function setAbout({ shapes }: CaseSet): string {
   const more = shapes.length > MOST_SHAPES ? ' …' : '';
   const first = shapes.slice(0, MOST_SHAPES).map(shapeShort);

@@ -1,4 +1,4 @@
-/** The command line that runs what a form runs. */
+/** The command line that is equivalent to a form. */
 import { entryOf, shellWord } from '@flashcore/shared/text';
 import { NONE, valueOf, type FormField } from './form-field.ts';
 import { kernelKey } from './listed-kernel.ts';
@@ -6,7 +6,7 @@ import type { RunForm } from './run-form.ts';
 
 type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
 
-/** Which commands take a field, and the words for its value. */
+/** The commands that take a field, and the words for its value. */
 interface Flag {
   readonly in: readonly Action[];
   readonly words: (value: string, field: FormField) => string[];
@@ -47,13 +47,13 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   },
 };
 
-/** The command that a form stands for. */
+/** The command that a form runs. */
 export function actionOf({ fields }: Pick<RunForm, 'fields'>): Action {
   const phases = fields.find(({ id }) => id === 'phases');
   return ACTIONS.find((name) => phases !== undefined && name === valueOf(phases)) ?? 'run';
 }
 
-/** Whether the form's command takes the field. */
+/** True if the form's command takes the field. */
 export const isTaken = (form: Pick<RunForm, 'fields'>, { id }: FormField): boolean =>
   entryOf(FLAGS, id)?.in.includes(actionOf(form)) ?? true;
 
@@ -64,7 +64,7 @@ const isChanged = (field: FormField, defaults: Pick<RunForm, 'fields'>): boolean
   return usual === undefined || valueOf(usual) !== valueOf(field);
 };
 
-/** What a search varies: all values of a parameter that was left as it was, one of a changed one. */
+/** Values that a search tries: all values of an unchanged parameter, only the chosen value of a changed one. */
 export function tunedValues(
   { fields }: Pick<RunForm, 'fields'>,
   defaults: Pick<RunForm, 'fields'>,
@@ -75,7 +75,7 @@ export function tunedValues(
   }));
 }
 
-/** "fa-tui run ./mine --seeds 1": what is at its default is left out. */
+/** The command line of a form, such as "fa-tui run ./mine --seeds 1". Fields at their defaults are left out. */
 export function commandLineOf(form: RunForm, defaults: RunForm): string {
   const action = actionOf(form);
   const changed = form.fields.filter((field) => isChanged(field, defaults));
@@ -84,7 +84,7 @@ export function commandLineOf(form: RunForm, defaults: RunForm): string {
     const flag = entryOf(FLAGS, field.id);
     return flag?.in.includes(action) ? flag.words(valueOf(field), field) : [];
   });
-  // Values that are named are all that a search tries.
+  // If `--set` names any parameter, a search varies only the named ones, so all of them are named.
   const sets =
     action === 'tune' && parameters.length > 0
       ? tunedValues(form, defaults).map(({ name, values }) => `${name}=${values.join(',')}`)

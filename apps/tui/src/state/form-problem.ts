@@ -1,5 +1,6 @@
 /**
- * Why a form can't be run as it stands: shapes that are none, that the kernel does not take, seeds that are no number.
+ * Finds the reason why a form can't be run: invalid shapes, shapes that the kernel does not take, seeds that are not
+ * numbers.
  */
 import { FlashcoreError, type Kernel, type Shape } from '@flashcore/shared/contract';
 import {
@@ -18,14 +19,14 @@ import type { RunForm } from './run-form.ts';
 
 const MOST_SHAPES = 16;
 
-/** Fields of a whole number: what it counts and its bounds. */
+/** Fields that take a whole number: the noun of the unit, and the bounds. */
 const WHOLE_NUMBERS: Partial<Record<string, { noun: string; least: number; most: number }>> = {
   seeds: { noun: 'a number of seeds', least: 1, most: 100 },
   samples: { noun: 'a number of samples', least: 1, most: 1_000_000 },
   registers: { noun: 'registers of a thread', least: 16, most: 255 },
 };
 
-/** The first field that can't be run as it stands, with what is wrong; undefined: it can. */
+/** The first field that prevents a run, with the reason; undefined if the form can be run. */
 export function formProblem(form: RunForm): { readonly index: number; readonly text: string } | undefined {
   for (const [index, field] of form.fields.entries()) {
     const text = problemOf(form, field);
@@ -34,7 +35,7 @@ export function formProblem(form: RunForm): { readonly index: number; readonly t
   return undefined;
 }
 
-/** What is wrong with a field; undefined: nothing. */
+/** The problem with a field; undefined if there is none. */
 function problemOf(form: RunForm, field: FormField): string | undefined {
   if (field.id === 'kernel')
     return isPath(field.typed ?? '') || matchingChoices(field).length > 0
@@ -61,7 +62,9 @@ function shapesProblem(form: RunForm, text: string): string | undefined {
   }
 }
 
-/** The first limit of the manifest that a shape breaks. The runner has the last word: it knows constants too. */
+/**
+ * The first limit of the manifest that a shape breaks. The runner has the last word because it also knows constants.
+ */
 function refusalOf({ kernel, fields }: RunForm, shape: Shape): string | undefined {
   const parameters = Object.fromEntries(
     kernel.parameters.map(({ name, defaultValue }) => {
@@ -79,7 +82,7 @@ function refusalOf({ kernel, fields }: RunForm, shape: Shape): string | undefine
     : `${kernel.kernelId} cannot run ${formatShape(shape)}: it requires ${broken.require}, because ${broken.because}`;
 }
 
-/** Axes and attributes by name; without what follows from them where the problem is not installed here. */
+/** Axes and attributes by name. If the problem is not installed here, derived values are missing. */
 const scopeOf = ({ problem }: Kernel, shape: Shape): Record<string, number> =>
   installedProblems().includes(problem || DEFAULT_PROBLEM)
     ? { ...scopeOfShape(installedProblem(problem || DEFAULT_PROBLEM), shape) }

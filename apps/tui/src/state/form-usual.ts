@@ -1,4 +1,4 @@
-/** The values that a run uses where a form leaves the choice to the runner. */
+/** The values that a run uses if a form leaves the choice to the runner. */
 import type { GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { valueOf, type FormField, type Usual } from './form-field.ts';
@@ -9,10 +9,10 @@ interface UsualContext {
   readonly host?: Host | undefined;
 }
 
-/** Seconds of sampling a shape and mode. */
+/** Seconds of sampling per shape and mode. */
 const SECONDS = { gpu: '10', simulated: '0.3' };
 
-/** By the field's id. */
+/** Usual values by field id. */
 export function usualValues({ plans = [], tolerances, host }: UsualContext): Readonly<Record<string, Usual>> {
   const [device] = host?.devices ?? [];
   const byPlan = (of: (plan: GatePlan) => string): Usual =>
@@ -33,7 +33,7 @@ export function usualValues({ plans = [], tolerances, host }: UsualContext): Rea
   };
 }
 
-/** What a field's first choice stands for in this form; undefined: only the runner knows. */
+/** The value behind the first choice of a field in this form; undefined if only the runner knows it. */
 export function usualOf({ fields }: RunFields, { usual }: FormField): string | undefined {
   const plan = fields.find(({ id }) => id === 'plan');
   const text = typeof usual === 'string' ? usual : usual && entryOf(usual, plan === undefined ? '' : valueOf(plan));

@@ -1,4 +1,6 @@
-/** The gates of a variant, from their announcement on: which are decided, which are measured now, how many of each. */
+/**
+ * The state of a variant's gates since their announcement: which are decided, which are being measured, and the counts.
+ */
 import { Phase, Verdict, type CaseResult, type GateResult } from '@flashcore/shared/contract';
 import type { JobView } from './job-view.ts';
 
@@ -11,7 +13,7 @@ const PHASES: Partial<Record<Phase, string>> = {
   [Phase.GATES]: 'history',
 };
 
-/** Whether the phase that runs now decides the gate. */
+/** True if the running phase decides the gate. */
 export function isMeasured({ phase, verdict }: GateResult, job: JobView | undefined): boolean {
   const last = job?.phases.at(-1);
   return (
@@ -19,13 +21,13 @@ export function isMeasured({ phase, verdict }: GateResult, job: JobView | undefi
   );
 }
 
-/** Without an answer, and none will come. */
+/** True if the gate got no answer and will not get one. */
 export const isOpen = ({ verdict }: Pick<GateResult, 'verdict'>): boolean =>
   verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED;
 
 export interface GateTally {
   readonly passed: number;
-  /** Of level warn: they fail nothing. */
+  /** Failed gates of level warn; they do not fail the job. */
   readonly warned: number;
   readonly failed: number;
   readonly measured: number;
@@ -48,7 +50,7 @@ export function gateTally(gates: readonly GateResult[], job: JobView | undefined
 
 const NAN_METRIC = 'nan_inf_elements';
 
-/** NaN and Inf only add up: the first one decides a gate that allows none, before the runner's answer comes. */
+/** Fails a gate that allows no NaN or Inf as soon as the first is counted, because the count only grows. */
 export function withNanCounted(gates: readonly GateResult[], cases: readonly CaseResult[]): readonly GateResult[] {
   const count = cases.reduce((sum, { nanCount, infCount }) => sum + Number(nanCount + infCount), 0);
   if (count === 0) return gates;
@@ -59,7 +61,7 @@ export function withNanCounted(gates: readonly GateResult[], cases: readonly Cas
   );
 }
 
-/** The gates after one was decided, or told again: in the order of the plan, the last answer counts. */
+/** Adds a gate's answer in the order of the plan. If a gate is reported twice, the last answer counts. */
 export function withGate(gates: readonly GateResult[], gate: GateResult): GateResult[] {
   const index = gates.findIndex(({ gateId }) => gateId === gate.gateId);
   return index < 0 ? [...gates, gate] : gates.with(index, gate);

@@ -1,10 +1,11 @@
 /**
- * The runner's list of jobs, kept current by the events of those that are watched: the next look may be seconds away.
+ * The runner's list of jobs. Events of watched jobs keep it current, because the next read of the list may be seconds
+ * away.
  */
 import { create } from '@bufbuild/protobuf';
 import { JobSchema, JobState, type Job, type JobEvent } from '@flashcore/shared/contract';
 
-/** The list after an event; the same one where it tells nothing that the list shows. */
+/** The list after an event; the same object if the event changes nothing that the list shows. */
 export function withJobEvent(jobs: readonly Job[], { job: name, payload, time }: JobEvent): readonly Job[] {
   switch (payload.case) {
     case 'created':
@@ -22,7 +23,7 @@ export function withJobEvent(jobs: readonly Job[], { job: name, payload, time }:
   }
 }
 
-/** A job does not go back: an event read again tells what was true then. */
+/** Applies a change unless it would move the job back to an earlier state. An event read again describes the past. */
 function changed(jobs: readonly Job[], name: string, change: Partial<Job> & { state: JobState }): readonly Job[] {
   const index = jobs.findIndex((job) => job.name === name);
   const job = jobs[index];
@@ -31,7 +32,7 @@ function changed(jobs: readonly Job[], name: string, change: Partial<Job> & { st
     : jobs.with(index, create(JobSchema, { ...job, ...change }));
 }
 
-/** Jobs that come before a queued one on its device, in the order in which they will run. */
+/** Jobs ahead of a queued one on its device, in the order in which they will run. */
 export function jobsAhead(jobs: readonly Job[], name: string): Job[] {
   const own = jobs.find((job) => job.name === name);
   if (own?.state !== JobState.QUEUED) return [];

@@ -21,8 +21,8 @@ const replay = (events: readonly JobEvent[], from: JobView = EMPTY): JobView => 
 const EVENTS = sampleEvents();
 const WHOLE = replay(EVENTS);
 
-describe('what a whole experiment leaves', () => {
-  test('the job itself', () => {
+describe('the view after a whole experiment', () => {
+  test('has the job itself', () => {
     const { name, label, kernelId, state, outcome, lastSequence, gap, createTime, endTime, deviceSeconds } = WHOLE;
     expect({ name, label, kernelId, state, outcome, lastSequence, gap, createTime, endTime, deviceSeconds }).toEqual({
       name: SAMPLE_JOB,
@@ -38,7 +38,7 @@ describe('what a whole experiment leaves', () => {
     });
   });
 
-  test('both variants with what belongs to each, the fallback last', () => {
+  test('has both variants with their results, the fallback last', () => {
     expect(
       variantsOf(WHOLE).map(({ label, fallback, cases, benchmarks, gates, findings, build, diagnostics }) => ({
         label,
@@ -74,7 +74,7 @@ describe('what a whole experiment leaves', () => {
     ]);
   });
 
-  test('phases in order, all ended, each with how it went', () => {
+  test('has the phases in order, all ended, each with its verdict', () => {
     expect(
       WHOLE.phases.map((phase) => [
         Phase[phase.phase],
@@ -95,19 +95,19 @@ describe('what a whole experiment leaves', () => {
   });
 });
 
-test('progress inside a case counts by seeds', () => {
+test('progress inside a case counts seeds', () => {
   const until = EVENTS.findIndex(({ payload }) => payload.case === 'verifyProgress' && payload.value.caseIndex === 3);
   const phase = replay(EVENTS.slice(0, until + 1)).phases.at(-1);
   expect(phase && phaseShare(phase)).toBeCloseTo((3 + 2 / 5) / 7);
 });
 
-test('finished cases are counted out of all cases, also while none of them is running', () => {
+test('finished cases are counted out of all cases, even when none of them is running', () => {
   const after = EVENTS.findIndex(({ payload }) => payload.case === 'caseResult');
   const [variant] = replay(EVENTS.slice(0, after + 1)).variants;
   expect([variant!.cases.length, variant!.verifying, casesInAll(variant!)]).toEqual([1, undefined, 7]);
 });
 
-test('the final result replaces what was seen live, label by label', () => {
+test('the final result replaces the live results, label by label', () => {
   const events = eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB } } },
     { case: 'phaseStarted', value: { phase: Phase.VERIFY, variant: 'A=1', steps: 1 } },
@@ -147,14 +147,14 @@ test('the final result replaces what was seen live, label by label', () => {
   ]);
 });
 
-test('an event that comes too early changes nothing but asks for the missing ones', () => {
+test('an early event changes nothing except the flag that asks for the missing events', () => {
   const [first, , third] = EVENTS;
   const view = reduceJob(reduceJob(EMPTY, first!), third!);
   expect(view).toEqual({ ...reduceJob(EMPTY, first!), gap: true });
   expect(reduceJob(view, EVENTS[1]!).gap).toBe(false);
 });
 
-test('any prefix seen twice, in any order, then the rest: the view is that of the plain replay', () => {
+test('replaying any parts of the log in any order, then the rest, gives the same view as one plain replay', () => {
   fc.assert(
     fc.property(
       // Deliveries of dropped and resumed streams: pieces of the log with any start, overlap, gap and order.
@@ -164,7 +164,7 @@ test('any prefix seen twice, in any order, then the rest: the view is that of th
           (view, [from, length]) => replay(EVENTS.slice(from, from + length), view),
           EMPTY,
         );
-        // A client resumes after the last number it has taken in.
+        // A client resumes after the last event that it applied.
         expect(replay(EVENTS.slice(disturbed.lastSequence), disturbed)).toEqual(WHOLE);
       },
     ),
@@ -172,7 +172,7 @@ test('any prefix seen twice, in any order, then the rest: the view is that of th
   );
 });
 
-test('no order of events makes the reducer lose its place', () => {
+test('the reducer keeps its place whatever the order of events', () => {
   fc.assert(
     fc.property(fc.shuffledSubarray(EVENTS), (events) => {
       const view = replay(events);
@@ -182,7 +182,7 @@ test('no order of events makes the reducer lose its place', () => {
   );
 });
 
-test('the benchmark moves on within a timing mode, and never back', () => {
+test('benchmark progress advances within a timing mode and never goes back', () => {
   const progress = (samples: number, expectedSamples: number): JobEvent =>
     create(JobEventSchema, {
       job: SAMPLE_JOB,
@@ -204,7 +204,7 @@ test('the benchmark moves on within a timing mode, and never back', () => {
   expect(shares).toEqual([0, 0.125, 0.25, 0.25, 0.45]);
 });
 
-test('gates that the end came before are not measured, and the plan keeps them', () => {
+test('gates still open when the job ends are not measured, and they keep their place in the plan', () => {
   const gate = { gateId: 'parity', level: 'hard' };
   const job = replay(
     eventsOf([
@@ -220,7 +220,7 @@ test('gates that the end came before are not measured, and the plan keeps them',
   ]);
 });
 
-test('the first NaN decides the gate that allows none, and the runner has the last word', () => {
+test('the first NaN decides a gate that allows none, but the runner has the last word', () => {
   const gate = { gateId: 'nan', metric: 'nan_inf_elements', comparison: '==', target: 0, level: 'hard' };
   const events = eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB } } },

@@ -1,6 +1,6 @@
 /**
- * Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with
- * the one due next.
+ * Applies a job's events one by one. Pure. Events may come in any order and more than once; only the event due next
+ * changes the view.
  */
 import {
   JobState,
@@ -21,7 +21,7 @@ import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
 type Payload = NonNullable<JobEvent['payload']>;
 
-/** The view after `event`. A repeated event changes nothing; one that came too early only sets `gap`. */
+/** The view after `event`. A repeated event changes nothing; an early one only sets `gap`. */
 export function reduceJob(view: JobView, event: JobEvent): JobView {
   const sequence = Number(event.sequence);
   if (sequence <= view.lastSequence) return view;
@@ -35,7 +35,7 @@ export function reduceJob(view: JobView, event: JobEvent): JobView {
   };
 }
 
-/** The view after it was told that events before number `first` are no longer kept: the next one due is `first`. */
+/** The view when events before number `first` are no longer kept; the event due next is then `first`. */
 export const withoutEventsBefore = (view: JobView, first: number): JobView =>
   first - 1 <= view.lastSequence ? view : { ...view, lastSequence: first - 1, gap: false };
 
@@ -70,7 +70,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'phaseStarted': {
       const { phase, variant, steps } = payload.value;
       const phases = [...endPhases(view.phases, time), { phase, variant, steps, done: 0, startTime: time }];
-      // The precheck is about the kernel, not about a variant of it.
+      // The precheck applies to the kernel, not to a variant.
       const next = { ...view, phases };
       return phase === Phase.PRECHECK ? next : withVariant(next, variant, (current) => current);
     }
@@ -88,8 +88,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       }));
     case 'verifyProgress': {
       const { caseCount, seedIndex, seedCount } = payload.value;
-      // Cases run in an order of the runner's own (the cheapest first): what is done is counted, not read from the
-      // index.
+      // The runner orders cases by cost, cheapest first, so progress counts finished cases instead of using the index.
       const next = withCurrentVariant(view, (variant) => ({ ...variant, verifying: payload.value, caseCount }));
       return withProgress(next, {
         done: countCases(next) + (seedCount > 0 ? seedIndex / seedCount : 0),
@@ -152,7 +151,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         (variant) => ({ ...variant, profiling: payload.value }),
       );
     case 'profileResult':
-      // It may come while another phase runs.
+      // The profile may arrive while another phase runs.
       return withCurrentVariant(withStepDone(view, Phase.PROFILE), (variant) => ({
         ...variant,
         profile: payload.value,
@@ -164,7 +163,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         gates: payload.value.plan?.gates ?? [],
       }));
     case 'gateResult': {
-      // A gate is told as soon as it is decided; only those of the last phase are its steps.
+      // A gate is reported as soon as it is decided; only gates of the last phase count as its steps.
       const next = withStepDone(view, Phase.GATES);
       return withCurrentVariant(next, (variant) => ({ ...variant, gates: withGate(variant.gates, payload.value) }));
     }
@@ -196,15 +195,15 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case undefined:
       return view;
     default:
-      // A payload of a newer runner.
+      // An event from a newer runner.
       return view;
   }
 }
 
-/** Old events of a job that is known to have ended do not make it run again. */
+/** Keeps a job that has ended from running again when its old events are read. */
 const notBefore = ({ state }: JobView, told: JobState): JobState => (state === JobState.ENDED ? state : told);
 
-/** A job that begins anew elsewhere: what an earlier attempt found out is in the log alone. */
+/** A job that starts again on another node. The findings of the earlier attempt remain only in the log. */
 function withAttempt(view: JobView, { attempt, node, device = view.device, reason }: AttemptStarted): JobView {
   const placed = { ...view, node, device };
   if (attempt <= 1) return placed;
@@ -225,7 +224,7 @@ function withAttempt(view: JobView, { attempt, node, device = view.device, reaso
 function withResult(view: JobView, result: JobResult): JobView {
   return {
     ...view,
-    // Of a job that was stopped the result has the plan's name alone.
+    // The result of a stopped job has only the plan's name.
     plan: result.plan?.gates.length ? result.plan : (view.plan ?? result.plan),
     provenance: result.provenance,
     deviceSeconds: result.deviceSeconds,
@@ -237,7 +236,7 @@ function withResult(view: JobView, result: JobResult): JobView {
   };
 }
 
-/** What the end came before is decided no more: "to come" would wait for nothing. */
+/** Closes gates that were undecided when the job ended. Otherwise they would be shown as still to come. */
 function withGatesClosed(view: JobView): JobView {
   const why = `the job ended before (${outcomeWord(view.outcome)})`;
   const close = (gate: GateResult): GateResult =>
@@ -249,8 +248,8 @@ const endPhases = (phases: readonly PhaseView[], time: number): PhaseView[] =>
   phases.map((phase) => (phase.endTime === undefined ? { ...phase, endTime: time } : phase));
 
 /**
- * What comes between a build and the next phase is a wait for the device, which on first use is long: it is no
- * building.
+ * Ends the build phase with its result. The time until the next phase is a wait for the device, which is long on first
+ * use, and does not count as building.
  */
 const withBuildEnded = (view: JobView, time: number): JobView =>
   view.phases.at(-1)?.phase === Phase.BUILD ? { ...view, phases: endPhases(view.phases, time) } : view;
@@ -267,13 +266,13 @@ function withProgress(view: JobView, { done, steps }: { done: number; steps?: nu
   };
 }
 
-/** Of the phase that runs, where it is the one that is told of. */
+/** Counts a step of the running phase, if the event is about that phase. */
 function withStepDone(view: JobView, of?: Phase): JobView {
   const last = view.phases.at(-1);
   return of !== undefined && last?.phase !== of ? view : withProgress(view, { done: (last?.done ?? 0) + 1 });
 }
 
-/** An estimate may grow; what is done does not shrink. */
+/** Updates the benchmark's progress. The expected number of samples may grow, but progress never goes back. */
 function withModesMeasured(view: JobView): JobView {
   const last = view.phases.at(-1);
   if (last?.phase !== Phase.BENCHMARK) return view;

@@ -9,7 +9,7 @@ const EMPTY = jobViewOf({ name: 'jobs/1', kind: 0, label: '', kernelId: '', stat
 const collected = (...payloads: Parameters<typeof eventsOf>[0]) =>
   resultOf(eventsOf(payloads).reduce(reduceJob, EMPTY));
 
-test('a job that was cut off while it was verified shows its build and the cases so far', () => {
+test('a job that was cut off during verification shows its build and the cases so far', () => {
   const result = collected(
     { case: 'created', value: {} },
     { case: 'phaseStarted', value: { phase: Phase.PRECHECK } },
@@ -38,11 +38,11 @@ test('a job that was cut off while it was verified shows its build and the cases
   ]);
 });
 
-test('a job that found out nothing has no result', () => {
+test('a job that found nothing has no result', () => {
   expect(collected({ case: 'created', value: {} }, { case: 'logLine', value: { text: 'starting' } })).toBe(undefined);
 });
 
-test('what came before the variant had its label is about the variant asked for', () => {
+test('results from before the variant had its label belong to the requested variant', () => {
   const result = collected(
     { case: 'phaseStarted', value: { phase: Phase.PRECHECK } },
     { case: 'finding', value: { message: 'S is not divisible by 16' } },
@@ -59,7 +59,7 @@ test('what came before the variant had its label is about the variant asked for'
   ).toEqual([['USE_WMMA=1', false, 1, true]]);
 });
 
-test('a job that ended by itself has the result it told, not one put together', () => {
+test('a job that ended by itself has the result from its last event, not one built from events', () => {
   const told = { provenance: { sourceDigest: 'ab' }, variants: [{ label: 'USE_WMMA=1', build: { succeeded: true } }] };
   const result = collected(
     { case: 'buildResult', value: { succeeded: false } },

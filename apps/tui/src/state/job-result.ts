@@ -1,4 +1,4 @@
-/** What a job has found out so far, as the result that it would end with. */
+/** A job's findings so far, in the form of its final result. */
 import { create } from '@bufbuild/protobuf';
 import {
   Verdict,
@@ -13,8 +13,8 @@ import type { JobView, VariantView } from './job-view.ts';
 import { variantsOf } from './selectors.ts';
 
 /**
- * The result a job ended with; of one that was cut off, and so has none, what its events told. Undefined while nothing
- * has been found out.
+ * The job's result. If the job was cut off and has none, the result is built from its events. Undefined if there are no
+ * findings yet.
  */
 export function resultOf(job: JobView): JobResult | undefined {
   if (job.result !== undefined && isTelling(job.result)) return job.result;
@@ -23,7 +23,7 @@ export function resultOf(job: JobView): JobResult | undefined {
   return create(JobResultSchema, { prechecks: [...job.prechecks], variants: variants.map(variantResult) });
 }
 
-/** Whether a result has anything but its provenance. */
+/** True if a result has anything besides its provenance. */
 export const isTelling = ({ variants, sdpaBenchmarks, tune }: JobResult): boolean =>
   variants.length + sdpaBenchmarks.length > 0 || tune !== undefined;
 
@@ -43,7 +43,7 @@ function variantResult(variant: VariantView): VariantResult {
   });
 }
 
-/** The verification's result, or the cases that came before it. */
+/** The verification's result; if there is none yet, one built from the finished cases. */
 function verifyOf({ verify, cases }: VariantView): VerifyResult | undefined {
   if (verify !== undefined || cases.length === 0) return verify;
   return create(VerifyResultSchema, {

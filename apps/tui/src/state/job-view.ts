@@ -1,4 +1,4 @@
-/** What a client knows of a job from its events so far. Pure data; job-reducer.ts makes it. */
+/** A client's view of a job, from the events received so far. Pure data, made by job-reducer.ts. */
 import {
   JobState,
   type JobKind,
@@ -39,35 +39,32 @@ export interface JobView {
   /** Milliseconds since 1970. */
   readonly createTime?: number | undefined;
   readonly startTime?: number | undefined;
-  /** Absent on a job that has ended: its last event has not been read yet. */
+  /** Absent on a job that has ended if its last event has not been read yet. */
   readonly endTime?: number | undefined;
-  /** Number of the last event taken in; 0: none. */
+  /** Number of the last event applied; 0 if there is none. */
   readonly lastSequence: number;
-  /**
-   * An event came before the one due next; it was not taken in. RunnerClient asks again from lastSequence, so that this
-   * ends by itself.
-   */
+  /** An event arrived early and was not applied. RunnerClient asks again from lastSequence, which closes the gap. */
   readonly gap: boolean;
-  /** What the job does now: the last event that told so. */
+  /** Current activity of the job, from the last event about it. */
   readonly activity?: Activity | undefined;
-  /** What its last event told. */
+  /** The result from the job's last event. */
   readonly result?: JobResult | undefined;
-  /** What an experiment is judged by. */
+  /** The plan that judges an experiment. */
   readonly plan?: GatePlan | undefined;
   readonly device?: Device | undefined;
-  /** The node of a cluster that it runs on; undefined: it runs on the runner's own host. */
+  /** The cluster node that the job runs on; undefined if it runs on the runner's own host. */
   readonly node?: string | undefined;
   readonly prechecks: readonly PrecheckItem[];
   readonly phases: readonly PhaseView[];
   readonly variants: readonly VariantView[];
-  /** Of a search over variants: the rows of its table. */
+  /** Rows of the table of a search over variants. */
   readonly tuned: readonly TunedVariant[];
   readonly warnings: readonly string[];
   readonly conditions?: DeviceConditions | undefined;
   readonly provenance?: Provenance | undefined;
   readonly deviceSeconds?: number | undefined;
   readonly costUsd?: number | undefined;
-  /** Why there is no cost. */
+  /** The reason why the cost is missing. */
   readonly costMissing?: string | undefined;
 }
 
@@ -89,9 +86,9 @@ export const isActivity = (payload: JobEvent['payload']): payload is Activity =>
 export interface PhaseView {
   readonly phase: Phase;
   readonly variant: string;
-  /** 0 when not known. */
+  /** 0 if unknown. */
   readonly steps: number;
-  /** Steps done; a fraction inside a step. */
+  /** Steps done; may have a fraction for the current step. */
   readonly done: number;
   readonly startTime: number;
   readonly endTime?: number | undefined;
@@ -102,14 +99,14 @@ export interface VariantView {
   readonly fallback: boolean;
   readonly build?: BuildResult | undefined;
   readonly diagnostics: readonly Diagnostic[];
-  /** Case and seed that run now. */
+  /** The case and seed that are running. */
   readonly verifying?: VerifyProgress | undefined;
-  /** How many cases the verification has; absent before it begins. */
+  /** Number of cases to verify; absent before verification begins. */
   readonly caseCount?: number | undefined;
   readonly cases: readonly CaseResult[];
   readonly verify?: VerifyResult | undefined;
   readonly benchmarks: readonly BenchmarkView[];
-  /** Against the champion that the request named. */
+  /** Comparison with the champion that the request named. */
   readonly comparison?: ComparisonView | undefined;
   readonly profiling?: ProfileProgress | undefined;
   readonly profile?: ProfileResult | undefined;
@@ -117,12 +114,12 @@ export interface VariantView {
   readonly findings: readonly Finding[];
 }
 
-/** Latency of one shape, timing mode and subject, live or done. */
+/** Latency of one shape, timing mode and subject, live or final. */
 export interface BenchmarkView extends Timing {
   readonly key: string;
-  /** About how many samples there will be; 0: not known. */
+  /** Approximate number of samples to come; 0 if unknown. */
   readonly expectedSamples?: number | undefined;
-  /** The last samples in order, microseconds; 0 marks one that was dropped. */
+  /** The last samples in order, microseconds; 0 marks a dropped sample. */
   readonly recent: readonly number[];
 }
 
@@ -135,7 +132,7 @@ export const EMPTY_VARIANT: Omit<VariantView, 'label'> = {
   findings: [],
 };
 
-/** A job of which no event has come yet. */
+/** The view of a job before its first event. */
 export function jobViewOf(
   job: Pick<Job, 'name' | 'kind' | 'label' | 'kernelId' | 'state' | 'outcome' | 'summary'>,
 ): JobView {
@@ -157,10 +154,10 @@ export function jobViewOf(
   };
 }
 
-/** The runner's list says that the job has ended; its events are still being read. */
+/** True if the runner's list says that the job has ended but its events are still being read. */
 export const isBeingRead = ({ state, endTime }: JobView): boolean => state === JobState.ENDED && endTime === undefined;
 
-/** Share of the phase that is done, 0..1; undefined when the number of steps is not known. */
+/** Finished share of the phase, 0..1; undefined if the number of steps is not known. */
 export function phaseShare({ steps, done, endTime }: PhaseView): number | undefined {
   if (endTime !== undefined) return 1;
   return steps > 0 ? Math.min(1, done / steps) : undefined;

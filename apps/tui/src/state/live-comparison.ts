@@ -1,4 +1,4 @@
-/** The candidate against its champion, live: the last progress of each shape until its result comes. */
+/** The live comparison of candidate and champion: the last progress of each shape, until its result arrives. */
 import {
   TimingMode,
   type ComparisonProgress,
@@ -9,7 +9,7 @@ import {
 import type { ShapePairs } from '../present/sections/comparison.ts';
 import { benchmarkKey } from './benchmark-key.ts';
 
-/** A comparison as far as it has come; `result` once all shapes were compared. */
+/** A comparison so far; `result` is set once all shapes were compared. */
 export interface ComparisonView {
   readonly shapes: readonly ShapeComparisonView[];
   readonly result?: ComparisonResult | undefined;

@@ -1,33 +1,32 @@
-/** The last lines of a job's log. Lines have numbers that never change, also after older ones were dropped. */
+/** The last lines of a job's log. A line keeps its number even after older lines were dropped. */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { LogLine, LogTone } from '../present/sections/event-lines.ts';
 
-/** What a line is about; views colour by it. */
 const DEFAULT_CAPACITY = 1_000_000;
 const CHUNK_LINES = 1_024;
 const BEYOND_LATIN1 = /[^\u0000-\u00ff]/;
 const TONES: readonly LogTone[] = ['plain', 'phase', 'good', 'bad', 'warn'];
 
-// The log's end and where the user reads are laid out again in every frame.
+// Every frame lays out the log's end and the lines that the user reads.
 const OPENED_CHUNKS = 4;
 const BYTES_A_LINE = { times: 8, ends: 4, kinds: 2 };
 const TEXT_AT = CHUNK_LINES * (BYTES_A_LINE.times + BYTES_A_LINE.ends + BYTES_A_LINE.kinds);
 
 /**
- * CHUNK_LINES lines, deflated: what compilers print shrinks to a tenth and less, so that a million lines take some
- * megabytes, none of them in V8's heap.
+ * CHUNK_LINES deflated lines. Compiler output shrinks to a tenth or less, so a million lines take a few megabytes, none
+ * of them in V8's heap.
  */
 interface SealedChunk {
   readonly deflated: Uint8Array;
-  /** UTF-16, or Latin-1 where that is enough. */
+  /** UTF-16, or Latin-1 if the text fits. */
   readonly encoding: 'latin1' | 'utf16le';
 }
 
-/** A sealed chunk made readable again: four arrays in one piece of memory, 0.2 ms from deflated. */
+/** A chunk inflated for reading: four arrays in one block of memory; inflating takes 0.2 ms. */
 interface OpenedChunk {
   readonly text: Buffer;
   readonly encoding: SealedChunk['encoding'];
-  /** Where each line ends in the text, in characters. */
+  /** End of each line in the text, in characters. */
   readonly ends: Uint32Array;
   readonly times: Float64Array;
   /** Index of the source times the number of tones, plus index of the tone. */
@@ -36,9 +35,9 @@ interface OpenedChunk {
 
 export class LogBuffer {
   readonly #capacity: number;
-  /** By number of the chunk; those before the oldest line kept are gone. */
+  /** Chunks by number; those before the oldest kept line are gone. */
   readonly #chunks = new Map<number, SealedChunk>();
-  /** Those read last, the one read longest ago first. */
+  /** Chunks read recently; the least recently read comes first. */
   readonly #opened = new Map<number, OpenedChunk>();
   readonly #sources: string[] = [];
   /** Lines after the last whole chunk. */
@@ -65,7 +64,7 @@ export class LogBuffer {
     if (this.#open.length === CHUNK_LINES) this.#seal();
   }
 
-  /** The line of that number; undefined when it was dropped or is not there yet. */
+  /** The line with that number; undefined if it was dropped or does not exist yet. */
   at(number: number): LogLine | undefined {
     if (number < this.start || number >= this.#end) return undefined;
     const place = number % CHUNK_LINES;
@@ -73,7 +72,7 @@ export class LogBuffer {
     return chunk === undefined ? this.#open[place] : this.#lineOf(chunk, place);
   }
 
-  /** Undefined for the lines that are in no whole chunk yet. */
+  /** Undefined for lines that are not in a whole chunk yet. */
   #chunkOf(number: number): OpenedChunk | undefined {
     const sealed = this.#chunks.get(number);
     if (sealed === undefined) return undefined;
@@ -110,8 +109,8 @@ export class LogBuffer {
       ends[place] = end += line.text.length;
       kinds[place] = this.#sourceIndex(line.source) * TONES.length + TONES.indexOf(line.tone);
     });
-    // The fastest level: 0.8 ms a chunk, and within a third of the best one's size.
-    // Copied into memory of its own: what zlib gives is a slice of a larger piece that would be kept with it.
+    // Level 1 takes 0.8 ms per chunk; its output is at most a third larger than the best level's. The copy keeps only
+    // the result: zlib returns a slice of a larger block, which would stay in memory.
     this.#chunks.set(this.#end / CHUNK_LINES - 1, {
       deflated: new Uint8Array(deflateRawSync(bytes, { level: 1 })),
       encoding,
@@ -133,9 +132,9 @@ const openChunk = ({ deflated, encoding }: SealedChunk): OpenedChunk => {
   return { ...arraysIn(bytes), text: bytes.subarray(TEXT_AT), encoding };
 };
 
-/** The arrays before a chunk's text; the widest numbers first, so that all are aligned. */
+/** The arrays before a chunk's text. The widest element type comes first, so all are aligned. */
 function arraysIn(bytes: Buffer): Pick<OpenedChunk, 'times' | 'ends' | 'kinds'> {
-  // Buffers of this size are slices of no pool: they begin where their memory begins.
+  // Node does not take buffers of this size from its pool, so the block is aligned at its start.
   const { buffer, byteOffset } = bytes;
   const endsAt = byteOffset + CHUNK_LINES * BYTES_A_LINE.times;
   return {

@@ -1,9 +1,9 @@
-/** Numbers of the log lines that match a query, found a slice at a time so that a long log never holds up a frame. */
+/** Finds the log lines that match a query, one slice at a time so that a long log never delays a frame. */
 import safeRegex from 'safe-regex2';
 import type { LogBuffer } from './log-buffer.ts';
 
 const SLICE_MS = 4;
-// Lines between two looks at the clock.
+// Lines searched between two checks of the clock.
 const LINES_PER_LOOK = 512;
 const META = /[\\^$.|?*+()[\]{}]/;
 
@@ -15,10 +15,10 @@ export class LogSearch {
   readonly #pattern: RegExp | undefined;
   #next = 0;
 
-  /** A query finds itself, and what it matches where it is a regular expression. */
+  /** A query matches as plain text, and also as a regular expression if it is one. */
   constructor(query: string) {
     this.query = query;
-    // As in less and vim: an upper-case letter in the query makes case count.
+    // As in less and vim, an upper-case letter makes the query case-sensitive.
     this.#caseSensitive = query !== query.toLowerCase();
     this.#needle = this.#caseSensitive ? query : query.toLowerCase();
     this.#pattern = patternOf(query, this.#caseSensitive);
@@ -29,7 +29,7 @@ export class LogSearch {
     return this.#matches;
   }
 
-  /** Looks at lines not seen yet, for at most a few milliseconds. False: there are more to look at. */
+  /** Searches new lines for at most a few milliseconds. Returns false if lines remain. */
   advance(buffer: LogBuffer, now: () => number = () => performance.now()): boolean {
     const deadline = now() + SLICE_MS;
     this.#next = Math.max(this.#next, buffer.start);
@@ -49,18 +49,18 @@ export class LogSearch {
     );
   }
 
-  /** The first match after `line`, or before it when `direction` is -1; past the end it goes on from the other side. */
+  /** The first match after `line`, or before it if `direction` is -1; wraps around at the end. */
   neighbour(line: number, direction: 1 | -1): number | undefined {
     if (direction === 1) return this.#matches.find((match) => match > line) ?? this.#matches[0];
     return this.#matches.findLast((match) => match < line) ?? this.#matches.at(-1);
   }
 
-  /** Which match, from 1, is the last one up to `line`; 0: all come after it. */
+  /** Number, from 1, of the last match at or before `line`; 0 if all come after it. */
   place(line: number): number {
     return this.#matches.findLastIndex((match) => match <= line) + 1;
   }
 
-  /** Ranges of what matches in `text`, as [start, end). */
+  /** Ranges of the matches in `text`, as [start, end). */
   ranges(text: string): [number, number][] {
     const found: [number, number][] = [];
     const haystack = this.#caseSensitive ? text : text.toLowerCase();
@@ -76,14 +76,14 @@ export class LogSearch {
   }
 }
 
-/** Undefined for plain words, for what is no expression (yet), and for one that could take exponential time. */
+/** Undefined for plain words, invalid or unfinished expressions, and expressions that could take exponential time. */
 function patternOf(query: string, caseSensitive: boolean): RegExp | undefined {
   if (!META.test(query)) return undefined;
   try {
     const pattern = new RegExp(query, caseSensitive ? 'gu' : 'giu');
     return safeRegex(pattern) ? pattern : undefined;
   } catch {
-    // Half typed, or text such as "int[": it is looked for as it stands.
+    // A half-typed expression, or text such as "int[", is searched for as plain text.
     return undefined;
   }
 }

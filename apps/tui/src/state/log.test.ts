@@ -10,7 +10,7 @@ const buffer = (texts: readonly string[], capacity?: number): LogBuffer => {
 };
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `line ${index}`);
 
-test('a full buffer drops its oldest lines and keeps their numbers', () => {
+test('a full buffer drops its oldest lines and keeps the numbers of the others', () => {
   const log = buffer(numbered(10), 4);
   expect([log.start, log.end, log.at(5), log.at(6)?.text, log.at(9)?.text, log.at(10)]).toEqual([
     6,
@@ -22,7 +22,7 @@ test('a full buffer drops its oldest lines and keeps their numbers', () => {
   ]);
 });
 
-test('lines come back as they went in, after many thousands, whatever their characters', () => {
+test('lines keep their text through many thousands of appends, whatever their characters', () => {
   const lines = Array.from({ length: 5_000 }, (_, index) => ({
     time: 1e12 + index,
     source: index % 3 === 0 ? 'nvcc' : 'kernel',
@@ -36,7 +36,7 @@ test('lines come back as they went in, after many thousands, whatever their char
   expect(Array.from({ length: 4_100 }, (_, index) => log.at(900 + index))).toEqual(lines.slice(900));
 });
 
-test('a million lines take 40 MiB, and never more than 64', () => {
+test('a million lines take about 40 MiB, and never more than 64', () => {
   const program = `const { LogBuffer } = await import(${JSON.stringify(new URL('./log-buffer.ts', import.meta.url).href)});
     (await import(${JSON.stringify(new URL('../terminal/young-generation.ts', import.meta.url).href)})).keepYoungGeneration();
     const before = process.memoryUsage.rss();
@@ -48,11 +48,11 @@ test('a million lines take 40 MiB, and never more than 64', () => {
   }).split(/ (.*)/);
   console.info(`a million lines of 70 characters: ${Number(mib).toFixed(0)} MiB`);
   expect(first).toMatch(/^0 ptxas/);
-  // What the garbage collector had not given back yet when it was asked varies by 10 MiB.
+  // Memory that the garbage collector had not freed yet varies by 10 MiB.
   expect(Number(mib)).toBeLessThan(64);
 });
 
-test('the search finds lines as they come, ignores case unless the query has upper case, and goes around', () => {
+test('the search finds new lines, ignores case unless the query has upper case, and wraps around', () => {
   const log = buffer(['an Error', 'fine', 'error: x']);
   const search = new LogSearch('error');
   search.advance(log);
@@ -71,7 +71,7 @@ test('the search finds lines as they come, ignores case unless the query has upp
   expect(exact.matches).toEqual([0]);
 });
 
-test('a search over many lines gives way after its slice and goes on from there', () => {
+test('a search over many lines yields after its slice and continues from there', () => {
   const log = buffer(numbered(3000));
   const search = new LogSearch('9');
   let clock = 0;
@@ -85,10 +85,10 @@ test('a search over many lines gives way after its slice and goes on from there'
 test.each([
   ['spill|warn', ['0 spills', 'warning: unused', 'nothing'], [0, 1]],
   ['Used \\d+ registers', ['Used 61 registers', 'Used many registers'], [0]],
-  // What is no expression, or also plain text, is found as it stands.
+  // An invalid expression, or one that is also plain text, matches as plain text.
   ['int[', ['int[4] a', 'float b'], [0]],
   ['a[4]', ['int a[4]', 'int a4'], [0, 1]],
-  // One that could take exponential time is only looked for as it stands.
+  // An expression that could take exponential time is searched for only as plain text.
   ['(a+)+$', ['aaaa', 'x(a+)+$y'], [1]],
 ])('a search for %s', (query, texts, expected) => {
   const search = new LogSearch(query);
@@ -96,7 +96,7 @@ test.each([
   expect(search.matches).toEqual(expected);
 });
 
-test('a match says which of how many it is, and what of the line it is', () => {
+test('a match gives its number, the total, and its range in the line', () => {
   const search = new LogSearch('e.r');
   search.advance(buffer(['err', 'ear', 'no', 'eor e1r']));
   expect([search.place(0), search.place(2), search.place(3), search.matches.length]).toEqual([1, 2, 3, 3]);

@@ -1,5 +1,6 @@
 /**
- * The shown job against the pinned one: latency of the shapes that both measured, and what their builds need.
+ * Compares the shown job with the pinned one: the latency of shapes that both measured, and the resources of their
+ * builds.
  */
 import { ArtifactKind, type Artifact, type EntryResources } from '@flashcore/shared/contract';
 import { ratioInterval } from '@flashcore/shared/statistics';
@@ -13,10 +14,10 @@ export type PinnedVerdict = 'faster' | 'slower' | 'no difference shown';
 export interface LatencyPair {
   readonly pinned: BenchmarkView;
   readonly shown: BenchmarkView;
-  /** Median of the pinned job's over that of the shown one's: above 1, the shown one is faster. */
+  /** Median of the pinned job over median of the shown job; above 1, the shown job is faster. */
   readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
   readonly verdict?: PinnedVerdict | undefined;
-  /** Why there is no ratio. */
+  /** The reason why there is no ratio. */
   readonly notCompared?: string | undefined;
 }
 
@@ -31,7 +32,7 @@ export interface PinnedComparison {
   readonly pairs: readonly LatencyPair[];
 }
 
-/** Undefined while one of the two is missing. */
+/** Undefined if one of the two jobs is missing. */
 export function pinnedComparison(state: AppState): PinnedComparison | undefined {
   const pinnedJob = state.ui.pinned === undefined ? undefined : entryOf(state.views, state.ui.pinned);
   const pinned = comparedJob(pinnedJob, variantsOf(pinnedJob)[0]);
@@ -74,7 +75,7 @@ function verdictOf({ low, high }: Ratio): PinnedVerdict {
   return high < 1 ? 'slower' : 'no difference shown';
 }
 
-// 4,000 resamples of a pair that never changes: once, not once a frame.
+// 4,000 resamples of a pair that never changes: computed once rather than in every frame.
 const ratios = new WeakMap<readonly number[], WeakMap<readonly number[], Ratio>>();
 
 function ratioOf(above: readonly number[], below: readonly number[]): Ratio {
@@ -85,7 +86,7 @@ function ratioOf(above: readonly number[], below: readonly number[]): Ratio {
   return ratio;
 }
 
-/** Samples of an artifact, microseconds; those marked as dropped (0) are left out. */
+/** Samples of an artifact, microseconds, without dropped ones (0). */
 export function samplesOf(bytes: Uint8Array): number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return Array.from({ length: Math.floor(bytes.byteLength / 4) }, (_, index) =>
@@ -93,7 +94,7 @@ export function samplesOf(bytes: Uint8Array): number[] {
   ).filter((sample) => sample > 0);
 }
 
-/** The most that any entry of a build needs. */
+/** The maximum of a resource over all entries of a build. */
 export function mostOf(variant: VariantView, need: (entry: EntryResources) => number): number | undefined {
   const entries = variant.build?.entries ?? [];
   return entries.length === 0 ? undefined : Math.max(...entries.map(need));
@@ -108,7 +109,7 @@ export interface SourcePair {
 export const sourcesOf = ({ build }: VariantView): Artifact[] =>
   (build?.artifacts ?? []).filter(({ kind }) => kind === ArtifactKind.SOURCE);
 
-/** Files that differ: paired by name, the translation units with each other whatever they are called. */
+/** Files that differ. Files are paired by name; the translation units are paired even if their names differ. */
 export function changedSources({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>): SourcePair[] {
   const [pinnedUnit, ...pinnedRest] = sourcesOf(pinned.variant);
   const [shownUnit, ...shownRest] = sourcesOf(shown.variant);

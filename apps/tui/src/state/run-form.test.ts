@@ -40,7 +40,7 @@ const FORM = formOf(KERNEL, CONTEXT);
 const press = (form: RunForm, id: string, change: number): RunForm =>
   withKeys({ ...form, selected: form.fields.findIndex((field) => field.id === id) }, { change });
 
-test('fields are what the manifest and the compiler allow; what has one value is no choice', () => {
+test('fields follow from the manifest and the compiler; a parameter with one value is not a field', () => {
   expect(FORM.fields.map(({ id, choices, chosen }) => [id, choices[chosen]])).toEqual([
     ['kernel', 'k'],
     ['phases', 'all'],
@@ -60,7 +60,7 @@ test('fields are what the manifest and the compiler allow; what has one value is
   ]);
 });
 
-test('a form as it opened asks for nothing but the kernel', () => {
+test('an unchanged form requests only the kernel', () => {
   expect(formRequest(FORM, FORM)).toEqual({
     method: 'runExperiment',
     request: {
@@ -72,7 +72,7 @@ test('a form as it opened asks for nothing but the kernel', () => {
   });
 });
 
-test('what was chosen is asked for, values go around at their ends', () => {
+test('the request has the chosen values, and the choices wrap around at their ends', () => {
   const form = [
     ['config', 1],
     ['param:USE_WMMA', -1],
@@ -127,7 +127,7 @@ const PLANS = [
   create(GatePlanSchema, { name: 'explore', title: 'Is it right', cases: 'parity', shapes: 'none', metricSet: 'none' }),
 ];
 
-test('the plan is chosen by its title, what it measures and the gates that decide; the champion may be left out', () => {
+test('the plan is chosen by title and shows its measurements and gates; the champion may be left out', () => {
   const context = { ...CONTEXT, plans: PLANS, caseSets: [create(CaseSetSchema, { name: 'parity', shapes: [{}, {}] })] };
   const form = formOf(KERNEL, context);
   const plan = form.fields.find(({ id }) => id === 'plan')!;
@@ -147,7 +147,7 @@ test('the plan is chosen by its title, what it measures and the gates that decid
   expect(formRequest(chosen, form).request).not.toHaveProperty('benchmark.champion');
 });
 
-test('a set of cases is chosen by name, and says its shapes; the shapes that are typed are then only timed', () => {
+test('a case set is chosen by name and lists its shapes; typed shapes are then only timed', () => {
   const caseSets = [
     create(CaseSetSchema, { name: 'parity', shapes: [parseShape('1x4x128x64')] }),
     create(CaseSetSchema, { name: 'odd', shapes: Array.from({ length: 12 }, () => parseShape('1x1x63x64c')) }),
@@ -170,7 +170,7 @@ const typed = (id: string, text: string, form = FORM): RunForm =>
     selected: form.fields.findIndex((field) => field.id === id),
   });
 
-test('shapes and seeds can be typed; a choice takes the place of what was typed, Backspace takes a character away', () => {
+test('shapes and seeds can be typed; a choice replaces the typed text, Backspace deletes a character', () => {
   const form = typed('seeds', '17', typed('shape', '2x8x512x64c, 1x1x65x64'));
   expect(formRequest(form, FORM).request).toMatchObject({
     verify: { shapes: [{ batch: 2, causal: true }, { sequenceLength: 65 }], seedCount: 17 },
@@ -208,7 +208,7 @@ test.each([
   expect(formProblem(limited)).toBeUndefined();
 });
 
-test('what is left to the runner has the value that a run uses, by the plan chosen', () => {
+test('a field left to the runner shows the value that a run uses under the chosen plan', () => {
   const plans = [
     create(GatePlanSchema, { name: 'merge', cases: 'parity', shapes: 'canonical', metricSet: 'gates', champion: true }),
     create(GatePlanSchema, { name: 'explore', cases: 'quick', shapes: 'none', metricSet: 'none' }),
@@ -234,7 +234,7 @@ test('what is left to the runner has the value that a run uses, by the plan chos
   expect(usual(press(form, 'plan', 1))).toMatchObject({ shape: 'quick', metrics: 'none', champion: 'none' });
 });
 
-test('the command line of a form says what differs from its defaults, as far as the command takes it', () => {
+test('the command line has the fields that differ from their defaults, if the command takes them', () => {
   expect(commandLineOf(FORM, FORM)).toBe('fa-tui run k');
   const own = formOf({ ...KERNEL, folder: "/home/ada/it's mine" }, CONTEXT);
   const changed = ['seeds', 'param:USE_WMMA', 'fast-math', 'champion'].reduce(
@@ -249,7 +249,7 @@ test('the command line of a form says what differs from its defaults, as far as 
   );
 });
 
-test('tune searches all values, or one of a parameter that was changed; a kernel without a choice has no tune', () => {
+test('tune searches all values, or one of a changed parameter; a kernel without choices has no tune', () => {
   const searching = press(FORM, 'phases', -1);
   expect([formRequest(searching, FORM), commandLineOf(searching, FORM)]).toEqual([
     {
@@ -279,7 +279,7 @@ test('tune searches all values, or one of a parameter that was changed; a kernel
   expect(none.fields.find(({ id }) => id === 'phases')?.choices).not.toContain('tune');
 });
 
-test('another kernel brings its own parameters and keeps the rest', () => {
+test('another kernel brings its own parameters and keeps the other fields', () => {
   const form = withKernel(typed('shape', '1x1x64x64'), OTHER, CONTEXT);
   expect(form.fields.map((field) => [field.id, valueOf(field)])).toEqual([
     ['kernel', 'other'],
@@ -299,7 +299,7 @@ test('another kernel brings its own parameters and keeps the rest', () => {
   ]);
 });
 
-test('a kernel is typed for: the first that has it is chosen, arrows go among those that have it', () => {
+test('typing selects the first kernel that contains the text, and arrows move among the kernels that do', () => {
   const many = ['fa_v1_baseline', 'fa_v2_wmma', 'flashcore_v6', 'fa_s512_v3_wmma'].map((kernelId) =>
     create(KernelSchema, { kernelId }),
   );

@@ -1,4 +1,4 @@
-/** What may be chosen before a run, from the kernel's manifest and the runner's cases: pure data, changed by keys. */
+/** The choices before a run, from the kernel's manifest and the runner's cases. Pure data, changed by keys. */
 import { fieldsOf, type FormContext } from './form-choices.ts';
 import { isPath, matchingChoices, type FormField } from './form-field.ts';
 import type { ListedKernel } from './listed-kernel.ts';
@@ -9,17 +9,17 @@ export interface RunForm {
   readonly selected: number;
 }
 
-/** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
+/** The form with every field at its default. Running it unchanged runs the kernel as its manifest says. */
 export const formOf = (kernel: ListedKernel, context: FormContext): RunForm => ({
   kernel,
-  // The kernel was chosen already.
+  // The kernel is already chosen, so the cursor starts on the next field.
   selected: 1,
   fields: fieldsOf(kernel, context),
 });
 
 /**
- * The form after the cursor moved by `by`, or the selected field's choice by `change`; a choice takes the place of what
- * was typed.
+ * The form after the cursor moved by `by`, or the selected field's choice moved by `change`; a choice replaces typed
+ * text.
  */
 export function withKeys(form: RunForm, { by = 0, change = 0 }: { by?: number; change?: number }): RunForm {
   const selected = Math.max(0, Math.min(form.fields.length - 1, form.selected + by));
@@ -29,7 +29,7 @@ export function withKeys(form: RunForm, { by = 0, change = 0 }: { by?: number; c
   return { ...form, selected, fields };
 }
 
-/** The next choice; of kernels that were typed for, the next that matches. */
+/** Moves to the next choice. If a kernel name was typed, moves to the next kernel that matches. */
 function withChange(field: FormField, change: number): FormField {
   const among = field.id === 'kernel' ? matchingChoices(field) : field.choices;
   const place = among.indexOf(field.choices[field.chosen] ?? '');
@@ -42,14 +42,14 @@ function withChange(field: FormField, change: number): FormField {
 }
 
 /**
- * The form with a character typed into the selected field, or its last one taken away; fields of choices alone stay as
- * they are.
+ * The form after a character was typed into the selected field, or its last one deleted. Fields without typing stay
+ * unchanged.
  */
 export function withTyping(form: RunForm, key: { character: string } | 'backspace'): RunForm {
   const fields = form.fields.map((field, index): FormField => {
     if (index !== form.selected || field.typed === undefined) return field;
     const typed = key === 'backspace' ? field.typed.slice(0, -1) : field.typed + key.character;
-    // A folder is read once its path is complete: when the field is left.
+    // A typed path is read only when the user leaves the field, because it is incomplete before.
     if (field.id !== 'kernel' || isPath(typed)) return { ...field, typed };
     const [first] = matchingChoices({ ...field, typed });
     return { ...field, typed, chosen: first === undefined ? field.chosen : field.choices.indexOf(first) };
@@ -57,7 +57,7 @@ export function withTyping(form: RunForm, key: { character: string } | 'backspac
   return { ...form, fields };
 }
 
-/** A form for another kernel that keeps what both have. */
+/** A form for another kernel that keeps the fields which both kernels have. */
 export function withKernel(form: RunForm, kernel: ListedKernel, context: FormContext): RunForm {
   const fresh = formOf(kernel, context);
   const fields = fresh.fields.map((field): FormField => {

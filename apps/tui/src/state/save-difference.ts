@@ -1,4 +1,4 @@
-/** What a save changed: the job of the version before against the one after it, in figures that both have. */
+/** The effect of a save: the figures that both the job before and the job after it have. */
 import { JobState, TimingMode, type EntryResources } from '@flashcore/shared/contract';
 import { mostOf } from './pinned.ts';
 import type { JobView, VariantView } from './job-view.ts';
@@ -12,7 +12,7 @@ const RESOURCES: readonly { readonly name: string; readonly of: (entry: EntryRes
   { name: 'CTAs/SM', of: (entry) => entry.ctasPerSm },
 ];
 
-/** "regs 76→61, p50 -3 %"; empty where nothing that both know has changed. */
+/** Text such as "regs 76→61, p50 -3 %"; empty if no figure that both jobs have has changed. */
 export function saveDifference(before: JobView, after: JobView): string {
   const [a, b] = [variantsOf(before)[0], variantsOf(after)[0]];
   return [
@@ -34,9 +34,9 @@ const resourceChanges = (a: VariantView, b: VariantView): string[] =>
     return was === undefined || is === undefined || was === is ? [] : [`${name} ${was}→${is}`];
   });
 
-/** Of the first shape and mode that both measured on the same kind of device. */
+/** Change of the first shape and mode that both jobs measured on the same kind of device. */
 function latencyChange(a: VariantView, b: VariantView): string[] {
-  // The dashboard shows the hot times.
+  // Hot times come first because the dashboard shows them.
   const hotFirst = b.benchmarks.toSorted(
     (x, y) => Number(y.mode === TimingMode.HOT) - Number(x.mode === TimingMode.HOT),
   );

@@ -1,4 +1,4 @@
-/** The part of the state that is kept from one start of the program to the next. */
+/** The part of the state that is kept between runs of the program. */
 import * as z from 'zod';
 import { DISTRIBUTIONS, HISTORY_SORTS, JOB_LISTS, VIEWS, type AppState, KERNEL_SORTS } from './app-state.ts';
 
@@ -40,7 +40,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
   };
 }
 
-/** The state as it was left. The job is the session's to show: it may be gone. */
+/** Restores the saved view. The session shows the job, because the job may no longer exist. */
 export function withSavedView(
   state: AppState,
   {

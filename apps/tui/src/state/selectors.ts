@@ -1,4 +1,4 @@
-/** Questions that several views and commands ask of the state. */
+/** Queries on the state that several views and commands share. */
 import { checkedOf } from './variants.ts';
 import {
   ComparisonVerdict,
@@ -21,13 +21,13 @@ import { raceOf, type TuneRace } from './tuned-variants.ts';
 export const attachedJob = (state: AppState): JobView | undefined =>
   state.attached === undefined ? undefined : entryOf(state.views, state.attached);
 
-/** The job on the screen, while it has not ended: it goes on without the program. */
+/** The job on the screen if it is still running. It continues after the program exits. */
 export function runningJob(state: AppState): string | undefined {
   const job = attachedJob(state);
   return job !== undefined && (job.state === JobState.QUEUED || job.state === JobState.RUNNING) ? job.name : undefined;
 }
 
-/** Variants in the order asked for: the fallback last. */
+/** The variants, the fallback last. */
 export const variantsOf = (job: JobView | undefined): VariantView[] =>
   [...(job?.variants ?? [])].sort((a, b) => Number(a.fallback) - Number(b.fallback));
 
@@ -37,10 +37,10 @@ export function shownVariant(state: AppState): VariantView | undefined {
   return variants[Math.min(state.ui.variant, variants.length - 1)];
 }
 
-/** Cases that have ended, run now or are to come. */
+/** Number of cases that have ended, are running or are still to come. */
 export const casesInAll = ({ cases, caseCount = 0 }: VariantView): number => Math.max(cases.length, caseCount);
 
-/** Place of the case that view 2 is on: of the first that failed, until the user moves its cursor. */
+/** Index of the case shown in view 2: the first failed one, until the user moves the cursor. */
 export function caseShown(state: AppState): number {
   const variant = shownVariant(state);
   const { correct } = state.ui.selected;
@@ -51,11 +51,11 @@ export function caseShown(state: AppState): number {
   );
 }
 
-/** View 4 shows the source with figures of each line. */
+/** True if view 4 shows the source with figures for each line. */
 export const hasLines = (state: AppState): boolean =>
   state.ui.view === 'profile' && (shownVariant(state)?.profile?.lines.length ?? 0) > 0;
 
-/** The device's times are the emulator's. */
+/** True if the emulator produced the device's times. */
 export function isSimulated(state: AppState): boolean {
   const job = attachedJob(state);
   if (job?.device !== undefined) return job.device.simulated;
@@ -64,20 +64,20 @@ export function isSimulated(state: AppState): boolean {
 
 export const currentPhase = (job: JobView | undefined): PhaseView | undefined => job?.phases.at(-1);
 
-/** The job takes samples now. */
+/** True if the job is taking samples. */
 export const isTiming = (job: JobView | undefined): boolean =>
   job?.state === JobState.RUNNING && currentPhase(job)?.phase === Phase.BENCHMARK;
 
-// As the runner's log does: a shorter wait is not worth a word.
+// Shorter waits are not reported, as in the runner's log.
 const TELL_WAIT_MS = 500;
 
-/** Since when a running job waits for its device to open, after a build; undefined: it does not. */
+/** When a running job began to wait for its device after a build; undefined if it does not wait. */
 export function waitsSince({ state, phases }: JobView, now: number): number | undefined {
   const since = phases.at(-1)?.endTime;
   return state !== JobState.RUNNING || since === undefined || now - since < TELL_WAIT_MS ? undefined : since;
 }
 
-/** Share of the whole job: phases count alike, the running one by its steps. Undefined before the first phase. */
+/** Share of the current phase, by its steps; 1 once the job has ended. Undefined before the first phase. */
 export function jobShare(job: JobView | undefined): number | undefined {
   if (job === undefined || job.phases.length === 0) return undefined;
   if (job.state === JobState.ENDED) return 1;
@@ -85,7 +85,7 @@ export function jobShare(job: JobView | undefined): number | undefined {
   return phase === undefined ? undefined : phaseShare(phase);
 }
 
-/** Whether a text has every word of a filter. */
+/** True if a text has every word of a filter. */
 function matches(text: string, filter: string): boolean {
   const lower = text.toLowerCase();
   return filter
@@ -94,11 +94,14 @@ function matches(text: string, filter: string): boolean {
     .every((word) => lower.includes(word));
 }
 
-/** "RUNNING", "COMPILE FAILED": what the list shows, as the contract names it. */
+/** The state as the list shows it, in the contract's words, such as "RUNNING" or "COMPILE FAILED". */
 const stateName = ({ state, outcome }: Job): string =>
   (state === JobState.ENDED ? (Outcome[outcome] ?? '') : (JobState[state] ?? '')).replaceAll('_', ' ');
 
-/** The jobs that view 6 lists: running, queued, then ended, each newest first; superseded ones only if filtered for. */
+/**
+ * The jobs of view 6: running, queued, then ended, each newest first. Superseded jobs are hidden unless a filter is
+ * set.
+ */
 export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
   if (ui.filters.jobs !== '')
     return openFirst(
@@ -128,7 +131,7 @@ function supersededIn(jobs: readonly Job[]): ReadonlySet<string> {
   if (known !== undefined) return known;
   const superseded = new Set<string>();
   const replaced = new Set<string>();
-  // The list has the newest first.
+  // The list is ordered newest first.
   for (const { name, outcome, labels } of jobs) {
     const watch = labels[WATCH_LABEL];
     if (watch === undefined) continue;
@@ -139,16 +142,16 @@ function supersededIn(jobs: readonly Job[]): ReadonlySet<string> {
   return superseded;
 }
 
-// The list changes every two seconds: once, not once a frame.
+// Computed once per list, which changes every two seconds, rather than once per frame.
 const supersededOf = new WeakMap<readonly Job[], ReadonlySet<string>>();
 
-/** Label of the jobs of a watched folder: one value for all saves that are watched together. */
+/** Label of a watched folder's jobs; all saves of one watch have the same value. */
 export const WATCH_LABEL = 'watch';
 
 const wasStopped = ({ job }: ExperimentSummary): boolean =>
   job?.outcome === Outcome.CANCELLED || job?.outcome === Outcome.INTERRUPTED;
 
-/** The newest experiment of each kernel that came to an end of its own, else the newest, by the kernel's id. */
+/** The newest experiment of each kernel that was not stopped, else the newest one, by kernel id. */
 export function lastExperiments(experiments: AppState['experiments']): ReadonlyMap<string, ExperimentSummary> {
   const known = lastOf.get(experiments);
   if (known !== undefined) return known;
@@ -162,12 +165,12 @@ export function lastExperiments(experiments: AppState['experiments']): ReadonlyM
   return last;
 }
 
-// The list changes when a job has ended: once, not once a frame.
+// Computed once per list, which changes when a job ends, rather than once per frame.
 const lastOf = new WeakMap<AppState['experiments'], ReadonlyMap<string, ExperimentSummary>>();
 
 type Compare = (a: ExperimentSummary | undefined, b: ExperimentSummary | undefined) => number;
 
-// What was never run, or not measured, comes last.
+// Kernels that never ran or have no measurement come last.
 const least =
   (value: (experiment: ExperimentSummary) => number | undefined): Compare =>
   (a, b) => {
@@ -177,7 +180,7 @@ const least =
 
 const KERNEL_ORDERS: Record<Exclude<KernelSort, 'ladder' | 'name'>, Compare> = {
   verdict: least(({ job }) => (job?.outcome === Outcome.PASSED ? 0 : 1)),
-  // The emulator's times are not the same quantity as a GPU's.
+  // Emulator times come after GPU times because they are not the same quantity.
   latency: least(({ p50Us, simulated }) => (p50Us === undefined ? undefined : p50Us + (simulated ? 1e12 : 0))),
   registers: least(({ registersPerThread }) => registersPerThread),
   'last run': least(({ job }) => (job?.createTime === undefined ? undefined : -Number(job.createTime.seconds))),
@@ -200,7 +203,7 @@ export function kernelsOf({
   return listed.toSorted((a, b) => order(last.get(a.kernelId), last.get(b.kernelId)));
 }
 
-/** The list that / filters; undefined where it searches the log. */
+/** The list that / filters; undefined if / searches the log. */
 export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undefined {
   if (ui.view === 'kernels') return 'kernels';
   if (ui.view !== 'jobs') return undefined;
@@ -223,13 +226,14 @@ export function lastRunsOf({ experiments }: AppState, job: JobView): number[] {
 
 const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSummary) => number> = {
   newest: () => 0,
-  // What was not measured comes last, and the emulator's times after a GPU's: they are not the same quantity.
+  // Experiments without a measurement come last. Emulator times come after GPU times because they are not the same
+  // quantity.
   latency: (a, b) => Number(a.simulated) - Number(b.simulated) || (a.p50Us ?? Infinity) - (b.p50Us ?? Infinity),
   error: (a, b) => b.maxAbsError - a.maxAbsError,
   kernel: (a, b) => (a.job?.label ?? '').localeCompare(b.job?.label ?? ''),
 };
 
-/** The experiments of view 6 in the order and as far as the user wants them. */
+/** The experiments of view 6, filtered and in the user's order. */
 export function historyOf({ experiments, ui }: AppState): ExperimentSummary[] {
   const text = ({ job, deviceName, dtype, sourceDigest }: ExperimentSummary): string =>
     `${job?.label} ${job?.summary} ${deviceName} ${dtype} ${sourceDigest}`;
@@ -255,7 +259,7 @@ const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: L
   kernel: (a, b) => a.label.localeCompare(b.label),
 };
 
-/** The leaderboard as the user wants it; the runner gives the fastest first. */
+/** The leaderboard, filtered and in the user's order; the runner sorts it by speed. */
 export function leaderboardOf({ leaderboard, ui }: AppState): LeaderboardEntry[] {
   const entries = (leaderboard?.entries ?? []).filter(({ label }) => matches(label, ui.filters.history));
   const order = LEADERBOARD_ORDERS[ui.historySort];
@@ -269,13 +273,13 @@ export function selectedJobName(state: AppState): string | undefined {
   return state.ui.jobList === 'history' ? historyOf(state)[index]?.job?.name : jobsOf(state)[index]?.name;
 }
 
-/** The race of the shown job; undefined: it is no search over variants. */
+/** The race of the shown job; undefined if the job is not a search over variants. */
 export function raceOfAttached(state: AppState): TuneRace | undefined {
   const job = attachedJob(state);
   return job && raceOf(job);
 }
 
-/** How many things the cursor of a view can be on; undefined: the view has no cursor. */
+/** The number of items that the cursor of a view can be on; undefined if the view has no cursor. */
 export function itemCount(state: AppState, view: ViewId): number | undefined {
   const variant = shownVariant(state);
   switch (view) {
@@ -317,7 +321,7 @@ export function countGates(gates: readonly GateResult[]): GateCounts {
   };
 }
 
-/** How an ended phase went: its own results decide; one that never came to a result was not measured. */
+/** Verdict of an ended phase, from its results; NOT_MEASURED if it has none. */
 export function phaseVerdict(job: JobView, { phase, variant: label, steps }: PhaseView): Verdict {
   const variant = job.variants.find((candidate) => candidate.label === label) ?? job.variants[0];
   const failed = (bad: boolean): Verdict => (bad ? Verdict.FAIL : Verdict.PASS);
@@ -341,7 +345,7 @@ export function phaseVerdict(job: JobView, { phase, variant: label, steps }: Pha
   }
 }
 
-/** A comparison fails where the candidate is slower, as its exit code does. */
+/** A comparison fails if the candidate is slower, in agreement with the exit code. */
 function comparisonVerdict(variant: VariantView | undefined): Verdict {
   const verdict = variant?.comparison?.result?.verdict ?? ComparisonVerdict.NOT_JUDGED;
   if (verdict === ComparisonVerdict.NOT_JUDGED || verdict === ComparisonVerdict.UNSPECIFIED)
@@ -356,7 +360,7 @@ function verifyVerdict(variant: VariantView | undefined, steps: number): Verdict
   return passed > 0 && passed >= steps ? Verdict.PASS : Verdict.NOT_MEASURED;
 }
 
-/** Milliseconds that a job has run so far, or ran in all. */
+/** Milliseconds that the job has run so far, or in total once it has ended. */
 export function elapsedMs(job: JobView, now: number): number {
   const start = job.startTime ?? job.createTime;
   return start === undefined ? 0 : Math.max(0, (job.endTime ?? now) - start);

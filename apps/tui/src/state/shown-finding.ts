@@ -1,4 +1,4 @@
-/** What is wrong with the kernel of the job on the screen. */
+/** The finding shown for the job on the screen. */
 import { FindingKind, type CodeFrame, type Finding } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
 import type { VariantView } from './job-view.ts';
@@ -11,7 +11,10 @@ export interface ShownFinding {
   readonly count: number;
 }
 
-/** The finding chosen, at first the worst: of the variant shown, else of the one asked for. */
+/**
+ * The chosen finding, initially the worst, of the variant shown. If that variant has none, a finding of another
+ * variant.
+ */
 export function shownFinding(state: AppState): ShownFinding | undefined {
   const variants = [shownVariant(state), ...variantsOf(attachedJob(state))];
   const variant = variants.find((candidate) => (candidate?.findings.length ?? 0) > 0);
@@ -21,10 +24,10 @@ export function shownFinding(state: AppState): ShownFinding | undefined {
   return variant === undefined || finding === undefined ? undefined : { finding, variant, place, count };
 }
 
-/** The finding's own source, or that of the first error of a kernel that does not compile. */
+/** The source at the finding; if the kernel does not compile, the source at the first error. */
 export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>): CodeFrame | undefined {
   const isCompile = finding.kind === FindingKind.COMPILE_FAILED;
-  // A compiler's message knows the column too.
+  // A compiler's message also has the column.
   const told = isCompile ? variant.diagnostics.find(({ severity }) => severity === 'error')?.frame : undefined;
   return told ?? finding.frame;
 }

@@ -2,7 +2,7 @@ import type { AppState } from './app-state.ts';
 import type { LogBuffer } from './log-buffer.ts';
 import type { LogSearch } from './log-search.ts';
 
-/** What one frame shows. A new object whenever anything changed. */
+/** The data of one frame. A new object whenever anything changed. */
 export interface Snapshot {
   readonly state: AppState;
   /** Log of the attached job. */

@@ -1,5 +1,6 @@
 /**
- * Where in the source a job points: its first error, else what a finding or a warning names, else the translation unit.
+ * The place in the source that a job points to: its first error, else a finding's or a warning's place, else the
+ * translation unit.
  */
 import type { Artifact } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
@@ -9,19 +10,21 @@ import type { VariantView } from './job-view.ts';
 import { attachedJob, selectedKernel, shownVariant } from './selectors.ts';
 
 export interface SourceTarget {
-  /** As the kernel folder names it; undefined: the kernel's manifest names its translation unit. */
+  /** File name as in the kernel folder; undefined if the manifest names the translation unit. */
   readonly file?: string | undefined;
-  /** From 1; 0: none is known. */
+  /** Line from 1; 0 if unknown. */
   readonly line: number;
   readonly column: number;
   readonly kernelId: string;
-  /** Folders of this machine that may hold the kernel, the likeliest first; the runner's own come after them. */
+  /**
+   * Folders of this machine that may contain the kernel, the likeliest first; the runner's own folders come after them.
+   */
   readonly folders: readonly string[];
-  /** The source as it was compiled, where the runner kept it. */
+  /** The source as it was compiled, if the runner kept it. */
   readonly compiled?: Artifact | undefined;
 }
 
-/** In view 7 the kernel under the cursor, elsewhere the job shown. */
+/** The kernel under the cursor in view 7; in other views, the job shown. */
 export function sourceTarget(state: AppState): SourceTarget | undefined {
   if (state.ui.view === 'kernels') {
     const kernel = selectedKernel(state);
@@ -54,7 +57,7 @@ interface Place {
   readonly column: number;
 }
 
-/** Of a finding that the user has turned to. */
+/** The place of the finding that the user moved to. */
 function chosenPlace(state: AppState): Place | undefined {
   const shown = state.ui.finding > 0 ? shownFinding(state) : undefined;
   const frame = shown && frameOf(shown);
@@ -73,7 +76,7 @@ function placeIn({ diagnostics, findings }: VariantView): Place | undefined {
   );
 }
 
-/** "flashcore_v6.cu:87" or "flashcore_v6.cu:87:9", as findings name the place of a thread. */
+/** Parses the place of a thread as findings write it: "flashcore_v6.cu:87" or "flashcore_v6.cu:87:9". */
 export function parsePlace(text: string): Place | undefined {
   const [, file, line, column] = /([^\s:()]+):(\d+)(?::(\d+))?/.exec(text) ?? [];
   return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };

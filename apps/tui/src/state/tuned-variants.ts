@@ -1,24 +1,27 @@
-/** The race of a search over variants, from the rows that its events tell. */
+/** The race of a search over variants, from the rows in its events. */
 import { Verdict, type TuneResult, type TunedVariant } from '@flashcore/shared/contract';
 import type { JobView } from './job-view.ts';
 
-/** What a search has come to so far. */
+/** The state of a search. */
 export interface TuneRace {
-  /** The leader first, then those still in it, then those that were dropped. */
+  /** The leader first, then the variants still in the race, then the dropped ones. */
   readonly rows: readonly TunedVariant[];
-  /** Right variants that no other beats in both latency (shared memory, where nothing is timed) and registers. */
+  /**
+   * Correct variants that no other beats in both latency and registers. If nothing is timed, shared memory replaces
+   * latency.
+   */
   readonly pareto: ReadonlySet<string>;
   /** The whole table, once the job has ended. */
   readonly result: TuneResult | undefined;
 }
 
-/** The rows after one was told: the last about a variant stands. */
+/** Adds a row; a later row about the same variant replaces the earlier one. */
 export const withTunedVariant = (rows: readonly TunedVariant[], row: TunedVariant): TunedVariant[] =>
   rows.some(({ label }) => label === row.label)
     ? rows.map((each) => (each.label === row.label ? row : each))
     : [...rows, row];
 
-/** The race of a job; undefined: it is no search, or nothing is known yet. */
+/** The race of a job; undefined if the job is not a search or has no rows yet. */
 export function raceOf({ tuned, result }: Pick<JobView, 'tuned' | 'result'>): TuneRace | undefined {
   const tune = result?.tune;
   const rows = tune && tune.variants.length > 0 ? tune.variants : tuned;
@@ -26,7 +29,7 @@ export function raceOf({ tuned, result }: Pick<JobView, 'tuned' | 'result'>): Tu
   return { rows: rows.toSorted(byStanding), pareto: new Set(tune?.pareto ?? frontOf(rows)), result: tune };
 }
 
-/** Decided places first; then what is still in the race, the faster first; what was dropped last. */
+/** Sorts decided places first, then variants still in the race by speed, then dropped ones. */
 function byStanding(a: TunedVariant, b: TunedVariant): number {
   return (
     Number(a.dropped !== undefined) - Number(b.dropped !== undefined) ||
@@ -36,7 +39,7 @@ function byStanding(a: TunedVariant, b: TunedVariant): number {
   );
 }
 
-/** Right variants that no other right one beats in both figures. */
+/** Correct variants that no other correct one beats in both figures. */
 function frontOf(rows: readonly TunedVariant[]): string[] {
   const right = rows.filter(({ verified }) => verified === Verdict.PASS);
   const timed = right.some(({ p50Us }) => p50Us !== undefined);

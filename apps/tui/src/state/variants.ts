@@ -1,4 +1,4 @@
-/** Which variant of a kernel an event is about, and how live findings and the final result become one. */
+/** Assigns events to variants, and merges live findings with the final result. */
 import { allProbes, type CaseResult, type VariantResult } from '@flashcore/shared/contract';
 import { withComparisonResult } from './live-comparison.ts';
 import { withBenchmarkResult } from './benchmarks.ts';
@@ -6,19 +6,19 @@ import { EMPTY_VARIANT, type JobView, type VariantView } from './job-view.ts';
 
 type Change = (variant: VariantView) => VariantView;
 
-/** Changes the variant of that label, which becomes the current one (the last); makes it when it is new. */
+/** Changes the variant with that label, or adds it, and makes it the current one (the last). */
 export function withVariant(view: JobView, label: string, change: Change): JobView {
-  // Events before the build are about a variant that has no label yet.
+  // Events before the build belong to a variant that has no label yet.
   const known =
     view.variants.find((variant) => variant.label === label) ??
     (view.variants.length === 1 ? view.variants.find((variant) => variant.label === '') : undefined);
-  // The second variant of a job is always the fallback beside the one asked for.
+  // The second variant of a job is always the fallback.
   const variant =
     known !== undefined ? { ...known, label } : { ...EMPTY_VARIANT, label, fallback: view.variants.length > 0 };
   return { ...view, variants: [...view.variants.filter((other) => other !== known), change(variant)] };
 }
 
-/** Changes the variant of the phase that runs. `then` sees the job after it. */
+/** Changes the variant of the running phase. `then` receives the job after the change. */
 export function withCurrentVariant(
   view: JobView,
   change: Change,
@@ -28,7 +28,8 @@ export function withCurrentVariant(
 }
 
 /**
- * The final result over what was seen live: labels decide, then the place. What the result lacks stays from the events.
+ * Merges the final result into the live view. Variants are matched by label, else by position. Fields that the result
+ * lacks stay as the events left them.
  */
 export function mergeVariants(live: readonly VariantView[], results: readonly VariantResult[]): VariantView[] {
   if (results.length === 0) return [...live];
@@ -64,6 +65,6 @@ function mergeVariant(seen: VariantView, result: VariantResult): VariantView {
   };
 }
 
-/** The cases, and below them the probes, which are told when the verification has ended. */
+/** The cases, followed by the probes, which are known only once the verification has ended. */
 export const checkedOf = ({ cases, verify }: Pick<VariantView, 'cases' | 'verify'>): readonly CaseResult[] =>
   verify === undefined || allProbes(verify).length === 0 ? cases : [...cases, ...allProbes(verify)];

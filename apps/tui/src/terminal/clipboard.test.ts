@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { missing } from '@flashcore/shared/testing';
 import { clipboard } from './clipboard.ts';
 
-test('what is copied goes to the terminal as OSC 52 and into a file for the user alone; what is too long only into the file', () => {
+test('a copy goes to the terminal as OSC 52 and into a private file; a long one only into the file', () => {
   const written: string[] = [];
   const copy = clipboard({ write: (text) => written.push(text) });
   const short = copy('p50 52.1 µs\n', 'line.txt');
@@ -21,7 +21,7 @@ test('what is copied goes to the terminal as OSC 52 and into a file for the user
   rmSync(path.dirname(short.file), { recursive: true });
 });
 
-test.skipIf(missing('tmux'))("inside tmux what is copied, however long, is in tmux's own buffer", () => {
+test.skipIf(missing('tmux'))("inside tmux a copy of any length goes into tmux's own buffer", () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-tmux-'));
   const tmux = (...words: string[]): string =>
     execFileSync('tmux', ['-S', path.join(folder, 's'), '-f', '/dev/null', ...words], { encoding: 'utf8' });

@@ -1,7 +1,7 @@
 /**
- * Copies to the clipboard of the terminal that the user sits at, also over ssh (OSC 52). Not every terminal takes it,
- * and none answers: so the text is put into a file as well. Inside tmux, which by default takes no OSC 52 from
- * programs, it goes into tmux's own buffer, from where tmux hands it on.
+ * Copies to the clipboard of the user's terminal, even over ssh (OSC 52). Not every terminal accepts it, and none
+ * answers, so the text is also written to a file. By default tmux accepts no OSC 52 from programs, so inside tmux the
+ * text goes into tmux's own buffer, and tmux passes it on.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
@@ -9,15 +9,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { withoutSecrets } from '@flashcore/shared/files';
 
-// What xterm and others take at most, in base64; more is cut off by some of them without a word.
+// Limit of xterm and others, in base64. Some silently cut off longer text.
 const MOST_BASE64 = 74_994;
 
 export interface Copied {
-  /** The file that has it in any case. */
+  /** The file that always has the text. */
   readonly file: string;
-  /** Whether it was short enough for the terminal's clipboard. */
+  /** True if the text was short enough for the terminal's clipboard. */
   readonly sent: boolean;
-  /** Whether it is in tmux's buffer, however long it is. */
+  /** True if the text is in tmux's buffer, whatever its length. */
   readonly inTmux: boolean;
 }
 
@@ -37,7 +37,7 @@ export function clipboard(stdout: { write(text: string): unknown }, environment:
   };
 }
 
-/** -w hands it on to the terminal's clipboard; tmux before 3.2 knows only the buffer. */
+/** -w passes the text on to the terminal's clipboard; tmux before 3.2 has only the buffer. */
 const intoTmux = (text: string, environment: NodeJS.ProcessEnv): boolean =>
   [
     ['load-buffer', '-w', '-'],

@@ -11,15 +11,15 @@ test.each([
   ['hx', ['/k/a kernel.cu:87:9']],
   ['code -n', ['--wait', '--goto', '/k/a kernel.cu:87:9']],
   ['my-editor', ['/k/a kernel.cu']],
-])('%s is told the line as it wants it', (editor, wanted) => {
+])('%s gets the line in its own form', (editor, wanted) => {
   expect(editorArguments(editor, place)).toEqual(wanted);
 });
 
-test('without a line every editor gets the file alone', () => {
+test('without a line every editor gets only the file', () => {
   expect(editorArguments('vim', { ...place, line: 0 })).toEqual(['/k/a kernel.cu']);
 });
 
-test('VISUAL comes before EDITOR, and vi is what there is always', () => {
+test('VISUAL takes precedence over EDITOR, and vi is the default', () => {
   expect([editorOf({ VISUAL: 'a', EDITOR: 'b' }), editorOf({ VISUAL: ' ', EDITOR: 'b -w' }), editorOf({})]).toEqual([
     'a',
     'b -w',
@@ -27,7 +27,7 @@ test('VISUAL comes before EDITOR, and vi is what there is always', () => {
   ]);
 });
 
-test('an editor that is not there or fails is named', async () => {
+test('the error names an editor that is missing or fails', async () => {
   await expect(runEditor(place, { ...process.env, VISUAL: 'no-such-editor-here 2>/dev/null' })).rejects.toThrow(
     /There is no editor no-such-editor-here.*: set VISUAL or EDITOR/,
   );

@@ -1,4 +1,4 @@
-/** The user's editor at a line, in the terminal that fa-tui lends it. */
+/** The user's editor at a line, in the terminal that fa-tui lends to it. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { withoutSecrets } from '@flashcore/shared/files';
@@ -6,9 +6,9 @@ import { entryOf } from '@flashcore/shared/text';
 
 export interface SourcePlace {
   readonly file: string;
-  /** From 1; 0: no line is known. */
+  /** From 1; 0 if no line is known. */
   readonly line: number;
-  /** From 1; 0: no column is known. */
+  /** From 1; 0 if no column is known. */
   readonly column: number;
 }
 
@@ -16,10 +16,10 @@ type Arguments = (place: SourcePlace) => string[];
 
 const plusLine: Arguments = ({ file, line }) => [`+${line}`, file];
 const fileColonLine: Arguments = ({ file, line, column }) => [`${file}:${line}${column > 0 ? `:${column}` : ''}`];
-// These come back at once unless they are told to wait, and their window may be elsewhere.
+// These return at once unless they get --wait, and their window may be elsewhere.
 const visualStudioCode: Arguments = (place) => ['--wait', '--goto', ...fileColonLine(place)];
 
-/** How editors are told a line; the others get the file alone. */
+/** Arguments for a line, by editor. Other editors get only the file. */
 const KNOWN: Readonly<Record<string, Arguments>> = {
   vi: plusLine,
   vim: plusLine,
@@ -48,10 +48,10 @@ const KNOWN: Readonly<Record<string, Arguments>> = {
   windsurf: visualStudioCode,
 };
 
-/** $VISUAL, else $EDITOR, else vi: a command with arguments of its own where the user gave some. */
+/** $VISUAL, else $EDITOR, else vi. The command may include arguments. */
 export const editorOf = ({ VISUAL, EDITOR }: NodeJS.ProcessEnv): string => VISUAL?.trim() || EDITOR?.trim() || 'vi';
 
-/** What follows the editor's own command. */
+/** The arguments after the editor's own command. */
 export function editorArguments(editor: string, place: SourcePlace): string[] {
   const name = path.basename(editor.split(/\s+/)[0] ?? '').replace(/\.(exe|cmd)$/i, '');
   return place.line > 0 ? (entryOf(KNOWN, name) ?? (({ file }: SourcePlace) => [file]))(place) : [place.file];
@@ -60,7 +60,7 @@ export function editorArguments(editor: string, place: SourcePlace): string[] {
 /** Runs the editor to its end on this process's terminal. Rejects when it does not start or ends with an error. */
 export function runEditor(place: SourcePlace, environment: NodeJS.ProcessEnv): Promise<void> {
   const editor = editorOf(environment);
-  // By a shell, as git does it: $EDITOR may have arguments and quotes.
+  // Uses a shell, as git does, because $EDITOR may contain arguments and quotes.
   const child = spawn('sh', ['-c', `${editor} "$@"`, editor, ...editorArguments(editor, place)], {
     stdio: 'inherit',
     env: withoutSecrets(environment),

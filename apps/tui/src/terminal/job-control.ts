@@ -2,13 +2,13 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 
-// A process group whose shell is gone is never stopped, and SIGCONT never comes.
+// A process group whose shell is gone is never stopped, so SIGCONT never arrives.
 const STOPPED_WITHIN_MS = 100;
 
 export interface JobControl {
   /**
    * Stops fa-tui, or its whole process group (npx and scripts that started it), until the shell continues it. The
-   * terminal must be lent, or gets back to its modes in another way.
+   * terminal must be lent, or its modes must be restored in another way.
    */
   readonly stop: (whom: 'fa-tui' | 'group') => Promise<void>;
   readonly close: () => void;
@@ -17,7 +17,7 @@ export interface JobControl {
 export interface JobControlOptions {
   /** Another process sent SIGTSTP. */
   readonly onStop: () => void;
-  /** fa-tui was stopped without being asked (SIGSTOP) and runs again, in a terminal that the shell may have changed. */
+  /** fa-tui was stopped by SIGSTOP and runs again, in a terminal that the shell may have changed. */
   readonly onContinue: () => void;
 }
 
@@ -34,7 +34,7 @@ export function jobControl({ onStop, onContinue }: JobControlOptions): JobContro
   listen();
   return {
     stop: async (whom) => {
-      // Without a listener SIGTSTP stops the process.
+      // Without a listener, SIGTSTP stops the process.
       close();
       const waiting = new AbortController();
       const { signal } = waiting;

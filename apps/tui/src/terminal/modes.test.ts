@@ -13,7 +13,7 @@ interface Ended {
   readonly pasteBracketed: boolean;
 }
 
-/** Runs the program in a pty; sends the signal once it has taken the terminal. */
+/** Runs the program in a pty and sends the signal once the program has set the terminal's modes. */
 async function end(way: string, signal?: string): Promise<Ended> {
   const pty = spawn(process.execPath, [PROGRAM, way], { name: 'xterm-256color', cols: 80, rows: 24 });
   const terminal = new Terminal({ allowProposedApi: true });
@@ -59,6 +59,6 @@ for (const [way, message] of [
   });
 }
 
-test('the terminal is given back although the screen itself fails to end', async () => {
+test('the terminal is restored even if unmounting the screen fails', async () => {
   expect(await end('unmount-throws', 'SIGTERM')).toMatchObject({ screen: 'normal', pasteBracketed: false });
 });

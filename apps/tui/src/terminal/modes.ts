@@ -1,34 +1,39 @@
-/** Gives the terminal back as it was, on every way out: leaving, signals, an exception that nobody caught. */
+/** Restores the terminal on every way out: leaving, signals, and uncaught exceptions. */
 import { writeSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 const LEAVE_ALTERNATE_SCREEN = '\u001b[?1049l';
-// Cursor shown, bracketed paste and mouse off, styles off.
+// Shows the cursor, turns bracketed paste and mouse off, and resets styles.
 const RESTORE = '\u001b[?25h\u001b[?2004l\u001b[?1000l\u001b[?1006l\u001b[0m';
 
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
 export interface TerminalGuard {
-  /** While `borrower` has the terminal, every key and Ctrl-C go to `borrower` only. Call once Ink has let go of it. */
+  /**
+   * While `borrower` has the terminal, every key and Ctrl-C go only to `borrower`. Call this after Ink has released the
+   * terminal.
+   */
   readonly lend: (borrower: () => Promise<void>) => Promise<void>;
-  /** Stops guarding: the terminal has been given back in the ordinary way. */
+  /** Ends the guard, because the terminal was restored in the normal way. */
   release(): void;
 }
 
 export interface GuardOptions {
-  /** Ends the program's drawing; gives the terminal back when all is well. */
+  /** Ends the program's drawing, and normally restores the terminal. */
   readonly unmount: () => void;
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: NodeJS.WriteStream & { readonly fd?: number };
-  /** On the main screen the way back from the alternate one would take the cursor to an old place. */
+  /** On the main screen, leaving the alternate screen would move the cursor to an old position. */
   readonly alternateScreen: boolean;
 }
 
 /** Guards a terminal from the moment its modes change. */
 export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: GuardOptions): TerminalGuard {
-  // Ink does so after its first frame: a key that came before was echoed into the frame, and could scroll it by a row.
+  // Ink sets raw mode only after its first frame. Without this, an earlier key would be echoed into the frame and could
+  // scroll it by a row.
   if (stdin.isTTY) stdin.setRawMode(true);
-  // The other screen takes over the cursor's column, and Ink draws from there: behind a prompt, or keys typed early.
+  // The alternate screen keeps the cursor's column, and Ink draws from there. The cursor may be behind a prompt or keys
+  // typed early.
   const toFirstColumn = (): void => void (alternateScreen && stdout.isTTY && stdout.write('\r'));
   toFirstColumn();
   const restore = (): void => {
@@ -36,7 +41,7 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
       unmount();
     } finally {
       if (stdin.isTTY) stdin.setRawMode(false);
-      // Written past the stream's buffer: nothing waits for a loop that may never turn again.
+      // Written directly rather than through the stream's buffer, because the event loop may never run again.
       if (stdout.isTTY) writeNow(stdout.fd ?? 1, alternateScreen ? LEAVE_ALTERNATE_SCREEN + RESTORE : RESTORE);
     }
   };
@@ -78,18 +83,18 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
 }
 
 /**
- * Stops reading from the terminal; the next listener for 'readable' starts it again. Without its listener Ink ignores
- * input, but Node keeps reading it: each key that Node reads is one that the borrower never gets, and a read that finds
- * nothing left blocks the whole program until the next key.
+ * Stops reading from the terminal; the next 'readable' listener starts it again. Without its listener Ink ignores
+ * input, but Node keeps reading it. The borrower then never gets the keys that Node reads, and a read without input
+ * blocks the whole program until the next key.
  */
 async function stopReading(stdin: NodeJS.ReadStream): Promise<void> {
-  // A stream notices that a listener is gone one turn later, and stops its handle one turn after it is paused.
+  // A stream notices one turn later that a listener is gone, and stops its handle one turn after it is paused.
   await nextTurn();
   stdin.pause();
   await nextTurn();
 }
 
-/** A terminal that is gone (SIGHUP) or full takes nothing: there is nobody left to tell. */
+/** A terminal that is gone (SIGHUP) or full accepts nothing, and there is nobody left to inform. */
 function writeNow(fileDescriptor: number, text: string): void {
   try {
     writeSync(fileDescriptor, text);
@@ -100,8 +105,8 @@ function writeNow(fileDescriptor: number, text: string): void {
 }
 
 /**
- * Lets the program go on while the terminal takes nothing (a paused or slow one). Uses a private handle of Node's;
- * without it all works, but stalls.
+ * Lets the program continue while the terminal accepts nothing because it is paused or slow. Uses a private handle of
+ * Node's. Without the handle everything works, but the program can stall.
  */
 export function makeNonBlocking(stdout: NodeJS.WriteStream): void {
   (stdout as { _handle?: { setBlocking?: (blocking: boolean) => void } })._handle?.setBlocking?.(false);

@@ -1,4 +1,4 @@
-/** Mouse events as terminals report them when they are asked to (SGR, 1006): wheel and left button. */
+/** Mouse events as terminals report them on request (SGR, 1006): wheel and left button. */
 
 export type MouseEvent =
   | { readonly kind: 'wheel'; readonly by: 1 | -1 }
@@ -13,7 +13,7 @@ const WHEEL_UP = 64;
 const WHEEL_DOWN = 65;
 const LEFT = 0;
 
-/** The events in a piece of input; releases and other buttons are none. */
+/** The events in a chunk of input; releases and other buttons are ignored. */
 export function mouseEvents(input: string): MouseEvent[] {
   return [...input.matchAll(SGR_EVENT)].flatMap(([, button, column, row, action]): MouseEvent[] => {
     if (Number(button) === WHEEL_UP) return [{ kind: 'wheel', by: -1 }];

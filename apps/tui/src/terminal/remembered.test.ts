@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { remembered } from './remembered.ts';
 
-test('a text is asked about once while it is in use, and forgotten when a thousand others were', () => {
+test('a text in use is computed once, and forgotten after many others', () => {
   const asked: string[] = [];
   const length = remembered((text) => {
     asked.push(text);

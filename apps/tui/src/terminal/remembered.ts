@@ -1,9 +1,9 @@
 /**
- * Answers for texts that were asked about lately. Most rows of a frame are those of the frame before.
- * tools/fast-ink.mjs puts it into Ink.
+ * Caches answers for recent texts, because most rows of a frame also occur in the frame before. tools/fast-ink.mjs adds
+ * this to Ink.
  */
 
-// A few frames of a large screen.
+// Enough for a few frames of a large screen.
 const MOST_TEXTS = 512;
 
 /** `answer` must be pure. */

@@ -17,7 +17,7 @@ interface Piece {
   readonly text: string;
 }
 
-/** Every cell that a terminal shows, with its looks. */
+/** All cells of a terminal with their styles. */
 async function cells(
   Output: InkOutputClass,
   pieces: readonly Piece[],
@@ -54,11 +54,11 @@ const pieces = fc.array(fc.record({ x: fc.integer({ min: 0, max: 23 }), y: fc.in
   maxLength: 6,
 });
 
-test('shows the same cells as the original, whatever is written where', async () => {
+test('shows the same cells as the original, whatever is written and wherever', async () => {
   await fc.assert(
     fc.asyncProperty(pieces, fc.boolean(), async (written, clipped) => {
       const clip = clipped ? { x1: 2, x2: 20, y1: 1, y2: 4 } : undefined;
-      // Out of the frame Ink makes its lines longer than the screen: there is no answer to compare.
+      // Beyond the frame Ink makes lines longer than the screen, so there is nothing to compare.
       const inFrame = written.filter(({ x, text: { length } }) => x + length < SIZE.width || clipped);
       expect(await cells(Fast, inFrame, clip)).toEqual(await cells(Original, inFrame, clip));
     }),

@@ -1,8 +1,8 @@
 /**
- * A fast path through Ink's Output, which lays every cell of a frame out anew, style by style, to let boxes overlap.
- * Here rows stand beside each other and never overlap: then a line of the frame is its pieces in order with spaces
- * between. Anything else (overlaps, clipped or wide or several-line text) goes Ink's own way. tools/fast-ink.mjs puts
- * it in place, for the build and for tests; 45 % of the time of a frame before.
+ * A fast path through Ink's Output, which lays out every cell of a frame style by style so that boxes can overlap. Rows
+ * in this program never overlap, so a line of the frame is its pieces in order with spaces between them. Anything else
+ * (overlaps; clipped, wide or multi-line text) uses Ink's own code. tools/fast-ink.mjs installs the fast path for the
+ * build and for tests. Ink's code took 45 % of the time of a frame.
  */
 import stringWidth from './string-width.ts';
 
@@ -20,7 +20,7 @@ interface Frame {
   readonly height: number;
 }
 
-/** What Ink's renderer asks of its Output. */
+/** The part of Output that Ink's renderer uses. */
 export interface InkOutput {
   write(x: number, y: number, text: string, options: { transformers: readonly Transformer[] }): void;
   clip(clip: Clip): void;
@@ -36,7 +36,7 @@ interface Piece {
   readonly text: string;
 }
 
-/** Ink's Output with the fast path before it. */
+/** Ink's Output with the fast path in front. */
 export function withRowFastPath(Original: InkOutputClass): InkOutputClass {
   return class RowOutput implements InkOutput {
     readonly #slow: InkOutput;
@@ -71,7 +71,7 @@ export function withRowFastPath(Original: InkOutputClass): InkOutputClass {
       return { output: this.#lines.map(joinPieces).join('\n'), height: this.#size.height };
     }
 
-    /** False when this piece needs the slow way. */
+    /** False if this piece needs Ink's own code. */
     #place(x: number, y: number, text: string, transformers: readonly Transformer[]): boolean {
       const line = this.#lines[y];
       const end = x + stringWidth(text);

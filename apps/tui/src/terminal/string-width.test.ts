@@ -3,7 +3,7 @@ import measured from 'string-width';
 import { expect, test } from 'vitest';
 import stringWidth from './string-width.ts';
 
-test('every character is as wide as string-width says', () => {
+test('every character has the width that string-width gives', () => {
   const different: string[] = [];
   for (let code = 0; code <= 0xffff; code++) {
     const character = String.fromCharCode(code);
@@ -36,7 +36,7 @@ const piece = fc.oneof(
   ),
 );
 
-test('any text, with colours or with what looks like them, is as wide as string-width says', () => {
+test('any text, with colors or similar sequences, has the width that string-width gives', () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
       expect(stringWidth(pieces.join(''))).toBe(measured(pieces.join('')));

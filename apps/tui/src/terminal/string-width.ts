@@ -1,7 +1,7 @@
 /**
- * Cells that a text takes in a terminal, as the package string-width counts them, fast for what this program writes:
- * the build puts this module in the package's
- * place, for Ink asks it for every cell of every frame (40 % of a frame's time before).
+ * The number of terminal cells of a text, as the package string-width counts them, but fast for this program's texts.
+ * The build replaces the package with this module, because Ink calls the function for every cell of every frame (40 %
+ * of a frame's time before).
  */
 import measured, { type Options } from 'string-width';
 
@@ -9,7 +9,7 @@ const ESCAPE = 0x1b;
 const LEFT_BRACKET = 0x5b;
 const LETTER_M = 0x6d;
 
-// Of width 1 in every terminal: ASCII, box drawing, blocks, braille, and the marks and arrows that the views use.
+// Characters of width 1 in every terminal: ASCII, box drawing, blocks, braille, and the marks and arrows of the views.
 const ONE_CELL = oneCellTable([
   [0x20, 0x7e],
   [0x2500, 0x259f],
@@ -21,15 +21,12 @@ const ONE_CELL = oneCellTable([
   ]),
 ]);
 
-/** Width of `text`; colours and other SGR sequences take none. */
+/** Width of `text`; colors and other SGR sequences have none. */
 export default function stringWidth(text: string, options?: Options): number {
   return (options === undefined ? simpleWidth(text) : undefined) ?? measured(text, options);
 }
 
-/**
- * The width where every character is of one cell or part of an SGR sequence; undefined: it takes more than a table to
- * tell.
- */
+/** The width if every character takes one cell or is part of an SGR sequence; undefined if a table is not enough. */
 function simpleWidth(text: string): number | undefined {
   let cells = 0;
   for (let index = 0; index < text.length; index++) {
@@ -43,7 +40,7 @@ function simpleWidth(text: string): number | undefined {
   return cells;
 }
 
-/** Index of the final "m"; -1 when this is no SGR sequence. */
+/** Index of the final "m"; -1 if the text at `start` is not an SGR sequence. */
 function endOfSgr(text: string, start: number): number {
   for (let index = start; index < text.length; index++) {
     const code = text.charCodeAt(index);

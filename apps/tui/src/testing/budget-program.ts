@@ -1,6 +1,6 @@
 /**
- * The built fa-tui in a real pseudo-terminal against a real gRPC server that floods it, with a probe inside: what
- * budgets are measured on.
+ * Runs the built fa-tui in a real pseudo-terminal against a real gRPC server that floods it, with a probe inside.
+ * Budgets are measured on this program.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,32 +18,32 @@ const PROBE = new URL('./probe.ts', import.meta.url).href;
 export const SIZE = { columns: 120, rows: 40 };
 
 export interface BudgetProgram {
-  /** From the command to the first whole frame, milliseconds. */
+  /** Time from the command to the first whole frame, milliseconds. */
   readonly firstFrameMs: number;
-  /** What of it the program computed: a busy machine makes it wait, not compute. Linux tells. */
+  /** The program's own processor time until then, because a busy machine only makes it wait. Available on Linux. */
   readonly firstFrameCpuMs: number;
   readonly server: FloodServer;
   readonly pty: IPty;
-  /** Characters written to the terminal so far. */
+  /** Number of characters written to the terminal so far. */
   readonly written: number;
-  /** What the probe finds from now to the end of `meanwhile`. */
+  /** The probe's measurements from now to the end of `meanwhile`. */
   measure(meanwhile: () => Promise<void>): Promise<ProbeReport>;
-  /** Presses `key`; milliseconds until the terminal was sent `pattern`. */
+  /** Presses `key` and returns the milliseconds until `pattern` was written to the terminal. */
   press(key: string, pattern: RegExp): Promise<number>;
-  /** Leaves as users do, with what that keeps for the next start. */
+  /** Leaves as users do, so that the state for the next start is stored. */
   leave(): Promise<void>;
   close(): void;
 }
 
 export interface BudgetOptions {
   readonly prelude?: readonly JobEvent[];
-  /** Whether the probe watches the event loop, which costs some of the processor itself. */
+  /** True if the probe watches the event loop, which itself uses some processor time. */
   readonly watchesLoop?: boolean;
-  /** False: the program as users start it. Then nothing can be measured in it. */
+  /** False to run the program as users do, without a probe and its measurements. */
   readonly probed?: boolean;
-  /** The folder of Node's compile cache. Without one, the program uses the cache that all tests share. */
+  /** The folder of Node's compile cache; by default the cache that all tests share. */
   readonly compileCache?: string;
-  /** Hears every chunk that the program writes. */
+  /** Receives every chunk that the program writes. */
   readonly onData?: (data: string) => void;
 }
 
@@ -60,7 +60,7 @@ export async function openBudgetProgram({
   const file = path.join(folder, 'probe.json');
   const startedAt = performance.now();
   const pty = spawn(process.execPath, [...(probed ? ['--import', PROBE] : []), MAIN, '--runner', server.address], {
-    // CI off: where it is set Ink takes the terminal for a build log and draws one frame, at the end.
+    // Unsets CI, because with it Ink treats the terminal as a build log and draws only one frame, at the end.
     name: 'xterm-256color',
     cols: SIZE.columns,
     rows: SIZE.rows,
@@ -137,7 +137,7 @@ export async function openBudgetProgram({
   };
 }
 
-/** User and system time of a process so far; /proc counts it in hundredths of a second. */
+/** User and system time of a process so far. The unit in /proc is a hundredth of a second. */
 function cpuMsOf(processId: number): number {
   const [, rest = ''] = readFileSync(`/proc/${processId}/stat`, 'utf8').split(') ');
   const fields = rest.split(' ');
@@ -158,6 +158,6 @@ export const sleep = (milliseconds: number): Promise<void> =>
   // eslint-disable-next-line flashcore/no-fixed-wait -- for what is measured over time
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** The value that a share of the numbers does not exceed. */
+/** The quantile: the value that this share of the numbers does not exceed. */
 export const quantile = (numbers: readonly number[], share: number): number =>
   numbers.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(numbers.length * share) - 1)] ?? Number.NaN;

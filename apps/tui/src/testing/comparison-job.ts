@@ -1,6 +1,6 @@
 /**
- * A job with a champion: flashcore_v10 against flashcore_v9, its figures those of the two measured jobs. The runner
- * measures both in turns; here each was measured alone.
+ * A job with a champion: flashcore_v10 against flashcore_v9, with the figures of two measured jobs. The runner measures
+ * both in turns, but here each was measured alone.
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
@@ -27,7 +27,7 @@ const benchmarksOf = (name: MeasuredName): BenchmarkResult[] => measuredJob(name
 const samples = ({ samples: artifact }: BenchmarkResult): number[] =>
   samplesOf(measuredArtifact(artifact?.sha256 ?? '') ?? new Uint8Array());
 
-/** The experiment of flashcore_v10 with a comparison before its end. */
+/** The experiment of flashcore_v10, with a comparison before its end. */
 export function comparisonEvents(): JobEvent[] {
   const events = measuredEvents('flashcore_v10');
   const shapes = benchmarksOf('flashcore_v9').map((champion, index) =>

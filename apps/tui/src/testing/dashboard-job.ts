@@ -1,6 +1,6 @@
 /**
- * A constructed experiment with gates announced at its start, cut at four moments: what the dashboard shows of each.
- * Times are fixed.
+ * A constructed experiment with gates announced at its start, cut at four moments, to test the dashboard at each. Times
+ * are fixed.
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
@@ -211,7 +211,7 @@ const RACE: PayloadInit[] = [
   },
 ];
 
-/** The job's events up to a moment of its life. */
+/** The job's events up to each moment of its life. */
 export const DASHBOARD_MOMENTS = {
   building: () => eventsOf(BEGINNING),
   verifying: () => eventsOf([...BEGINNING, ...BUILT, ...SOME_CASES, verifying(4, 2)]),

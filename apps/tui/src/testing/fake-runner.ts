@@ -1,4 +1,4 @@
-/** A runner in memory that replays constructed jobs: what views, keys and the session are tried against. */
+/** A runner in memory that replays constructed jobs, for tests of views, keys and the session. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
@@ -36,24 +36,24 @@ import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-jo
 
 export interface FakeRunnerOptions {
   readonly events?: JobEvent[];
-  /** Pause between events; 0: none. */
+  /** Pause between events; 0 for none. */
   readonly eventEveryMs?: number;
 }
 
 export interface FakeRunner extends RunnerPort {
   readonly cancelled: string[];
-  /** Kernels asked for by runExperiment. */
+  /** Kernels requested by runExperiment. */
   readonly started: string[];
-  /** Their requests. */
+  /** The requests for these kernels. */
   readonly requests: unknown[];
-  /** What was decided, and who was named champion. */
+  /** Decisions so far. */
   readonly decided: { readonly kind: DecisionKind; readonly job: string; readonly note: string }[];
   champions: Champion[];
-  /** What getLeaderboard gives. */
+  /** Response of getLeaderboard. */
   leaderboard: GetLeaderboardResponse;
 }
 
-/** Where the sample leaderboard is of. */
+/** The place of the sample leaderboard. */
 export const LEADERBOARD_PLACE = create(LeaderboardPlaceSchema, {
   deviceName: EMULATOR.name,
   shape: parseShape('2x8x512x64'),
@@ -228,7 +228,7 @@ interface MadeDecision {
   readonly number: number;
 }
 
-/** Undoes the decision before it, where it undoes one. */
+/** A decision. An undo takes back the decision before it. */
 const decisionOf = (kind: DecisionKind, { job, note, number }: MadeDecision): Decision =>
   create(DecisionSchema, {
     kind,

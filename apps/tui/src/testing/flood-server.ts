@@ -1,6 +1,6 @@
 /**
- * A real gRPC server whose one job prints compiler lines as fast as it is told to: what the budget test drives fa-tui
- * with.
+ * A real gRPC server with one job that prints compiler lines at an adjustable rate. The budget test uses it to load
+ * fa-tui.
  */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
@@ -24,11 +24,11 @@ const BATCH_EVERY_MS = 10;
 
 export interface FloodServer {
   readonly address: string;
-  /** Lines a second from now on. */
+  /** Lines per second from now on. */
   rate: number;
-  /** Whether a client watches the job. */
+  /** True if a client is watching the job. */
   readonly watched: boolean;
-  /** Lines told so far. */
+  /** Number of lines sent so far. */
   readonly sent: number;
   stop(): void;
 }
@@ -49,7 +49,7 @@ const JOB = create(JobSchema, {
   createTime: timestampFromMs(Date.now()),
 });
 
-/** What a job tells before its compiler begins to talk. */
+/** Events of a job before its compiler prints anything. */
 const BUILD_BEGINS: JobEvent[] = eventsOf([
   { case: 'created', value: { job: JOB } },
   { case: 'started', value: { device: EMULATOR } },
@@ -67,7 +67,7 @@ const lineOf = (sequence: number): JobEvent =>
     },
   });
 
-/** `prelude`: the job's first events, told at once. */
+/** `prelude` contains the job's first events, which are sent at once. */
 export async function floodServer({
   prelude = BUILD_BEGINS,
 }: { prelude?: readonly JobEvent[] } = {}): Promise<FloodServer> {

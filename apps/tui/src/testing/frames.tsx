@@ -1,6 +1,6 @@
 /**
- * What fa-tui's frames take, for `npm run bench`: built into one file as fa-tui is, with the same React and the same
- * changes to Ink. Figures are processor time of the one thread that draws, from the state to the bytes for a terminal.
+ * Measures fa-tui's frames for `npm run bench`. Built into one file like fa-tui, with the same React and the same
+ * changes to Ink. Figures are processor time of the drawing thread, from the state to the bytes for a terminal.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -16,17 +16,17 @@ import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 
 const SIZE = { columns: 120, rows: 40 };
 const FRAMES = 12;
-/** What 5,000 lines a second are in a twentieth of one. */
+/** Lines per frame at 5,000 lines and 20 frames per second. */
 const LINES_A_FRAME = 250;
 
-/** Frames in which another view is shown. */
+/** Time of frames that each show another view. */
 export async function viewFrames(): Promise<number> {
   using screen = openScreen();
   const views = ['correct', 'gates'] as const;
   return await cpuOf((index) => screen.frame(() => screen.store.dispatch({ type: 'show', view: views[index % 2]! })));
 }
 
-/** Taking in log lines, and the frames that show the last of them. */
+/** Time for adding log lines and for the frames that show the last of them. */
 export async function logFrames(): Promise<number> {
   using screen = openScreen();
   let sequence = sampleEvents().length;
@@ -42,7 +42,7 @@ export async function logFrames(): Promise<number> {
   });
 }
 
-/** As many frames of an Ink program that shows nothing. */
+/** Time for the same number of frames of an Ink program that shows nothing. */
 export async function emptyFrames(): Promise<number> {
   const listeners = new Set<() => void>();
   let state = 0;
@@ -63,7 +63,7 @@ export async function emptyFrames(): Promise<number> {
   });
 }
 
-/** Milliseconds of the processor that the frames take, after as many that V8 learns from. */
+/** Processor time of the frames in milliseconds, after the same number of frames for V8 to optimize. */
 async function cpuOf(frame: (index: number) => Promise<void>): Promise<number> {
   for (let index = 0; index < FRAMES; index++) await frame(index);
   const before = process.threadCpuUsage();
@@ -74,11 +74,11 @@ async function cpuOf(frame: (index: number) => Promise<void>): Promise<number> {
 
 interface OpenScreen extends Disposable {
   readonly store: Store;
-  /** Makes a change, and waits for the frame that shows it. */
+  /** Makes a change and waits for its frame. */
   frame(change: () => void): Promise<void>;
 }
 
-/** The sample job's screen. */
+/** Opens the sample job's screen. */
 function openScreen(): OpenScreen {
   const state = initialState({
     runner: { label: 'unix:/tmp/runner.sock', embedded: true },
@@ -104,7 +104,7 @@ function openScreen(): OpenScreen {
   };
 }
 
-/** The end of the store's next frame. */
+/** Resolves at the end of the store's next frame. */
 function nextFrame(): Promise<void> {
   return new Promise((resolve) => {
     const told = (): void => {
@@ -115,7 +115,7 @@ function nextFrame(): Promise<void> {
   });
 }
 
-/** Draws for a terminal that takes all at once. */
+/** Draws for a terminal that accepts everything at once. */
 function open(tree: ReactElement): Disposable & { rest: () => Promise<void> } {
   const stdout = Object.assign(new EventEmitter(), {
     ...{ isTTY: true, writable: true, ...SIZE },

@@ -9,7 +9,7 @@ export const queueJob = (digit: string, state: JobState, queuePosition = 0, devi
     queuePosition,
     deviceId,
   });
-/** Two queued behind a running one, another device at work, and one that ended. */
+/** Two jobs queued behind a running one, a running job on another device, and one that has ended. */
 export const QUEUE = [
   queueJob('4', JobState.QUEUED, 2),
   queueJob('3', JobState.QUEUED, 1),

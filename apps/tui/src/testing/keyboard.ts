@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 
-/** What a program reads keys from: a terminal as far as Ink looks. */
+/** A stand-in for a terminal's input, with everything that Ink checks. */
 export function openKeyboard(): NodeJS.ReadStream {
   const stdin = Object.assign(new PassThrough(), {
     isTTY: true,

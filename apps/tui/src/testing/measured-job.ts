@@ -1,6 +1,6 @@
 /**
- * Jobs as an H200 ran them (2026-11-21; testing/measured/, written by `fa-tui run … --json`), told as events: what
- * views show of real figures.
+ * Jobs that ran on an H200 (2026-11-21; testing/measured/, written by `fa-tui run … --json`) as events, to test views
+ * with real figures.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { create, fromJson, type JsonValue, type MessageInitShape } from '@bufbuild/protobuf';
@@ -31,11 +31,11 @@ export const measuredEvents = (name: MeasuredName): JobEvent[] => storedEvents(m
 
 const DECIDED = new URL('../../../../docs/results/h200-decide-2026-11-22/', import.meta.url);
 
-/** A job that an H200 ran beside a champion (docs/results/h200-decide-2026-11-22): "faster", "slower", "itself" … */
+/** A job that an H200 ran against a champion (docs/results/h200-decide-2026-11-22): "faster", "slower", "itself" … */
 export function decidedEvents(name: string): JobEvent[] {
   const job = jobIn(new URL(`decide.${name}.json`, DECIDED));
   const { result } = job;
-  // Measured before ranked runs existed, as a ranked run is today.
+  // The job was measured before ranked runs existed; a ranked run today has these fields.
   if (result?.acceptability?.possible) {
     result.ranking = create(RankingSchema, { ranked: true });
     result.acceptability.over = result.variants[0]?.difference?.championJob ?? 'none';
@@ -45,13 +45,13 @@ export function decidedEvents(name: string): JobEvent[] {
 
 const MODELLED = new URL('../../../../docs/results/emulator-2026-11-22/', import.meta.url);
 
-/** A profile that the emulator counted (docs/results/emulator-2026-11-22). */
+/** A profile counted by the emulator (docs/results/emulator-2026-11-22). */
 export const modelledEvents = (kernel: string): JobEvent[] =>
   storedEvents(jobIn(new URL(`profile.${kernel}.json`, MODELLED)));
 
 /**
- * A job's events from its stored result: phases in their order, each result as it was; without the log, which results
- * do not keep.
+ * A job's events, rebuilt from its stored result: the phases in order with their results, but without the log, which
+ * results do not contain.
  */
 function storedEvents({ job, result }: GetJobResponse): JobEvent[] {
   if (job === undefined || result === undefined) throw new Error('wanted a job with its result');
@@ -99,7 +99,7 @@ function variantPayloads({ label, build, verify, benchmarks, profile, gates, fin
   ];
 }
 
-/** The bytes of an artifact that was kept with the jobs: their raw samples. */
+/** The bytes of an artifact stored with the jobs, with their raw samples; undefined if it was not stored. */
 export function measuredArtifact(sha256: string): Uint8Array | undefined {
   const file = new URL(`${sha256}.f32`, FOLDER);
   return existsSync(file) ? readFileSync(file) : undefined;

@@ -1,6 +1,6 @@
 /**
- * A program that takes the terminal as fa-tui does, then ends in the way that its argument names. Run by modes.test.ts
- * in a real pty.
+ * Sets the terminal's modes as fa-tui does, then ends in the way that its argument names. modes.test.ts runs it in a
+ * real pty.
  */
 import process from 'node:process';
 import { guardTerminal } from '../terminal/modes.ts';

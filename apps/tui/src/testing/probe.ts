@@ -1,6 +1,6 @@
 /**
- * Loaded into fa-tui with --import by the budget test: from the first SIGUSR2 to the second it measures the process,
- * then writes what it found to $PROBE_FILE.
+ * Loaded into fa-tui with --import by the budget test. Measures the process from the first SIGUSR2 to the second, then
+ * writes the results to $PROBE_FILE.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { writeFileSync } from 'node:fs';
@@ -9,18 +9,18 @@ import process from 'node:process';
 
 export interface ProbeReport {
   readonly wallMs: number;
-  /** User and system time of the process over `wallMs`, percent of one core. */
+  /** User and system time of the process over `wallMs`, in percent of one core. */
   readonly cpuPercent: number;
-  /** How late timers came, milliseconds. */
+  /** Delay of timers, milliseconds. */
   readonly loopP99Ms?: number;
   readonly loopMaxMs?: number;
   readonly rssMiB: number;
-  /** What each frame drawn took, milliseconds. */
+  /** Time of each frame, milliseconds. */
   readonly frameMs: readonly number[];
 }
 
 const RESOLUTION_MS = 1;
-/** Looking at the loop every millisecond takes 3 % of a core itself: not where an idle program is measured. */
+/** Checking the loop every millisecond uses 3 % of a core, so it is off when an idle program is measured. */
 const WATCHES_LOOP = process.env['PROBE_LOOP'] !== '0';
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 let cpu: NodeJS.CpuUsage | undefined;

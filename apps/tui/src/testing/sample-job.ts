@@ -1,6 +1,6 @@
 /**
  * A constructed experiment: two variants (the second is the fallback), seven cases of which one fails, live latency,
- * gates of every answer. Times are fixed.
+ * and gates with every verdict. Times are fixed.
  */
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
@@ -63,7 +63,7 @@ export const PARITY_SHAPES: ShapeInit[] = [
 
 type PayloadInit = NonNullable<MessageInitShape<typeof JobEventSchema>['payload']>;
 
-/** Numbers payloads from 1, 200 ms apart. */
+/** Numbers payloads from 1 and sets them 200 ms apart. */
 export function eventsOf(payloads: readonly PayloadInit[], job: string = SAMPLE_JOB): JobEvent[] {
   return payloads.map((payload, index) => {
     const milliseconds = SAMPLE_START_MS + index * 200;
@@ -76,7 +76,7 @@ const ERRORS = Array.from({ length: 256 }, (_, index) =>
   Math.exp(-(((index >> 3) - 20) ** 2 + ((index & 7) - 5) ** 2) / 18),
 );
 
-/** The worst element of a block is its middle one, in b1 h3, but for the worst of all. */
+/** The worst element of each block is its middle one, in b1 h3, except for the worst of all blocks. */
 const errorMap = (peak: number) => ({
   rows: 32,
   columns: 8,
@@ -87,7 +87,7 @@ const errorMap = (peak: number) => ({
   worstIndex: ERRORS.map((_, block) => ((1 * 8 + 3) * 512 + (block >> 3) * 16 + 8) * 64 + (block & 7) * 8 + 4),
   worstGot: ERRORS.map((share) => 0.1309 - peak * share),
   worstWant: ERRORS.map(() => 0.1309),
-  // Of the failing case: the other heads are as they should be.
+  // Only head 11 of the failing case has large errors.
   headMaxAbsError:
     peak < 0.1
       ? []
@@ -305,7 +305,7 @@ const COMPILER_LINES = [
   'g++ -std=c++17 -O3 -shared -fPIC -DFLASHCORE_EMULATOR flashcore_v6.emulator.cpp',
 ];
 
-/** Payloads of the experiment up to its end; `caseCount` of the seven cases. */
+/** Payloads of the experiment up to its end, with `caseCount` of the seven cases. */
 function payloads(): PayloadInit[] {
   const label = 'flashcore_v6 USE_WMMA=1';
   return [

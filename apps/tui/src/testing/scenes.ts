@@ -1,4 +1,4 @@
-/** Screens that goldens are kept of: which jobs a client knows, what it shows, which keys were pressed before. */
+/** Scenes for goldens of screens: the jobs that the client knows, the job shown, and the keys pressed before. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
@@ -26,17 +26,17 @@ import type { TestTerminal } from './terminal.tsx';
 import { TUNE_MOMENTS } from './tune-job.ts';
 
 export interface Scene {
-  /** Keys to press once the jobs are there. */
+  /** Keys to press once the jobs are loaded. */
   readonly keys: string;
-  /** The job on the screen; absent: none. */
+  /** The job on the screen; absent for none. */
   readonly events?: () => JobEvent[];
-  /** What else the client has. */
+  /** Adds further data to the client. */
   readonly stage?: (terminal: TestTerminal) => void;
-  /** No answer from the runner yet. */
+  /** The runner has not answered yet. */
   readonly unconnected?: boolean;
 }
 
-/** One for each view, and what views turn into: kept in every size and every mode. */
+/** One scene for each view and its variants, with goldens in every size and mode. */
 export const VIEW_SCENES: Record<string, Scene> = {
   run: { keys: '1', events: sampleEvents },
   'run-benchmarking': { keys: '1', events: DASHBOARD_MOMENTS.benchmarking },
@@ -73,7 +73,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
   help: { keys: '?', events: sampleEvents },
 };
 
-/** Loading, empty, lost, in the middle of something: kept without colours. */
+/** Scenes of states such as loading, empty, or lost, with goldens without color. */
 export const STATE_SCENES: Record<string, Scene> = {
   'run-building': { keys: '1', events: DASHBOARD_MOMENTS.building },
   'run-verifying': { keys: '1', events: DASHBOARD_MOMENTS.verifying },
@@ -112,11 +112,11 @@ export async function enterScene(
   if (all[0] !== undefined) store.dispatch({ type: 'attach', job: all[0].job });
   for (const event of all) store.dispatch({ type: 'job-event', event });
   stage?.(terminal);
-  // Comparing begins in view 3 with the keys; what it needs was staged.
+  // Comparing starts in view 3 with the keys, because the data that it needs is added before.
   await terminal.press(keys);
 }
 
-/** The list has the end of the job shown, whose events are still coming. */
+/** The list already has the end of the job shown, whose events are still arriving. */
 function stageListedEnd({ store }: TestTerminal): void {
   const summary = 'all 7 cases pass';
   const jobs = store.state.jobs.map((job) =>
@@ -138,10 +138,7 @@ const SOURCE_A =
 const SOURCE_B =
   '__global__ void attention(const half* Q, const half* K) {\n  extern __shared__ half K_smem[];\n  prefetch(K, K_smem, 0);\n  for (int tile = 0; tile < tiles; ++tile) {\n    prefetch(K, K_smem, tile + 1);\n    cp_async_wait<1>();\n    __syncthreads();\n    multiply(Q, K_smem);\n  }\n}\n';
 
-/**
- * flashcore_v9 as the pinned job; the measured jobs are of a time before sources were kept, so that the example's are
- * put in.
- */
+/** Pins flashcore_v9. The measured jobs predate stored sources, so example sources are added. */
 function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
   const { store } = terminal;
   const pinned = measuredEvents('flashcore_v9');

@@ -1,11 +1,11 @@
-/** What a terminal's screen shows, and how: styles as runs of cells, for goldens that people can read. */
+/** The content and styles of a terminal's screen; styles are runs of cells, so that people can read the goldens. */
 import type { Terminal } from '@xterm/headless';
 
 type Cell = NonNullable<ReturnType<NonNullable<ReturnType<Terminal['buffer']['active']['getLine']>>['getCell']>>;
 
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
-/** A line a row that has any style: "  3  1-12 bold cyan, 40-41 dim" (cells from 1). */
+/** One line per row that has any style: "  3  1-12 bold cyan, 40-41 dim" (cells from 1). */
 export function styleRows(terminal: Terminal): string[] {
   const { active } = terminal.buffer;
   return Array.from({ length: terminal.rows }, (_, row) => {
@@ -16,7 +16,7 @@ export function styleRows(terminal: Terminal): string[] {
   });
 }
 
-/** Of a blank cell only what shows counts. */
+/** For a blank cell only visible styles count. */
 function styleOf(cell: Cell | undefined): string {
   if (cell === undefined) return '';
   const background = cell.isBgDefault() ? '' : `on ${colour(cell.getBgColor(), cell.isBgRGB())}`;

@@ -1,4 +1,4 @@
-/** Ink drawing into a real terminal emulator without a screen: what a user would see, as text. */
+/** Ink in a real terminal emulator without a screen. Tests read as text what a user would see. */
 import { EventEmitter } from 'node:events';
 import type { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -18,22 +18,22 @@ import { styleRows } from './styled-screen.ts';
 export interface TestTerminal {
   readonly store: Store;
   readonly runner: FakeRunner;
-  /** What was copied. */
+  /** Texts that were copied. */
   readonly copied: readonly { text: string; fileName: string }[];
   /** Places opened in the editor. */
   readonly edited: readonly SourcePlace[];
-  /** What Ctrl-Z stopped. */
+  /** Processes stopped by Ctrl-Z. */
   readonly stopped: readonly string[];
-  /** Whether the user has left. */
+  /** True if the user has left. */
   readonly left: () => boolean;
-  /** What the screen shows, a line a row, without trailing spaces. */
+  /** The content of the screen, one line per row, without trailing spaces. */
   readonly screen: () => Promise<string>;
-  /** How its cells are styled: a line for each row that has a style. */
+  /** The styles of the cells: one line for each row that has a style. */
   readonly styles: () => string[];
   /** Sends keys as a terminal does. */
   readonly press: (keys: string) => Promise<void>;
   readonly resize: (columns: number, rows: number) => Promise<void>;
-  /** All that was written, escape sequences included. */
+  /** Everything that was written, including escape sequences. */
   readonly written: () => string;
   readonly close: () => void;
 }
@@ -43,9 +43,9 @@ export interface TestTerminalOptions {
   readonly rows: number;
   readonly theme?: Theme;
   readonly runner?: FakeRunner;
-  /** Milliseconds since 1970 that views see. */
+  /** The time that views see, milliseconds since 1970. */
   readonly now?: number;
-  /** Begin a session with the fake runner; false: the test feeds the store itself. */
+  /** True to begin a session with the fake runner; false if the test feeds the store itself. */
   readonly session?: boolean;
 }
 
@@ -61,7 +61,9 @@ export function openTerminal({
   now = SAMPLE_START_MS + 12_600,
   session: begins = false,
 }: TestTerminalOptions): TestTerminal {
-  // convertEol: a real terminal turns "\n" into "\r\n" too, in raw mode as in any other.
+  // convertEol, because a real terminal also turns "
+  // " into "\r
+  // ", even in raw mode.
   const terminal = new Terminal({ cols: columns, rows, allowProposedApi: true, convertEol: true });
   const written: string[] = [];
   const stdout = Object.assign(new EventEmitter(), {
@@ -159,7 +161,7 @@ export function openTerminal({
 const QUIET_MS = 40;
 const LOOK_EVERY_MS = 10;
 
-/** Waits until no frame is due, nothing was written for a while, and the emulator has taken it all. */
+/** Waits until no frame is due, nothing was written for a while, and the emulator has processed everything. */
 async function settle(terminal: Terminal, store: Store, written: readonly string[]): Promise<void> {
   let seen = -1;
   for (let quiet = 0; quiet < QUIET_MS; quiet += LOOK_EVERY_MS) {

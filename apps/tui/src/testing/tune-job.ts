@@ -1,4 +1,4 @@
-/** A search over variants, in the middle of its race and at its end. The times are the H200's of flashcore_v8. */
+/** A search over variants, in the middle of its race and at its end, with times of flashcore_v8 on the H200. */
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   JobKind,

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { completeFolder } from './complete-path.ts';
 
-test('Tab completes folders as far as they agree, and names those that begin so', () => {
+test('Tab completes the common start of the matching folders and lists their names', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-tui-complete-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   for (const name of ['flashcore_v6', 'flashcore_v7', 'fa_v1', '.hidden']) mkdirSync(path.join(folder, name));

@@ -1,21 +1,21 @@
-/** Folders of this machine, as a shell completes them. */
+/** Completes folders of this machine, as a shell does. */
 import { readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-/** As a shell reads it: nobody expands what is typed into a prompt. */
+/** Expands ~ as a shell does, because nothing else expands text typed into a prompt. */
 export const expandHome = (text: string): string => text.replace(/^~(?=\/|$)/, homedir());
 
 export interface Completion {
-  /** What was typed, as far as all folders that begin so agree. */
+  /** The typed text, extended by the common start of all matching folders. */
   readonly text: string;
-  /** Their names, where there are several. */
+  /** Names of the matching folders, if there are several. */
   readonly names: readonly string[];
 }
 
 const MOST_NAMES = 200;
 
-/** Completes the last part of a path to a folder; hidden ones only where a dot was typed. */
+/** Completes the last part of a path to a folder. Hidden folders match only if a dot was typed. */
 export function completeFolder(text: string): Completion {
   const cut = text.lastIndexOf('/') + 1;
   const [parent, begun] = [text.slice(0, cut), text.slice(cut)];
@@ -36,7 +36,7 @@ function foldersIn(folder: string): string[] {
       .sort();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // Half typed, or not ours to read: there is nothing to complete.
+    // The path is incomplete, or this user may not read it, so there is nothing to complete.
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') return [];
     throw error;
   }

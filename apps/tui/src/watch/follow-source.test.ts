@@ -69,13 +69,13 @@ afterEach(async () => {
   for (const each of [folder, `${folder}.next`, `${folder}.old`]) rmSync(each, { recursive: true, force: true });
 });
 
-test('several writes in a moment are one version, and it supersedes the one that runs', async () => {
+test('several writes in quick succession are one version, which supersedes the running one', async () => {
   write('k.cu', 'xx');
   write('k.cu', 'xxx');
   await vi.waitFor(() => expect(story).toEqual(['run 1', 'end 1', 'run 3']), { timeout: 5_000 });
 });
 
-test('a file that is cut off in the middle of a line is not run while the rest of it is being written', async () => {
+test('a file that is cut off in the middle of a line is not run until the rest is written', async () => {
   for (const text of ['', 'x', 'xxx', 'xxxx\n']) {
     write('k.cu', text);
     // eslint-disable-next-line flashcore/no-fixed-wait -- longer than two looks take, shorter than a cut-off file waits
@@ -86,7 +86,7 @@ test('a file that is cut off in the middle of a line is not run while the rest o
   await vi.waitFor(() => expect(story).toEqual(['run 1', 'end 1', 'run 5', 'end 5', 'run 2']), { timeout: 5_000 });
 });
 
-test('saving the same again, or what is no source, runs nothing', async () => {
+test('saving the same content, or a file that is not a source, runs nothing', async () => {
   write('k.cu', 'x');
   write('notes.txt', 'a note');
   // eslint-disable-next-line flashcore/no-fixed-wait -- nothing is to happen
@@ -94,7 +94,7 @@ test('saving the same again, or what is no source, runs nothing', async () => {
   expect(story).toEqual(['run 1']);
 });
 
-test('a manifest error is shown, and watching goes on', async () => {
+test('a manifest error is shown, and watching continues', async () => {
   write('kernel.yaml', 'id: k\n');
   await vi.waitFor(() => expect(story).toContain('manifest error'), { timeout: 5_000 });
   write('kernel.yaml', MANIFEST);
@@ -105,7 +105,7 @@ test('a manifest error is shown, and watching goes on', async () => {
 const git = (...args: string[]): void =>
   void execFileSync('git', ['-C', folder, '-c', 'user.name=t', '-c', 'user.email=t@t', ...args], { stdio: 'ignore' });
 
-/** A whole file: its last line ends. */
+/** A complete file, whose last line ends with a newline. */
 const textOf = (size: number): string => `${'x'.repeat(size - 1)}\n`;
 
 /** Ways to save a text of `size` characters. */
@@ -136,7 +136,7 @@ const WAYS: Record<string, (size: number) => void> = {
 const SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
 test.each(Object.keys(WAYS))(
-  'a save that %s is seen, ten times in a row',
+  'a save that %s is noticed, ten times in a row',
   async (way) => {
     if (way.startsWith('checks')) {
       git('init', '--quiet');
@@ -158,7 +158,7 @@ test.each(Object.keys(WAYS))(
   30_000,
 );
 
-test('a folder that is gone is told once, and watched again when it is back', async () => {
+test('a missing folder is reported once, and watched again when it is back', async () => {
   renameSync(folder, `${folder}.old`);
   await vi.waitFor(() => expect(story).toContain('manifest error'), { timeout: 5_000 });
   // eslint-disable-next-line flashcore/no-fixed-wait -- two looks: nothing more is to be told

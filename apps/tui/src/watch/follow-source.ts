@@ -1,4 +1,4 @@
-/** Watch mode: every saved version of a kernel folder is run; a newer one supersedes what still runs for the older. */
+/** Watch mode: runs every saved version of a kernel folder. A newer version supersedes the run of an older one. */
 import { statSync, watch, type FSWatcher } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { RunnerClient } from '@flashcore/shared/client';
@@ -8,12 +8,12 @@ import { errorText } from '@flashcore/shared/text';
 
 export interface FollowSourceOptions {
   readonly folder: string;
-  /** Sends the folder's changed files. Errors: INVALID_MANIFEST and others, which are shown; watching goes on. */
+  /** Uploads the folder's changed files. Errors: INVALID_MANIFEST and others, which are shown; watching continues. */
   readonly upload: (folder: string) => Promise<KernelReference>;
-  /** Runs a version to its end, or until the signal: then a newer one is there, or watching ends. */
+  /** Runs a version to its end, or until the signal, which means that a newer version exists or watching ends. */
   readonly run: (kernel: KernelReference, signal: AbortSignal) => Promise<void>;
   readonly onProblem: (error: unknown) => void;
-  /** A version was saved after the one that watching began with. */
+  /** Called for each version saved after the initial one. */
   readonly onSave?: () => void;
   /** Ends watching. */
   readonly signal: AbortSignal;
@@ -23,15 +23,15 @@ export interface FollowSourceOptions {
 
 // Editors write a file in several steps, and several files one after the other.
 const DEBOUNCE_MS = 150;
-// The operating system's events only make it quicker: this finds what they miss.
+// The operating system's events only reduce the delay. This regular check finds the changes that they miss.
 const LOOK_EVERY_MS = 1_000;
 
-/** Whether there is a folder to watch. */
+/** True if there is a folder to watch. */
 export const isFolder = (folder: string): boolean =>
   statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /**
- * Runs the folder as it is, then every version of it, until the signal. Throws INVALID_REQUEST when there is no such
+ * Runs the folder as it is, then every new version, until the signal. Throws INVALID_REQUEST if there is no such
  * folder.
  */
 export async function followSource(options: FollowSourceOptions): Promise<void> {
@@ -44,7 +44,7 @@ export async function followSource(options: FollowSourceOptions): Promise<void> 
       onProblem(version.problem);
       continue;
     }
-    // Back to what runs already, after a version that could not be read.
+    // The content is again that of the running version, after a version that could not be read.
     if (version.digest === current?.digest) continue;
     if (current !== undefined) onSave?.();
     try {
@@ -61,7 +61,7 @@ export async function followSource(options: FollowSourceOptions): Promise<void> 
   }
 }
 
-/** What a look at the folder finds: `key` tells whether it is the same as before. */
+/** The state of the folder; `key` tells whether it changed. */
 type Look =
   | { readonly key: string; readonly digest: string; readonly isCutOff: boolean }
   | { readonly key: string; readonly problem: unknown };
@@ -79,9 +79,9 @@ async function look(folder: string): Promise<Look> {
 }
 
 /**
- * The folder at the beginning, then whenever it differs from what it was. A change counts once two looks in a row
- * agree: a file may be half written, a folder may be away for the moment in which it is replaced. A file that is empty
- * or stops in the middle of a line is most likely half written: it must stay so for longer.
+ * The folder at the beginning, then every changed state. A change counts once two checks in a row agree, because a file
+ * may be half written, and a folder may be missing while it is replaced. A file that is empty or stops in the middle of
+ * a line is probably half written, so it must stay unchanged for longer.
  */
 async function* versionsOf({
   folder,
@@ -114,7 +114,7 @@ async function* versionsOf({
   }
 }
 
-/** The operating system's events of a folder, each no more than a reason to look again. */
+/** The operating system's events for a folder. Each event only causes another check. */
 class FolderEvents {
   readonly #folder: string;
   #watcher: FSWatcher | undefined;
@@ -126,7 +126,7 @@ class FolderEvents {
     this.#folder = folder;
   }
 
-  /** Listens to the folder that has the name now: one that was replaced is another one. */
+  /** Watches the folder that has the name now, because a replaced folder is a different one. */
   follow(): void {
     const inode = statSync(this.#folder, { throwIfNoEntry: false })?.ino;
     if (inode === this.#inode && this.#watcher !== undefined) return;
@@ -137,7 +137,7 @@ class FolderEvents {
       this.#watcher = watch(this.#folder, () => this.wake());
       this.#watcher.on('error', () => this.close());
     } catch {
-      // Out of inotify watches, or gone in this moment: the look every second does without.
+      // There are no more inotify watches, or the folder has just gone. The check every second works without events.
       this.#watcher = undefined;
     }
   }
@@ -147,7 +147,7 @@ class FolderEvents {
     this.#wake();
   }
 
-  /** Settles at the next event, at the latest after `milliseconds`. */
+  /** Settles at the next event, at most after `milliseconds`. */
   async next(milliseconds: number): Promise<void> {
     if (!this.#isNew)
       await new Promise<void>((resolve) => {
@@ -166,7 +166,7 @@ class FolderEvents {
   }
 }
 
-/** Ends the job that a request started, whether or not its first event has come. */
+/** Cancels the job that a request started, even if its first event has not arrived yet. */
 export async function cancelRequest(
   client: Pick<RunnerClient, 'listJobs' | 'cancelJob'>,
   requestId: string,

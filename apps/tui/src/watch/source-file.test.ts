@@ -22,7 +22,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test('the watched folder comes first, also while its manifest is broken; a folder of another kernel is passed over', async () => {
+test('the watched folder comes first, even with a broken manifest; a folder of another kernel is skipped', async () => {
   expect(await localSource({ ...target, folders: [path.join(folder, 'mine')], file: 'k.cu' }, KERNELS)).toBe(
     path.join(folder, 'mine/k.cu'),
   );
@@ -31,14 +31,14 @@ test('the watched folder comes first, also while its manifest is broken; a folde
   ).toBe(path.join(KERNELS, 'flashcore_v6/flashcore_v6.cu'));
 });
 
-test.each(['faulty/nan_output', 'cheating/small_values'])('of a runner on this machine also %s', async (place) => {
+test.each(['faulty/nan_output', 'cheating/small_values'])('%s of a local runner is also found', async (place) => {
   const kernelId = path.basename(place);
   expect(await localSource({ kernelId, folders: [], line: 0, column: 0 }, KERNELS)).toBe(
     path.join(KERNELS, place, `${kernelId}.cu`),
   );
 });
 
-test('of two folders with the kernel, the one with the compiled source is opened', async () => {
+test('if two folders have the kernel, the one with the compiled source is opened', async () => {
   const [mine, copy] = ['older', 'newer'].map((name) => path.join(folder, name)) as [string, string];
   for (const [each, text] of [
     [mine, '// 1'],
@@ -54,13 +54,13 @@ test('of two folders with the kernel, the one with the compiled source is opened
   );
 });
 
-test('a path that leads out of the folder is none', async () => {
+test('a path that leads out of the folder is ignored', async () => {
   expect(
     await localSource({ ...target, folders: [path.join(folder, 'mine')], file: '../secret' }, undefined),
   ).toBeUndefined();
 });
 
-test('the copy of what a runner elsewhere compiled is read-only, and its path says so', async () => {
+test('the copy of a source compiled elsewhere is read-only, and its path says so', async () => {
   const compiled = create(ArtifactSchema, { kind: ArtifactKind.SOURCE, fileName: '../k.cu', sha256: 'abc' });
   const file = await compiledCopy(compiled, (sha256) => Promise.resolve(Buffer.from(`of ${sha256}`)));
   expect({ file, text: readFileSync(file, 'utf8'), mode: statSync(file).mode & 0o777 }).toEqual({

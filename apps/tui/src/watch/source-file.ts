@@ -1,6 +1,6 @@
 /**
- * A kernel's source on this machine: in a folder of the user's, in the embedded runner's kernels, or as a copy of what
- * was compiled.
+ * A kernel's source on this machine: in a user's folder, in the embedded runner's kernels, or as a copy of the compiled
+ * source.
  */
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { readForeignFile } from '@flashcore/shared/files';
 import { MAX_TREE_BYTES, loadManifest, sha256Of, type Manifest } from '@flashcore/shared/kernels';
 import type { SourceTarget } from '../state/source-place.ts';
 
-/** The file in the first folder of this machine that has the kernel; undefined: no folder has it. */
+/** The file in the first folder of this machine that has the kernel; undefined if no folder has it. */
 export async function localSource(
   { kernelId, folders, file, compiled }: SourceTarget,
   kernelsDirectory: string | undefined,
@@ -20,7 +20,7 @@ export async function localSource(
   const files = (await Promise.all(candidates.map((folder) => fileIn(folder, { kernelId, file })))).filter(
     (found) => found !== undefined,
   );
-  // Several folders may have a kernel of this id: the one with the job's own source, else the likeliest.
+  // Several folders may have a kernel with this id. The folder with the job's own source is chosen, else the likeliest.
   return files.find((found) => compiled?.sha256 === sha256Of(readForeignFile(found, MAX_TREE_BYTES))) ?? files[0];
 }
 
@@ -30,13 +30,13 @@ export async function compiledCopy(
   readArtifact: (sha256: string) => Promise<Buffer>,
 ): Promise<string> {
   const content = await readArtifact(compiled.sha256);
-  // Editors show the folder's name: the user must see that edits are lost before making any.
+  // Editors show the folder's name, so the user sees before editing that edits will be lost.
   const copy = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(compiled.fileName));
   writeFileSync(copy, content, { mode: 0o400 });
   return copy;
 }
 
-/** Folder of a runner's own kernel on this machine; undefined where it has none. */
+/** Folder of a runner's own kernel on this machine; undefined if there is none. */
 export const kernelFolder = (kernelsDirectory: string | undefined, kernelId: string | undefined): string | undefined =>
   kernelsDirectory === undefined || kernelId === undefined
     ? undefined
@@ -44,10 +44,7 @@ export const kernelFolder = (kernelsDirectory: string | undefined, kernelId: str
         .map((group) => path.join(kernelsDirectory, group, kernelId))
         .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
-/**
- * The file in a kernel folder, when it is that kernel's; of a folder whose manifest is broken the file that was asked
- * for by name.
- */
+/** The file in a kernel folder, if the folder belongs to that kernel. If the manifest is broken, the requested file. */
 async function fileIn(
   folder: string,
   { kernelId, file }: Pick<SourceTarget, 'kernelId' | 'file'>,
@@ -56,7 +53,7 @@ async function fileIn(
   const manifest = await readManifest(folder);
   if (manifest !== undefined && manifest.id !== kernelId) return undefined;
   const found = path.join(folder, file ?? manifest?.source ?? 'kernel.yaml');
-  // A runner names files of the folder; what leads out of it is none.
+  // A runner should name files in the folder; a path that leads out of it is ignored.
   return found.startsWith(path.join(folder, path.sep)) && existsSync(found) ? found : undefined;
 }
 

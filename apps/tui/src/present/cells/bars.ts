@@ -11,7 +11,7 @@ export function bar(share: number, width: number): string {
   return text + ' '.repeat(width - text.length);
 }
 
-/** A bar between marks that show how long full would be. */
+/** A bar between marks that show its full length. */
 export const progressBar = (share: number, width: number): Run[] => [
   run('▕', 'border'),
   run(bar(share, width - 2), 'bar'),
@@ -41,7 +41,7 @@ export function labelledBars(
   ]);
 }
 
-/** Samples in their order as block heights; one that was dropped (0) is a "×". */
+/** Samples in order as block heights; a dropped sample (0) is a "×". */
 export function sampleStrip(samples: readonly number[], width: number): Run[] {
   const shown = samples.slice(-width);
   const kept = shown.filter((sample) => sample > 0);
@@ -57,7 +57,7 @@ export function sampleStrip(samples: readonly number[], width: number): Run[] {
 
 const LEVELS = '▁▂▃▄▅▆▇█';
 
-/** The last `width` values as block heights between their least and their greatest. */
+/** The last `width` values as block heights between their minimum and maximum. */
 export function sparkline(values: readonly number[], width: number): string {
   const shown = values.slice(-width);
   const [least, most] = [Math.min(...shown), Math.max(...shown)];

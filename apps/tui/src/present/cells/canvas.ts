@@ -1,4 +1,4 @@
-/** A drawing of dots, eight a cell (braille), with text over it: what curves are drawn on. */
+/** A drawing of braille dots, eight per cell, with text over it. Curves are drawn on it. */
 import { run, type Role, type Row, type Run } from './row.ts';
 
 // Bit of each dot of a braille cell, [row][column].
@@ -19,7 +19,8 @@ interface Cell {
 }
 
 /**
- * `width` cells by `height` rows. Dots are counted from the upper left; the last to draw in a cell gives it its role.
+ * `width` cells by `height` rows. Dots are counted from the upper left. The last dot drawn in a cell determines the
+ * cell's role.
  */
 export class Canvas {
   readonly dotColumns: number;
@@ -53,7 +54,7 @@ export class Canvas {
       );
   }
 
-  /** Text from a cell on, over what was drawn; with `gently` only where nothing was drawn at all. */
+  /** Text from a cell on, over the drawing. With `gently`, only in cells where nothing was drawn. */
   text(column: number, row: number, text: string, { role, gently = false }: { role: Role; gently?: boolean }): void {
     const start = row * this.#width + column;
     const cells = Array.from(text, (_, index) =>

@@ -1,19 +1,20 @@
-/** Text measured in terminal cells: width, cutting, padding, wrapping. Nothing here knows of styles. */
+/** Text measured in terminal cells: width, cutting, padding, wrapping. Knows nothing about styles. */
 import { plainLine } from '@flashcore/shared/text';
 import stringWidth from '../../terminal/string-width.ts';
 
-// Of width 1: what is only of these can be cut by characters.
+// Characters that are one cell wide. A text of only these can be cut by characters.
 const ONE_CELL_EACH =
   /^[\x20-\x7e\u2500-\u259f\u2800-\u28ff\u25cf\u25cb\u25b8\u2713\u2717\u2190-\u2193\u0394\u03bc\u00b1\u00b7\u00d7\u2026\u2264\u2265\u203a]*$/;
 const PLAIN = /^[\x20-\x7e]*$/;
 
-/** Cells that `text` takes; it must have been sanitised. */
+/** Number of cells of `text`, which must be sanitized. */
 export function cellWidth(text: string): number {
   return stringWidth(text);
 }
 
 /**
- * Makes text of a compiler or a kernel safe to show: tabs become spaces, escape sequences and control characters go.
+ * Makes text from a compiler or a kernel safe to show. Tabs become spaces; escape sequences and control characters are
+ * removed.
  */
 export function sanitize(text: string): string {
   return PLAIN.test(text) ? text : plainLine(text).replaceAll('\t', '  ').normalize('NFC');
@@ -40,7 +41,7 @@ export function takeCells(text: string, width: number): string {
   return taken;
 }
 
-// Made when first needed: Node reads its tables of languages then, 9 ms of processor time.
+// Created on first use, because Node then reads its language tables, which takes 9 ms of processor time.
 let graphemes: Intl.Segmenter | undefined;
 
 /** Exactly `width` cells: cut with "…" or padded with spaces. */
@@ -53,8 +54,8 @@ export function padCells(text: string, width: number, align: 'left' | 'right' | 
 }
 
 /**
- * Breaks `text` into lines of at most `width` cells, at spaces where there are some, inside a word where not. Never
- * drops a character but spaces at a break.
+ * Breaks `text` into lines of at most `width` cells, at spaces if possible, otherwise inside a word. Drops no
+ * characters except spaces at a break.
  */
 export function wrapCells(text: string, width: number): string[] {
   if (width <= 0) return [];
@@ -69,7 +70,8 @@ function wrapParagraph(paragraph: string, width: number): string[] {
   while (cellWidth(rest) > width) {
     const head = takeCells(rest, width);
     const breakable = rest[head.length] === ' ' ? head.length : head.lastIndexOf(' ');
-    // A break in the first third would leave a ragged column of short lines; paths and flags are then cut hard.
+    // A break in the first third would leave a ragged column of short lines, so long paths and flags are cut at the
+    // edge instead.
     const end = breakable > width / 3 ? breakable : Math.max(1, head.length);
     lines.push(rest.slice(0, end).trimEnd());
     rest = rest.slice(end).trimStart();

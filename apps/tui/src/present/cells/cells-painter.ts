@@ -27,7 +27,7 @@ import { flowRows, labelled, rowWidth, run, wrapRows, type Row } from './row.ts'
 import { table, type Table } from './table.ts';
 import { type FrameLine, frameLines } from './code-frame.ts';
 
-/** Rows of a plot that nobody gave another height. */
+/** Default height of a plot, in rows. */
 export const PLOT_ROWS = 9;
 
 /** Each block in as many rows as it takes, none wider than `width`. */
@@ -59,7 +59,7 @@ function rowsOf(block: Block, width: number): Row[] {
 
 export const verbatimRows = ({ lines }: Verbatim): Row[] => lines.map((line) => [run(sanitize(line))]);
 
-/** The title, its remark beside it where it fits, else below. */
+/** The title with its remark beside it, or below it if there is no room. */
 export function headingRows({ title, remark }: Heading, width: number): Row[] {
   if (remark === '') return wrapRows(title, width, { role: 'title' });
   const beside: Row = [run(title, 'title'), run(`  ${remark}`, 'dim')];
@@ -68,14 +68,14 @@ export function headingRows({ title, remark }: Heading, width: number): Row[] {
     : [...wrapRows(title, width, { role: 'title' }), ...wrapRows(remark, width, { role: 'dim', indent: 2 })];
 }
 
-/** As many facts in a row as fit. */
+/** Puts as many facts into each row as fit. */
 export const factRows = (facts: readonly Fact[], width: number): Row[] =>
   flowRows(
     facts.map(({ label, value, role }) => labelled(label, value, role)),
     width,
   );
 
-/** Header and rows laid out in `width`. */
+/** Lays out header and rows in `width`. */
 export const layTable = ({ columns, rows }: TableBlock, width: number): Table =>
   table(
     columns.map((column, index) => ({ ...column, cell: ({ cells }: TableRow) => cells[index] ?? piece('') })),
@@ -94,7 +94,7 @@ function tableRows(block: TableBlock, width: number): Row[] {
   ];
 }
 
-/** A mark has the colour alone; without one the text has it. */
+/** If there is a mark, only the mark is colored, otherwise the text. */
 export function noticeRows({ text, role, mark }: Notice, width: number): Row[] {
   if (mark === undefined) return wrapRows(text, width, { role, hang: 2 });
   const [first = [], ...rest] = wrapRows(text, width, { indent: mark.length + 1 });
@@ -111,7 +111,7 @@ function findingRows({ word, message, facts, remedy }: FindingBlock, width: numb
 
 const FRAME_ROLES: Record<FrameLine['kind'], Role> = { meant: 'text', around: 'dim', caret: 'bad' };
 
-/** Source lines with their numbers; a caret under the place. */
+/** Source lines with their numbers, and a caret under the place. */
 export const codeRows = ({ file, frame }: Code, width: number): Row[] => [
   [run(cutCells(`${file}:${frame.line}${frame.column > 0 ? `:${frame.column}` : ''}`, width), 'accent')],
   ...codeFrameRows(frame, width),
@@ -120,7 +120,7 @@ export const codeRows = ({ file, frame }: Code, width: number): Row[] => [
 export const codeFrameRows = (frame: CodeFrame, width: number): Row[] =>
   frameLines(frame, width).map(({ gutter, text, kind }): Row => [run(gutter, 'dim'), run(text, FRAME_ROLES[kind])]);
 
-/** The caption, where there is one, and the drawing. */
+/** The caption, if there is one, and the drawing. */
 export const plotRows = ({ drawing, caption }: Plot, size: DrawingSize): Row[] => [
   ...(caption === undefined ? [] : wrapRows(sanitize(caption), size.width, { role: 'dim' })),
   ...drawingRows(drawing, size),
@@ -168,7 +168,7 @@ function ecdfRows(curves: readonly NamedHistogram[], size: DrawingSize): Row[] {
 
 const POINT_MARKS = '◆◇ABCDEFGH';
 
-/** The plot, and what each mark is. */
+/** The plot and the meaning of its marks. */
 function rooflineRows({ ceilings, points }: Drawing & { type: 'roofline' }, size: DrawingSize): Row[] {
   const marked = points.map((point, index) => ({ ...point, mark: POINT_MARKS[index] ?? '+', role: 'accent' as const }));
   return [

@@ -8,7 +8,7 @@ const shown = (column: number): string[] =>
     ({ gutter, text }) => gutter + text,
   );
 
-test('the line that is meant is marked without colour: by a caret, or in the gutter where no column is known', () => {
+test('the place is marked without color: by a caret, or in the gutter if the column is not known', () => {
   expect(shown(3)).toEqual([' 9 │ {', '10 │   x = y;', '   │   ^', '11 │ }']);
   expect(shown(0)).toEqual([' 9 │ {', '10 ▸   x = y;', '11 │ }']);
 });

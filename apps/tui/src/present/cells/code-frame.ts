@@ -1,17 +1,17 @@
-/** A place in the source with the lines around it, as a compiler shows it: numbers, text, a caret. */
+/** A place in the source with the lines around it, as compilers show it: numbers, text and a caret. */
 import type { CodeFrame } from '@flashcore/shared/contract';
 import { cutCells } from './cell-text.ts';
 
 export interface FrameLine {
-  /** "10 │ ", "11 ▸ ". */
+  /** For example "10 │ " or "11 ▸ ". */
   readonly gutter: string;
   readonly text: string;
   readonly kind: 'meant' | 'around' | 'caret';
 }
 
 /**
- * The frame's lines in at most `width` cells. A caret stands below the line that is meant where its column is known and
- * in sight, else a mark in the gutter: colour alone would tell nobody without colours.
+ * The frame's lines in at most `width` cells. If the column is known and visible, a caret is below the line, otherwise
+ * a mark is in the gutter. Color would not be enough for users without colors.
  */
 export function frameLines({ line, column, firstLine, lines }: CodeFrame, width: number): FrameLine[] {
   const cells = String(firstLine + lines.length - 1).length;

@@ -17,7 +17,7 @@ test('the roof is the lower of the two ceilings, and they meet at the ridge', ()
   expect([roofAt(H200, 1), roofAt(H200, ridge), roofAt(H200, 4 * ridge)]).toEqual([4.8, expect.closeTo(989, 9), 989]);
 });
 
-test('the roofline plot has exactly the size asked for, its ceilings and every point below them', () => {
+test('the roofline plot has exactly the requested size, and its points are below the ceilings', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 30, max: 120 }),
@@ -45,7 +45,7 @@ test('the roofline plot has exactly the size asked for, its ceilings and every p
   ).toMatchSnapshot();
 });
 
-test('an ECDF rises from the samples below the bins to those above them, and keeps its size', () => {
+test('an ECDF rises from the samples below the bins to those above them and keeps its size', () => {
   const bins = { low: 10, binWidth: 1, counts: [10, 40, 40, 10], underflow: 0, overflow: 0 };
   expect(
     text(
@@ -72,7 +72,7 @@ test('an ECDF rises from the samples below the bins to those above them, and kee
   );
 });
 
-test('samples in order: a dropped one is set off and does not stretch the scale', () => {
+test('in the sample strip, a dropped sample is marked and does not stretch the scale', () => {
   expect(sampleStrip([10, 12, 0, 14], 10)).toEqual([
     { text: '▁▅', role: 'bar' },
     { text: '×', role: 'bad' },
@@ -81,7 +81,7 @@ test('samples in order: a dropped one is set off and does not stretch the scale'
   expect(rowText(sampleStrip([1, 2, 3, 4], 2))).toBe('▁█');
 });
 
-test('got and want show what they differ by', () => {
+test('actual and expected values are shown with enough digits to tell them apart', () => {
   expect([
     formatPair(-4.07031, -4.07231),
     formatPair(4.30078125, 4.298908715308533),
@@ -99,7 +99,7 @@ test('got and want show what they differ by', () => {
   ]);
 });
 
-test('one of a unit is singular', () => {
+test('a unit is singular for the value 1', () => {
   expect([
     formatInUnit(1, 'CTAs'),
     formatInUnit(2, 'CTAs'),

@@ -1,5 +1,5 @@
 /**
- * Empirical distribution of latencies: the share of samples at or below a time, one curve or two over the same axis.
+ * Empirical distribution of latencies: the share of samples at or below a time, as one curve or two over the same axis.
  */
 import { Canvas } from './canvas.ts';
 import { padCells } from './cell-text.ts';
@@ -13,9 +13,8 @@ export interface EcdfCurve {
 }
 
 /**
- * Exactly `height` rows of `width` cells (at least 4): the curves, and the values of the axis. Lines stand at 50, 90
- * and 99 %. Samples below the bins lift a curve's
- * beginning, those above leave its end below 100 %.
+ * Exactly `height` rows of `width` cells (at least 4): the curves and the axis values, with lines at 50, 90 and 99 %.
+ * Samples below the bins raise the start of a curve; samples above them keep its end below 100 %.
  */
 export function ecdf(curves: readonly EcdfCurve[], { width, height }: { width: number; height: number }): Row[] {
   const low = Math.min(...curves.map(({ data }) => data.low));

@@ -4,15 +4,15 @@ import { BLANK_ROW, fitRow, run, type Row } from './row.ts';
 
 export interface Frame {
   readonly title: string;
-  /** At the right end of the lower border, for example "12 of 40". */
+  /** Text at the right end of the lower border, for example "12 of 40". */
   readonly remark?: string;
-  /** The pane that keys go to: its border is bold. */
+  /** The pane that receives keys has a bold border. */
   readonly focused?: boolean;
-  /** The title means something unusual, for example "SIMULATED". */
+  /** Badge for something unusual, for example "SIMULATED". */
   readonly badge?: string;
 }
 
-/** `body` inside a border: exactly `height` rows of `width` cells. One cell of air stays on both sides of the body. */
+/** `body` inside a border: exactly `height` rows of `width` cells, with one empty cell on both sides of the body. */
 export function frame(
   { title, remark = '', focused = false, badge = '' }: Frame,
   body: readonly Row[],
@@ -43,7 +43,7 @@ export function frame(
   return [top, ...inside, bottom];
 }
 
-/** Cells and rows that a frame of that size leaves for its body. */
+/** Cells and rows for the body of a frame of that size. */
 export const insideOf = ({ width, height }: { width: number; height: number }): { width: number; height: number } => ({
   width: width - 4,
   height: height - 2,

@@ -1,4 +1,4 @@
-/** An error map of the output as coloured cells: rows are blocks of S, columns blocks of D. */
+/** An error map of the output as colored cells: rows are blocks of S, columns are blocks of D. */
 import { formatError } from '../numbers.ts';
 import { padCells } from './cell-text.ts';
 import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
@@ -6,21 +6,21 @@ import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
 export interface HeatMapData {
   readonly rows: number;
   readonly columns: number;
-  /** Rows of S in a block. */
+  /** Rows of S per block. */
   readonly blockRows: number;
-  /** Columns of D in a block. */
+  /** Columns of D per block. */
   readonly blockColumns: number;
-  /** [rows, columns], largest |out - ref|; NaN where an element is NaN. */
+  /** [rows, columns], largest |out - ref|; NaN if an element is NaN. */
   readonly values: ArrayLike<number>;
 }
 
-/** An element of the output: row of S, column of D. */
+/** An element of the output: a row of S and a column of D. */
 export interface Place {
   readonly row: number;
   readonly column: number;
 }
 
-// Without colour the same levels show as ink density.
+// Without color, the same levels are shown as ink density.
 const DENSITY = ' .:-=+*#%@';
 const LABEL_CELLS = 6;
 
@@ -33,11 +33,9 @@ interface HeatMapOptions {
 
 /**
  * Heat map in exactly `height` rows of at most `width` cells: a header with the columns of D, rows of blocks with their
- * first row of S, a legend.
- * Blocks that do not fit are merged, the largest error wins. The scale is logarithmic, from the least error (at most
- * three decades, at least a factor of 4)
- * to the largest. "N" is NaN, "X" the worst block, brackets the block under the cursor. `worst` and `cursor` are
- * elements (row of S, column of D).
+ * first row of S, and a legend. Blocks that do not fit are merged and show their largest error. The scale is
+ * logarithmic, from the least error (at most three decades, at least a factor of 4) to the largest. "N" is NaN, "X" the
+ * worst block; brackets mark the block under the cursor. `worst` and `cursor` are elements (row of S, column of D).
  */
 export function heatMap(data: HeatMapData, { width, height, worst, cursor }: HeatMapOptions): Row[] {
   const merged = merge(data, blocksInCell(data, { width, height }));
@@ -62,7 +60,7 @@ export function heatMap(data: HeatMapData, { width, height, worst, cursor }: Hea
   const mapCells = merged.columns * cellsPerColumn;
   const header = mapCells > lastColumn.length + 3 ? `d0${lastColumn.padStart(mapCells - 2)}` : 'd0';
   const marks = [...(hasMark(body, 'X') ? ['X worst'] : []), ...(hasMark(body, 'N') ? ['N NaN or Inf'] : [])];
-  // Where no element is finite there is no error to tell.
+  // If no element is finite, there is no error to show.
   const range = scale.largest > 0 ? [`${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
   const legends = [
     [`s${merged.blockRows} x d${merged.blockColumns} a cell`, ...range, ...marks],
@@ -81,7 +79,7 @@ export function heatMap(data: HeatMapData, { width, height, worst, cursor }: Hea
 const hasMark = (rows: readonly Row[], mark: string): boolean =>
   rows.some((row) => row.slice(1).some(({ text }) => text.replaceAll(/[[\] ]/g, '') === mark));
 
-/** How many blocks a cell of a map of that size stands for. */
+/** Number of blocks per cell in a map of that size. */
 export const blocksInCell = (
   data: Pick<HeatMapData, 'rows' | 'columns'>,
   { width, height }: { width: number; height: number },
@@ -91,7 +89,7 @@ export const blocksInCell = (
 });
 
 export interface HeatScale {
-  /** What level 0 stands for. */
+  /** The error at level 0. */
   readonly least: number;
   readonly largest: number;
 }
@@ -135,7 +133,7 @@ function markOf(value: number, worst: boolean): string | undefined {
 }
 
 /**
- * Merges whole blocks, so that every cell stands for the same number of rows and columns (the last ones may be ragged).
+ * Merges whole blocks, so that every cell stands for the same number of rows and columns; the last ones may be smaller.
  */
 function merge(
   data: HeatMapData,
@@ -147,7 +145,7 @@ function merge(
     for (let column = 0; column < data.columns; column++) {
       const cell = Math.floor(row / rowsPerCell) * columns + Math.floor(column / columnsPerCell);
       const value = data.values[row * data.columns + column] ?? 0;
-      // NaN wins over every number and stays.
+      // `Math.max` keeps NaN, so a NaN wins over every number.
       values[cell] = Math.max(values[cell] ?? 0, value);
     }
   }
@@ -160,7 +158,7 @@ function merge(
   };
 }
 
-/** From the least error above 0 to the largest; NaN and Inf stand outside the scale. */
+/** From the least error above 0 to the largest; NaN and Inf are outside the scale. */
 function scaleOf(values: ArrayLike<number>): HeatScale {
   const errors = Array.from(values).filter((value) => Number.isFinite(value) && value > 0);
   const largest = errors.reduce((most, value) => Math.max(most, value), 0);

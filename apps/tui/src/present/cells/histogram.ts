@@ -15,7 +15,7 @@ export interface HistogramData {
   readonly overflow: number;
 }
 
-/** Undefined where nothing was counted. */
+/** Undefined if nothing was counted. */
 export function histogramData(bins: Histogram | undefined): HistogramData | undefined {
   return bins === undefined || bins.counts.length === 0
     ? undefined
@@ -32,7 +32,7 @@ export interface HistogramOptions {
   readonly width: number;
   readonly height: number;
   readonly marks?: readonly PlotMark[];
-  /** An axis of counts at the left. */
+  /** Adds an axis of counts at the left. */
   readonly counts?: boolean;
 }
 
@@ -40,10 +40,9 @@ const MAX_COLUMNS_PER_BIN = 8;
 const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /**
- * Histogram in exactly `height` rows of `width` cells: bars, axis with ticks, values of the ticks and, where `marks`
- * are given, a row that points at them.
- * Every bin has a column or several; bins that do not fit are merged. Samples beyond the bins are named at the ends of
- * the axis.
+ * Histogram in exactly `height` rows of `width` cells: bars, an axis with ticks, tick values and, if `marks` are given,
+ * a row that points at them. Every bin has at least one column; bins that do not fit are merged. The ends of the axis
+ * name the number of samples beyond the bins.
  */
 export function histogram(
   data: HistogramData,
@@ -53,15 +52,15 @@ export function histogram(
   const axisCells = counts ? String(total).length + 1 : 0;
   const width = wholeWidth - axisCells;
   const bins = rebin(data.counts, width);
-  // Few bins do not become walls: a single sample is a thin bar, not a full pane.
+  // The width of a bar is limited, so that a single sample is a thin bar and does not fill the pane.
   const cells = Math.min(width, bins.length * MAX_COLUMNS_PER_BIN);
   const columns = Array.from({ length: cells }, (_, column) => bins[Math.floor((column * bins.length) / cells)] ?? 0);
   const markRows = marks.length > 0 ? 1 : 0;
   const barRows = Math.max(1, height - 2 - markRows);
-  // The last of the merged bins may reach beyond the last of the data.
+  // The last merged bin may extend beyond the data.
   const span = data.binWidth * bins.length * Math.max(1, Math.ceil(data.counts.length / width));
   const columnOf = (value: number): number => Math.round(((value - data.low) / span) * (columns.length - 1));
-  // Merged bins count together.
+  // The scale follows the merged bins.
   const highest = Math.max(0, ...bins);
   const countOf = (row: number): Row => {
     if (!counts) return [];
@@ -88,7 +87,7 @@ export function histogram(
   ];
 }
 
-/** Merges as many neighbouring bins as it takes to have at most `columns`. The sum of the counts stays. */
+/** Merges neighboring bins so that at most `columns` remain. The sum of the counts stays the same. */
 export function rebin(counts: readonly number[], columns: number): number[] {
   const perColumn = Math.max(1, Math.ceil(counts.length / columns));
   return Array.from({ length: Math.ceil(counts.length / perColumn) }, (_, index) =>
@@ -96,7 +95,10 @@ export function rebin(counts: readonly number[], columns: number): number[] {
   );
 }
 
-/** Bars of eighth blocks, highest row first. A count above 0 shows at least an eighth: a single outlier matters. */
+/**
+ * Bars in eighths of a block, the highest row first. A count above 0 is at least an eighth high, because a single
+ * outlier matters.
+ */
 function bars(columns: readonly number[], height: number): string[] {
   const most = Math.max(1, ...columns);
   const eighths = columns.map((count) => (count === 0 ? 0 : Math.max(1, Math.round((count / most) * height * 8))));
@@ -113,7 +115,7 @@ function axisLine(columns: number, width: number, marked: readonly number[]): st
   );
 }
 
-/** Labels under their places; one that would touch the label before it is left out. */
+/** Labels under their places. A label that would touch the one before it is left out. */
 function markLine(marks: readonly PlotMark[], columnOf: (value: number) => number, width: number): string {
   let line = '';
   for (const { label, value } of [...marks].sort((a, b) => a.value - b.value)) {
@@ -129,7 +131,7 @@ interface TickLineSize {
   width: number;
 }
 
-/** First, middle and last value of the axis, with the samples that lie beyond it. */
+/** First, middle and last value of the axis, with the numbers of samples beyond it. */
 function tickLine(data: HistogramData, { span, columns, width }: TickLineSize): string {
   const high = data.low + span;
   const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${formatMicroseconds(data.low, high)}`;

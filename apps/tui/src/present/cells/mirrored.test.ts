@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { mirroredHistogram } from './mirrored.ts';
 import { rowText, rowWidth } from './row.ts';
 
-test('two distributions over one axis, medians marked', () => {
+test('two distributions share one axis, and their medians are marked', () => {
   const upper = { low: 50, binWidth: 1, counts: [1, 4, 8, 4, 1], underflow: 0, overflow: 0 };
   const lower = { low: 53, binWidth: 1, counts: [2, 8, 4, 1, 0, 0, 0], underflow: 0, overflow: 0 };
   expect(
@@ -24,13 +24,13 @@ test('two distributions over one axis, medians marked', () => {
   `);
 });
 
-test('of bins that are one or two more than cells, the last one shows', () => {
+test('the last bin is visible if there are one or two more bins than cells', () => {
   const bin = (low: number, count: number) => ({ low, binWidth: 0.001, counts: [count], underflow: 0, overflow: 0 });
   const rows = mirroredHistogram({ upper: bin(0, 0), lower: bin(0.029, 1) }, { width: 30, height: 4, medians: [0, 0] });
   expect(rows.map(rowText).join('\n')).toMatch(/[▔▀█]/);
 });
 
-test('any two histograms: exact size, and no count above 0 is invisible', () => {
+test('any two histograms have the exact size and show every count above 0', () => {
   const data = fc.record({
     low: fc.double({ min: 0, max: 1e6, noNaN: true }),
     binWidth: fc.double({ min: 1e-3, max: 1e4, noNaN: true }),

@@ -1,10 +1,10 @@
-/** Two latency histograms over one axis: the first grows up from it, the second down. */
+/** Two latency histograms over one axis: bars of the first grow up from it, those of the second down. */
 import { axisValues } from './ecdf.ts';
 import { run, type Row } from './row.ts';
 import type { HistogramData } from './histogram.ts';
 
 const UP = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-// No font has blocks that hang down by every eighth: a line, a half, a whole.
+// No font has hanging blocks for every eighth, only a line, a half and a whole block.
 const DOWN = [' ', '▔', '▔', '▀', '▀', '▀', '▀', '█', '█'];
 
 export interface Mirrored {
@@ -19,13 +19,14 @@ interface MirroredSize {
 }
 
 /**
- * Exactly `height` rows of `width` cells (at least 4): bars, the axis with both medians marked, bars, the axis' values;
- * an axis of counts at the left. Both have the same bins, as wide as the wider of theirs and at least a cell; each side
- * is scaled to its own highest bar.
+ * Exactly `height` rows of `width` cells (at least 4): bars, the axis with both medians marked, bars, and the axis
+ * values, with an axis of counts at the left. Both sides have the same bins, at least as wide as the wider of the two
+ * and as a cell. Each side is scaled to its own highest bar.
  */
 export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, medians }: MirroredSize): Row[] {
   let { bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, width);
-  // More bins than cells: some would not show. Fewer bins have higher counts, which may take a cell more.
+  // If there are more bins than cells, some bins would be hidden. Fewer bins have higher counts, which may need another
+  // cell.
   while (bins.count > cells) ({ bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, cells));
   const barRows = Math.max(2, height - 2);
   const [rowsAbove, rowsBelow] = [Math.ceil(barRows / 2), Math.floor(barRows / 2)];
@@ -53,7 +54,7 @@ export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, m
   ];
 }
 
-/** Both in at most `mostBins` bins, and how many of `width` cells are for counts and for bars. */
+/** Both histograms in at most `mostBins` bins, and the shares of `width` for counts and for bars. */
 function laidOut({ upper, lower }: Mirrored, width: number, mostBins: number) {
   const bins = sharedBins(upper, lower, mostBins);
   const [above, below] = [binned(upper, bins), binned(lower, bins)];
@@ -75,7 +76,7 @@ interface Bins {
 
 const endOf = ({ low, binWidth, counts }: HistogramData): number => low + binWidth * counts.length;
 
-/** Bins that fit both: no finer than either was counted in, `most` at most. */
+/** Bins for both histograms: not finer than the bins of either, and at most `most`. */
 function sharedBins(upper: HistogramData, lower: HistogramData, most: number): Bins {
   const low = Math.min(upper.low, lower.low);
   const span = Math.max(endOf(upper), endOf(lower)) - low;
@@ -84,7 +85,7 @@ function sharedBins(upper: HistogramData, lower: HistogramData, most: number): B
   return { low, span: Math.max(span, count * width, Number.EPSILON), count };
 }
 
-/** Samples a shared bin: one of the data's own spreads evenly over those that it covers. */
+/** Samples per shared bin. The count of an original bin is spread evenly over the shared bins that it covers. */
 function binned({ low, binWidth, counts }: HistogramData, bins: Bins): number[] {
   const result = new Array<number>(bins.count).fill(0);
   const wide = bins.span / bins.count;
@@ -99,7 +100,7 @@ function binned({ low, binWidth, counts }: HistogramData, bins: Bins): number[] 
   return result;
 }
 
-/** Rows of bars, the one at the axis first. What is above 0 shows. */
+/** Rows of bars, starting at the axis. Every count above 0 is visible. */
 function barsOf(columns: readonly number[], height: number, blocks: readonly string[]): string[] {
   const most = Math.max(...columns, Number.EPSILON);
   const eighths = columns.map((count) => (count === 0 ? 0 : Math.max(1, Math.round((count / most) * height * 8))));

@@ -51,7 +51,7 @@ test('heat map at 30x6: ink by decade, the worst block, NaN, a legend', () => {
   ]);
 });
 
-test('where a colour carries the level there is no ink over it; marks stay', () => {
+test('a cell with a background color has no ink over it, but keeps its mark', () => {
   const rows = heatMap(
     { rows: 1, columns: 2, blockRows: 16, blockColumns: 16, values: [1, 0.5] },
     { width: 30, height: 3, worst: { row: 0, column: 0 } },
@@ -110,7 +110,7 @@ test('frame at 40x4', () => {
   ]);
 });
 
-test('a table shortens what may be shortened, then drops by rank', () => {
+test('a table shortens the columns that allow it, then drops columns by rank', () => {
   const columns = [
     { title: 'case', cell: () => '2x8x512x64 causal', shrinkTo: 6 },
     { title: 'max', align: 'right' as const, cell: () => '4.9e-4' },
@@ -128,7 +128,7 @@ test('a table shortens what may be shortened, then drops by rank', () => {
   ]);
 });
 
-test('the answer is cut last, whatever stands before it', () => {
+test('the column with the answer is cut last, whatever is before it', () => {
   const columns = [
     { title: 'case', cell: () => '4x16x2048x64c' },
     { title: 'A/B', cell: () => '1.0712 [1.0688, 1.0735]' },
@@ -139,7 +139,7 @@ test('the answer is cut last, whatever stands before it', () => {
   expect(rowWidth(rows[0]!)).toBeLessThanOrEqual(40);
 });
 
-test('parts keep their order; the least important go first, and long forms never push one out', () => {
+test('parts keep their order; the least important go first, and a long form never displaces another part', () => {
   const parts = [
     { rank: 2, forms: [[run('fa-tui')]] },
     { rank: 0, forms: [[run('connected to runner')], [run('up')]] },
@@ -157,7 +157,7 @@ test('parts keep their order; the least important go first, and long forms never
 
 const counts = fc.array(fc.nat(500), { minLength: 1, maxLength: 300 });
 
-test('no sample is lost when bins are merged, and none of the rows is of another width', () => {
+test('merging bins loses no samples, and all rows have the same width', () => {
   fc.assert(
     fc.property(counts, fc.integer({ min: 24, max: 200 }), fc.integer({ min: 4, max: 20 }), (bins, width, height) => {
       const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -174,7 +174,7 @@ test('no sample is lost when bins are merged, and none of the rows is of another
   );
 });
 
-test('every text fits exactly where it is padded, cut or wrapped to, as string-width measures it', () => {
+test('padded, cut and wrapped texts have exactly the requested width, as string-width measures it', () => {
   fc.assert(
     fc.property(anyText, fc.integer({ min: 1, max: 60 }), (content, width) => {
       expect(stringWidth(padCells(content, width))).toBe(width);
@@ -185,7 +185,7 @@ test('every text fits exactly where it is padded, cut or wrapped to, as string-w
   );
 });
 
-test('frames and bars have exactly the size asked for', () => {
+test('frames and bars have exactly the requested size', () => {
   fc.assert(
     fc.property(
       anyText,
@@ -214,7 +214,7 @@ test('heat levels rise with the error, over three decades', () => {
   );
 });
 
-test('the window holds the selected rows and nothing beyond the ends', () => {
+test('the window contains the selected rows and nothing beyond the ends', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 200 }),
@@ -231,12 +231,12 @@ test('the window holds the selected rows and nothing beyond the ends', () => {
   );
 });
 
-test('escape sequences and control characters of a compiler do not reach the screen', () => {
+test('escape sequences and control characters from a compiler do not reach the screen', () => {
   expect(
     sanitize('\u001b[1;31merror:\u001b[0m\tbad\u0007 \u001b]8;;http://x\u0007link\u001b]8;;\u0007\u001b[2J\rend'),
   ).toBe('error:  bad linkend');
 });
 
-test('a sparkline has the last values', () => {
+test('a sparkline shows the last values', () => {
   expect(sparkline([1, 2, 3, 2, 1], 4)).toBe('▅█▅▁');
 });

@@ -1,4 +1,4 @@
-/** A search as a curve: the best value so far after each trial, and a dot for every trial that has one. */
+/** A search as a curve: the best value after each trial, and a dot for every trial that has a value. */
 import type { Drawing } from '../blocks.ts';
 import { formatNumber } from '../numbers.ts';
 import { Canvas } from './canvas.ts';

@@ -1,5 +1,5 @@
 /**
- * The roofline: what a device can reach at an arithmetic intensity, and where a kernel stands below it. Both axes are
+ * The roofline: the device's limit at each arithmetic intensity, and the kernel's place below it. Both axes are
  * logarithmic.
  */
 import { Canvas } from './canvas.ts';
@@ -16,9 +16,9 @@ export interface RooflineData {
 }
 
 export interface RooflinePoint {
-  /** One character. */
+  /** A single character. */
   readonly mark: string;
-  /** FLOPs a byte. */
+  /** FLOPs per byte. */
   readonly intensity: number;
   readonly tflops: number;
   readonly role: Role;
@@ -30,7 +30,7 @@ export const roofAt = (
   intensity: number,
 ): number => Math.min(peakTflops, (memoryGbPerSecond * intensity) / 1000);
 
-/** FLOPs a byte from which on the tensor cores, not the memory, are the ceiling. */
+/** The intensity in FLOPs per byte above which the tensor cores are the limit rather than the memory. */
 export const ridgeOf = ({
   peakTflops,
   memoryGbPerSecond,
@@ -38,7 +38,7 @@ export const ridgeOf = ({
 
 const LEAST_DECADES = 2;
 
-/** Exactly `height` rows of at most `width` cells (at least 30 x 6): the plot, its axis' values. */
+/** Exactly `height` rows of at most `width` cells (at least 30 x 6): the plot and the axis values. */
 export function roofline(data: RooflineData, { width, height }: { width: number; height: number }): Row[] {
   const ridge = ridgeOf(data);
   const intensities = [ridge, ...data.points.map(({ intensity }) => intensity)];
@@ -66,7 +66,7 @@ export function roofline(data: RooflineData, { width, height }: { width: number;
   return [...canvas.rows(), [run(intensityAxis(x, width), 'dim')]];
 }
 
-/** A range as powers of ten; not less than two decades, so that a slope is to be seen. */
+/** A range as powers of ten, at least two decades so that the slope is visible. */
 function logRange(low: number, high: number): { low: number; high: number } {
   const to = Math.log10(high);
   return { low: Math.min(Math.log10(low), to - LEAST_DECADES), high: to };

@@ -1,11 +1,11 @@
-/** A screen row as styled runs: what every view and plot gives, before any terminal is involved. */
+/** A screen row as styled runs, independent of any terminal. Every view and plot returns rows. */
 import type { Piece, Role } from '../roles.ts';
 import { cellWidth, padCells, takeCells, wrapCells } from './cell-text.ts';
 
 export interface Run extends Piece {
   /** Background of a heat-map cell, 0 (no error) to HEAT_LEVELS - 1. */
   readonly heat?: number;
-  /** The text only carries the heat, for screens that have no background for it. */
+  /** The text only shows the heat level, for screens without a background color for it. */
   readonly isInk?: boolean;
   /** The row under the cursor. */
   readonly selected?: boolean;
@@ -14,7 +14,7 @@ export interface Run extends Piece {
 export type { Role };
 export type Row = readonly Run[];
 
-/** Colours of a heat map; few, so that neighbouring cells often share one escape sequence. */
+/** Number of colors of a heat map. It is small so that neighboring cells often share an escape sequence. */
 export const HEAT_LEVELS = 32;
 
 export const run = (text: string, role?: Role): Run => (role === undefined ? { text } : { text, role });
@@ -36,7 +36,7 @@ export function fitRow(row: Row, width: number): Row {
   let left = width;
   for (const piece of row) {
     const pieceCells = cellWidth(piece.text);
-    // The cut needs one cell for "…", unless this piece is the last that fits exactly and nothing follows.
+    // The cut needs one cell for "…", unless this piece fits exactly and is the last.
     if (pieceCells < left) {
       fitted.push(piece);
       left -= pieceCells;
@@ -48,10 +48,10 @@ export function fitRow(row: Row, width: number): Row {
   return fitted;
 }
 
-// Padding after a selected row is selected too; other styles do not bleed into it.
+// Padding after a selected row is also selected; other styles do not extend into the padding.
 const styleOf = (last: Run | undefined): Partial<Run> => (last?.selected ? { selected: true } : {});
 
-/** Marks the whole row, padding included, as the one under the cursor. */
+/** Marks the whole row under the cursor, including padding. */
 export function selectRow(row: Row, width: number): Row {
   return fitRow(row, width).map((piece) => ({ ...piece, selected: true }));
 }
@@ -80,20 +80,20 @@ interface Window {
   height: number;
 }
 
-/** The window of `height` rows around the rows `from` to `to` (exclusive), as near the middle as the ends allow. */
+/** The window of `height` rows around the rows `from` to `to` (exclusive), centered as far as the ends allow. */
 export function windowStart({ from, to, count, height }: Window): number {
   const middle = Math.floor((from + Math.min(to, from + height)) / 2) - Math.floor(height / 2);
   return Math.max(0, Math.min(middle, count - height));
 }
 
-/** Label and value, the label dim: "p50  12.3 us". */
+/** A label and its value, with the label dimmed: "p50  12.3 us". */
 export const labelled = (label: string, value: string, role?: Role): Run[] => [
   run(`${label} `, 'dim'),
   run(value, role),
 ];
 
 /**
- * Puts as many of `groups` on a row as fit, `gap` cells apart, then goes on in the next row; a group wider than that
+ * Puts as many `groups` into a row as fit, `gap` cells apart, then continues in the next row. A group wider than a row
  * wraps.
  */
 export function flowRows(groups: readonly Row[], width: number, gap = 2): Row[] {

@@ -1,4 +1,4 @@
-/** Styles as people write them, "bold green", "#ff8800 underline", "208": SGR codes that open and close them. */
+/** Parses styles such as "bold green", "#ff8800 underline" or "208" into the SGR codes that open and close them. */
 import { entryOf } from '@flashcore/shared/text';
 
 export type ColorDepth = 'truecolor' | '256' | '16' | 'none';
@@ -14,7 +14,7 @@ const ATTRIBUTES: Readonly<Record<string, readonly [number, number]>> = {
   inverse: [7, 27],
 };
 
-/** Words that a style is made of, beside numbers and #rrggbb. */
+/** Words for styles, besides numbers and #rrggbb. */
 export const STYLE_WORDS: readonly string[] = [...Object.keys(ATTRIBUTES), ...COLORS, 'bright-red …', 'default'];
 
 const words = (style: string): string[] => style.toLowerCase().split(/\s+/).filter(Boolean);
@@ -22,11 +22,11 @@ const words = (style: string): string[] => style.toLowerCase().split(/\s+/).filt
 export const isStyle = (style: string): boolean =>
   words(style).every((word) => codeOf(word, 'truecolor') !== undefined);
 
-/** The codes of a style; colours that the terminal does not have become the nearest it has, or none. */
+/** The codes of a style. A color that the terminal lacks becomes the nearest available one, or none. */
 export const codesOf = (style: string, colors: ColorDepth): Codes =>
   words(style).flatMap((word) => codeOf(word, colors) ?? []);
 
-/** Undefined: no word of a style. */
+/** Undefined if the word is not part of a style. */
 function codeOf(word: string, colors: ColorDepth): Codes | undefined {
   if (word === 'default') return [];
   const attribute = entryOf(ATTRIBUTES, word);
@@ -53,12 +53,12 @@ function indexed(index: number, colors: ColorDepth): Codes {
     index >= 232
       ? [0, 0, 0].map(() => 8 + (index - 232) * 10)
       : [36, 6, 1].map((unit) => Math.floor((index - 16) / unit) % 6).map((step) => (step === 0 ? 0 : 55 + step * 40));
-  // A channel that is at least half as strong as the strongest one counts.
+  // A channel counts if it is more than half as strong as the strongest one.
   const most = Math.max(...channels);
   const bits = channels.reduce((sum, channel, place) => sum + (channel * 2 > most && most > 60 ? 1 << place : 0), 0);
   return foreground(String((most > 191 ? 90 : 30) + bits), colors);
 }
 
-/** In the 6 x 6 x 6 cube of the 256 colours. */
+/** Index in the 6 x 6 x 6 cube of the 256 colors. */
 const nearestIndex = (channels: readonly number[]): number =>
   channels.reduce((index, channel) => index * 6 + Math.round(channel / 51), 0) + 16;

@@ -1,4 +1,4 @@
-/** Rows as an SVG picture, by role: for issues and reports. */
+/** Draws rows as an SVG picture, colored by role, for issues and reports. */
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth } from './cell-text.ts';
 import { HEAT_LEVELS, type Role, type Row } from './row.ts';
@@ -30,7 +30,7 @@ const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 const escape = (text: string): string =>
   text.replace(/[&<>]/g, (character) => entryOf(ENTITIES, character) ?? character);
 
-/** A picture of `width` cells; a row each line. */
+/** A picture that is `width` cells wide, with one line per row. */
 export function rowsToSvg(rows: readonly Row[], width: number): string {
   const [pictureWidth, pictureHeight] = [width * CELL_WIDTH + 2 * MARGIN, rows.length * CELL_HEIGHT + 2 * MARGIN];
   return [
@@ -53,7 +53,7 @@ function rowToSvg(row: Row, top: number): string[] {
             `<rect x="${left.toFixed(1)}" y="${top}" width="${length.toFixed(1)}" height="${CELL_HEIGHT}" fill="#ff8c42" fill-opacity="${(heat / (HEAT_LEVELS - 1)).toFixed(2)}"/>`,
           ];
     if (text.trim() === '' || isInk) return behind;
-    // textLength keeps cells under each other whatever font the reader has.
+    // textLength keeps the cells aligned in any font.
     return [
       ...behind,
       `<text x="${left.toFixed(1)}" y="${top + 14}" textLength="${length.toFixed(1)}" fill="${COLORS[role]}" xml:space="preserve">${escape(text)}</text>`,

@@ -1,6 +1,4 @@
-/**
- * Tables that fit: columns that do not are dropped by their rank or shortened on purpose, never clipped by accident.
- */
+/** Tables that fit. Columns without room are dropped by rank or shortened on purpose, never clipped by accident. */
 import type { Column } from '../blocks.ts';
 import { colouredParts } from '../roles.ts';
 import { cellWidth, padCells } from './cell-text.ts';
@@ -15,7 +13,7 @@ export interface Table {
 }
 
 const GAP = 2;
-// When nothing else helps, every column gives way down to this.
+// As a last resort, every column is cut down to this width.
 const LEAST_CELLS = 4;
 
 /** Lays out `items` in at most `width` cells. */
@@ -49,7 +47,7 @@ interface Laid<Item> {
   readonly width: number;
 }
 
-// Shrinking comes before dropping: a shortened label says more than a column that is not there.
+// Shrinking comes before dropping because a shortened label says more than a missing column.
 function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<Item>[] {
   const shrunk = shrink(columns, width);
   if (totalWidth(shrunk) <= width) return shrunk;
@@ -62,7 +60,7 @@ function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<I
       columns.filter((laid) => laid !== victim),
       width,
     );
-  // Names are shortened first: a figure without its last digits says nothing.
+  // Names are shortened first, because a figure without its last digits is useless.
   const names = shrink(shrunk, width, ({ shrinkTo }) => (shrinkTo === undefined ? undefined : LEAST_CELLS));
   const others = shrink(names, width, ({ cutLast }) => (cutLast ? undefined : LEAST_CELLS));
   return totalWidth(others) <= width ? others : shrink(others, width, () => LEAST_CELLS);
@@ -76,7 +74,7 @@ function shrink<Item>(
   leastOf: LeastOf = ({ shrinkTo }) => shrinkTo,
 ): Laid<Item>[] {
   let excess = totalWidth(columns) - width;
-  // From the right: names stand on the left, remarks on the right.
+  // Starts at the right, because names are on the left and remarks on the right.
   return columns.reduceRight<Laid<Item>[]>((laidOut, laid) => {
     const least = leastOf(laid.column);
     const cut = least === undefined ? 0 : Math.max(0, Math.min(excess, laid.width - least));
@@ -98,21 +96,21 @@ function joinCells(cells: readonly Run[]): Row {
 }
 
 export interface Part {
-  /** Least first: who gets a place. */
+  /** Order of getting a place, the lowest rank first. */
   readonly rank: number;
-  /** Least first: whose longer form comes in when all have their place; absent: by rank. */
+  /** Order of growing to a longer form once the places are assigned; absent: by rank. */
   readonly growRank?: number;
   /** The longest form first. */
   readonly forms: readonly Row[];
 }
 
-/** Keeps the parts of least rank that fit into `width`, in their own order, `gap` cells apart. */
+/** Keeps the parts with the lowest ranks that fit into `width`, in their given order, `gap` cells apart. */
 export function fitParts(parts: readonly Part[], width: number, gap = 2): Row {
   const chosen = new Map<number, Row>();
   let left = width;
   const byRank = parts.map((part, index) => ({ ...part, index })).sort((a, b) => a.rank - b.rank);
-  // First the shortest form of each that fits, so that a long form never pushes out a part of higher rank; then longer
-  // forms with what is left.
+  // First places the shortest form of each part, so that a long form never displaces another part. Longer forms then
+  // use the remaining room.
   for (const { forms, index } of byRank) {
     const shortest = forms.at(-1);
     if (shortest === undefined || rowWidth(shortest) === 0) continue;

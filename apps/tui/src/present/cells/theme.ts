@@ -1,6 +1,5 @@
 /**
- * How meanings look: escape sequences by role for 24-bit, 256, 16 or no colours, and ASCII in place of other
- * characters.
+ * The look of roles: escape sequences for 24-bit, 256, 16 or no colors, and ASCII replacements for other characters.
  */
 import { entryOf } from '@flashcore/shared/text';
 import { codesOf, type Codes, type ColorDepth } from './style.ts';
@@ -10,21 +9,21 @@ import { HEAT_LEVELS, type Role, type Row, type Run } from './row.ts';
 export interface Theme {
   readonly colors: ColorDepth;
   readonly ascii: boolean;
-  /** For a screen reader: neither boxes nor plots, which it would spell out. */
+  /** For a screen reader: no boxes or plots, because it would read out their characters. */
   readonly spoken?: boolean;
-  /** The user's own looks, by meaning. */
+  /** The user's own styles by role. */
   readonly styles?: Readonly<Partial<Record<Role, Codes>>>;
 }
 
-/** What the user asked for; undefined: as the environment says. */
+/** The user's choices; undefined means as the environment says. */
 export interface ThemeChoice {
   readonly colors?: ColorDepth | 'auto' | undefined;
   readonly ascii?: boolean | undefined;
-  /** "bold green" by meaning. */
+  /** Styles by role, such as "bold green". */
   readonly styles?: Readonly<Partial<Record<Role, string | undefined>>> | undefined;
 }
 
-/** The choice, else NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM, FA_TUI_ASCII, INK_SCREEN_READER and the locale. */
+/** Uses the choice, else NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM, FA_TUI_ASCII, INK_SCREEN_READER and the locale. */
 export function themeOf(
   environment: Record<string, string | undefined>,
   { colors = 'auto', ascii, styles = {} }: ThemeChoice = {},
@@ -41,7 +40,7 @@ export function themeOf(
   };
 }
 
-// Block characters are left out only where a locale is set to another encoding; many containers set no locale.
+// Unicode is avoided only if a locale with another encoding is set, because many containers set no locale.
 export function takesUnicode(environment: Record<string, string | undefined>): boolean {
   const locale = environment['LC_ALL'] || environment['LC_CTYPE'] || environment['LANG'];
   return !locale || /utf-?8/i.test(locale);
@@ -57,7 +56,7 @@ function colorDepthOf({ NO_COLOR, FORCE_COLOR, COLORTERM, TERM = '' }: Record<st
   return TERM.includes('256color') ? '256' : '16';
 }
 
-// SGR codes: [on, off]. Without colour, bold, dim and inverse still tell the roles that matter apart.
+// SGR codes: [on, off]. Without color, bold, dim and inverse still distinguish the important roles.
 const BOLD = [1, 22] as const;
 const DIM = [2, 22] as const;
 const UNDERLINE = [4, 24] as const;
@@ -100,7 +99,7 @@ const COLORLESS: Record<Role, Codes> = {
   axis: [DIM],
 };
 
-/** The row as text with escape sequences; each run closes what it opened. */
+/** The row as text with escape sequences. Each run closes the codes that it opened. */
 export function paint(row: Row, theme: Theme): string {
   return (theme.ascii ? withMargins(row) : row).map((piece) => paintRun(piece, theme)).join('');
 }
@@ -118,10 +117,7 @@ function paintRun(piece: Run, theme: Theme): string {
   return piece.heat === undefined || piece.selected ? styled : heatBackground(piece.heat, styled, theme.colors);
 }
 
-/**
- * Background from dark blue over magenta to yellow; where there are fewer than 256 colours the ink's density carries
- * the level.
- */
+/** Background from dark blue through magenta to yellow. With fewer than 256 colors, ink density shows the level. */
 function heatBackground(level: number, text: string, colors: ColorDepth): string {
   if (colors === 'none' || colors === '16') return text;
   const share = level / (HEAT_LEVELS - 1);
@@ -136,7 +132,7 @@ function heatBackground(level: number, text: string, colors: ColorDepth): string
 
 const sixth = (channel: number): number => Math.round((channel / 255) * 5);
 
-// Control points of matplotlib's "inferno", which also reads in grey.
+// Control points of matplotlib's "inferno", which is also readable in gray.
 const INFERNO = [
   [0, 0, 20],
   [87, 16, 110],
@@ -154,7 +150,7 @@ function heatColor(share: number): [number, number, number] {
   return [mix(0), mix(1), mix(2)];
 }
 
-// Lines of boxes, blocks of plots, dots of curves: each one cell wide.
+// Box lines, plot blocks and curve dots, each one cell wide.
 const DRAWN = /[\u2500-\u259f\u2800-\u28ff]/gu;
 
 const ASCII: Record<string, string> = {
@@ -212,16 +208,19 @@ const ASCII: Record<string, string> = {
   '◇': '@',
 };
 
-/** "±" as "+-", which takes the cell before it too: "~" marks modelled figures. */
+/**
+ * Writes "±" as "+-" and drops the space before it to keep the width. "~" is not available because it marks modelled
+ * figures.
+ */
 const withMargins = (row: Row): Row =>
   row.map((piece, index) => {
     const text = piece.text.replace(/^±/, '+-').replace(/ ±/g, '+-');
     return row[index + 1]?.text.startsWith('±') ? { ...piece, text: text.replace(/ $/, '') } : { ...piece, text };
   });
 
-/** The same cells in ASCII; what has no likeness becomes "?". */
+/** The same cells in ASCII; a character without a replacement becomes "?". */
 export function toAscii(text: string): string {
-  // "~" is the sign of modelled figures.
+  // "±" does not become "~" because that marks modelled figures.
   return text
     .replace(/ ±/g, '+-')
     .replace(
@@ -230,7 +229,7 @@ export function toAscii(text: string): string {
     );
 }
 
-/** A cell of a curve by where its dots are: high, in the middle, low, or all over. */
+/** A cell of a curve by the position of its dots: high, in the middle, low, or both high and low. */
 function brailleInk(character: string): string | undefined {
   const bits = (character.codePointAt(0) ?? 0) - 0x2800;
   if (bits < 0 || bits > 0xff) return undefined;

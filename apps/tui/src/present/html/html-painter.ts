@@ -1,6 +1,6 @@
 /**
- * Blocks as one HTML file that needs nothing else: no script, plots as inline SVG. Every text of a block is escaped
- * here, so that a kernel's title can't become markup; a policy in the page refuses scripts on top of that.
+ * Blocks as one self-contained HTML file: no script, plots as inline SVG. Every text of a block is escaped here so that
+ * a kernel's title can't become markup. In addition, a policy in the page refuses scripts.
  */
 import type { Block, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
 import { codeFrameRows, drawingRows, verbatimRows } from '../cells/cells-painter.ts';
@@ -104,7 +104,7 @@ function findingElement({ word, message, facts, remedy }: FindingBlock): string 
   return `<p><strong class="bad">${escapeMarkup(word)}</strong>: ${escapeMarkup(message)}</p>\n${factList(told)}`;
 }
 
-/** A drawing that the SVG painter has nothing for stands as text. */
+/** A drawing that the SVG painter does not support is shown as text. */
 function plotElement(plot: Plot): string {
   const picture = plotSvg(plot);
   if (picture !== '') return `<figure>${picture}</figure>`;

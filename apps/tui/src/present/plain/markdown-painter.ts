@@ -1,4 +1,4 @@
-/** Blocks as Markdown, for issues and reports: tables are tables, facts a list, plots stand as they are drawn. */
+/** Blocks as Markdown, for issues and reports. Tables stay tables, facts become a list, and plots are text drawings. */
 import type { Block, Fact, FindingBlock, TableBlock } from '../blocks.ts';
 import { codeRows, drawingRows, verbatimRows } from '../cells/cells-painter.ts';
 import { sanitize } from '../cells/cell-text.ts';
@@ -7,7 +7,7 @@ import { rowText, type Row } from '../cells/row.ts';
 const PLOT_WIDTH = 72;
 const PLOT_HEIGHT = 9;
 
-/** Paragraphs with an empty line between them. */
+/** Paragraphs separated by empty lines. */
 export const markdownOf = (blocks: readonly Block[]): string =>
   `${blocks
     .map(paragraphOf)
@@ -54,7 +54,7 @@ function tableText({ columns, rows }: TableBlock): string {
     line(columns.map(({ align }) => (align === 'right' ? '---:' : '---'))),
     ...rows.map(({ cells }) => line(cells.map(({ text }) => markdownText(text)))),
   ].join('\n');
-  // Below the table a note no longer shows its row: rows that share one have one bullet.
+  // Below the table, a note is no longer next to its row, so equal notes share one bullet.
   return notes.length === 0 ? table : `${table}\n\n${[...new Set(notes)].join('\n')}`;
 }
 
@@ -63,7 +63,7 @@ function findingText({ word, message, facts, remedy }: FindingBlock): string {
   return [`**${markdownText(word)}**: ${markdownText(message)}`, ...told.map(factLine)].join('\n');
 }
 
-/** Between fences that are longer than any inside. */
+/** Between fences longer than any fence inside. */
 function fenced(rows: readonly Row[]): string {
   const lines = rows.map((row) => rowText(row).trimEnd());
   const longest = Math.max(2, ...lines.flatMap((line) => (line.match(/`+/g) ?? []).map(({ length }) => length)));
@@ -72,19 +72,21 @@ function fenced(rows: readonly Row[]): string {
 }
 
 /**
- * Foreign text must not become structure (a cell, a tag, emphasis, a formula), nor do anything where the page is put:
- * tell somebody, refer to an issue, be a link.
+ * Keeps foreign text from becoming structure (a cell, a tag, emphasis, a formula) and from having an effect where the
+ * page is posted: mentioning someone, referring to an issue, or becoming a link.
  */
 export const markdownText = (text: string): string =>
   inert(sanitize(text.replaceAll('\n', ' ')).replace(/[\\`*_<>|[\]~$]|&(?=#?\w+;)/g, (character) => `\\${character}`));
 
-/** An entity rather than the character, so that whoever reads the source sees it. */
+/** An entity rather than the character, so that it is visible in the source. */
 const ZERO_WIDTH_SPACE = '&#8203;';
 
-/** Where GitHub finds mentions, issues and links, also in text that Markdown has escaped: @name, #1, GH-1, ://, www. */
+/**
+ * Breaks up mentions, issue numbers and links, which GitHub finds even in escaped Markdown: @name, #1, GH-1, ://, www.
+ */
 const inert = (text: string): string =>
   text.replace(/@(?=[\w\\-])|#(?=\d)|\bGH-(?=\d)|:(?=\/\/)|\bwww(?=\.)/gi, (found) => `${found}${ZERO_WIDTH_SPACE}`);
 
-/** Of a paragraph that begins with foreign text: no heading, list or rule. */
+/** Keeps a paragraph that begins with foreign text from becoming a heading, a list or a rule. */
 const asParagraph = (text: string): string =>
   text.replace(/^(\s*)(?=[#+-](?:[#\s-]|$))|^(\s*\d+)(?=[.)](?:\s|$))/, (before) => `${before}\\`);

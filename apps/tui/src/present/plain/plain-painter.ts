@@ -1,4 +1,4 @@
-/** Blocks as lines of plain text, for pipes and logs: nothing is cut there, and a fact has a line of its own. */
+/** Blocks as lines of plain text, for pipes and logs. Nothing is cut, and each fact has its own line. */
 import type { CodeFrame } from '@flashcore/shared/contract';
 import type { Block, Code, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
 import { codeFrameRows, codeRows, layTable, plotRows, verbatimRows } from '../cells/cells-painter.ts';
@@ -13,11 +13,11 @@ const LABEL_WIDTH = 11;
 const MOST_LABEL_WIDTH = 20;
 const PLOT_ROWS = 9;
 
-/** The report as lines; an empty one before each section but the first. */
+/** The report as lines, with an empty line before each section except the first. */
 export const plainLines = (blocks: readonly Block[], format: ReportFormat): string[] =>
   plainRows(blocks, format).map((row) => plainLine(row, format));
 
-/** A row in the format's looks, without spaces at its end. */
+/** A row in the format's style, without trailing spaces. */
 export function plainLine(row: Row, format: ReportFormat): string {
   let left = rowText(row).trimEnd().length;
   const pieces = row.map(({ text, ...piece }) => {
@@ -60,7 +60,7 @@ function rowsOf(block: Block, format: ReportFormat): Row[] {
   }
 }
 
-/** A title with its remark behind it; a remark that does not fit goes below. */
+/** A title followed by its remark, or with the remark below if it does not fit. */
 function headingRows({ title, remark }: Heading, format: ReportFormat): Row[] {
   if (remark === '') return [[run(title, 'title')]];
   return title.length + 2 + remark.length <= format.width
@@ -81,7 +81,10 @@ function paragraph(text: string, { format, indent, role }: Place): Row[] {
   ]);
 }
 
-/** "  label      value", the value wrapped beside its label; a label that is much longer has a line of its own. */
+/**
+ * Lines such as "  label      value". A long value wraps beside its label; a label that is much longer has its own
+ * line.
+ */
 function factsRows(facts: readonly Fact[], { format, indent }: Place): Row[] {
   const longest = Math.max(...facts.map(({ label }) => label.length), 0);
   const labelWidth = longest + 2 <= MOST_LABEL_WIDTH ? Math.max(LABEL_WIDTH, longest + 2) : LABEL_WIDTH;

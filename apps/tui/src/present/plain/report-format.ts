@@ -1,4 +1,4 @@
-/** What a report is written for: a terminal's width and colours, or a pipe. */
+/** The target of a report: a terminal with its width and colors, or a pipe. */
 import { isScreenReader, paint, themeOf, toAscii } from '../cells/theme.ts';
 import { rowText, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
@@ -6,17 +6,19 @@ import type { Role } from '../roles.ts';
 export interface ReportFormat {
   /** Columns. */
   readonly width: number;
-  /** Names and tables stay whole, though a line is then wider than the page: a program reads them, or grep. */
+  /** Keeps names and tables whole even if a line is then wider than the page, because a program or grep reads it. */
   readonly uncut?: boolean;
   readonly colors: boolean;
   readonly ascii: boolean;
-  /** Progress only adds lines: the terminal cannot redraw one, or a screen reader would read it again and again. */
+  /**
+   * Progress only adds lines, because the terminal cannot redraw a line, or a screen reader would read it repeatedly.
+   */
   readonly appends?: boolean;
 }
 
 export type ColorMode = 'auto' | 'always' | 'never';
 
-/** The part of a stream that decides how to write to it. */
+/** The properties of a stream that determine how to write to it. */
 export interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -33,8 +35,8 @@ export interface FormatChoice {
 }
 
 /**
- * Format for a stream: 80 columns in a pipe, where tables keep names whole, the terminal's own width up to 100
- * otherwise.
+ * The format for a stream: 80 columns in a pipe, where tables keep names whole; otherwise the terminal's width up to
+ * 100.
  */
 export function formatFor(stream: OutputStream, { color, environment, ascii }: FormatChoice): ReportFormat {
   const width = stream.isTTY && stream.columns ? Math.min(WIDEST, Math.max(NARROWEST, stream.columns)) : PIPE_WIDTH;
@@ -47,18 +49,21 @@ export function formatFor(stream: OutputStream, { color, environment, ascii }: F
   };
 }
 
-// https://no-color.org: set and not empty. A flag on the command line goes before the environment.
+// NO_COLOR counts if it is set and not empty (https://no-color.org). A flag on the command line takes precedence over
+// the environment.
 function wantsColor(stream: OutputStream, color: ColorMode, environment: NodeJS.ProcessEnv): boolean {
   if (color !== 'auto') return color === 'always';
   return stream.isTTY === true && !environment.NO_COLOR && environment.TERM !== 'dumb';
 }
 
-/** A row as text; in colours the terminal's own sixteen: a report is read among other programs' output. */
+/**
+ * A row as text. Colors come from the terminal's own sixteen, because a report is read next to other programs' output.
+ */
 export function paintLine(row: Row, { colors, ascii }: ReportFormat): string {
   if (colors) return paint(row, { colors: '16', ascii });
   return ascii ? toAscii(rowText(row)) : rowText(row);
 }
 
-/** Text in a role's look. */
+/** Text in a role's style. */
 export const styled = (text: string, role: Role, format: ReportFormat): string =>
   text === '' ? '' : paintLine([{ text, role }], format);

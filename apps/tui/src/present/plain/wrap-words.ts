@@ -1,6 +1,9 @@
 import { cellWidth, sanitize, takeCells } from '../cells/cell-text.ts';
 
-/** Lines of at most `width` cells, broken at spaces; a longer word is broken where the line ends, or left whole. */
+/**
+ * Lines of at most `width` cells, broken at spaces. A longer word is broken at the end of the line, or left whole if
+ * `uncut` is set.
+ */
 export function wrapWords(text: string, width: number, uncut = false): string[] {
   const lines: string[] = [];
   let line = '';
@@ -15,7 +18,7 @@ export function wrapWords(text: string, width: number, uncut = false): string[] 
   return line === '' ? lines : [...lines, line];
 }
 
-/** Puts whole lines of a word that is too long into `lines`; gives the rest. */
+/** Moves whole lines of an overlong word into `lines` and returns the rest. */
 function cutWord(word: string, width: number, lines: string[]): string {
   let rest = word;
   while (cellWidth(rest) > width) {

@@ -1,4 +1,4 @@
-/** Every plot of the terminal program that an ended job has data for; reports and pictures draw from here. */
+/** All plots for the data of an ended job. Reports and pictures take their plots from here. */
 import {
   TimingMode,
   Verdict,
@@ -17,7 +17,7 @@ import { outputTitle } from '../sections/cases.ts';
 import { marksOf } from '../sections/timings.ts';
 import { MODE_WORDS, shapeShort, shortName } from '../words.ts';
 
-/** What a plot is of: it stands in every caption. */
+/** The subject of a plot, shown in every caption. */
 export interface PlotSubject {
   readonly job: string;
   readonly kernel: string;
@@ -50,7 +50,7 @@ function variantPlots({ benchmarks, comparison, profile, verify }: VariantResult
   ];
 }
 
-/** "Latency, 2x8x512x64 hot: flashcore_v6 on NVIDIA H200, job 01234567". */
+/** A caption such as "Latency, 2x8x512x64 hot: flashcore_v6 on NVIDIA H200, job 01234567". */
 function captionOf(what: string, { kernel, device, job }: PlotSubject): string {
   const place = device === undefined ? 'an unknown device' : `${device.name}${device.simulated ? ' (simulated)' : ''}`;
   return `${what}: ${kernel} on ${place}, job ${shortName(job)}`;
@@ -59,7 +59,7 @@ function captionOf(what: string, { kernel, device, job }: PlotSubject): string {
 const placeText = ({ shape, mode }: Pick<BenchmarkResult, 'shape' | 'mode'>): string =>
   `${shapeShort(shape)} ${MODE_WORDS[mode]}`;
 
-/** The histogram, and the ECDF beside those of SDPA. */
+/** The histogram, and the ECDF with those of SDPA. */
 export function distributionPlots(benchmark: BenchmarkResult, subject: PlotSubject): Plot[] {
   const { histogram, latency, sdpa } = benchmark;
   if (!histogram || histogram.counts.length === 0 || !latency || latency.samples < FEWEST_SAMPLES.interval) return [];
@@ -92,7 +92,7 @@ export function comparisonPlots(compared: ShapeComparison, subject: PlotSubject)
   ];
 }
 
-/** Measurements as points below the roof; none of the emulator's. */
+/** Measurements as points below the roof; emulator times are left out. */
 export const roofPoints = (benchmarks: readonly BenchmarkResult[]): RoofPoint[] =>
   benchmarks.flatMap((benchmark) =>
     benchmark.simulated || benchmark.tflops === undefined || benchmark.bytes <= 0
@@ -116,7 +116,7 @@ export function rooflinePlots(benchmarks: readonly BenchmarkResult[], subject: P
 
 const MOST_STALLS = 10;
 
-/** Largest first, each with its share of all; those that hardly count are left out. */
+/** Stalls by size, each with its share of the total; negligible ones are left out. */
 export function stallBars({ stalls }: Pick<ProfileResult, 'stalls'>): Bar[] {
   const all = stalls.reduce((sum, { value }) => sum + value, 0);
   return stalls
@@ -136,7 +136,7 @@ function stallPlots(profile: ProfileResult, subject: PlotSubject): Plot[] {
   return [plot(captionOf(what, subject), { type: 'bars', bars, full: Math.max(...bars.map(({ value }) => value)) })];
 }
 
-/** Of a case that failed: of one that passed there is nothing to see. */
+/** Error maps of a failed case; a case that passed has nothing to show. */
 function errorPlots({ shape, verdict, errorMap, output }: CaseResult, subject: PlotSubject): Plot[] {
   if (verdict !== Verdict.FAIL || !errorMap) return [];
   return [

@@ -1,4 +1,4 @@
-/** What the compilers say of a build: runs, resources of each entry, diagnostics with their places, artifacts. */
+/** The compilers' report on a build: runs, resources of each entry, diagnostics with their places, and artifacts. */
 import {
   ArtifactKind,
   type Artifact,
@@ -17,10 +17,10 @@ const warnsAbove = (limit: number, value: number, text: string): Piece =>
 const smemOf = ({ staticSmemBytes, dynamicSmemBytes }: EntryResources): number => staticSmemBytes + dynamicSmemBytes;
 const spillsOf = ({ spillStoreBytes, spillLoadBytes }: EntryResources): number => spillStoreBytes + spillLoadBytes;
 
-/** An entry that no shape of the job launches has no occupancy to speak of. */
+/** True if a shape of the job launches the entry. Other entries have no occupancy. */
 export const isLaunched = ({ occupancyPercent }: EntryResources): boolean => occupancyPercent > 0;
 
-// The entry's name is never cut: what it is called tells entries apart.
+// The name is never cut because it distinguishes the entries.
 export const ENTRY_COLUMNS: readonly Column<EntryResources>[] = [
   { title: 'entry', cell: ({ entry }) => entry },
   {
@@ -78,7 +78,7 @@ function runFact({ compiler, version, target, seconds, cacheHit, exitCode, parts
   return fact(compiler, `${version} for ${target}, ${how}${exitCode === 0 ? '' : `, exit status ${exitCode}`}`);
 }
 
-/** Of a kernel whose entries were compiled apart; the seconds are the longest part's. */
+/** For a kernel whose entries were compiled separately; the seconds are those of the longest part. */
 export const inParts = (parts: number): string => (parts > 1 ? ` in ${parts} parts` : '');
 
 function ptxasFacts({ entries, entriesMissing }: BuildResult): Fact[] {
@@ -105,7 +105,7 @@ function diagnosticNotice(diagnostic: Diagnostic): Block {
   return diagnostic.severity === 'error' ? notice(text, 'bad', '✗') : notice(text, 'warn', '⚠');
 }
 
-/** "flashcore_v6.cu:31:7", as editors take it; empty when the message has no place. */
+/** Text such as "flashcore_v6.cu:31:7", a form that editors accept; empty if the message has no place. */
 export const diagnosticPlace = ({ file, line, column }: Pick<Diagnostic, 'file' | 'line' | 'column'>): string =>
   [file, line || '', line && column ? column : ''].filter((part) => part !== '').join(':');
 
@@ -117,7 +117,7 @@ const ARTIFACT_WORDS: Partial<Record<ArtifactKind, string>> = {
   [ArtifactKind.SOURCE]: 'source',
 };
 
-/** "flashcore_v6.sm_89.cubin 12.4 KiB 0123…": the whole digest, which `fa-tui artifact` takes. */
+/** Text such as "flashcore_v6.sm_89.cubin 12.4 KiB 0123…" with the whole digest, for use with `fa-tui artifact`. */
 export const artifactText = ({ fileName, sizeBytes, sha256 }: Artifact): string =>
   `${fileName} ${formatBytes(Number(sizeBytes))} ${sha256}`;
 

@@ -1,4 +1,4 @@
-/** What a job's page says of shapes that were drawn for its run. */
+/** Checks the text of a job's page about drawn shapes. */
 import { create } from '@bufbuild/protobuf';
 import { Verdict, VerifyResultSchema, type CaseResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
@@ -26,7 +26,7 @@ const verify = create(VerifyResultSchema, {
   ],
 });
 
-test('a drawn shape that fails has a row, and the smallest one says which it was found from', () => {
+test('a drawn shape that fails has a row, and the smallest failing shape names the shape it was found from', () => {
   const lines = plainLines(verifyBlocks(verify), PLAIN);
   expect(lines[0]).toContain('1 of 1 case and 1 of 3 probes passed');
   expect(lines.some((line) => /^\s*1x1x513x64 drawn\s/.test(line))).toBe(true);
@@ -36,7 +36,7 @@ test('a drawn shape that fails has a row, and the smallest one says which it was
   );
 });
 
-test("view 2's facts have the error in units of rounding, and where the shape was found from", () => {
+test('the facts of view 2 have the error in rounding units, and the shape that the case was found from', () => {
   const facts = caseFacts(verify.drawn.at(-1) as CaseResult);
   const texts = JSON.stringify(facts);
   expect(texts).toContain('42.5 (limit 2');

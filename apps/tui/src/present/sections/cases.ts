@@ -1,4 +1,4 @@
-/** Correctness: the cases with their errors against the fp64 reference, and why the failed ones failed. */
+/** Correctness: the cases with their errors against the fp64 reference, and the reasons for failures. */
 import {
   Verdict,
   type CaseResult,
@@ -22,7 +22,7 @@ const figure =
   (result: CaseResult): Piece =>
     result.verdict === Verdict.NOT_MEASURED ? piece('-', 'dim') : piece(value(result), role?.(result));
 
-/** Errors are over finite elements: where there is none, 0 would look like a perfect answer. */
+/** False if no element is finite. Errors cover finite elements only, so an error of 0 would then look perfect. */
 export const hasFinite = ({ nanCount, infCount, elements }: CaseResult): boolean => nanCount + infCount < elements;
 
 const ofError = (value: (result: CaseResult) => string) =>
@@ -35,12 +35,12 @@ const counting = (count: (result: CaseResult) => bigint) =>
     (result) => (count(result) > 0n ? 'bad' : undefined),
   );
 
-// The kernel's largest error over that of attention in plain arithmetic of the tensors' dtype: FlashAttention's rule
-// asks for at most 2.
+// The kernel's largest error divided by the error of attention in plain arithmetic of the tensors' dtype.
+// FlashAttention's rule asks for at most 2.
 const plainRatio = (result: CaseResult): string =>
   result.fp16MaxAbsError > 0 ? formatNumber(result.maxAbsError / result.fp16MaxAbsError, 3) : '-';
 
-/** All but the case's own name and answer. */
+/** All columns except the case's name and verdict. */
 export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
   { title: 'max err', align: 'right', cell: error(({ maxAbsError }) => maxAbsError) },
   { title: 'mean', align: 'right', cell: error(({ meanAbsError }) => meanAbsError) },
@@ -54,7 +54,10 @@ export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
   { title: 'time', align: 'right', drop: 5, cell: figure(({ seconds }) => formatSeconds(seconds)) },
 ];
 
-/** "1x2x333x64 probe", "1x1x513x64 drawn": they have no other name. */
+/**
+ * A case's title. Probes and drawn shapes have no other name, so they are marked: "1x2x333x64 probe", "1x1x513x64
+ * drawn".
+ */
 export const caseTitle = ({ shape, inputs, drawn }: Pick<CaseResult, 'shape' | 'inputs' | 'drawn'>): string => {
   if (drawn) return `${shapeShort(shape)} drawn`;
   return `${shapeShort(shape)}${inputs.length > 0 ? ' probe' : ''}`;
@@ -72,7 +75,7 @@ const CASE_COLUMNS: readonly Column<CaseResult>[] = [
   ...ERROR_COLUMNS,
 ];
 
-/** A row for each output of a case that has several. */
+/** A row for one output of a case with several outputs. */
 interface OutputRow {
   result: CaseResult;
   output: OutputResult;
@@ -92,7 +95,7 @@ const OUTPUT_COLUMNS: readonly Column<OutputRow>[] = [
   { title: 'tolerance', drop: 2, cell: ({ output }) => toleranceText(output.tolerance) },
 ];
 
-/** Empty where no case has several outputs. */
+/** Empty if no case has several outputs. */
 function outputBlocks(results: readonly CaseResult[]): Block[] {
   const rows = results.flatMap((result) => result.outputs.map((output) => ({ result, output })));
   return rows.length === 0 ? [] : [heading('Outputs'), tableOf(OUTPUT_COLUMNS, rows)];
@@ -103,7 +106,7 @@ export function verdictPiece({ verdict }: Pick<CaseResult, 'verdict'>): Piece {
   return marked(mark, word, role);
 }
 
-/** What else is known of a case. */
+/** Further facts about a case. */
 export function caseFacts(result: CaseResult): Fact[] {
   const rule = VERDICT_MARKS[result.flashAttentionRule];
   const deterministic = result.deterministic ? 'yes' : 'no';
@@ -135,7 +138,10 @@ const roundingFact = ({ ratio, limit }: RoundingError): Fact =>
 
 type NamedOutput = Pick<CaseResult, 'output' | 'errorMap'>;
 
-/** "b0 h3 s17 d5: got 0.500, want 0.250 (off by 2.50e-1)"; of several outputs "LSE[0, 3, 17]: got …". */
+/**
+ * An element such as "b0 h3 s17 d5: got 0.500, want 0.250 (off by 2.50e-1)". If there are several outputs, the text is
+ * like "LSE[0, 3, 17]: got …".
+ */
 export function elementText(
   { batch, head, row, column, got, want }: ElementError,
   { output, errorMap }: NamedOutput,
@@ -146,7 +152,7 @@ export function elementText(
   return `${place}: got ${gotText}, want ${wantText} (off by ${formatError(Math.abs(got - want))})`;
 }
 
-/** "|out - ref| <= 0.01 + 0.01 |ref|" */
+/** The rule of a tolerance: "|out - ref| <= 0.01 + 0.01 |ref|". */
 export const toleranceRule = ({ absolute = 0, relative = 0 }: Pick<Tolerance, 'absolute' | 'relative'>): string =>
   `|out - ref| <= ${formatNumber(absolute)} + ${formatNumber(relative)} |ref|`;
 
@@ -156,11 +162,11 @@ function toleranceText(tolerance: Tolerance | undefined): string {
   return tolerance.profile ? `${rule} (${tolerance.profile})` : rule;
 }
 
-/** What is right on them needs no row: the count says so. */
+/** Only failed probes get a row, because the count covers those that passed. */
 const failedProbes = (verify: VerifyResult): CaseResult[] =>
   allProbes(verify).filter(({ verdict }) => verdict === Verdict.FAIL);
 
-/** The cases, then why the failed ones failed, then SDPA on the same inputs. */
+/** The cases, the reasons for failures, and SDPA on the same inputs. */
 export function verifyBlocks(verify: VerifyResult): Block[] {
   const { cases } = verify;
   return [
@@ -177,7 +183,10 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
   ];
 }
 
-/** Where the first wrong case is wrong: whole tiles, whole rows, or anywhere. The others' are in view 2. */
+/**
+ * The error map of the first wrong case, which shows whether whole tiles, whole rows or scattered elements are wrong.
+ * View 2 has the maps of the others.
+ */
 function mapBlocks(results: readonly CaseResult[]): Block[] {
   const wrong = results.find(({ verdict, errorMap }) => verdict === Verdict.FAIL && (errorMap?.rows ?? 0) > 0);
   if (wrong?.errorMap === undefined) return [];
@@ -189,7 +198,7 @@ function mapBlocks(results: readonly CaseResult[]): Block[] {
   ];
 }
 
-/** "LSE of ", where a case has several outputs. */
+/** A prefix such as "LSE of " if a case has several outputs. */
 export const outputTitle = ({ output }: Pick<CaseResult, 'output'>): string => (output === '' ? '' : `${output} of `);
 
 function complaint(result: CaseResult): Block[] {
@@ -208,7 +217,7 @@ function complaint(result: CaseResult): Block[] {
   return [notice(`${shape}: ${reasonText(result.reason ?? 'no reason given')}${among}${worstOf(result)}`, role, mark)];
 }
 
-/** Where it is furthest off, unless the reason names that element already. */
+/** The worst element, unless the reason already names it. */
 function worstOf(result: CaseResult): string {
   const { worst, mismatches, output, reason = '' } = result;
   if (worst === undefined || mismatches === 0n || output !== '' || reason.includes(`s${worst.row} d${worst.column}`))

@@ -34,7 +34,7 @@ const shape = create(ShapeComparisonSchema, {
 });
 Object.assign(shape, judgeShape(shape));
 
-test('medians, ratios with intervals, the champion against itself, the rule and the verdict in 80 columns', async () => {
+test('medians, ratios with intervals, the self-check, the rule and the verdict fit into 80 columns', async () => {
   const lines = plainLines(
     comparisonBlocks(
       create(ComparisonResultSchema, {
@@ -61,7 +61,7 @@ test('medians, ratios with intervals, the champion against itself, the rule and 
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 
-test('a refusal says why, without saying "not judged" twice', () => {
+test('a refusal gives the reason without saying "not judged" twice', () => {
   const reason = "the champion's output is wrong: 1x2x64x64: NAN_OUTPUT";
   const lines = plainLines(
     comparisonBlocks(

@@ -1,6 +1,4 @@
-/**
- * The candidate against its champion: medians of both, speedups with intervals, the self-check, the verdict.
- */
+/** Candidate against champion: both medians, speedups with intervals, the self-check and the verdict. */
 import {
   Verdict,
   type ComparedBuild,
@@ -16,21 +14,21 @@ import { formatInterval, formatMicroseconds, formatPercent } from '../numbers.ts
 import { piece, type Piece } from '../roles.ts';
 import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../words.ts';
 
-/** Running figures of interleaved blocks. */
+/** Figures of interleaved blocks so far. */
 export interface InterleavedPairs {
   readonly blocks: number;
-  /** Champion's median over the candidate's. */
+  /** The champion's median divided by the candidate's. */
   readonly time?: RatioInterval | undefined;
   readonly champion?: LatencyStatistics | undefined;
   readonly candidate?: LatencyStatistics | undefined;
 }
 
-/** One shape in one timing mode; `result` once it was compared. */
+/** One shape in one timing mode; `result` is set once the shape was compared. */
 export interface ShapePairs {
   readonly shape: Shape | undefined;
   readonly mode: TimingMode;
   readonly simulated: boolean;
-  /** The self-check, which comes first. */
+  /** The self-check, which runs first. */
   readonly self?: InterleavedPairs | undefined;
   /** Champion against candidate. */
   readonly pairs?: InterleavedPairs | undefined;

@@ -3,7 +3,7 @@ import { fact, facts, type Fact } from '../blocks.ts';
 import { counted, formatNumber } from '../numbers.ts';
 import { notMeasured } from '../words.ts';
 
-/** "7.9 on 2 CPUs"; undefined of a GPU. */
+/** The host's load, such as "7.9 on 2 CPUs"; undefined for a GPU. */
 export function hostLoadText({
   hostLoad,
   hostCpus,
@@ -13,13 +13,13 @@ export function hostLoadText({
     : `${hostLoad.toFixed(1)} on ${counted(hostCpus, 'CPU')}`;
 }
 
-/** More processes than CPUs: the emulator waits for one now and then. */
+/** True if there are more processes than CPUs, so that the emulator sometimes waits for a CPU. */
 export const isHostBusy = ({ hostLoad = 0, hostCpus = 0 }: Pick<DeviceReading, 'hostLoad' | 'hostCpus'>): boolean =>
   hostLoad > hostCpus;
 
 const of = (limit: number | undefined): string => (limit === undefined ? '' : ` of ${formatNumber(limit)}`);
 
-/** Clocks, temperature, power as they were while it ran; only what was read. */
+/** Clocks, temperature and power during the measurement, if they were read. */
 export function conditionFacts(conditions: DeviceConditions): Fact[] {
   const figure = (value: number | undefined, unit: string, limit?: number): string =>
     value === undefined ? '' : `${formatNumber(value)} ${unit}${of(limit)}`;
@@ -37,7 +37,7 @@ export function conditionFacts(conditions: DeviceConditions): Fact[] {
   ).facts.slice();
 }
 
-/** The same in a line; or why they are not known. */
+/** The same facts in one line, or the reason why they are not known. */
 export function conditionsText(conditions: DeviceConditions | undefined): string {
   if (!conditions) return 'not recorded';
   const known = conditionFacts(conditions).map(({ label, value }) => `${label} ${value}`);

@@ -5,7 +5,7 @@ import { PLAIN } from '../../testing/result-fixtures.ts';
 import { plainLines } from '../plain/plain-painter.ts';
 import { estimateText, profileBlocks } from './counters.ts';
 
-test('the counters that a figure is made of stand below it, also in a pipe; a counter is not named twice', () => {
+test('the counters behind a figure are listed below it, even in a pipe, and no counter is named twice', () => {
   const [load, store] = ['ld', 'st'].map((op) => `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_${op}.sum`);
   const profile = create(ProfileResultSchema, {
     verdict: Verdict.PASS,
@@ -24,7 +24,7 @@ test('the counters that a figure is made of stand below it, also in a pipe; a co
   ]);
 });
 
-test('an estimate is never shown without its device and its errors; where there is none, why', () => {
+test('an estimate is always shown with its device and errors, and a missing estimate with the reason', () => {
   const estimate = create(TimeEstimateSchema, {
     device: 'NVIDIA H200',
     latencyUs: 27.24,

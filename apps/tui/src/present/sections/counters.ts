@@ -1,4 +1,4 @@
-/** Hardware counters, what bounds the kernel and what to try; or why there are none. */
+/** Hardware counters, the kernel's limiting factor and advice; or the reason why there are no counters. */
 import { Verdict, type Metric, type ProfileResult, type TimeEstimate } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatInUnit, formatNumber } from '../numbers.ts';
@@ -19,16 +19,16 @@ const METRIC_COLUMNS: readonly Column<Metric>[] = [
 
 const LONG_SOURCE = 48;
 
-/** A counter by its own name needs no second time what it is read from. */
+/** The source of a counter. A trailing copy of the counter's name is left out. */
 const sourceText = ({ name, source }: Metric): string =>
   source.endsWith(` ${name}`) ? source.slice(0, -name.length - 1) : source;
 
-/** The counters that a figure is made of stand below it: in the table they would make every line as wide. */
+/** Long sources go below the figure, because in the table they would widen every line. */
 const isLongSource = (metric: Metric): boolean => sourceText(metric).length > LONG_SOURCE;
 
 const MOST_STALLS = 10;
 
-/** Largest first; those that hardly count are left out. */
+/** Stalls by size; negligible ones are left out. */
 export function stallsPlot({ stalls }: ProfileResult): Block[] {
   if (stalls.length === 0) return [];
   const shown = stalls.filter(({ value }) => value > 0).slice(0, MOST_STALLS);
@@ -44,11 +44,11 @@ export function stallsPlot({ stalls }: ProfileResult): Block[] {
   ];
 }
 
-/** How one launch was looked at. */
+/** How the launch was profiled. */
 export const launchText = ({ modelled }: ProfileResult): string =>
   modelled ? 'one launch counted on the emulator' : 'one launch under the profiler';
 
-/** Never without its error; empty where nothing could be estimated and nothing is to be said about it. */
+/** The estimate, always with its error; empty if there is none and no reason is given. */
 export function estimateText(estimate: TimeEstimate | undefined): string {
   if (estimate === undefined) return '';
   const { device, latencyUs, meanErrorPercent, ratioErrorPercent, missing } = estimate;

@@ -1,4 +1,4 @@
-/** Champions and the decisions that made them. */
+/** Champions, and the decisions behind them. */
 import {
   DecisionKind,
   type AcceptResponse,
@@ -19,7 +19,7 @@ export const DECISION_WORDS: Record<DecisionKind, string> = {
   [DecisionKind.NOTED]: 'noted',
 };
 
-/** What an answer comes to in a line, for the terminal program. */
+/** The effect of accepting, in a line for the terminal program. */
 export const acceptedText = ({ champion, replaced }: AcceptResponse): string =>
   champion === undefined
     ? 'Accepted'
@@ -76,7 +76,7 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
   { title: 'rests on', drop: 1, shrinkTo: 16, cell: ({ decision }) => evidenceText(decision) },
 ];
 
-/** What an acceptance rests on: plan, cases, seeds, what it was compared with, and the digests. */
+/** The evidence for an acceptance: plan, cases, seeds, the champion that it was compared with, and the digests. */
 export function evidenceText(decision: Decision | undefined): string {
   if (decision?.kind !== DecisionKind.ACCEPTED) return '';
   const { evidence } = decision;
@@ -107,7 +107,7 @@ const DECISION_COLUMNS: readonly Column<Decision>[] = [
   { title: 'rests on', drop: 1, shrinkTo: 16, cell: evidenceText },
 ];
 
-/** `decisions`: undefined where nobody asked for them. */
+/** `decisions` is undefined if they were not requested. */
 export function championsBlocks(champions: readonly Champion[], decisions: readonly Decision[] | undefined): Block[] {
   const list =
     champions.length === 0

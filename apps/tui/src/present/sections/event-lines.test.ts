@@ -6,7 +6,7 @@ import { logLinesOf } from './event-lines.ts';
 const textsOf = (...payloads: Parameters<typeof eventsOf>[0]) =>
   eventsOf(payloads).flatMap((event) => logLinesOf(event).map(({ text }) => text));
 
-test('a case that gave no output has no error of 0: its line says why it failed', () => {
+test('a case without output has no error of 0, and its line gives the reason for the failure', () => {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
   expect(
     textsOf(
@@ -19,7 +19,7 @@ test('a case that gave no output has no error of 0: its line says why it failed'
   ).toEqual(['1x2x64x64: FAIL, out of bounds: thread 3 read past K', '1x2x64x64: FAIL, max 5.00e-1, mean 2.50e-1']);
 });
 
-test('a gate that rejects says what is wrong, not where its value comes from', () => {
+test('the line of a gate that rejects names the problem rather than the source of the value', () => {
   const gate = { verdict: Verdict.FAIL, comparison: '==', unit: 'parts', value: 1, source: 'the kernel folder' };
   const detail = 'NOTES.md is missing; what is not written down is tried again';
   expect(

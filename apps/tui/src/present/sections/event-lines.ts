@@ -1,4 +1,4 @@
-/** The story of a job as log lines: what tools print, and one line for each event that people want to read about. */
+/** The events of a job as log lines: tools' output, and one line for each event worth reading. */
 import {
   ComparisonVerdict,
   Outcome,
@@ -39,13 +39,13 @@ export type LogTone = 'plain' | 'phase' | 'good' | 'bad' | 'warn';
 export interface LogLine {
   /** Milliseconds since 1970. */
   readonly time: number;
-  /** "nvcc", "g++", "kernel", "runner", or "fa" for lines that fa-tui made of other events. */
+  /** Tool names such as "nvcc", "g++", "kernel" or "runner"; "fa" for lines that fa-tui makes from other events. */
   readonly source: string;
   readonly text: string;
   readonly tone: LogTone;
 }
 
-/** The lines for `event`; none for events that only move a bar. */
+/** The lines for `event`; none for events that only advance a progress bar. */
 export function logLinesOf(event: JobEvent): LogLine[] {
   const time = event.time === undefined ? 0 : timestampMs(event.time);
   return describe(event).map(({ text, tone = 'plain', source = 'fa' }) => ({
@@ -56,7 +56,7 @@ export function logLinesOf(event: JobEvent): LogLine[] {
   }));
 }
 
-// As wide as an 80-column screen leaves it.
+// Width of a source frame in the log.
 const FRAME_CELLS = 120;
 
 interface Described {
@@ -95,7 +95,7 @@ function describe({ payload }: JobEvent): Described[] {
         },
         ...frameText(payload.value).map((text): Described => ({ text, source: payload.value.tool })),
       ];
-    // Before minutes of a device are spent on a run that can't be accepted.
+    // Shown before the run spends minutes of device time on a result that can't be accepted.
     case 'gatePlan': {
       const { ranking } = payload.value;
       return ranking && !ranking.ranked ? [{ text: `not ranked: ${ranking.reasons.join(', ')}`, tone: 'warn' }] : [];
@@ -151,7 +151,7 @@ function describe({ payload }: JobEvent): Described[] {
     case 'profileProgress':
       return [{ text: payload.value.message }];
     case 'gateResult':
-      // Gates that could not be evaluated are counted with their reason beside the log, not told one by one.
+      // Gates that could not be evaluated are not logged one by one; a count for each reason is shown beside the log.
       return payload.value.verdict === Verdict.NOT_MEASURED || payload.value.verdict === Verdict.NOT_JUDGED
         ? []
         : [gateLine(payload.value)];
@@ -172,7 +172,7 @@ function describe({ payload }: JobEvent): Described[] {
   }
 }
 
-/** What a phase goes through one by one. */
+/** The items that a phase processes one by one. */
 const STEPS: Partial<Record<Phase, string>> = {
   [Phase.PRECHECK]: 'check',
   [Phase.VERIFY]: 'case',
@@ -185,7 +185,7 @@ function phaseText({ phase, variant, steps }: PhaseStarted): string {
   return phase === Phase.GATES ? counted(steps, 'gate') : `${name}: ${counted(steps, STEPS[phase] ?? 'step')}`;
 }
 
-/** The source around a diagnostic that has one. */
+/** The source around a diagnostic, if it has any. */
 export const frameText = ({ frame }: Pick<Diagnostic, 'frame'>): string[] =>
   frame === undefined ? [] : frameLines(frame, FRAME_CELLS).map(({ gutter, text }) => `${gutter}${text}`);
 
@@ -219,7 +219,7 @@ function toneOfToolLine(text: string): LogTone {
   return /\bwarning\b/i.test(text) ? 'warn' : 'plain';
 }
 
-/** A gate of level "warn" that fails warns; nothing else looks like a rejection. */
+/** A failed gate of level "warn" is a warning; only failed hard gates look like rejections. */
 function gateLine(gate: GateResult): Described {
   const { word, role } = gateMark(gate);
   const value = `${word}, ${gateValue(gate).text} (target ${gateTarget(gate)})`;
@@ -227,7 +227,7 @@ function gateLine(gate: GateResult): Described {
   return { text: `gate ${gateTitle(gate)}: ${answer}`, tone: GATE_TONES[role] ?? 'plain' };
 }
 
-/** What is wrong, where a gate rejects: of "1 part (target = 0 parts)" alone nobody knows which. */
+/** The problem that a rejecting gate found, because "1 part (target = 0 parts)" does not say which part. */
 function rejectionText({ verdict, level, detail, source }: GateResult): string {
   const [what = ''] = detail.split('; ');
   return verdict !== Verdict.FAIL || level !== 'hard' || what === '' || what.startsWith(source) ? '' : `: ${what}`;

@@ -1,4 +1,4 @@
-/** What is wrong with a kernel: name, place, threads, and what to do about it. */
+/** Findings about a kernel: kind, place, threads and remedy. */
 import { bytesText } from '@flashcore/shared/text';
 import type { FaultLocation, FaultThread, Finding } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block, type FindingBlock } from '../blocks.ts';
@@ -22,7 +22,8 @@ export const findingBlock = (finding: Finding): FindingBlock => ({
 });
 
 /**
- * "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, 16 bytes past the end of O".
+ * A location such as "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, 16 bytes
+ * past the end of O".
  */
 export function locationText(location: FaultLocation): string {
   return [
@@ -42,7 +43,7 @@ function accessText({ access, accessBytes, address }: FaultLocation): string {
   return access || address ? `${access || 'access'}${width}${at}` : '';
 }
 
-// Threads of one block that do the same thing at the same place are one line, neighbours joined to ranges.
+// Threads of one block that do the same at the same place share a line, with neighbors joined to ranges.
 function threadGroups(finding: Finding): string[] {
   const groups = new Map<string, { block: string; place: string; threads: FaultThread[] }>();
   for (const thread of finding.threads) {

@@ -41,7 +41,7 @@ const about = {
   titleOf: (job: string) => (job === 'jobs/01234567-89ab' ? 'flashcore_v6 USE_WMMA=0' : undefined),
 };
 
-test('where kernels are built, and why not before a GPU is taken', () => {
+test('the page shows where kernels are built, or why they are not built before a GPU is taken', () => {
   const told = (builds: MessageInitShape<typeof FleetBuildsSchema>): string =>
     plainLines(fleetBlocks(create(FleetSchema, { ...fleet, builds: create(FleetBuildsSchema, builds) }), about), {
       ...PLAIN,
@@ -55,7 +55,7 @@ test('where kernels are built, and why not before a GPU is taken', () => {
   );
 });
 
-test('partitions with their cost, the queue by user, nodes with what they lack, what runs where', () => {
+test('the page has partitions with cost, the queue by user, nodes with missing abilities, and running jobs', () => {
   const lines = plainLines(fleetBlocks(fleet, about), { ...PLAIN, width: 120 });
   expect(lines.slice(0, 22)).toEqual([
     'Partitions  3 of 16 GPUs free',
@@ -84,7 +84,7 @@ test('partitions with their cost, the queue by user, nodes with what they lack, 
 });
 
 test.each([80, 120, 200])(
-  'at %i columns nothing is wider than the screen, and nothing that counts is missing',
+  'at %i columns no line is wider than the screen and nothing important is missing',
   (width) => {
     const rows = blockRows(fleetBlocks(fleet, about), width).map((row) => row.map(({ text }) => text).join(''));
     expect(rows.filter((row) => cellWidth(row) > width)).toEqual([]);
@@ -103,7 +103,7 @@ test.each([80, 120, 200])(
   },
 );
 
-test('a partition whose memory no pilot has told yet has none, rather than 0 B', () => {
+test('a partition shows no memory, rather than 0 B, until a pilot has reported it', () => {
   const labels = (memoryBytes: bigint) => deviceFacts(create(DeviceSchema, { memoryBytes })).map(({ label }) => label);
   expect([labels(0n).includes('memory'), labels(2n ** 37n).includes('memory')]).toEqual([false, true]);
 });

@@ -1,4 +1,4 @@
-/** The cluster behind a gateway: partitions, pilots, and what became of jobs whose pilot was lost. */
+/** The cluster behind a gateway: partitions, pilots, and the jobs that lost their pilot. */
 import {
   PilotState,
   type Device,
@@ -23,11 +23,11 @@ const STATE_WORDS: Record<PilotState, string> = {
   [PilotState.AWAY]: 'away',
 };
 
-/** What is known of a fleet besides what its gateway says of it. */
+/** Data about a fleet that does not come from the gateway's fleet message. */
 export interface AboutFleet {
-  /** Of the gateway, with what an hour of each costs where that is known. */
+  /** The gateway's devices, with the price per hour if known. */
   devices: readonly Device[];
-  /** What a job was asked to run; undefined: not known here. */
+  /** The kernel and parameters of a job; undefined if they are not known here. */
   titleOf: (job: string) => string | undefined;
 }
 
@@ -68,11 +68,11 @@ const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column
   ];
 };
 
-/** Of the whole cluster, others' jobs counted. */
+/** GPUs of the whole cluster; jobs of other users count as using them. */
 const gpusText = (gpus: Gpus | undefined): string =>
   gpus ? `${formatCount(gpus.free)} of ${formatCount(gpus.total)} GPUs free` : '';
 
-/** Nothing of a gateway from before it said so. */
+/** Empty for an older gateway, which does not report builds. */
 function buildFacts(builds: FleetBuilds | undefined): Fact[] {
   if (!builds) return [];
   const { place, problem, seconds, endedWithoutGpu, running } = builds;
@@ -90,7 +90,7 @@ interface Share extends PartitionClient {
   readonly partition: string;
 }
 
-/** Whose jobs wait and run; whose turn is next stands first. */
+/** The waiting and running jobs of each client; the client whose turn is next comes first. */
 function queueBlocks({ partitions }: Fleet): Block[] {
   const shares = partitions.flatMap(({ name, clients }) => clients.map((client) => ({ ...client, partition: name })));
   return shares.length === 0 ? [] : [heading('Queue by user'), tableOf(SHARE_COLUMNS, shares)];
@@ -105,7 +105,7 @@ const SHARE_COLUMNS: Column<Share>[] = [
   { title: 'weight', align: 'right', drop: 1, cell: ({ weight }) => String(weight) },
 ];
 
-/** What a node's pilots do. */
+/** The pilots of one node. */
 interface NodeUse {
   readonly node: string;
   readonly pilots: readonly Pilot[];
@@ -119,7 +119,7 @@ function nodeBlocks({ pilots }: Fleet): Block[] {
   return uses.length === 0 ? [] : [heading('Nodes'), tableOf(NODE_COLUMNS, uses), ...lackNotices(uses)];
 }
 
-/** What nodes can't do, each text once. */
+/** Lists abilities that nodes lack; each text appears once. */
 function lackNotices(uses: readonly NodeUse[]): Block[] {
   const lacking = uses.flatMap(({ node, pilots }) =>
     [...new Set(pilots.map(({ lacks }) => lacks))].filter((lacks) => lacks !== '').map((lacks) => ({ node, lacks })),
@@ -151,7 +151,7 @@ const inUseText = ({ heldSeconds, usedSeconds }: Partition): string =>
 function costText({ name, heldSeconds }: Partition, devices: readonly Device[]): string {
   const rate = devices.find(({ deviceId }) => deviceId === `slurm:${name.toLowerCase()}`)?.usdPerHour;
   if (rate === undefined) return 'not known';
-  // The emulator's time costs nothing.
+  // Emulator time is free.
   return rate === 0 ? '-' : formatCost((rate * heldSeconds) / 3600);
 }
 

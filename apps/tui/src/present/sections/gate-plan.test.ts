@@ -3,7 +3,7 @@ import { fakeRunner } from '../../testing/fake-runner.ts';
 import { plainLines } from '../plain/plain-painter.ts';
 import { hostBlocks } from './host.ts';
 
-test('fa-tui host lists plans with what they measure and which gates decide, case sets with their shapes, and tolerances', async () => {
+test('fa-tui host lists plans with measurements and gates, case sets with shapes, and tolerances', async () => {
   const response = await fakeRunner().getHost();
   const lines = plainLines(hostBlocks(response.host!, response), { width: 80, colors: false, ascii: false });
   const from = lines.findIndex((line) => line.startsWith('Plans'));

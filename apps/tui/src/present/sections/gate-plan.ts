@@ -1,4 +1,4 @@
-/** What a plan asks, in words: what it verifies and measures, which gates decide. */
+/** Describes a plan: the cases and measurements, and the gates that decide. */
 import type { CaseSet, GatePlan, Shape, Tolerance } from '@flashcore/shared/contract';
 import { fact, facts, heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { piece } from '../roles.ts';
@@ -6,17 +6,17 @@ import { counted } from '../numbers.ts';
 import { MODE_WORDS, shapeShort } from '../words.ts';
 import { toleranceRule } from './cases.ts';
 
-/** "parity, 7 shapes"; the number of a set that the runner does not tell of stays away. */
+/** Text such as "parity, 7 shapes"; without the count if the runner does not list the set. */
 function setText(name: string, caseSets: readonly CaseSet[]): string {
   const set = caseSets.find((known) => known.name === name);
   return set === undefined ? name || 'none' : `${name}, ${counted(set.shapes.length, 'shape')}`;
 }
 
-/** The words that the table of gates has; in quotes, for a title may have a comma. */
+/** Titles as in the table of gates, in quotes because a title may contain a comma. */
 const titles = ({ gates }: GatePlan, wanted: string): string[] =>
   gates.filter(({ level }) => level === wanted).map(({ title, gateId }) => (title === '' ? gateId : `"${title}"`));
 
-/** '"Register spills", "Parity cases within tolerance" decide; 19 others are only shown'. */
+/** Text such as '"Register spills", "Parity cases within tolerance" decide; 19 others are only shown'. */
 export function decidingText(plan: GatePlan): string {
   const [hard, shown, off] = [titles(plan, 'hard'), titles(plan, 'warn'), titles(plan, 'off')];
   const are = (number: number): string => (number === 1 ? 'is' : 'are');
@@ -27,7 +27,7 @@ export function decidingText(plan: GatePlan): string {
   ].join('; ');
 }
 
-/** What it measures, without its gates: cases, shapes, modes, counters, champion. */
+/** The plan without its gates: cases, shapes, modes, counters and champion. */
 export function measuresText(plan: GatePlan, caseSets: readonly CaseSet[]): string {
   const { cases, shapes, modes, metricSet, champion } = plan;
   return [
@@ -40,11 +40,11 @@ export function measuresText(plan: GatePlan, caseSets: readonly CaseSet[]): stri
   ].join(', ');
 }
 
-/** "May be merged: compiles without spills, …". */
+/** Text such as "May be merged: compiles without spills, …". */
 export const aimText = ({ title, about }: Pick<GatePlan, 'title' | 'about'>): string =>
   about === '' ? title : `${title}: ${about}`;
 
-/** A plan's whole description, a line each. */
+/** The whole description of a plan, in lines. */
 export const planLines = (plan: GatePlan, caseSets: readonly CaseSet[]): string[] => [
   aimText(plan),
   measuresText(plan, caseSets),
@@ -65,7 +65,7 @@ const PLAN_COLUMNS: readonly Column<GatePlan>[] = [
   { title: 'accepts', drop: 4, cell: ({ acceptable }) => (acceptable ? 'yes' : '-') },
 ];
 
-/** The plans of a runner, the default first. */
+/** The runner's plans, the default first. */
 export const plansBlocks = (plans: readonly GatePlan[]): Block[] =>
   plans.length === 0
     ? []

@@ -1,4 +1,4 @@
-/** Every gate: its answer, value, target, how far that is, and where the value is from or why there is none. */
+/** Every gate: verdict, value, target, distance, and the source of the value or the reason why there is none. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatInUnit, formatPercent } from '../numbers.ts';
@@ -11,7 +11,7 @@ export const gateTitle = ({ title, gateId }: Pick<GateResult, 'title' | 'gateId'
 export const gateValue = (gate: Pick<GateResult, 'value' | 'unit' | 'verdict' | 'modelled'>): Piece =>
   gate.value === undefined ? piece('-', 'dim') : piece(`${modelledSign(gate)}${formatInUnit(gate.value, gate.unit)}`);
 
-/** All but the title. */
+/** All columns except the title. */
 export const GATE_COLUMNS: readonly Column<GateResult>[] = [
   { title: 'answer', drop: 0.5, cell: (gate) => piece(gateMark(gate).word, gateMark(gate).role) },
   { title: 'value', align: 'right', cell: gateValue },
@@ -30,10 +30,10 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
   ...GATE_COLUMNS.slice(0, 4),
 ];
 
-// Whole things are counted: a share of them says less than their number.
+// Units of whole things. Their distance is a number, because a percentage would say less.
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
-/** "4.7 % headroom", "at limit", "3 CTAs short", "12 % over": how far a value is from passing or failing. */
+/** Distance of a value from its target, such as "4.7 % spare", "at limit", "3 CTAs short" or "12 % over". */
 export function distanceText({ value, target, comparison, unit }: GateResult): string {
   if (value === undefined) return '-';
   const distance = value - target;
@@ -48,20 +48,20 @@ export function distanceText({ value, target, comparison, unit }: GateResult): s
   return `${amount} ${isLeast ? 'short' : 'over'}`;
 }
 
-/** Why it was not measured, or what stands behind the value. */
+/** The reason why a gate was not measured, or the explanation of its value. */
 export const gateReason = ({ verdict, detail }: Pick<GateResult, 'verdict' | 'detail'>): string =>
   verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED
     ? `${VERDICT_MARKS[verdict].word}: ${detail}`
     : detail;
 
-/** Gates that can reject, and those that only warn. */
+/** Counts of hard gates, which can reject, and the number of warnings. */
 export interface GateTally {
   readonly hard: number;
   readonly passed: number;
   readonly failed: number;
   readonly open: number;
   readonly warned: number;
-  /** Of those that passed and failed. */
+  /** Hard gates that a modelled figure decided. */
   readonly modelled: number;
 }
 
@@ -78,7 +78,10 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
   };
 }
 
-/** "3 of 4 hard gates passed, 1 failed, 2 warnings": only hard gates can reject. `noun`: how the page names them. */
+/**
+ * Text such as "3 of 4 hard gates passed, 1 failed, 2 warnings". Only hard gates can reject. `noun` is the page's word
+ * for them.
+ */
 export function tallyText(gates: readonly GateResult[], noun = 'hard gate'): string {
   const { hard, passed, failed, open, warned, modelled } = tallyOf(gates);
   return [
@@ -110,7 +113,9 @@ function evidence(gate: GateResult): string {
   return [reason, source, ownGateText(gate)].filter((part) => part !== '').join('; ');
 }
 
-/** That the manifest set the target, and why, unless the answer's detail says that already. */
+/**
+ * Text for a target that the kernel's manifest set, with the manifest's reason unless the detail already contains it.
+ */
 export function ownGateText({ ownReason, detail }: Pick<GateResult, 'ownReason' | 'detail'>): string {
   if (ownReason === '') return '';
   return detail.includes(ownReason) ? "by the kernel's own gates" : `by the kernel's own gates: ${ownReason}`;

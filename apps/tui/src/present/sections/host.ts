@@ -1,4 +1,4 @@
-/** What a runner has and can do; for a tool that is missing, what is not possible without it. */
+/** The runner's equipment and abilities; for a missing tool, the work that is not possible without it. */
 import { DeviceState, type Device, type GetHostResponse, type Host, type Tool } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block, type Fact } from '../blocks.ts';
 import { counted, formatBytes, formatInstant, formatNumber } from '../numbers.ts';
@@ -17,7 +17,7 @@ export const deviceFacts = (device: Device): Fact[] =>
     fact('name', `${device.name}, ${device.arch}`),
     fact('state', stateText(device), device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
     fact('SMs', String(device.multiprocessors)),
-    // A partition's is not known before a pilot was there.
+    // The memory of a partition is unknown until a pilot has run there.
     device.memoryBytes > 0n ? fact('memory', formatBytes(Number(device.memoryBytes))) : undefined,
     fact('L2', formatBytes(Number(device.l2Bytes))),
     fact('SMEM/CTA', `${formatBytes(device.smemOptinBytes)} by opt-in`),
@@ -36,7 +36,7 @@ export const deviceFacts = (device: Device): Fact[] =>
 const stateText = ({ state, stateReason }: Device): string =>
   !stateReason ? STATE_WORDS[state] : withShortNames(`${STATE_WORDS[state]}: ${stateReason}`);
 
-// What a manifest's `cluster` and `l2_persist` have an effect on.
+// Device properties behind a manifest's `cluster` and `l2_persist`.
 const launchText = ({ clusters, persistingL2Bytes }: Device): string =>
   [
     clusters ? 'clusters' : '',
@@ -45,13 +45,13 @@ const launchText = ({ clusters, persistingL2Bytes }: Device): string =>
     .filter((part) => part !== '')
     .join(', ');
 
-/** A tool's version, or what can't be done without it. */
+/** A tool's version, or the work that is not possible without it. */
 export const toolText = ({ version, missing, archs }: Tool): string => {
   if (!version) return `missing: ${missing ?? 'nobody knows why'}`;
   return archs.length > 0 ? `${version} for ${archs.join(' ')}` : version;
 };
 
-/** What it judges by, and who asks. */
+/** The plans and cases of the runner, and the caller. */
 export type HostAnswer = Partial<
   Pick<GetHostResponse, 'caller' | 'plans' | 'caseSets' | 'tolerances' | 'heldOutShapes'>
 >;

@@ -21,17 +21,17 @@ import { jobBlocks, type EndedJob } from './job.ts';
 
 const jobReport = (ended: EndedJob, format: ReportFormat): string[] => plainLines(jobBlocks(ended), format);
 
-test('the report of an experiment has every part in 80 columns', async () => {
+test('the report of an experiment has every section, in 80 columns', async () => {
   await expect(jobReport(failedExperiment, PLAIN).join('\n')).toMatchFileSnapshot('../goldens/job-report.txt');
   expect(jobReport(failedExperiment, PLAIN).filter((line) => line.length > 80)).toEqual([]);
 });
 
-test('no line is wider than a narrow terminal takes, tables apart', () => {
+test('no line except table rows is wider than a narrow terminal', () => {
   const wide = jobReport(failedExperiment, { ...PLAIN, width: 60 }).filter((line) => line.length > 60);
   expect(wide.filter((line) => !/ {2,}\S+ {2,}/.test(line) && !line.includes('sha256'))).toEqual([]);
 });
 
-test('a second variant stands under its own title', () => {
+test('a second variant has its own title', () => {
   const { job, result } = failedExperiment;
   const twice = create(JobResultSchema, {
     ...result,
@@ -44,7 +44,7 @@ test('a second variant stands under its own title', () => {
   ]);
 });
 
-test('a job that the runner could not carry out says why, and its name', () => {
+test("a job that the runner could not carry out shows the reason and the job's name", () => {
   const job = { ...failedExperiment.job, outcome: Outcome.ERROR, summary: 'no compiler' };
   const error = create(JobErrorSchema, {
     reason: 'COMPILER_MISSING',
@@ -60,7 +60,7 @@ test('a job that the runner could not carry out says why, and its name', () => {
   ]);
 });
 
-test('where no element is finite there is no error to tell, rather than 0', () => {
+test('without finite elements there is no error, rather than an error of 0', () => {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
   const cases = [
     {
@@ -93,7 +93,7 @@ test('where no element is finite there is no error to tell, rather than 0', () =
   ]);
 });
 
-test('a probe that failed stands beside the cases that passed; one that passed needs no row', () => {
+test('a failed probe is listed with the passed cases; a passed probe needs no row', () => {
   const probe = (sequenceLength: number, ...verdicts: Verdict[]) => ({
     shape: { batch: 1, heads: 2, sequenceLength, headDim: 64 },
     verdict: verdicts.includes(Verdict.FAIL) ? Verdict.FAIL : Verdict.PASS,
@@ -113,7 +113,7 @@ test('a probe that failed stands beside the cases that passed; one that passed n
   ]);
 });
 
-test('the first wrong case has its error map, in ASCII too; right ones have none', () => {
+test('the first wrong case has its error map, in ASCII too; correct cases have none', () => {
   const result = (verdict: Verdict, sequenceLength: number) => ({
     shape: { batch: 1, heads: 2, sequenceLength, headDim: 64 },
     verdict,
@@ -137,7 +137,7 @@ test('the first wrong case has its error map, in ASCII too; right ones have none
   ]);
 });
 
-test('a gate has its colour on the mark, not on its title', () => {
+test("a gate's color is on its mark, not on its title", () => {
   const gate = create(GateResultSchema, { title: 'parity', verdict: Verdict.FAIL, level: 'hard', detail: 'wrong' });
   const blocks = gatesBlocks([gate]);
   const line = plainLines(blocks, { ...PLAIN, colors: true }).find((each) => each.includes('parity'))!;
@@ -145,7 +145,7 @@ test('a gate has its colour on the mark, not on its title', () => {
   expect(htmlPage('gates', blocks)).toContain('<td><span class="bad">✗</span> parity</td>');
 });
 
-test("a gate decided by a model's figure says so in its answer, its value and the count; one that was measured does not", () => {
+test('a gate decided by a modelled figure says so in its verdict, value and count; a measured gate does not', () => {
   const gate = (title: string, verdict: Verdict, level: string, modelled: boolean) =>
     create(GateResultSchema, { title, verdict, level, modelled, value: 3, comparison: '<', target: 5, unit: '%' });
   const lines = plainLines(
@@ -172,7 +172,7 @@ test("a gate decided by a model's figure says so in its answer, its value and th
   ]);
 });
 
-test('a deadlock names its threads in ranges, an access its place', () => {
+test('a deadlock lists its threads as ranges, an access gives its place', () => {
   const waiting = Array.from({ length: 40 }, (_, x) => ({
     thread: [x, 0, 0],
     block: [2, 1, 0],

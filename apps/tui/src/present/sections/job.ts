@@ -26,7 +26,7 @@ import { sdpaAloneBlocks } from './sdpa-alone.ts';
 import { timingBlocks } from './timings.ts';
 import { tuneBlocks } from './tuned.ts';
 
-/** An ended job with all that it found out. */
+/** An ended job with all its findings. */
 export interface EndedJob {
   readonly job: Job;
   readonly result: JobResult | undefined;
@@ -34,7 +34,7 @@ export interface EndedJob {
 }
 
 export interface ReportParts {
-  /** What each line of the source did. */
+  /** Include the counters of each source line. */
   readonly lines?: boolean | undefined;
 }
 
@@ -98,14 +98,14 @@ function variantBlocks(variant: VariantResult, parts: ReportParts): Block[] {
   ];
 }
 
-/** A word alone: nobody sees which shapes. */
+/** Only a verdict, because the held-out shapes stay secret. */
 const heldOutNotice = ({ verdict, detail, shapes }: HeldOutResult): Block =>
   notice(
     `${detail} (${counted(shapes, 'shape')} that the runner keeps to itself)`,
     verdict === HeldOutVerdict.WRONG ? 'bad' : 'text',
   );
 
-/** Of a kernel that does not compile only what could be evaluated all the same. */
+/** For a kernel that does not compile, only the gates that could be evaluated. */
 function gateBlocksOf({ build, gates }: VariantResult): Block[] {
   if (build === undefined || build.succeeded) return gatesBlocks(gates);
   const answered = gates.filter(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.FAIL);

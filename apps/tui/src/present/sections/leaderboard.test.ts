@@ -51,7 +51,7 @@ const board = create(GetLeaderboardResponseSchema, {
 });
 const WIDE = { ...PLAIN, width: 190 };
 
-test('a row has p50 with its interval, p90, TFLOP/s, registers, both speedups, where it comes from, who and when', () => {
+test('a row has p50 with its interval, p90, TFLOP/s, registers, both speedups, origin, client and time', () => {
   expect(plainLines(leaderboardBlocks(board, { limit: 50 }), WIDE)).toEqual([
     'Leaderboard  2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3',
     '  #  kernel                p50           95 % of p50       p90  TFLOP/s  registers  vs baseline    vs SDPA  from                                        who  when         job',
@@ -66,7 +66,7 @@ test('a row has p50 with its interval, p90, TFLOP/s, registers, both speedups, w
   ]);
 });
 
-test('where it was noted on which machine a figure was measured, that is a column', () => {
+test('there is a host column if the hosts of the measurements were recorded', () => {
   const [first, ...others] = board.entries;
   const known = create(GetLeaderboardResponseSchema, {
     ...board,
@@ -78,14 +78,14 @@ test('where it was noted on which machine a figure was measured, that is a colum
   expect(lines[3]).toMatch(/ ada +- +11-21/);
 });
 
-test('a narrow table keeps the speedups; --limit cuts and says so', () => {
+test('a narrow table keeps the speedups; --limit shortens the table and says so', () => {
   const lines = plainLines(leaderboardBlocks(board, { limit: 1 }), PLAIN);
   expect(lines.join('\n')).toMatch(/vs baseline +vs SDPA/);
   expect(lines.join('\n')).toContain('2 more: --limit');
   expect(lines.join('\n')).not.toContain('sdpa/cudnn');
 });
 
-test('without an entry it says why, and where there are results', () => {
+test('an empty board gives the reason and the places that have results', () => {
   const empty = create(GetLeaderboardResponseSchema, { ...board, entries: [], emptyReason: 'No valid result yet' });
   expect(plainLines(leaderboardBlocks(empty, { limit: 50 }), WIDE)).toEqual([
     'Leaderboard  2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3',
@@ -94,7 +94,7 @@ test('without an entry it says why, and where there are results', () => {
   ]);
 });
 
-test('a table of means says what they are of, and ties share a rank', () => {
+test('a table of means names their shapes, and equal entries share a rank', () => {
   const mean = (us: number, rank: number) => ({
     label: `k${us}`,
     kernelId: `k${us}`,

@@ -1,4 +1,4 @@
-/** The leaderboard of a place, as a table, with what its figures are over. */
+/** The leaderboard of a place as a table, with an explanation of its speedups. */
 import type { GetLeaderboardResponse, LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, FEWEST_SAMPLES, formatShape, recordedProblem } from '@flashcore/shared/kernels';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
@@ -10,16 +10,16 @@ import { p50IntervalText } from './timings.ts';
 const or = (value: number | undefined, format: (value: number) => string): string =>
   value === undefined ? '-' : format(value);
 
-/** What an entry is ranked by: a median, or a geometric mean of medians, microseconds. */
+/** The figure that ranks an entry: a median, or a geometric mean of medians, microseconds. */
 export const figureOf = ({ latency, mean }: LeaderboardEntry): number | undefined => mean?.us ?? latency?.p50Us;
 
-/** "2", "1=" where others share it; of a runner that gives no ranks the place in the list. */
+/** A rank such as "2", or "1=" if it is shared. If the runner gives no ranks, the position in the list. */
 export function rankText(entry: LeaderboardEntry, all: readonly LeaderboardEntry[]): string {
   if (entry.rank === 0) return String(all.indexOf(entry) + 1);
   return `${entry.rank}${all.filter(({ rank }) => rank === entry.rank).length > 1 ? '=' : ''}`;
 }
 
-/** "2x8x512x64 5.760 us, 1x8x512x64 5.040 us (weight 2)": what a mean is made of; empty for one shape. */
+/** The parts of a mean, such as "2x8x512x64 5.760 us, 1x8x512x64 5.040 us (weight 2)"; empty for a single shape. */
 export function casesText({ mean }: LeaderboardEntry): string {
   return (mean?.cases ?? [])
     .map(
@@ -67,13 +67,13 @@ const columnsOf = (board: GetLeaderboardResponse): Column<LeaderboardEntry>[] =>
   { title: 'job', cell: ({ job }) => shortName(job) },
 ];
 
-/** "5.757 us to 5.763 us"; four samples have a median, and no interval of it. */
+/** An interval such as "5.757 us to 5.763 us"; empty if there are too few samples for one. */
 export function intervalText({ latency, mean }: LeaderboardEntry): string {
   if (mean) return p50IntervalText({ p50Us: mean.us, p50LowUs: mean.lowUs, p50HighUs: mean.highUs });
   return latency === undefined || latency.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency);
 }
 
-/** Told where it was noted: nodes of one model can differ in power limit and cooling. */
+/** Shown if hosts were recorded, because nodes with the same GPU model can differ in power limit and cooling. */
 const HOST_COLUMN: Column<LeaderboardEntry> = {
   title: 'on',
   drop: 3,
@@ -81,12 +81,12 @@ const HOST_COLUMN: Column<LeaderboardEntry> = {
   cell: ({ hostName }) => hostName || '-',
 };
 
-/** "1.558 x", "≈1.29 x" where it was not measured in turns. */
+/** A speedup such as "1.558 x", or "≈1.29 x" if it was not measured in turns. */
 export function sdpaSpeedupText({ speedup, sdpaInTurns }: LeaderboardEntry): string {
   return speedup === undefined ? '-' : `${sdpaInTurns ? '' : '≈'}${formatSpeedup(speedup)}`;
 }
 
-/** Where the kernel comes from: the search and trial that found it, or the steps below it; of SDPA its software. */
+/** The kernel's origin: the search and trial that found it, or the steps below it. For SDPA, its software. */
 export function originText({ sdpaVersion, labels, lineage }: LeaderboardEntry): string {
   if (sdpaVersion !== '') return sdpaVersion;
   const { search, trial, parents } = labels;
@@ -95,20 +95,20 @@ export function originText({ sdpaVersion, labels, lineage }: LeaderboardEntry): 
   return lineage.slice(1).join(' < ') || '-';
 }
 
-/** "2x8x512x64", or "mean over success". */
+/** A shape such as "2x8x512x64", or a set such as "mean over success". */
 export const shapeOrSet = ({ shape, caseSet }: Pick<LeaderboardPlace, 'shape' | 'caseSet'>): string => {
   if (caseSet !== '') return `mean over ${caseSet}`;
   return shape ? formatShape(shape) : '?';
 };
 
-/** "2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3", "rmsnorm N=4096,rows=4096 hot on …". */
+/** A place such as "2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3" or "rmsnorm N=4096,rows=4096 hot on …". */
 export const placeText = ({ problem, dtype, mode, deviceName, protocol, ...where }: LeaderboardPlace): string =>
   `${recordedProblem(problem) === DEFAULT_PROBLEM ? '' : `${problem} `}${shapeOrSet(where)} ${dtypeWord(dtype)}${MODE_WORDS[mode]} on ${deviceName || 'no device'}, ${protocol || 'unknown protocol'}`;
 
 const MEAN_NOTE = 'mean: weighted geometric mean of the medians that one ranked run measured of one build';
 const TIE_NOTE = '=: a tie, the 95 % intervals overlap';
 
-/** The table, what its columns mean, and where else there are results. `limit`: most rows. */
+/** The table, an explanation of its columns, and other places with results. `limit` is the maximum number of rows. */
 export function leaderboardBlocks(board: GetLeaderboardResponse, { limit }: { limit: number }): Block[] {
   const { entries, place, emptyReason, leftOut, baselineKernel } = board;
   const title = heading('Leaderboard', place ? placeText(place) : '');
@@ -134,7 +134,7 @@ const hasBaseline = ({ entries, baselineKernel }: GetLeaderboardResponse): boole
 
 const MOST_ELSEWHERE = 5;
 
-/** Other places that have results, so that the filters can name them. */
+/** Other places with results, so that users know which filters to use. */
 function elsewhere({ place, places }: GetLeaderboardResponse): Block[] {
   const here = place && placeText(place);
   const others = places.filter((each) => placeText(each) !== here);

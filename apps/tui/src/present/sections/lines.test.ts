@@ -13,7 +13,7 @@ const { job, result } = fromJson(
 );
 const report = (lines: boolean): string[] => plainLines(jobBlocks({ job: job!, result }, { lines }), PLAIN);
 
-test('lines of the source have their share, their conflicts and their text, and columns without a figure are left out', () => {
+test('source lines have their share, conflicts and text, and columns without figures are left out', () => {
   const lines = report(true);
   expect(lines.find((line) => line.includes('524,288'))).toMatch(
     /^ +34 +32\.2 % +458,752 +524,288 +65,536 +const float2 q =/,
@@ -21,6 +21,6 @@ test('lines of the source have their share, their conflicts and their text, and 
   expect(lines.find((line) => /^ +line +instr/.test(line))).not.toContain('tensor');
 });
 
-test('a report that was not asked for them has none', () => {
+test('a report contains no source lines unless they were requested', () => {
   expect(report(false).filter((line) => line.startsWith('Lines of'))).toEqual([]);
 });

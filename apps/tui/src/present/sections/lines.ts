@@ -1,4 +1,4 @@
-/** The kernel's source with what each line did: what profilers call the source page. */
+/** The kernel's source with counters for each line, like the source page of a profiler. */
 import type { LineProfile, ProfileResult } from '@flashcore/shared/contract';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatCount } from '../numbers.ts';
@@ -7,7 +7,7 @@ import { piece, type Piece, type Role } from '../roles.ts';
 /** A line with its share of the kernel. */
 interface ShownLine {
   readonly line: LineProfile;
-  /** Of all instructions, and of all bank conflicts. */
+  /** Shares of all instructions, and of all bank conflicts. */
   readonly share: number;
   readonly conflictShare: number;
 }
@@ -37,13 +37,13 @@ const COLUMNS: readonly Column<ShownLine>[] = [
   { title: 'source', shrinkTo: 20, cutLast: true, cell: ({ line }) => line.text.trimEnd() },
 ];
 
-/** Without those that have nothing to say of any line. */
+/** Leaves out columns that have no figure for any line. */
 export const lineColumns = (lines: readonly ShownLine[]): Column<ShownLine>[] =>
   COLUMNS.filter(({ cell }) => lines.some((line) => textOf(cell(line)) !== ''));
 
 const textOf = (cell: string | Piece): string => (typeof cell === 'string' ? cell : cell.text);
 
-/** The lines of each file in their order, those that did nothing left out. */
+/** The lines of each file in order, without those that executed nothing. */
 export function shownLines({ lines }: ProfileResult): { file: string; lines: ShownLine[] }[] {
   const sum = (of: (line: LineProfile) => bigint): number =>
     Math.max(1, Number(lines.reduce((all, each) => all + of(each), 0n)));
@@ -56,7 +56,7 @@ export function shownLines({ lines }: ProfileResult): { file: string; lines: Sho
   return [...Map.groupBy(shown, ({ line }) => line.file)].map(([file, of]) => ({ file, lines: of }));
 }
 
-/** What a line may be sorted by. */
+/** Figures that lines can be sorted by. */
 const AMOUNTS = {
   instructions: ({ line }: ShownLine) => line.instructions,
   conflicts: ({ line }: ShownLine) => line.bankConflicts,
@@ -64,7 +64,7 @@ const AMOUNTS = {
   sectors: ({ line }: ShownLine) => line.globalSectors,
 };
 
-/** The largest figure first; "line": in the order of the file. */
+/** Sorts the largest figure first; "line" keeps the order of the file. */
 export function sortedLines(lines: readonly ShownLine[], sort: 'line' | keyof typeof AMOUNTS): readonly ShownLine[] {
   if (sort === 'line') return lines;
   const amountOf = AMOUNTS[sort];

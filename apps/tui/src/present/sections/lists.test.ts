@@ -13,7 +13,7 @@ const historyReport = (experiments: Parameters<typeof historyBlocks>[0], format:
 
 const { job } = failedExperiment;
 
-test('jobs: beginning of the name, state or outcome', () => {
+test('jobs: start of the name, state or outcome', () => {
   const queued = create(JobSchema, { ...job, state: JobState.QUEUED, queuePosition: 2, label: 'a'.repeat(60) });
   expect(jobsReport([job, queued], PLAIN)).toEqual([
     '  job       created      kind        state            kernel',
@@ -33,7 +33,7 @@ test('jobs: beginning of the name, state or outcome', () => {
   ]);
 });
 
-test('history: an emulator time is marked, a time that nobody measured is none', () => {
+test('history: an emulator time is marked, and a missing time is not a number', () => {
   const measured = create(ExperimentSummarySchema, {
     job,
     simulated: true,
@@ -55,7 +55,7 @@ test('history: an emulator time is marked, a time that nobody measured is none',
   ]);
 });
 
-test('history: what a job cost and how it stood against its champion, where there is any', () => {
+test("history: a job's cost and its result against the champion, if there are any", () => {
   const compared = create(ExperimentSummarySchema, {
     job,
     passedCases: 7,
@@ -79,7 +79,7 @@ test('history: what a job cost and how it stood against its champion, where ther
   ]);
 });
 
-test('kernels: what they teach, need and take; one that can not be read says why', () => {
+test('kernels: lesson, needs and parameters; an unreadable kernel gives the reason', () => {
   const kernel = create(KernelSchema, {
     kernelId: 'flashcore_v6',
     title: 'WMMA for Q K^T',
@@ -113,7 +113,7 @@ test('kernels: what they teach, need and take; one that can not be read says why
   ]);
 });
 
-test('where a program reads them, names are whole', () => {
+test('names are whole if a program reads the list', () => {
   const {
     job: { kernelId },
   } = failedExperiment;

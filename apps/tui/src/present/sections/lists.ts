@@ -1,4 +1,4 @@
-/** Kernels, jobs and ended experiments, as lists for pipes. */
+/** Lists of kernels, jobs and ended experiments, for pipes. */
 import {
   FindingKind,
   JobState,
@@ -14,7 +14,7 @@ import { formatError, formatMicroseconds, formatRatio, formatShortInstant } from
 import { piece, type Piece, type Role } from '../roles.ts';
 import { KIND_WORDS, dtypeWord, findingWord, jobMark, shortName } from '../words.ts';
 
-/** The ladder: id and title of every kernel, what it teaches, its parameters and limits. */
+/** The ladder: id, title, lesson, parameters and limits of every kernel. */
 export const kernelsBlocks = (kernels: readonly Kernel[]): Block[] =>
   kernels.length === 0 ? [notice('no kernels')] : kernels.flatMap(kernelBlocks);
 
@@ -46,13 +46,13 @@ function kernelBlocks(kernel: Kernel): Block[] {
   ];
 }
 
-/** Of whom a list is, where it is not of all. */
+/** Names the kernel if the list covers only one. */
 const ofKernel = (kernel: string): string => (kernel === '' ? '' : ` of ${kernel}`);
 
-/** Jobs, newest first, with the beginning of their names. `kernel`: the only one that was asked for. */
+/** Jobs, newest first, with the start of their names. `kernel` is the only kernel requested. */
 export function jobsBlocks(jobs: readonly Job[], kernel = ''): Block[] {
   if (jobs.length === 0) return [notice(kernel === '' ? 'no jobs' : `no job${ofKernel(kernel)}`)];
-  // Of a runner that tells its clients apart.
+  // True if the runner distinguishes its clients.
   const owned = jobs.some(({ owner }) => owner !== undefined && owner !== 'local');
   const columns: Column<Job>[] = [
     { title: 'job', cell: ({ name }) => shortName(name) },
@@ -70,7 +70,7 @@ function statePiece(job: Job): Piece {
   return piece(job.state === JobState.QUEUED ? `queued, ${job.queuePosition} ahead` : word, role);
 }
 
-/** The largest error of the cases; "-" where none was run. */
+/** The largest error of the cases; "-" if no case ran. */
 export const largestErrorText = ({ cases, maxAbsError }: Pick<ExperimentSummary, 'cases' | 'maxAbsError'>): string =>
   cases === 0 ? '-' : formatError(maxAbsError);
 
@@ -79,7 +79,7 @@ type GateCounts = Pick<
   'hardGates' | 'hardGatesPassed' | 'gatesPassed' | 'gatesFailed' | 'gatesNotMeasured'
 >;
 
-/** "3 of 4", of the gates that can reject; of an experiment before plans all gates by their answers. */
+/** Text such as "3 of 4", about gates that can reject. For an experiment before plans existed, all gates count. */
 export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): string {
   if (hardGates > 0) return `${hardGatesPassed} of ${hardGates}`;
   const { gatesPassed, gatesFailed, gatesNotMeasured } = all;
@@ -93,7 +93,7 @@ export const gatesRole = ({ hardGates, hardGatesPassed, gatesFailed }: GateCount
 
 const CANNOT_SAY = { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED };
 
-/** Ended experiments, newest first. `kernel`: the only one that was asked for. */
+/** Ended experiments, newest first. `kernel` is the only kernel requested. */
 export function historyBlocks(experiments: readonly ExperimentSummary[], kernel = ''): Block[] {
   if (experiments.length === 0) return [notice(`no experiment${ofKernel(kernel)} has ended yet`)];
   const hasChampion = experiments.some(({ champion }) => champion !== undefined);
@@ -139,7 +139,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }
 
-/** Of an experiment before ranked runs it is not known. */
+/** Not known for an experiment before ranked runs existed. */
 const rankedPiece = (ranking: Ranking | undefined): Piece =>
   ranking === undefined ? piece('-', 'dim') : piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');
 

@@ -8,7 +8,7 @@ import { phaseTimeBlocks } from './phase-times.ts';
 
 const job = { createTime: timestampFromMs(1_000), startTime: timestampFromMs(1_500) };
 
-test('a bar for the queue, for each phase, and for what is between them; short ones are left out', () => {
+test('there is a bar for the queue, for each phase and for the time between phases; short times are left out', () => {
   const result = create(JobResultSchema, {
     deviceSeconds: 5,
     phaseTimes: [
@@ -30,6 +30,6 @@ test('a bar for the queue, for each phase, and for what is between them; short o
   ]);
 });
 
-test('a result from before there were phase times has no such part', () => {
+test('an older result without phase times has no such section', () => {
   expect(phaseTimeBlocks(job, create(JobResultSchema, { deviceSeconds: 5 }))).toEqual([]);
 });

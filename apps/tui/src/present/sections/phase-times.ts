@@ -1,11 +1,11 @@
-/** Where a job's seconds went: a bar for its wait in the queue, for each phase, and for what no phase accounts for. */
+/** Time spent by a job: a bar for the wait in the queue, for each phase, and for the remaining time. */
 import type { Job, JobResult, PhaseTime } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { heading, type Bar, type Block } from '../blocks.ts';
 import { formatSeconds } from '../numbers.ts';
 import { PHASE_WORDS, variantWord } from '../words.ts';
 
-/** What is shorter is no line's worth: precheck, gates, the moments between phases. */
+/** Shorter times get no bar: precheck, gates, and the moments between phases. */
 const LEAST_SECONDS = 0.01;
 
 type Timed = Pick<JobResult, 'phaseTimes' | 'deviceSeconds'>;
@@ -23,7 +23,7 @@ export function phaseTimeBlocks(
   ];
 }
 
-/** Of the phases alone, in their order; a variant is named where there are two. */
+/** Bars for the phases in order, and for the time between them. If there are two variants, labels name the variant. */
 export function phaseBars({ phaseTimes, deviceSeconds }: Timed): Bar[] {
   const several = new Set(phaseTimes.map(({ variant }) => variant)).size > 1;
   const inPhases = phaseTimes.reduce((sum, { seconds }) => sum + seconds, 0);
@@ -31,7 +31,7 @@ export function phaseBars({ phaseTimes, deviceSeconds }: Timed): Bar[] {
   return [...phaseTimes.flatMap((time) => barsOf(time, several)), ...barOf('between', rest)];
 }
 
-/** Its work, and what it waited for the device's process to open the device. */
+/** The phase's own work, and its wait for the worker to open the device. */
 function barsOf({ phase, variant, seconds, waitSeconds }: PhaseTime, several: boolean): Bar[] {
   const label = [PHASE_WORDS[phase], several ? variantWord(variant) : ''].filter(Boolean).join(' ');
   return [...barOf(label, seconds - waitSeconds), ...barOf('device opens', waitSeconds)];

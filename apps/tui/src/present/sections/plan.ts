@@ -1,4 +1,4 @@
-/** What an experiment was judged by, what it changed against the champion, and whether it could be accepted. */
+/** The plan that judged an experiment, its changes against the champion, and whether it can be accepted. */
 import type { ChampionDifference, Expectation, JobResult, Ranking } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatNumber } from '../numbers.ts';
@@ -16,7 +16,7 @@ export function planBlocks({ plan, ranking, acceptability, fellBack }: JobResult
   ];
 }
 
-/** "yes", or "no: client gates, 1 of at least 5 seeds a case". */
+/** Text such as "yes", or "no: client gates, 1 of at least 5 seeds a case". */
 export const rankingText = ({ ranked, reasons }: Ranking): string => (ranked ? 'yes' : `no: ${reasons.join(', ')}`);
 
 type Figure = ChampionDifference['figures'][number];
@@ -54,7 +54,7 @@ export const expectationsBlocks = (expectations: readonly Expectation[]): Block[
     ? []
     : [heading('What notes said'), facts(...expectations.map((each) => fact(each.source, expectationText(each))))];
 
-/** "projected 400 to 600 us, measured 28.7 us on NVIDIA H200, not measured on L4". */
+/** Text such as "projected 400 to 600 us, measured 28.7 us on NVIDIA H200, not measured on L4". */
 export function expectationText(expectation: Expectation): string {
   const { kind, unit, device, shape, metric, measured, measuredOn, neverMeasured, note } = expectation;
   const here =
@@ -67,10 +67,10 @@ export function expectationText(expectation: Expectation): string {
   ].join(', ');
 }
 
-/** "400 to 600 us" */
+/** The projected range, such as "400 to 600 us". */
 export const saidRange = ({ low, high, unit }: Expectation): string =>
   `${low === high ? formatNumber(low) : `${formatNumber(low)} to ${formatNumber(high)}`} ${unit}`;
 
-/** Whether the device that was measured is the one it is about: "L4" is NVIDIA L4, and not NVIDIA L40. */
+/** True if the measured device is the one in the note: "L4" means NVIDIA L4, not NVIDIA L40. */
 export const isOfDevice = ({ device, measuredOn }: Expectation): boolean =>
   measuredOn === device || measuredOn.split(/\s+/).includes(device);

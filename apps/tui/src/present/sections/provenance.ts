@@ -32,7 +32,7 @@ export function provenanceBlocks(result: JobResult): Block[] {
 const commitText = ({ repository, commit, branch, dirty }: GitState): string =>
   `${commit} of ${repository}${branch ? `, branch ${branch}` : ''}${dirty ? ', with changes that are not committed' : ''}`;
 
-/** Those of the cases, then those of inputs that were timed. */
+/** Seeds of the cases, then seeds of the timed inputs. */
 function seedsText({ provenance, variants }: JobResult): string {
   const seeds = provenance?.seeds ?? [];
   const verified = new Set(variants.flatMap(({ verify }) => verify?.seeds ?? []));
@@ -41,7 +41,7 @@ function seedsText({ provenance, variants }: JobResult): string {
   return `verify ${[...verified].join(' ')}; timing ${others.join(' ')}`;
 }
 
-/** "flashcore CPU emulator (L4 limits), sm_89, 58 SMs, simulated". */
+/** A device such as "flashcore CPU emulator (L4 limits), sm_89, 58 SMs, simulated". */
 export function deviceText(device: Device): string {
   return [device.name, device.arch, counted(device.multiprocessors, 'SM'), device.simulated ? 'simulated' : '']
     .filter((part) => part !== '')
@@ -63,7 +63,7 @@ const runnerText = ({ runnerVersion, runnerBuildId, hostName, schedulerJob }: Pr
   `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}${schedulerJob === undefined ? '' : `, pilot of job ${schedulerJob}`}`;
 
 function costText(result: JobResult): string {
-  // A build does not open the device, but no other job has it meanwhile.
+  // A build does not open the device, but the job still holds it.
   const held = `device held for ${formatSeconds(result.deviceSeconds)}`;
   if (result.costUsd === undefined) return result.costMissing ? `${held}, ${result.costMissing}` : held;
   const rate =

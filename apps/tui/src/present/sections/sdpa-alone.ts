@@ -1,4 +1,4 @@
-/** SDPA measured without a kernel: a row each backend, with the figures that a kernel has. */
+/** SDPA measured without a kernel: one row per backend, with the same figures as for a kernel. */
 import type { SdpaBenchmark, SdpaResult } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatCount, formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
@@ -42,7 +42,7 @@ export const sdpaAloneBlocks = (benchmarks: readonly SdpaBenchmark[]): Block[] =
     ...(missing === '' ? [] : [notice(notMeasured(missing), 'dim')]),
   ]);
 
-/** "2x8x512x64 hot: sdpa/cudnn p50 11.30 us, sdpa/flash p50 21.00 us". */
+/** A line such as "2x8x512x64 hot: sdpa/cudnn p50 11.30 us, sdpa/flash p50 21.00 us". */
 export function sdpaLine({ shape, mode, backends, missing }: SdpaBenchmark): string {
   const each = backends.map((backend) => `${backend.name} p50 ${time('p50Us')(backend)}`);
   return `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${each.length === 0 ? notMeasured(missing) : each.join(', ')}`;

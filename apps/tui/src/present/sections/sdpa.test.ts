@@ -23,7 +23,7 @@ const flash = {
 };
 const cudnn = { ...flash, backend: 'sdpa/cudnn', sdpaMeanAbsError: 1e-5 };
 
-test('a row each case, with both errors against the reference; a line each backend', () => {
+test('there is a row per case with both errors against the reference, and a line per backend', () => {
   const cases = ['2x8x512x64', '2x8x512x64c'].map((text) => ({
     shape: parseShape(text),
     sdpa: [cudnn, flash, { backend: 'sdpa/efficient', version, missing: 'no' }],
@@ -41,7 +41,7 @@ test('a row each case, with both errors against the reference; a line each backe
 `);
 });
 
-test('nothing compared: why', () => {
+test('without a comparison the section gives the reason', () => {
   const cases = [{ sdpaMissing: 'no PyTorch on this host; install it' }];
   expect(linesOf(cases)).toEqual(['  next to SDPA: not measured: no PyTorch on this host; install it']);
   expect(linesOf([{}])).toEqual([]);

@@ -1,13 +1,16 @@
 /**
- * The output beside that of PyTorch's SDPA on the same inputs: their difference, and the errors of both against the
- * fp64 reference.
+ * The kernel's output against that of PyTorch's SDPA on the same inputs: their difference, and the errors of both
+ * against the fp64 reference.
  */
 import type { CaseResult, SdpaComparison } from '@flashcore/shared/contract';
 import { notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatError, formatNumber } from '../numbers.ts';
 import { notMeasured, shapeShort } from '../words.ts';
 
-/** A case's row shows the first of these that took it: the backend that is nearest to these kernels in kind. */
+/**
+ * A case's row shows the first of these backends that handled the case. The order starts with the backend most similar
+ * to these kernels.
+ */
 const SHOWN_FIRST = ['sdpa/flash', 'sdpa/cudnn', 'sdpa/efficient', 'sdpa/math'];
 
 interface Compared {
@@ -40,7 +43,10 @@ export function sdpaBlocks(cases: readonly CaseResult[]): Block[] {
   return [tableOf(COLUMNS, shown), notice(legend, 'dim'), ...summaries(compared).map((text) => notice(text, 'dim'))];
 }
 
-/** A line each backend: the cases it took, and the kernel's mean error over its own in them. */
+/**
+ * One line per backend: the cases that it handled, and the kernel's mean error relative to the backend's in those
+ * cases.
+ */
 function summaries(cases: readonly CaseResult[]): string[] {
   return SHOWN_FIRST.flatMap((name) => {
     const of = cases.flatMap(({ sdpa }) => measured(sdpa).filter(({ backend }) => backend === name));
@@ -63,7 +69,7 @@ const measured = (sdpa: readonly SdpaComparison[]): SdpaComparison[] =>
 const nearest = ({ sdpa }: CaseResult): SdpaComparison =>
   measured(sdpa).toSorted((a, b) => SHOWN_FIRST.indexOf(a.backend) - SHOWN_FIRST.indexOf(b.backend))[0]!;
 
-/** A backend's answer to one case, in a line. */
+/** A backend's result for one case, in a line. */
 export const backendText = (backend: SdpaComparison): string =>
   backend.missing === undefined
     ? `${backend.backend} off by at most ${formatError(backend.maxAbsDifference)}; errors max ${formatError(backend.maxAbsError)} (its ${formatError(backend.sdpaMaxAbsError)}), mean ${formatError(backend.meanAbsError)} (its ${formatError(backend.sdpaMeanAbsError)})`

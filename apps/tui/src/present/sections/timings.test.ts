@@ -12,7 +12,7 @@ import { PLAIN } from '../../testing/result-fixtures.ts';
 const section = (...samples: number[]) =>
   sectionOf({ latency: describe(samples), histogram: histogram(samples) }).join('\n');
 
-test('fewer than five samples show their range, and neither percentiles nor an interval', () => {
+test('with fewer than five samples the range is shown, without percentiles or an interval', () => {
   expect(section(8, 10, 9)).toContain(
     '  8.000 us to 10.00 us, median 9.000 us; percentiles and intervals need 5\n  samples or more\n  samples     3\n',
   );
@@ -20,7 +20,7 @@ test('fewer than five samples show their range, and neither percentiles nor an i
   expect(section(8, 9, 10, 11, 12)).toMatch(/p50 +95 % of p50[^]*p99/);
 });
 
-test('more than the roofline is explained: it has tensors come from device memory that L2 holds', () => {
+test('a result above the roofline is explained: the roofline counts device memory, but L2 holds the tensors', () => {
   const throughput = (rooflinePercent: number): string =>
     sectionOf({
       latency: describe([13]),
@@ -36,7 +36,7 @@ test('more than the roofline is explained: it has tensors come from device memor
   );
 });
 
-test('slow samples that were kept are told beside the clock, and why they were', () => {
+test('kept slow samples are reported beside the clock, with the reason', () => {
   const clock = (more: { slowedSamples?: number; throttledSamples?: number }): string =>
     sectionOf({
       latency: describe([8, 9, 10, 11, 12, 13, 14, 15, 16, 17]),

@@ -1,4 +1,4 @@
-/** Latency of one shape in one timing mode: its figures as columns and facts, and the whole section of a report. */
+/** Latency of one shape in one timing mode: its figures as columns and facts, and the full section of a report. */
 import {
   StopReason,
   TimingMode,
@@ -24,18 +24,18 @@ import { reuseText } from '../sdpa-reuse.ts';
 import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
 import { conditionsText } from './conditions.ts';
 
-/** A shape in a timing mode, of the kernel or of another subject; live until its result comes. */
+/** One shape and timing mode of the kernel or another subject; live until the result arrives. */
 export interface Timing {
   readonly shape: Shape | undefined;
   readonly mode: TimingMode;
-  /** "candidate" or the name of what stands beside it, for example "sdpa/flash". */
+  /** "candidate", or the name of a subject measured with it, for example "sdpa/flash". */
   readonly subject: string;
   readonly simulated: boolean;
   readonly warmUp: boolean;
   readonly latency?: LatencyStatistics | undefined;
   readonly histogram?: Histogram | undefined;
   readonly result?: BenchmarkResult | undefined;
-  /** Its median over the kernel's; above 1 the kernel is faster. */
+  /** The subject's median divided by the kernel's; above 1 the kernel is faster. */
   readonly speedup?: number | undefined;
 }
 
@@ -66,7 +66,7 @@ const derived =
 
 type P50Interval = Pick<LatencyStatistics, 'p50Us' | 'p50LowUs' | 'p50HighUs'>;
 
-/** "5.780 us to 5.789 us". */
+/** An interval such as "5.780 us to 5.789 us". */
 export const p50IntervalText = ({ p50LowUs, p50HighUs, p50Us }: P50Interval): string =>
   `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`;
 
@@ -101,7 +101,7 @@ const EXTREMES: Column<Timing>[] = [
   { title: 'max', align: 'right', drop: 7, cell: statistic(({ maxUs, p50Us }) => formatMicroseconds(maxUs, p50Us)) },
 ];
 
-/** A line for each measurement. */
+/** Columns of a table with one line per measurement. */
 export const TIMING_COLUMNS: readonly Column<Timing>[] = [
   { title: 'case', cell: ({ shape }) => shapeShort(shape) },
   { title: 'mode', cell: ({ mode }) => piece(MODE_WORDS[mode], mode === TimingMode.HOT ? 'warn' : 'accent') },
@@ -128,7 +128,7 @@ export const TIMING_COLUMNS: readonly Column<Timing>[] = [
   },
 ];
 
-/** Percentiles that so many samples have. */
+/** Percentiles that the number of samples supports. */
 export function marksOf(latency: LatencyStatistics | undefined): PlotMark[] {
   if (latency === undefined) return [];
   const { samples, p50Us, p90Us, p99Us } = latency;
@@ -139,7 +139,7 @@ export function marksOf(latency: LatencyStatistics | undefined): PlotMark[] {
   ];
 }
 
-/** Why no more samples were taken. */
+/** Reasons for the end of sampling. */
 export const STOP_WORDS: Record<StopReason, string> = {
   [StopReason.UNSPECIFIED]: '',
   [StopReason.CONVERGED]: 'the interval of p50 is narrow enough',
@@ -148,7 +148,10 @@ export const STOP_WORDS: Record<StopReason, string> = {
   [StopReason.SAMPLE_LIMIT]: 'as many as asked for',
 };
 
-/** One sample has no spread, few have no percentiles: it says how many it takes. */
+/**
+ * Facts about the spread. A single sample has no spread, and a few samples have no percentiles, so the facts name the
+ * number needed.
+ */
 export function spreadFacts({ latency }: Pick<Timing, 'latency'>): Fact[] {
   if (latency === undefined || latency.samples === 0) return [];
   const { samples, p50Us, meanUs, stddevUs, minUs, maxUs, dropped } = latency;
@@ -169,7 +172,7 @@ const tooFewFact = (samples: number): Fact =>
     ? fact('p90, p99', `take ${FEWEST_SAMPLES.p90} and ${FEWEST_SAMPLES.p99} samples, got ${samples}`)
     : fact('p99', `takes ${FEWEST_SAMPLES.p99} samples, got ${samples}`);
 
-/** What stands behind the samples: how many, why no more, what they rest on. */
+/** Facts about the samples: their number, the reason for stopping, and the conditions. */
 export function resultFacts(result: BenchmarkResult): Fact[] {
   return facts(
     fact('samples', samplesText(result)),
@@ -213,7 +216,7 @@ const throughputText = (result: BenchmarkResult): string =>
     .filter((part) => part !== '')
     .join(', ');
 
-/** The roofline has Q, K, V and O come from device memory once: what L2 holds is faster than that. */
+/** The roofline counts one read or write of Q, K, V and O in device memory; data in L2 is faster. */
 function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult): string {
   const text = `${formatPercent(percent)} of the roofline`;
   if (percent <= 100) return text;
@@ -263,7 +266,7 @@ function distributionBlocks(timing: Timing): Block[] {
   ];
 }
 
-/** "8.000 us to 10.00 us, median 9.000 us; percentiles and intervals need 5 samples or more". */
+/** Text such as "8.000 us to 10.00 us, median 9.000 us; percentiles and intervals need 5 samples or more". */
 function fewSamplesText({ samples, minUs, p50Us, maxUs }: LatencyStatistics): string {
   const time = (value: number): string => formatMicroseconds(value, p50Us);
   const text = samples === 1 ? `${time(p50Us)}, one sample` : `${time(minUs)} to ${time(maxUs)}, median ${time(p50Us)}`;

@@ -1,4 +1,4 @@
-/** What a search over variants came to: its table, the best first, the best, and the Pareto front. */
+/** The result of a search over variants: the table with the best first, the winner, and the Pareto front. */
 import { Verdict, type TuneResult, type TunedVariant } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatBytes, formatMicroseconds, formatRatio } from '../numbers.ts';
@@ -30,7 +30,7 @@ export function tuneBlocks(tune: TuneResult): Block[] {
   ];
 }
 
-/** Without a winner: none is right, or the race was stopped before it was decided. */
+/** The notice for a search without a winner: no variant is correct, or the race was stopped before it was decided. */
 function bestNotice({ winner, variants }: TuneResult): Block {
   if (winner !== undefined) return notice(`Best: ${winner}`, 'good');
   const open = variants.some(({ verified, dropped }) => verified !== Verdict.FAIL && dropped === undefined);

@@ -1,4 +1,4 @@
-/** Scales from values to places, with the values at which an axis has a tick. */
+/** Scales from values to positions, with tick values for the axis. */
 
 export interface Scale {
   readonly place: (value: number) => number;
@@ -12,7 +12,7 @@ export interface Range {
 
 const WANTED_TICKS = 5;
 
-/** `from` is the place of the low end. */
+/** `from` is the position of the low end. */
 export function linear({ low, high }: Range, from: number, to: number): Scale {
   const span = Math.max(high - low, Math.abs(high) * 1e-9, Number.MIN_VALUE);
   return {
@@ -21,7 +21,10 @@ export function linear({ low, high }: Range, from: number, to: number): Scale {
   };
 }
 
-/** Logarithmic; a tick at each power of ten, and at 2 and 5 where there are few of them. Both ends above 0. */
+/**
+ * Logarithmic scale. There is a tick at each power of ten, and also at 2 and 5 if those are few. Both ends must be
+ * above 0.
+ */
 export function logarithmic({ low, high }: Range, from: number, to: number): Scale {
   const [first, last] = [Math.log10(low), Math.log10(Math.max(high, low * 1.01))];
   const factors = last - first < 2.5 ? [1, 2, 5] : [1];

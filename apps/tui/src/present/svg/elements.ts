@@ -1,4 +1,4 @@
-/** The few SVG elements that plots are drawn with. Every text is escaped here; nobody else writes markup. */
+/** The few SVG elements for plots. Every text is escaped here, and no other file writes markup. */
 import { entryOf } from '@flashcore/shared/text';
 import { sanitize } from '../cells/cell-text.ts';
 
@@ -7,7 +7,7 @@ export const COLORS = {
   ink: '#1f2933',
   faint: '#66727f',
   grid: '#dde2e8',
-  // Told apart by the colour-blind too (Okabe and Ito 2008).
+  // Colors that color-blind readers can distinguish (Okabe and Ito 2008).
   first: '#0072b2',
   second: '#d55e00',
   third: '#009e73',
@@ -18,11 +18,11 @@ export const SERIES = [COLORS.first, COLORS.second, COLORS.third, COLORS.fourth]
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** Foreign text for markup, as content and as an attribute: no control characters, no tags, no quotes. */
+/** Makes foreign text safe as content and as an attribute: no control characters, tags or quotes. */
 export const escapeMarkup = (text: string): string =>
   sanitize(text.replaceAll('\n', ' ')).replace(/[&<>"']/g, (character) => entryOf(ENTITIES, character) ?? character);
 
-/** Two decimals are a hundredth of a pixel. */
+/** Rounds to two decimals, a hundredth of a pixel. */
 const at = (value: number): string => String(Number((Number.isFinite(value) ? value : 0).toFixed(2)));
 
 export type Point = readonly [x: number, y: number];
@@ -52,7 +52,7 @@ export interface Box {
   readonly height: number;
 }
 
-/** `title` is what the pointer shows. */
+/** `title` is the tooltip. */
 export function rect({ left, top, width, height }: Box, fill: string, title = ''): string {
   const place = `x="${at(left)}" y="${at(top)}" width="${at(Math.max(0, width))}" height="${at(Math.max(0, height))}"`;
   return title === ''

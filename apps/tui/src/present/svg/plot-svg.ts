@@ -1,4 +1,4 @@
-/** Plots as SVG pictures that stand alone: no script, no style sheet, no font of their own. */
+/** Plots as self-contained SVG pictures: no script, style sheet or font. */
 import type { Drawing, NamedHistogram, Plot } from '../blocks.ts';
 import { cutCells, sanitize } from '../cells/cell-text.ts';
 import { histogramData, type HistogramData } from '../cells/histogram.ts';
@@ -16,15 +16,15 @@ const BODY = 220;
 const BAR_HEIGHT = 22;
 const LEGEND_HEIGHT = 18;
 
-/** A body with its height; the frame, the caption and the margins come around it. */
+/** A body with its height; frame, caption and margins are added around it. */
 interface Picture {
   readonly height: number;
   readonly body: readonly string[];
-  /** What each colour or mark is, below the body. */
+  /** Meanings of the colors and marks, shown below the body. */
   readonly legend?: readonly { readonly color: string; readonly text: string }[];
 }
 
-/** Empty where there is nothing to draw. */
+/** Empty if there is nothing to draw. */
 export function plotSvg({ drawing, caption = '' }: Plot): string {
   const picture = pictureOf(drawing);
   if (picture === undefined) return '';
@@ -46,7 +46,10 @@ export function plotSvg({ drawing, caption = '' }: Plot): string {
 
 const CAPTION_CHARACTERS = 92;
 
-/** What is drawn, and below it of what. The whole caption is the picture's name for those who can't see it. */
+/**
+ * The caption in two lines: the kind of plot, and below it the subject. The whole caption is also the picture's
+ * accessible name.
+ */
 function captionLines(caption: string): string[] {
   const [what, ...of] = caption.split(': ');
   return [
@@ -146,7 +149,7 @@ function barsPicture({ bars, full }: Of<'bars'>): Picture | undefined {
 
 const PERCENT_TICKS = [0, 0.25, 0.5, 0.75, 0.9, 1];
 
-/** The share of the samples at or below a time. */
+/** Curves of the share of samples at or below a time. */
 function ecdfPicture({ curves }: Of<'ecdf'>): Picture | undefined {
   const drawn = curves.flatMap((curve) => {
     const data = histogramData(curve.histogram);
@@ -271,7 +274,9 @@ function racePicture({ best, trials }: Of<'race'>): Picture | undefined {
   };
 }
 
-/** From white (no error) to the darkest (the largest error), logarithmic over three decades. NaN is black. */
+/**
+ * Colors range from white (no error) to the darkest (the largest error), logarithmic over three decades. NaN is black.
+ */
 function heatPicture({ map }: Of<'heat'>): Picture | undefined {
   const { rows, columns, blockRows, blockColumns, maxAbsError } = map;
   if (rows === 0 || columns === 0) return undefined;

@@ -1,4 +1,7 @@
-/** The form before a run: a field a row, its value between arrows, below it what it means or what is wrong with it. */
+/**
+ * The form before a run. Each field has a row, with its value between arrows; below are the field's meaning and any
+ * problem with it.
+ */
 import { padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row, type Role } from '../../present/cells/row.ts';
 import { AS_USUAL, isPath, matchingChoices, valueOf, type FormField } from '../../state/form-field.ts';
@@ -20,7 +23,7 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const searched = actionOf(form) === 'tune' ? tunedValues(form, defaults) : [];
   const rows = fields.map((field, index) =>
     fieldRow(field, {
-      // A search is judged by no plan.
+      // No plan judges a search.
       usual: field.id === 'shape' && actionOf(form) === 'tune' ? 'canonical' : usualOf(form, field),
       searched: searched.find(({ name }) => field.id === `param:${name}`)?.values,
       notIn: isTaken(form, field) ? undefined : actionOf(form),
@@ -53,11 +56,11 @@ const aboutOf = (field: FormField | undefined): string =>
   field === undefined ? '' : (field.aboutChoices?.[field.chosen] ?? field.about);
 
 interface FieldLook {
-  /** What AS_USUAL stands for. */
+  /** The value behind AS_USUAL. */
   usual: string | undefined;
-  /** The values that a search tries of a parameter; undefined: it is no search. */
+  /** The values of a parameter that a search tries; undefined if the form does not start a search. */
   searched: readonly string[] | undefined;
-  /** The command that does not take the field. */
+  /** The form's command, if it does not take the field. */
   notIn: string | undefined;
   selected: boolean;
   wrong: boolean;
@@ -74,7 +77,7 @@ function fieldRow(field: FormField, { notIn, searched, selected, wrong, width, u
   return selected ? selectRow(row, width) : fitRow(row, width);
 }
 
-/** What was typed with its cursor, or the choice between arrows; of a kernel that was typed for both. */
+/** The typed text with its cursor, or the choice between arrows. A typed kernel name shows both. */
 function valueRuns(
   field: FormField,
   { usual, searched = [], selected, role }: Pick<FieldLook, 'usual' | 'searched' | 'selected'> & { role: Role },

@@ -1,4 +1,4 @@
-/** The first two rows: runner, connection, device, job and its progress; then the tabs with the gates' answers. */
+/** The first two rows: runner, connection, device, job and its progress; then the tabs and a tally of the gates. */
 import { JobState, Phase } from '@flashcore/shared/contract';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { progressBar } from '../../present/cells/bars.ts';
@@ -17,7 +17,7 @@ import { SIMULATED_BADGE } from '../pane/view.ts';
 const BAR_CELLS = 14;
 const SHORT_TITLE = 18;
 
-/** One row of exactly `width` cells; every part shortens before one is left out. */
+/** One row of exactly `width` cells. Every part is shortened before any part is left out. */
 export function headerRow(state: AppState, width: number): Row {
   const parts = [
     { rank: 5, forms: [[run('fa-tui', 'title')]] },
@@ -48,7 +48,7 @@ function deviceForms(state: AppState): Row[] {
   const device = attachedJob(state)?.device ?? state.host?.devices[0];
   if (device === undefined) return [[run('no device', 'dim')]];
   if (!device.simulated) return [[run(device.name)], [run(device.deviceId)]];
-  // Said once a screen, and never cut.
+  // The header is the only place on the screen for this badge, and it is never cut.
   const badge = run(` ${SIMULATED_BADGE} `, 'simulated');
   return [[run(`${device.name} `), badge], [run(`${device.deviceId} `), badge], [badge]];
 }
@@ -85,7 +85,7 @@ function progressForms(job: JobView, now: number): Row[] {
   ];
 }
 
-/** " hot 39/~56 " of a benchmark, the steps of the others; a build has none. */
+/** A benchmark's " hot 39/~56", or the steps of other phases; empty for a build. */
 function detailOf(job: JobView, phase: PhaseView): string {
   const live = phase.phase === Phase.BENCHMARK ? liveBenchmark(job.variants.at(-1)) : undefined;
   if (live?.latency === undefined || live.result !== undefined)
@@ -93,7 +93,7 @@ function detailOf(job: JobView, phase: PhaseView): string {
   return ` ${MODE_WORDS[live.mode]} ${samplesText(live)} `;
 }
 
-/** Tabs, the current one in brackets; at the right end how the gates stand. */
+/** Tabs, the current one in brackets; at the right end a tally of the gates. */
 export function tabsRow(state: AppState, width: number): Row {
   const tabs: Row = VIEWS.flatMap((view, index) => [
     run(index === 0 ? '' : ' '),
@@ -105,7 +105,7 @@ export function tabsRow(state: AppState, width: number): Row {
   return fitRow(gap >= 1 ? [...left, run(' '.repeat(gap)), ...gates] : left, width);
 }
 
-/** "1 2 [3 Latency] 4 …" for screens narrower than the words. */
+/** Short tabs such as "1 2 [3 Latency] 4 …" for screens too narrow for the words. */
 const shortTabs = (state: AppState): Row =>
   VIEWS.flatMap((view, index) => [
     run(index === 0 ? '' : ' '),

@@ -1,4 +1,4 @@
-/** The help: every command of the table by group, searched by typing, run by Enter. */
+/** The help lists every command of the table by group. Typing searches it, and Enter runs the selected command. */
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { padCells } from '../../present/cells/cell-text.ts';
 import { findCommands, isUsable, type Command } from '../../keymap/commands.ts';

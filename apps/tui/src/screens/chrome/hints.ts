@@ -1,11 +1,11 @@
-/** The last row: the keys that do something now. */
+/** The last row: the keys that currently have an effect. */
 import { takeCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { fitParts } from '../../present/cells/table.ts';
 import { commandsOf, isUsable } from '../../keymap/commands.ts';
 import type { AppState } from '../../state/app-state.ts';
 
-/** "j move  / search  ? help  q detach": help and detach always, the others as far as they fit. */
+/** Hints such as "j move  / search  ? help  q detach". Help and detach are always shown, the others if they fit. */
 export function hintsRow(state: AppState, width: number): Row {
   const overlayHints: Partial<Record<string, string>> = {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
@@ -42,7 +42,7 @@ export function hintsRow(state: AppState, width: number): Row {
   );
 }
 
-// What changes something comes before what only moves.
+// Keys that change something come before keys that only move.
 const RANKS: Record<string, number> = {
   'run-kernel': 1,
   'show-job': 1,

@@ -1,10 +1,10 @@
 /**
- * Which panes stand where: one view at 80 columns; from 100 a rail of jobs, gates and build that never changes, and the
- * view beside it; from 160 more views at once. View 1 is a dashboard: its panes stand in the view's place.
+ * The arrangement of the panes. 80 columns show one view. From 100 columns there is also a fixed rail with jobs, gates
+ * and build. From 160 columns more views are shown at once. View 1 is a dashboard whose panes take the view's place.
  */
 import type { UiState, ViewId } from '../../state/app-state.ts';
 
-/** Panes that are no view of their own. */
+/** Panes that belong to a view but are not views themselves. */
 export type LivePane = 'log' | 'jobs-rail' | 'gates-rail' | 'build-rail' | 'correct-live' | 'latency-live' | 'finding';
 export type PaneId = ViewId | LivePane;
 
@@ -24,7 +24,7 @@ export const MIN_ROWS = 16;
 // Header, tabs, message, key hints.
 export const CHROME_ROWS = 4;
 
-/** `hasFinding`: something is wrong with the kernel, which takes the place of its latency. */
+/** `hasFinding`: the kernel has a finding, which is shown in place of its latency. */
 export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & { readonly hasFinding: boolean };
 
 export const isTooSmall = ({ columns, rows }: Pick<UiState, 'columns' | 'rows'>): boolean =>
@@ -32,7 +32,7 @@ export const isTooSmall = ({ columns, rows }: Pick<UiState, 'columns' | 'rows'>)
 
 const isSingle = ({ columns, rows, zoomed }: LaidOut): boolean => zoomed || columns < 100 || rows < 30;
 
-/** Bands of columns of panes, top to bottom, that together fill the screen below the tabs exactly. */
+/** Bands of columns of panes, top to bottom. Together they exactly fill the screen below the tabs. */
 export function layoutOf(screen: LaidOut): PaneBand[] {
   const { columns, rows, view } = screen;
   const height = rows - CHROME_ROWS;
@@ -44,7 +44,7 @@ const RAIL_CELLS = 40;
 const BUILD_ROWS = 4;
 
 function rail(width: number, height: number): PaneColumn {
-  // Jobs leave room for the gates of the canonical set.
+  // The jobs pane leaves room for the gates of the canonical set.
   const jobs = Math.max(6, Math.floor(height * 0.2));
   return stack(width, [
     ['jobs-rail', jobs],
@@ -61,7 +61,7 @@ function withRail({ columns, view, hasFinding }: LaidOut, height: number): PaneB
   return [rail(railCells, height), stack(width, main)];
 }
 
-/** Correctness, latency or what is wrong, and the log in the rows that are left. */
+/** Correctness, then latency or the finding; the log gets the remaining rows. */
 function runPanes(hasFinding: boolean, height: number): readonly (readonly [PaneId, number])[] {
   // Seven parity cases in two columns, and the worst element in two rows.
   const correct = Math.min(9, Math.floor(height * 0.3));
@@ -81,13 +81,13 @@ function withLog(view: ViewId, height: number): readonly (readonly [PaneId, numb
   ];
 }
 
-/** Three columns over a log of the whole width: lines are long, and nobody wants them wrapped. */
+/** Three columns above a full-width log, because log lines are long and wrapped lines are hard to read. */
 function wide({ columns, view, hasFinding }: LaidOut, height: number): PaneBand[] {
   const log = Math.max(10, Math.floor(height * 0.25));
   const above = height - log;
   const right = Math.floor(columns * 0.36);
   const part = (share: number): number => Math.floor(above * share);
-  // Views that have no place of their own take that of the kernels.
+  // A view without a place of its own replaces the kernels.
   const corner: ViewId = view === 'host' || view === 'jobs' || view === 'gates' ? view : 'kernels';
   return [
     [
@@ -108,7 +108,7 @@ function wide({ columns, view, hasFinding }: LaidOut, height: number): PaneBand[
 const stack = (width: number, panes: readonly (readonly [PaneId, number])[]): PaneColumn =>
   panes.map(([id, height]) => ({ id, width, height }));
 
-/** The view that a pane is about: what a click on it shows. */
+/** The view of each pane; a click on the pane opens it. */
 export const VIEW_OF: Record<LivePane, ViewId> = {
   log: 'run',
   'jobs-rail': 'jobs',
@@ -121,11 +121,11 @@ export const VIEW_OF: Record<LivePane, ViewId> = {
 
 export const viewOf = (id: PaneId): ViewId => (id in VIEW_OF ? VIEW_OF[id as LivePane] : (id as ViewId));
 
-/** Whether keys go to the pane: view 1's are the log's. */
+/** True if keys go to the pane. In view 1 keys go to the log. */
 export const hasFocus = (id: PaneId, view: ViewId): boolean =>
   view === 'run' ? id === 'run' || id === 'log' : id === view;
 
-/** The pane that keys go to. */
+/** The pane that receives keys. */
 export function focusedPane(screen: LaidOut): PlacedPane {
   const panes = layoutOf(screen).flat(2);
   return (

@@ -1,6 +1,6 @@
 /**
- * The row above the key hints: a prompt, the newest message or the last warning of a job that runs; and what it leaves
- * for the panes.
+ * The row above the key hints, which shows a prompt, the newest message or a running job's last warning; and the size
+ * left for the panes.
  */
 import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
@@ -18,9 +18,7 @@ const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad:
 
 const MOST_MESSAGE_ROWS = 4;
 
-/**
- * A question, the search being typed, a message in as many rows as it takes, or the last warning of a job that runs.
- */
+/** A question, the search being typed, a message in full length, or the last warning of a running job. */
 export function messageRows(state: AppState, width: number): Row[] {
   const { notice, ui } = state;
   if (
@@ -42,7 +40,7 @@ export function messageRows(state: AppState, width: number): Row[] {
     const ahead = queueText(state.jobs, job.name);
     if (ahead !== '') return wrapped(`queued, ${ahead}`, 'accent', width);
   }
-  // Of a job that has ended the log keeps it, and the panes get the rows.
+  // After the job has ended, the warning remains in the log and the panes get its rows.
   const warning = job?.state === JobState.ENDED ? undefined : job?.warnings.at(-1);
   if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
   return state.watching === undefined
@@ -50,7 +48,7 @@ export function messageRows(state: AppState, width: number): Row[] {
     : wrapped(watchingText(state, state.watching), 'accent', width);
 }
 
-/** "watching k: last save 12 s ago, changed since the previous save: regs 76→61; W stops". */
+/** Text such as "watching k: last save 12 s ago, changed since the previous save: regs 76→61; W stops". */
 export function watchingText({ views, now }: AppState, { folder, lastSave, job, jobBefore }: WatchedFolder): string {
   if (lastSave === undefined) return `watching ${folder}: every save runs; W stops`;
   const [before, after] = [entryOf(views, jobBefore ?? ''), entryOf(views, job ?? '')];
@@ -91,7 +89,7 @@ function lastCells(text: string, width: number): string {
         .join('')}`;
 }
 
-/** The screen without the rows that a long message takes from the panes. */
+/** The screen without the rows that a long message needs. */
 export const screenOf = (state: AppState): UiState & LaidOut => ({
   ...state.ui,
   hasFinding: shownFinding(state) !== undefined,

@@ -12,12 +12,12 @@ const nameOf = (name: MeasuredName): string => measuredEvents(name)[0]!.job;
 const both = withJob(withJob(START, 'flashcore_v9'), 'flashcore_v10');
 const view = (name: MeasuredName) => both.views[nameOf(name)]!;
 
-test('what a save changed: resources that differ, and the first time that both measured', () => {
+test('a save is described by the resources that differ and the first timing that both jobs measured', () => {
   expect(saveDifference(view('flashcore_v9'), view('flashcore_v10'))).toMatch(/^(regs \d+→\d+, )?.*p50 [+-]\d+\.\d %$/);
   expect(saveDifference(view('flashcore_v9'), view('flashcore_v9'))).toBe('2x8x512x64 hot p50 0.0 %');
 });
 
-test('a watched folder tells when it was saved last, and the difference to the save before', () => {
+test('a watched folder shows the time of its last save and the difference to the save before', () => {
   const watching = reduce(both, { type: 'watching', folder: '/k' });
   expect(watchingText(watching, watching.watching!)).toBe('watching /k: every save runs; W stops');
   const saved = (

@@ -1,4 +1,7 @@
-/** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
+/**
+ * View 2: every case with its errors. Below the list, the selected case in detail with its worst element and an error
+ * map.
+ */
 import {
   Verdict,
   allProbes,
@@ -77,7 +80,7 @@ export const correctnessView: View = ({ state }, size) => {
   };
 };
 
-/** "6 of 7 cases passed, 1 failed": of all cases that the job verifies, also while some have not run yet. */
+/** Text such as "6 of 7 cases passed, 1 failed". The total includes cases that have not run yet. */
 function casesRemark(variant: VariantView): string {
   const { cases, verify } = variant;
   const count = (wanted: Verdict): number => cases.filter(({ verdict }) => verdict === wanted).length;
@@ -104,7 +107,8 @@ interface DetailOptions extends Size {
 }
 
 /**
- * Facts beside the map where there is room, above it where not. With the cursor in the map, what it is on comes first.
+ * Facts beside the map if there is room, else above it. While the cursor is in the map, facts about its cell come
+ * first.
  */
 function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
   const { width, height, ui, tolerance } = options;
@@ -130,13 +134,13 @@ function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
 
 const isBeside = ({ width, height }: Size): boolean => width >= SIDE_BY_SIDE || height < 14;
 
-/** What the map gets of the details: facts stand beside it where there is room, else above it. */
+/** The map's share of the details. The facts are beside the map if there is room, else above it. */
 const mapSize = (detail: Size): Size =>
   isBeside(detail)
     ? { width: Math.min(HEAT_CELLS, Math.floor(detail.width * 0.45)), height: detail.height }
     : { width: detail.width, height: detail.height - Math.floor(detail.height / 2) };
 
-/** Blocks that a cell of the map stands for as view 2 draws it in a pane of that size. */
+/** The number of error-map blocks in one cell, as view 2 draws the map in a pane of this size. */
 export function cellOfMap({ ui, ...state }: AppState, map: ErrorMap, size: Size): CellBlocks {
   const lines = linesOf(shownVariant({ ui, ...state }));
   const listHeight = listRows(lines.length, { height: size.height, isInMap: ui.mapCursor !== undefined });
@@ -144,11 +148,11 @@ export function cellOfMap({ ui, ...state }: AppState, map: ErrorMap, size: Size)
   return blocksInCell(map, { width, height: height - mapHeadRows(map) });
 }
 
-// A third of the pane at least stays for the details; while the cursor is in the map, most of it.
+// The details get at least a third of the pane, and most of it while the cursor is in the map.
 const listRows = (count: number, { height, isInMap }: { height: number; isInMap: boolean }): number =>
   Math.min(count + 1, Math.max(4, Math.floor(height * (isInMap ? 0.25 : 0.6))));
 
-/** Most important first: what does not fit stands on further pages. */
+/** Facts in order of importance; later ones may move to further pages. */
 function caseRows(result: CaseResult, width: number): Row[] {
   return [
     textRow(shapeShort(result.shape), 'title'),
@@ -169,7 +173,7 @@ function caseRows(result: CaseResult, width: number): Row[] {
   ];
 }
 
-/** Beside PyTorch's SDPA on the same inputs: a line each backend. */
+/** Comparison with PyTorch's SDPA on the same inputs, one line per backend. */
 function sdpaFacts({ sdpa, sdpaMissing }: CaseResult, width: number): Row[] {
   if (sdpa.length === 0)
     return sdpaMissing === undefined

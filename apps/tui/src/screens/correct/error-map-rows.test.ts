@@ -35,7 +35,7 @@ const facts = (
   tolerance = create(ToleranceSchema, { absolute: 1e-4, relative: 1e-4 }),
 ) => cursorFacts(of, of.errorMap!, { cursor, cell: BLOCK, width: 120, tolerance }).map((row) => rowText(row).trim());
 
-test('the cursor names block, element, both values with what they differ by, and the tile with the fragment in it', () => {
+test('the cursor shows its block, element, both values with their difference, and the tile with its fragment', () => {
   expect(worstBlock(result, map)).toEqual({ row: 2, column: 1 });
   expect(facts({ row: 2, column: 1 })).toEqual([
     '▸ s32..47 d8..15  largest error 2.00e-3',
@@ -44,7 +44,7 @@ test('the cursor names block, element, both values with what they differ by, and
   ]);
 });
 
-test('what is outside the tolerance is marked, what is inside is not', () => {
+test('elements outside the tolerance are marked, and those inside are not', () => {
   const role = (absolute: number) =>
     cursorFacts(result, map, {
       cursor: { row: 2, column: 1 },
@@ -55,7 +55,7 @@ test('what is outside the tolerance is marked, what is inside is not', () => {
   expect([role(1e-3), role(1e-2)]).toEqual(['bad', 'text']);
 });
 
-test('results without worst elements name the worst of all in its block, and say so elsewhere', () => {
+test('results without worst elements show the worst of all in its block, and a note in the other blocks', () => {
   const old = create(CaseResultSchema, {
     shape,
     worst: result.worst!,
@@ -78,7 +78,7 @@ test('the cursor stays in the map', () => {
   ]);
 });
 
-test('where a cell stands for several blocks the cursor goes by cells, and tells of the worst block in one', () => {
+test('if a cell stands for several blocks, the cursor moves by cells and shows the worst block of its cell', () => {
   const cell = { rows: 2, columns: 3 };
   expect([
     movedCursor({ row: 2, column: 1 }, map, { cell }),
@@ -106,7 +106,7 @@ const heads = create(CaseResultSchema, {
   },
 });
 
-test('a head of the map is chosen in turn, from all of them and back', () => {
+test('the head keys step through the heads of the map and the map of all heads', () => {
   const many = heads.errorMap!;
   expect(headCount(many)).toBe(6);
   expect([nextHead(many, undefined, 1), nextHead(many, 5, 1), nextHead(many, undefined, -1)]).toEqual([
@@ -123,11 +123,11 @@ test('a head of the map is chosen in turn, from all of them and back', () => {
     'all 6 heads  [ ] choose a head',
     'batch 1 head 2  [ ] choose a head',
   ]);
-  // The worst element is in that head alone.
+  // Only that head has the worst element.
   expect([drawn(5).at(-1), drawn(4).at(-1)].map((legend) => legend?.includes('X worst'))).toEqual([true, false]);
 });
 
-test('the legend explains the marks that are there: of a map that is all NaN neither a worst cell nor a range', () => {
+test('the legend explains only marks in the map: an all-NaN map has neither a worst cell nor a range', () => {
   const nan = create(CaseResultSchema, {
     ...result,
     errorMap: { ...map, maxAbsError: map.maxAbsError.map(() => NaN) },

@@ -1,6 +1,5 @@
 /**
- * The error map of a case with its cursor: which element of a block is worst, what it is and should be, and the tile
- * that it falls in.
+ * The error map of a case with its cursor: the worst element of a block, its actual and expected values, and its tile.
  */
 import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared/contract';
 import { valuesOf } from '@flashcore/shared/kernels';
@@ -13,7 +12,7 @@ import { elementText } from '../../present/sections/cases.ts';
 
 export interface MapChoice {
   readonly cursor: MapCursor | undefined;
-  /** Undefined: the largest error of all heads. */
+  /** Undefined for the map over all heads. */
   readonly head: number | undefined;
 }
 
@@ -33,7 +32,7 @@ export function errorMapRows(
   ];
 }
 
-/** Which heads the map is of, where one can be chosen. */
+/** Shows which heads the map covers, if the map can be shown for one head. */
 function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined): Row[] {
   const count = headCount(map);
   if (count < 2) return [];
@@ -42,10 +41,10 @@ function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined)
   return [[run(what, 'title'), run('  [ ] choose a head', 'key')]];
 }
 
-/** Rows of the map's pane that are no blocks. */
+/** Rows of the map's pane above the blocks. */
 export const mapHeadRows = (map: ErrorMap): number => (headCount(map) < 2 ? 0 : 1);
 
-/** The worst element of all, where it is in the head shown. */
+/** The worst element of all, if it is in the head shown. */
 function worstIn(result: CaseResult, head: number | undefined): ElementError | undefined {
   const { worst } = result;
   const extent = extentOf(result);
@@ -61,7 +60,7 @@ interface CursorView {
   tolerance: Tolerance | undefined;
 }
 
-/** What the cell under the cursor is: its rows and columns, its worst element, the CTA's tile. */
+/** Describes the cell under the cursor: rows and columns, worst element, and the CTA's tile. */
 export function cursorFacts(
   result: CaseResult,
   map: ErrorMap,
@@ -118,7 +117,7 @@ interface CellView {
   head: number | undefined;
 }
 
-/** Index of the block with the largest error in the cell; one with an element that is not finite goes before all. */
+/** Index of the block with the largest error in the cell; a block with a non-finite element comes before all others. */
 function worstBlockIn(map: ErrorMap, { cursor, cell, head }: CellView): number {
   const errors = errorsOf(map, head);
   const [lastRow, lastColumn] = [
@@ -137,7 +136,7 @@ function worstBlockIn(map: ErrorMap, { cursor, cell, head }: CellView): number {
 const badnessOf = (error = 0): number => (Number.isNaN(error) ? Infinity : error);
 
 /**
- * Largest error of the block with its place; results of older runners tell only the worst of all and the first
+ * The block's worst element with its place. Results of older runners have only the worst element of all and the first
  * mismatches.
  */
 function worstElementOf(result: CaseResult, map: ErrorMap, block: number): ElementError | undefined {
@@ -161,7 +160,7 @@ interface OutputExtent {
   columns: number;
 }
 
-/** The extent of a case's output. Older records do not name its dimensions and are always of attention. */
+/** The extent of a case's output. Older records are always about attention and do not name the dimensions. */
 function extentOf({ errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): OutputExtent | undefined {
   const dims = (errorMap?.outputDims ?? []).map(Number);
   if (dims.length > 0) {
@@ -173,7 +172,7 @@ function extentOf({ errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): 
   return { heads, rows, columns };
 }
 
-/** Index in [batches, heads, rows, columns] as its four coordinates. */
+/** Converts an index in [batches, heads, rows, columns] to its four coordinates. */
 function placeOf(
   index: number,
   { heads, rows, columns }: OutputExtent,
@@ -192,7 +191,7 @@ const isOutside = ({ got, want }: ElementError, tolerance: Tolerance | undefined
 const FRAGMENT_ROWS = 16;
 const FRAGMENT_COLUMNS = 8;
 
-/** "row 11 of query tile 10 of 16", counted from 1; empty where the grid does not tell rows a CTA. */
+/** Text such as "row 11 of query tile 10 of 16", counted from 1; empty if the rows per CTA are unknown. */
 export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): string {
   const tileRows = errorMap?.tileRows ?? 0;
   const extent = extentOf({ errorMap, shape });
@@ -201,7 +200,7 @@ export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'er
   return `row ${(row % tileRows) + 1} of query tile ${Math.floor(row / tileRows) + 1} of ${tiles}`;
 }
 
-/** The CTA's tile of query rows, and the fragment of an m16n8 product in it: where in the kernel's code to look. */
+/** The CTA's tile of query rows, and the m16n8 fragment in it. They point to the part of the kernel to look at. */
 function tileText({ row, column }: Place, { tileRows }: ErrorMap, result: CaseResult): string {
   const { rows = 0 } = extentOf(result) ?? {};
   const fragment = `fragment m16n8 (${Math.floor((tileRows > 0 ? row % tileRows : row) / FRAGMENT_ROWS)}, ${Math.floor(column / FRAGMENT_COLUMNS)})`;

@@ -1,4 +1,4 @@
-/** What the build needs, in two rows: the most of any entry. */
+/** The build's resources in two rows, each figure the maximum over all entries. */
 import { Phase } from '@flashcore/shared/contract';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';

@@ -1,4 +1,4 @@
-/** Correctness on the dashboard: every case with its error and how much of the limit that is, live. */
+/** Correctness on the dashboard, live: every case with its error, and the error as a share of the limit. */
 import { Verdict, allProbes, type CaseResult } from '@flashcore/shared/contract';
 import { bar } from '../../present/cells/bars.ts';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
@@ -25,18 +25,18 @@ export const correctLive: View = ({ state }, size) => {
   return { title: `Correctness  ${caseTally(variant)}`, remark: '2 the map', body: bodyRows(variant, rows, size) };
 };
 
-/** "6/7 within tolerance", "0/9 within tolerance, including 2 failed probes". */
+/** Text such as "6/7 within tolerance" or "0/9 within tolerance, including 2 failed probes". */
 export function caseTally(variant: VariantView): string {
   const { cases, verify } = variant;
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
   if (cases.length === 0 && verify !== undefined) return 'no case ran';
-  // As the gate counts: a probe that failed is one more case.
+  // A failed probe counts as one more case, as in the gate.
   const failed = failedProbes(verify).length;
   const within = `${passed}/${casesInAll(variant) + failed} within tolerance`;
   return failed === 0 ? within : `${within}, including ${counted(failed, 'failed probe')}`;
 }
 
-/** Probes come with the result of the verification, not one by one. */
+/** Failed probes; known only after verification. */
 const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
   (verify ? allProbes(verify) : []).filter(({ verdict }) => verdict === Verdict.FAIL);
 
@@ -47,7 +47,7 @@ export function worstCase({ cases, verify }: VariantView): CaseResult | undefine
     .toSorted((a, b) => (b.worstOfLimit ?? 0) - (a.worstOfLimit ?? 0) || b.maxAbsError - a.maxAbsError)[0];
 }
 
-/** "6 %" of what the tolerance allows; a runner of before does not tell. */
+/** The error as a share of the tolerance, such as "6 %"; empty for a result from an older runner. */
 export const limitText = ({ worstOfLimit }: CaseResult): string =>
   worstOfLimit === undefined
     ? ''
@@ -70,7 +70,7 @@ function bodyRows(variant: VariantView, rows: readonly Row[], { width, height }:
   const isTwo = width >= TWO_COLUMNS && rows.length > 1;
   const columnWidth = isTwo ? Math.floor((width - 2) / 2) : width;
   const perColumn = isTwo ? Math.ceil(rows.length / 2) : rows.length;
-  // What does not fit is counted, never dropped in silence.
+  // Rows that do not fit are counted, never dropped silently.
   const visible = Math.max(1, Math.min(perColumn, room));
   const left = rows.slice(0, visible);
   const right = isTwo ? rows.slice(perColumn, perColumn + visible) : [];
@@ -99,7 +99,7 @@ function caseRows({ cases, verifying, verify }: VariantView): Row[] {
             run(` seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent'),
           ],
         ];
-  // What is wrong is in sight first.
+  // Failures come first so that they are visible.
   const failed = [...failedProbes(verify), ...cases.filter(({ verdict }) => verdict === Verdict.FAIL)];
   const others = cases.filter(({ verdict }) => verdict !== Verdict.FAIL);
   return [...failed.map(caseRow), ...running, ...others.map(caseRow)];

@@ -1,4 +1,4 @@
-/** What is wrong with the kernel, in the place of the latency: text, the source around it, what to do. */
+/** The kernel's finding, in place of its latency: text, surrounding source and remedy. */
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { Outcome, type CodeFrame } from '@flashcore/shared/contract';
@@ -14,7 +14,7 @@ export const findingPane: View = ({ state }, size) => {
   if (shown === undefined) return { title: 'Finding', body: [textRow('Nothing was found to be wrong.', 'dim')] };
   const { finding, place, count } = shown;
   return {
-    // What is wrong with a kernel that passed is advice.
+    // For a kernel that passed, a finding is advice.
     title: `${attachedJob(state)?.outcome === Outcome.PASSED ? '⚠' : '✗'} ${findingWord(finding.kind)}`,
     remark: `${count > 1 ? `finding ${place + 1} of ${count}, o next, ` : ''}${editHint(shown)}`,
     body: findingBody(shown, size),
@@ -26,7 +26,7 @@ const editHint = (shown: ShownFinding): string => {
   return frame === undefined ? 'e edits the source' : `e edits ${frame.file}:${frame.line}`;
 };
 
-/** Message, frame, threads, remedy: the message gives way before the remedy does. */
+/** Message, frame, threads and remedy. The message is shortened before the remedy. */
 export function findingBody(
   { finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>,
   { width, height }: Size,
@@ -56,7 +56,7 @@ const FRAME_ROLES: Record<FrameLine['kind'], Role> = { around: 'dim', caret: 'ba
 export const frameRows = (frame: CodeFrame, width: number): Row[] =>
   frameLines(frame, width).map(({ gutter, text, kind }): Row => [run(gutter, 'dim'), run(text, FRAME_ROLES[kind])]);
 
-/** What does not fit ends in "…": view 1's log has all of it. */
+/** A text that does not fit ends in "…"; view 1's log has all of it. */
 function fitted(rows: readonly Row[], height: number, width: number): readonly Row[] {
   if (rows.length <= height) return rows;
   const last = rows[height - 1] ?? [];

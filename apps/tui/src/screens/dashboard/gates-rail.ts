@@ -1,4 +1,7 @@
-/** The gates of the shown variant in the rail: from the start with their targets, decided as data arrives. */
+/**
+ * The gates of the shown variant in the rail. They are listed with their targets from the start and decided as data
+ * arrives.
+ */
 import { JobState, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
@@ -38,7 +41,7 @@ export const gatesRail: View = ({ state }, size) => {
   };
 };
 
-/** The mark alone has the colour; what does not fit ends in "…": view 5 has all of it. */
+/** Only the mark is colored. A text that does not fit ends in "…"; view 5 has all of it. */
 function standingRows({ text, role }: Standing, width: number): Row[] {
   const rows = noticeRows(notice(text.slice(MARK_CELLS), role, text.slice(0, 1)), width);
   if (rows.length <= MOST_STANDING_ROWS) return rows;
@@ -46,7 +49,7 @@ function standingRows({ text, role }: Standing, width: number): Row[] {
   return [...rows.slice(0, MOST_STANDING_ROWS - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
 }
 
-/** "✓4 ⚠0 ✗0 ●2 ○1 –9": colour on what needs a look. */
+/** Counts such as "✓4 ⚠0 ✗0 ●2 ○1 –9", colored if they deserve attention. */
 export function tallyRuns({ passed, warned, failed, measured, waiting, notMeasured: open }: GateTally): Run[] {
   const parts: readonly Run[] = [
     run(`✓${passed}`, passed > 0 ? 'good' : 'dim'),
@@ -64,13 +67,13 @@ interface Shown {
   readonly variant: VariantView;
 }
 
-/** Titles wrap while all gates have room, else they are cut; what was not measured is one line a reason. */
+/** Titles wrap if all gates still fit, else they are cut. Unmeasured gates take one line per reason. */
 function railRows(shown: Shown, { width, height }: Size): Row[] {
   const told = shown.variant.gates.filter((gate) => !isOpen(gate));
   const laid = (isWrapped: boolean): Row[][] => told.map((gate) => gateRows(gate, shown, { width, isWrapped }));
   const open = openReasons(shown.variant);
   const short = open.map((reason): Row => [run(cutCells(reason, width), 'dim')]);
-  /** The first `count` reasons whole, the others cut. */
+  /** The first `count` reasons in full, the others cut. */
   const reasons = (count: number): Row[] =>
     open.flatMap((reason, index) =>
       index < count ? wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }) : [short[index] ?? []],
@@ -80,7 +83,7 @@ function railRows(shown: Shown, { width, height }: Size): Row[] {
     open.map((_, index) => [...gates.flat(), ...reasons(open.length - index)]).concat([[...gates.flat(), ...short]]),
   );
   const fitting = choices.find((rows) => rows.length <= height);
-  // Those that decide the outcome come first where not all fit.
+  // If not all gates fit, those that decide the outcome come first.
   return fitting ?? [...byWeight(told, cut).slice(0, Math.max(1, height - short.length)), ...short].slice(0, height);
 }
 
@@ -101,7 +104,7 @@ function gateRows(
   { width, isWrapped }: { width: number; isWrapped: boolean },
 ): Row[] {
   const { mark, role } = gateMark(gate, isMeasured(gate, job));
-  // A title that says what is counted needs no unit.
+  // If the title already names the unit, the target omits it.
   const target = COUNTED.has(gate.unit) ? gateTarget({ ...gate, unit: '' }) : gateTarget(gate);
   const figure = figureText(gate, valueText(gate, variant), target);
   const cells = Math.max(8, width - MARK_CELLS - figure.length - 1);
@@ -112,7 +115,10 @@ function gateRows(
   ];
 }
 
-/** "61 <= 64"; a gate that wants one value has it, or does not: "85.7, not 100 %", "128 B" of what must be 0. */
+/**
+ * Text such as "61 <= 64". For a gate that requires one value: the value if it passed, else "85.7, not 100 %", or the
+ * amount, such as "128 B", if 0 is required.
+ */
 function figureText(
   { comparison, verdict, target: limit, unit, value: told }: GateResult,
   value: string,
@@ -121,7 +127,7 @@ function figureText(
   if (comparison !== '==') return `${value} ${target}`;
   const wanted = target.replace(/^= /, '');
   if (verdict === Verdict.PASS) return wanted;
-  // Of what must not be there at all, how much there is says it.
+  // If 0 is required, the amount says enough.
   if (verdict === Verdict.FAIL && limit === 0 && told !== undefined) return amountText(told, unit);
   return verdict === Verdict.FAIL ? `${value}, not ${wanted}` : `${value} ${target}`;
 }
@@ -131,7 +137,7 @@ const amountText = (value: number, unit: string): string =>
 
 const figureRole = (gate: GateResult): Run['role'] => (gate.verdict === Verdict.FAIL ? gateMark(gate).role : 'dim');
 
-/** "61", or how far it is; without the unit that the target has anyway. */
+/** The value, such as "61", or the progress so far; without the unit, because the target has it. */
 function valueText(gate: GateResult, variant: VariantView): string {
   const { value, unit, verdict, metric } = gate;
   if (verdict === Verdict.UNSPECIFIED && metric === 'parity_cases_passed' && variant.cases.length > 0) {
@@ -141,13 +147,16 @@ function valueText(gate: GateResult, variant: VariantView): string {
   if (value === undefined) return '…';
   const text = formatInUnit(value, unit);
   const bare = text.split(' ')[0] ?? text;
-  // Bytes keep theirs: 900 B and 24 KiB are not the same scale.
+  // Bytes keep their unit because 900 B and 24 KiB differ in scale.
   return `${modelledSign(gate)}${unit === 'B' || unit === 'bytes' ? text : bare}`;
 }
 
-/** "– 9 not measured: hardware counters need a GPU", a line a reason; above them what the sign of a model says. */
+/**
+ * Lines such as "– 9 not measured: hardware counters need a GPU", one per reason. The first explains the sign of
+ * modelled values, if there are any.
+ */
 function openReasons({ gates, build }: VariantView): string[] {
-  // Of a kernel that does not compile there is one reason, whatever each gate would have needed.
+  // A kernel that does not compile has this one reason for all gates.
   if (build?.succeeded === false && gates.some(isOpen))
     return [`– ${gates.filter(isOpen).length} not evaluated: the kernel does not compile`];
   const counts = new Map<string, number>();

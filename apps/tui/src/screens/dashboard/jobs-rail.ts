@@ -1,4 +1,4 @@
-/** The runner's jobs in the rail: what each does now, how each ended. */
+/** The runner's jobs in the rail: the activity of running ones and the outcome of ended ones. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
@@ -33,7 +33,7 @@ export const jobsRail: View = ({ state }, { width, height }) => {
   };
 };
 
-/** Those that have not ended stay in sight however old the job shown is. */
+/** Jobs that have not ended stay visible, however old the job shown is. */
 function railJobs(jobs: readonly Job[], attached: string | undefined, height: number): readonly Job[] {
   const open = jobs.findIndex(({ state }) => state === JobState.ENDED);
   const kept = jobs.slice(0, Math.min(open < 0 ? 0 : open, Math.floor(height / 2)));
@@ -53,7 +53,7 @@ function jobRow(state: AppState, job: Job, width: number): Row {
   const [word, clock] = tailOf(state, job);
   const room = width - 2 - 2 - ID_CELLS - 1 - 1;
   const whole = `${word} ${clock}`.trim();
-  // The time a job took is the first thing to go: words stay whole.
+  // If room is short, the time is left out first, so that words stay whole.
   const tail = room - whole.length < LEAST_LABEL ? word : whole;
   const labelCells = Math.max(LEAST_LABEL, room - tail.length);
   const label = padCells(cutCells(job.label || job.kernelId, labelCells), labelCells);
@@ -67,7 +67,7 @@ function jobRow(state: AppState, job: Job, width: number): Row {
   return fitRow(row, width);
 }
 
-/** "bench 0:58", "1 ahead", "failed 0:12". */
+/** The end of the row: "bench 0:58", "1 ahead" or "failed 0:12". */
 function tailOf(
   { views, now }: AppState,
   { name, state, startTime, endTime, queuePosition, outcome }: Job,

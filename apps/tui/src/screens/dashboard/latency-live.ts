@@ -1,4 +1,7 @@
-/** Latency on the dashboard: the measurement that runs now or ended last, statistics first, then its distribution. */
+/**
+ * Latency on the dashboard: the running measurement, or the last that ended. Statistics come first, then the
+ * distribution.
+ */
 import type { DeviceConditions, DeviceReading, LatencyStatistics } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
@@ -35,13 +38,13 @@ export const latencyLive: View = ({ state }, size) => {
   };
 };
 
-/** The kernel's own measurement that runs now, else the last one that has ended. */
+/** The candidate's running measurement, else its last one that ended. */
 export function liveBenchmark(variant: VariantView | undefined): BenchmarkView | undefined {
   const own = (variant?.benchmarks ?? []).filter(({ subject }) => subject === 'candidate');
   return own.findLast(({ result }) => result === undefined) ?? own.at(-1);
 }
 
-/** "n 39/~56" while samples come. */
+/** Text such as "n 39/~56" while sampling. */
 export function samplesText({ latency, expectedSamples = 0, result }: BenchmarkView): string {
   const samples = latency?.samples ?? 0;
   return result === undefined && expectedSamples > samples
@@ -49,7 +52,7 @@ export function samplesText({ latency, expectedSamples = 0, result }: BenchmarkV
     : formatCount(samples);
 }
 
-/** "±1.9 %": half of the median's 95 % interval; undefined of too few samples. */
+/** Half of the median's 95 % interval, such as "±1.9 %"; undefined if there are too few samples. */
 export function halfWidthText({ samples, p50Us, p50LowUs, p50HighUs }: LatencyStatistics): string | undefined {
   if (samples < FEWEST_SAMPLES.interval || p50Us === 0) return undefined;
   return `±${(((p50HighUs - p50LowUs) / 2 / p50Us) * 100).toFixed(1)} %`;
@@ -78,7 +81,7 @@ function bodyRows(state: AppState, shown: BenchmarkView, { width, height }: Size
 
 function statisticsRow(shown: BenchmarkView, latency: LatencyStatistics, width: number): Row {
   const { samples, p50Us, p90Us, p99Us, minUs, maxUs, dropped } = latency;
-  // One unit for all, said once.
+  // All figures share one unit, written once.
   const [, unit = ''] = formatMicroseconds(p50Us).split(' ');
   const time = (us: number): string => formatMicroseconds(us, p50Us).split(' ')[0] ?? '';
   const half = halfWidthText(latency);
@@ -95,7 +98,7 @@ function statisticsRow(shown: BenchmarkView, latency: LatencyStatistics, width: 
   return fitRow(flowRows(groups, width)[0] ?? [], width);
 }
 
-/** Next to the plot: the pinned job and the samples in their order. */
+/** Facts beside the plot: the pinned job, the host's load, and the samples in their order. */
 function sideRows(state: AppState, shown: BenchmarkView): Row[] {
   const load = hostLoad(state, shown);
   const { views, ui } = state;
@@ -122,7 +125,7 @@ function sideRows(state: AppState, shown: BenchmarkView): Row[] {
   ];
 }
 
-/** How busy the emulator's host is: now while it samples, else when it did. */
+/** Load of the emulator's host: the current load while sampling, else the load during sampling. */
 function hostLoad(state: AppState, { result }: BenchmarkView): DeviceReading | DeviceConditions | undefined {
   const device = attachedJob(state)?.device;
   const told = result === undefined ? entryOf(state.readings, device?.deviceId ?? '')?.at(-1) : result.conditions;

@@ -1,6 +1,6 @@
 /**
- * The distribution of one measurement: histogram and ECDF over one axis, its samples in their order with the dropped
- * ones marked, the last runs, facts.
+ * The distribution of one measurement: histogram and ECDF over one axis, the samples in order with dropped ones marked,
+ * the last runs, and facts.
  */
 import { TimingMode } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
@@ -37,7 +37,7 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
       ),
       ...facts,
     ].slice(0, height);
-  // Statistics come first, on pages where they would leave the plot too few rows.
+  // Facts come first. If all of them would leave the plot too few rows, they are split into pages.
   const factRows = Math.min(facts.length, Math.max(3, Math.floor(height / 4)), Math.max(0, height - 1 - LEAST_PLOT));
   const shown = pageOf(facts, { height: factRows, page: state.ui.detail });
   const plots = Math.min(2 * MOST_PLOT, height - 1 - shown.length);
@@ -61,7 +61,7 @@ function liveText({ warmUp, result, subject }: BenchmarkView): string {
   return result === undefined && subject === 'candidate' ? '  live' : '';
 }
 
-/** Both side by side on a wide pane, below each other on a high one, else the histogram alone. */
+/** Histogram and ECDF side by side in a wide pane, one below the other in a tall pane, else only the histogram. */
 function plotRows(
   { latency }: BenchmarkView,
   bins: HistogramData,

@@ -1,6 +1,6 @@
 /**
- * Before a result is accepted, rejected, or a decision undone: what it does, the comparison with the champion, what is
- * different from it, and a note to write.
+ * The dialog before a result is accepted or rejected, or a decision undone: the effect, the comparison with the
+ * champion, the differences from it, and a note to write.
  */
 import { DecisionKind, type ChampionDifference, type VariantResult } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
@@ -55,11 +55,11 @@ export function decisionPane(
 const labelledRow = (label: string, rest: Row, width: number): Row =>
   fitRow([run(label.padEnd(LABEL_CELLS), 'key'), ...rest], width);
 
-/** The end of what was typed: there the cursor is. */
+/** The end of the typed text, where the cursor is. */
 const lastCells = (text: string, width: number): string =>
   text.length <= width ? text : `…${cutCells(text.slice(1 - width), width - 1)}`;
 
-/** What the decision does, in a sentence or two. */
+/** The effect of the decision, in a sentence or two. */
 function effectOf(state: AppState, job: JobView, choice: Choice): string {
   const device = job.result?.provenance?.device?.name ?? 'its device';
   const own = state.champions.find((champion) => champion.job === job.name);
@@ -82,7 +82,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   }`;
 }
 
-/** Comparison and difference of the variant asked for. */
+/** Comparison and differences of the requested variant. */
 function resultBlocks(job: JobView): Block[] {
   const variant = job.result?.variants.find(({ fallback }) => !fallback);
   if (variant === undefined) return [];
@@ -104,7 +104,7 @@ function comparisonBlocks({ comparison, gates }: VariantResult): Block[] {
   ];
 }
 
-/** Of every difference these are told, also where they are the same. */
+/** These differences are always shown, even if the values are equal. */
 const ALWAYS = [
   ['registers_per_thread', 'registers'],
   ['spill_bytes', 'spills'],

@@ -1,4 +1,4 @@
-/** View 5: every gate's answer, value, target and distance to passing, with the reason in full. */
+/** View 5: every gate's verdict, value, target and distance to passing, with the full reason. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, recordedProblem, valuesOf } from '@flashcore/shared/kernels';
 import { formatInUnit } from '../../present/numbers.ts';
@@ -45,22 +45,22 @@ export const gatesView: View = ({ state }, size) => {
   };
 };
 
-// Of a small pane the gates get the rows.
+// In a small pane the gates get most rows.
 const PLAN_SHARE = 0.25;
 const MOST_STANDING_ROWS = 2;
 
-/** By its result, or by the axes of its first case until then. */
+/** True if the job computes attention, by its result or, until there is one, by the axes of its first case. */
 function computesAttention({ provenance, variants }: JobView): boolean {
   if (provenance !== undefined) return recordedProblem(provenance.problem) === DEFAULT_PROBLEM;
   const shape = variants[0]?.cases[0]?.shape;
   return shape === undefined || 'D' in valuesOf(shape);
 }
 
-/** What the gates are of, and what may be decided now. */
+/** The plan of the gates, and the decisions that are possible now. */
 function headRows(state: AppState, { width, height }: Size): Row[] {
   const job = attachedJob(state);
   const plan = job?.plan;
-  // The runner tells of attention's sets alone.
+  // The runner lists only attention's case sets.
   const caseSets = job !== undefined && computesAttention(job) ? state.caseSets : [];
   const standing = standingOf(state);
   return [
@@ -79,8 +79,8 @@ interface Cursor extends Size {
 }
 
 /**
- * The gate's title in as many rows as it takes, its figures, and its reason below where it did not pass; the window
- * keeps the selected gate whole.
+ * Each gate with its full title, its figures and, if it did not pass, its reason. The window keeps the selected gate
+ * whole.
  */
 function fullRows(
   gates: readonly GateResult[],
@@ -90,7 +90,7 @@ function fullRows(
   const longest = Math.max(...gates.map(({ title }) => title.length));
   const figuresOf = (titleCells: number): Table =>
     table(GATE_COLUMNS, gates, width - CURSOR_CELLS - MARK_CELLS - GAP - titleCells);
-  // Titles stand in one row where the figures leave the room, else they wrap.
+  // Titles take one row if the figures leave enough room, else they wrap.
   const least = Math.min(longest, LEAST_TITLE_CELLS);
   const laid = figuresOf(least);
   const titleCells = Math.min(
@@ -132,7 +132,7 @@ interface GateLook {
   hasSource: boolean;
 }
 
-/** The reason always for fail and not measured, for the selected gate in any case. */
+/** The reason of a gate that failed or was not measured, and of the selected gate whatever its verdict. */
 function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook): Row[] {
   const wanted =
     selected ||
@@ -147,16 +147,13 @@ function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook):
     : [];
 }
 
-/**
- * For the rail: a gate's title in as many rows as it takes with its value at the end; below them the reason of the
- * selected one.
- */
+/** For the rail: each gate's full title with its value at the end; below the gates, the selected one's reason. */
 function compactRows(gates: readonly GateResult[], { width, height, selected, focused }: Cursor): Row[] {
   const chosen = gates[selected];
   const reason = chosen === undefined || chosen.detail === '' ? [] : wrapRows(gateReason(chosen), width);
   const blocks = gates.map((gate, index) => compactGate(gate, { width, cursor: index === selected && focused }));
   const rows = blocks.flat();
-  // All gates before the reason of one, unless the cursor is here.
+  // Showing all gates comes before showing a reason, unless the cursor is here.
   const visible = Math.min(rows.length, Math.max(1, height - (focused ? Math.min(3, reason.length) : 0)));
   const before = blocks.slice(0, selected).flat().length;
   const start = windowStart({
@@ -166,7 +163,7 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
     height: visible,
   });
   const room = height - visible;
-  // A reason that does not fit whole ends in "…"; the view itself has all of it.
+  // A reason that does not fit ends in "…"; view 5 has all of it.
   const fitted =
     reason.length <= room
       ? reason
@@ -174,7 +171,7 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
   return [...rows.slice(start, start + visible), ...(room > 0 ? fitted : [])];
 }
 
-// The gate's title says what is counted.
+// The titles of these gates name the unit.
 const COUNTED = new Set(['registers', 'CTAs', 'shapes']);
 
 function compactGate(gate: GateResult, { width, cursor }: { width: number; cursor: boolean }): Row[] {

@@ -1,11 +1,11 @@
-/** What an experiment is judged by: the plan, what it verifies and measures, which gates decide. */
+/** The plan that judges an experiment: the cases and measurements, and the gates that decide. */
 import type { CaseSet, GatePlan } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { flowRows, fitRow, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { aimText, decidingText, measuresText } from '../../present/sections/gate-plan.ts';
 import type { Size } from '../pane/view.ts';
 
-/** In at most `height` rows: the title first, then what it measures, what decides, what it requires. */
+/** At most `height` rows: the title, then the measurements, the deciding gates and the requirements. */
 export function planRows(plan: GatePlan, caseSets: readonly CaseSet[], { width, height }: Size): Row[] {
   const { name, fallback, requirements } = plan;
   const dim = { role: 'dim', hang: 2 } as const;

@@ -1,4 +1,4 @@
-/** Whether the job shown could be accepted, or what was decided about it, in a line. */
+/** One line that says whether the shown job can be accepted, or which decision was made about it. */
 import { DecisionKind } from '@flashcore/shared/contract';
 import { formatShortInstant } from '../../present/numbers.ts';
 import type { Role } from '../../present/roles.ts';
@@ -10,11 +10,11 @@ import { attachedJob } from '../../state/selectors.ts';
 export interface Standing {
   readonly text: string;
   readonly role: Role;
-  /** Somebody has to look: it was decided, or a key decides. */
+  /** The line deserves attention: a decision was made, or a key makes one. */
   readonly matters: boolean;
 }
 
-/** Undefined while there is nothing to decide: the job is running, or it is not an experiment. */
+/** Undefined if there is nothing to decide: the job is running, or it is not an experiment. */
 export function standingOf(state: AppState): Standing | undefined {
   const job = attachedJob(state);
   if (job === undefined) return undefined;

@@ -1,6 +1,6 @@
 /**
- * The candidate against its champion as the runner measured them, in turns: a line for each shape, the verdict,
- * both distributions; live until the result comes.
+ * Candidate against champion, as the runner measured them in alternating blocks: a line per shape, the verdict and both
+ * distributions. Live until the result arrives.
  */
 import { flowRows, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { ShapeComparisonView, ComparisonView } from '../../state/live-comparison.ts';
@@ -10,7 +10,7 @@ import { twoDistributions } from '../distribution/two-distributions.ts';
 import type { Size } from '../pane/view.ts';
 import { intervalText } from '../../present/sections/comparison.ts';
 
-/** Who is compared, and the answer over all shapes. */
+/** The two builds, and the verdict over all shapes. */
 export function comparisonHead({ result, shapes }: ComparisonView, width: number): Row[] {
   if (result === undefined)
     return [
@@ -35,9 +35,7 @@ export function comparisonHead({ result, shapes }: ComparisonView, width: number
 
 const MOST_ROWS = 34;
 
-/**
- * A shape's figures, then both distributions mirrored, the candidate above, and their ECDFs where there is room.
- */
+/** A shape's figures, then both distributions mirrored, with the candidate above, and their ECDFs if there is room. */
 export function comparisonDetail(
   { result, pairs, self, shape, mode }: ShapeComparisonView,
   { width, height }: Size,

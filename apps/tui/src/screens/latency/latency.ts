@@ -44,7 +44,7 @@ export const latencyView: View = ({ state }, size) => {
 
 type Cursor = Size & { readonly selected: number };
 
-/** The table and, below it, the selected distribution. */
+/** The table with the selected distribution below it. */
 function benchmarkRows(
   state: AppState,
   benchmarks: readonly BenchmarkView[],
@@ -77,8 +77,8 @@ const separator = (width: number): Row => [run('─'.repeat(width), 'border')];
 const ROOM_FOR_BOTH = 30;
 
 /**
- * The comparison with the champion comes first, since it was asked for; the cursor goes on into the measurements below
- * it.
+ * The comparison with the champion comes first because it was requested; the cursor continues into the measurements
+ * below it.
  */
 function withComparison(
   state: AppState,

@@ -39,7 +39,7 @@ const ROWS = [
 const look = { width: 110, height: 12, selected: 3, focused: true };
 const textOf = (view: JobView) => racePane(view, '3 Latency', look)!;
 
-test('the last row about a variant stands', () => {
+test('a later row about a variant replaces the earlier one', () => {
   const rows = ROWS.reduce<TunedVariant[]>((all, each) => withTunedVariant(all, each), []);
   const changed = withTunedVariant(
     rows,
@@ -53,7 +53,7 @@ test('the last row about a variant stands', () => {
   ]);
 });
 
-test('live, the fastest leads, what is dropped comes last with its reason, and the front is of what is known', () => {
+test('live, the fastest leads, dropped variants come last with the reason, and the front covers known results', () => {
   const pane = textOf({ ...job, tuned: ROWS });
   expect(pane.title).toBe('3 Latency  race of 4 variants, 1 dropped  LIVE');
   expect(pane.body.map(rowText).map((text) => text.trimEnd())).toEqual([
@@ -68,7 +68,7 @@ test('live, the fastest leads, what is dropped comes last with its reason, and t
   ]);
 });
 
-test('the ended job’s own table and front stand', () => {
+test('an ended job shows its own table and front', () => {
   const result = create(JobResultSchema, {
     tune: {
       variants: [{ ...ROWS[1]!, rank: 1 }, { ...ROWS[0]!, rank: 2 }, ROWS[2]!],
@@ -86,7 +86,7 @@ test('the ended job’s own table and front stand', () => {
   expect(textOf({ ...job, tuned: ROWS, result }).title).toMatch(/1 dropped {2}decided$/);
 });
 
-test('where nothing is timed the front is of shared memory and registers; another job has no race', () => {
+test('if nothing is timed, the front is of shared memory and registers; a job of another kind has no race', () => {
   const untimed = [row('A', { ...built(40, 4096), ...RIGHT }), row('B', { ...built(48, 4096), ...RIGHT })];
   expect([...raceOf({ ...job, tuned: untimed })!.pareto]).toEqual(['A']);
   expect(racePane(job, '3 Latency', look)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** The race of a search over variants, live: in view 3, and in the latency pane of the dashboard. */
+/** The live race of a search over variants, for view 3 and for the dashboard's latency pane. */
 import { Verdict, type TunedVariant } from '@flashcore/shared/contract';
 import { counted, formatBytes, formatMicroseconds, formatRatio } from '../../present/numbers.ts';
 import { p50IntervalText } from '../../present/sections/timings.ts';
@@ -15,7 +15,10 @@ export interface RaceLook extends Size {
   readonly focused: boolean;
 }
 
-/** The table, the Pareto front, and below them why the selected variant was dropped. Undefined: no search. */
+/**
+ * The table, the Pareto front and, below them, the reason why the selected variant was dropped. Undefined if the job is
+ * not a search.
+ */
 export function racePane(job: JobView | undefined, title: string, look: RaceLook): PaneContent | undefined {
   const race = job && raceOf(job);
   if (!race) return undefined;
@@ -31,17 +34,17 @@ export function racePane(job: JobView | undefined, title: string, look: RaceLook
 }
 
 const MIN_TABLE = 4;
-/** Two parameters: rows that look alike say nothing. Why one was dropped stands below the table too. */
+/** Room for two parameters, so that rows can be told apart. The reason for a drop is also below the table. */
 const LABEL_CELLS = 28;
 
-/** In a line: how many run, and which leads. */
+/** One line with the size of the race and its leader. */
 export function raceText(race: TuneRace): string {
   const [leader] = race.rows.filter(({ verified }) => verified === Verdict.PASS);
   const time = leader?.p50Us === undefined ? '' : `, ${formatMicroseconds(leader.p50Us)}`;
   return `${standing(race)}${leader === undefined ? '' : `  ${leader.label} leads${time}`}`;
 }
 
-/** "race of 12 variants, 3 dropped". */
+/** Text such as "race of 12 variants, 3 dropped". */
 function standing({ rows, result }: TuneRace): string {
   const dropped = rows.filter((row) => row.dropped !== undefined).length;
   const ended = result?.complete ? 'decided' : 'stopped before the end';

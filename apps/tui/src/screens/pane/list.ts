@@ -13,8 +13,8 @@ interface ListLook {
 }
 
 /**
- * Header and as many rows as fit into `height`, the selected one among them, marked by "▸", in the focused pane by
- * inverse video too.
+ * The header and the rows that fit into `height`, including the selected one. That row is marked by "▸", and in the
+ * focused pane also by inverse video.
  */
 export function list<Item>(
   columns: readonly Column<Item>[],
@@ -37,10 +37,10 @@ export function list<Item>(
   return [[run('  '), ...laid.header], ...rows].slice(0, height);
 }
 
-/** At least the header and two rows. */
+/** The header and two rows. */
 const LEAST_UPPER = 3;
 
-/** A list above the details of what it selects: it takes at most this share of the height. */
+/** A list above the details of its selected item. The list takes at most this share of the height. */
 export const upperList = <Item>(
   columns: readonly Column<Item>[],
   items: readonly Item[],

@@ -1,4 +1,4 @@
-/** What a view says while it has nothing to show: why, and which key helps. */
+/** The text of a view that has nothing to show: the reason, and the key that helps. */
 import { JobKind, JobState, Outcome, Phase } from '@flashcore/shared/contract';
 import { wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -10,15 +10,15 @@ import type { Size } from './view.ts';
 export type Subject = 'correct' | 'latency' | 'build' | 'counters' | 'gates';
 
 interface Words {
-  /** Jobs that bring it. */
+  /** Kinds of jobs that produce the subject. */
   readonly kinds: readonly JobKind[];
-  /** "takes no samples", of a job of another kind. */
+  /** Phrase for a job of another kind, such as "takes no samples". */
   readonly other: string;
-  /** "Samples come after the verification." */
+  /** Sentence for a running job, such as "Samples come after the verification." */
   readonly pending: string;
-  /** The same of a search, which has many builds and one table. */
+  /** `pending` for a search, which has many builds and one table. */
   readonly ofSearch?: string;
-  /** "before a sample was taken". */
+  /** Phrase for a job that ended too early, such as "before a sample was taken". */
   readonly before: string;
 }
 
@@ -64,23 +64,23 @@ export const noAnswer = ({ connection, runner }: AppState): string =>
     : `No answer from ${runner.label} yet: fa-tui keeps trying. q leaves.`;
 
 interface EmptyList {
-  /** Everything there is, before the filter. */
+  /** All items, before the filter. */
   readonly all: readonly unknown[];
-  /** What to say where the runner has nothing to list. */
+  /** Text if the runner has nothing to list. */
   readonly none: string;
-  /** "job". */
+  /** Noun for an item, such as "job". */
   readonly noun: string;
   readonly filter: string;
 }
 
-/** What a list without rows says: that the runner has nothing, has not answered, or that the filter hides all. */
+/** Rows for an empty list: the runner has nothing, it has not answered, or the filter hides everything. */
 export function emptyListRows(state: AppState, { all, none, noun, filter }: EmptyList, { width }: Size): Row[] {
   if (all.length > 0)
     return wrapRows(`No ${noun} has "${filter}". / changes the filter, Esc shows all.`, width, { role: 'warn' });
   return wrapRows(state.connection === 'connected' ? none : noAnswer(state), width, { role: 'dim' });
 }
 
-/** Why there is nothing, and what to press. */
+/** The reason why there is nothing to show, and the key to press. */
 export function nothingText(state: AppState, subject: Subject): string {
   const job = attachedJob(state);
   if (job === undefined) {
@@ -106,7 +106,7 @@ export function nothingText(state: AppState, subject: Subject): string {
 export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>
   wrapRows(nothingText(state, subject), width, { role: 'dim' });
 
-/** The same for a pane beside others, one of which says what to press. */
+/** The same for a pane beside others, one of which already names the key to press. */
 export const nothingYet = (state: AppState, subject: Subject, size: Size): Row[] =>
   attachedJob(state) === undefined && state.connection === 'connected'
     ? wrapRows('No job yet.', size.width, { role: 'dim' })

@@ -1,4 +1,4 @@
-/** What a view is: a pure function from a snapshot and a size to a pane's rows. */
+/** A view is a pure function from a snapshot and a size to a pane's rows. */
 import type { Row } from '../../present/cells/row.ts';
 import { fitRow, run } from '../../present/cells/row.ts';
 import type { Snapshot } from '../../state/snapshot.ts';
@@ -10,9 +10,9 @@ export interface Size {
 
 export interface PaneContent {
   readonly title: string;
-  /** At the lower border. */
+  /** Shown at the lower border. */
   readonly remark?: string;
-  /** What a copy of the pane must say; on the screen the header says it. */
+  /** Badge for a copy of the pane; on the screen the header shows it. */
   readonly badge?: string;
   /** At most size.height rows of at most size.width cells. */
   readonly body: readonly Row[];
@@ -35,14 +35,17 @@ export function beside(
   ]);
 }
 
-/** A pane that shows `height` of `rows` from `top` on, and says so when there are more. */
+/** A pane that shows `height` of `rows` from `top` on, and a remark if there are more. */
 export function scrolled(title: string, rows: readonly Row[], { height, top }: Size & { top: number }): PaneContent {
   const start = Math.max(0, Math.min(top, rows.length - height));
   const remark = rows.length > height ? { remark: `rows ${start + 1}-${start + height} of ${rows.length}` } : {};
   return { title, ...remark, body: rows.slice(start, start + height) };
 }
 
-/** A page of `rows` in `height`; where there are several, its last row says which and how to turn it. */
+/**
+ * A page of `rows` in `height`. If there are several pages, the last row gives the page number and the key for the next
+ * one.
+ */
 export function pageOf(rows: readonly Row[], { height, page }: { height: number; page: number }): Row[] {
   if (rows.length <= height || height < 2) return rows.slice(0, height);
   const perPage = height - 1;
@@ -56,6 +59,6 @@ export function pageOf(rows: readonly Row[], { height, page }: { height: number;
   ];
 }
 
-/** "3 of 7 cases". */
+/** Text such as "3 of 7 cases". */
 export const positionRemark = (selected: number, count: number, noun: string): string =>
   count === 0 ? `no ${noun}s` : `${selected + 1} of ${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -11,7 +11,7 @@ const PINNED = 'jobs/22222222-0000-4000-8000-000000000002';
 const THIRD = 'jobs/33333333-0000-4000-8000-000000000003';
 const COMPARED = /against the pinned job/;
 
-/** SHOWN compared with PINNED; THIRD has been read too. */
+/** A store that compares SHOWN with PINNED. THIRD has also been read. */
 function comparing(): Store {
   const runner = { label: 'x', embedded: true };
   const store = new Store({ state: initialState({ runner, columns: 120, rows: 40, now: 0 }) });
@@ -29,7 +29,7 @@ function latencyPane({ state, log, search }: Store): { title: string; text: stri
   return { title, text: body.map(rowText).join('\n') };
 }
 
-test('a comparison is of the two jobs that it was asked for: another job shows its own latency', () => {
+test('a comparison applies to its two jobs only: another job shows its own latency', () => {
   const store = comparing();
   expect(latencyPane(store).title).toMatch(COMPARED);
   for (const job of [THIRD, PINNED]) {
@@ -47,7 +47,7 @@ test.each([76, 78, 116])('at %i cells both medians are shown, although emulator 
   expect(text).toMatch(/pinned p50 +shown p50[^]* (\S+ [mu]s) +\1 .*not compared/);
 });
 
-test('figures keep their digits where names and units do not fit', () => {
+test('figures keep their digits when names and units do not fit', () => {
   const figures = [{ name: 'l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum', value: '45,620,000' }];
   const { rows } = table(
     [
@@ -61,13 +61,13 @@ test('figures keep their digits where names and units do not fit', () => {
   expect(rows.map(rowText)).toEqual(['l1tex__data_bank_…  45,620,000']);
 });
 
-test('the compared job is not compared with itself once it is the pinned one', () => {
+test('the shown job is not compared with itself after it was pinned', () => {
   const store = comparing();
   store.dispatch({ type: 'pin', job: SHOWN });
   expect(latencyPane(store).title).not.toMatch(COMPARED);
 });
 
-test('a job that is started meanwhile, as by a save, ends the comparison', () => {
+test('starting a job, as a save does, ends the comparison', () => {
   const store = comparing();
   const job = 'jobs/44444444-0000-4000-8000-000000000004';
   store.dispatch({ type: 'job-event', event: { ...sampleEvents()[0]!, job } });

@@ -1,4 +1,4 @@
-/** Every figure that two jobs have, side by side: latency, resources, errors, counters. */
+/** Every figure that both jobs have, side by side: latency, resources, errors and counters. */
 import { Verdict, type Metric } from '@flashcore/shared/contract';
 import { EMULATOR_TIMES, entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../../present/numbers.ts';
@@ -13,9 +13,9 @@ interface Figure {
   readonly pinned: number | undefined;
   readonly shown: number | undefined;
   readonly format: (value: number) => string;
-  /** The unit of a counter; other figures have theirs in their format. */
+  /** The unit of a counter; the format of other figures includes the unit. */
   readonly unit?: string;
-  /** Which of two values is better; absent: neither. */
+  /** The better direction; absent if there is none. */
   readonly better?: 'less' | 'more' | undefined;
 }
 
@@ -65,7 +65,7 @@ export function figureRows(comparison: PinnedComparison, width: number): Row[] {
   });
 }
 
-/** Emulator times are no figures to compare. */
+/** Leaves out emulator times, which must not be compared. */
 const latencyFigures = ({ pairs }: PinnedComparison): Figure[] =>
   pairs
     .filter(({ pinned, shown }) => !pinned.simulated && !shown.simulated)
@@ -116,7 +116,7 @@ function errorFigures({ pinned: { variant: pinned }, shown: { variant: shown } }
   ];
 }
 
-// Of the others more is neither better nor worse.
+// For counters that are not listed, neither direction is better.
 const BETTER: Record<string, Figure['better']> = {
   gpu_time_us: 'less',
   tensor_pipe_percent: 'more',

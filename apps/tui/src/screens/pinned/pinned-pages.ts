@@ -1,6 +1,6 @@
 /**
- * View 3 while comparing the shown job with the pinned one. Latencies with their distributions mirrored, all figures
- * side by side, or what differs in the source.
+ * View 3 while comparing the shown job with the pinned one. Its pages: latencies with mirrored distributions, all
+ * figures side by side, and the differences in the source.
  */
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
@@ -83,19 +83,19 @@ export function comparePane(state: AppState, size: Size): PaneContent {
 
 type Page = Pick<PaneContent, 'remark' | 'body'>;
 
-/** Rows that a page which scrolls has in all; undefined for the one with a cursor. */
+/** All rows of a page that scrolls; undefined for the page with a cursor. */
 export function comparePageRows(state: AppState, { width }: Size): Row[] | undefined {
   const comparison = pinnedComparison(state);
   if (comparison === undefined || state.ui.comparePage === 'latency') return undefined;
   return state.ui.comparePage === 'figures' ? figureRows(comparison, width) : sourceDiffRows(state, comparison, width);
 }
 
-/** Rows of a pane that the two sides above the pages take. */
+/** Rows above the pages, for the two jobs. */
 export const COMPARE_HEAD_ROWS = 3;
 
 const MARK_CELLS = 'pinned '.length;
 
-/** Which jobs are compared. */
+/** The two compared jobs. */
 function sideRows({ pinned, shown }: PinnedComparison, width: number): Row[] {
   const same =
     pinned.job.provenance?.sourceDigest !== undefined &&
@@ -152,7 +152,7 @@ function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, heig
   };
 }
 
-/** The answer in one line, before any curve. */
+/** The verdict in one line, above the curves. */
 function verdictRow({ pinned, ratio, verdict, notCompared = '' }: LatencyPair): Row {
   const what = run(`${shapeShort(pinned.shape)} ${MODE_WORDS[pinned.mode]}  `, 'dim');
   if (ratio === undefined || verdict === undefined) return [what, run(`not compared: ${notCompared}`, 'dim')];
@@ -164,7 +164,7 @@ function verdictRow({ pinned, ratio, verdict, notCompared = '' }: LatencyPair): 
   ];
 }
 
-/** The shown job's above the axis, the pinned one's below. */
+/** The shown job's distribution above the axis, the pinned job's below. */
 function distributions({ pinned, shown }: LatencyPair, size: Size): Row[] {
   const [upper, lower] = [histogramData(shown.histogram), histogramData(pinned.histogram)];
   if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];

@@ -7,7 +7,7 @@ import { Store } from '../../session/store.ts';
 import { eventsOf } from '../../testing/sample-job.ts';
 import { sourceDiffRows } from './source-diff.ts';
 
-/** A job of the one source that timed a shape of `sequenceLength`. */
+/** A job with the common source that timed a shape of `sequenceLength`. */
 const job = (name: string, { sequenceLength = 512, buildId = 'b1', label = 'N=1' } = {}): JobEvent[] =>
   eventsOf(
     [
@@ -47,7 +47,7 @@ test.each([
   ],
   ['flags', { buildId: 'b2' }, 'Both were compiled from the same sources: they differ in flags, compiler or device.'],
   ['nothing', {}, 'Both were compiled from the same sources, and are one build.'],
-])('of the same sources it says what else differs: %s', (_, other, wanted) => {
+])('for equal sources the text names the other differences: %s', (_, other, wanted) => {
   const store = new Store({
     state: initialState({ runner: { label: 'x', embedded: true }, columns: 80, rows: 24, now: 0 }),
   });

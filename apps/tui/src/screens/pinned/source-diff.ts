@@ -1,4 +1,4 @@
-/** What two jobs were compiled from, line by line: "-" is the pinned job's, "+" the job's on the screen. */
+/** Line-by-line difference of the sources of two jobs: "-" is from the pinned job, "+" from the shown one. */
 import { structuredPatch } from 'diff';
 import { entryOf } from '@flashcore/shared/text';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
@@ -36,7 +36,7 @@ export function sourceDiffRows({ sources }: AppState, comparison: PinnedComparis
   ];
 }
 
-/** What two jobs of the same sources differ in, as far as they tell. */
+/** The known differences between two jobs with the same sources. */
 function differencesText({ pinned, shown }: PinnedComparison): string {
   const shapesOf = ({ benchmarks }: ComparedJob['variant']): string => benchmarks.map(({ key }) => key).join(' ');
   const buildDifference =
@@ -92,10 +92,10 @@ function hunkRows({ newStart, oldStart, lines }: Hunk, width: number): Row[] {
 
 type Hunk = ReturnType<typeof structuredPatch>['hunks'][number];
 
-// A pair of digests never changes what differs: once, not once a frame.
+// Digests fix the difference, so it is computed once rather than in every frame.
 const known = new Map<string, Hunk[]>();
 
-/** Undefined while a text is still missing. */
+/** Undefined while a text is missing. */
 function hunksOf({ pinned, shown }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
   const [before, after] = [pinned, shown].map((file) => (file === undefined ? '' : entryOf(sources, file.sha256)));
   if (before === undefined || after === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** What the compilers say of a build: resources of each entry, theoretical occupancy, how long it took. */
+/** The compilers' report on a build: resources of each entry, theoretical occupancy and compile time. */
 import type { BuildResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
 import { formatSeconds, formatPercent } from '../../present/numbers.ts';

@@ -1,6 +1,6 @@
 /**
- * View 4: the kernel under the roof of its device, hardware counters, stalls and what to try next; then what the
- * compiler says of each entry.
+ * View 4: the kernel under its device's roofline, hardware counters, stalls and advice; then the compiler's report on
+ * each entry.
  */
 import { Verdict, type LineProfile, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
@@ -39,8 +39,8 @@ export const profileView: View = ({ state }, size) =>
   });
 
 /**
- * The whole view; the pane shows a window of it. Measured counters come first, since they say what to do next; without
- * them the compiler's report does.
+ * The whole view; the pane shows a window of it. Measured counters come first because they show what to improve.
+ * Without counters, the compiler's report comes first.
  */
 export function profileRows(state: AppState, width: number): Row[] {
   const variant = shownVariant(state);
@@ -94,7 +94,7 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
   ];
 }
 
-/** Row where the source lines begin; undefined: no line was counted. */
+/** First row of the source lines; undefined if no line has counters. */
 export function linesTop(state: AppState, width: number): number | undefined {
   const profile = shownVariant(state)?.profile;
   return profile?.verdict === Verdict.PASS && profile.lines.length > 0
@@ -102,7 +102,7 @@ export function linesTop(state: AppState, width: number): number | undefined {
     : undefined;
 }
 
-/** Row of the line that executes the most instructions; undefined: no line was counted. */
+/** Row of the line that executes the most instructions; undefined if no line has counters. */
 export function hottestRow(state: AppState, width: number): number | undefined {
   const profile = shownVariant(state)?.profile;
   let row = linesTop(state, width);
@@ -120,7 +120,7 @@ export function hottestRow(state: AppState, width: number): number | undefined {
 /** Title and header. */
 const LINES_HEAD_ROWS = 2;
 
-/** The source with its hot lines, as a profiler's source page. */
+/** The source with its hot lines, like the source page of a profiler. */
 function lineRows(profile: ProfileResult, sort: LineSort, width: number): Row[] {
   const all = shownLines(profile);
   const hottest = hottestLine(all.flatMap(({ lines }) => lines))?.line;
@@ -137,7 +137,7 @@ function lineRows(profile: ProfileResult, sort: LineSort, width: number): Row[] 
   });
 }
 
-/** The column of line numbers, with a mark at the hottest. */
+/** The column of line numbers, with a mark at the hottest line. */
 const markingHottest = (
   column: ReturnType<typeof lineColumns>[number],
   hottest: LineProfile | undefined,

@@ -11,7 +11,7 @@ import { rooflineRows } from './roofline.ts';
 const device = create(DeviceSchema, { name: 'NVIDIA L4', roofline: { fp16TensorTflops: 121, memoryGbPerSecond: 300 } });
 const shape = parseShape('2x8x512x64');
 
-/** What is said of a kernel that takes so long on an L4. */
+/** The text for a kernel that takes `us` microseconds on an L4. */
 function told(us: number): string {
   const { flops, bytes } = attentionCase(shape, 'fp16');
   const result = create(BenchmarkResultSchema, { shape, mode: TimingMode.HOT, flops, bytes, tflops: flops / us / 1e6 });
@@ -25,7 +25,7 @@ function told(us: number): string {
     .trim();
 }
 
-test('a kernel whose tensors stay in L2 can be above the memory roof, and that is explained', () => {
+test('a kernel whose tensors stay in L2 can be above the memory roof, and the text explains it', () => {
   expect([told(20), told(13)].map((text) => /, ([\d.]+ % of the roof.*)$/.exec(text)![1])).toEqual([
     '69.9 % of the roof (memory above)',
     '107.5 % of the roof (tensors in L2 come faster than from memory)',

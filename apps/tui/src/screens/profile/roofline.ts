@@ -1,4 +1,4 @@
-/** The roofline of the device with the kernel's measurements on it, and in words how far below the roof they are. */
+/** The device's roofline with the kernel's measurements on it, and their distances to the roof in words. */
 import { TimingMode, type Device } from '@flashcore/shared/contract';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import { formatMicroseconds, formatNumber } from '../../present/numbers.ts';
@@ -17,7 +17,7 @@ interface Measured extends RooflinePoint {
 const MARKS = '◆◇ABCDEFGH';
 const LEAST_WIDTH = 40;
 
-/** Title, plot, and a line for each point. Without a GPU's times there is no point to draw: then it says so. */
+/** Title, plot, and a line for each point. Without GPU times there is no point, and a text says so. */
 export function rooflineRows(state: AppState, { benchmarks }: VariantView, { width, height }: Size): Row[] {
   const device = attachedJob(state)?.device;
   const roof = device?.roofline;
@@ -50,7 +50,8 @@ export function rooflineRows(state: AppState, { benchmarks }: VariantView, { wid
 }
 
 /**
- * Above the memory roof is no error: it counts every tensor from device memory once, and what L2 holds comes faster.
+ * A point above the memory roof is valid. The roof counts one read of every tensor from device memory, and data in L2
+ * arrives faster.
  */
 function shareText(percent: number, ceiling: 'memory' | 'tensor cores'): string {
   const text = `${percent.toFixed(1)} % of the roof`;
@@ -59,7 +60,7 @@ function shareText(percent: number, ceiling: 'memory' | 'tensor cores'): string 
     : `${text} (${ceiling} above)`;
 }
 
-/** Kernel's own measurements; hot and cold of a shape are two points at one intensity. */
+/** The candidate's own measurements. Hot and cold times of a shape are two points at the same intensity. */
 function measuredPoints(benchmarks: readonly BenchmarkView[], device: Device): Measured[] {
   if (device.simulated) return [];
   return benchmarks

@@ -13,7 +13,7 @@ const buffer = (texts: readonly string[]): LogBuffer => {
 const FOLLOWING = { follow: true, top: 0, wrap: true, left: 0, query: '', filter: false };
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `line ${index}`);
 
-test('following shows the last lines; long ones wrap and lose nothing', () => {
+test('following shows the last lines; long ones wrap without losing text', () => {
   const rows = logRows(
     { log: buffer([...numbered(50), 'x'.repeat(90)]), search: undefined, position: FOLLOWING },
     { width: 60, height: 6 },
@@ -28,7 +28,7 @@ test('following shows the last lines; long ones wrap and lose nothing', () => {
   ]);
 });
 
-test('filtering shows matching lines only, marked', () => {
+test('filtering shows only matching lines, marked', () => {
   const log = buffer(['a spill', 'nothing', 'another spill']);
   const search = new LogSearch('spill');
   search.advance(log);
@@ -42,7 +42,7 @@ test('filtering shows matching lines only, marked', () => {
   ]);
 });
 
-test('scrolling up ends following and down never begins it; both stay inside the log', () => {
+test('scrolling up ends following, scrolling down never begins it, and both stay inside the log', () => {
   const log = buffer(numbered(100));
   const size = { width: 60, height: 10 };
   const up = scrolledLog({ log, search: undefined, position: FOLLOWING }, -1, size);
@@ -54,7 +54,7 @@ test('scrolling up ends following and down never begins it; both stay inside the
   );
 });
 
-test('no row is wider than the pane nor are there more than fit, whatever the text', () => {
+test('no row is wider than the pane, and there are never more rows than fit, whatever the text', () => {
   fc.assert(
     fc.property(
       fc.array(fc.string({ unit: 'grapheme', maxLength: 120 })),
@@ -76,7 +76,7 @@ test('no row is wider than the pane nor are there more than fit, whatever the te
   );
 });
 
-test('long lines that are cut are seen from any column on, with marks where there is more', () => {
+test('cut lines can be read from any column on, with marks if there is more text', () => {
   const log = buffer(['0123456789'.repeat(6), 'short']);
   const at = (left: number): string[] =>
     logRows({ log, search: undefined, position: { ...FOLLOWING, wrap: false, left } }, { width: 36, height: 2 }).map(

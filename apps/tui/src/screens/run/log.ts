@@ -18,7 +18,7 @@ export interface LogSlice {
   readonly position: LogPosition;
 }
 
-/** Rows of the log's visible part: exactly what fits, nothing of what lies outside is laid out. */
+/** The visible rows of the log. Only lines in the window are laid out. */
 export function logRows({ log, search, position }: LogSlice, { width, height }: Size): Row[] {
   const numbers = position.filter && search !== undefined ? search.matches : undefined;
   const { wrap, left } = position;
@@ -32,7 +32,7 @@ export function logRows({ log, search, position }: LogSlice, { width, height }: 
   return rows.slice(0, height);
 }
 
-/** "3/96": which match is at the top, of how many; following, the last one. */
+/** Text such as "3/96": the number of the match at the top, and the total. While following, the last match counts. */
 function matchText(search: LogSearch, log: LogBuffer, { follow, top }: LogPosition): string {
   const count = search.matches.length;
   return count === 0
@@ -40,7 +40,7 @@ function matchText(search: LogSearch, log: LogBuffer, { follow, top }: LogPositi
     : `${formatCount(Math.max(1, search.place(follow ? log.end : top)))}/${formatCount(count)} hits`;
 }
 
-/** "1,204 lines  following" or where the window is. */
+/** Text such as "1,204 lines  following", or the position of the window. */
 export function logRemark({ log, search, position }: LogSlice): string {
   const hits =
     search === undefined
@@ -56,9 +56,9 @@ export function logRemark({ log, search, position }: LogSlice): string {
 }
 
 /**
- * The first line to show after scrolling by `by` lines (only those that match when the log is filtered), and whether to
- * go on following:
- * scrolling up ends it, and only asking for it begins it, so that it never fights the user.
+ * The first line to show after scrolling by `by` lines, and whether to continue following. If the log is filtered, only
+ * matching lines count. Scrolling up ends following. Only the key for it starts it again, so that it never works
+ * against the user.
  */
 export function scrolledLog(
   { log, search, position }: LogSlice,
@@ -131,7 +131,7 @@ function* linesFrom(log: LogBuffer, numbers: readonly number[] | undefined, top:
   }
 }
 
-/** A line as it is, for the terminal to wrap: what is copied from there has no breaks of ours. */
+/** A whole line for the terminal to wrap, so that text copied from there has no added line breaks. */
 export function wholeLine({ time, source, text, tone }: LogLine): Row {
   return [
     run(`${formatTimeOfDay(time).slice(0, 12)} `, 'dim'),
@@ -158,14 +158,14 @@ function lineRows({ time, source, text, tone }: LogLine, { width, wrap, left, se
   ]);
 }
 
-/** What a line that is cut shows from its cell `left` on; "…" stands where there is more. */
+/** The part of a cut line from cell `left` on, with "…" where there is more. */
 function windowOf(text: string, left: number, width: number): string {
   if (left === 0) return cutCells(text, width);
   const rest = text.slice(takeCells(text, left).length);
   return rest === '' ? '' : cutCells(`…${rest.slice(1)}`, width);
 }
 
-/** The text with what matches the search set off. A match across a line break is not marked. */
+/** The text with the search matches highlighted. A match across a line break is not marked. */
 function marked(text: string, role: Role, search: LogSearch | undefined): Run[] {
   const ranges = search?.ranges(text) ?? [];
   if (ranges.length === 0) return [run(text, role)];

@@ -6,7 +6,7 @@ import { jobViewOf } from '../../state/job-view.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../../testing/sample-job.ts';
 import { jobRow } from './run.ts';
 
-test('the build ends with its result; what follows until the next phase is told as a wait for the device', () => {
+test('the build ends with its result; the time until the next phase is shown as a wait for the device', () => {
   const events = sampleEvents();
   const until = events.findIndex(({ payload }) => payload.case === 'buildResult');
   const view = events
@@ -24,7 +24,7 @@ test('the build ends with its result; what follows until the next phase is told 
   ]);
 });
 
-test('a job that was cancelled before it ran took no time, and says what happened', () => {
+test('a job that was cancelled before it ran shows no time, but shows its outcome', () => {
   const view = eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
     { case: 'finished', value: { outcome: Outcome.CANCELLED, summary: 'Cancelled while it was queued' } },

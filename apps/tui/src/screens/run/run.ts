@@ -1,4 +1,4 @@
-/** View 1 where it is one pane: how the job stands, correctness, latency and gates a line each, and the log. */
+/** View 1 in a single pane: the job's state, a line each for correctness, latency and gates, and the log. */
 import { JobState, Outcome, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
 import { counted, formatError, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
@@ -41,9 +41,9 @@ import { logRemark, logRows } from './log.ts';
 
 const BAR_CELLS = 12;
 const LABEL_CELLS = 9;
-/** Cells of the bars of all phases together. */
+/** Cells for the bars of all phases together. */
 const TIME_CELLS = 24;
-// A finding takes at most this share of the pane: the log below has the whole story.
+// A finding takes at most this share of the pane, because the log below has the details.
 const FINDING_SHARE = 0.5;
 
 export const runView: View = ({ state, log, search }, size) => {
@@ -57,14 +57,14 @@ export const runView: View = ({ state, log, search }, size) => {
   };
 };
 
-/** What the rows above leave for the log. */
+/** The size left for the log below the other rows. */
 export function runLogSize(state: AppState, size: Size): Size {
   const job = attachedJob(state);
   const head = job === undefined ? 0 : headRows(state, job, size).length;
   return { width: size.width, height: Math.max(0, size.height - head) };
 }
 
-/** The log alone, for layouts where the rest stands in panes of its own. */
+/** Only the log, for layouts that show the other parts in their own panes. */
 export function logPane({ state, log, search }: Parameters<View>[0], size: Size): PaneContent {
   const slice = { log, search, position: state.ui.log };
   const job = attachedJob(state);
@@ -80,7 +80,7 @@ export function logPane({ state, log, search }: Parameters<View>[0], size: Size)
 function headRows(state: AppState, job: JobView, { width, height }: Size): Row[] {
   const finding = findingRows(state, { width, height: Math.floor(height * FINDING_SHARE) });
   return [
-    // A finding that the summary only repeats stands below in full.
+    // The finding is shown in full below, so the summary would only repeat it.
     jobRow(finding.length > 0 ? { ...job, summary: '' } : job, state.now, width),
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
@@ -90,7 +90,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   ];
 }
 
-/** Where the seconds went, longest first; of an ended job. */
+/** Time per phase of an ended job, longest first. */
 function timeLine({ result }: JobView, width: number): Row[] {
   if (result === undefined || result.phaseTimes.length === 0) return [];
   const bars = phaseBars(result).sort((a, b) => b.value - a.value);
@@ -103,13 +103,13 @@ function timeLine({ result }: JobView, width: number): Row[] {
   return [line('time', parts, width)];
 }
 
-/** How the job stands, and what it does now. */
+/** The job's state and current activity. */
 export function jobRow(job: JobView, now: number, width: number): Row {
   const { mark, role, word } = jobMark(job);
   return fitRow(
     [
       run(`${mark} ${word}`, role),
-      // A job that never ran took no time: "0 ms" would look like a measurement.
+      // A job that never ran shows no time, because "0 ms" would look like a measurement.
       run(
         job.startTime === undefined || isBeingRead(job) ? '  ' : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `,
         'dim',
@@ -165,7 +165,7 @@ function correctLine(state: AppState, width: number): Row {
   const failed = variant.cases.some(({ verdict }) => verdict === Verdict.FAIL);
   const worst = worstCase(variant);
   const { verifying } = variant;
-  // The limit grows with the value: the largest error need not be the one nearest to its limit.
+  // The limit grows with the value, so the largest error is not always the one nearest to its limit.
   const largest = Math.max(...variant.cases.map(({ maxAbsError }) => maxAbsError));
   const limit = worst === undefined ? '' : limitText(worst);
   return line(
@@ -222,7 +222,7 @@ function gatesLine(state: AppState, width: number): Row {
   );
 }
 
-/** A job that passed with gates that nobody measured did not pass those. */
+/** A job can pass with unmeasured gates, so their number is shown. */
 function openRuns(gates: readonly GateResult[]): Row {
   const { hard, open } = tallyOf(gates);
   return open === 0 ? [] : [run(`  ${open} of ${counted(hard, 'hard gate')} not measured`, 'warn')];

@@ -1,4 +1,4 @@
-/** What an ended experiment found, in a few rows: for previews of jobs and kernels. */
+/** The results of an ended experiment in a few rows, for previews of jobs and kernels. */
 import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatError, formatMicroseconds } from '../../present/numbers.ts';
@@ -8,13 +8,13 @@ import { MODE_WORDS, dtypeWord, shapeShort } from '../../present/words.ts';
 
 const CANONICAL = '2x8x512x64';
 
-/** The shape whose times a table shows: the canonical one if it was timed, else the first. */
+/** The shape whose times a table shows: the canonical shape if it was timed, else the first. */
 export function shownShape(experiment: ExperimentSummary | undefined): string {
   const shapes = (experiment?.timings ?? []).map(({ shape }) => shapeShort(shape));
   return shapes.includes(CANONICAL) ? CANONICAL : (shapes[0] ?? '-');
 }
 
-/** "2x8x512x64 hot 12.1 us  cold 13.4 us": medians by shape and mode. */
+/** Medians by shape and mode, such as "2x8x512x64 hot 12.1 us  cold 13.4 us". */
 export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, width: number): Row[] =>
   flowRows(
     timings.map(({ shape, mode, p50Us }): Row => [
@@ -24,7 +24,7 @@ export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, wid
     width,
   );
 
-/** Correctness, registers, gates; below them the medians. Nothing of a job that was no experiment. */
+/** Correctness, registers and gates, with the medians below. Empty for a job that was not an experiment. */
 export function experimentRows(experiment: ExperimentSummary | undefined, width: number): Row[] {
   if (experiment === undefined) return [];
   const { cases, maxAbsError, registersPerThread, ranking } = experiment;

@@ -1,4 +1,4 @@
-/** Ended experiments, sorted and filtered; any two of their rows are compared by b and c. */
+/** Ended experiments, sorted and filtered. The keys b and c compare any two rows. */
 import { marked } from '../../present/roles.ts';
 import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
@@ -107,7 +107,7 @@ export function historyPane(state: AppState, size: Size): PaneContent {
 const PREVIEW_FROM = 12;
 const MOST_SUMMARY_ROWS = 4;
 
-/** The list, and below it what the experiment under the cursor found. */
+/** The list, with the results of the experiment under the cursor below it. */
 function withPreview(state: AppState, experiments: readonly ExperimentSummary[], size: Size): Row[] {
   const selected = state.ui.selected.jobs;
   const chosen = experiments[selected];

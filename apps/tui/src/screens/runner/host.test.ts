@@ -34,7 +34,7 @@ const answer = (second: number, smClockMhz: number): Action => ({
 const rowsAfter = (...actions: Action[]): string[] =>
   hostRows(actions.reduce(reduce, START), 76).map((row) => rowText(row).trimEnd());
 
-test("a GPU's clocks, temperature, power and memory stand over time; an answer read before counts once", () => {
+test("a GPU's clocks, temperature, power and memory are plotted over time; a repeated answer counts once", () => {
   const rows = rowsAfter(answer(1, 1980), answer(1, 1980), answer(3, 1755), answer(5, 1980));
   expect(rows.filter((row) => /^(SM|temp|power|memory {2}|busy)/.test(row))).toEqual([
     'SM clock     1,980 MHz         █▁█',
@@ -44,14 +44,14 @@ test("a GPU's clocks, temperature, power and memory stand over time; an answer r
   ]);
 });
 
-test('why there is no reading', () => {
+test('a GPU without readings shows the reason', () => {
   const host = create(HostSchema, {
     devices: [{ deviceId: 'gpu0', name: 'NVIDIA L4', reading: { missing: 'there is no nvidia-smi on this host' } }],
   });
   expect(rowsAfter({ type: 'host', host })).toContain('clocks not measured: there is no nvidia-smi on this host');
 });
 
-test("what a gateway's partitions do comes before what their GPUs are, with the kernels of the jobs that run", () => {
+test("a gateway's partitions with their activity come before their GPUs, and running jobs show their kernels", () => {
   const name = 'jobs/01234567-89ab-4def-8123-456789abcdef';
   const host = create(HostSchema, {
     devices: [{ deviceId: 'slurm:gpu', name: 'NVIDIA H200' }],

@@ -1,4 +1,4 @@
-/** View 8: the runner, its devices and tools, and how foreign code is boxed. */
+/** View 8: the runner, its devices and tools, and the sandbox for kernels. */
 import {
   DeviceState,
   JobState,
@@ -31,7 +31,7 @@ export function hostRows(state: AppState, width: number): Row[] {
   if (host === undefined) return wrapRows(noAnswer(state), width, { role: 'dim' });
   return [
     ...runnerRows(host, state, width),
-    // What a gateway's partitions do comes before what their GPUs are.
+    // The activity of a gateway's partitions comes before the description of their GPUs.
     ...(host.fleet === undefined ? [] : blockRows(fleetBlocks(host.fleet, aboutFleet(state, host.devices)), width)),
     ...host.devices.flatMap((device) => [
       ...deviceRows(device, width),
@@ -80,8 +80,8 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
       role: 'title',
     }),
     ...flowRows(groups, width),
-    // A runner on another machine does not say.
     ...costRows(state, width),
+    // Only a runner on this machine reports its data folder.
     ...(host.dataDirectory ? wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 }) : []),
   ];
 }
@@ -127,7 +127,7 @@ function deviceRows(device: Device, width: number): Row[] {
   ];
 }
 
-/** What the experiments that the runner lists have cost, and the host since it was started. */
+/** The cost of the listed experiments, and of the host since its start. */
 function costRows({ experiments, runner, now }: AppState, width: number): Row[] {
   return [...experimentCosts(experiments, width), ...instanceRows(runner.instance, now, width)];
 }
@@ -158,7 +158,7 @@ function experimentCosts(experiments: AppState['experiments'], width: number): R
 const LABEL_CELLS = 13;
 const VALUE_CELLS = 18;
 
-/** Clocks, temperature, power and memory over time, the newest at the right; why there are none. */
+/** Clocks, temperature, power and memory over time, the newest at the right; or the reason why there are none. */
 function readingRows({ reading, memoryBytes }: Device, readings: readonly DeviceReading[], width: number): Row[] {
   const last = readings.at(-1);
   if (last === undefined)
@@ -251,7 +251,7 @@ function conditionRows(conditions: DeviceConditions | undefined, width: number):
     : [textRow('Device now', 'title'), ...flowRows(groups, width), ...missing];
 }
 
-/** What the job on the screen says of the device that it runs on. */
+/** The conditions that the shown job reports for this device. */
 function conditionsOn(state: AppState, { deviceId }: Device): DeviceConditions | undefined {
   const job = attachedJob(state);
   return job?.device?.deviceId === deviceId ? job.conditions : undefined;
@@ -259,7 +259,7 @@ function conditionsOn(state: AppState, { deviceId }: Device): DeviceConditions |
 
 const MOST_QUEUED = 6;
 
-/** The job that has the device, then those that wait for it, in their order. */
+/** The job that has the device, then the jobs that wait for it, in order. */
 function queueRows({ jobs, now }: AppState, { deviceId }: Device, width: number): Row[] {
   const open = jobs.filter((job) => job.state !== JobState.ENDED && (job.deviceId === deviceId || job.deviceId === ''));
   if (open.length === 0) return [labelled('queue', 'empty', 'dim')];

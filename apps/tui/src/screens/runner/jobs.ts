@@ -1,4 +1,4 @@
-/** View 6: jobs of the runner, newest first; history and leaderboard stand in their place when asked for. */
+/** View 6: jobs of the runner, newest first. On request it shows the history or the leaderboard instead. */
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
@@ -20,7 +20,7 @@ import { phaseRuns } from '../run/run.ts';
 const COMPACT = 60;
 const DETAIL_FROM = 12;
 
-// The rail has no room for figures: it shows jobs whatever the view itself shows.
+// The rail has no room for figures, so it shows jobs even if view 6 shows another list.
 export const jobsView: View = ({ state }, size) =>
   (size.width < COMPACT ? jobs : { jobs, history: historyPane, leaderboard: leaderboardPane }[state.ui.jobList])(
     state,
@@ -77,7 +77,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   };
 }
 
-/** What came of the job under the cursor, or what it does now, at the bottom of the pane. */
+/** The result or current activity of the job under the cursor, at the bottom of the pane. */
 function jobPreview(state: AppState, job: Job, width: number): Row[] {
   const { now } = state;
   const created =

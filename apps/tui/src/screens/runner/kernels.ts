@@ -1,4 +1,4 @@
-/** View 7: the ladder of kernels; beside or below it what the manifest of the selected one says. */
+/** View 7: the ladder of kernels, with the selected kernel's manifest beside or below it. */
 import {
   FindingKind,
   JobState,
@@ -44,9 +44,9 @@ function kernelRole({ manifestError, expectedFinding }: Kernel): Role {
 
 interface KernelRow {
   readonly kernel: ListedKernel;
-  /** Its newest experiment on this runner. */
+  /** The kernel's newest experiment on this runner. */
   readonly last: ExperimentSummary | undefined;
-  /** That of the experiment, or of the newest ended job where the kernel has no experiment. */
+  /** The job of that experiment. If the kernel has no experiment, the newest ended job. */
   readonly job: Job | undefined;
 }
 
@@ -57,7 +57,7 @@ const timing =
     return us === undefined ? run('-', 'dim') : run(`${formatMicroseconds(us)}${last?.simulated ? ' sim' : ''}`);
   };
 
-/** Experiments of older runners tell the hot median of their first shape alone. */
+/** Experiments of older runners have only the hot median of their first shape. */
 function medianOf(last: ExperimentSummary | undefined, wanted: TimingMode): number | undefined {
   if (last?.timings.length === 0) return wanted === TimingMode.HOT ? last.p50Us : undefined;
   const shape = shownShape(last);
@@ -209,7 +209,7 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
 
 const MOST_RESULTS = 3;
 
-/** What came of it lately: the newest experiments of the kernel. */
+/** The kernel's newest experiments. */
 function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
   const { experiments, now } = state;
   const own = experiments.filter(({ job }) => job?.kernelId === kernel.kernelId).slice(0, MOST_RESULTS);

@@ -1,4 +1,4 @@
-/** The leaderboard of a place, its rows sorted and filtered; below it what the row under the cursor is. */
+/** The leaderboard of a place, sorted and filtered, with details of the row under the cursor below it. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
 import { fact, facts } from '../../present/blocks.ts';
@@ -83,7 +83,7 @@ const leaderboardColumns = (state: AppState): Column<Ranked>[] => [
 
 const DETAIL_FROM = 14;
 
-/** What the table has no room for. */
+/** Details that do not fit into the table. */
 function detailRows(entry: LeaderboardEntry, baseline: string, width: number): Row[] {
   const { latency, tflops, rooflinePercent, registers, speedupOverBaseline, owner, time, job, sourceDigest } = entry;
   return [
@@ -114,7 +114,7 @@ function detailRows(entry: LeaderboardEntry, baseline: string, width: number): R
   ];
 }
 
-/** "2x8x512x64 hot, NVIDIA H200". */
+/** Text such as "2x8x512x64 hot, NVIDIA H200". */
 const placeText = ({ dtype, mode, deviceName, ...where }: LeaderboardPlace): string =>
   [`${shapeOrSet(where)} ${dtypeWord(dtype)}${MODE_WORDS[mode]}`.trim(), deviceName].filter(Boolean).join(', ');
 
