@@ -30,7 +30,7 @@ export const stateFolder = (environment: NodeJS.ProcessEnv): string =>
   folder(environment, { variable: 'XDG_STATE_HOME', own: 'state', usual: '.local/state' });
 
 const OWN =
-  /^(?:flashcore\.db.*|lock\.(?:db.*|pid)|judging\.key|runner\.log|(?:runner|tokens|revoked-certificates)\.json(?:\.new)?|artifacts|builds|bundles|libraries|sources|tmp|tls)$/;
+  /^(?:flashcore\.db.*|lock\.(?:db.*|pid)|judging\.key|runner\.log|(?:runner|tokens|revoked-certificates)\.json(?:\.new)?|artifacts|builds|bundles|executors|fleet|libraries|references|room|sources|tmp|tls)$/;
 
 /**
  * Whether a name directly in a runner's data folder belongs to flashcore; everything else there belongs to the user.
