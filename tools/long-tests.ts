@@ -11,12 +11,13 @@ const CHECKOUT = join(import.meta.dirname, '..');
  */
 export const LONG_TESTS = [
   '**/reliability/{cache,cancel,faulty,fuzz,history,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
-  '**/reliability/{fleet,power-loss,search,store}.test.ts',
+  '**/reliability/{fleet,hostile-names,power-loss,search,store}.test.ts',
   '**/ladder/ladder.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
-  '**/acceptance/unfair-attempts.test.ts',
-  '**/e2e/{agreeing-figures,evaluate,evolve,fleet,odd-names,remote,tui-commands}.test.ts',
+  '**/{acceptance/unfair-attempts,experiment/comparison,experiment/plans,fleet/gateway-restart}.test.ts',
+  '**/e2e/{agreeing-figures,champions,ci-workflows,evaluate,evolve,fleet,mcp,odd-names,own-problem}.test.ts',
+  '**/e2e/{project,remote,tui-commands,tui-life}.test.ts',
 ];
 
 /** Marks of a test with a short form: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
