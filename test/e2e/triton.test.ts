@@ -55,17 +55,13 @@ function findingOf(folder: string, method = 'verify'): { finding: Finding; exitC
 
 const lineOf = (text: string): number => PYTHON.split('\n').findIndex((each) => each.includes(text)) + 1;
 
-test.skipIf(noPtx)('without Triton on the host, the error names what to install and the alternative', () => {
-  const bare = new Home({ FLASHCORE_PYTHON: '/bin/false' });
-  try {
-    const folder = join(bare.path, 'kernel');
-    cpSync(kernel('bare'), folder, { recursive: true });
-    const { exitCode, stdout } = bare.faTui(['verify', folder, ...CASE]);
-    expect(exitCode).toBe(3);
-    expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/pip install triton.*FLASHCORE_PYTHON.*name the PTX as its source/);
-  } finally {
-    void bare[Symbol.asyncDispose]();
-  }
+test.skipIf(noPtx)('without Triton on the host, the error names what to install and the alternative', async () => {
+  await using bare = new Home({ FLASHCORE_PYTHON: '/bin/false' });
+  const folder = join(bare.path, 'kernel');
+  cpSync(kernel('bare'), folder, { recursive: true });
+  const { exitCode, stdout } = bare.faTui(['verify', folder, ...CASE]);
+  expect(exitCode).toBe(3);
+  expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/pip install triton.*FLASHCORE_PYTHON.*name the PTX as its source/);
 });
 
 test('a source in Python needs its language, and other sources have none', () => {

@@ -21,7 +21,11 @@ export async function runPython(
   { folder, address, input = '' }: PythonOptions,
 ): Promise<unknown> {
   const descriptors = join(folder, 'flashcore.binpb');
-  execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], { cwd: ROOT });
+  execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], {
+    cwd: ROOT,
+    // Not in the user's home, where the cache would stay.
+    env: { ...process.env, BUF_CACHE_DIR: join(folder, 'buf') },
+  });
   const child = spawn(PYTHON, [join(import.meta.dirname, program), address, descriptors, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },

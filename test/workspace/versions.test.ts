@@ -3,17 +3,28 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { edited } from '@flashcore/shared/testing';
 import { ROOT } from '../support/home.ts';
 
 const versionOf = (folder: string): string =>
   (JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')) as { version: string }).version;
 
+// Not in the user's home, where the cache would stay.
+let cache = '';
+beforeAll(() => {
+  cache = mkdtempSync(join(tmpdir(), 'flashcore-buf-'));
+});
+afterAll(() => rmSync(cache, { recursive: true }));
+
 /** buf's report of a change from the released API to the one in a folder; empty if clients keep working. */
 const breaks = (folder: string): string => {
   const args = ['breaking', folder, '--against', 'proto/released.binpb'];
-  const { stdout, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/buf'), args, { cwd: ROOT, encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/buf'), args, {
+    cwd: ROOT,
+    env: { ...process.env, BUF_CACHE_DIR: cache },
+    encoding: 'utf8',
+  });
   return stdout + stderr;
 };
 
