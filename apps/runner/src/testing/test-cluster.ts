@@ -50,7 +50,8 @@ export interface TestCluster extends TestRunner {
 /** A gateway whose scheduler starts pilots in this process. */
 export async function startTestCluster(options: TestClusterOptions): Promise<TestCluster> {
   const { tls, beginWithinMs = 10_000, refuse = false, owners = [], builds = 'pilots', device = 'NVIDIA L4' } = options;
-  const folder = temporaryFolder();
+  using undo = new DisposableStack();
+  const folder = undo.use(temporaryFolder());
   const address = tls ? `127.0.0.1:${await freePort()}` : `unix:${join(folder.path, 'p')}`;
   const file = parseFleet(
     `
@@ -109,6 +110,7 @@ partitions:
     fleet: file,
     ownerOf: () => owners.shift(),
   });
+  const started = undo.move();
   return {
     ...gateway,
     pilots,
@@ -117,7 +119,7 @@ partitions:
       await gateway[Symbol.asyncDispose]();
       for (const { terminate } of pilots.values()) terminate();
       await Promise.all([...pilots.values()].map(({ landed }) => landed));
-      folder[Symbol.dispose]();
+      started.dispose();
     },
   };
 }
