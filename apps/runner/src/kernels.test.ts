@@ -163,6 +163,7 @@ test('an edit of a problem that the user installed counts at once', () => {
 test.each([
   ['of another id', 'other', {}, 'problem/problem.yaml: must be the problem of kernel.yaml, "other", got "norm"'],
   ["of an id of flashcore's", 'rmsnorm', {}, 'problem/problem.yaml: "rmsnorm" is a problem of flashcore\'s'],
+  ['that is too large', 'norm', { 'reference.cpp': `//${'x'.repeat(65_536)}` }, 'reference.cpp'],
   ['that cannot be read', 'norm', { 'problem.yaml': 'id: norm\n' }, 'problem/problem.yaml'],
 ])('a kernel cannot contain a problem %s', (_, problem, files, message) => {
   addWithProblem('k', problem, files);

@@ -41,6 +41,9 @@ export interface Judging {
   judgingDigest: string;
 }
 
+/** Files kept in parsed form. */
+const MAX_PARSED = 64;
+
 interface JudgingParts {
   heldOutShapes: number;
   digest: (judgedWith: { cases: Cases; gates: GatesText }) => string;
@@ -108,6 +111,8 @@ export class KernelSettings {
     const known = this.#parsed.get(key);
     if (known?.text === text && known.of === of) return known.value as Value;
     const value = parse(text, path);
+    // Clients choose the ids of the problems that they send.
+    if (this.#parsed.size >= MAX_PARSED) this.#parsed.clear();
     this.#parsed.set(key, { text, of, value });
     return value;
   }

@@ -6,7 +6,7 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, join, resolve } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
-import { HAND_WRITTEN_BYTES, readForeignText } from '../files/foreign-file.ts';
+import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/foreign-file.ts';
 import { PROBLEM_ID } from './problem-schema.ts';
 import { type Problem, type ProblemFiles, parseProblem } from './problem.ts';
 
@@ -29,6 +29,8 @@ const CASES_FILE = 'cases.yaml';
 const FILES = [CASES_FILE, PROBLEM_FILE, REFERENCE_FILE] as const;
 /** Folder inside a kernel's folder with the problem that comes with it. */
 export const BROUGHT_FOLDER = 'problem';
+/** A file's limit: a runner keeps the definitions that clients send with their kernels in memory. */
+const MAX_BROUGHT_BYTES = 64 * 1024;
 /** Paths inside a kernel's folder of the problem that comes with it. */
 export const BROUGHT_PATHS: readonly string[] = FILES.map((name) => `${BROUGHT_FOLDER}/${name}`);
 /** Problems already read, by id. `version` changes when the user edits the file; '' for installed problems. */
@@ -125,7 +127,9 @@ function filesBy(text: (name: (typeof FILES)[number]) => string | undefined): Pr
 /** The problem that comes with a kernel, read from its folder. Errors: INVALID_MANIFEST for a link. */
 export function broughtFilesIn(folder: string): ProblemFiles | undefined {
   const place = { folder: join(folder, BROUGHT_FOLDER), shown: BROUGHT_FOLDER };
-  return broughtFiles((path) => (existsSync(join(folder, path)) ? textOf(place, basename(path)) : undefined));
+  return broughtFiles((path) =>
+    existsSync(join(folder, path)) ? textOf(place, basename(path), MAX_BROUGHT_BYTES) : undefined,
+  );
 }
 
 /**
@@ -191,11 +195,15 @@ function textIn(
 }
 
 /** Follows no links, because a repository that somebody else wrote may have links that lead out of it. */
-function textOf({ folder, shown }: Place, name: string): string {
+function textOf({ folder, shown }: Place, name: string, most = HAND_WRITTEN_BYTES): string {
   const file = join(folder, name);
   if (realpathSync(file) !== join(realpathSync(dirname(folder)), basename(folder), name))
     throw wrong(join(shown, name), 'must be a file of its folder, not a link');
-  return readForeignText(file, HAND_WRITTEN_BYTES);
+  try {
+    return readForeignText(file, most);
+  } catch (cause) {
+    throw wrong(join(shown, name), `must be a file that can be read (${whyUnreadable(cause)})`);
+  }
 }
 
 /** Whether a problem of this installation has the id. */
