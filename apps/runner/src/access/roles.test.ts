@@ -67,7 +67,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
       const raw = new Client(address, channelCredentials(address, security), tlsChannelOptions(address, security));
       const call = (path: string): Promise<string> =>
         new Promise((resolve) => {
-          // These bytes are no valid message of any type, so a refusal can't have read them.
+          // No message type can parse these bytes, so a refusal must have come before parsing.
           raw.makeUnaryRequest(
             path,
             (bytes: Buffer) => bytes,
