@@ -74,76 +74,208 @@ struct Producer {
   }
 };
 
-// A consumer warpgroup, for all of this CTA's work: one stream of tiles, whichever work they belong to. The first
-// scores of a work run beside the last product of the work before, and O is stored while other warpgroups multiply.
+// Whether some row of a warpgroup does not see all of a tile: two loops, for the code of the masks costs time where they are
+// not needed.
+struct Masked {
+  static constexpr bool MASKED = true;
+};
+struct Unmasked {
+  static constexpr bool MASKED = false;
+};
+
+// A consumer warpgroup of a persistent CTA, for all of its works. The softmax of a tile runs beside the other warpgroups'
+// products, and beside this one's product with V of the tile before; a work's first scores run beside the last product
+// of the work before.
 template <class T>
-__device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_base, unsigned char* smem,
-                                        typename T::Barriers barriers) {
-  // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
-  // for its own.
-  static_assert(T::STAGES % T::WGS_KV == 0);
+__device__ __forceinline__ void consume_works(const Problem& problem, uint32_t smem_base, unsigned char* smem,
+                                              typename T::Barriers barriers) {
   static_assert(sizeof(Work<T>) == WORK_BYTES);
-  const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
-            group = consumer / T::WGS_Q;
+  const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1;
   const int lane = threadIdx.x % WARP,
-            row_in_tile = q_part * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
+            row_in_tile = consumer * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
   const bool signals =
       threadIdx.x % WARPGROUP == 0;  // one arrival a warpgroup: wgmma_wait has waited for all four warps' products
-  const uint32_t Q_smem = smem_base + q_part * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
+  const uint32_t Q_smem = smem_base + consumer * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
                  V_smem = smem_base + T::V_OFFSET, ones_smem = smem_base + T::ONES_OFFSET;
   const Work<T>* const announced = reinterpret_cast<const Work<T>*>(smem + T::WORK_OFFSET);
-  const int rank = T::CLUSTER > 1 ? cluster_rank() : 0, part = rank * T::WGS_KV + group;
   const float scale_log2 = problem.scale * LOG2_E;
   const AttentionForm& form = problem.form;
 
-  float O_rmem[T::OUTPUTS + T::SUMS] = {}, S_rmem[T::SCORES], row_max[2] = {NO_ROW_MAX, NO_ROW_MAX}, row_sum[2] = {},
-                            alpha[2];
+  float O_rmem[T::OUTPUTS + T::SUMS], S_rmem[T::SCORES], row_max[2], row_sum[2], alpha[2];
   uint32_t P_rmem[T::BLOCK_KV / WGMMA_K][4], Q_rmem[T::D_STEPS][4];
   RingPlace<T::STAGES> K_place, V_place;
-  if constexpr (T::WGS_KV > 1) K_place.step(group), V_place.step(group);
-  int Q_parity = 0;
+  int Q_parity = 0, slot = 0;
+  Work<T> work = {};
 
-  // Warpgroups issue their products in turn, so that one's softmax falls into the other's products.
+  // Warpgroups issue their products in turn, so that one's softmax falls into the others' products.
   const auto my_turn = [&] {
     if constexpr (T::PING_PONG) named_barrier_sync(TURN + consumer, 2 * WARPGROUP);
   };
   const auto next_turn = [&] {
     if constexpr (T::PING_PONG) named_barrier_arrive(TURN + (consumer + 1) % T::CONSUMERS, 2 * WARPGROUP);
   };
-  // Whose scores S_rmem holds, and whose outputs O_rmem. Of a persistent CTA's only what each tile needs stays in
-  // registers; the rest is read again where O is stored.
-  Work<T> work = Work<T>::of_grid(problem), O_work = work;
-  int slot = 0, O_slot = 0;
-  const auto take_Q = [&] {
-    mbarrier_wait(barriers.Q_full(), Q_parity);
-    Q_parity ^= 1;
-    if constexpr (T::PERSISTENT) {
-      work = announced[slot];
-      if (work.is_end()) return;
-    }
-    if constexpr (!T::Q_IN_REGISTERS) return;
-    load_Q_fragments<T>(Q_rmem, Q_smem);
-    if constexpr (T::PERSISTENT) {
-      named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
-      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may come
-    }
-  };
   const auto multiply_scores = [&] {
     mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
     my_turn();
     start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::KV_BYTES);
   };
-  int seen = 0;  // keys of the tile whose weights P_rmem holds
-  const auto multiply_values = [&](bool accumulate) {
+  const auto multiply_values = [&] {
     mbarrier_wait(barriers.V_full(V_place.stage), V_place.parity);
-    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::KV_BYTES, ones_smem, accumulate, seen);
+    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::KV_BYTES, ones_smem);
     next_turn();
   };
-  int tile = part;
+  const auto release_K = [&](bool now) {
+    if (signals && now) mbarrier_arrive(barriers.K_empty(K_place.stage));
+    K_place.step(1);
+  };
+  const auto values_there = [&] {
+    wgmma_hold(O_rmem);
+    if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
+    V_place.step(1);
+  };
+  // Products that read Q in shared memory do so to the work's last tile.
+  const auto tile_has_read_Q = [&](int tile) {
+    if constexpr (!T::Q_IN_REGISTERS)
+      if (signals && tile + 1 == work.kv_tiles) mbarrier_arrive(barriers.Q_empty());
+  };
+  const auto mask = [&](int tile) {
+    mask_scores<T>(S_rmem, work.first_row + row_in_tile, tile * T::BLOCK_KV, form, lane);
+  };
+  const auto raise_maxima = [&] {
+    raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 0);
+    raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
+  };
+
+  // The scores of a tile beside O += P V of the tile before. How much of the softmax comes before the wait for that
+  // product decides how fast the loop is: with too little the warpgroup waits there, with too much it comes late to its
+  // turn (NOTES.md). ptxas moves a wait as far ahead as it can, so its place is pinned: K's stage is released before it,
+  // and only when the sum of the first EARLY weights is known not to be negative, which no sum of exponentials is (nor
+  // one that is no number: nobody may wait for ever).
+  const auto step = [&](int tile, auto masked) {
+    multiply_scores();
+    multiply_values();
+    wgmma_wait<1>();
+    wgmma_hold(S_rmem);
+    tile_has_read_Q(tile);
+    if constexpr (decltype(masked)::MASKED) mask(tile);
+    if constexpr (T::RAISES_BY_VOTE)
+      raise_row_maxima_by_vote<T>(S_rmem, row_max, row_sum, alpha, scale_log2);
+    else
+      raise_maxima();
+    weigh<T, 0, T::EARLY>(S_rmem, row_max, row_sum, scale_log2);
+    const float last_early = T::SUMS_BY_ONES ? S_rmem[2 * T::EARLY - 3] : row_sum[0];
+    release_K(!(last_early < 0.0f));
+    wgmma_wait<0>();
+    values_there();
+    weigh<T, T::EARLY, T::SCORES>(S_rmem, row_max, row_sum, scale_log2);
+    round_weights<T>(P_rmem, S_rmem);
+    rescale<T>(O_rmem, alpha);
+  };
+  // Whether there is another work, whose Q then is there.
+  const auto take_Q = [&] {
+    mbarrier_wait(barriers.Q_full(), Q_parity);
+    Q_parity ^= 1;
+    if (announced[slot].is_end()) return false;
+    if constexpr (T::Q_IN_REGISTERS) {
+      load_Q_fragments<T>(Q_rmem, Q_smem);
+      named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
+      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may come
+    }
+    return true;
+  };
+  // A work's first scores have come: its weights, and an O to add to.
+  int whole_tiles = 0;  // that all rows see whole
+  const auto begin = [&] {
+    work = announced[slot];
+    slot = next_slot(slot);
+    whole_tiles = form.keys_before(work.first_row + consumer * WGMMA_M + 1) / T::BLOCK_KV;
+    tile_has_read_Q(0);
+    if (whole_tiles == 0) mask(0);
+    row_max[0] = row_max[1] = NO_ROW_MAX;
+    row_sum[0] = row_sum[1] = 0.0f;
+    raise_maxima();
+    weigh<T, 0, T::SCORES>(S_rmem, row_max, row_sum, scale_log2);
+    round_weights<T>(P_rmem, S_rmem);
+#pragma unroll
+    for (int i = 0; i < T::OUTPUTS + T::SUMS; ++i) O_rmem[i] = 0.0f;
+  };
+  const auto store = [&] {
+    add_lanes<T>(O_rmem, row_sum);
+    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::HEAD_DIM, work.first_row + row_in_tile,
+                  form.S, lane);
+  };
+
+  if constexpr (T::PING_PONG)
+    if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
+  take_Q();
+  multiply_scores();
+  next_turn();
+  wgmma_wait<0>();
+  wgmma_hold(S_rmem);
+  release_K(true);
+  begin();
+  while (true) {
+    int tile = 1;
+#pragma unroll 1
+    for (const int end = min(whole_tiles, work.kv_tiles); tile < end; ++tile) step(tile, Unmasked{});
+#pragma unroll 1
+    for (; tile < work.kv_tiles; ++tile) step(tile, Masked{});
+    if (!take_Q()) break;
+    multiply_scores();  // the next work's
+    multiply_values();
+    wgmma_wait<1>();
+    wgmma_hold(S_rmem);
+    release_K(true);
+    wgmma_wait<0>();
+    values_there();
+    store();
+    begin();
+  }
+  my_turn();
+  multiply_values();
+  wgmma_wait<0>();
+  values_there();
+  store();
+  if constexpr (T::PING_PONG)
+    if (consumer == 0) my_turn();  // takes the turn that is left over: no barrier ends half full
+}
+
+// A consumer warpgroup of a CTA with one work, whose keys warpgroups may divide, and the CTAs of a cluster.
+template <class T>
+__device__ __forceinline__ void consume_work(const Problem& problem, uint32_t smem_base, unsigned char* smem,
+                                             typename T::Barriers barriers) {
+  // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
+  // for its own.
+  static_assert(T::STAGES % T::WGS_KV == 0);
+  static_assert(!T::PING_PONG && T::Q_IN_REGISTERS && !T::SUMS_BY_ONES);
+  const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
+            group = consumer / T::WGS_Q;
+  const int lane = threadIdx.x % WARP,
+            row_in_tile = q_part * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
+  const bool signals = threadIdx.x % WARPGROUP == 0;
+  const uint32_t Q_smem = smem_base + q_part * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
+                 V_smem = smem_base + T::V_OFFSET;
+  const int rank = T::CLUSTER > 1 ? cluster_rank() : 0;
+  const float scale_log2 = problem.scale * LOG2_E;
+  const AttentionForm& form = problem.form;
+  const Work<T> work = Work<T>::of_grid(problem);
+
+  float O_rmem[T::OUTPUTS] = {}, S_rmem[T::SCORES], row_max[2] = {NO_ROW_MAX, NO_ROW_MAX}, row_sum[2] = {}, alpha[2];
+  uint32_t P_rmem[T::BLOCK_KV / WGMMA_K][4], Q_rmem[T::D_STEPS][4];
+  RingPlace<T::STAGES> K_place, V_place;
+  if constexpr (T::WGS_KV > 1) K_place.step(group), V_place.step(group);
+  int tile = rank * T::WGS_KV + group;
+
+  const auto multiply_scores = [&] {
+    mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
+    start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::KV_BYTES);
+  };
+  const auto multiply_values = [&] {
+    mbarrier_wait(barriers.V_full(V_place.stage), V_place.parity);
+    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::KV_BYTES, 0);
+  };
   const auto scores_there = [&] {
     wgmma_hold(S_rmem);
-    if constexpr (T::PERSISTENT && !T::Q_IN_REGISTERS)  // the products read Q to the work's last tile
-      if (signals && tile + 1 == work.kv_tiles) mbarrier_arrive(barriers.Q_empty());
     if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage));
     K_place.step(T::WGS_KV);
   };
@@ -152,115 +284,65 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(T::WGS_KV);
   };
-  constexpr bool THREE_IN_TURNS = T::PING_PONG && T::CONSUMERS == 3;
-  const auto weigh_rows = [&] {
-    if constexpr (THREE_IN_TURNS) raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
-    weigh<T>(S_rmem, row_max, row_sum, scale_log2, 0);
-    if constexpr (!THREE_IN_TURNS) raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
-    weigh<T>(S_rmem, row_max, row_sum, scale_log2, 1);
-  };
   // The softmax in two parts, around the wait for the product that runs beside it. Only one row's maximum comes before:
   // ptxas sees the rest as one stretch, and lays the exponentials of one row beside the other's maximum and the rounding
-  // (special-function units beside ALUs). As a whole before that wait: 4 % slower on average, up to 11 %. But where three
-  // warpgroups take turns, the others fill those units: there it stays whole (1x53x5013x64c: 367 us, in parts 402).
+  // (special-function units beside ALUs). As a whole before that wait: 4 % slower on average, up to 11 %.
   const auto begin_softmax = [&] {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
     if (first_key + T::BLOCK_KV > form.keys_before(row - (lane >> 2) + 1))
       mask_scores<T>(S_rmem, row, first_key, form, lane);
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 0);
-    if constexpr (THREE_IN_TURNS) weigh_rows();
   };
   const auto finish_softmax = [&] {
-    if constexpr (!THREE_IN_TURNS) weigh_rows();
+    weigh<T, 0, T::SCORES / 2>(S_rmem, row_max, row_sum, scale_log2);
+    raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
+    weigh<T, T::SCORES / 2, T::SCORES>(S_rmem, row_max, row_sum, scale_log2);
     round_weights<T>(P_rmem, S_rmem);
   };
-  const auto store = [&](float (&sums)[2]) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if constexpr (T::SUMS_BY_ONES) {
-        sums[h] = O_rmem[T::OUTPUTS + 2 * h];
-      } else {  // until here each lane has summed its own columns only
-        sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 1);
-        sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 2);
-      }
-    }
-    if constexpr (T::WGS_KV > 1) merge_groups<T>(O_rmem, row_max, sums, smem + T::MERGE_OFFSET, consumer, lane);
-    if constexpr (T::CLUSTER > 1)
-      if (group == 0) merge_cluster<T>(O_rmem, row_max, sums, smem + T::CLUSTER_MERGE_OFFSET, rank, lane);
-    if constexpr (T::PERSISTENT) O_work = announced[O_slot];
-    if (group == 0 && rank == 0)
-      store_rows<T>(O_rmem, sums, problem.O + size_t(O_work.head) * form.S * T::HEAD_DIM,
-                    O_work.first_row + row_in_tile, form.S, lane);
-  };
 
-  // A warpgroup whose rows all lie above a tile leaves it to the others (in a persistent CTA all keep step).
-  int own_end = 0;
-  if constexpr (!T::PERSISTENT)
-    own_end = (form.keys_before(work.first_row + (q_part + 1) * WGMMA_M) + T::BLOCK_KV - 1) / T::BLOCK_KV;
-  if (T::PERSISTENT || part < own_end) {
-    if constexpr (T::PING_PONG)
-      if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
-    take_Q();
+  // A warpgroup whose rows all lie above a tile leaves it to the others.
+  const int own_end = (form.keys_before(work.first_row + (q_part + 1) * WGMMA_M) + T::BLOCK_KV - 1) / T::BLOCK_KV;
+  if (tile < own_end) {
+    mbarrier_wait(barriers.Q_full(), 0);
+    load_Q_fragments<T>(Q_rmem, Q_smem);
     multiply_scores();
-    next_turn();
     wgmma_wait<0>();
     scores_there();
     begin_softmax();
-    bool first_tile = true;
     // The loop is cut between the softmax's parts: what follows waits for the product that runs beside it, and ptxas moves
-    // that wait to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of 265 us at
-    // (4,16,2048,128,n), 176 instead of 166 at (2,16,4096,64,y), H200).
-    float O_sum[2];
+    // that wait to the front of its basic block (with it inside the loop nothing overlapped).
     for (bool started = false;; started = true) {
       wgmma_wait<0>();
       wgmma_hold(O_rmem);
-      if (started) {
-        values_there();
-        if (T::PERSISTENT && first_tile) {
-          store(O_sum);
-          O_slot = slot;
-        }
-      }
+      if (started) values_there();
       finish_softmax();
-      if constexpr (T::SHORTENS_LAST)
-        seen = form.keys_before(work.first_row + (q_part + 1) * WGMMA_M) - tile * T::BLOCK_KV;
       tile += T::KV_PARTS;
-      const bool last_tile = tile >= (T::PERSISTENT ? work.kv_tiles : own_end);
-      if (last_tile) {
-        if constexpr (!T::PERSISTENT) break;
-        slot = next_slot(slot);
-        take_Q();
-        if (work.is_end()) break;
-        tile = 0;
-      }
+      if (tile >= own_end) break;
       multiply_scores();
       rescale<T>(O_rmem, alpha);  // beside the product just started, which does not touch O
-      multiply_values(!first_tile);
+      multiply_values();
       wgmma_wait<1>();
       scores_there();
-      first_tile = last_tile;
-      if (T::PERSISTENT && first_tile) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) O_sum[h] = row_sum[h], row_sum[h] = 0.0f, row_max[h] = NO_ROW_MAX;
-      }
       begin_softmax();
     }
     rescale<T>(O_rmem, alpha);
-    my_turn();
-    multiply_values(!first_tile);
+    multiply_values();
     wgmma_wait<0>();
     values_there();
-    if constexpr (T::PING_PONG)
-      if (consumer == 0) my_turn();  // takes the turn that is left over: no barrier ends half full
   }
-  if constexpr (!T::PERSISTENT)
-    for (tile = max(tile, own_end); tile < work.kv_tiles;
-         tile += T::KV_PARTS, K_place.step(T::WGS_KV)) {  // hands on what it has no use for
-      mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
-      mbarrier_wait(barriers.V_full(K_place.stage), K_place.parity);
-      if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage)), mbarrier_arrive(barriers.V_empty(K_place.stage));
-    }
-  store(row_sum);
+  for (tile = max(tile, own_end); tile < work.kv_tiles; tile += T::KV_PARTS) {  // hands on what it has no use for
+    mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
+    mbarrier_wait(barriers.V_full(K_place.stage), K_place.parity);
+    if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage)), mbarrier_arrive(barriers.V_empty(K_place.stage));
+    K_place.step(T::WGS_KV);
+  }
+  add_lanes<T>(O_rmem, row_sum);
+  if constexpr (T::WGS_KV > 1) merge_groups<T>(O_rmem, row_max, row_sum, smem + T::MERGE_OFFSET, consumer, lane);
+  if constexpr (T::CLUSTER > 1)
+    if (group == 0) merge_cluster<T>(O_rmem, row_max, row_sum, smem + T::CLUSTER_MERGE_OFFSET, rank, lane);
+  if (group == 0 && rank == 0)
+    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::HEAD_DIM, work.first_row + row_in_tile,
+                  form.S, lane);
 }
 
 // The column of ones, before any product reads it: by the consumers, while the first copies are under way.
@@ -290,7 +372,10 @@ __device__ __forceinline__ void attention(const Problem& problem) {
     registers_increase<T::CONSUMER_REGISTERS>();
     if constexpr (T::SUMS_BY_ONES) write_ones<T>(smem);
     named_barrier_sync(READY, T::CONSUMER_THREADS + WARP);
-    consume<T>(problem, smem_base, smem, barriers);
+    if constexpr (T::PERSISTENT)
+      consume_works<T>(problem, smem_base, smem, barriers);
+    else
+      consume_work<T>(problem, smem_base, smem, barriers);
   }
 }
 
@@ -314,26 +399,29 @@ struct D64Cluster : D64Split {  // fewer still: so do the CTAs of a cluster
   static constexpr int CLUSTER = CLUSTER_CTAS;
 };
 struct D64Rows64 {  // many short heads: two CTAs an SM
+  static constexpr int EARLY = 8;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 208, CTAS_AN_SM = 2;
-  static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
+  static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true,
+                        RAISES_BY_VOTE = false;
 };
 struct D64Causal {  // tiles of 64 keys: less of one lies above the diagonal
+  static constexpr int EARLY = 16;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
-  static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
+  static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true,
+                        RAISES_BY_VOTE = false;
 };
 struct D64Rows128 {
+  static constexpr int EARLY = 8;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
-  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
-};
-struct D64Keys192 : D64Rows128 {  // the longest tile that two warpgroups have registers for
-  static constexpr int BLOCK_KV = LONGEST_KEYS;
+  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = true,
+                        RAISES_BY_VOTE = true;
 };
 struct D64Rows192 : D64Rows128 {  // three warpgroups: Q stays in shared memory
-  static constexpr int WGS_Q = ROWS_OF_THREE / WGMMA_M, CONSUMER_REGISTERS = 160;
-  static constexpr bool Q_IN_REGISTERS = false;
+  static constexpr int WGS_Q = ROWS_OF_THREE / WGMMA_M, CONSUMER_REGISTERS = 160, EARLY = 16;
+  static constexpr bool Q_IN_REGISTERS = false, RAISES_BY_VOTE = false;
 };
 struct D128Cluster {
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = LONG_KEYS, STAGES = 2;
@@ -346,12 +434,15 @@ struct D128Small {
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
 struct D128Rows64 : D128Small {  // many short heads
-  static constexpr bool PERSISTENT = true;
+  static constexpr int EARLY = 9;
+  static constexpr bool PERSISTENT = true, RAISES_BY_VOTE = false;
 };
 struct D128Rows128 {  // no ones, which would take the room of the third stage
+  static constexpr int EARLY = 18;
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
-  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
+  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = false,
+                        RAISES_BY_VOTE = false;
 };
 
 // An entry, held to the threads and bytes that the manifest launches it with.
@@ -375,7 +466,6 @@ FLASHCORE_V12_ENTRY(flashcore_v12_d64_cluster, D64Cluster, TWO_CONSUMERS, D64_CL
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows64, D64Rows64, ONE_CONSUMER, D64_ROWS64_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_causal, D64Causal, ONE_CONSUMER, D64_CAUSAL_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows128, D64Rows128, TWO_CONSUMERS, D64_ROWS128_BYTES)
-FLASHCORE_V12_ENTRY(flashcore_v12_d64_keys192, D64Keys192, TWO_CONSUMERS, D64_KEYS192_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows192, D64Rows192, THREE_CONSUMERS, D64_ROWS192_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_small, D128Small, ONE_CONSUMER, D128_SMALL_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_cluster, D128Cluster, TWO_CONSUMERS, D128_CLUSTER_BYTES)

@@ -9,7 +9,7 @@
 #include "primitives/cluster.cuh"
 
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
-constexpr int WORK_BYTES = 12;
+constexpr int WORK_BYTES = 16;  // as wide as a load: nvcc would read four bytes of the next one, too
 // What was announced is read again when its outputs are stored, while the next work is under way and the one after that
 // may be announced.
 constexpr int WORK_SLOTS = 3;
@@ -40,11 +40,9 @@ struct Tiling : CUT {
   static constexpr int KV_PARTS = CLUSTER * WGS_KV;
   static_assert(!PERSISTENT || KV_PARTS == 1, "a persistent CTA's warpgroups take the same tiles");
   static_assert(!SUMS_BY_ONES || KV_PARTS == 1, "parts are merged with sums of their own");
-  // Divided keys are few tiles a warpgroup: nearly each raises some row's maximum.
-  static constexpr bool SKIP_RESCALE = KV_PARTS == 1;
-  // Up to two thirds of a last tile of 192 keys no row sees: the product with V leaves them out. With tiles of 128 keys the
-  // branch costs as much as it saves.
-  static constexpr bool SHORTENS_LAST = BLOCK_KV == 192;
+  // Divided keys are few tiles a warpgroup: nearly each raises some row's maximum. In a persistent CTA the branch costs
+  // more than the product, which runs beside exponentials.
+  static constexpr bool SKIP_RESCALE = !PERSISTENT && KV_PARTS == 1;
   static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K;
   // Accumulators a thread: 64 rows x N over 128 threads. Eight columns of ones beside V make O's last ones row sums.
   static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = HEAD_DIM / 2, SUMS = SUMS_BY_ONES ? 4 : 0;
@@ -68,7 +66,7 @@ struct Tiling : CUT {
 // takes one a round: its producer works out which and announces it beside Q, for a division that consumers waited for
 // would cost them up to 9 % at short heads.
 template <class T>
-struct Work {
+struct alignas(WORK_BYTES) Work {
   int head, first_row, kv_tiles;
 
   __device__ __forceinline__ static Work of(int head, int q_tile, const Problem& problem) {

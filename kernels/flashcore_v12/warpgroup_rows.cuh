@@ -36,8 +36,6 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const u
     const uint64_t K = wgmma_descriptor_after(K_start, step / 4 * T::KV_PANEL_BYTES + in_panel);
     if constexpr (!T::Q_IN_REGISTERS)
       wgmma_m64n128k16_ss(S_rmem, wgmma_descriptor_after(Q_start, step / 4 * T::Q_PANEL_BYTES + in_panel), K, step > 0);
-    else if constexpr (T::BLOCK_KV == 192)
-      wgmma_m64n192k16_rs(S_rmem, Q_rmem[step], K, step > 0);
     else if constexpr (T::BLOCK_KV == 128)
       wgmma_m64n128k16_rs(S_rmem, Q_rmem[step], K, step > 0);
     else
@@ -46,39 +44,25 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const u
   wgmma_commit();
 }
 
-// Starts O = P V over the first KEYS of the tile, or O += P V; with ones beside V also the row sums, of the weights as
-// rounded to an element.
-template <class T, int KEYS>
-__device__ __forceinline__ void start_values_of(float (&O_rmem)[T::OUTPUTS + T::SUMS],
-                                                const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
-                                                uint32_t ones_smem, bool accumulate) {
+// Starts O += P V; with ones beside V also the row sums, of the weights as rounded to an element.
+template <class T>
+__device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUMS],
+                                             const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
+                                             uint32_t ones_smem) {
   constexpr int STEP_BYTES = WGMMA_K * PANEL_ROW_BYTES;
   const uint64_t V_start = wgmma_descriptor(V_smem, T::ONES_BYTES > 0 ? ones_smem - V_smem : T::KV_PANEL_BYTES);
   wgmma_fence();
 #pragma unroll
-  for (int step = 0; step < KEYS / WGMMA_K; ++step) {
+  for (int step = 0; step < T::BLOCK_KV / WGMMA_K; ++step) {
     const uint64_t V = wgmma_descriptor_after(V_start, step * STEP_BYTES, T::ONES_BYTES > 0 ? -step * STEP_BYTES : 0);
     if constexpr (T::SUMS_BY_ONES)
-      wgmma_m64n72k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
+      wgmma_m64n72k16_rs_bt(O_rmem, P_rmem[step], V, true);
     else if constexpr (T::HEAD_DIM == 128)
-      wgmma_m64n128k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
+      wgmma_m64n128k16_rs_bt(O_rmem, P_rmem[step], V, true);
     else
-      wgmma_m64n64k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
+      wgmma_m64n64k16_rs_bt(O_rmem, P_rmem[step], V, true);
   }
   wgmma_commit();
-}
-
-// The same over the keys that some row of the warpgroup sees: the weights of the others are 0.
-template <class T>
-__device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUMS],
-                                             const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
-                                             uint32_t ones_smem, bool accumulate, int seen) {
-  if constexpr (T::SHORTENS_LAST) {
-    static_assert(T::BLOCK_KV == 192);
-    if (seen <= 64) return start_values_of<T, 64>(O_rmem, P_rmem, V_smem, ones_smem, accumulate);
-    if (seen <= 128) return start_values_of<T, 128>(O_rmem, P_rmem, V_smem, ones_smem, accumulate);
-  }
-  start_values_of<T, T::BLOCK_KV>(O_rmem, P_rmem, V_smem, ones_smem, accumulate);
 }
 
 // Keys that a row may not see (past the end, or beyond the diagonal) score minus infinity. row: of S_rmem's elements 0
@@ -113,18 +97,43 @@ __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], 
   if constexpr (!T::SUMS_BY_ONES) row_sum[h] *= alpha[h];
 }
 
-// S becomes P = exp2(S - max) in place, in row h of a lane's two.
+// The same for both rows, where most tiles raise no maximum: lanes vote on the maxima of their own columns, and exchange
+// them only where one was raised.
 template <class T>
+__device__ __forceinline__ void raise_row_maxima_by_vote(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
+                                                         float (&row_sum)[2], float (&alpha)[2], float scale_log2) {
+  float own_max[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    own_max[h] = fmaxf(S_rmem[2 * h], S_rmem[2 * h + 1]);
+#pragma unroll
+    for (int i = 4 + 2 * h; i < T::SCORES; i += 4) own_max[h] = fmaxf(own_max[h], fmaxf(S_rmem[i], S_rmem[i + 1]));
+    own_max[h] *= scale_log2;
+    alpha[h] = 1.0f;
+  }
+  if (!__any_sync(0xffffffffu, own_max[0] > row_max[0] || own_max[1] > row_max[1])) return;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float raised = fmaxf(own_max[h], __shfl_xor_sync(0xffffffffu, own_max[h], 1));
+    raised = fmaxf(row_max[h], fmaxf(raised, __shfl_xor_sync(0xffffffffu, raised, 2)));
+    alpha[h] = exp2_approx(row_max[h] - raised);
+    row_max[h] = raised;
+    if constexpr (!T::SUMS_BY_ONES) row_sum[h] *= alpha[h];
+  }
+}
+
+// S becomes P = exp2(S - max) in place: of a lane's elements, row 0's and then row 1's, those from FIRST to before LAST.
+template <class T, int FIRST, int LAST>
 __device__ __forceinline__ void weigh(float (&S_rmem)[T::SCORES], const float (&row_max)[2], float (&row_sum)[2],
-                                      float scale_log2, int h) {
+                                      float scale_log2) {
+  constexpr int OF_A_ROW = T::SCORES / 2;
 #pragma unroll
-  for (int i = 2 * h; i < T::SCORES; i += 4)
-#pragma unroll
-    for (int j = i; j < i + 2; ++j) {
-      // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
-      S_rmem[j] = exp2_approx(fmaf(S_rmem[j], scale_log2, -row_max[h]));
-      if constexpr (!T::SUMS_BY_ONES) row_sum[h] += S_rmem[j];
-    }
+  for (int element = FIRST; element < LAST; ++element) {
+    const int h = element / OF_A_ROW, i = element % OF_A_ROW / 2 * 4 + 2 * h + element % 2;
+    // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
+    S_rmem[i] = exp2_approx(fmaf(S_rmem[i], scale_log2, -row_max[h]));
+    if constexpr (!T::SUMS_BY_ONES) row_sum[h] += S_rmem[i];
+  }
 }
 
 template <class T>
@@ -142,6 +151,20 @@ __device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS + T::SUMS], c
     if (!__any_sync(0xffffffffu, alpha[0] != 1.0f || alpha[1] != 1.0f)) return;
 #pragma unroll
   for (int i = 0; i < T::OUTPUTS + T::SUMS; ++i) O_rmem[i] *= alpha[(i >> 1) & 1];
+}
+
+// Row sums of all columns: until here each lane has summed its own.
+template <class T>
+__device__ __forceinline__ void add_lanes(const float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_sum)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if constexpr (T::SUMS_BY_ONES) {
+      row_sum[h] = O_rmem[T::OUTPUTS + 2 * h];
+    } else {
+      row_sum[h] += __shfl_xor_sync(0xffffffffu, row_sum[h], 1);
+      row_sum[h] += __shfl_xor_sync(0xffffffffu, row_sum[h], 2);
+    }
+  }
 }
 
 // O / row sum as 16-byte stores: four lanes hold eight columns of a row two by two and trade them for eight in a row.
