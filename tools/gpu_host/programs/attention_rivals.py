@@ -8,7 +8,8 @@
 Each line of the output is a JSON object: a shape, and of each subject the median, the 2.5th and the 97.5th percentile of
 the samples in microseconds. A sample is a replay of a CUDA graph of as many calls as take about 1 ms, divided by their
 number; subjects take turns, so that they share the device's clock. All calls of a graph have the same tensors.
-`differences` are the largest absolute ones to SDPA's math backend in fp32, where that has memory for its scores.
+`differences` are the largest absolute ones to SDPA's math backend in fp32, where that has memory for its scores, and
+`mean_differences` their means.
 """
 
 import argparse
@@ -197,12 +198,15 @@ def measure(item, kernels, library):
         if name not in BACKENDS:
             subjects[name]()
     torch.cuda.synchronize()
-    differences = {}
+    differences, mean_differences = {}, {}
     if B * H * S * Skv <= MOST_SCORES:
         wide = [each.float().repeat_interleave(H // Hkv, 1) for each in (k, v)]
         with sdpa_kernel([SDPBackend.MATH]):
             want = functional.scaled_dot_product_attention(q.float(), *wide, is_causal=causal)
-        differences = {name: (each.float() - want).abs().max().item() for name, each in outputs.items()}
+        for name, each in outputs.items():
+            distance = (each.float() - want).abs_()
+            differences[name], mean_differences[name] = distance.max().item(), distance.mean().item()
+            del distance
         del wide, want
 
     figures, refused = graph_timing.in_turns(subjects, ROUNDS)
@@ -212,6 +216,7 @@ def measure(item, kernels, library):
         "us": figures,
         "missing": missing | refused,
         "differences": differences,
+        "mean_differences": mean_differences,
     }
 
 

@@ -1,6 +1,7 @@
 """What programs share that time kernels and PyTorch's calls in CUDA graphs, in turns. Wants a GPU and PyTorch."""
 
 import ctypes
+import random
 
 import torch
 
@@ -22,8 +23,9 @@ class Driver:
 def in_turns(subjects, rounds, least_calls=1):
     """
     Times subjects, functions that are told the number of a call, by name. A sample is a replay of a graph of as many
-    calls as take SAMPLE_US, divided by their number; subjects take turns. Answers with the median, the 2.5th and the
-    97.5th percentile of each in microseconds, and with what kept others from being captured.
+    calls as take SAMPLE_US, divided by their number. Subjects take turns, in another order each round: at the power limit
+    a subject's clock depends on the one before it. Answers with the median, the 2.5th and the 97.5th percentile of each
+    in microseconds, and with what kept others from being captured.
     """
     events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
     graphs, missing = {}, {}
@@ -36,8 +38,12 @@ def in_turns(subjects, rounds, least_calls=1):
         except RuntimeError as error:
             missing[name] = first_line(error)
     samples = {name: [] for name in graphs}
+    order = list(graphs)
+    turns = random.Random(rounds)
     for _ in range(rounds):
-        for name, (graph, _, count) in graphs.items():
+        turns.shuffle(order)
+        for name in order:
+            graph, _, count = graphs[name]
             samples[name].append(time_graph(graph, events) / count)
     figures = {}
     for name, values in samples.items():
