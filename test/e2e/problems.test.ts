@@ -14,6 +14,7 @@ const KERNELS = [
   'decode_split',
   'decode_mma',
   'decode_paged',
+  'decode_mma_paged',
   'varlen_rows',
   'mla_rows',
   'backward_rows',

@@ -10,6 +10,7 @@ EXAMPLES = [
     "decode_rows",
     "decode_split",
     "decode_mma",
+    "decode_mma_paged",
     "decode_paged",
     "varlen_rows",
     "backward_rows",

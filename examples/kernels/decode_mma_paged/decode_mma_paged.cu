@@ -1,0 +1,29 @@
+// decode_mma_paged: decoding on mma.sync, over a paged cache of ragged sequences (problems/attention_decode_paged).
+// Limits: fp16 or bf16, HEAD_DIM 64, 128 or 256, any lengths, sm_80 or later.
+#include "mechanisms/stream_decode.cuh"
+
+// An entry, held to the threads and bytes that the manifest launches it with.
+#define DECODE_MMA_PAGED_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                       \
+  static_assert(register_rows::Tiling<CUT>::THREADS == (LAUNCHED_THREADS) &&                                      \
+                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                      \
+  extern "C" __global__ void __launch_bounds__(LAUNCHED_THREADS, CTAS_AN_SM)                                      \
+      NAME(const Element* Q, const Element* K, const Element* V, Element* O, float* LSE, const int* lengths,      \
+           const int* table, const float* sinks, float* parts, int* ended, int sequences, int queries, int heads, \
+           int group, int page, int most_pages, int window, int stripes, float scale, float softcap) {            \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                         \
+      stream_decode::decode<register_rows::Tiling<CUT>>(                                                          \
+          {Q,      K,       V,         O,       LSE,   lengths, sinks,                                            \
+           parts,  ended,   sequences, queries, heads, group,   page * most_pages,                                \
+           window, stripes, scale,     softcap, table, page,    most_pages});                                     \
+  }
+
+using D64Rows16 = stream_decode::Cut<64, 16, 4, D64_TILE_KEYS, true>;
+using D64Rows32 = stream_decode::Cut<64, 32, 4, D64_TILE_KEYS, true>;
+using D128Rows16 = stream_decode::Cut<128, 16, 4, D128_TILE_KEYS, true>;
+using D128Rows32 = stream_decode::Cut<128, 32, 4, D128_TILE_KEYS, true>;
+using D256Rows16 = stream_decode::Cut<256, 16, 2, D256_TILE_KEYS, true>;
+DECODE_MMA_PAGED_ENTRY(decode_mma_paged_d64_rows16, D64Rows16, 128, D64_ROWS16_BYTES)
+DECODE_MMA_PAGED_ENTRY(decode_mma_paged_d64_rows32, D64Rows32, 128, D64_ROWS32_BYTES)
+DECODE_MMA_PAGED_ENTRY(decode_mma_paged_d128_rows16, D128Rows16, 128, D128_ROWS16_BYTES)
+DECODE_MMA_PAGED_ENTRY(decode_mma_paged_d128_rows32, D128Rows32, 128, D128_ROWS32_BYTES)
+DECODE_MMA_PAGED_ENTRY(decode_mma_paged_d256_rows16, D256Rows16, 64, D256_ROWS16_BYTES)
