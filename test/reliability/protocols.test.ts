@@ -25,7 +25,7 @@ import { randomMessage } from './random-messages.ts';
 /** Statuses that must not occur: they mean a fault of the reader or a hang. */
 const FAULTS = [status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED, status.CANCELLED];
 const LANES = 32;
-/** Frames on one link of a pilot. The gateway ends the link at the first invalid one. */
+/** Frames on one link of a pilot. The gateway ends the link at the first invalid one, so a link counts as one frame. */
 const OF_A_LINK = 50;
 /** Lines for an agent's server between two checks that it still serves. */
 const OF_A_BATCH = 500;
@@ -78,7 +78,7 @@ campaign(
     expect(await link([], session)).toBe(status.OK);
     let sent = 0;
     while (sent < rounds) {
-      const calls = Array.from({ length: 4 * LANES }, () => pick(random, Object.values(unary)));
+      const calls = Array.from({ length: 16 * LANES }, () => pick(random, Object.values(unary)));
       await inLanes(LANES, calls, async (method) => {
         const metadata = new Metadata();
         metadata.set('authorization', `Bearer ${session}`);
@@ -86,7 +86,7 @@ campaign(
         count(code, details);
       });
       const frames = Array.from({ length: OF_A_LINK }, () => mutatedMessage(random, attach));
-      sent += calls.length + frames.length;
+      sent += calls.length + 1;
       await link(frames, session);
       if ((await link([], session)) === status.OK) continue;
       // The gateway dropped the pilot. It submits another once the scheduler has ended this one.
@@ -116,7 +116,7 @@ campaign(
     });
     const exited = once(server, 'close');
     const kinds = { results: 0, errors: 0, refusals: 0 };
-    const waiting = new Map<string, () => void>();
+    const waiting = new Map<string, (result: unknown) => void>();
     createInterface({ input: server.stdout }).on('line', (line) => {
       const answer = JSON.parse(line) as { id?: unknown; error?: unknown; result?: { isError?: boolean } };
       // A fault in the program itself would be reported with this text.
@@ -124,13 +124,15 @@ campaign(
       if (answer.error !== undefined) kinds.errors += 1;
       else if (answer.result?.isError) kinds.refusals += 1;
       else kinds.results += 1;
-      waiting.get(String(answer.id))?.();
+      waiting.get(String(answer.id))?.(answer.result);
     });
-    const ask = async (id: string, method: string, params: object): Promise<void> => {
-      const answered = new Promise<void>((resolve) => waiting.set(id, resolve));
+    const ask = async (id: string, method: string, params: object): Promise<unknown> => {
+      const answered = new Promise<unknown>((resolve) => waiting.set(id, resolve));
       server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
-      await Promise.race([answered, exited.then(() => Promise.reject(new Error(`the server ended at ${id}`)))]);
+      const ended = exited.then(() => Promise.reject(new Error(`the server ended at ${id}`)));
+      const result = await Promise.race([answered, ended]);
       waiting.delete(id);
+      return result;
     };
     await ask('first', 'initialize', {
       protocolVersion: '2025-06-18',
@@ -138,8 +140,12 @@ campaign(
       clientInfo: { name: 'fuzz', version: '1' },
     });
     server.stdin.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
+    const { tools } = (await ask('tools', 'tools/list', {})) as { tools: { name: string }[] };
+    expect(Object.keys(CALLS).toSorted()).toEqual(tools.map(({ name }) => name).toSorted());
+    const submitted = { name: 'submit', arguments: { action: 'build', kernel: 'ok' } };
+    const { structuredContent } = (await ask('job', 'tools/call', submitted)) as { structuredContent: { job: string } };
     for (let sent = 0; sent < rounds; sent += OF_A_BATCH) {
-      const lines = Array.from({ length: OF_A_BATCH }, () => mutatedText(random, callOf(random)).replaceAll('\n', ' '));
+      const lines = Array.from({ length: OF_A_BATCH }, () => mutatedLine(random, structuredContent.job));
       server.stdin.write(`${lines.join('\n')}\n`);
       await ask(`after ${sent}`, 'tools/list', {});
     }
@@ -241,27 +247,64 @@ const WILD: readonly unknown[] = [
   ],
 ];
 
-const CALLS: readonly (readonly [name: string, args: object])[] = [
-  ['list_kernels', { include_faulty: true, offset: 0 }],
-  ['read_kernel', { kernel: 'ok', file: 'kernel.yaml', offset: 0 }],
-  ['notes', { kernel: 'ok' }],
-  ['submit', { action: 'build', kernel: 'none', parameters: { A: 1 }, shapes: ['1x1x32x64'], labels: { a: 'b' } }],
-  ['wait', { job: 'jobs/none', wait_seconds: 0 }],
-  ['result', { job: 'jobs/none' }],
-  ['compare', { kernel: 'none', champion: 'none', shapes: [], wait_seconds: 0 }],
-  ['history', { kernel: 'ok', labels: {}, limit: 2 }],
-  ['accept', { job: 'jobs/none', over: 'none', note: 'why' }],
-];
+/** A call of each tool. The jobs are replaced by one that exists, half of the time. */
+const CALLS: Readonly<Record<string, object>> = {
+  list_kernels: { include_faulty: true, offset: 0 },
+  read_kernel: { kernel: 'ok', file: 'kernel.yaml', offset: 0 },
+  notes: { kernel: 'ok' },
+  submit: {
+    action: 'tune',
+    kernel: 'none',
+    parameters: { A: 1 },
+    values: { A: [1, 2] },
+    shapes: ['1x1x32x64'],
+    labels: { a: 'b' },
+    plan: 'merge',
+    cases: 'quick',
+    champion: 'none',
+    seeds: 1,
+    samples: 1,
+  },
+  wait: { job: 'jobs/none', wait_seconds: 0 },
+  jobs: { all: true, limit: 2 },
+  cancel: { job: 'jobs/none' },
+  result: { job: 'jobs/none' },
+  compare: { kernel: 'none', champion: 'none', shapes: [], wait_seconds: 0 },
+  history: { kernel: 'ok', labels: {}, limit: 2 },
+  champions: { kernel: 'ok' },
+  leaderboard: { device: 'gpu0', shape: '1x1x32x64', cases: '', mode: 'hot', limit: 2 },
+  accept: { job: 'jobs/none', over: 'none', note: 'why' },
+  reject: { job: 'jobs/none', note: 'why' },
+  undo: { job: 'jobs/none', note: 'why' },
+};
 
-/** A line from an agent, mostly a tool call. */
-function callOf(random: Random): object {
-  const [name, args] = pick(random, CALLS);
+/** A line from an agent: half of the time with hostile arguments in an intact call, else damaged anywhere. */
+function mutatedLine(random: Random, job: string): string {
   const id = integer(random, 1, 1e9);
-  const other = pick(random, ['tools/list', 'resources/list', 'ping', 'resources/read', 'prompts/list', 'none/such']);
-  if (random.uniform() < 0.1)
-    return { jsonrpc: '2.0', id, method: other, params: { uri: 'flashcore://jobs/none/log' } };
-  return { jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args } };
+  const request = (method: string, params: object) => ({ jsonrpc: '2.0', id, method, params });
+  const way = random.uniform();
+  if (way < 0.1) {
+    const method = pick(random, [
+      'tools/list',
+      'resources/list',
+      'ping',
+      'resources/read',
+      'prompts/list',
+      'none/such',
+    ]);
+    const part = pick(random, ['log', 'result', 'cases', 'profile', 'compiler', '../log', '']);
+    return oneLine(
+      mutatedText(random, request(method, { uri: `flashcore://${pick(random, [job, 'jobs/none'])}/${part}` })),
+    );
+  }
+  const [name, template] = pick(random, Object.entries(CALLS));
+  const args = 'job' in template && random.uniform() < 0.5 ? { ...template, job } : template;
+  if (way < 0.55)
+    return oneLine(JSON.stringify(request('tools/call', { name, arguments: withWildValue(random, args) })));
+  return oneLine(mutatedText(random, request('tools/call', { name, arguments: args })));
 }
+
+const oneLine = (text: string): string => text.replaceAll('\n', ' ');
 
 /** A document with a changed value or name, or its text with characters flipped, cut off or doubled. */
 function mutatedText(random: Random, document: object | string): string {

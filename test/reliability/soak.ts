@@ -1,8 +1,8 @@
 /**
  * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json,
  * and makes docs/reliability.md from it. FLASHCORE_SEED repeats a run. Arguments are names of files, to run only some:
- * `node test/reliability/soak.ts kill streams`. --minutes is the time during which unread streams are opened: two hours
- * by default.
+ * `node test/reliability/soak.ts kill streams`; --test TEXT runs only the tests with this text in their names. --minutes
+ * is the time during which unread streams are opened: two hours by default.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { FIGURES_PATH, PAGE_PATH, ROOT, readRun, reliabilityPage, type SoakRun }
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { minutes: { type: 'string', default: '120' } },
+  options: { minutes: { type: 'string', default: '120' }, test: { type: 'string', default: '' } },
 });
 if (!(Number(values.minutes) > 0)) throw new Error(`--minutes ${values.minutes}: wanted a number above 0`);
 const folder = mkdtempSync(join(tmpdir(), 'fc-soak-'));
@@ -36,11 +36,12 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
   };
   const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
   // One file at a time, because figures of memory and time need an otherwise idle machine.
-  const { status } = spawnSync(
-    process.execPath,
-    [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'test', '--no-file-parallelism', ...tests],
-    { cwd: ROOT, env, stdio: 'inherit' },
-  );
+  const flags = ['run', '--project', 'test', '--no-file-parallelism', '--testNamePattern', values.test];
+  const { status } = spawnSync(process.execPath, [join(ROOT, 'node_modules/vitest/vitest.mjs'), ...flags, ...tests], {
+    cwd: ROOT,
+    env,
+    stdio: 'inherit',
+  });
   const figures = existsSync(figuresFile)
     ? readFileSync(figuresFile, 'utf8')
         .trim()
