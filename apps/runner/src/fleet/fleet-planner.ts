@@ -9,17 +9,13 @@ import {
   KernelRunnerService,
   Outcome,
   ProvenanceSchema,
-  RankingSchema,
   WarningSchema,
   type AssignedRun,
   type BuildResult,
   type Fleet,
   type JobEvent,
   type JobFinished,
-  type JobResult,
-  type Ranking,
 } from '@flashcore/shared/contract';
-import { acceptCommand } from '../experiment/acceptability.ts';
 import type { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import {
@@ -46,6 +42,7 @@ import type { BuiltAhead, GatewayBuilds } from './gateway-builds.ts';
 import { NO_WANTS, wantsOf, type NodeWants } from './node-wants.ts';
 import { LeaseLost, type Lease, type LeaseOptions } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
+import { stateOwnFacts, type OwnFacts } from './own-facts.ts';
 import { pilotRequest, readPilotRequest } from './pilot-request.ts';
 
 /** A job that has lost this many pilots is given up, because the job may be the cause. */
@@ -211,7 +208,14 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
         const { method } = kept;
         const assignment = { job: job.name, owner: job.owner, attempt, method, request, files, compilations };
         const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, variants, ahead });
-        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), { job, ahead, lease, assigned });
+        const end = await lease.run(assignment, { onEvent, signal: job.signal });
+        const own = kernel && {
+          job: job.name,
+          assigned,
+          spec,
+          lineage: (made: JobSpec) => kernels.lineage(made.kernel),
+        };
+        return outcomeOf(end, { ahead, lease, own });
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         job.signal.throwIfAborted();
@@ -300,38 +304,17 @@ function asBuilt(found: BuildResult, ahead: BuiltAhead | undefined): void {
 
 function outcomeOf(
   { outcome, summary, result = create(JobResultSchema), error }: JobFinished,
-  { job, ahead, lease, assigned }: Pick<Relay, 'job' | 'ahead'> & { lease: Lease; assigned: AssignedRun | undefined },
+  { ahead, lease, own }: Pick<Relay, 'ahead'> & { lease: Lease; own: OwnFacts | undefined },
 ): JobOutcome {
   // Every verdict gets a provenance, even if the pilot sent none.
   if (outcome === Outcome.PASSED || outcome === Outcome.FAILED) result.provenance ??= create(ProvenanceSchema);
-  const { acceptability, provenance } = result;
+  const { provenance } = result;
   // Node and device are those that the pilot registered with, whatever its result says.
   const { node: hostName, schedulerJob, device } = lease;
   if (provenance) Object.assign(provenance, { hostName, schedulerJob, device: clone(DeviceSchema, device) });
   for (const { build } of result.variants) if (build) asBuilt(build, ahead);
-  requireRanked(result, assigned?.ranking);
-  if (acceptability?.possible) acceptability.command = acceptCommand(job.name, acceptability.over);
+  if (own) stateOwnFacts(result, outcome, own);
+  // SDPA has no kernel that could be accepted.
+  else Object.assign(result, { acceptability: undefined, ranking: undefined });
   return { outcome, summary, result, ...(error && { error }) };
-}
-
-/** A node with other rules can make a run unranked, but it can't make a run ranked. */
-function requireRanked(result: JobResult, assigned: Ranking | undefined): void {
-  const { acceptability, ranking } = result;
-  if (!acceptability && !ranking) return;
-  if (assigned?.ranked && ranking?.ranked) return;
-  const reasons = assigned
-    ? [...assigned.reasons, ...(ranking?.reasons ?? [])]
-    : ['asked for before ranked runs existed'];
-  result.ranking = create(RankingSchema, {
-    ranked: false,
-    reasons: [...new Set(reasons)],
-    rulesDigest: assigned?.rulesDigest ?? '',
-  });
-  if (!acceptability?.possible) return;
-  Object.assign(acceptability, {
-    possible: false,
-    reason: `not ranked: ${result.ranking.reasons.join('; ')}`,
-    command: '',
-    over: '',
-  });
 }

@@ -17,6 +17,7 @@ import {
   FlashcoreError,
   statusFromError,
   type JobEvent,
+  type JobResult,
 } from '@flashcore/shared/contract';
 import {
   AttachResponseSchema,
@@ -24,9 +25,11 @@ import {
   type AttachRequest,
   type AttachResponse,
 } from '@flashcore/shared/fleet';
+import { parseShape } from '@flashcore/shared/kernels';
 import { freePort, missing, until } from '@flashcore/shared/testing';
 import { initTls, readServerTls } from '../access/certificates.ts';
 import type { JobBody } from '../jobs/job-context.ts';
+import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { acceptable } from '../testing/fake-planner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
 import { startTestCluster, type TestClusterOptions } from '../testing/test-cluster.ts';
@@ -126,6 +129,65 @@ test.each([
   expect(told.acceptability?.possible ?? false).toBe(false);
   await expect(cluster.client.accept({ job, over: 'none' })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
   expect((await cluster.client.listExperiments({})).experiments[0]!.ranking!.ranked).toBe(false);
+});
+
+/** An acceptable result of a pilot; `over`: what it claims that the run was compared with. */
+function fromPilot(over?: string): JobResult {
+  const { acceptability, ranking, variants, plan } = acceptable(5, over);
+  return create(JobResultSchema, { acceptability, ranking, variants, plan, provenance: { runnerBuildId: 'test' } });
+}
+
+/** The result of a pilot that tells of another champion, plan, problem, dtype, protocol and kernel below its own. */
+function untruthful(): JobResult {
+  const result = fromPilot('jobs/00000000-0000-4000-8000-000000000000');
+  Object.assign(result.provenance!, { problem: 'row_norm', dtype: 'bf16', protocol: 'mine', plan: 'final' });
+  Object.assign(result.plan!, { name: 'final' });
+  Object.assign(result.acceptability!, { replaces: 'another' });
+  return Object.assign(result, { lineage: ['fa_v1_baseline', 'flashcore_v12'] });
+}
+
+test('a pilot decides nothing of what the gateway itself knows about a run', async () => {
+  await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result: untruthful() }));
+  const [{ job }] = (await collect(cluster.client.start('runExperiment', kernel('fa_v1_baseline')))) as [JobEvent];
+  const { champion } = await cluster.client.accept({ job, over: 'none' });
+  expect(champion).toMatchObject({
+    kernelId: 'fa_v1_baseline',
+    after: '',
+    plan: 'merge',
+    problem: 'attention',
+    dtype: 'fp16',
+    protocol: PROTOCOL_VERSION,
+    decision: {
+      evidence: { plan: 'merge', over: 'none', gatesDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string },
+    },
+  });
+});
+
+test.each<[string, Outcome, (result: JobResult) => void, RegExp]>([
+  ['failed', Outcome.FAILED, () => undefined, /did not pass/],
+  [
+    'measured another shape',
+    Outcome.PASSED,
+    ({ variants: [variant] }) => (variant!.benchmarks[0]!.shape = parseShape('1x1x64x64')),
+    /measured 1x1x64x64, which was not asked for/,
+  ],
+])('a pilot whose run %s cannot make it acceptable', async (_, outcome, change, reason) => {
+  const result = fromPilot();
+  change(result);
+  await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, outcome, result }));
+  const [{ job }] = (await collect(cluster.client.start('runExperiment', kernel('fa_v1_baseline')))) as [JobEvent];
+  await expect(cluster.client.accept({ job, over: 'none' })).rejects.toMatchObject({
+    reason: 'NOT_ACCEPTABLE',
+    message: expect.stringMatching(reason) as string,
+  });
+});
+
+test('a pilot cannot make a job without a kernel acceptable', async () => {
+  await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result: fromPilot() }));
+  const [{ job }] = (await collect(cluster.client.start('benchmark', { settings: { sdpaBackends: ['flash'] } }))) as [
+    JobEvent,
+  ];
+  await expect(cluster.client.accept({ job, over: 'none' })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
 });
 
 test('files that a job made reach the gateway before the event that names them', async () => {

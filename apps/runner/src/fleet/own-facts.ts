@@ -1,0 +1,91 @@
+/** What a gateway itself knows about a run replaces what a pilot's result says of it. */
+import { create } from '@bufbuild/protobuf';
+import {
+  Outcome,
+  RankingSchema,
+  asFlashcoreError,
+  type AssignedRun,
+  type JobResult,
+  type Ranking,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { acceptCommand } from '../experiment/acceptability.ts';
+import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
+import type { JobSpec } from '../spec/job-spec.ts';
+import { NO_CHAMPION } from '../store/decisions.ts';
+
+/** The gateway's view of a job. */
+export interface OwnFacts {
+  job: string;
+  /** undefined if the job is not an experiment. */
+  assigned: AssignedRun | undefined;
+  /** Throws if the gateway's rules no longer allow the job. */
+  spec: () => JobSpec;
+  /** The kernel and the steps below it. */
+  lineage: (spec: JobSpec) => string[];
+}
+
+/** Sets what the job is about, by which rules it ran, and whether its result may decide the champion. */
+export function stateOwnFacts(result: JobResult, outcome: Outcome, own: OwnFacts): void {
+  const { assigned } = own;
+  let spec: JobSpec;
+  try {
+    spec = own.spec();
+  } catch (error) {
+    decideNothing(result, assigned, [`the gateway's rules have changed: ${asFlashcoreError(error).message}`]);
+    return;
+  }
+  result.lineage = own.lineage(spec);
+  stateRules(result, spec);
+  const foreign = foreignShape(result, spec);
+  if (foreign !== undefined) decideNothing(result, assigned, [`its node measured ${foreign}, which was not asked for`]);
+  else requireRanked(result, assigned);
+  const { acceptability } = result;
+  if (!acceptability?.possible) return;
+  if (outcome !== Outcome.PASSED) return refuseAcceptance(result, 'it did not pass');
+  const { championJob = '', championLabel = '' } = assigned ?? {};
+  const over = championJob || NO_CHAMPION;
+  Object.assign(acceptability, { over, replaces: championLabel || undefined, command: acceptCommand(own.job, over) });
+}
+
+function stateRules({ provenance, plan }: JobResult, { judged, kernel, resolved }: JobSpec): void {
+  if (plan && judged) plan.name = judged.plan.name;
+  if (!provenance) return;
+  Object.assign(provenance, {
+    problem: kernel.manifest.problem.id,
+    dtype: resolved.dtype,
+    protocol: PROTOCOL_VERSION,
+    inputsVersion: INPUTS_VERSION,
+    ...(judged && { plan: judged.plan.name, gatesDigest: judged.digest, gatesSource: judged.source }),
+  });
+}
+
+/** A node with other rules can make a run unranked, but it can't make a run ranked. */
+function requireRanked(result: JobResult, assigned: AssignedRun | undefined): void {
+  const { acceptability, ranking } = result;
+  if (!acceptability && !ranking) return;
+  if (assigned?.ranking?.ranked && ranking?.ranked) ranking.rulesDigest = assigned.ranking.rulesDigest;
+  else decideNothing(result, assigned, ranking?.reasons ?? []);
+}
+
+function decideNothing(result: JobResult, assigned: AssignedRun | undefined, more: readonly string[]): void {
+  const own: Pick<Ranking, 'reasons' | 'rulesDigest'> | undefined = assigned?.ranking;
+  const reasons = own ? [...own.reasons, ...more] : ['asked for before ranked runs existed'];
+  result.ranking = create(RankingSchema, {
+    ranked: false,
+    reasons: [...new Set(reasons)],
+    rulesDigest: own?.rulesDigest ?? '',
+  });
+  if (result.acceptability?.possible) refuseAcceptance(result, `not ranked: ${result.ranking.reasons.join('; ')}`);
+}
+
+function refuseAcceptance({ acceptability }: JobResult, reason: string): void {
+  Object.assign(acceptability!, { possible: false, reason, command: '', over: '' });
+}
+
+/** A measured shape that the job did not ask for: it would count in a place that the kernel was not asked to run in. */
+function foreignShape({ variants }: JobResult, { benchmark }: JobSpec): string | undefined {
+  const asked = new Set(benchmark?.shapes.map(formatShape));
+  const measured = variants.flatMap(({ benchmarks }) => benchmarks);
+  return measured.flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])).find((shape) => !asked.has(shape));
+}
