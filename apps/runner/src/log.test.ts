@@ -53,3 +53,12 @@ class PausedReader extends Writable {
     taken();
   }
 }
+
+test('a token in a line is redacted, wherever it is', () => {
+  const token = `fct_${'x'.repeat(43)}`;
+  const written: string[] = [];
+  const log = pino({ base: null }, new RepeatedLines({ write: (line) => void written.push(line) }));
+  log.warn({ label: token, err: new Error(`bad ${token}`) }, `a call with ${token} was not let in`);
+  expect(written.join('')).not.toContain(token);
+  expect(written.join('').match(/fct_\[redacted\]/g)!.length).toBeGreaterThanOrEqual(3);
+});

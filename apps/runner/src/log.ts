@@ -1,5 +1,6 @@
 import { fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
+import { withoutTokens } from '@flashcore/shared/text';
 import { pino, type DestinationStream, type Logger } from 'pino';
 
 export type { Logger };
@@ -11,8 +12,8 @@ const REPEATED_WITHIN_MS = 30_000;
 const MOST_REMEMBERED = 64;
 
 /**
- * The daemon's log: one JSON object per line on stderr, with the job's name if there is one. Jobs continue even if
- * nobody reads it.
+ * The daemon's log: one JSON object per line on stderr, with the job's name if there is one, and without tokens. Jobs
+ * continue even if nobody reads it.
  */
 export function createLogger(level: string): Logger {
   const options = { level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime };
@@ -64,7 +65,8 @@ export class RepeatedLines implements DestinationStream {
     this.#to = to;
   }
 
-  write(line: string): void {
+  write(written: string): void {
+    const line = withoutTokens(written);
     const key = line.replace(TIME, '');
     const seen = this.#seen.get(key);
     if (seen) {

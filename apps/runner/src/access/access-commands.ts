@@ -7,6 +7,9 @@ import { RevokedCertificates } from './revoked-certificates.ts';
 import { DEFAULT_ROLE, ROLE_NAMES, ROLES, type Role } from './roles.ts';
 import { DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS, TokenFile } from './token-file.ts';
 
+/** A week; a longer-lived token is given its days. */
+const MAX_TOKEN_HOURS = 168;
+
 interface Flags {
   data: string;
   tls?: string;
@@ -70,9 +73,16 @@ export function addAccessCommands(
     .addOption(
       new Option('--days <days>', `until it expires, 1 to ${MAX_TOKEN_DAYS}`)
         .default(DEFAULT_TOKEN_DAYS)
-        .argParser(tokenDays),
+        .argParser((text) => wholeNumber(text, MAX_TOKEN_DAYS)),
     )
-    .action((name: string, flags: Flags & { days: number }) => say(tokens(flags).add(name, flags)));
+    .addOption(
+      new Option('--hours <hours>', `instead of --days, 1 to ${MAX_TOKEN_HOURS}`).argParser((text) =>
+        wholeNumber(text, MAX_TOKEN_HOURS),
+      ),
+    )
+    .action((name: string, { days, hours = days * 24, ...flags }: Flags & { days: number; hours?: number }) =>
+      say(tokens(flags).add(name, { ...flags, hours })),
+    );
   ofData(token.command('list'))
     .description('lists the tokens: name, role, when each was made, when it expires')
     .action((flags: Flags) =>
@@ -87,10 +97,10 @@ export function addAccessCommands(
     .action((name: string, flags: Flags) => tokens(flags).revoke(name));
 }
 
-function tokenDays(text: string): number {
-  const days = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (days < 1 || days > MAX_TOKEN_DAYS) throw new InvalidArgumentError(`must be 1 to ${MAX_TOKEN_DAYS}.`);
-  return days;
+function wholeNumber(text: string, most: number): number {
+  const number = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (number < 1 || number > most) throw new InvalidArgumentError(`must be 1 to ${most}.`);
+  return number;
 }
 
 function dataFolder({ data }: Flags): string {

@@ -132,7 +132,7 @@ describe.skipIf(missing('openssl'))('access', () => {
       const DAY_MS = 86_400_000;
       let nowMs = Date.parse('2026-01-01T00:00:00Z');
       const file = new TokenFile(data.path, () => nowMs);
-      const [ada, bob] = [file.add('ada', { days: 30 }), file.add('bob')];
+      const [ada, bob] = [file.add('ada', { hours: 720 }), file.add('bob')];
       const opens = (afterDays: number): boolean[] => {
         nowMs = Date.parse('2026-01-01T00:00:00Z') + afterDays * DAY_MS;
         return [ada, bob].map((token) => file.find(token) !== undefined);
@@ -152,6 +152,22 @@ describe.skipIf(missing('openssl'))('access', () => {
       stored.forEach((each) => delete each.expires);
       writeFileSync(join(data.path, 'tokens.json'), JSON.stringify(stored));
       expect(opens(10_000)).toEqual([true, true]);
+    });
+
+    test('a token of an hour is replaced once it has expired, and its name not before', () => {
+      using data = temporaryFolder();
+      let nowMs = Date.parse('2026-01-01T00:00:00Z');
+      const file = new TokenFile(data.path, () => nowMs);
+      const first = file.add('ci', { hours: 1 });
+      nowMs += 3_599_999;
+      expect(() => file.add('ci', { hours: 1 })).toThrow('ci has a token');
+      nowMs += 1;
+      const second = file.add('ci', { hours: 1, role: 'viewer' });
+      expect([file.find(first), file.find(second), file.list().length]).toEqual([
+        undefined,
+        { name: 'ci', role: 'viewer' },
+        1,
+      ]);
     });
 
     test('every call needs a known token, a revoked token opens nothing, and the file does not contain the tokens', async () => {

@@ -1,5 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { join } from 'node:path';
+import { TOKEN_PREFIX } from '@flashcore/shared/text';
 import { UsageError } from '../usage-error.ts';
 import { requireClientName } from './caller.ts';
 import { PrivateList } from './private-list.ts';
@@ -27,16 +28,14 @@ interface StoredToken {
 /** Role and lifetime of a token. */
 export interface TokenTerms {
   role?: Role;
-  /** Days from now; default: DEFAULT_TOKEN_DAYS. */
-  days?: number;
+  /** Hours from now; default: DEFAULT_TOKEN_DAYS. */
+  hours?: number | undefined;
 }
 
 export const DEFAULT_TOKEN_DAYS = 365;
 /** The lifetime of a certificate. */
 export const MAX_TOKEN_DAYS = 825;
-const DAY_MS = 86_400_000;
-
-const PREFIX = 'fct_';
+const HOUR_MS = 3_600_000;
 
 /**
  * The bearer tokens of clients, stored as digests in tokens.json of the data directory. A revoked token is refused from
@@ -59,8 +58,7 @@ export class TokenFile {
     // Compares all digests, so that the time reveals nothing about which one matches.
     for (const stored of this.#list.read())
       if (timingSafeEqual(Buffer.from(stored.sha256, 'hex'), digest)) found = stored;
-    if (found?.expires !== undefined && this.#nowMs() >= Date.parse(found.expires)) return undefined;
-    return found && { name: found.name, role: found.role ?? DEFAULT_ROLE };
+    return found && !this.#hasExpired(found) ? { name: found.name, role: found.role ?? DEFAULT_ROLE } : undefined;
   }
 
   list(): (TokenHolder & { created: string; expires: string | undefined })[] {
@@ -69,23 +67,31 @@ export class TokenFile {
       .map(({ name, role = DEFAULT_ROLE, created, expires }) => ({ name, role, created, expires }));
   }
 
-  /** Makes a token, which only the caller then knows. Throws UsageError for a name that is invalid or already used. */
-  add(name: string, { role = DEFAULT_ROLE, days = DEFAULT_TOKEN_DAYS }: TokenTerms = {}): string {
+  /**
+   * Makes a token, which only the caller then knows, in place of an expired one of this name. Throws UsageError for a
+   * name that is invalid or whose token is valid.
+   */
+  add(name: string, { role = DEFAULT_ROLE, hours = DEFAULT_TOKEN_DAYS * 24 }: TokenTerms = {}): string {
     requireClientName(name);
-    if (this.#list.read().some((token) => token.name === name))
+    const others = this.#list.read().filter((token) => token.name !== name || !this.#hasExpired(token));
+    if (others.some((token) => token.name === name))
       throw new UsageError(`${name} has a token: revoke it first, or give this one another name`);
-    const token = `${PREFIX}${randomBytes(32).toString('base64url')}`;
+    const token = `${TOKEN_PREFIX}${randomBytes(32).toString('base64url')}`;
     this.#list.write([
-      ...this.#list.read(),
+      ...others,
       {
         name,
         role,
         sha256: digestOf(token),
         created: new Date(this.#nowMs()).toISOString(),
-        expires: new Date(this.#nowMs() + days * DAY_MS).toISOString(),
+        expires: new Date(this.#nowMs() + hours * HOUR_MS).toISOString(),
       },
     ]);
     return token;
+  }
+
+  #hasExpired({ expires }: StoredToken): boolean {
+    return expires !== undefined && this.#nowMs() >= Date.parse(expires);
   }
 
   /** Throws UsageError for an unknown name. */

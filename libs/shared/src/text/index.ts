@@ -7,3 +7,4 @@ export { didYouMean, nearestNames } from './nearest-names.ts';
 export { bytesText, formatCount, formatError, formatNumber, formatPair } from './numbers.ts';
 export { plainLine, plainText } from './plain-text.ts';
 export { shellWord } from './shell-word.ts';
+export { TOKEN_PREFIX, withoutTokens } from './without-tokens.ts';

@@ -57,6 +57,15 @@ test('plainText() keeps newlines, and an unterminated sequence removes only the 
   expect([plainText('a\x1b]0;title\nb\x1b[2\nc'), plainLine('a\nb')]).toEqual(['a\nb\nc', 'ab']);
 });
 
+test('a token of a runner is redacted, even one with hidden characters inside', () => {
+  const token = `fct_${'aB3-_'.repeat(8)}xyz`;
+  expect([`--token ${token}"`, `${token.slice(0, 9)}\u200b\x1b[1m${token.slice(9)} ${token}`].map(plainLine)).toEqual([
+    '--token fct_[redacted]"',
+    'fct_[redacted] fct_[redacted]',
+  ]);
+  expect(plainLine('fct_short and fct_')).toBe('fct_short and fct_');
+});
+
 const bytes = fc.uint8Array({ maxLength: 400 });
 // Bytes with a meaning for terminals, much more often than by chance.
 const hostile = fc.array(

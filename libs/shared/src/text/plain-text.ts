@@ -3,13 +3,15 @@
  * clients.
  */
 
+import { withoutTokens } from './without-tokens.ts';
+
 /** Control characters that are kept: only tabs, or tabs and newlines. */
 export type KeptControls = 'tab' | 'tab-and-newline';
 
 /**
  * Cleans one line. Removes control characters (C0, C1), escape sequences with their arguments, characters that change
- * the writing direction, and characters that are invisible to people but read by a model. Tabs stay. Takes linear time.
- * If an escape sequence never ends, the rest of its line belongs to it and is removed.
+ * the writing direction, and characters that are invisible to people but read by a model. Tabs stay. Tokens of a runner
+ * are redacted. Takes linear time. If an escape sequence never ends, the rest of its line belongs to it and is removed.
  */
 export const plainLine = (text: string): string => clean(text, 'tab');
 
@@ -31,7 +33,7 @@ const CSI = 0x9b;
 const STRING_TERMINATOR = 0x9c;
 
 function clean(text: string, keep: KeptControls): string {
-  if (!SUSPECT.test(text)) return text;
+  if (!SUSPECT.test(text)) return withoutTokens(text);
   const parts: string[] = [];
   let kept = 0;
   let at = 0;
@@ -46,7 +48,7 @@ function clean(text: string, keep: KeptControls): string {
     kept = at;
   }
   parts.push(text.slice(kept));
-  return parts.join('').toWellFormed();
+  return withoutTokens(parts.join('').toWellFormed());
 }
 
 /** Whether a UTF-16 unit starts something that must be removed. */
