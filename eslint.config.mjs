@@ -127,7 +127,7 @@ const TEST_ROOMS = {
   support: [],
   reliability: ['support'],
   conformance: ['support'],
-  bench: [],
+  bench: ['support'],
   corpus: ['support'],
   e2e: ['support', 'reliability'],
   fleet: ['support'],

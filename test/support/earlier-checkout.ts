@@ -1,0 +1,43 @@
+import { spawnSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { temporaryFolder } from '@flashcore/runner/testing-daemon';
+import { ROOT } from './home.ts';
+
+/**
+ * Checks out the code of a commit into a temporary folder, installs its own dependencies and builds it.
+ *
+ * @throws Error if the commit is unknown or does not install.
+ */
+export function earlierCheckout(commit: string): { folder: string } & Disposable {
+  using stack = new DisposableStack();
+  const folder = join(stack.use(temporaryFolder()).path, 'earlier');
+  runIn(ROOT, ['git', 'worktree', 'add', '--quiet', '--detach', folder, commit]);
+  stack.defer(() => {
+    rmSync(folder, { recursive: true, force: true });
+    runIn(ROOT, ['git', 'worktree', 'prune']);
+  });
+  // What `npm ci` builds and compiles at its end is not used.
+  runIn(folder, ['npm', 'ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']);
+  runIn(folder, ['npm', 'run', 'build', '--silent']);
+  const kept = stack.move();
+  return { folder, [Symbol.dispose]: () => kept.dispose() };
+}
+
+/**
+ * Runs a program in a folder and returns its exit code.
+ *
+ * @throws Error with the output if the exit code is not one of the expected ones.
+ */
+export function runIn(folder: string, [command, ...args]: readonly string[], expected = [0]): number {
+  // npm starts the first Node in PATH, which must be this one and not an older one of the machine.
+  const environment = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` };
+  const { status, error, stdout, stderr } = spawnSync(command!, args, {
+    cwd: folder,
+    env: environment,
+    encoding: 'utf8',
+  });
+  if (status !== null && expected.includes(status)) return status;
+  const said = error?.message ?? (stderr.trim() || stdout.trim());
+  throw new Error(`${[command, ...args].join(' ')} in ${folder} ended with ${status}:\n${said}`);
+}
