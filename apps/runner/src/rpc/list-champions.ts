@@ -23,8 +23,7 @@ export const listChampions =
     if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
     violations.throwIfAny();
     // An uploaded kernel is known only by its runs.
-    if (kernelId !== '' && history.list({ limit: 1, kernelId, labels: {} }).length === 0)
-      kernels.requireKnown(kernelId);
+    if (kernelId !== '' && history.list({ limit: 1, kernelId }).length === 0) kernels.requireKnown(kernelId);
     const champions = decisions
       .champions()
       .filter(

@@ -11,9 +11,9 @@ import { checkKernelId } from './validate/names.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Lists ended experiments, newest first. */
+/** Lists ended experiments, newest first. Errors: KERNEL_NOT_FOUND if the runner neither has the kernel nor ever ran it. */
 export const listExperiments =
-  ({ history, jobs }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
+  ({ history, jobs, kernels }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
   (request) => {
     const { kernelId, labels } = request;
     const filter = `experiments ${kernelId} ${labelFilter(labels)}`;
@@ -23,6 +23,9 @@ export const listExperiments =
     checkLabels('labels', labels, violations);
     violations.throwIfAny();
     const found = history.list({ limit: page.size, before: page.before, kernelId, labels });
+    // An uploaded kernel is known only by its runs.
+    if (found.length === 0 && kernelId !== '' && history.list({ limit: 1, kernelId }).length === 0)
+      kernels.requireKnown(kernelId);
     return create(ListExperimentsResponseSchema, {
       experiments: found.map(({ jobId, summary }) => ({ ...summary, job: jobs.byId(jobId) })),
       nextPageToken: nextPageToken(

@@ -283,6 +283,20 @@ test('GetKernel of a build that this runner lacks', async () => {
   });
 });
 
+test.each(['listChampions', 'listExperiments'] as const)(
+  '%s of an unknown kernel names the nearest; a kernel that ran is known without a folder',
+  async (list) => {
+    const { client } = shared;
+    await expect(client[list]({ kernelId: 'fa_v1_basline' })).rejects.toMatchObject({
+      reason: 'KERNEL_NOT_FOUND',
+      metadata: { nearest: expect.stringContaining('fa_v1_baseline') as string },
+    });
+    await expect(client[list]({ kernelId: 'fa_v1_baseline' })).resolves.toBeDefined();
+    await collect(client.start('runExperiment', kernel('champion_9')));
+    await expect(client[list]({ kernelId: 'champion_9' })).resolves.toBeDefined();
+  },
+);
+
 test('GetLeaderboard says why it is empty', async () => {
   const fixture = shared;
   expect(await fixture.client.getLeaderboard({})).toMatchObject({
