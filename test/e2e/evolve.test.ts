@@ -133,6 +133,46 @@ await answers[request.trial]();`,
   expect(summary.tokens).toEqual({ input: 3, output: 4 });
 });
 
+test(
+  'no code is measured twice, and the search ends after --patience trials without a gain',
+  { timeout: 180_000 },
+  () => {
+    const proposer = scripted(
+      'stubborn',
+      `const file = 'missing_syncthreads.cu';
+const text = request.trial === 2 ? request.base.files[file] : request.base.files[file] + '// again\\n';
+console.log(JSON.stringify({ name: 'again', thought: 't', files: { [file]: text } }));`,
+    );
+    const folder = join(home.path, 'stubborn');
+    layOutSmallKernel(folder);
+    const { summary } = evolve(folder, '--proposer', proposer, '--trials', '9', '--patience', '3');
+    expect(
+      summary.lineage.map(({ status, why }) => [status, /^The code and parameters of trial \d/.exec(why)?.[0]]),
+    ).toEqual([
+      ['root', undefined],
+      ['valid', undefined],
+      ['no-proposal', 'The code and parameters of trial 0'],
+      ['no-proposal', 'The code and parameters of trial 1'],
+    ]);
+    const { experiments } = JSON.parse(
+      home.faTui(['history', '--label', `search=${summary.search}`, '--json']).stdout,
+    ) as { experiments: object[] };
+    expect(experiments).toHaveLength(2);
+    expect(home.faTui(['evolve', '--resume', summary.search, '--json']).stdout).toContain('"trials": 3');
+  },
+);
+
+test('a proposer that cannot be started ends the search', { timeout: 180_000 }, () => {
+  const folder = join(home.path, 'alone');
+  layOutSmallKernel(folder);
+  const { exitCode, stdout, stderr } = home.faTui(
+    ['evolve', folder, ...QUICK, '--proposer', '/no-such-program-here --model x', '--trials', '9', '--json'],
+    { timeoutMs: 170_000 },
+  );
+  expect([exitCode, stdout]).toEqual([2, '']);
+  expect(stderr).toMatch(/"\/no-such-program-here --model x": must be a program that the shell can start/);
+});
+
 const CHEATS = join(ROOT, 'kernels/cheating');
 // The short form has one cheat that the compiler names and one that the timing finds; the runner's
 // cheating-kernels.test.ts has more.

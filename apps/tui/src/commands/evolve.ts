@@ -35,6 +35,7 @@ export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | '
   readonly seed?: string;
   readonly maxUsd?: string;
   readonly maxDeviceSeconds?: string;
+  readonly patience?: string;
   readonly resume?: string;
   readonly show?: string;
   readonly schema?: boolean;
@@ -117,6 +118,7 @@ function planOf(
     seed: integer('--seed', options.seed, 0, 999_999_999) ?? DEFAULTS.seed,
     maxUsd: dollars('--max-usd', options.maxUsd) ?? null,
     maxDeviceSeconds: positive('--max-device-seconds', options.maxDeviceSeconds) ?? null,
+    patience: integer('--patience', options.patience, 1, 10_000),
     options: Object.fromEntries(KEPT.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]]))),
   };
 }

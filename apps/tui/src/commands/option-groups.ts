@@ -161,6 +161,7 @@ export const evolveOptions = (command: Command): Command =>
     .option('--seed <n>', 'seed of the random choices (default 1)')
     .option('--max-usd <n>', 'start no trial once device and proposer have cost this much')
     .option('--max-device-seconds <s>', 'start no trial once the device has been used this long')
+    .option('--patience <n>', 'end after this many trials in a row without an accepted one')
     .option('--resume <search>', 'continue a search where it stopped')
     .option('--show <search>', 'show what a search has found so far')
     .option('--schema', "the JSON Schema of a proposer's request and answer");

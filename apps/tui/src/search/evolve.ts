@@ -43,10 +43,12 @@ const MAX_LABEL = 1024;
 export async function evolve(options: EvolveOptions): Promise<Trial[]> {
   const { store, onTrial } = options;
   const trials = store.trials();
-  while (trials.length <= store.plan.trials && withinBudget(store, trials)) {
-    const trial = await runTrial(trials, options);
+  const judged = new JudgedCode(store, trials);
+  while (!isComplete(store, trials)) {
+    const trial = await runTrial(trials, judged, options);
     store.write(trial.trial, 'trial.json', JSON.stringify(trial, null, 2));
     trials.push(trial);
+    judged.add(trial.trial);
     onTrial(trial);
     if (trial.trial === 0 && trial.status !== 'root') break;
   }
@@ -73,7 +75,30 @@ export function spent(trials: readonly Trial[]): { deviceSeconds: number; usd: n
   );
 }
 
-async function runTrial(trials: readonly Trial[], options: EvolveOptions): Promise<Trial> {
+/** The trials whose code was judged, to find one with the same code. */
+class JudgedCode {
+  readonly #store: SearchStore;
+  readonly #trials = new Map<string, number>();
+
+  constructor(store: SearchStore, trials: readonly Trial[]) {
+    this.#store = store;
+    for (const { trial } of trials) this.add(trial);
+  }
+
+  /** Adds a trial that has ended. */
+  add(trial: number): void {
+    if (trial > 0 && this.#store.read(trial, 'candidate.json') === undefined) return;
+    const key = keyOf(this.#store.candidate(trial));
+    if (!this.#trials.has(key)) this.#trials.set(key, trial);
+  }
+
+  sameAs = (candidate: CandidateSource): number | undefined => this.#trials.get(keyOf(candidate));
+}
+
+const keyOf = ({ files, parameters }: CandidateSource): string =>
+  JSON.stringify([files, parameters].map((each) => Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1))));
+
+async function runTrial(trials: readonly Trial[], judged: JudgedCode, options: EvolveOptions): Promise<Trial> {
   const { store } = options;
   if (trials.length === 0) {
     const root = { trial: 0, operator: 'init', parents: [], name: store.plan.kernelId, thought: '' } as const;
@@ -93,6 +118,11 @@ async function runTrial(trials: readonly Trial[], options: EvolveOptions): Promi
   try {
     const answer = await answerOf(request, options);
     const candidate = candidateOf(store.candidate(identity.parents[0]!), answer, store.plan.kernelId);
+    const same = judged.sameAs(candidate);
+    if (same !== undefined)
+      throw new NoProposal(
+        `The code and parameters of trial ${same} again (${trials[same]!.status}), not measured again`,
+      );
     store.write(identity.trial, 'candidate.json', JSON.stringify(candidate));
     return await experiment(named(identity, answer, candidate), candidate, options, trials);
   } catch (error) {
@@ -199,6 +229,12 @@ const labelsOf = (
 
 const oneLine = (text: string): string => sanitize(text.replace(/\s+/g, ' ')).trim();
 
-/** True if a search has used up its trials or its budget. */
-export const isComplete = (store: SearchStore, trials: readonly Trial[]): boolean =>
-  trials.length > store.plan.trials || !withinBudget(store, trials);
+/** True if a search has used up its trials, its budget or its patience. */
+export const isComplete = (store: Pick<SearchStore, 'plan'>, trials: readonly Trial[]): boolean =>
+  trials.length > store.plan.trials || !withinBudget(store, trials) || hasStalled(store, trials);
+
+function hasStalled({ plan: { patience } }: Pick<SearchStore, 'plan'>, trials: readonly Trial[]): boolean {
+  if (patience === undefined) return false;
+  const lastGain = trials.findLastIndex(({ status }) => status === 'accepted' || status === 'root');
+  return trials.length - 1 - lastGain >= patience;
+}

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
+import { invalidRequest } from '@flashcore/shared/contract';
 import { killProcessGroup, withoutSecrets } from '@flashcore/shared/files';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { MAX_ANSWER_BYTES, NoProposal, type ProposalRequest } from './protocol.ts';
@@ -18,7 +19,8 @@ const MAX_LOG_BYTES = 4 * 1024 * 1024;
 
 /**
  * Runs a proposer once and returns its stdout. The proposer has its own process group, which is killed at the time
- * limit, on abort, and if it prints too much. Errors: NoProposal; the signal's reason.
+ * limit, on abort, and if it prints too much. Errors: NoProposal; INVALID_REQUEST if there is no such program, because no
+ * later trial would find it either; the signal's reason.
  */
 export async function askProposer(request: ProposalRequest, options: ProposerOptions): Promise<string> {
   const { command, seconds, logFile, environment, signal } = options;
@@ -62,6 +64,7 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
     const end = await ended(child);
     signal.throwIfAborted();
     if (stopped !== '') throw new NoProposal(`${stopped}${said.text === '' ? '' : `; it said: ${said.text}`}`);
+    if (NOT_STARTED.includes(end)) throw notStarted(command, said.text);
     if (end !== '') throw new NoProposal(`The proposer ${end}: ${said.text || tail(pieces)}`);
     return Buffer.concat(pieces).toString('utf8');
   } finally {
@@ -75,6 +78,15 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
     });
   }
 }
+
+/** A shell's statuses for a program that is not there or cannot be executed (POSIX, Shell Command Language, 2.8.2). */
+const NOT_STARTED = ['ended with status 126', 'ended with status 127'];
+
+const notStarted = (command: string, said: string) =>
+  invalidRequest({
+    field: '--proposer',
+    description: `"${command}": must be a program that the shell can start: ${said}`,
+  });
 
 /** The way the proposer ended, if it failed, otherwise empty. Resolves once its output is read. */
 function ended(child: ReturnType<typeof spawn>): Promise<string> {

@@ -25,6 +25,8 @@ export interface SearchPlan {
   readonly seed: number;
   readonly maxUsd: number | null;
   readonly maxDeviceSeconds: number | null;
+  /** The search ends after this many trials in a row that were not accepted; absent: no limit. */
+  readonly patience?: number | undefined;
   /** Command-line options of the experiments. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly root: CandidateSource;

@@ -359,8 +359,6 @@ describe('a proposer', () => {
     ['hangs', 'sleep 100', /did not answer within 0\.5 s and was killed/],
     ['leaves a child that hangs', 'sleep 100 & wait', /did not answer within 0\.5 s/],
     ['fails', 'echo no key; exit 7', /ended with status 7: no key/],
-    // Uses a path rather than a bare name, because the shell prints another error if a folder of PATH can't be read.
-    ['is not there', '/no-such-program-here', /ended with status 127: .*not found/],
     [
       'says on stderr why it fails',
       'echo out; printf "Error: no\\033[31m key\\n\\n" >&2; exit 1',
@@ -372,7 +370,19 @@ describe('a proposer', () => {
     ['floods', 'yes', /printed more than 1048576 bytes and was killed/],
   ])('that %s gives no proposal', async (_, command, text) => {
     await expect(ask(command, 0.5)).rejects.toThrow(text);
+    await expect(ask(command, 0.5)).rejects.toThrow(NoProposal);
   });
+
+  // Uses a path rather than a bare name, because the shell prints another error if a folder of PATH can't be read.
+  test.each(['/no-such-program-here', '/etc/passwd --model x'])(
+    'that the shell cannot start (%s) ends the search',
+    async (command) => {
+      await expect(ask(command)).rejects.toMatchObject({
+        reason: 'INVALID_REQUEST',
+        message: expect.stringContaining(command) as string,
+      });
+    },
+  );
 });
 
 describe('examples/proposers/parameters.mjs', () => {
