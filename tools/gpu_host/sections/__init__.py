@@ -35,6 +35,7 @@ from sections import (
     seconds,
     several,
     shapes,
+    signatures,
     torch_extension,
 )
 
@@ -63,6 +64,7 @@ SECTIONS = {
     "seconds": seconds.measure,
     "exports": exports.measure,
     "exports_inline": exports_inline.measure,
+    "signatures": signatures.measure,
     "graphs": graphs.measure,
     "processes": processes.measure,
     "faulty": faulty.measure,

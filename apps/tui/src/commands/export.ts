@@ -40,7 +40,10 @@ export async function exportKernel(
       kernel: await kernelReference(kernel, connection.client),
     };
     try {
-      const exported = await collectKernel(connection, kernel, request, { unverified: options.unverified ?? false });
+      const exported = await collectKernel(connection, kernel, request, {
+        unverified: options.unverified ?? false,
+        formats: wanted.map(({ format }) => format),
+      });
       const written = wanted.flatMap(({ format }) => writeFiles(options[format]!, EXPORTS[format](exported)));
       const { manifest, arch, origin } = exported;
       const notice = unverifiedNotice(exported);

@@ -23,9 +23,11 @@ import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
+import type { ExportFormat } from './export-options.ts';
 import { isExported } from './launch-limits.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
 import { withToldForms } from './told-forms.ts';
+import { SIGNATURES } from './torch-signatures.ts';
 
 /** The license of the kernels that come with a runner. */
 const OWN_LICENSE = 'Apache-2.0';
@@ -38,6 +40,7 @@ export class NothingToExport extends Error {}
 export interface CollectOptions {
   /** Export the kernel even if the runner found it wrong. */
   readonly unverified: boolean;
+  readonly formats: readonly ExportFormat[];
 }
 
 /** Errors: NothingToExport; withToldForms()'s; those of the Build RPC, of GetKernel and of ReadArtifact. */
@@ -45,12 +48,12 @@ export async function collectKernel(
   connection: Connection,
   place: SourcePlace,
   request: BuildRequest,
-  { unverified }: CollectOptions,
+  { unverified, formats }: CollectOptions,
 ): Promise<ExportedKernel> {
   const { client } = connection;
   const manifest = manifestOf(await readSource(place, client));
-  const problem = exportProblem(manifest);
-  if (problem) throw new NothingToExport(problem);
+  const problem = formats.map((format) => exportProblem(manifest, format)).find((each) => each !== undefined);
+  if (problem !== undefined) throw new NothingToExport(problem);
   const asked = isForGpu(client.host.devices, request) ? request : withDefaults(request, manifest);
   const { job, result } = await runToResult(connection, { method: 'build', request: asked });
   const variant = result?.variants.find(({ fallback }) => !fallback);
@@ -118,46 +121,59 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
   return create(BuildRequestSchema, { ...asked, variant });
 }
 
-/** A property of the kernel that no format can express; undefined if every format can express the kernel. */
-export function exportProblem({
-  id,
-  source,
-  problem,
-  uses,
-  initialOutput,
-  workspace,
-  launches,
-}: Manifest): string | undefined {
-  if (problem.id !== DEFAULT_PROBLEM)
-    return `${id} can't be exported: it computes ${problem.id}, and exports call ${DEFAULT_PROBLEM}`;
+/** A property of the kernel that the format cannot express; undefined if it can express the kernel. */
+export function exportProblem(manifest: Manifest, format: ExportFormat): string | undefined {
+  const reason = IN_PYTHON.has(format)
+    ? (commonProblem(manifest, Object.keys(SIGNATURES)) ??
+      (manifest.problem.id === DEFAULT_PROBLEM ? optionalOutputs(manifest) : undefined))
+    : (commonProblem(manifest, [DEFAULT_PROBLEM]) ?? sourceProblem(manifest));
+  return reason && `${manifest.id} can't be exported: ${reason}`;
+}
+
+/** Formats that launch machine code from Python; the others hand on CUDA C++ with a launch plan in C++. */
+const IN_PYTHON: ReadonlySet<ExportFormat> = new Set(['torch', 'wheel']);
+
+function commonProblem({ source, problem, launches }: Manifest, problems: readonly string[]): string | undefined {
+  if (!problems.includes(problem.id)) return `it computes ${problem.id}, and exports call ${problems.join(', ')}`;
   if (isPtxSource(source) || isTritonSource(source))
-    return `${id} can't be exported: its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
+    return `its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
   const spelled = launches.find(({ entry }) => isSpelledEntry(entry));
   if (spelled)
-    return `${id} can't be exported: callers load entries by the names in the machine code, and kernel.yaml spells ${spelled.entry} in C++; give the name that cuobjdump --dump-resource-usage lists`;
-  const attributes = problem.attributes.filter(({ name, value }) => value === undefined && name !== 'causal');
-  const beyond = attributes.map(({ name }) => name).filter((name) => uses.has(name));
-  if (beyond.length > 0)
-    return `${id} can't be exported: its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
+    return `callers load entries by the names in the machine code, and kernel.yaml spells ${spelled.entry} in C++; give the name that cuobjdump --dump-resource-usage lists`;
   const cooperative = launches.find((launch) => launch.cooperative);
-  if (cooperative)
-    return `${id} can't be exported: ${cooperative.entry} is launched cooperatively, which exports do not do`;
+  if (cooperative) return `${cooperative.entry} is launched cooperatively, which exports do not do`;
   const unknown = launches.flatMap((launch) => launch.arguments).find((each) => !isExported(each));
   if (unknown)
-    return `${id} can't be exported: its launches pass ${unknown.kind}, and exports pass tensors, workspaces, int32, float32 and tensor maps`;
-  const passed = new Set(
-    launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))),
+    return `its launches pass ${unknown.kind}, and exports pass tensors, workspaces, int32, float32 and tensor maps`;
+  const mapped = new Set(
+    launches.flatMap((launch) => launch.arguments.flatMap((each) => (each.kind === 'tensorMap' ? [each.tensor] : []))),
   );
-  const optional = problem.tensors.filter(({ name, optional: isOptional }) => isOptional && passed.has(name));
-  if (optional.length > 0)
-    return `${id} can't be exported: it writes ${optional.map(({ name }) => name).join(', ')}, which the callers of exports do not pass`;
+  const foreign = problem.tensors.find(({ name, ownDtype }) => ownDtype !== undefined && mapped.has(name));
+  return foreign && `it has a tensor map of ${foreign.name}, and exports have maps of the kernel's dtype`;
+}
+
+function sourceProblem(manifest: Manifest): string | undefined {
+  const { problem, uses, initialOutput, workspace } = manifest;
+  const attributes = problem.attributes.filter(({ name, value }) => value === undefined && name !== 'causal');
+  const beyond = attributes.map(({ name }) => name).filter((name) => uses.has(name));
+  if (beyond.length > 0) return `its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
   const initialised = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),
   ];
   if (initialised.length > 0)
-    return `${id} can't be exported: ${initialised.join(', ')} must have initial values before each launch, which exports do not write; set them in the kernel`;
-  return undefined;
+    return `${initialised.join(', ')} must have initial values before each launch, which exports do not write; set them in the kernel`;
+  return optionalOutputs(manifest);
+}
+
+function optionalOutputs({ problem, launches }: Pick<Manifest, 'problem' | 'launches'>): string | undefined {
+  const passed = new Set(
+    launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))),
+  );
+  const optional = problem.tensors.filter(({ name, optional: isOptional }) => isOptional && passed.has(name));
+  return optional.length > 0
+    ? `it writes ${optional.map(({ name }) => name).join(', ')}, which the callers of exports do not pass`
+    : undefined;
 }
 
 const parametersOf = ({ parameters }: VariantResult): Record<string, number> =>

@@ -1,6 +1,7 @@
 /** The outputs of `fa-tui export`, one option per row; formats.ts creates the files. */
 export const EXPORT_OPTIONS = [
   { format: 'torch', option: '--torch <file.py>', about: 'a PyTorch operator in one file, machine code inside' },
+  { format: 'wheel', option: '--wheel <folder>', about: 'the same as a package that pip installs' },
   { format: 'kernelbench', option: '--kernelbench <folder>', about: "KernelBench's reference and ModelNew" },
   { format: 'flashinfer', option: '--flashinfer <folder>', about: 'a data set of FlashInfer-Bench with this solution' },
   { format: 'robustKbench', option: '--robust-kbench <folder>', about: "robust-kbench's task folder and forward.cu" },

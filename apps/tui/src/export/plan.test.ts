@@ -17,15 +17,19 @@ import {
   formatShape,
   parseExpression,
   parseManifest,
+  parseShape,
   planLaunches,
   resolveVariant,
+  valuesOf,
   type LaunchPlan,
   type Manifest,
+  type ShapeFields,
 } from '@flashcore/shared/kernels';
 import { edited, missing } from '@flashcore/shared/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { exportProblem } from './collect.ts';
 import { cppPlan, entriesOf } from './cpp-plan.ts';
+import type { ExportFormat } from './export-options.ts';
 import { pythonPlan } from './python-plan.ts';
 
 const pythonTest = test.skipIf(missing('python3'));
@@ -82,10 +86,36 @@ const shapes = fc.sample(
   }),
   { numRuns: 60, seed: 14 },
 );
-type Shape = (typeof shapes)[number];
+type Case = ShapeFields;
+
+/** Cases of Python's plans: grouped heads, keys of their own number, and masks that end at the last key, too. */
+const cases: readonly Case[] = [
+  ...shapes,
+  ...fc.sample(
+    fc.record({
+      batch: fc.constantFrom(1, 2, 16),
+      heads: fc.constantFrom(8, 12, 64),
+      sequenceLength: fc.oneof(fc.constantFrom(1, 16, 64), fc.integer({ min: 1, max: 5000 })),
+      headDim: fc.constantFrom(64, 128),
+      causal: fc.boolean(),
+      values: fc.record({
+        Hkv: fc.constantFrom(1, 2, 4),
+        Skv: fc.oneof(fc.constantFrom(1, 16, 64), fc.integer({ min: 1, max: 9000 })),
+        causal: fc.constantFrom(0, 1, 2),
+      }),
+    }),
+    { numRuns: 60, seed: 37 },
+  ),
+];
+
+/** Tensors by number; Q, K, V and O as the plans in C++ count them. */
+const tensorsOf = ({ problem }: Manifest): string[] => {
+  const names = ['Q', 'K', 'V', 'O'];
+  return [...names, ...problem.tensors.map(({ name }) => name).filter((name) => !names.includes(name))];
+};
 
 /** The runner's plan in the form that the generated programs print; "refused" if the runner takes none. */
-function wanted(manifest: Manifest, parameters: Record<string, number>, shape: Shape): unknown {
+function wanted(manifest: Manifest, parameters: Record<string, number>, shape: Case): unknown {
   let plan: LaunchPlan;
   try {
     plan = planLaunches(manifest, { parameters }, shape);
@@ -93,6 +123,7 @@ function wanted(manifest: Manifest, parameters: Record<string, number>, shape: S
     return 'refused';
   }
   const entries = entriesOf(manifest);
+  const tensors = tensorsOf(manifest);
   return {
     launches: plan.launches.map((launch) => [
       entries.indexOf(launch.entry),
@@ -100,11 +131,11 @@ function wanted(manifest: Manifest, parameters: Record<string, number>, shape: S
       ...launch.block,
       launch.sharedBytes,
       ...(launch.cluster ?? [0, 0, 0]),
-      ...launch.l2Persist.map((name) => 'QKVO'.indexOf(name)),
+      ...launch.l2Persist.map((name) => tensors.indexOf(name)),
       ...launch.arguments.flatMap((argument): (number | string)[] => {
         switch (argument.kind) {
           case 'tensor':
-            return ['t', 'QKVO'.indexOf(argument.tensor)];
+            return ['t', tensors.indexOf(argument.tensor)];
           case 'workspace':
             return ['w', plan.workspace.findIndex(({ name }) => name === argument.name)];
           case 'int32':
@@ -113,7 +144,7 @@ function wanted(manifest: Manifest, parameters: Record<string, number>, shape: S
           case 'tensorMap': {
             const [columns, rows, heads = 1] = argument.box;
             const swizzle = ['none', '32B', '64B', '128B'].indexOf(argument.swizzle);
-            return ['m', 'QKVO'.indexOf(argument.tensor), columns!, rows!, heads, swizzle];
+            return ['m', tensors.indexOf(argument.tensor), columns!, rows!, heads, swizzle];
           }
           default:
             throw new Error(`no kernel of the repository passes ${argument.kind}`);
@@ -126,38 +157,43 @@ function wanted(manifest: Manifest, parameters: Record<string, number>, shape: S
 
 const IMPORTS = 'import collections, functools, json, math\n';
 
-function pythonPrints({ manifest, parameters }: (typeof kernels)[number]): unknown {
-  const rows = shapes.map(({ batch, heads, sequenceLength, headDim, causal }) => [
-    batch,
-    heads,
-    sequenceLength,
-    headDim,
-    Number(causal),
-  ]);
+function pythonPrints(
+  { manifest, parameters }: Pick<(typeof kernels)[number], 'manifest' | 'parameters'>,
+  of: readonly Case[],
+): unknown {
+  const rows = of.map((each) => {
+    const values = valuesOf(each);
+    const known = manifest.problem.axes.map(({ name }) => name);
+    const given = manifest.problem.attributes.filter(({ value }) => value === undefined).map(({ name }) => name);
+    return Object.fromEntries(
+      [...known, ...given].flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])),
+    );
+  });
   return JSON.parse(
     python(`${IMPORTS}${pythonPlan(manifest, parameters)}
+TENSORS = ${JSON.stringify(tensorsOf(manifest))}
 ENTRIES = ${JSON.stringify(entriesOf(manifest))}
 WORKSPACES = ${JSON.stringify(manifest.workspace.map(({ name }) => name))}
 def numbers(argument):
     kind, value, *rest = argument
     if kind == "tensor":
-        return ["t", "QKVO".index(value)]
+        return ["t", TENSORS.index(value)]
     if kind == "workspace":
         return ["w", WORKSPACES.index(value)]
     if kind == "tensor_map":
         box, swizzle = rest
         columns, rows, heads = box if len(box) == 3 else (*box, 1)
-        return ["m", "QKVO".index(value), columns, rows, heads, ["none", "32B", "64B", "128B"].index(swizzle)]
+        return ["m", TENSORS.index(value), columns, rows, heads, ["none", "32B", "64B", "128B"].index(swizzle)]
     return ["n", value]
 def told(row):
     try:
-        launches, workspace = plan(*row)
+        launches, workspace = plan(**row)
     except ValueError:
         return "refused"
     return {
         "launches": [
             [ENTRIES.index(l.entry), *l.grid, *l.block, l.shared_bytes, *(l.cluster or (0, 0, 0)),
-             *("QKVO".index(name) for name in l.l2_persist), *(n for a in l.arguments for n in numbers(a))]
+             *(TENSORS.index(name) for name in l.l2_persist), *(n for a in l.arguments for n in numbers(a))]
             for l in launches
         ],
         "workspace": list(workspace.values()),
@@ -242,7 +278,8 @@ describe.each(kernels)('$id', (kernel) => {
   const expected = shapes.map((shape) => wanted(kernel.manifest, kernel.parameters, shape));
 
   pythonTest('Python plans what the runner plans, and refuses what it refuses', () => {
-    expect(pythonPrints(kernel)).toEqual(expected);
+    const runners = cases.map((each) => wanted(kernel.manifest, kernel.parameters, each));
+    expect(pythonPrints(kernel, cases)).toEqual(runners);
   });
 
   test('C++ gives the same plans', { timeout: 180_000 }, () => {
@@ -254,6 +291,24 @@ describe.each(kernels)('$id', (kernel) => {
     expect(refused, shapes.map(formatShape).join(' ')).toBeGreaterThan(0);
     expect(refused).toBeLessThan(shapes.length);
   });
+});
+
+pythonTest.each([
+  ['decode_mma', ['B=2,H=8,Hkv=2,Skv=512,D=64', 'B=64,H=32,Hkv=8,Skv=4096,D=128,S=4,window=64', 'B=1,H=8,Skv=9,D=96']],
+  [
+    'decode_paged',
+    ['B=2,H=8,Hkv=2,Skv=500,page=16,D=64', 'B=1,H=4,Skv=9,page=8,D=32,softcap=20', 'B=3,H=8,Hkv=8,Skv=64,page=64,D=48'],
+  ],
+  ['varlen_rows', ['B=4,T=2048,H=8,Hkv=2,D=64', 'B=1,T=7,H=3,D=64,causal=1,window=3', 'B=1,T=7,H=3,D=40']],
+  ['gqa_rows', ['2x8x512x64', '2x8x512x64,Hkv=2,Skv=700,causal=2,window=64', '2x8x512x128']],
+])('%s: Python plans what the runner plans', (id, texts) => {
+  const path = join(ROOT, 'examples/kernels', id, 'kernel.yaml');
+  const manifest = parseManifest(readFileSync(path, 'utf8'), path);
+  const { parameters } = resolveVariant(manifest, {}, undefined);
+  const of = texts.map(parseShape);
+  const runners = of.map((each) => wanted(manifest, parameters, each));
+  expect(pythonPrints({ manifest, parameters }, of)).toEqual(runners);
+  expect(runners.map((each) => each === 'refused')).toEqual([false, false, true]);
 });
 
 pythonTest('random expressions have the value in Python and C++ that `evaluate` gives', { timeout: 60_000 }, () => {
@@ -324,18 +379,20 @@ int main() {
 /** -0 counts as 0, because no launch depends on the difference. */
 const withoutSign = (value: unknown): unknown => (value === 0 ? 0 : value);
 
-test("kernels that need initial values are refused by name; other dtypes and the repository's kernels are not", () => {
-  const foreign = (id: string): string | undefined => {
+test("kernels that need initial values are for Python only; other dtypes and the repository's kernels for all", () => {
+  const foreign = (id: string, format: ExportFormat = 'hf'): string | undefined => {
     const path = join(ROOT, 'test/fixtures/foreign', id, 'kernel.yaml');
-    return exportProblem(parseManifest(readFileSync(path, 'utf8'), path));
+    return exportProblem(parseManifest(readFileSync(path, 'utf8'), path), format);
   };
   expect([
     foreign('flash_attention_minimal'),
+    foreign('flash_attention_minimal', 'torch'),
     foreign('bf16_inline_ptx'),
     foreign('half2_cooperative'),
-    ...new Set(kernels.map(({ manifest }) => exportProblem(manifest))),
+    ...new Set(kernels.map(({ manifest }) => exportProblem(manifest, 'hf'))),
   ]).toEqual([
     expect.stringContaining('O, l, m must have initial values before each launch') as string,
+    undefined,
     undefined,
     undefined,
     undefined,
@@ -349,7 +406,7 @@ test.each([
 ])('a kernel with an argument of kind %s is refused, because exported programs cannot pass it', (argument, kind) => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), 'arguments: [Q,', `arguments: [${argument},`);
-  expect(exportProblem(parseManifest(written, path))).toMatch(
+  expect(exportProblem(parseManifest(written, path), 'torch')).toMatch(
     new RegExp(`^fa_v1_baseline can't be exported: its launches pass ${kind}, and exports pass tensors`),
   );
 });
@@ -357,7 +414,7 @@ test.each([
 test('a kernel whose entry is spelled in C++ is refused, because callers load it by its symbol', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), /entry: \w+/, 'entry: "fwd<64, true>"');
-  expect(exportProblem(parseManifest(written, path))).toMatch(
+  expect(exportProblem(parseManifest(written, path), 'torch')).toMatch(
     /^fa_v1_baseline can't be exported: .* kernel\.yaml spells fwd<64, true> in C\+\+; give the name/,
   );
 });
@@ -365,18 +422,26 @@ test('a kernel whose entry is spelled in C++ is refused, because callers load it
 test('a kernel that writes an optional output is refused', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), /arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
-  expect(exportProblem(parseManifest(written, path))).toBe(
+  expect(exportProblem(parseManifest(written, path), 'torch')).toBe(
     "fa_v1_baseline can't be exported: it writes LSE, which the callers of exports do not pass",
   );
 });
 
-test.each([
-  ['rmsnorm', "rmsnorm can't be exported: it computes rmsnorm, and exports call attention"],
+test.each<[kernel: string, format: ExportFormat, reason: string | undefined]>([
+  [
+    'rmsnorm',
+    'torch',
+    "rmsnorm can't be exported: it computes rmsnorm, and exports call attention, attention_varlen, attention_decode, attention_decode_paged",
+  ],
+  ['varlen_rows', 'hf', "varlen_rows can't be exported: it computes attention_varlen, and exports call attention"],
   [
     'gqa_rows',
+    'hf',
     "gqa_rows can't be exported: its kernel.yaml uses window, softcap, sinks, alibi, bias, which the callers of exports do not pass",
   ],
-])('%s is not exported, and the reason is given', (kernel, reason) => {
+  ['decode_mma', 'torch', undefined],
+  ['decode_paged', 'wheel', undefined],
+])('%s as %s: %s', (kernel, format, reason) => {
   const path = join(ROOT, 'examples/kernels', kernel, 'kernel.yaml');
-  expect(exportProblem(parseManifest(readFileSync(path, 'utf8'), path))).toBe(reason);
+  expect(exportProblem(parseManifest(readFileSync(path, 'utf8'), path), format)).toBe(reason);
 });

@@ -20,27 +20,37 @@ import {
 
 /** Needs `math`, `functools` and `collections` to be imported. */
 export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
-  const constants = [
-    // Callers pass tensors of one shape, so optional axes have their defaults.
-    ...manifest.problem.defaults.map(
-      ({ name, default: value }) => `${PYTHON.name(name)} = ${expressionCode(value, PYTHON)}`,
-    ),
+  const { problem, uses } = manifest;
+  const required = problem.axes.filter((axis) => axis.default === undefined).map(({ name }) => name);
+  const given = problem.attributes.filter(({ value }) => value === undefined);
+  const optional = [
+    ...problem.defaults.map(({ name, default: value }) => ({ name, usual: code(value), unused: !uses.has(name) })),
+    ...given.map(({ name, default: value }) => ({ name, usual: PYTHON.number(value), unused: !uses.has(name) })),
+  ];
+  // A caller may give the scale in the place of the problem's.
+  const derived = problem.attributes.flatMap(({ name, value }) =>
+    value === undefined ? [] : [{ name, usual: code(value), unused: !uses.has(name), isScale: name === SCALE }],
+  );
+  const settled = [...optional, ...derived.filter(({ isScale }) => isScale)];
+  const order = [...settled].sort((a, b) => rank(a.name) - rank(b.name));
+  const names = [...required, ...order.map(({ name }) => name)];
+  const definitions = [
+    ...required.map((name) => `${PYTHON.name(name)} = float(${PYTHON.name(name)})`),
+    ...settled.flatMap(({ name, usual, unused }) => settledCode(manifest, PYTHON.name(name), usual, unused)),
+    ...derived.filter(({ isScale }) => !isScale).map(({ name, usual }) => `${PYTHON.name(name)} = ${usual}`),
+    // A condition on nothing but values that the kernel does not use holds by their defaults.
+    ...problem.require
+      .filter(({ require }) => require.names.some((name) => uses.has(name) || required.includes(name)))
+      .map(({ require, because }) => limitCode(problem.id, require, because)),
     ...Object.entries(parameters).map(([name, value]) => `${PYTHON.name(name)} = ${PYTHON.number(value)}`),
     ...manifest.constants.map(({ name, value }) => `${PYTHON.name(name)} = ${finite(value, `constants.${name}`)}`),
+    ...manifest.limits.map(({ require, because }) => limitCode(manifest.id, require, because)),
   ];
-  const limits = manifest.limits.map(
-    ({ require, because }) =>
-      `if ${finite(require, 'limits')} == 0:\n    raise ValueError(f${text(`${manifest.id} does not take {shape}: it requires ${braced(require.text)}, because ${braced(because)}`)})`,
-  );
-  const scaleCheck = manifest.uses.has('scale')
-    ? ''
-    : `    if scale != usual:
-        raise ValueError(f${text(`${manifest.id} multiplies by 1 / sqrt(D) itself: scale must be None or {usual}, got {scale}`)})
-`;
   const launches = manifest.launches.map(launchCode);
   const workspace = manifest.workspace.map(
     ({ name, bytes }) => `${text(name)}: ${integer(bytes, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES)},`,
   );
+  const shown = names.map((name) => `("${name}", ${PYTHON.name(name)})`).join(', ');
   return `Launch = collections.namedtuple("Launch", "entry grid block shared_bytes cluster l2_persist arguments")
 
 
@@ -59,13 +69,10 @@ def _integer(value, least, most, what):
 
 
 @functools.lru_cache(maxsize=1024)
-def plan(B, H, S, D, causal, scale=None):
-    """Launches of a shape, in order, and the bytes of each workspace. ValueError: the kernel does not take the shape."""
-    shape = f"{B}x{H}x{S}x{D}{'c' if causal else ''}"
-    B, H, S, D, causal = float(B), float(H), float(S), float(D), float(bool(causal))
-    usual = 1.0 / math.sqrt(D)
-    scale = usual if scale is None else float(scale)
-${scaleCheck}${indent([...constants, ...limits].join('\n'), 4)}
+def plan(${[...required.map(PYTHON.name), ...order.map(({ name }) => `${PYTHON.name(name)}=None`)].join(', ')}):
+    """Launches of a case, in order, and the bytes of each workspace. ValueError: the kernel does not take the case."""
+    shape = ", ".join(f"{name}={value:g}" for name, value in (${shown},) if value is not None)
+${indent(definitions.join('\n'), 4)}
     launches = []
 ${indent(launches.join('\n'), 4)}
     if not launches:
@@ -74,6 +81,26 @@ ${indent(launches.join('\n'), 4)}
     return launches, workspace
 `;
 }
+
+const SCALE = 'scale';
+
+/** Callers write the mask and the scale without their names. */
+const rank = (name: string): number => (name === 'causal' ? 0 : name === SCALE ? 1 : 2);
+
+/** None is the problem's own value. A kernel that does not use a value takes no other. */
+const settledCode = ({ id }: Manifest, name: string, usual: string, unused: boolean): string[] => [
+  `${name} = ${usual} if ${name} is None else float(${name})`,
+  ...(unused
+    ? [
+        `if ${name} != ${usual}:\n    raise ValueError(f${text(`${id} does not use ${name}: it must be {${usual}}, got {${name}}`)})`,
+      ]
+    : []),
+];
+
+const limitCode = (id: string, require: Expression, because: string): string =>
+  `if ${finite(require, 'limits')} == 0:\n    raise ValueError(f${text(`${id} does not take {shape}: it requires ${braced(require.text)}, because ${braced(because)}`)})`;
+
+const code = (expression: Expression): string => expressionCode(expression, PYTHON);
 
 function launchCode(launch: ManifestLaunch): string {
   const { key } = launch;

@@ -18,6 +18,7 @@ export {
   type TensorDtype,
   bfloatBits,
   bitsOf,
+  fillOf,
   isTensorDtype,
   recordedDtype,
 } from '../data/dtype.ts';

@@ -1,0 +1,356 @@
+/**
+ * The part of an exported PyTorch file that launches: modules, tensor maps, and launches that are prepared once for a
+ * case at fixed addresses. Needs the file's constants and `plan`.
+ */
+export const LAUNCHER = String.raw`_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_MAX_DYNAMIC_SHARED = 8
+_NON_PORTABLE_CLUSTER = 14
+_LIMIT_PERSISTING_L2 = 6
+_MAX_PERSISTING_L2 = 108
+_MAX_ACCESS_POLICY_WINDOW = 109
+_WORKSPACE_ALIGNMENT = 256
+
+
+class _LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig of cuda.h."""
+
+    _fields_ = [
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint32),
+    ]
+
+
+class _Driver:
+    """The CUDA driver's functions that a launch needs; every call is checked."""
+
+    def __init__(self):
+        self._library = ctypes.CDLL("libcuda.so.1")
+        self._library.cuGetErrorString.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
+        self.launch = self._library.cuLaunchKernelEx
+
+    def call(self, name, *arguments):
+        self.check(getattr(self._library, name)(*arguments), name)
+
+    def check(self, code, name):
+        if code != 0:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorString(code, ctypes.byref(text))
+            raise RuntimeError(f"{KERNEL}: {name} failed: {(text.value or b'unknown error').decode()} ({code})")
+
+
+class _Prepared:
+    """The launches of a case at fixed addresses; only stream and workspace change from call to call."""
+
+    def __init__(self, loaded, launches, sizes, tensors):
+        self._driver = loaded.driver
+        self._launch = loaded.driver.launch
+        self._slots, self._bytes = [], 0
+        workspace = {}
+        for name, size in sizes.items():
+            workspace[name] = ctypes.c_void_p()
+            self._slots.append((workspace[name], self._bytes))
+            self._bytes += -(-max(1, size) // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
+        self._fills = [_fill(workspace[name], sizes[name], *value) for name, value in _WORKSPACE_FILLS.items()]
+        for name, value in _OUTPUT_FILLS.items():
+            self._fills.append(_fill(ctypes.c_void_p(tensors[name].data_ptr()), tensors[name].nbytes, *value))
+        self._launches = [self._prepare(loaded, launch, tensors, workspace) for launch in launches]
+
+    def _prepare(self, loaded, launch, tensors, workspace):
+        values = [loaded.value(argument, tensors, workspace) for argument in launch.arguments]
+        parameters = (ctypes.c_void_p * max(1, len(values)))(*[address for address, _ in values])
+        attributes = loaded.attributes(launch, tensors)
+        block = ctypes.create_string_buffer(b"".join(attributes) or b"\0")
+        config = _LaunchConfig(
+            (ctypes.c_uint32 * 3)(*launch.grid),
+            (ctypes.c_uint32 * 3)(*launch.block),
+            launch.shared_bytes,
+            None,
+            ctypes.addressof(block) if attributes else None,
+            len(attributes),
+        )
+        # The last item keeps alive what the others point to.
+        return config, (ctypes.byref(config), loaded.function(launch), parameters, None), (values, block)
+
+    def run(self, index, stream):
+        if self._bytes:
+            # Kept until the launches are queued: PyTorch reuses memory in the order of the stream.
+            held = torch.empty(self._bytes, dtype=torch.uint8, device=index)
+            begin = held.data_ptr()
+            for slot, offset in self._slots:
+                slot.value = begin + offset
+        for name, slot, bits, count in self._fills:
+            self._driver.call(name, slot, bits, count, ctypes.c_void_p(stream))
+        launch = self._launch
+        for config, arguments, _ in self._launches:
+            config.stream = stream
+            code = launch(*arguments)
+            if code != 0:
+                self._driver.check(code, "cuLaunchKernelEx")
+
+
+def _fill(slot, size, width, bits):
+    """Arguments of the driver's memset, without the stream."""
+    return f"cuMemsetD{8 * width}Async", slot, ctypes.c_uint32(bits), ctypes.c_size_t(size // width)
+
+
+class _Loaded:
+    """The modules on one device, and their entries."""
+
+    def __init__(self, index):
+        self.driver = _Driver()
+        self._functions = {}
+        self._maps = {}
+        self._index = index
+        self.bind()
+        self._modules = [(entries, self._load(text)) for entries, text in _CUBINS]
+
+    def bind(self):
+        """A thread that has not used the device yet has no context, and PyTorch's is the primary one."""
+        context = ctypes.c_void_p()
+        self.driver.call("cuCtxGetCurrent", ctypes.byref(context))
+        if not context.value:
+            self.driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._index)
+            self.driver.call("cuCtxSetCurrent", context)
+
+    def _load(self, text):
+        module = ctypes.c_void_p()
+        self.driver.call("cuModuleLoadData", ctypes.byref(module), zlib.decompress(base64.b85decode(text)))
+        return module
+
+    def function(self, launch):
+        if launch.entry not in self._functions:
+            function = ctypes.c_void_p()
+            module = next(module for entries, module in self._modules if entries is None or launch.entry in entries)
+            self.driver.call("cuModuleGetFunction", ctypes.byref(function), module, launch.entry.encode())
+            if launch.cluster is not None:
+                self.driver.call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
+            self._functions[launch.entry] = [function, 48 * 1024]
+        known = self._functions[launch.entry]
+        if launch.shared_bytes > known[1]:
+            self.driver.call("cuFuncSetAttribute", known[0], _MAX_DYNAMIC_SHARED, launch.shared_bytes)
+            known[1] = launch.shared_bytes
+        return known[0]
+
+    def value(self, argument, tensors, workspace):
+        """Address of an argument's bytes, and what keeps them alive. A tensor that the case lacks is null."""
+        kind, value = argument[:2]
+        if kind == "tensor_map":
+            return self._tensor_map(tensors[value], *argument[2:])
+        if kind == "int32":
+            held = ctypes.c_int32(value)
+        elif kind == "float32":
+            held = ctypes.c_float(value)
+        elif kind == "workspace":
+            held = workspace[value]
+        else:
+            held = ctypes.c_void_p(tensors[value].data_ptr() if value in tensors else None)
+        return ctypes.addressof(held), held
+
+    def _tensor_map(self, tensor, box, swizzle):
+        """CUtensorMap of a tensor as [heads, rows, columns], 128 bytes, aligned to 64. It follows from address and
+        shape, so that it is right for every tensor that is ever at this address."""
+        key = (tensor.data_ptr(), tensor.shape, box, swizzle)
+        if key in self._maps:
+            return self._maps[key]
+        *heads, rows, columns = tensor.shape
+        held = ctypes.create_string_buffer(128 + 64)
+        address = (ctypes.addressof(held) + 63) // 64 * 64
+        promotion_256b = 3
+        self.driver.call(
+            "cuTensorMapEncodeTiled",
+            ctypes.c_void_p(address),
+            _TENSOR_MAP_TYPE,
+            ctypes.c_uint32(3),
+            ctypes.c_void_p(tensor.data_ptr()),
+            (ctypes.c_uint64 * 3)(columns, rows, math.prod(heads)),
+            (ctypes.c_uint64 * 2)(columns * _ELEMENT_BYTES, rows * columns * _ELEMENT_BYTES),
+            (ctypes.c_uint32 * 3)(*box, *(1,) * (3 - len(box))),
+            (ctypes.c_uint32 * 3)(1, 1, 1),
+            0,
+            _SWIZZLES[swizzle],
+            promotion_256b,
+            0,
+        )
+        _remember(self._maps, key, (address, held))
+        return address, held
+
+    def attributes(self, launch, tensors):
+        """CUlaunchAttribute, 72 bytes each: the cluster, and the window of L2 that is to stay."""
+        attributes = []
+        if launch.cluster is not None:
+            attributes.append(_packed(4, (ctypes.c_uint32 * 3)(*launch.cluster)))
+        if launch.l2_persist:
+            attributes.append(self._window([tensors[name] for name in launch.l2_persist]))
+        return attributes
+
+    def _window(self, tensors):
+        low = min(tensor.data_ptr() for tensor in tensors)
+        high = max(tensor.data_ptr() + tensor.nbytes for tensor in tensors)
+        most = self._attribute(_MAX_ACCESS_POLICY_WINDOW)
+        if high - low > most:  # too far apart for one window: the first alone
+            low, high = tensors[0].data_ptr(), tensors[0].data_ptr() + tensors[0].nbytes
+        kept = min(high - low, self._attribute(_MAX_PERSISTING_L2))
+        self.driver.call("cuCtxSetLimit", _LIMIT_PERSISTING_L2, ctypes.c_size_t(kept))
+        window = ctypes.create_string_buffer(32)
+        ctypes.c_uint64.from_buffer(window, 0).value = low
+        ctypes.c_uint64.from_buffer(window, 8).value = min(high - low, most)
+        ctypes.c_float.from_buffer(window, 16).value = 1.0
+        persisting, streaming = 2, 1
+        ctypes.c_uint32.from_buffer(window, 20).value = persisting
+        ctypes.c_uint32.from_buffer(window, 24).value = streaming
+        return _packed(1, window)
+
+    def _attribute(self, number):
+        value = ctypes.c_int()
+        self.driver.call("cuDeviceGetAttribute", ctypes.byref(value), number, self._index)
+        return value.value
+
+
+def _packed(kind, value):
+    return (kind.to_bytes(4, "little") + bytes(4) + bytes(value)).ljust(72, b"\0")
+
+
+_MOST_REMEMBERED = 4096
+
+
+def _remember(known, key, value):
+    """The oldest entry goes where there are too many."""
+    if len(known) >= _MOST_REMEMBERED:
+        known.pop(next(iter(known)), None)
+    known[key] = value
+
+
+_loaded = {}
+_lock = threading.Lock()
+
+
+def _module_of(index):
+    with _lock:
+        if index not in _loaded:
+            _require_device(index)
+            _loaded[index] = _Loaded(index)
+        return _loaded[index]
+
+
+def _require_device(index):
+    properties = torch.cuda.get_device_properties(index)
+    found = (properties.major, properties.minor)
+    digits = "".join(digit for digit in ARCH if digit.isdigit())
+    wanted = (int(digits[:-1]), int(digits[-1]))
+    # Machine code runs on its own major version, at its minor one or a later; "a" is for one alone.
+    fits = found == wanted if ARCH[-1] in "af" else found[0] == wanted[0] and found[1] >= wanted[1]
+    if not fits:
+        raise RuntimeError(f"{KERNEL} was exported for {ARCH}, and {properties.name} is sm_{found[0]}{found[1]}: {_advice(found)}")
+    for name, values in OF_DEVICE.items():
+        nearest = min(values, key=lambda value: abs(value - properties.multi_processor_count))
+        if nearest != PARAMETERS[name]:
+            warnings.warn(
+                f"{KERNEL} was exported with {name}={PARAMETERS[name]}, and {properties.name} has "
+                f"{properties.multi_processor_count} multiprocessors: it is right there, and {name}={nearest} may be faster",
+                stacklevel=2,
+            )
+
+
+def _advice(found):
+    """What to do on a device that the machine code is not for; an export refuses what the kernel can't be built for."""
+    digits = "".join(digit for digit in MIN_ARCH if digit.isdigit())
+    least = (int(digits[:-1]), int(digits[-1]))
+    if EXACT_ARCH:
+        return f"the kernel is for {MIN_ARCH} only; take another kernel there"
+    if found < least:
+        return f"the kernel needs {MIN_ARCH} or later; take another kernel there"
+    return f"export it again with --arch sm_{found[0]}{found[1]}"
+
+
+def _check_rank(name, tensor):
+    dims = _FORMS[name][1]
+    if tensor.dim() != len(dims):
+        raise ValueError(f"{KERNEL}: {name} has {tensor.dim()} dimensions: must be [{', '.join(dims)}]")
+
+
+def _check(name, tensor, first):
+    dtype, dims = _FORMS[name]
+    if tensor.device.type != "cuda":
+        raise ValueError(f"{KERNEL}: {name} is on {tensor.device}: must be on a CUDA device")
+    if tensor.device != first.device:
+        raise ValueError(f"{KERNEL}: {name} is on {tensor.device}: must be on {first.device}, as q is")
+    if tensor.dtype != dtype:
+        raise TypeError(f"{KERNEL}: {name} is {tensor.dtype}: must be {dtype}, for example {name}.to({dtype})")
+    _check_rank(name, tensor)
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"{KERNEL}: {name} is not contiguous as [{', '.join(dims)}]: call .contiguous(), also after a transpose"
+        )
+    alignment = 16 if dtype is DTYPE else 4
+    if tensor.data_ptr() % alignment != 0:
+        raise ValueError(
+            f"{KERNEL}: {name} begins at {tensor.data_ptr():#x}: must begin at a multiple of {alignment} bytes; call .clone()"
+        )
+    if tensor.numel() == 0:
+        raise ValueError(f"{KERNEL}: {name} is {list(tensor.shape)}: every extent must be at least 1")
+
+
+def _extents(tensors):
+    """The axes' extents, of which each must be the same wherever it occurs."""
+    extents = {}
+    for name, tensor in tensors.items():
+        dims = _FORMS[name][1]
+        for dim, extent in zip(dims, tensor.shape):
+            axis, _, more = dim.partition(" + ")
+            if axis.isidentifier() and extents.setdefault(axis, extent - int(more or 0)) + int(more or 0) != extent:
+                wanted = ", ".join(f"{each}={extents[each]}" for each in dims if each in extents)
+                raise ValueError(
+                    f"{KERNEL}: {name} is {list(tensor.shape)}: must be [{', '.join(dims)}] with {wanted}"
+                )
+    return extents
+
+
+# One cache a thread: a launch writes stream and workspace into what it prepared before the driver reads them.
+_threads = threading.local()
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+    lambda index: torch.cuda.current_stream(index).cuda_stream
+)
+_current_device = getattr(torch._C, "_cuda_getDevice", None) or torch.cuda.current_device
+
+
+def _prepare(tensors, given):
+    """The launches of tensors by their names, with numbers by theirs. Errors: a tensor that the kernel does not take."""
+    first = next(iter(tensors.values()))
+    for name, tensor in tensors.items():
+        _check(name, tensor, first)
+    inputs = {tensor.data_ptr() for name, tensor in tensors.items() if name not in _OUTPUTS}
+    for name in _OUTPUTS:
+        if tensors[name].data_ptr() in inputs:
+            raise ValueError(f"{KERNEL}: {name} is one of the inputs: must be a tensor of its own")
+    extents = _axes(_extents(tensors), tensors)
+    launches, sizes = plan(**{name: extents[name] for name in _AXES}, **given)
+    index = first.get_device()
+    with torch.cuda.device(index):
+        loaded = _module_of(index)
+        loaded.bind()
+        return _Prepared(loaded, launches, sizes, {_NAMES[name]: tensor for name, tensor in tensors.items()})
+
+
+# Whether PyTorch has to see an operator: it traces, transforms or records calls.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_function_modes = getattr(torch._C, "_len_torch_function_stack", None)
+_tracing = getattr(torch._C, "_get_tracing_state", None)
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+_KNOWS_MODES = None not in (_dispatch_modes, _function_modes, _tracing, _transforms)
+
+
+def _is_eager(*tensors):
+    """Whether the call may go around PyTorch's dispatcher, which takes longer than the launch."""
+    if torch.compiler.is_compiling() or not _KNOWS_MODES:
+        return False
+    grad = torch.is_grad_enabled()
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN or (grad and tensor.requires_grad):
+            return False
+    return not (_dispatch_modes() or _function_modes() or _tracing() or _transforms())
+`;

@@ -1,0 +1,214 @@
+/**
+ * The operator of an exported PyTorch file, from what the kernel's problem and launches say: its tensors and numbers,
+ * the call that launches what is prepared, and what torch.compile sees.
+ */
+import type { Manifest } from '@flashcore/shared/kernels';
+import { exported } from './launch-limits.ts';
+
+/** A tensor as an argument of the operator. */
+interface OperatorTensor {
+  /** Name in the problem: "Q". */
+  readonly name: string;
+  /** Name in Python: "q". */
+  readonly argument: string;
+  readonly out: boolean;
+  /** Dimensions over axes; ANY_EXTENT if the caller's extent is free. */
+  readonly dims: readonly string[];
+  /** Python's name of the dtype. */
+  readonly dtype: string;
+}
+
+interface OperatorNumber {
+  readonly name: string;
+  readonly type: string;
+  readonly usual: string;
+}
+
+export interface Operator {
+  readonly tensors: readonly OperatorTensor[];
+  readonly numbers: readonly OperatorNumber[];
+  readonly axes: readonly string[];
+}
+
+const ARGUMENTS: Readonly<Record<string, string>> = { Q: 'q', K: 'k', V: 'v', O: 'out', LSE: 'lse' };
+const ANY_EXTENT = '*';
+const OWN_DTYPES = { int32: 'torch.int32', fp32: 'torch.float32', fp16: 'torch.float16', bf16: 'torch.bfloat16' };
+const NUMBERS: readonly OperatorNumber[] = [
+  { name: 'causal', type: 'int', usual: '0' },
+  { name: 'scale', type: 'Optional[float]', usual: 'None' },
+  { name: 'window', type: 'int', usual: '-1' },
+  { name: 'softcap', type: 'float', usual: '0.0' },
+];
+
+/** Tensors that the kernel's launches take, and numbers that a caller may give it. */
+export function operatorOf({ problem, launches, uses }: Manifest): Operator {
+  const taken = new Set(
+    launches.flatMap((launch) =>
+      launch.arguments.map(exported).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
+    ),
+  );
+  // An axis that the kernel does not use has its default.
+  const usual = new Map(
+    problem.defaults.filter(({ name }) => !uses.has(name)).map(({ name, default: { text } }) => [name, text]),
+  );
+  const tensors = problem.tensors
+    .filter(({ name, when }) => taken.has(name) && when === undefined)
+    .map((each) => tensorOf(each, usual));
+  const given = new Set(problem.attributes.filter(({ value }) => value === undefined).map(({ name }) => name));
+  return {
+    // Outputs last, as arguments of attention_out.
+    tensors: [...tensors.filter(({ out }) => !out), ...tensors.filter(({ out }) => out)],
+    // A mask and a scale are part of every signature: a kernel that does not use them takes the usual one.
+    numbers: NUMBERS.filter(
+      ({ name }) => name === 'scale' || (given.has(name) && (name === 'causal' || uses.has(name))),
+    ),
+    axes: problem.axes.map(({ name }) => name).filter((name) => !usual.has(name)),
+  };
+}
+
+const tensorOf = (
+  { name, direction, dims, ownDtype }: Manifest['problem']['tensors'][number],
+  usual: ReadonlyMap<string, string>,
+): OperatorTensor => ({
+  name,
+  argument: ARGUMENTS[name] ?? name,
+  out: direction === 'out',
+  dims: dims.map(({ text }) => usual.get(text) ?? (/^\w+(?: \+ \d+)?$/.test(text) ? text : ANY_EXTENT)),
+  dtype: ownDtype === undefined ? 'DTYPE' : OWN_DTYPES[ownDtype],
+});
+
+const listed = (names: readonly string[]): string => names.join(', ');
+const strings = (names: readonly string[]): string => `(${names.map((name) => `${JSON.stringify(name)}, `).join('')})`;
+
+/** What the launcher reads: the tensors' forms by their names. Comes before it. */
+export const operatorTables = ({ tensors, axes }: Operator): string => `# Tensors by name: dtype and dimensions.
+_FORMS = {
+${tensors.map(({ argument, dtype, dims }) => `    "${argument}": (${dtype}, ${strings(dims)}),`).join('\n')}
+}
+_NAMES = {${listed(tensors.map(({ argument, name }) => `"${argument}": "${name}"`))}}
+_OUTPUTS = ${strings(tensors.filter(({ out }) => out).map(({ argument }) => argument))}
+_AXES = ${strings(axes)}
+`;
+
+/** `name` is the operator's name in PyTorch. */
+export function operatorCode(operator: Operator, name: string): string {
+  const { tensors, numbers } = operator;
+  const [inputs, outputs] = [false, true].map((out) => tensors.filter((each) => each.out === out)) as [
+    OperatorTensor[],
+    OperatorTensor[],
+  ];
+  const ins = inputs.map(({ argument }) => argument);
+  const outs = outputs.map(({ argument }) => argument);
+  const all = [...ins, ...outs];
+  const others = all.slice(1);
+  const given = numbers.map((number) => number.name);
+  const dtypes = tensors.map(({ argument, dtype }) => `${argument}.dtype is ${dtype}`);
+  const typed = (names: readonly string[]): string => names.map((each) => `    ${each}: torch.Tensor,\n`).join('');
+  const numbersTyped = numbers.map(({ name: each, type, usual }) => `    ${each}: ${type} = ${usual},\n`).join('');
+  const untyped = listed(numbers.map(({ name: each, usual }) => `${each}=${each === 'causal' ? 'False' : usual}`));
+  const passed = listed(given.map((each) => (each === 'causal' ? 'int(causal)' : each)));
+  const created = outputs.map((output) => newOutput(output, inputs));
+  const checked = new Set(created.flatMap(({ holders }) => holders));
+  const result = outs.length === 1 ? 'torch.Tensor' : `Tuple[${listed(outs.map(() => 'torch.Tensor'))}]`;
+  return `def _run(${listed([...all, ...given])}):
+    index = ${all[0]}.get_device()
+    key = (
+        ${listed(all.map((each) => `${each}.data_ptr()`))},
+        ${listed(all.map((each) => `${each}.shape`))},
+        index,
+        ${listed(given)},
+    )
+    try:
+        known = _threads.prepared
+    except AttributeError:
+        known = _threads.prepared = {}
+    prepared = known.get(key)
+    # Addresses and shapes say nothing about dtypes and strides, so each call checks those.
+    if prepared is None or not (
+        ${[
+          ...dtypes,
+          ...all.map((each) => `${each}.is_contiguous()`),
+          ...others.map((each) => `${each}.get_device() == index`),
+        ].join('\n        and ')}
+    ):
+        prepared = _prepare(
+            {${listed(all.map((each) => `"${each}": ${each}`))}},
+            {${listed(given.map((each) => `"${each}": ${each}`))}},
+        )
+        _remember(known, key, prepared)
+    if _current_device() == index:
+        prepared.run(index, _raw_stream(index))
+    else:
+        with torch.cuda.device(index):
+            prepared.run(index, _raw_stream(index))
+
+
+def _new_outputs(${listed(ins)}):
+${[...checked].map((each) => `    _check_rank("${each}", ${each})\n`).join('')}    return ${listed(created.map(({ code }) => code))}
+
+
+@torch.library.custom_op("${name}", mutates_args=())
+def attention_op(
+${typed(ins)}${numbersTyped}) -> ${result}:
+    ${listed(outs)} = _new_outputs(${listed(ins)})
+    _run(${listed([...all, ...given])})
+    return ${listed(outs)}
+
+
+@attention_op.register_fake
+def _(${listed([...ins, ...numbers.map(({ name: each, usual }) => `${each}=${usual}`)])}):
+    return _new_outputs(${listed(ins)})
+
+
+@torch.library.custom_op("${name}_out", mutates_args={${listed(outs.map((each) => `"${each}"`))}})
+def attention_out_op(
+${typed(all)}${numbersTyped}) -> None:
+    _run(${listed([...all, ...given])})
+
+
+@attention_out_op.register_fake
+def _(${listed([...all, ...numbers.map(({ name: each, usual }) => `${each}=${usual}`)])}):
+    return None
+
+
+def attention(${listed([...ins, untyped])}):
+    """${listed(inputs.map(described))}: returns ${listed(outputs.map(described))}. scale None: the problem's own."""
+    if not _is_eager(${listed(ins)}):
+        return attention_op(${listed([...ins, passed])})
+    ${listed(outs)} = _new_outputs(${listed(ins)})
+    _run(${listed([...all, ...given])})
+    return ${listed(outs)}
+
+
+def attention_out(${listed([...all, untyped])}):
+    """The same into tensors of the caller's, which share no memory with the inputs."""
+    if not _is_eager(${listed(all)}):
+        return attention_out_op(${listed([...all, passed])})
+    _run(${listed([...all, ...given])})
+${outs
+  .map(
+    (each) => `    # As the operator does, so that autograd notices a change to a tensor that it saved.
+    if not ${each}.is_inference():
+        torch.autograd.graph.increment_version(${each})`,
+  )
+  .join('\n')}
+`;
+}
+
+const described = ({ argument, dims }: OperatorTensor): string => `${argument} [${dims.join(', ')}]`;
+
+/** An output's allocation, and the inputs that have its extents. */
+function newOutput(
+  { dims, dtype }: OperatorTensor,
+  inputs: readonly OperatorTensor[],
+): { code: string; holders: string[] } {
+  const [first] = inputs as [OperatorTensor];
+  if (dtype === 'DTYPE' && dims.join() === first.dims.join())
+    return { code: `torch.empty_like(${first.argument})`, holders: [] };
+  const holders = dims.map((dim) => inputs.find((each) => each.dims.includes(dim))!);
+  const extents = dims.map((dim, axis) => `${holders[axis]!.argument}.shape[${holders[axis]!.dims.indexOf(dim)}]`);
+  return {
+    code: `torch.empty((${extents.join(', ')}), dtype=${dtype}, device=${first.argument}.device)`,
+    holders: holders.map(({ argument }) => argument),
+  };
+}

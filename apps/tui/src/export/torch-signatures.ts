@@ -1,0 +1,448 @@
+/**
+ * What an exported PyTorch file adds to its operator, by problem: the signatures of FlashAttention and FlashInfer, so
+ * that a model changes an import, and gradients. `own` are the numbers that the kernel takes.
+ */
+import type { Operator } from './torch-operator.ts';
+
+interface Signatures {
+  /** Lines of the file's docstring. */
+  readonly about: string;
+  /** Extents that follow from others: the body of _axes(extents, tensors). */
+  readonly axes?: string;
+  readonly code: (operator: Operator, name: string) => string;
+}
+
+const takes = ({ numbers, tensors }: Operator, name: string): boolean =>
+  numbers.some((each) => each.name === name) || tensors.some((each) => each.argument === name);
+
+/** Numbers by name, those that the kernel takes. */
+const passed = (operator: Operator, values: Readonly<Record<string, string>>): string =>
+  Object.entries(values)
+    .filter(([name]) => takes(operator, name))
+    .map(([name, value]) => `, ${name}=${value}`)
+    .join('');
+
+/** Code that refuses what the kernel has no number for. */
+const refused = (operator: Operator, checks: Readonly<Record<string, string>>): string =>
+  Object.entries(checks)
+    .filter(([name]) => !takes(operator, name))
+    .map(([, check]) => `    ${check}\n`)
+    .join('');
+
+const HELPERS = `def _neutral(**given):
+    """Refuses arguments of the other library's signature that no launch here has."""
+    for name, (value, neutral) in given.items():
+        if value is not neutral and (isinstance(value, torch.Tensor) or value != neutral):
+            raise NotImplementedError(f"{KERNEL}: {name} is not supported: must be {neutral!r}")
+
+
+def _unknown(others):
+    for name, value in others.items():
+        if value is not None and value is not False:
+            raise NotImplementedError(f"{KERNEL}: {name} is not supported")
+
+
+def _mask(causal, window_size):
+    """Whether a query sees no later keys, and how many before its own (-1: all)."""
+    left, right = window_size
+    causal = bool(causal) or right == 0
+    if not causal and (left >= 0 or right > 0):
+        raise NotImplementedError(f"{KERNEL}: window_size {window_size} without a causal mask is not supported")
+    return causal, max(left, -1)
+`;
+
+const ATTENTION_ABOUT = `    from KERNEL_ID import attention, flash_attn_func
+    o = attention(q, k, v, causal=True)
+    attention_out(q, k, v, o, causal=True)  # into a tensor of yours
+    o = attention(q, k, v, scale=0.1)       # in the place of 1 / sqrt(D)
+    o = flash_attn_func(q, k, v, softmax_scale=None, causal=True)  # [B, S, H, D], as FlashAttention's
+
+attention takes q and o as [B, H, S, D], k and v as [B, Hkv, Skv, D]. causal=1 or True: query i sees keys 0 to i, as in
+PyTorch's SDPA; causal=2: 0 to i + Skv - S, as in FlashAttention. flash_attn_func copies each tensor into the other
+layout, which costs a read and a write of q, k, v and o. Gradients: the forward pass is this kernel, and the backward
+pass is PyTorch's FlashAttention, which computes the forward pass once more for its sums of weights.`;
+
+const attentionCode = (operator: Operator, name: string): string => `${HELPERS}
+
+def flash_attn_func(
+    q,
+    k,
+    v,
+    softmax_scale=None,
+    causal=False,
+    *,
+    dropout_p=0.0,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+    **others,
+):
+    """FlashAttention's signature: q and the result [B, S, H, D], k and v [B, Skv, Hkv, D]; the mask ends at the last key.
+    Copies the four tensors to and from the kernel's layout, except where S, or H, is 1."""
+    if softmax_scale == 0:
+        raise ValueError(f"{KERNEL}: softmax_scale is 0; FlashAttention 2 has dropout_p in this place: name the arguments")
+    _neutral(dropout_p=(dropout_p, 0.0), alibi_slopes=(alibi_slopes, None), return_attn_probs=(return_attn_probs, False))
+    _unknown(others)
+    causal, window = _mask(causal, window_size)
+${refused(operator, { window: '_neutral(window_size=(window, -1))', softcap: '_neutral(softcap=(softcap, 0.0))' })}    mask = 2 if causal and q.shape[1] != k.shape[1] else int(causal)
+    q, k, v = (each.transpose(1, 2).contiguous() for each in (q, k, v))
+    out = attention(q, k, v, mask, softmax_scale${passed(operator, { window: 'window', softcap: 'softcap' })})
+    return out.transpose(1, 2).contiguous()
+
+
+_MOST_SCORES = 1 << 26
+
+
+def _gradients(grad, q, k, v, causal, scale):
+    """dq, dk and dv, by PyTorch's FlashAttention where it has the case, else by their definition in fp32."""
+    queries, keys = q.shape[2], k.shape[2]
+    if causal == 1 and keys > queries:  # no query sees the others, which have no gradient
+        dq, *seen = _gradients(grad, q, k[:, :, :queries], v[:, :, :queries], 1, scale)
+        return (dq, *(torch.nn.functional.pad(each, (0, 0, 0, keys - queries)) for each in seen))
+    scale = 1.0 / math.sqrt(q.shape[3]) if scale is None else scale
+    # FlashAttention's mask ends at the last key.
+    same_mask = causal == 0 or queries == keys or (causal == 2 and keys >= queries)
+    if q.dtype is torch.float32 or q.shape[3] % 8 != 0 or q.shape[3] > 256 or q.shape[3] != v.shape[3] or not same_mask:
+        return _gradients_by_definition(grad, q, k, v, causal, scale)
+    aten, masked = torch.ops.aten, causal != 0
+    out, lse, *plan, seed, offset, _ = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, masked, scale=scale)
+    return aten._scaled_dot_product_flash_attention_backward(
+        grad, q, k, v, out, lse, *plan, 0.0, masked, seed, offset, scale=scale
+    )
+
+
+def _gradients_by_definition(grad, q, k, v, causal, scale):
+    shared = q.shape[1] // k.shape[1]
+    queries, keys = q.shape[2], k.shape[2]
+    hidden = None
+    if causal:
+        last = torch.arange(queries, device=q.device)[:, None] + (keys - queries if causal == 2 else 0)
+        hidden = torch.arange(keys, device=q.device)[None, :] > last
+    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    # A slice of the heads at a time, because scores take queries times keys.
+    some = max(1, _MOST_SCORES // (shared * queries * keys))
+    for batch in range(q.shape[0]):
+        for head in range(0, k.shape[1], some):
+            of_k = (batch, slice(head, head + some))
+            of_q = (batch, slice(head * shared, (head + some) * shared))
+            grouped = [each[of_q].float().unflatten(0, (-1, shared)) for each in (q, grad)]
+            (query, d_out), key, value = grouped, k[of_k].float()[:, None], v[of_k].float()[:, None]
+            scores = query @ key.transpose(-1, -2) * scale
+            if hidden is not None:
+                scores.masked_fill_(hidden, -math.inf)
+            # A query that sees no key has no gradient.
+            weights = torch.softmax(scores, -1).nan_to_num_(0.0)
+            d_weights = d_out @ value.transpose(-1, -2)
+            d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True)) * scale
+            dq[of_q] = (d_scores @ key).flatten(0, 1).to(q.dtype)
+            dk[of_k] = (d_scores.transpose(-1, -2) @ query).sum(1).to(k.dtype)
+            dv[of_k] = (weights.transpose(-1, -2) @ d_out).sum(1).to(v.dtype)
+    return dq, dk, dv
+
+
+@torch.library.custom_op("${name}_backward", mutates_args=())
+def attention_backward_op(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: int,
+    scale: Optional[float],
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    dq, dk, dv = _gradients(grad, q, k, v, causal, scale)
+    return dq.contiguous(), dk.contiguous(), dv.contiguous()
+
+
+@attention_backward_op.register_fake
+def _(grad, q, k, v, causal, scale):
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def _save(ctx, inputs, output):
+    q, k, v, ctx.causal, ctx.scale, *others = inputs
+${operator.numbers.length > 2 ? '    ctx.others = others\n' : ''}    ctx.save_for_backward(q, k, v)
+
+
+def _backward(ctx, grad):
+${
+  operator.numbers.length > 2
+    ? `    if ctx.others != [${operator.numbers
+        .slice(2)
+        .map(({ usual }) => usual)
+        .join(', ')}]:
+        raise NotImplementedError(f"{KERNEL}: a window or a softcap has no gradient here")
+`
+    : ''
+}    dq, dk, dv = attention_backward_op(grad.contiguous(), *ctx.saved_tensors, ctx.causal, ctx.scale)
+    return dq, dk, dv${', None'.repeat(operator.numbers.length)}
+
+
+attention_op.register_autograd(_backward, setup_context=_save)
+`;
+
+const lseOnly = (operator: Operator): boolean => takes(operator, 'lse');
+/** The results of `attention` as out and lse; None if the kernel does not write it. */
+const outAndLse = (operator: Operator, call: string): string =>
+  lseOnly(operator) ? `    out, lse = ${call}` : `    out, lse = ${call}, None`;
+
+const LSE_CHECK = `def _with_lse(out, lse, wanted, factor=1.0):
+    if wanted and lse is None:
+        raise NotImplementedError(f"{KERNEL} does not write the logarithm of the sum of weights")
+    return (out, lse * factor) if wanted else out
+
+
+# FlashInfer's logarithms are to base 2.
+_LOG2_E = 1.0 / math.log(2.0)
+`;
+
+const VARLEN_ABOUT = `    from KERNEL_ID import flash_attn_varlen_func
+    o = flash_attn_varlen_func(q, k, v, cu_seqlens, cu_seqlens, longest, longest, causal=True)
+
+Sequences are packed, one after another: q and o [T, H, D], k and v [T, Hkv, D], and cu_seqlens says where each begins
+(int32, one more than there are). Queries and keys are of the same tokens. BatchPrefillWithRaggedKVCacheWrapper has
+FlashInfer's signature. There is no backward.`;
+
+const varlenCode = (operator: Operator): string => `${HELPERS}
+
+${LSE_CHECK}
+
+def _packed_attention(q, k, v, offsets, causal, scale, window, softcap):
+${refused(operator, { window: '_neutral(window=(window, -1))', softcap: '_neutral(softcap=(softcap, 0.0))' })}    return attention(q, k, v${[
+  ...(takes(operator, 'lengths') ? [', lengths=offsets.diff()'] : []),
+  ...(takes(operator, 'offsets') ? [', offsets=offsets'] : []),
+].join('')}${passed(operator, { causal: 'causal', scale: 'scale', window: 'window', softcap: 'softcap' })})
+
+
+def flash_attn_varlen_func(
+    q,
+    k,
+    v,
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q=None,
+    max_seqlen_k=None,
+    *,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+    **others,
+):
+    """FlashAttention's signature. The longest lengths are not needed."""
+    _neutral(dropout_p=(dropout_p, 0.0), alibi_slopes=(alibi_slopes, None), return_attn_probs=(return_attn_probs, False))
+    _unknown(others)
+    _same_tokens(cu_seqlens_q, cu_seqlens_k)
+    causal, window = _mask(causal, window_size)
+${outAndLse(operator, '_packed_attention(q, k, v, cu_seqlens_q, causal, softmax_scale, window, softcap)')}
+    return out
+
+
+def _same_tokens(queries, keys):
+    if queries is not keys and queries.data_ptr() != keys.data_ptr():
+        raise NotImplementedError(f"{KERNEL}: queries and keys must be the same tokens: pass one tensor of offsets for both")
+
+
+class BatchPrefillWithRaggedKVCacheWrapper:
+    """FlashInfer's signature, for queries and keys of the same tokens. It needs no workspace buffer."""
+
+    def __init__(self, float_workspace_buffer=None, kv_layout="NHD", use_cuda_graph=False, **others):
+        _neutral(kv_layout=(kv_layout, "NHD"))
+        self._planned = None
+
+    def plan(
+        self,
+        qo_indptr,
+        kv_indptr,
+        num_qo_heads,
+        num_kv_heads,
+        head_dim_qk,
+        head_dim_vo=None,
+        custom_mask=None,
+        packed_custom_mask=None,
+        causal=False,
+        pos_encoding_mode="NONE",
+        use_fp16_qk_reduction=False,
+        window_left=-1,
+        logits_soft_cap=None,
+        sm_scale=None,
+        **others,
+    ):
+        _neutral(
+            custom_mask=(custom_mask, None),
+            packed_custom_mask=(packed_custom_mask, None),
+            pos_encoding_mode=(pos_encoding_mode, "NONE"),
+        )
+        _same_tokens(qo_indptr, kv_indptr)
+        self._planned = qo_indptr, causal, sm_scale, window_left, logits_soft_cap or 0.0
+
+    def run(self, q, k, v, return_lse=False):
+        offsets, *given = self._planned
+    ${outAndLse(operator, '_packed_attention(q, k, v, offsets.to(q.device), *given)')}
+        return _with_lse(out, None if lse is None else lse.transpose(0, 1), return_lse, _LOG2_E)
+`;
+
+const decodeCode =
+  (paged: boolean) =>
+  (operator: Operator): string => `${HELPERS}
+
+${LSE_CHECK}
+
+def _of_cache(q, k, v, lengths, ${paged ? 'table, ' : ''}scale, window, softcap):
+${refused(operator, { window: '_neutral(window=(window, -1))', softcap: '_neutral(softcap=(softcap, 0.0))' })}    return attention(q, k, v${[
+    'lengths',
+    'table',
+  ]
+    .filter((name) => takes(operator, name))
+    .map((name) => `, ${name}=${name}`)
+    .join('')}${passed(operator, { scale: 'scale', window: 'window', softcap: 'softcap' })})
+
+
+def flash_attn_with_kvcache(
+    q,
+    k_cache,
+    v_cache,
+    k=None,
+    v=None,
+    *,
+    cache_seqlens=None,
+${paged ? '    block_table=None,\n' : ''}    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    return_softmax_lse=False,
+    num_splits=0,
+    rotary_interleaved=True,
+    **others,
+):
+    """FlashAttention's signature: q and the result [B, S, H, D], ${
+      paged ? 'pages of the cache [pages, page, Hkv, D], block_table [B, n]' : 'the cache [B, Skv, Hkv, D]'
+    }. New k and v, where given, are
+    written behind cache_seqlens first. cache_seqlens is int32; in a CUDA graph it is read at each replay."""
+    _unknown(others)
+    if q.shape[1] > 1 and not causal:
+        raise NotImplementedError(f"{KERNEL}: {q.shape[1]} queries must be causal=True: the last one sees the last key")
+    # Without a right end the mask of a single query is that of the last key.
+    _, window = _mask(True, window_size)
+    if not isinstance(cache_seqlens, torch.Tensor):
+        rows = ${paged ? 'block_table.shape[1] * k_cache.shape[1]' : 'k_cache.shape[1]'} if cache_seqlens is None else cache_seqlens
+        cache_seqlens = torch.full((q.shape[0],), rows, dtype=torch.int32, device=q.device)
+    if k is not None:
+        at = cache_seqlens.long()[:, None] + torch.arange(k.shape[1], device=q.device)
+${
+  paged
+    ? `        page = block_table.gather(1, at // k_cache.shape[1]).long()
+        k_cache[page, at % k_cache.shape[1]] = k
+        v_cache[page, at % k_cache.shape[1]] = v`
+    : `        sequence = torch.arange(k.shape[0], device=q.device)[:, None]
+        k_cache[sequence, at] = k
+        v_cache[sequence, at] = v`
+}
+        cache_seqlens = cache_seqlens + k.shape[1]
+${outAndLse(operator, `_of_cache(q, k_cache, v_cache, cache_seqlens, ${paged ? 'block_table, ' : ''}softmax_scale, window, softcap)`)}
+    return _with_lse(out, lse, return_softmax_lse)
+
+${paged ? pagedWrapper(operator) : singleDecode(operator)}`;
+
+const singleDecode = (operator: Operator): string => `
+def single_decode_with_kv_cache(
+    q,
+    k,
+    v,
+    kv_layout="NHD",
+    pos_encoding_mode="NONE",
+    use_tensor_cores=False,
+    q_scale=None,
+    k_scale=None,
+    v_scale=None,
+    window_left=-1,
+    logits_soft_cap=None,
+    sm_scale=None,
+    rope_scale=None,
+    rope_theta=None,
+    return_lse=False,
+):
+    """FlashInfer's signature: q [H, D], k and v [Skv, Hkv, D]."""
+    _neutral(
+        kv_layout=(kv_layout, "NHD"),
+        pos_encoding_mode=(pos_encoding_mode, "NONE"),
+        q_scale=(q_scale, None),
+        k_scale=(k_scale, None),
+        v_scale=(v_scale, None),
+    )
+    lengths = torch.full((1,), k.shape[0], dtype=torch.int32, device=q.device)
+${outAndLse(operator, '_of_cache(q[None, None], k[None], v[None], lengths, sm_scale, window_left, logits_soft_cap or 0.0)')}
+    return _with_lse(out[0, 0], None if lse is None else lse[0, :, 0], return_lse, _LOG2_E)
+`;
+
+const pagedWrapper = (operator: Operator): string => `
+class BatchDecodeWithPagedKVCacheWrapper:
+    """FlashInfer's signature. plan() makes a page table of the lists, and waits for the longest one's length; run()
+    only launches. In a CUDA graph use flash_attn_with_kvcache, whose block_table keeps its address."""
+
+    def __init__(self, float_workspace_buffer=None, kv_layout="NHD", use_cuda_graph=False, use_tensor_cores=False, **others):
+        _neutral(kv_layout=(kv_layout, "NHD"), use_cuda_graph=(use_cuda_graph, False))
+        self._planned = None
+
+    def plan(
+        self,
+        indptr,
+        indices,
+        last_page_len,
+        num_qo_heads,
+        num_kv_heads,
+        head_dim,
+        page_size,
+        pos_encoding_mode="NONE",
+        window_left=-1,
+        logits_soft_cap=None,
+        q_data_type=None,
+        kv_data_type=None,
+        data_type=None,
+        sm_scale=None,
+        **others,
+    ):
+        _neutral(pos_encoding_mode=(pos_encoding_mode, "NONE"))
+        indptr, last_page_len = (each.to(indices.device).long() for each in (indptr, last_page_len))
+        pages = indptr.diff()
+        places = torch.arange(max(1, int(pages.max())), device=indices.device)
+        of_list = indptr[:-1, None] + places
+        table = indices[of_list.clamp(max=len(indices) - 1)] * (places < pages[:, None])
+        lengths = torch.where(pages > 0, (pages - 1) * page_size + last_page_len, 0)
+        self._planned = lengths.int(), table.int(), sm_scale, window_left, logits_soft_cap or 0.0
+
+    def run(self, q, paged_kv_cache, return_lse=False):
+        if isinstance(paged_kv_cache, torch.Tensor):
+            raise NotImplementedError(f"{KERNEL}: paged_kv_cache must be a tuple of K and V: pages of one tensor are not contiguous")
+        k, v = paged_kv_cache
+    ${outAndLse(operator, '_of_cache(q[:, None], k, v, *self._planned)')}
+        return _with_lse(out[:, 0], None if lse is None else lse[:, :, 0], return_lse, _LOG2_E)
+`;
+
+const decodeAbout = (paged: boolean): string => `    from KERNEL_ID import flash_attn_with_kvcache
+    o = flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=lengths${paged ? ', block_table=table' : ''})
+
+q and o are [B, S, H, D], S at most 8, whose last query sees the last key; ${
+  paged
+    ? 'pages of the cache [pages, page, Hkv, D], of which table [B, n] says whose they are'
+    : 'the cache is [B, Skv, Hkv, D]'
+}.
+lengths is int32 on the device: a CUDA graph reads it at each replay, so that lengths may grow.
+${paged ? 'BatchDecodeWithPagedKVCacheWrapper' : 'single_decode_with_kv_cache'} has FlashInfer's signature. There is no backward.`;
+
+/** The problems whose kernels a PyTorch file can offer. */
+export const SIGNATURES: Readonly<Record<string, Signatures>> = {
+  attention: { about: ATTENTION_ABOUT, code: attentionCode },
+  attention_varlen: { about: VARLEN_ABOUT, code: varlenCode },
+  attention_decode: { about: decodeAbout(false), code: decodeCode(false) },
+  attention_decode_paged: {
+    about: decodeAbout(true),
+    axes: '{**extents, "Skv": tensors["table"].shape[1] * extents["page"]}',
+    code: decodeCode(true),
+  },
+};

@@ -1,0 +1,591 @@
+"""What `fa-tui export --torch` offers, on this GPU: host time per eager call, results and gradients beside SDPA, a
+transformer that trains, and decoding under torch.compile and in a CUDA graph.
+
+  python3 check_signatures.py FOLDER EXAMPLES OUT
+
+FOLDER has the exported files fp16.py and bf16.py of one kernel of attention, decode.py, paged.py and varlen.py; EXAMPLES
+is examples/pytorch. OUT is rewritten after each part: { device, parts: { NAME: { failed: […], … } } }.
+"""
+
+import contextlib
+import gc
+import importlib.util
+import json
+import math
+import pathlib
+import statistics
+import sys
+import threading
+import time
+import traceback
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+CANONICAL = (2, 8, 512, 64)
+CALLS = 500
+ROUNDS = 7
+GOAL_US = 10.0
+# Of fp16 outputs from N(0, 1): a mistake in a mask or a head is a hundred times as large.
+CLOSE = 1e-2
+# Batch, heads of Q and of K, queries, keys, head dimension, mask.
+CASES = [
+    (2, 8, 8, 512, 512, 64, 0),
+    (2, 8, 8, 512, 512, 64, 1),
+    (2, 8, 2, 512, 512, 64, 1),
+    (1, 8, 1, 300, 1000, 64, 2),
+    (1, 8, 4, 300, 1000, 64, 1),
+    (1, 12, 4, 1, 777, 64, 2),
+    (2, 16, 16, 1024, 1024, 128, 1),
+    (1, 32, 8, 113, 500, 128, 2),
+    (1, 8, 8, 33, 33, 128, 0),
+]
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def drawn(*shape, dtype=torch.float16):
+    return torch.randn(shape, device="cuda", dtype=dtype)
+
+
+def hidden(queries, keys, mask):
+    """Which keys a query does not see; None: it sees all."""
+    if not mask:
+        return None
+    last = torch.arange(queries, device="cuda")[:, None] + (keys - queries if mask == 2 else 0)
+    return torch.arange(keys, device="cuda") > last
+
+
+def by_definition(q, k, v, mask):
+    """Attention in fp32."""
+    shared = q.shape[1] // k.shape[1]
+    k, v = (each.float().repeat_interleave(shared, 1) for each in (k, v))
+    scores = q.float() @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    unseen = hidden(q.shape[2], k.shape[2], mask)
+    if unseen is not None:
+        scores = scores.masked_fill(unseen, -math.inf)
+    return torch.softmax(scores, -1) @ v
+
+
+def sdpa(q, k, v, mask):
+    """PyTorch's in the tensors' dtype."""
+    unseen = hidden(q.shape[2], k.shape[2], mask)
+    square = q.shape[2] == k.shape[2]
+    if mask and square:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    seen = None if unseen is None else ~unseen
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+
+
+def most(a, b):
+    return (a.float() - b.float()).abs().max().item()
+
+
+def host_us(call, calls=CALLS):
+    """Microseconds of host time a call: the median over rounds of a loop that waits for nothing. And the least round."""
+    for _ in range(20):
+        call()
+    rounds = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(calls):
+            call()
+        rounds.append((time.perf_counter() - began) * 1e6 / calls)
+    torch.cuda.synchronize()
+    return {"median": round(statistics.median(rounds), 2), "least": round(min(rounds), 2)}
+
+
+def gpu_us(call, calls=100):
+    for _ in range(10):
+        call()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    times = []
+    for _ in range(11):
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) * 1e3 / calls)
+    return round(statistics.median(times), 3)
+
+
+def host(modules):
+    """Host time of eager calls at 2x8x512x64."""
+    module = modules["fp16"]
+    q, k, v, o = (drawn(*CANONICAL) for _ in range(4))
+    sets = [tuple(drawn(*CANONICAL) for _ in range(4)) for _ in range(50)]
+    turn = [0]
+
+    def in_turn():
+        turn[0] = (turn[0] + 1) % len(sets)
+        module.attention_out(*sets[turn[0]])
+
+    packed = [drawn(2, 512, 8, 64) for _ in range(3)]
+    learning = [each.clone().requires_grad_() for each in (q, k, v)]
+    calls = {
+        "attention_out": (lambda: module.attention_out(q, k, v, o), CALLS),
+        "attention": (lambda: module.attention(q, k, v), CALLS),
+        "attention_out, 50 sets in turns": (in_turn, CALLS),
+        "sdpa": (lambda: F.scaled_dot_product_attention(q, k, v), CALLS),
+        # Five launches a call, and the driver's queue has room for about a thousand.
+        "flash_attn_func": (lambda: module.flash_attn_func(*packed), 150),
+        "attention, with gradients": (lambda: module.attention(*learning), 200),
+        "sdpa, with gradients": (lambda: F.scaled_dot_product_attention(*learning), 200),
+        "operator": (lambda: module.attention_op(q, k, v, 0), 200),
+    }
+    found = {name: host_us(*call) for name, call in calls.items()}
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        found["sdpa, flash"] = host_us(lambda: F.scaled_dot_product_attention(q, k, v))
+    with torch.inference_mode():
+        found["attention, inference mode"] = host_us(lambda: module.attention(q, k, v))
+    # Without the driver: Python's part.
+    (prepared,) = [each for key, each in module._threads.prepared.items() if key[3] == o.data_ptr()]
+    launch, prepared._launch = prepared._launch, lambda *arguments: 0
+    found["attention_out, without the driver's launch"] = host_us(lambda: module.attention_out(q, k, v, o))
+    prepared._launch = launch
+    found["run of what is prepared"] = host_us(lambda: prepared.run(0, torch.cuda.current_stream().cuda_stream))
+
+    def forget():
+        module._threads.prepared.clear()
+        module.attention_out(q, k, v, o)
+
+    def forget_maps():
+        module._module_of(0)._maps.clear()
+        forget()
+
+    def forget_shape():
+        module.plan.cache_clear()
+        forget_maps()
+
+    found["first call of a set of known tensors"] = host_us(forget, 100)
+    found["first call at new addresses"] = host_us(forget_maps, 100)
+    found["first call of a shape"] = host_us(forget_shape, 100)
+    gpu = {
+        "attention": gpu_us(lambda: module.attention(q, k, v)),
+        "flash_attn_func": gpu_us(lambda: module.flash_attn_func(*packed)),
+        "sdpa": gpu_us(lambda: F.scaled_dot_product_attention(q, k, v)),
+    }
+    slow = [name for name in ("attention_out", "attention") if found[name]["median"] > GOAL_US]
+    return {"host_us": found, "gpu_us": gpu, "failed": [f"{name} takes more than {GOAL_US} us" for name in slow]}
+
+
+def correct(modules):
+    """Results beside SDPA's, by their distance from attention in fp32."""
+    rows, failed = [], []
+    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        module = modules[name]
+        for case in CASES:
+            B, H, Hkv, S, Skv, D, mask = case
+            q, k, v = (
+                drawn(B, H, S, D, dtype=dtype),
+                drawn(B, Hkv, Skv, D, dtype=dtype),
+                drawn(B, Hkv, Skv, D, dtype=dtype),
+            )
+            expected = by_definition(q, k, v, mask)
+            theirs = most(sdpa(q, k, v, mask), expected)
+            ours = most(module.attention(q, k, v, mask), expected)
+            row = {"dtype": name, "case": case, "ours": ours, "sdpa": theirs}
+            if mask != 1 or S == Skv:
+                swapped = [each.transpose(1, 2).contiguous() for each in (q, k, v)]
+                row["flash_attn_func"] = most(
+                    module.flash_attn_func(*swapped, causal=mask != 0).transpose(1, 2), expected
+                )
+            unit = 2.0**-10 if dtype is torch.float16 else 2.0**-7
+            bad = [key for key in ("ours", "flash_attn_func") if not row.get(key, 0.0) <= 2 * theirs + unit]
+            failed += [f"{name} {case}: {key} is {row[key]} from fp32, SDPA {theirs}" for key in bad]
+            rows.append(row)
+    return {"rows": rows, "failed": failed}
+
+
+def refusals(modules):
+    """Wrong calls, and what they are told."""
+    module = modules["fp16"]
+    q, k, v = (drawn(1, 2, 128, 64) for _ in range(3))
+    shifted = drawn(2 * 128 * 64 + 1)[1:].view(1, 2, 128, 64)
+    wrong = {
+        "dtype": lambda: module.attention(q.float(), k.float(), v.float()),
+        "device": lambda: module.attention(q.cpu(), k.cpu(), v.cpu()),
+        "layout": lambda: module.attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)),
+        "alignment": lambda: module.attention(q, shifted, v),
+        "shape": lambda: module.attention(q, k, v[:, :, :64].contiguous()),
+        "heads": lambda: module.attention(drawn(1, 3, 128, 64), k, v),
+        "limit": lambda: module.attention(*(each[..., :40].contiguous() for each in (q, k, v))),
+        "scale in dropout's place": lambda: module.flash_attn_func(q, k, v, 0.0),
+        "dropout": lambda: module.flash_attn_func(q, k, v, dropout_p=0.1),
+    }
+    texts = {}
+    for name, call in wrong.items():
+        try:
+            call()
+            texts[name] = "not refused"
+        except Exception as error:
+            texts[name] = f"{type(error).__name__}: {error}"[:300]
+    return {"texts": texts, "failed": [name for name, text in texts.items() if text == "not refused"]}
+
+
+def addresses(modules):
+    """Memory that is freed and used again for other shapes, in several streams and threads."""
+    module, failed = modules["fp16"], []
+    shapes = [(2, 8, 512, 64), (1, 16, 512, 64), (4, 8, 256, 64), (1, 8, 512, 128), (2, 4, 700, 64)]
+    seen, repeated = set(), 0
+
+    def check(number, where):
+        shape = shapes[number % len(shapes)]
+        q, k, v = (drawn(*shape) for _ in range(3))
+        out = module.attention(q, k, v, number % 2)
+        error = most(out, sdpa(q, k, v, number % 2))
+        if not error < CLOSE:
+            failed.append(f"{where}: {shape} is {error} from SDPA")
+        return out.data_ptr()
+
+    for number in range(200):
+        at = check(number, "again")
+        repeated += at in seen
+        seen.add(at)
+        if number % 17 == 0:
+            gc.collect()
+            torch.cuda.empty_cache()
+
+    def worker(number):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for each in range(40):
+                check(number + each, f"thread {number}")
+
+    threads = [threading.Thread(target=worker, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    devices = torch.cuda.device_count()
+    for device in range(1, devices):
+        q, k, v = (drawn(*CANONICAL).to(f"cuda:{device}") for _ in range(3))
+        error = most(module.attention(q, k, v), F.scaled_dot_product_attention(q, k, v))
+        if not error < CLOSE:
+            failed.append(f"cuda:{device} is {error} from SDPA")
+    return {"outputs_at_a_former_address": repeated, "devices": devices, "failed": failed[:10]}
+
+
+def gradients(modules):
+    """Gradients through the operator beside SDPA's, by their distance from those in fp32."""
+    rows, failed = [], []
+    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        module = modules[name]
+        for case in [each for each in CASES if each[3] > 1]:
+            B, H, Hkv, S, Skv, D, mask = case
+            given = [
+                drawn(B, H, S, D, dtype=dtype),
+                drawn(B, Hkv, Skv, D, dtype=dtype),
+                drawn(B, Hkv, Skv, D, dtype=dtype),
+            ]
+            upstream = drawn(B, H, S, D, dtype=dtype)
+
+            def of(call, tensors, above):
+                leaves = [each.detach().clone().requires_grad_() for each in tensors]
+                return torch.autograd.grad(call(*leaves), leaves, above)
+
+            exact = of(lambda q, k, v: by_definition(q, k, v, mask), [each.float() for each in given], upstream.float())
+            theirs = of(lambda q, k, v: sdpa(q, k, v, mask), given, upstream)
+            ours = of(lambda q, k, v: module.attention(q, k, v, mask), given, upstream)
+            row = {"dtype": name, "case": case}
+            for each, a, b, c in zip(("dq", "dk", "dv"), ours, theirs, exact):
+                row[each] = [most(a, c), most(b, c)]
+                unit = (2.0**-10 if dtype is torch.float16 else 2.0**-7) * max(1.0, c.abs().max().item())
+                if not row[each][0] <= 2 * row[each][1] + unit:
+                    failed.append(f"{name} {case}: {each} is {row[each][0]} from fp32, SDPA's {row[each][1]}")
+            rows.append(row)
+    return {"rows": rows, "failed": failed}
+
+
+def compiled(modules):
+    """torch.compile without a break: forward, gradients, flash_attn_func, and a number of keys that changes."""
+    module, found, failed = modules["fp16"], {}, []
+    q, k, v = drawn(2, 8, 256, 64), drawn(2, 2, 256, 64), drawn(2, 2, 256, 64)
+
+    def step(q, k, v):
+        return module.attention(q * 1.0, k, v, True) * 2.0
+
+    def swapped(q, k, v):
+        return module.flash_attn_func(q, k, v, causal=True) * 1.0
+
+    def gradient(call):
+        leaves = [each.detach().clone().requires_grad_() for each in (q, k, v)]
+        return torch.autograd.grad(call(*leaves), leaves, torch.ones_like(q))
+
+    def growing():
+        call = torch.compile(module.flash_attn_func, fullgraph=True, dynamic=True)
+        query = drawn(2, 1, 8, 64)
+        worst = 0.0
+        for keys in (64, 65, 300, 1000):
+            cache = drawn(2, keys, 2, 64), drawn(2, keys, 2, 64)
+            heads_first = [each.transpose(1, 2) for each in (query, *cache)]
+            worst = max(worst, most(call(query, *cache, causal=True).transpose(1, 2), by_definition(*heads_first, 2)))
+        return worst
+
+    packed = [each.transpose(1, 2).contiguous() for each in (q, k, v)]
+    checks = {
+        "forward": lambda: most(torch.compile(step, fullgraph=True)(q, k, v), step(q, k, v)),
+        "gradients": lambda: max(map(most, gradient(torch.compile(step, fullgraph=True)), gradient(step))),
+        "flash_attn_func": lambda: most(torch.compile(swapped, fullgraph=True)(*packed), swapped(*packed)),
+        "keys that grow": growing,
+        "opcheck": lambda: opcheck(module, q, k, v),
+    }
+    for name, check in checks.items():
+        torch._dynamo.reset()
+        try:
+            found[name] = check()
+            if not found[name] < CLOSE:
+                failed.append(f"{name}: {found[name]} from eager")
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"[:1500]
+            failed.append(name)
+    return {"differences": found, "failed": failed}
+
+
+def opcheck(module, q, k, v):
+    torch.library.opcheck(module.attention_op, (q, k, v, 0))
+    torch.library.opcheck(module.attention_op, tuple(each.clone().requires_grad_() for each in (q, k, v)))
+    torch.library.opcheck(module.attention_out_op, (q, k, v, torch.empty_like(q), 0))
+    return 0.0
+
+
+def training(modules):
+    """examples/pytorch/train_transformer.py by SDPA and by the exported kernel: the losses, and how far SDPA's own are
+    apart where its backend is another one."""
+    example = modules["example"]
+
+    def ours(q, k, v):
+        return modules["bf16"].attention(q, k, v, True)
+
+    def arm(attention, backend=None):
+        with sdpa_kernel(backend) if backend else contextlib.nullcontext():
+            return example.train(attention)
+
+    arms = {
+        "sdpa": arm(example.sdpa, SDPBackend.FLASH_ATTENTION),
+        "exported": arm(ours),
+        "sdpa, math": arm(example.sdpa, SDPBackend.MATH),
+    }
+    last = {name: statistics.mean(each["losses"][-20:]) for name, each in arms.items()}
+    first = {name: each["losses"][0] for name, each in arms.items()}
+    failed = []
+    if not abs(first["exported"] - first["sdpa"]) < 0.02:
+        failed.append("the first losses differ")
+    if not abs(last["exported"] - last["sdpa"]) < max(0.03, 2 * abs(last["sdpa, math"] - last["sdpa"])):
+        failed.append("the last losses differ")
+    if not last["exported"] < 0.9 * first["exported"]:
+        failed.append("it has not learned")
+    shown = {
+        name: {
+            "first": first[name],
+            "last": last[name],
+            "every_25th": each["losses"][::25],
+            "ms_a_step": round(each["ms_a_step"], 3),
+        }
+        for name, each in arms.items()
+    }
+    return {"arms": shown, "failed": failed}
+
+
+def decoding(modules):
+    """A loop that decodes by flash_attn_with_kvcache: eager, compiled, and one CUDA graph for all lengths."""
+    B, H, Hkv, D, rows, steps = 4, 32, 8, 128, 512, 64
+    found, failed = {}, []
+    keys, values = drawn(B, rows, Hkv, D), drawn(B, rows, Hkv, D)
+    queries = drawn(steps, B, 1, H, D)
+    begin = torch.tensor([5, 64, 300, 127], dtype=torch.int32, device="cuda")
+
+    def expected(step):
+        """Sequence b has begin[b] + step + 1 keys."""
+        outs = []
+        for b, length in enumerate((begin + step + 1).tolist()):
+            q, k, v = (each.transpose(0, 1)[None] for each in (queries[step, b], keys[b, :length], values[b, :length]))
+            outs.append(by_definition(q, k, v, 0)[0].transpose(0, 1))
+        return torch.stack(outs)
+
+    wanted = [expected(step) for step in range(steps)]
+
+    def loop(kind, make):
+        """`make` answers with the call of a step, which writes the new key and adds one to lengths."""
+        cache = torch.zeros_like(keys), torch.zeros_like(values)
+        for b, length in enumerate(begin.tolist()):
+            cache[0][b, :length], cache[1][b, :length] = keys[b, :length], values[b, :length]
+        lengths = begin.clone()
+        given = [
+            torch.empty_like(queries[0]),
+            *(torch.empty(B, 1, Hkv, D, dtype=keys.dtype, device="cuda") for _ in "kv"),
+        ]
+        at = torch.arange(B, device="cuda")
+        worst, host = 0.0, 0.0
+        call = make(given, cache, lengths)
+        lengths.copy_(begin)
+        for step in range(steps):
+            place = begin.long() + step
+            for target, source in zip(given, (queries[step], keys[at, place][:, None], values[at, place][:, None])):
+                target.copy_(source)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            out = call()
+            host += time.perf_counter() - began
+            worst = max(worst, most(out, wanted[step]))
+        found[kind] = {"most_from_fp32": worst, "host_us_a_step": round(host * 1e6 / steps, 1)}
+        if not worst < CLOSE:
+            failed.append(f"{kind}: {worst} from fp32")
+
+    def step_of(cached):
+        def step(q, k, v, k_cache, v_cache, lengths):
+            out = cached(q, k_cache, v_cache, k, v, lengths)
+            lengths += 1
+            return out
+
+        return step
+
+    def eager(step):
+        def make(given, cache, lengths):
+            step(*given, *cache, lengths)
+            return lambda: step(*given, *cache, lengths)
+
+        return make
+
+    def in_a_graph(step):
+        def make(given, cache, lengths):
+            step(*given, *cache, lengths)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                out = step(*given, *cache, lengths)
+
+            def call():
+                graph.replay()
+                return out
+
+            return call
+
+        return make
+
+    contiguous = step_of(
+        lambda q, kc, vc, k, v, lengths: modules["decode"].flash_attn_with_kvcache(
+            q, kc, vc, k, v, cache_seqlens=lengths
+        )
+    )
+    page = 16
+    table = torch.randperm(B * rows // page, device="cuda").int().view(B, rows // page)
+
+    def paged_step(q, kc, vc, k, v, lengths):
+        pages = [each.view(B * rows // page, page, Hkv, D) for each in (kc, vc)]
+        return modules["paged"].flash_attn_with_kvcache(q, *pages, k, v, cache_seqlens=lengths, block_table=table)
+
+    def paged_loop(kind, make):
+        """The cache's first rows go to the pages of the table."""
+
+        def scattered(given, cache, lengths):
+            for each in cache:
+                pages = each.clone().view(B * rows // page, page, Hkv, D)
+                each.view(B * rows // page, page, Hkv, D)[table.flatten().long()] = pages
+            return make(given, cache, lengths)
+
+        loop(kind, scattered)
+
+    torch._dynamo.reset()
+    runs = {
+        "eager": lambda kind: loop(kind, eager(contiguous)),
+        "CUDA graph": lambda kind: loop(kind, in_a_graph(contiguous)),
+        "torch.compile": lambda kind: loop(kind, eager(torch.compile(contiguous, fullgraph=True))),
+        "torch.compile, reduce-overhead": lambda kind: loop(
+            kind, eager(torch.compile(contiguous, fullgraph=True, mode="reduce-overhead"))
+        ),
+        "paged, eager": lambda kind: paged_loop(kind, eager(step_of(paged_step))),
+        "paged, CUDA graph": lambda kind: paged_loop(kind, in_a_graph(step_of(paged_step))),
+    }
+    for kind, run in runs.items():
+        try:
+            run(kind)
+        except Exception as error:
+            found[kind] = f"{type(error).__name__}: {error}"[:1500]
+            failed.append(kind)
+    return {"loops": found, "failed": failed}
+
+
+def packed_sequences(modules):
+    """flash_attn_varlen_func and FlashInfer's wrappers beside attention of each sequence in fp32."""
+    found, failed = {}, []
+    module = modules["varlen"]
+    offsets = torch.tensor([0, 7, 7, 230, 500], dtype=torch.int32, device="cuda")
+    q, k, v = drawn(500, 8, 64), drawn(500, 2, 64), drawn(500, 2, 64)
+    parts = []
+    for begin, end in ((0, 7), (7, 230), (230, 500)):
+        parts.append(
+            by_definition(*(each[begin:end].transpose(0, 1)[None] for each in (q, k, v)), 1)[0].transpose(0, 1)
+        )
+    expected = torch.cat(parts)
+    found["flash_attn_varlen_func"] = most(
+        module.flash_attn_varlen_func(q, k, v, offsets, offsets, 270, 270, causal=True), expected
+    )
+    ragged = module.BatchPrefillWithRaggedKVCacheWrapper(torch.empty(1, device="cuda"), "NHD")
+    ragged.plan(offsets, offsets, 8, 2, 64, causal=True)
+    out, lse = ragged.run(q, k, v, return_lse=True)
+    found["BatchPrefillWithRaggedKVCacheWrapper"] = most(out, expected)
+    # A query that sees its own key alone: the logarithm, to base 2, is that of one weight.
+    own = (q[230].float() * k[230].float().repeat_interleave(4, 0)).sum(-1) / math.sqrt(64) / math.log(2)
+    found["its lse"] = most(lse[230], own)
+    query, key, value = drawn(32, 128), drawn(333, 8, 128), drawn(333, 8, 128)
+    single = modules["decode"].single_decode_with_kv_cache(query, key, value)
+    heads_first = [query[None, :, None], key.transpose(0, 1)[None], value.transpose(0, 1)[None]]
+    found["single_decode_with_kv_cache"] = most(single, by_definition(*heads_first, 0)[0, :, 0])
+    pages = drawn(12, 16, 8, 128), drawn(12, 16, 8, 128)
+    paged = modules["paged"].BatchDecodeWithPagedKVCacheWrapper(torch.empty(1, device="cuda"), "NHD")
+    indptr, indices, last = (
+        torch.tensor(each, dtype=torch.int32, device="cuda") for each in ([0, 2, 3], [5, 1, 7], [9, 16])
+    )
+    paged.plan(indptr, indices, last, 32, 8, 128, 16)
+    q2 = drawn(2, 32, 128)
+    out = paged.run(q2, pages)
+    for b, (own_pages, length) in enumerate((([5, 1], 25), ([7], 16))):
+        k, v = (each[own_pages].flatten(0, 1)[:length].transpose(0, 1)[None] for each in pages)
+        found[f"BatchDecodeWithPagedKVCacheWrapper {b}"] = most(
+            out[b], by_definition(q2[b][None, :, None], k, v, 0)[0, :, 0]
+        )
+    failed += [f"{name}: {error} from fp32" for name, error in found.items() if not error < CLOSE]
+    return {"most_from_fp32": found, "failed": failed}
+
+
+PARTS = [host, correct, refusals, addresses, gradients, training, decoding, packed_sequences, compiled]
+
+
+def main():
+    folder, examples, out = (pathlib.Path(each) for each in sys.argv[1:4])
+    sys.path.insert(0, str(examples))
+    modules = {path.stem: load(path) for path in sorted(folder.glob("*.py"))}
+    modules["example"] = load(examples / "train_transformer.py")
+    report = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "python": sys.version.split()[0],
+        "kernels": {name: each.PROVENANCE["build"] for name, each in modules.items() if hasattr(each, "PROVENANCE")},
+        "parts": {},
+    }
+    torch.manual_seed(1)
+    for part in PARTS:
+        began = time.perf_counter()
+        try:
+            found = part(modules)
+        except Exception as error:
+            found = {"failed": [f"{type(error).__name__}: {error}"[:1500]], "trace": traceback.format_exc()[-3000:]}
+        found["seconds"] = round(time.perf_counter() - began, 1)
+        report["parts"][part.__name__] = found
+        out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf8")
+        print(f"{part.__name__}: {found['seconds']} s, {found['failed'] or 'passed'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
