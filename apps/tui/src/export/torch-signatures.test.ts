@@ -1,0 +1,278 @@
+/**
+ * Runs the signatures of exported PyTorch files with Debian's PyTorch on the CPU. Attention in fp32 replaces the launch,
+ * so that layouts, masks, caches, page tables and gradients are held against the same formula.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
+import { expect, onTestFinished, test } from 'vitest';
+import { torchFile } from './torch-file.ts';
+
+const ROOT = path.join(import.meta.dirname, '../../../..');
+const torchTest = test.skipIf(missing('python3-torch'));
+
+function fileOf(kernel: string): string {
+  const folder = path.join(ROOT, kernel);
+  const manifest = parseManifest(readFileSync(path.join(folder, 'kernel.yaml'), 'utf8'), folder);
+  const { parameters, dtype } = resolveVariant(manifest, {}, undefined);
+  return torchFile({
+    manifest,
+    parameters,
+    dtype,
+    arch: 'sm_90a',
+    cubins: [],
+    sources: [],
+    flags: [],
+    origin: { buildId: 'ab'.repeat(32), label: '', compiler: '', runner: '', sourceDigest: '', job: '' },
+    measured: [],
+    license: undefined,
+    verdict: undefined,
+  });
+}
+
+/** What PyTorch 1.13 lacks of the interface that the files use. */
+const PRELUDE = `
+import math, sys, types
+import torch
+class Op:
+    def __init__(self, body): self.body, self.backward = body, None
+    def register_fake(self, body): return body
+    def register_autograd(self, backward, setup_context): self.backward, self.setup = backward, setup_context
+    def __call__(self, *inputs):
+        if self.backward is None: return self.body(*inputs)
+        op = self
+        class Function(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, *given):
+                out = op.body(*given)
+                op.setup(ctx, given, out)
+                return out
+            @staticmethod
+            def backward(ctx, grad): return op.backward(ctx, grad)
+        return Function.apply(*inputs)
+torch.library.custom_op = lambda name, mutates_args: Op
+torch.compiler = types.SimpleNamespace(is_compiling=lambda: False)
+torch.manual_seed(1)
+
+def reference(q, k, v, mask=0, scale=None, window=-1, softcap=0.0):
+    """O and LSE of q [H, S, D], k and v [Hkv, Skv, D]."""
+    k, v = (each.float().repeat_interleave(q.shape[0] // k.shape[0], 0) for each in (k, v))
+    scores = q.float() @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
+    own = torch.arange(q.shape[1])[:, None] + (k.shape[1] - q.shape[1] if mask == 2 else 0)
+    key = torch.arange(k.shape[1])
+    unseen = (key > own) | ((key < own - window) if window >= 0 else False)
+    if mask: scores = scores.masked_fill(unseen, -math.inf)
+    return torch.softmax(scores, -1).nan_to_num(0.0) @ v, torch.logsumexp(scores, -1)
+
+def swap(*tensors): return [each.transpose(0, 1) for each in tensors]
+
+def planned(tensors, given):
+    """The kernel takes the case: its plan has launches."""
+    extents = _axes(_extents(tensors), tensors)
+    assert plan(**{name: extents[name] for name in _AXES}, **given)[0]
+
+def close(a, b, most=2e-3):
+    assert a.shape == b.shape, (a.shape, b.shape)
+    worst = (a.float() - b.float()).abs().max().item()
+    assert worst < most, worst
+
+def refused(call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except (ValueError, NotImplementedError) as error:
+        return str(error)
+    raise AssertionError("not refused")
+`;
+
+/** The lines that the program prints. */
+function run(kernel: string, program: string): string[] {
+  const folder = mkdtempSync(path.join(tmpdir(), 'fc-signatures-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = path.join(folder, 'program.py');
+  writeFileSync(file, `${PRELUDE}\n${fileOf(kernel)}\n${program}`);
+  const { status, stdout, stderr } = spawnSync('/usr/bin/python3', [file], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(stderr);
+  return stdout.trimEnd().split('\n');
+}
+
+const ATTENTION = `
+def _run(q, k, v, out, causal, scale):
+    planned({"q": q, "k": k, "v": v, "out": out}, {"causal": causal, "scale": scale})
+    for b in range(len(q)): out[b] = reference(q[b], k[b], v[b], int(causal), scale)[0]
+`;
+
+torchTest(
+  'flash_attn_func is attention in the other layout, and its mask ends at the last key',
+  { timeout: 60_000 },
+  () => {
+    const printed = run(
+      'kernels/flashcore_v12',
+      `${ATTENTION}
+for H, Hkv, S, Skv in ((8, 8, 64, 64), (8, 2, 64, 64), (8, 2, 32, 100), (4, 1, 1, 77)):
+    q, k, v = torch.randn(2, S, H, 64), torch.randn(2, Skv, Hkv, 64), torch.randn(2, Skv, Hkv, 64)
+    for causal in (False, True):
+        out = flash_attn_func(q, k, v, causal=causal)
+        assert out.is_contiguous()
+        close(out, torch.stack([reference(*swap(*each), 2 if causal else 0)[0].transpose(0, 1) for each in zip(q, k, v)]))
+close(flash_attn_func(q, k, v, 0.3)[0], reference(*swap(q[0], k[0], v[0]), scale=0.3)[0].transpose(0, 1))
+print(refused(flash_attn_func, q, k, v, 0.0))
+print(refused(flash_attn_func, q, k, v, dropout_p=0.1))
+print(refused(flash_attn_func, q, k, v, window_size=(4, 4)))
+print(refused(flash_attn_func, q, k, v, causal=True, window_size=(4, 0)))
+print(refused(flash_attn_func, q, k, v, softcap=20.0))
+print(refused(flash_attn_func, q, k, v, sinks=q))
+print(refused(flash_attn_func, torch.randn(1, 9, 4, 64), k[:1, :8], v[:1, :8], causal=True))
+`,
+    );
+    expect(printed).toEqual([
+      'flashcore_v12: softmax_scale is 0; FlashAttention 2 has dropout_p in this place: name the arguments',
+      'flashcore_v12: dropout_p is not supported: must be 0.0',
+      'flashcore_v12: window_size (4, 4) without a causal mask is not supported',
+      'flashcore_v12: window_size is not supported: must be -1',
+      'flashcore_v12: softcap is not supported: must be 0.0',
+      'flashcore_v12: sinks is not supported',
+      'flashcore_v12 does not take B=1, H=4, S=9, D=64, causal=2, Hkv=1, Skv=8: it requires causal != 2 || Skv >= S, because every row has to see a key',
+    ]);
+  },
+);
+
+torchTest(
+  "gradients are those of autograd, by their definition and through PyTorch's FlashAttention",
+  { timeout: 60_000 },
+  () => {
+    const printed = run(
+      'kernels/flashcore_v12',
+      `${ATTENTION}
+def gradients(call, dtype=torch.float32):
+    leaves = [torch.randn(shape, generator=torch.Generator().manual_seed(index)).to(dtype).requires_grad_()
+              for index, shape in enumerate(((2, H, S, 64), (2, Hkv, Skv, 64), (2, Hkv, Skv, 64)))]
+    above = torch.randn((2, H, S, 64), generator=torch.Generator().manual_seed(9)).to(dtype)
+    return torch.autograd.grad(call(*leaves), leaves, above)
+def expected(q, k, v): return torch.stack([reference(*each, mask)[0] for each in zip(q, k, v)])
+cases = ((4, 4, 16, 16, 0), (4, 2, 16, 16, 1), (4, 2, 8, 20, 2), (4, 1, 8, 20, 1), (4, 4, 20, 8, 1))
+for H, Hkv, S, Skv, mask in cases:
+    for ours, theirs in zip(gradients(lambda q, k, v: attention(q, k, v, mask)), gradients(expected)): close(ours, theirs, 1e-4)
+_MOST_SCORES = 1  # a head at a time
+for ours, theirs in zip(gradients(lambda q, k, v: attention(q, k, v, mask)), gradients(expected)): close(ours, theirs, 1e-4)
+
+# FlashAttention is a GPU's: these take its place, with its arguments, and a mask that ends at the last key.
+calls = []
+def forward(q, k, v, dropout, masked, *, scale):
+    calls.append([list(k.shape), masked])
+    return "out", "lse", 1, 2, 3, 4, "seed", "offset", None
+def backward(grad, q, k, v, out, lse, a, b, c, d, dropout, masked, seed, offset, *, scale):
+    assert (out, lse, a, b, c, d, dropout, seed, offset) == ("out", "lse", 1, 2, 3, 4, 0.0, "seed", "offset")
+    return _gradients_by_definition(grad, q, k, v, 2 if masked else 0, scale)
+torch.ops.aten = types.SimpleNamespace(_scaled_dot_product_flash_attention=forward, _scaled_dot_product_flash_attention_backward=backward)
+for H, Hkv, S, Skv, mask in cases:
+    for ours, theirs in zip(gradients(lambda q, k, v: attention(q, k, v, mask), torch.bfloat16), gradients(expected)): close(ours, theirs, 0.1)
+print(calls)
+`,
+    );
+    // The last case has rows below the last key, of which FlashAttention's mask says something else.
+    expect(printed).toEqual([
+      '[[[2, 4, 16, 64], False], [[2, 2, 16, 64], True], [[2, 2, 20, 64], True], [[2, 1, 8, 64], True]]',
+    ]);
+  },
+);
+
+torchTest('packed sequences have the signatures of FlashAttention and FlashInfer', { timeout: 60_000 }, () => {
+  const printed = run(
+    'examples/kernels/varlen_rows',
+    `
+def _run(q, k, v, offsets, out, lse, causal, scale, window, softcap):
+    planned({"q": q, "k": k, "v": v, "offsets": offsets, "out": out, "lse": lse},
+            {"causal": causal, "scale": scale, "window": window, "softcap": softcap})
+    for a, b in zip(offsets.tolist(), offsets.tolist()[1:]):
+        o, l = reference(*swap(q[a:b], k[a:b], v[a:b]), int(causal), scale, window)
+        out[a:b], lse[:, a:b] = o.transpose(0, 1), l
+q, k, v = torch.randn(50, 8, 64), torch.randn(50, 2, 64), torch.randn(50, 2, 64)
+offsets = torch.tensor([0, 7, 7, 30, 50], dtype=torch.int32)
+def expected(mask, window): return [reference(*swap(q[a:b], k[a:b], v[a:b]), mask, window=window) for a, b in ((0, 7), (7, 30), (30, 50))]
+def outs(found): return torch.cat([o.transpose(0, 1) for o, _ in found])
+close(flash_attn_varlen_func(q, k, v, offsets, offsets, 23, 23, causal=True, window_size=(5, -1)), outs(expected(1, 5)))
+wrapper = BatchPrefillWithRaggedKVCacheWrapper(torch.empty(1), "NHD")
+wrapper.plan(offsets, offsets, 8, 2, 64, causal=False)
+out, lse = wrapper.run(q, k, v, return_lse=True)
+close(out, outs(expected(0, -1)))
+close(lse, torch.cat([l.T for _, l in expected(0, -1)]) / math.log(2))
+print(refused(flash_attn_varlen_func, q, k, v, offsets, offsets.clone()))
+print(refused(attention, q, k, v[:, :, :32].contiguous(), offsets))
+`,
+  );
+  expect(printed).toEqual([
+    'varlen_rows: queries and keys must be the same tokens: pass one tensor of offsets for both',
+    'varlen_rows: v is [50, 2, 32]: must be [T, Hkv, D] with T=50, Hkv=2, D=64',
+  ]);
+});
+
+torchTest.each([
+  ['decode_mma', '', 'rows = lambda k, v, b, n: (k[b, :n], v[b, :n])'],
+  [
+    'decode_paged',
+    ', block_table=table',
+    'rows = lambda k, v, b, n: tuple(each[table[b].long()].flatten(0, 1)[:n] for each in (k, v))',
+  ],
+])('%s: a loop that decodes writes its keys and sees them', { timeout: 60_000 }, (id, more, rows) => {
+  const printed = run(
+    `examples/kernels/${id}`,
+    `
+paged = ${more === '' ? 'False' : 'True'}
+B, H, Hkv, D, page = 3, 8, 2, 64, 8
+table = torch.randperm(18)[:15].int().view(3, 5)
+full_k, full_v = torch.randn(B, 40, Hkv, D), torch.randn(B, 40, Hkv, D)
+shape = (18, page, Hkv, D) if paged else (B, 40, Hkv, D)
+kc, vc = torch.zeros(shape), torch.zeros(shape)
+${rows}
+def _run(q, k, v, lengths, *others):
+    named = {"q": q, "k": k, "v": v, "lengths": lengths}
+    if paged: named["table"], *others = others
+    out, lse, scale, window, softcap = others
+    planned({**named, "out": out, "lse": lse}, {"scale": scale, "window": window, "softcap": softcap})
+    for b, n in enumerate(lengths.tolist()):
+        o, l = reference(*swap(q[b], *rows(k, v, b, n)), 2, scale, window)
+        out[b], lse[b] = o.transpose(0, 1), l
+lengths = torch.tensor([0, 1, 17], dtype=torch.int32)
+def write(to):
+    for b, n in enumerate(to.tolist()):
+        for place in range(n):
+            at = (table[b, place // page].long(), place % page) if paged else (b, place)
+            kc[at], vc[at] = full_k[b, place], full_v[b, place]
+write(lengths)
+for step in range(6):
+    S = 1 + step % 2
+    q = torch.randn(B, S, H, D)
+    new = [torch.stack([full[b, n : n + S] for b, n in enumerate(lengths.tolist())]) for full in (full_k, full_v)]
+    out, lse = flash_attn_with_kvcache(q, kc, vc, *new, cache_seqlens=lengths, causal=True, return_softmax_lse=True${more})
+    lengths += S
+    for b, n in enumerate(lengths.tolist()):
+        o, l = reference(*swap(q[b], full_k[b, :n], full_v[b, :n]), 2)
+        close(out[b], o.transpose(0, 1)); close(lse[b], l)
+q = torch.randn(B, 1, H, D)
+if paged:
+    pages = [(n + page - 1) // page for n in lengths.tolist()]
+    wrapper = BatchDecodeWithPagedKVCacheWrapper(torch.empty(1), "NHD")
+    wrapper.plan(torch.tensor([0, *pages]).cumsum(0).int(), torch.cat([table[b, :n] for b, n in enumerate(pages)]),
+                 (lengths - 1) % page + 1, H, Hkv, D, page)
+    out, lse = wrapper.run(q[:, 0], (kc, vc), return_lse=True)
+    print(refused(wrapper.run, q[:, 0], kc))
+else:
+    found = [single_decode_with_kv_cache(q[b, 0], *rows(kc, vc, b, n), return_lse=True) for b, n in enumerate(lengths.tolist())]
+    out, lse = (torch.stack(each) for each in zip(*found))
+    print(refused(single_decode_with_kv_cache, q[0, 0], kc[0], vc[0], "HND"))
+for b, n in enumerate(lengths.tolist()):
+    o, l = reference(*swap(q[b], full_k[b, :n], full_v[b, :n]))
+    close(out[b], o[:, 0]); close(lse[b], l[:, 0] / math.log(2))
+print(refused(flash_attn_with_kvcache, torch.randn(B, 2, H, D), kc, vc${more}))
+`,
+  );
+  expect(printed).toEqual([
+    id === 'decode_mma'
+      ? "decode_mma: kv_layout is not supported: must be 'NHD'"
+      : 'decode_paged: paged_kv_cache must be a tuple of K and V: pages of one tensor are not contiguous',
+    `${id}: 2 queries must be causal=True: the last one sees the last key`,
+  ]);
+});
