@@ -1,14 +1,15 @@
 /**
  * Checks the exported files: Python parses them, and they contain nothing that KernelBench's static checker refuses.
  */
-import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkShape, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { GetJobResponseSchema, TimingMode, Verdict, withCurrentNames } from '@flashcore/shared/contract';
 import { missing } from '@flashcore/shared/testing';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { inlineSources, renameToken, withoutComments } from './inline-sources.ts';
@@ -20,6 +21,7 @@ import { popcornFile } from './popcorn.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
 import { withToldForms } from './told-forms.ts';
 import { base85, torchFile } from './torch-file.ts';
+import { wheelFiles } from './torch-wheel.ts';
 
 const pythonTest = test.skipIf(missing('python3'));
 
@@ -222,6 +224,37 @@ pythonTest('base85 is what Python reads, whatever the length', () => {
       ).trim(),
     ).toBe(Buffer.from(CUBIN.subarray(0, length)).toString('hex'));
 });
+
+test.skipIf(missing('python3-pip'))(
+  'the wheel is the PyTorch file, as pip installs and lists it',
+  { timeout: 60_000 },
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), 'fc-wheel-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const kernel = exported('flashcore_v12');
+    const [[name, bytes]] = Object.entries(wheelFiles(kernel)) as [[string, Uint8Array]];
+    expect(name).toBe('flashcore_v12-0.1.0+abababababab-py3-none-any.whl');
+    expect(wheelFiles(kernel)).toEqual({ [name]: bytes });
+    writeFileSync(join(folder, name), bytes);
+    const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--no-index', '--target', join(folder, 'site')];
+    execFileSync('python3', [...install, join(folder, name)], { stdio: ['ignore', 'ignore', 'pipe'] });
+    expect(readFileSync(join(folder, 'site/flashcore_v12.py'), 'utf8')).toBe(torchFile(kernel));
+    // Of another build the version is another, and a kernel of the user's claims no license.
+    const origin = { ...kernel.origin, buildId: 'cd'.repeat(32) };
+    const own = Object.entries(wheelFiles({ ...kernel, origin, license: undefined }))[0]!;
+    expect(own[0]).toBe('flashcore_v12-0.1.0+cdcdcdcdcdcd-py3-none-any.whl');
+    writeFileSync(join(folder, own[0]), own[1]);
+    const metadata = python(
+      `import sys, zipfile
+archive = zipfile.ZipFile(sys.stdin.readline())
+assert archive.testzip() is None
+print(archive.read("flashcore_v12-0.1.0+cdcdcdcdcdcd.dist-info/METADATA").decode())`,
+      join(folder, own[0]),
+    );
+    expect(metadata).toMatch(/^Requires-Dist: torch>=2\.4$/m);
+    expect(metadata).not.toMatch(/License/);
+  },
+);
 
 // FlashInfer-Bench's schemas as data (HEAD 40e6ca7, 2026-04-30); unknown fields are refused.
 const DTYPE = z.enum(['float32', 'float16', 'bfloat16', 'int64', 'int32', 'int16', 'int8', 'bool']);

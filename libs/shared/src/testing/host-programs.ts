@@ -8,6 +8,7 @@ const HOST_PROGRAMS = {
   openssl: ['openssl', 'version'],
   python3: ['python3', '--version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
+  'python3-pip': ['python3', '-m', 'pip', '--version'],
   'python3-torch': ['/usr/bin/python3', '-c', 'import torch'],
   // A clang that knows Hopper, under any of its names. Apple's clang produces no PTX.
   clang: [
