@@ -32,7 +32,10 @@ export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<strin
     value === undefined ? [] : [{ name, usual: code(value), unused: !uses.has(name), isScale: name === SCALE }],
   );
   const settled = [...optional, ...derived.filter(({ isScale }) => isScale)];
-  const order = [...settled].sort((a, b) => rank(a.name) - rank(b.name));
+  const order = [
+    ...UNNAMED.flatMap((wanted) => settled.filter(({ name }) => name === wanted)),
+    ...settled.filter(({ name }) => !UNNAMED.includes(name)),
+  ];
   const names = [...required, ...order.map(({ name }) => name)];
   const definitions = [
     ...required.map((name) => `${PYTHON.name(name)} = float(${PYTHON.name(name)})`),
@@ -84,8 +87,8 @@ ${indent(launches.join('\n'), 4)}
 
 const SCALE = 'scale';
 
-/** Callers write the mask and the scale without their names. */
-const rank = (name: string): number => (name === 'causal' ? 0 : name === SCALE ? 1 : 2);
+/** Callers write the mask and the scale behind the extents, without their names. */
+const UNNAMED = ['causal', SCALE];
 
 /** None is the problem's own value. A kernel that does not use a value takes no other. */
 const settledCode = ({ id }: Manifest, name: string, usual: string, unused: boolean): string[] => [

@@ -4,6 +4,7 @@
  */
 import { deflateSync } from 'node:zlib';
 import { type Fill, fillOf } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { dtypeNames } from './dtype-names.ts';
 import {
   exportName,
@@ -20,7 +21,7 @@ import { SIGNATURES } from './torch-signatures.ts';
 /** Returns the file's text. */
 export function torchFile(kernel: ExportedKernel): string {
   const { manifest, parameters, dtype, arch, cubins, origin, flags } = kernel;
-  const signatures = SIGNATURES[manifest.problem.id];
+  const signatures = entryOf(SIGNATURES, manifest.problem.id);
   if (!signatures) throw new TypeError(`there are signatures for ${Object.keys(SIGNATURES).join(', ')}`);
   const operator = operatorOf(manifest);
   const name = `flashcore::${exportName(kernel)}`;

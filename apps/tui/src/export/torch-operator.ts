@@ -3,6 +3,7 @@
  * the call that launches what is prepared, and what torch.compile sees.
  */
 import type { Manifest } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { exported } from './launch-limits.ts';
 
 /** A tensor as an argument of the operator. */
@@ -71,7 +72,7 @@ const tensorOf = (
   usual: ReadonlyMap<string, string>,
 ): OperatorTensor => ({
   name,
-  argument: ARGUMENTS[name] ?? name,
+  argument: entryOf(ARGUMENTS, name) ?? name,
   out: direction === 'out',
   dims: dims.map(({ text }) => usual.get(text) ?? (/^\w+(?: \+ \d+)?$/.test(text) ? text : ANY_EXTENT)),
   dtype: ownDtype === undefined ? 'DTYPE' : OWN_DTYPES[ownDtype],

@@ -1,6 +1,6 @@
 /**
- * Runs the signatures of exported PyTorch files with Debian's PyTorch on the CPU. Attention in fp32 replaces the launch,
- * so that layouts, masks, caches, page tables and gradients are held against the same formula.
+ * Runs the signatures of exported PyTorch files with Debian's PyTorch on the CPU. Attention in fp32 replaces the
+ * launch, so that layouts, masks, caches, page tables and gradients are held against the same formula.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
