@@ -46,6 +46,8 @@ CASES = [
 def load(path):
     spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
+    # torch.compile imports the modules of the functions that it traces.
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
