@@ -14,6 +14,7 @@ import {
   type ExportedKernel,
 } from './exported-kernel.ts';
 import { pythonPlan } from './python-plan.ts';
+import { BINDING } from './torch-binding.ts';
 import { LAUNCHER } from './torch-launcher.ts';
 import { operatorCode, operatorOf, operatorTables } from './torch-operator.ts';
 import { SIGNATURES } from './torch-signatures.ts';
@@ -59,6 +60,10 @@ import ctypes
 import functools
 import json
 import math
+import os
+import subprocess
+import sysconfig
+import tempfile
 import threading
 import warnings
 import zlib
@@ -95,6 +100,8 @@ def _axes(extents, tensors):
 
 
 ${LAUNCHER}
+
+${BINDING}
 
 ${operatorCode(operator, name)}
 

@@ -31,6 +31,7 @@ class _Driver:
         self._library = ctypes.CDLL("libcuda.so.1")
         self._library.cuGetErrorString.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
         self.launch = self._library.cuLaunchKernelEx
+        self.current_context = self._library.cuCtxGetCurrent
 
     def call(self, name, *arguments):
         self.check(getattr(self._library, name)(*arguments), name)
@@ -74,6 +75,15 @@ class _Prepared:
         )
         # The last item keeps alive what the others point to.
         return config, (ctypes.byref(config), loaded.function(launch), parameters, None), (values, block)
+
+    def for_binding(self):
+        """The launches as the binding reads them; None: it does not allocate or fill memory."""
+        if self._bytes or self._fills:
+            return None
+        words = [len(self._launches)]
+        for config, (_, function, parameters, _), _ in self._launches:
+            words += [ctypes.addressof(config), function.value, ctypes.addressof(parameters)]
+        return (ctypes.c_uint64 * len(words))(*words)
 
     def run(self, index, stream):
         if self._bytes:
@@ -332,6 +342,7 @@ def _prepare(tensors, given):
     with torch.cuda.device(index):
         loaded = _module_of(index)
         loaded.bind()
+        _bind(loaded.driver)
         return _Prepared(loaded, launches, sizes, {_NAMES[name]: tensor for name, tensor in tensors.items()})
 
 
@@ -341,7 +352,8 @@ _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _function_modes = getattr(torch._C, "_len_torch_function_stack", None)
 _tracing = getattr(torch._C, "_get_tracing_state", None)
 _transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
-_KNOWS_MODES = None not in (_dispatch_modes, _function_modes, _tracing, _transforms)
+_MODES = (_dispatch_modes, _function_modes, _tracing, _transforms)
+_KNOWS_MODES = None not in _MODES
 
 
 def _is_eager(*tensors):

@@ -137,6 +137,9 @@ export function operatorCode(operator: Operator, name: string): string {
             {${listed(given.map((each) => `"${each}": ${each}`))}},
         )
         _remember(known, key, prepared)
+        words = prepared.for_binding() if _binding is not None and _current_device() == index else None
+        if words is not None:
+            _binding.remember(${listed([...all, ...given])}, (prepared, words), ctypes.addressof(words))
     if _current_device() == index:
         prepared.run(index, _raw_stream(index))
     else:
@@ -174,18 +177,23 @@ def _(${listed([...all, ...numbers.map(({ name: each, usual }) => `${each}=${usu
 
 def attention(${listed([...ins, untyped])}):
     """${listed(inputs.map(described))}: returns ${listed(outputs.map(described))}. scale None: the problem's own."""
-    if not _is_eager(${listed(ins)}):
-        return attention_op(${listed([...ins, passed])})
-    ${listed(outs)} = _new_outputs(${listed(ins)})
-    _run(${listed([...all, ...given])})
-    return ${listed(outs)}
+    # The binding looks for itself whether the call is eager.
+    if not torch.compiler.is_compiling():
+        ${listed(outs)} = _new_outputs(${listed(ins)})
+        if _fast(${listed([...all, ...given])}):
+            return ${listed(outs)}
+        if _is_eager(${listed(ins)}):
+            _run(${listed([...all, ...given])})
+            return ${listed(outs)}
+    return attention_op(${listed([...ins, passed])})
 
 
 def attention_out(${listed([...all, untyped])}):
     """The same into tensors of the caller's, which share no memory with the inputs."""
-    if not _is_eager(${listed(all)}):
-        return attention_out_op(${listed([...all, passed])})
-    _run(${listed([...all, ...given])})
+    if torch.compiler.is_compiling() or not _fast(${listed([...all, ...given])}):
+        if not _is_eager(${listed(all)}):
+            return attention_out_op(${listed([...all, passed])})
+        _run(${listed([...all, ...given])})
 ${outs
   .map(
     (each) => `    # As the operator does, so that autograd notices a change to a tensor that it saved.
