@@ -89,6 +89,7 @@ class Tensor:
     def is_inference(self): return False
 torch = types.ModuleType("torch")
 torch.Tensor = Tensor
+torch.__version__ = "2.4"
 torch.nn = types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
 torch.float16, torch.uint8 = "half", "byte"
 new = [1 << 20]
@@ -177,6 +178,18 @@ print(json.dumps([seen, dispatched]))`,
       ],
       [],
     ]);
+  });
+
+  test('the binding compiles without headers or warnings, and a PyTorch without DLPack launches from Python', () => {
+    const printed = run(
+      kernelOf('flashcore_v11', { SMS: 132 }),
+      `${QKV}
+attention_out(q, k, v, o)
+check = subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-fsyntax-only", "-x", "c", "-"],
+                       input=_BINDING_SOURCE, capture_output=True, text=True)
+print(json.dumps([check.returncode, check.stderr, BINDING_PROBLEM, count("launches")]))`,
+    );
+    expect(printed).toEqual([0, '', 'OSError: PyTorch 2.4 has no C exchange of DLPack', 1]);
   });
 
   test('a prepared call checks dtype, shape and layout again', () => {
