@@ -1,7 +1,7 @@
 /**
- * The part of an exported PyTorch file that repeats a prepared launch from C: what Python needs microseconds for, to read
- * tensors and to look up what was prepared for them, takes a fraction of one. It is compiled by the host's C compiler
- * when the first launch is prepared, without headers; where that fails the file launches from Python.
+ * The part of an exported PyTorch file that repeats a prepared launch from C. Python needs microseconds to read tensors
+ * and to look up what was prepared for them; C needs a fraction of one. The host's C compiler builds it, without
+ * headers, when the first launch is prepared; where that fails the file launches from Python.
  */
 export const BINDING = String.raw`_BINDING_SOURCE = r"""
 #include <stdint.h>
@@ -30,7 +30,14 @@ enum { FASTCALL = 0x80 };
 // DLPack 1.x, by which PyTorch shows a tensor without a call to Python.
 typedef struct { int32_t type, id; } Device;
 typedef struct { uint8_t code, bits; uint16_t lanes; } Type;
-typedef struct { void* data; Device device; int32_t rank; Type type; int64_t *shape, *strides; uint64_t offset; } Tensor;
+typedef struct {
+  void* data;
+  Device device;
+  int32_t rank;
+  Type type;
+  int64_t *shape, *strides;
+  uint64_t offset;
+} Tensor;
 typedef struct {
   struct { uint32_t major, minor; void* previous; } header;
   void *allocate, *from_object, *to_object;
