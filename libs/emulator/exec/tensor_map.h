@@ -26,7 +26,14 @@ struct TensorMap {
     for (int n = 1; n < rank; ++n) rows *= box[n];
     return rows;
   }
-  /** Returns false if cuTensorMapEncodeTiled did not make these bytes. */
+  /** False for a map that a kernel has begun to write (tensormap.replace) and that still lacks something. */
+  bool is_complete() const {
+    if (rank < 1 || rank > TENSOR_MAP_RANK || element_bytes == 0) return false;
+    for (int n = 0; n < rank; ++n)
+      if (dimensions[n] == 0 || box[n] == 0) return false;
+    return box_row_bytes() % 16 == 0;
+  }
+  /** Returns false if neither cuTensorMapEncodeTiled nor tensormap.replace made these bytes. */
   static bool read(const void* from, TensorMap& map) {
     memcpy(&map, from, sizeof map);
     return map.magic == MAGIC;

@@ -67,6 +67,9 @@ TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_
   const char* bytes = resolve_one(w, &operand, lane, address_of(w, &operand, lane), TENSOR_MAP_BYTES, 64, Access::Read);
   if (!TensorMap::read(bytes, map))
     misused(w, i, lane, "INVALID_COPY", "copied a tile by a tensor map that cuTensorMapEncodeTiled did not make");
+  if (!map.is_complete())
+    misused(w, i, lane, "INVALID_COPY",
+            "copied a tile by a tensor map that lacks an extent or the type of its elements");
   if (map.rank != coordinates)
     misused(w, i, lane, "INVALID_COPY",
             "named " + std::to_string(coordinates) + " coordinates in a tensor of " + std::to_string(map.rank) +

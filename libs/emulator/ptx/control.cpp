@@ -77,13 +77,9 @@ const Ins* unsupported(Warp& w, const Ins* i) {
   fault.error = CUDA_ERROR_ILLEGAL_INSTRUCTION;
   fault.kind = "UNSUPPORTED_INSTRUCTION";
   const Statement& s = w.block->kernel().function->statements[i->statement];
-  std::string name = s.op;
-  for (const std::string& mod : s.mods) name += "." + mod;
-  if (s.op == "call" && s.operands.size() > 1) name += " of " + s.operands[1].name;
   const auto& reasons = w.block->kernel().reasons;
   const auto reason = reasons.find(i->statement);
-  fault.message = "reached " + name + ", which the emulator does not carry" +
-                  (reason == reasons.end() ? "" : ": " + reason->second);
+  fault.message = "reached " + not_carried(s, reason == reasons.end() ? "" : reason->second);
   w.fail(i, first_lane(m), std::move(fault));
 }
 

@@ -24,6 +24,7 @@
 #include "seldom.cpp"
 #include "simplify.cpp"
 #include "tensor.cpp"
+#include "tensor_map.cpp"
 #include "trace.cpp"
 #include "waits.cpp"
 #include "warp.cpp"

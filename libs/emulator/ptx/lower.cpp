@@ -2,6 +2,7 @@
 #include "lower.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <queue>
 #include <set>
@@ -475,11 +476,12 @@ class Lower final : public Lowering {
     try {
       carried = caught(lower_control) || caught(lower_memory) || caught(lower_warp) || caught(lower_tensor) ||
                 caught(lower_arithmetic) || caught(lower_seldom) || caught(lower_mbarrier) || caught(lower_bulk_copy) ||
-                caught(lower_cluster) || caught(lower_wgmma);
+                caught(lower_cluster) || caught(lower_wgmma) || caught(lower_tensor_map);
     } catch (const ProgramError& error) {
       why_ = error.what();
     }
     if (!carried || !ins.fn) {  // reported when a thread reaches the instruction
+      if (program_.complete) throw ProgramError("it uses " + not_carried(s, why_), place());
       ins = plain;
       ins.fn = unsupported_handler();
       if (!why_.empty()) kernel_->reasons[n] = why_;
@@ -507,9 +509,18 @@ class Lower final : public Lowering {
 
 }  // namespace
 
+std::string not_carried(const Statement& s, const std::string& why) {
+  std::string name = s.op;
+  for (const std::string& mod : s.mods) name += "." + mod;
+  if (s.op == "call" && s.operands.size() > 1) name += " of " + s.operands[1].name;
+  return name + ", which the emulator does not carry" + (why.empty() ? "" : ": " + why);
+}
+
 std::unique_ptr<Kernel> lower(const Program& program, const Function& function, const Addresses& globals,
                               bool counted) {
+  static std::atomic<uint64_t> latest{0};
   std::unique_ptr<Kernel> kernel = Lower(program, function, globals, counted).run();
+  kernel->serial = ++latest;
   kernel->source = &function;
   kernel->globals = &globals;
   return kernel;

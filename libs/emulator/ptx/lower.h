@@ -49,6 +49,9 @@ const std::map<std::string, Operation>& arithmetic_operations();
 // Each returns true if the statement is one of its own and was lowered.
 bool lower_arithmetic(Lowering& l, Ins& ins);
 bool lower_memory(Lowering& l, Ins& ins);
+/** "st.async.weak, which the emulator does not carry: why". */
+std::string not_carried(const Statement& s, const std::string& why);
+
 bool lower_control(Lowering& l, Ins& ins);
 bool lower_warp(Lowering& l, Ins& ins);
 bool lower_tensor(Lowering& l, Ins& ins);
@@ -57,6 +60,7 @@ bool lower_mbarrier(Lowering& l, Ins& ins);
 bool lower_bulk_copy(Lowering& l, Ins& ins);
 bool lower_cluster(Lowering& l, Ins& ins);
 bool lower_wgmma(Lowering& l, Ins& ins);
+bool lower_tensor_map(Lowering& l, Ins& ins);
 
 // These change the result of a handler that was already chosen.
 void saturate_result(Lowering& l, Ins& ins, unsigned bytes, unsigned parts);

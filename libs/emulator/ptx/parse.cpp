@@ -20,6 +20,8 @@ constexpr uint64_t MOST_PARAMETER_BYTES = 1 << 16;
 constexpr int DEEPEST_OPERAND = 16;
 constexpr size_t DEEPEST_SCOPE = 1000;
 
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
 
 struct Token {
@@ -32,9 +34,11 @@ class Parser {
   explicit Parser(const std::string& text) : text_(text) { program_.places.emplace_back(); }
 
   Program run() {
-    program_.races = text_.rfind("// flashcore: races", 0) == 0;
+    requests();
     next();
     while (token_.kind != Token::End) top_level();
+    // LLVM writes .file after the code.
+    for (const auto& [place, name] : callers_) program_.places[place].file = file_named(name);
     return std::move(program_);
   }
 
@@ -43,6 +47,18 @@ class Parser {
     std::map<std::string, int> registers;
     std::map<std::string, int> labels;
   };
+
+  /** The runner's requests: comments on the first lines. */
+  void requests() {
+    static const std::string MARK = "// flashcore: ";
+    for (size_t at = 0; text_.compare(at, MARK.size(), MARK) == 0;) {
+      const size_t end = std::min(text_.find('\n', at), text_.size());
+      const std::string request = text_.substr(at + MARK.size(), end - at - MARK.size());
+      program_.races |= request == "races";
+      program_.complete |= request == "complete";
+      at = std::min(end + 1, text_.size());
+    }
+  }
 
   // --- tokens -------------------------------------------------------------------------------------------------
 
@@ -173,6 +189,7 @@ class Parser {
   }
 
   void loc_directive() {
+    const size_t loc_at = at_;
     SourcePlace place;
     place.file = static_cast<int>(integer());
     place.line = static_cast<int>(integer());
@@ -189,6 +206,7 @@ class Parser {
     }
     // clang writes line 0 for an instruction that it moved; keep the current line.
     if (place.line == 0) return;
+    if (!place.inlined_at) place.inlined_at = caller_in_comment(loc_at);
     program_.places.push_back(place);
     place_ = static_cast<int>(program_.places.size()) - 1;
     places_by_line_[{place.file, place.line, place.column}] = place_;
@@ -198,6 +216,35 @@ class Parser {
     if (found != places_by_line_.end()) return found->second;
     program_.places.push_back({file, line, column, 0});
     return places_by_line_[{file, line, column}] = static_cast<int>(program_.places.size()) - 1;
+  }
+
+  /**
+   * The caller named in the comment behind a .loc, such as `// standard.py:290:36 @[ kernel.py:14:25 ]`; 0 if there is
+   * none. LLVM leaves inlined_at out for functions without a linkage name, and Triton's own functions have none.
+   */
+  int caller_in_comment(size_t at_loc) {
+    const size_t end = std::min(text_.find('\n', at_loc), text_.size());
+    const std::string line = text_.substr(at_loc, end - at_loc);
+    int caller = 0;
+    // The outermost call is the last one.
+    for (size_t at = line.rfind("@[ "); at != std::string::npos && at > 0; at = line.rfind("@[ ", at - 1)) {
+      const size_t start = at + 3, stop = std::min(line.find(' ', start), line.size());
+      const std::string name = line.substr(start, stop - start);
+      const size_t second = name.rfind(':'), first = second ? name.rfind(':', second - 1) : second;
+      if (second == std::string::npos || first == std::string::npos) return caller;
+      const SourcePlace place{0, atoi(name.c_str() + first + 1), atoi(name.c_str() + second + 1), caller};
+      if (place.line <= 0) return caller;
+      callers_.emplace_back(program_.places.size(), name.substr(0, first));
+      program_.places.push_back(place);
+      caller = static_cast<int>(program_.places.size()) - 1;
+    }
+    return caller;
+  }
+  /** 0 if there is none. */
+  int file_named(const std::string& name) const {
+    for (size_t n = 0; n < program_.files.size(); ++n)
+      if (base_name(program_.files[n]) == name) return static_cast<int>(n);
+    return 0;
   }
 
   void top_level() {
@@ -534,6 +581,10 @@ class Parser {
         s.operands.push_back(std::move(o));
       } while (take(","));
     expect(";");
+    // Triton writes a single register in braces.
+    if (s.op == "ld" || s.op == "st")
+      for (Operand& o : s.operands)
+        if (o.kind == OperandKind::Vector && o.items.size() == 1) o = Operand(o.items[0]);
     const std::string fault = fault_of(s, function_);
     if (!fault.empty()) fail(opcode + ": " + fault);
     if (s.op == "bra" || s.op == "brx") {
@@ -661,12 +712,14 @@ class Parser {
     }
   };
   std::map<LineKey, int> places_by_line_;
+  std::vector<std::pair<size_t, std::string>> callers_;  // places whose file is known by its name alone
 };
 
-/** True for CUDA's own headers; the kernel's place is the line that uses them. */
+/** True for CUDA's own headers and Triton's own functions; the kernel's place is the line that uses them. */
 bool is_toolkit_file(const std::string& path) {
-  return path.find("/targets/") != std::string::npos || path.find("/cuda") != std::string::npos ||
-         path.find("/crt/") != std::string::npos;
+  for (const char* part : {"/targets/", "/cuda", "/crt/", "triton/language/"})
+    if (path.find(part) != std::string::npos) return true;
+  return path == "standard.py";  // Triton's, in PTX that names files without folders
 }
 
 /** Path below the folder of the kernel, or of all kernels, as the build names it. */
@@ -677,20 +730,22 @@ std::string shown_path(const std::string& path) {
   }
   for (const char* folder : {"kernel/", "kernels/"})
     if (path.rfind(folder, 0) == 0) return path.substr(strlen(folder));
-  return path.substr(path.rfind('/') + 1);
+  return base_name(path);
 }
 
 }  // namespace
 
 std::string Program::describe(int place) const {
+  std::string of_toolkit;
   for (int hops = 0; place > 0 && hops < 64; place = places[place].inlined_at, ++hops) {
     const SourcePlace& at = places[place];
     if (at.file <= 0 || static_cast<size_t>(at.file) >= files.size() || at.line <= 0) continue;
     const std::string& path = files[at.file];
-    if (is_toolkit_file(path) && at.inlined_at) continue;
-    return shown_path(path) + ":" + std::to_string(at.line);
+    const std::string shown = shown_path(path) + ":" + std::to_string(at.line);
+    if (!is_toolkit_file(path)) return shown;
+    of_toolkit = shown;
   }
-  return "";
+  return of_toolkit;
 }
 
 std::string Program::describe_in_kernel(int place) const {

@@ -117,6 +117,7 @@ struct Program {
   std::vector<Function> functions;  // entries
   std::vector<Function> callable;  // functions that the entries call
   bool races = false;  // the text asks for the race check: "// flashcore: races"
+  bool complete = false;  // an entry with an instruction that is not carried is an error: "// flashcore: complete"
   /** 89 for sm_89, 90 for sm_90a. */
   unsigned architecture() const {
     return static_cast<unsigned>(atoi(target.c_str() + (target.rfind("sm_", 0) == 0 ? 3 : 0)));

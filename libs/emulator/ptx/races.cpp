@@ -24,8 +24,8 @@ void Shadow::begin(BlockRun& block) {
     stamp_ = 0;
   }
   const size_t lines = (block.shared_bytes + LINE_BYTES - 1) / LINE_BYTES;
-  if (lines_of_ != &kernel || lines_.size() != lines) lines_.assign(lines, Line());
-  if (lines_of_ != &kernel) {
+  if (lines_of_ != kernel.serial || lines_.size() != lines) lines_.assign(lines, Line());
+  if (lines_of_ != kernel.serial) {
     orderings_.clear();
     uses_async_proxy_ = false;
     for (const Statement& s : kernel.function->statements) {
@@ -33,7 +33,7 @@ void Shadow::begin(BlockRun& block) {
       uses_async_proxy_ |= s.op == "wgmma" || (s.op == "cp" && has(s, "bulk"));
     }
   }
-  lines_of_ = &kernel;
+  lines_of_ = kernel.serial;
   for (const uint32_t at : unfenced_) stores_[at].warps = 0;
   unfenced_.clear();
   stores_.resize(uses_async_proxy_ ? block.shared_bytes / STORES_BYTES + 1 : 0);

@@ -203,7 +203,7 @@ class Shadow {
   unsigned grain_ = 4;  // bytes of a cell
   std::vector<Cell> cells_;
   std::vector<Line> lines_;
-  const Kernel* lines_of_ = nullptr;
+  uint64_t lines_of_ = 0;  // serial of a kernel
   std::unique_ptr<Noted[]> log_;
   size_t noted_ = 0;  // number of accesses in the log
   uint32_t stamp_ = 0;  // the newest

@@ -186,7 +186,7 @@ struct Kernel {
   std::vector<Flow> flows;  // indexed by statement, if the run looks for races
   std::vector<Home> homes;  // indexed by statement (homes.h); empty if there is only one array
   std::map<size_t, std::string> reasons;  // why a statement is not supported, if more is known than its opcode
-  uint64_t serial = 0;
+  uint64_t serial = 0;  // not 0; the address of a kernel that was unloaded may be another's
   // For counted_form().
   const Function* source = nullptr;
   const std::map<std::string, uint64_t>* globals = nullptr;

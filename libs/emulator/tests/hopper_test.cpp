@@ -92,6 +92,21 @@ void test_tensor_maps(const Kernels& kernels) {
   CHECK_RESULT(encode(map, in.address(), 12, 4, 16, 1), CUDA_ERROR_INVALID_VALUE);  // wider than its swizzle
 }
 
+void test_maps_that_a_kernel_makes(const Kernels& kernels, const Kernels& watched) {
+  const Buffer<int> in(numbers(12 * 4)), out(32), map(32);
+  for (const Kernels* each : {&kernels, &watched}) {
+    CHECK_OK(each->run("tile_by_a_made_map", {1}, {32}, 0, in.address(), uint64_t(48), map.address(), out.address()));
+    const std::vector<int> tile = out.read();
+    for (int row = 0; row < 4; ++row)
+      for (int column = 0; column < 8; ++column)
+        CHECK(tile[row * 8 + column] == (row + 2 < 4 && column + 6 < 12 ? (row + 2) * 12 + column + 6 + 1 : 0));
+    CHECK_RESULT(
+        each->run("tile_by_a_made_map", {1}, {32}, 0, in.address(), uint64_t(44), map.address(), out.address()),
+        CUDA_ERROR_LAUNCH_FAILED);
+    expect_fault({"INVALID_COPY", "put 44 into a field of a tensor map that can't have it", "hopper.cu:71"});
+  }
+}
+
 void test_barriers(const Kernels& kernels) {
   const Buffer<int> in(numbers(64));
   CHECK_RESULT(kernels.run("waits_for_nothing", {1}, {1}, 0), CUDA_ERROR_LAUNCH_FAILED);
@@ -135,6 +150,7 @@ int main() {
   test_reuse_of_stored_bytes(watched);
   test_copies_that_arrive(kernels, watched);
   test_tensor_maps(kernels);
+  test_maps_that_a_kernel_makes(kernels, watched);
   test_clusters(kernels);
   test_products(kernels, watched);
   test_barriers(kernels);

@@ -58,6 +58,13 @@ void test_bounds(const Kernels& kernels) {
       {"OUT_OF_BOUNDS", "wrote 0 bytes past the end of the thread's 16 bytes of local memory", "divergence.cu:90"});
 }
 
+void test_what_triton_writes(const Kernels& kernels) {
+  const Buffer<int> out(4);
+  CHECK_RESULT(kernels.run("from_triton", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "read 4 bytes before the start", "divergence.cu:110"});
+  CHECK(out.read()[0] == 42);
+}
+
 void test_what_is_not_carried(const Kernels& kernels) {
   CHECK_OK(kernels.run("unknown_opcode", {1}, {32}, 0, 0));
   CHECK_RESULT(kernels.run("unknown_opcode", {1}, {32}, 0, 1), CUDA_ERROR_ILLEGAL_INSTRUCTION);
@@ -67,6 +74,15 @@ void test_what_is_not_carried(const Kernels& kernels) {
   CHECK_RESULT(cuModuleLoadData(&module, ".version 8.0\n.target sm_80\n.frobnicate 3;"), CUDA_ERROR_INVALID_PTX);
   expect_fault({"LOAD_FAILED", "PTX line 3"});
   CUfunction function;
+  const std::string text =
+      "// flashcore: races\n// flashcore: complete\n.version 8.0\n.target sm_80\n.file 1 \"kernel.py\"\n"
+      ".visible .entry guarded() {\n.reg .pred %p<2>;\n.loc 1 7 3\n@%p1 frobnicate.sync.b32;\nret;\n}\n"
+      ".visible .entry carried() {\nret;\n}\n";
+  CHECK_OK(cuModuleLoadData(&module, text.c_str()));
+  CHECK_OK(cuModuleGetFunction(&function, module, "carried"));
+  CHECK_RESULT(cuModuleGetFunction(&function, module, "guarded"), CUDA_ERROR_INVALID_PTX);
+  expect_fault({"LOAD_FAILED", "it uses frobnicate.sync.b32, which the emulator does not carry", "kernel.py:7"});
+  CHECK_OK(cuModuleUnload(module));
   CHECK_RESULT(cuModuleGetFunction(&function, kernels.module(), "too_much_local"), CUDA_ERROR_INVALID_PTX);
   expect_fault({"LOAD_FAILED", "600000 of local memory"});
 }
@@ -206,6 +222,7 @@ int main() {
   test_sums_of_products(kernels);
   test_special_registers(kernels);
   test_bounds(kernels);
+  test_what_triton_writes(kernels);
   test_what_is_not_carried(kernels);
   test_what_ptxas_refuses();
   test_hostile_texts();
