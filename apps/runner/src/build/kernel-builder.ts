@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
-import { isTritonSource } from '@flashcore/shared/kernels';
+import { isPtxSource, isTritonSource } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener } from './build-listener.ts';
@@ -18,7 +18,7 @@ import {
 } from './diagnostics.ts';
 import { joinedListing, type Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
-import { LOOK_FOR_RACES } from './emulator-engine.ts';
+import { LOOK_FOR_RACES, REFUSE_WHAT_IS_NOT_CARRIED } from './emulator-engine.ts';
 import { compileApart } from './entries-apart.ts';
 import { KernelUnits, type BuildSpec, type KernelCompilation, type KernelUnitsParts } from './kernel-units.ts';
 import { missingCompiler } from './missing-compiler.ts';
@@ -78,6 +78,21 @@ export class KernelBuilder {
 
   /** A kernel that does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
   async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
+    const build = await this.#build(spec, listener);
+    const foreign = spec.emulated && (isPtxSource(spec.source) || isTritonSource(spec.source));
+    if (!foreign || !build.image) return build;
+    return { ...build, image: this.#headed(build.image, REFUSE_WHAT_IS_NOT_CARRIED) };
+  }
+
+  /** The image with a first line that asks the PTX engine for something. */
+  #headed(image: DeviceImage, line: string): DeviceImage {
+    const { artifacts } = this.#parts;
+    return withPaths(image, (path) =>
+      artifacts.path(artifacts.put(Buffer.concat([Buffer.from(line), readFileSync(path)]))),
+    );
+  }
+
+  async #build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
     const started = performance.now();
     const { toolchain, kernelsFolder } = this.#parts;
     await toolchain.askCompilers();
@@ -170,12 +185,7 @@ export class KernelBuilder {
     if ((await this.#parts.emulation()).engine === 'ptx') {
       // Builds for the emulator have all entries in one file.
       const { image } = await this.build(spec, listener);
-      return (
-        image &&
-        withPaths(image, (path) =>
-          artifacts.path(artifacts.put(Buffer.concat([Buffer.from(LOOK_FOR_RACES), readFileSync(path)]))),
-        )
-      );
+      return image && this.#headed(image, LOOK_FOR_RACES);
     }
     const { files } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder });
     const { compilation } = await this.#run(this.#units.module(spec, files, { instrumented: true }), listener);
