@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ MAX_PRINTED_BYTES = 256 * 1024
 MAX_PTX_BYTES = 64 * 2**20
 MAX_MEMORY_BYTES = 8 * 2**30
 MAX_WORDS = 2000
+WAIT_SECONDS = 0.05
 
 
 def fail(path, line, words, column=1):
@@ -36,15 +38,21 @@ def parent(site, request):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    printed = 0
-    while piece := child.stdout.read1(65536):
-        printed += len(piece)
-        if printed > MAX_PRINTED_BYTES:
-            child.kill()
-            fail(source, 1, f"must print at most {MAX_PRINTED_BYTES} bytes while Triton compiles it, got more")
-        sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
-    status = child.wait()
+    # What the child forks may hold the pipe open after the child has ended.
+    os.set_blocking(child.stdout.fileno(), False)
+    printed, status = 0, None
+    while status is None:
+        select.select([child.stdout], [], [], WAIT_SECONDS)
+        status = child.poll()
+        while piece := child.stdout.read(65536):
+            printed += len(piece)
+            if printed > MAX_PRINTED_BYTES:
+                child.kill()
+                fail(source, 1, f"must print at most {MAX_PRINTED_BYTES} bytes while Triton compiles it, got more")
+            sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+        if piece == b"" and status is None:
+            status = child.wait()
     if status == 1:
         sys.exit(1)
     made = pathlib.Path("kernel.ptx")
@@ -98,10 +106,10 @@ def compile_kernel(request):
             if not types:
                 given = len(request["types"])
                 fail(request["source"], 1, f"{entry} has more arguments than the {given} of kernel.yaml: {name}")
-            signature[name] = types.pop(0)
-            if signature[name].startswith("*"):
-                # Tensors and workspaces begin at multiples of 256 bytes.
-                aligned[(index,)] = [["tt.divisibility", 16]]
+            signature[name], _, divisor = types.pop(0).partition(":")
+            # Tensors and workspaces begin at multiples of 256 bytes.
+            if signature[name].startswith("*") or divisor:
+                aligned[(index,)] = [["tt.divisibility", int(divisor or 16)]]
             continue
         if name not in values and not parameter.has_default:
             fail(request["source"], 1, f"{entry}'s constexpr {name} must be a parameter or a constant of kernel.yaml")
@@ -113,6 +121,14 @@ def compile_kernel(request):
     options = {option: values[name] for option, name in names.items() if name in values}
     target = GPUTarget("cuda", request["capability"], 32)
     compiled = triton.compile(ASTSource(function, signature, constants, aligned), target=target, options=options)
+    if scratch := getattr(compiled.metadata, "global_scratch_size", 0):
+        fail(
+            request["source"],
+            1,
+            f"{entry} needs {scratch} bytes of device memory for each CTA, such as for tensor descriptors that it makes, "
+            "which a kernel compiled here does not get: compile it elsewhere, name the PTX as its source, and give its "
+            "second to last argument a workspace",
+        )
     ptx = re.sub(r'(\.file\t\d+ )".*/([^/"]+)"', r'\1"\2"', compiled.asm["ptx"])
     header = f"// flashcore: {compiled.metadata.shared} bytes of dynamic shared memory\n"
     pathlib.Path("kernel.ptx").write_text(header + ptx, encoding="utf8")

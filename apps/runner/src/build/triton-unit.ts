@@ -1,5 +1,10 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { TRITON_SCRATCH_ARGUMENTS, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
+import {
+  TRITON_SCRATCH_ARGUMENTS,
+  type ExpressionNode,
+  type Manifest,
+  type ResolvedVariant,
+} from '@flashcore/shared/kernels';
 import type { CompileUnit } from './compile-unit.ts';
 import type { Triton } from './compilers.ts';
 import { headersPlace } from './header-trees.ts';
@@ -46,11 +51,20 @@ export function tritonUnit({ triton, spec, files, script }: TritonOptions): Comp
 const NUMBERS = { bool: 'i1', int32: 'i32', int64: 'i64', float32: 'fp32', float64: 'fp64' } as const;
 const POINTERS = { fp16: '*fp16', bf16: '*bf16', fp32: '*fp32', int32: '*i32' } as const;
 
-/** Triton's types for the function's arguments, from the manifest's arguments. */
+/** Triton's own launcher declares integers divisible by 16, so that their loads are as wide as they can be. */
+const DIVISOR = 16;
+
+/**
+ * Triton's types for the function's arguments, from the manifest's. "i32:16" is an integer that the manifest's limits
+ * make a multiple of 16.
+ */
 export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): string[] {
   const taken = manifest.launches[0]!.arguments.slice(0, -TRITON_SCRATCH_ARGUMENTS);
+  const multiples = new Set(manifest.limits.flatMap(({ require }) => multiplesIn(require.root)));
   return taken.map((argument) => {
     const { kind } = argument;
+    if (kind === 'int32' || kind === 'int64')
+      return `${NUMBERS[kind]}${multiples.has(argument.value.text) ? `:${DIVISOR}` : ''}`;
     if (kind === 'workspace' || kind === 'null') return POINTERS.fp32;
     if (kind === 'tensor')
       return POINTERS[manifest.problem.tensors.find(({ name }) => name === argument.tensor)?.ownDtype ?? dtype];
@@ -61,6 +75,21 @@ export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): str
       'arguments of a Triton kernel must be tensors, workspaces or numbers: leave structs and tensor maps out',
     );
   });
+}
+
+/** Names that an expression such as `K % 32 == 0 && N % 16 == 0` makes multiples of 16. */
+function multiplesIn(node: ExpressionNode): string[] {
+  if (node.kind !== 'binary') return [];
+  const { operator, left, right } = node;
+  if (operator === '&&') return [...multiplesIn(left), ...multiplesIn(right)];
+  const isMultiple =
+    operator === '==' &&
+    right.kind === 'number' &&
+    right.value === 0 &&
+    left.kind === 'binary' &&
+    left.operator === '%';
+  if (!isMultiple || left.left.kind !== 'name' || left.right.kind !== 'number') return [];
+  return left.right.value % DIVISOR === 0 ? [left.left.name] : [];
 }
 
 const SHARED = /^\/\/ flashcore: (\d{1,9}) bytes of dynamic shared memory$/m;

@@ -35,7 +35,14 @@ export {
 } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
 export { FEWEST_SAMPLES } from './fewest-samples.ts';
-export { type Expression, ExpressionError, evaluate, parseExpression, valueOr } from '../data/expression.ts';
+export {
+  type Expression,
+  type ExpressionNode,
+  ExpressionError,
+  evaluate,
+  parseExpression,
+  valueOr,
+} from '../data/expression.ts';
 export {
   CPP,
   CPP_HELPERS,
