@@ -112,6 +112,28 @@ test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; once filled 
   expect(exitCode, stderr).toBe(0);
 });
 
+test('PTX of 100 MB is refused by its size, before it is sent or read as a draft', () => {
+  const folder = changed('huge', 'attention.ptx', (text) => text + '// a comment\n'.repeat(8_000_000));
+  const drafted = ['new', join(home.path, 'of_huge'), '--from-ptx', join(folder, 'attention.ptx')];
+  for (const args of [drafted, ['verify', folder, ...CASE]]) {
+    const { exitCode, stderr } = home.faTui(args);
+    expect([exitCode, stderr], args[0]).toEqual([2, expect.stringMatching(/at most \d+ MiB/)]);
+  }
+});
+
+test.skipIf(noPtx)('PTX with 10,000 entries is a finding', () => {
+  const empty = (index: number): string => `.visible .entry unused${index}()\n{\n\tret;\n}\n`;
+  const others = Array.from({ length: 10_000 }, (_, index) => empty(index)).join('');
+  const after = '\t.section\t.debug_abbrev';
+  const { finding } = findingOf(
+    changed('entries', 'attention.ptx', (text) => edited(text, after, `${others}${after}`)),
+  );
+  expect([FindingKind[finding.kind], finding.message]).toEqual([
+    'COMPILE_FAILED',
+    expect.stringContaining('must have at most 1000 entries, got 10001'),
+  ]);
+});
+
 test('a link next to the PTX that leads to no source is refused, not copied', () => {
   writeFileSync(join(home.path, 'id_rsa'), 'a key\n');
   const folder = changed('linked', 'attention.ptx', (text) => edited(text, '"standard.py"', '"linked.py"'));
@@ -150,6 +172,14 @@ test('settings that only a C++ compiler could use are refused in the manifest of
     expect.stringContaining('parameters: wanted none: a .ptx source is compiled'),
   ]);
   expect(stderr).toContain('wanted flags of ptxas alone');
+});
+
+test('a cubin as the source is refused, with the alternative', () => {
+  const folder = changed('cubin', 'kernel.yaml', (text) =>
+    edited(text, 'source: attention.ptx', 'source: attention.cubin'),
+  );
+  const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('name the .ptx that it was assembled from')]);
 });
 
 test('it cannot be exported as CUDA C++, and the answer says so', () => {

@@ -30,6 +30,9 @@ export interface SourceSnapshot {
 
 const MAX_FILES = 256;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
+/** ptxas takes some 10 ms for an empty one, and reports five lines on each. */
+const MAX_PTX_ENTRIES = 1000;
+const PTX_ENTRY = /\.entry\b/g;
 const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: this one has more`;
 /** Sources of the maximum size are read in about 300 ms. */
 const READ_LIMIT_MS = 4_000;
@@ -129,6 +132,9 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
   if (inside && isSource(hostPath(roots, unit))) visit(unit);
   else if (inside && isFile(hostPath(roots, unit))) problems.push(problem(unit, 0, TOO_LARGE));
   else problems.push(problem('kernel/kernel.yaml', 0, `the source ${options.source} is not in the kernel's folder`));
+  const entries = isPtxSource(options.source) ? (files.get(unit)?.text.match(PTX_ENTRY)?.length ?? 0) : 0;
+  if (entries > MAX_PTX_ENTRIES)
+    problems.push(problem(unit, 0, `must have at most ${MAX_PTX_ENTRIES} entries, got ${entries}`));
   if (isPtxSource(options.source))
     for (const path of compiledFrom(files.get(unit)?.text ?? '').filter((each) => isSource(hostPath(roots, each))))
       files.set(path, { path, text: readForeignText(hostPath(roots, path), MAX_FILE_BYTES) });

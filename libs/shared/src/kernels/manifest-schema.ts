@@ -72,9 +72,13 @@ const constantName = cIdentifier.refine((name) => !isReserved(name), {
 
 /** Whether a constant with this name may be passed to the compiler. It must be in capitals, like a parameter. */
 export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
-const sourceFile = matching(
-  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx|py)$/,
-  "a .cu, .ptx or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
+// Machine code is judged by what its symbols say it keeps between launches, and an edited cubin can say anything.
+const NO_CUBIN = 'PTX in place of the .cubin, which only nvcc may make here: name the .ptx that it was assembled from';
+const sourceFile = matching(/^(?!.*\.cubin$)/, NO_CUBIN).pipe(
+  matching(
+    /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx|py)$/,
+    "a .cu, .ptx or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
+  ),
 );
 /** Whether a kernel's source is PTX from another compiler, which no parameter can change. */
 export const isPtxSource = (source: string): boolean => source.endsWith('.ptx');

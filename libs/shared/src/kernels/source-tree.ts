@@ -1,5 +1,5 @@
 /** A kernel folder by content, in the form in which it is sent to a runner that does not have it. */
-import { existsSync, lstatSync } from 'node:fs';
+import { existsSync, lstatSync, statSync } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -72,6 +72,8 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
 export function originalsIn(folder: string, source: string): string[] {
   if (isTritonSource(source)) return existsSync(join(folder, source)) ? [source] : [];
   if (!isPtxSource(source) || !existsSync(join(folder, source))) return [];
+  // Whoever reads the source itself then says that it is too large.
+  if (statSync(join(folder, source)).size > MAX_TREE_BYTES) return [];
   const ptx = readForeignFile(join(folder, source), MAX_TREE_BYTES).toString('utf8');
   return originalsOfPtx(ptx).filter((name) => ORIGINAL_NAME.test(name) && existsSync(join(folder, name)));
 }
