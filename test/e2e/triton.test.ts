@@ -6,7 +6,6 @@ import { FindingKind, type Finding } from '@flashcore/shared/contract';
 import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
-const EXAMPLE = join(ROOT, 'examples/kernels/triton_attention');
 const noPtx = missing('nvcc') && missing('clang');
 const noTriton = missing('triton') || missing('bubblewrap') || noPtx;
 const CASE = ['--shape', '1x1x77x64c', '--seeds', '2'];
@@ -14,28 +13,10 @@ const CASE = ['--shape', '1x1x77x64c', '--seeds', '2'];
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-const MANIFEST = `id: triton_source
-title: Attention in Triton
-lesson: "its options are parameters"
-source: kernel.py
-language: triton
-min_arch: sm_80
-math: { inputs: fp16, accumulate: fp32 }
-limits: [{ require: "D == 64", because: "its tiles are 64 wide" }]
-parameters:
-  BLOCK_M: { values: [32, 64], default: 64, about: query rows a CTA }
-  NUM_WARPS: { values: [4, 8], default: 4, about: warps a CTA }
-constants: { BLOCK_N: 64, HEAD_DIM: 64, NUM_STAGES: 2 }
-launches:
-  - entry: attention
-    grid: ["ceil(S / BLOCK_M)", "B * H", 1]
-    block: ["32 * NUM_WARPS", 1, 1]
-    arguments: [Q, K, V, O, S, scale, causal]
-toggle: "compiled by Triton, which has no switch for tensor cores"
-`;
-
 /** The example's Python with its head dimension renamed to something that is not an axis of the problem. */
-const PYTHON = readFileSync(join(EXAMPLE, 'attention.py'), 'utf8').replaceAll(/\bD\b/g, 'HEAD_DIM');
+const SOURCE = join(ROOT, 'test/fixtures/triton/attention');
+const MANIFEST = readFileSync(join(SOURCE, 'kernel.yaml'), 'utf8');
+const PYTHON = readFileSync(join(SOURCE, 'kernel.py'), 'utf8');
 
 /** A kernel folder with changed Python. */
 function kernel(name: string, change: (text: string) => string = (text) => text, manifest = MANIFEST): string {
@@ -85,6 +66,30 @@ test.skipIf(noTriton)('Triton compiles a variant by its parameters, with the sha
   }
 });
 
+test.skipIf(noTriton)('tune tries the options of Triton and the tiles, and orders what passes', () => {
+  const folder = join(ROOT, 'test/fixtures/triton/matmul');
+  const set = ['BLOCK=16,32', 'NUM_WARPS=2,4', 'NUM_STAGES=1,2'].flatMap((each) => ['--set', each]);
+  const { stdout, stderr, exitCode } = home.faTui([
+    'tune',
+    folder,
+    '--shape',
+    'M=64,N=64,K=64',
+    ...set,
+    '--budget',
+    '6',
+  ]);
+  expect(exitCode, stderr).toBe(0);
+  expect(stdout).toMatch(/BLOCK/);
+});
+
+test.skipIf(noTriton)('Python that forks is compiled once what it forked would still run', () => {
+  const forks = `import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n\n\n${BEGIN}`;
+  const began = performance.now();
+  const { exitCode, stderr } = home.runJson(['build', kernel('forks', (text) => edited(text, BEGIN, forks))]);
+  expect(exitCode, stderr).toBe(0);
+  expect(performance.now() - began).toBeLessThan(60_000);
+});
+
 test.skipIf(noTriton)('a store without its mask is out of bounds, at its line of the Python', () => {
   const folder = kernel('unmasked', (text) => edited(text, /(tl\.store\(.*), mask=rows.*\)$/m, '$1)'));
   const { finding } = findingOf(folder);
@@ -104,7 +109,7 @@ test.skipIf(noTriton)('an error from Triton has its line and column of the Pytho
   expect(finding.message).toContain('turn');
 });
 
-const BEGIN = 'CONSTANTS = ';
+const BEGIN = '@triton.jit';
 test.skipIf(noTriton).each(
   inFull<[string, string, RegExp]>(
     [
@@ -120,7 +125,7 @@ test.skipIf(noTriton).each(
     ([name]) => name === 'opens a socket',
   ),
 )('Python that %s is a finding, and the runner keeps running', (name, statement, words) => {
-  const folder = kernel(name.replaceAll(' ', '_'), (text) => edited(text, BEGIN, `${statement}\n${BEGIN}`));
+  const folder = kernel(name.replaceAll(' ', '_'), (text) => edited(text, BEGIN, `${statement}\n\n\n${BEGIN}`));
   const { finding, exitCode } = findingOf(folder, 'build');
   expect([exitCode, FindingKind[finding.kind], finding.message]).toEqual([
     1,
