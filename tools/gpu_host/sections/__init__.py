@@ -37,6 +37,7 @@ from sections import (
     shapes,
     signatures,
     torch_extension,
+    triton,
 )
 
 SECTIONS = {
@@ -59,6 +60,7 @@ SECTIONS = {
     "accepted": accepted.measure,
     "problems": problems.measure,
     "languages": languages.measure,
+    "triton": triton.measure,
     "sdpa": sdpa.measure,
     "edit": edit.measure,
     "seconds": seconds.measure,
