@@ -66,20 +66,17 @@ test.skipIf(noTriton)('Triton compiles a variant by its parameters, with the sha
   }
 });
 
-test.skipIf(noTriton)('tune tries the options of Triton and the tiles, and orders what passes', () => {
+test.skipIf(noTriton)('tune and evolve vary the options of Triton and the tiles', () => {
   const folder = join(ROOT, 'test/fixtures/triton/matmul');
+  const shape = ['--shape', 'M=64,N=64,K=64'];
   const set = ['BLOCK=16,32', 'NUM_WARPS=2,4', 'NUM_STAGES=1,2'].flatMap((each) => ['--set', each]);
-  const { stdout, stderr, exitCode } = home.faTui([
-    'tune',
-    folder,
-    '--shape',
-    'M=64,N=64,K=64',
-    ...set,
-    '--budget',
-    '6',
-  ]);
-  expect(exitCode, stderr).toBe(0);
-  expect(stdout).toMatch(/BLOCK/);
+  const tuned = home.faTui(['tune', folder, ...shape, ...set, '--budget', '6']);
+  expect(tuned.exitCode, tuned.stderr).toBe(0);
+  expect(tuned.stdout).toContain("ranked by registers, then shared memory: the emulator's times judge nothing");
+  expect(tuned.stdout.match(/BLOCK=\d+ NUM_WARPS=\d NUM_STAGES=\d .* yes$/gm)).toHaveLength(6);
+  const proposer = `"${process.execPath}" examples/proposers/parameters.mjs`;
+  const evolved = home.faTui(['evolve', folder, ...shape, '--proposer', proposer, '--trials', '1', '--seeds', '1']);
+  expect(evolved.stderr).toMatch(/trial 1 from 0: valid .*, (BLOCK|NUM_WARPS|NUM_STAGES) \d+ -> \d+/);
 });
 
 test.skipIf(noTriton)('Python that forks is compiled once what it forked would still run', () => {
