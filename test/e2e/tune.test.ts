@@ -28,7 +28,7 @@ test('ranks by registers and shared memory, and says that times judge nothing he
   const { exitCode, stdout, stderr } = home.faTui(search(kernel));
   expect(exitCode, stderr).toBe(0);
   expect(stdout).toMatch(
-    /2 variants\n +ranked by registers, then shared memory: the emulator's times judge nothing[^]*variant +registers[^]*TILE=32[^]*not timed[^]*Best: TILE=/,
+    /2 variants\n +ranked by registers, then shared memory: emulator times are not GPU times[^]*variant +registers[^]*TILE=32[^]*not timed[^]*Best: TILE=/,
   );
   expect(stderr).toMatch(/TILE=16: right, \d+ registers/);
 });

@@ -28,13 +28,13 @@ export interface FoundTool {
 const OPTIONAL = {
   ncu: {
     pattern: /Version (\S+)/,
-    without: 'no hardware counters: install Nsight Compute, which the CUDA toolkit has, and put it on PATH',
+    without: 'no hardware counters: install Nsight Compute, part of the CUDA toolkit, and put it on PATH',
   },
   'compute-sanitizer': {
     pattern: /Version (\S+)/,
-    without: 'no memcheck and racecheck on a GPU: it comes with the CUDA toolkit',
+    without: 'no memcheck or racecheck on a GPU: it is part of the CUDA toolkit',
   },
-  cuobjdump: { pattern: /\bV(\d\S*)/, without: 'no SASS listings: it comes with the CUDA toolkit' },
+  cuobjdump: { pattern: /\bV(\d\S*)/, without: 'no SASS listings: it is part of the CUDA toolkit' },
   bwrap: { pattern: /(\S+)$/, without: 'compilers and workers run unboxed: install bubblewrap' },
 } as const;
 const ARCHS = ['--list-gpu-code'];

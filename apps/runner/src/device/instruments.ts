@@ -56,7 +56,7 @@ export class Instruments {
     if (library === undefined) return noProfiler(COUNTS_NOTHING);
     const ncu = this.#toolchain.path('ncu');
     if (ncu === undefined)
-      return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');
+      return noProfiler('no ncu on this host: install Nsight Compute, part of the CUDA toolkit, and put it on PATH');
     return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts, dataDirectory: this.dataDirectory });
   }
 

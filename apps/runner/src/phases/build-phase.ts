@@ -70,11 +70,9 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
   // On a host's first job the emulator takes half a minute to compile; the message says why the job waits.
-  const firstTime = spec.device.simulated
-    ? ': the first time, the emulator and the CPU reference are compiled for it'
-    : '';
+  const firstTime = spec.device.simulated ? '; its first start compiles the emulator and the CPU reference' : '';
   const telling = setTimeout(
-    () => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to open${firstTime}`),
+    () => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to start${firstTime}`),
     TELL_WAIT_MS,
   );
   const waitedSince = performance.now();

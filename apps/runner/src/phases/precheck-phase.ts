@@ -92,7 +92,7 @@ function causal({ kernel, shapes: asked }: JobSpec): PrecheckItem {
     ({ arguments: values, when }) =>
       values.some((value) => value.kind === 'int32' && names.test(value.value.text)) || (when && names.test(when.text)),
   );
-  if (passed) return item('causal', true, 'the kernel is told whether the mask is causal');
+  if (passed) return item('causal', true, 'a launch receives whether the mask is causal');
   const refused = limits.some(({ require }) => names.test(require.text));
   if (wanted.length === 0 || refused)
     return item('causal', true, refused ? 'the manifest refuses causal shapes' : 'no causal shape was asked for');

@@ -55,7 +55,7 @@ test('a latency always comes with its device, error and source', () => {
 });
 
 test.for([
-  ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, 'build for sm_90 with --arch sm_90'],
+  ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, '--arch sm_90 builds for it'],
   ['no ptxas', [LAUNCH], { ...ENTRY, ctasPerSm: 0 }, 'known from nvcc only'],
   ['two launches', [LAUNCH, LAUNCH], ENTRY, 'this one has 2'],
 ] as const)('%s: no estimate, with the reason', ([, launches, entry, why]) => {

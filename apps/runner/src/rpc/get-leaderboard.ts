@@ -133,7 +133,7 @@ function emptyText(
   set: CaseSet | undefined,
 ): string {
   const simulated = jobs.devices().some((device) => device.name === deviceName && device.simulated);
-  if (simulated) return `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`;
+  if (simulated) return `Emulator times are not GPU times: ${deviceName} has no leaderboard`;
   if (set)
     return `No ranked run on ${deviceName} measured one build on all ${set.shapes.length} shapes of ${set.name}${dtype === 'fp16' ? '' : ` in ${dtype}`}, ${MODE_WORDS[mode]}, yet: run a plan that measures ${set.name}`;
   const emulated = leaderboard.hasSimulated({ problem, shape })

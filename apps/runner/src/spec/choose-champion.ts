@@ -139,7 +139,7 @@ export function planAccepted(
   if (!found)
     return {
       ...none(
-        `no ${dtype === 'fp16' ? '' : `${dtype} `}champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`,
+        `no ${dtype === 'fp16' ? '' : `${dtype} `}champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet; an accepted result becomes one`,
       ),
       leftOut: undefined,
     };

@@ -1,5 +1,6 @@
 import type { Champion, Device, Shape } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
+import { counted } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 import type { ResolvedKernel } from '../kernels.ts';
@@ -125,6 +126,6 @@ export interface ProfileSpec extends Omit<ChosenShapes, 'shapes'> {
 
 /** Kernel and variant, as shown in lists of jobs. */
 export const labelOf = ({ kernel, resolved, tune }: JobSpec): string => {
-  if (tune) return `${kernel.kernelId}, ${tune.plan.variants.length} variants`;
+  if (tune) return `${kernel.kernelId}, ${counted(tune.plan.variants.length, 'variant')}`;
   return resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`;
 };

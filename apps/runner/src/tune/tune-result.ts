@@ -11,12 +11,13 @@ import {
   type TuneResult,
   type TunedVariant,
 } from '@flashcore/shared/contract';
+import { counted } from '@flashcore/shared/text';
 import type { JobOutcome } from '../jobs/job-context.ts';
 import type { TuneSpec } from '../spec/job-spec.ts';
 import { paretoFront } from './race.ts';
 
 const RANKED_BY_TIME = 'median latency in interleaved comparisons with the leader';
-const RANKED_BY_RESOURCES = "registers, then shared memory: the emulator's times judge nothing";
+const RANKED_BY_RESOURCES = 'registers, then shared memory: emulator times are not GPU times';
 
 /** State of a search. */
 export interface SearchFound {
@@ -72,6 +73,6 @@ export function endOfTune(
   );
   return {
     outcome: heldOut?.verdict === HeldOutVerdict.WRONG ? Outcome.FAILED : outcome,
-    summary: `best of ${rows.length} variants: ${label}, ${figure}${champion}${unseen}`,
+    summary: `best of ${counted(rows.length, 'variant')}: ${label}, ${figure}${champion}${unseen}`,
   };
 }

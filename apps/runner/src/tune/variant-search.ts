@@ -10,6 +10,7 @@ import {
   type ShapeComparison,
   type TuneResult,
 } from '@flashcore/shared/contract';
+import { counted } from '@flashcore/shared/text';
 import type { JobOutcome } from '../jobs/job-context.ts';
 import { comparisonPhase } from '../phases/comparison-phase.ts';
 import { heldOutPhase } from '../phases/held-out-phase.ts';
@@ -106,7 +107,7 @@ class Tuning {
 
   #announcement(): string {
     const { plan } = this.#parts.tune;
-    return `${plan.variants.length} variants of ${plan.combinations} combinations${plan.drawn ? ', drawn at random' : ''}`;
+    return `${counted(plan.variants.length, 'variant')} of ${counted(plan.combinations, 'combination')}${plan.drawn ? ', drawn at random' : ''}`;
   }
 
   /** Builds on all cores; each variant is verified as soon as it is built and the device is free. */

@@ -3,9 +3,9 @@
  * and bytes use the most readable unit.
  */
 import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
-import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
+import { entryOf, formatNumber } from '@flashcore/shared/text';
 
-export { formatCount, formatError, formatNumber, formatPair } from '@flashcore/shared/text';
+export { counted, formatCount, formatError, formatNumber, formatPair } from '@flashcore/shared/text';
 
 const TIME_DIGITS = 4;
 const SHARE_DIGITS = 3;
@@ -55,12 +55,6 @@ export const formatInterval = ({ ratio, low, high }: Interval): string =>
 /** A speedup with its interval: "1.671 x [1.668, 1.674]". */
 export const formatSpeedupInterval = ({ ratio, low, high }: Interval): string =>
   `${formatSpeedup(ratio)} [${formatNumber(low)}, ${formatNumber(high)}]`;
-
-/** A count with its noun: "3 cases", "1 case". */
-export const counted = (number: number, noun: string): string =>
-  `${formatCount(number)} ${noun}${number === 1 ? '' : pluralEnding(noun)}`;
-
-const pluralEnding = (noun: string): string => (/(s|ch)$/.test(noun) ? 'es' : 's');
 
 /** Bytes as 24 KiB, 1.5 MiB; powers of 1024 as CUDA's limits are. */
 export function formatBytes(bytes: number): string {

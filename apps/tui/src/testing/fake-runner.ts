@@ -132,7 +132,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     decided,
     champions: [],
     leaderboard: create(GetLeaderboardResponseSchema, {
-      emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard',
+      emptyReason: 'Emulator times are not GPU times: the emulator has no leaderboard',
       place: LEADERBOARD_PLACE,
       places: [LEADERBOARD_PLACE, { ...LEADERBOARD_PLACE, mode: TimingMode.COLD }],
     }),

@@ -4,7 +4,7 @@ export { EMULATOR_TIMES } from './emulator-times.ts';
 export { entryOf, setEntry } from './entry-of.ts';
 export { errorText } from './error-text.ts';
 export { didYouMean, nearestNames } from './nearest-names.ts';
-export { bytesText, formatCount, formatError, formatNumber, formatPair } from './numbers.ts';
+export { bytesText, counted, formatCount, formatError, formatNumber, formatPair } from './numbers.ts';
 export { plainLine, plainText } from './plain-text.ts';
 export { shellWord } from './shell-word.ts';
 export { TOKEN_PREFIX, withoutTokens } from './without-tokens.ts';

@@ -46,3 +46,9 @@ export function formatPair(got: number, want: number): [string, string] {
 /** "1 byte", "1,024 bytes". */
 export const bytesText = (bytes: number | bigint): string =>
   `${formatCount(bytes)} byte${Number(bytes) === 1 ? '' : 's'}`;
+
+/** A count with its noun: "3 cases", "1 case". */
+export const counted = (number: number, noun: string): string =>
+  `${formatCount(number)} ${noun}${number === 1 ? '' : pluralEnding(noun)}`;
+
+const pluralEnding = (noun: string): string => (/(s|ch)$/.test(noun) ? 'es' : 's');

@@ -1,7 +1,7 @@
 /** The result of a search over variants: the table with the best first, the winner, and the Pareto front. */
 import { Verdict, type TuneResult, type TunedVariant } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
-import { formatBytes, formatMicroseconds, formatRatio } from '../numbers.ts';
+import { counted, formatBytes, formatMicroseconds, formatRatio } from '../numbers.ts';
 import { reasonText } from '../words.ts';
 import { piece } from '../roles.ts';
 
@@ -15,7 +15,7 @@ export function tuneBlocks(tune: TuneResult): Block[] {
   const { variants, combinations, drawn, rankedBy, complete, pareto, paretoOf } = tune;
   const looked = drawn
     ? `${variants.length} of ${combinations} combinations, drawn at random`
-    : `${variants.length} variants`;
+    : counted(variants.length, 'variant');
   return [
     heading('Search over variants', looked),
     notice(

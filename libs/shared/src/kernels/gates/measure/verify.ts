@@ -151,6 +151,7 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
     const { value, detail } = shareOf(
       run.filter(({ verdict }) => verdict === Verdict.PASS),
       run,
+      failedProbes(result).length,
     );
     return { value, detail: `${detail}; ${cases.notMeasured}` };
   }
@@ -163,7 +164,7 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
     return {
       notMeasured: `verified with ${profile || `atol ${absolute} rtol ${relative}`}, which says nothing about the parity profile`,
     };
-  return shareOf(passed, cases);
+  return shareOf(passed, cases, failedProbes(result).length);
 }
 
 /** A failed probe counts as a failed case. Passed probes do not count, so a right kernel has only its cases. */
@@ -172,11 +173,12 @@ const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
 
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 
-function shareOf(passed: CaseResult[], cases: CaseResult[]): { value: number; detail: string } {
+/** `cases` includes `probes` failed probes, which the text counts apart because every other count does. */
+function shareOf(passed: CaseResult[], cases: CaseResult[], probes = 0): { value: number; detail: string } {
   const failed = cases.find((each) => !passed.includes(each));
   const seeds = Math.min(...cases.map((each) => each.seeds));
   return {
     value: passed.length / cases.length,
-    detail: `${passed.length} of ${cases.length} cases, ${plural(seeds, 'seed')} each${failed ? `; first failing ${describeFailure(failed)}` : ''}`,
+    detail: `${passed.length} of ${cases.length - probes} cases${probes > 0 ? `, ${plural(probes, 'failed probe')}` : ''}, ${plural(seeds, 'seed')} each${failed ? `; first failing ${describeFailure(failed)}` : ''}`,
   };
 }
