@@ -8,6 +8,7 @@ import { edited, missing } from '@flashcore/shared/testing';
 import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
+import { OwnKernels } from '../settings/own-kernels.ts';
 
 // The built program as a separate process, against a real embedded runner.
 const BIN = fileURLToPath(new URL('../../bin/fa-tui.js', import.meta.url));
@@ -64,6 +65,8 @@ test('new makes a kernel that builds under its own id, but not under the id of a
   const { code, stdout } = await run('new', folder);
   expect(code).toBe(0);
   expect(stdout).toMatch(/my_kernel, a copy of fa_v1_baseline: .*my_kernel\.cu\n[^]*fa-tui run \/.*my_kernel /);
+  const listed = await new OwnKernels({ ...process.env, FLASHCORE_HOME: home }).list();
+  expect(listed.kernels.map((kernel) => kernel.folder)).toContain(folder);
   const built = JSON.parse((await run('build', folder, '--json', '--quiet')).stdout) as { job: object };
   expect(built.job).toMatchObject({ kernelId: 'my_kernel', outcome: 'OUTCOME_PASSED' });
   const known = path.join(home, 'fa_v2_wmma');

@@ -19,6 +19,7 @@ import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { parseKernelArgument } from './kernel-argument.ts';
+import { rememberFolder } from './start-job.ts';
 
 /** The ladder's first step: attention in a single file, without tensor cores and other files. */
 export const FIRST_KERNEL = 'fa_v1_baseline';
@@ -51,6 +52,7 @@ export async function newKernel(name: string, options: NewKernelOptions, context
   Object.keys(files).forEach(requireKernelPath);
   makeFolder(folder);
   writeSource(folder, files);
+  rememberFolder(folder, context);
   if (context.options.json) context.document({ kernel: id, folder, from: original.id, files: Object.keys(files) });
   else context.report(whatNext({ id, folder, from: original.id, files: Object.keys(files) }));
   return ExitCode.PASSED;
@@ -88,6 +90,7 @@ async function newFromPtx(
       if (existsSync(path.join(beside, name))) setEntry(files, name, await read(name));
   makeFolder(folder);
   writeSource(folder, files);
+  rememberFolder(folder, context);
   const manifest = path.join(folder, MANIFEST_FILE);
   if (context.options.json) context.document({ kernel: id, folder, files: Object.keys(files) });
   else
@@ -155,7 +158,7 @@ function whatNext({ id, folder, from, files }: MadeKernel): string[] {
   return [
     `${place}  ${id}, a copy of ${from}: ${files.toSorted().join(', ')}`,
     '',
-    'Edit it and NOTES.md (a page without a word of yours counts as none), then:',
+    'Change the code and say in NOTES.md what you changed. View 7 of fa-tui lists it; in a shell:',
     ...commands.map(([command, about]) => `  ${command.padEnd(width)}  ${about}`),
   ];
 }

@@ -58,7 +58,7 @@ export async function startJob(
 }
 
 /** Puts a user's kernel folder at the head of the folders in view 7. */
-function rememberFolder(folder: string, context: CommandContext): void {
+export function rememberFolder(folder: string, context: CommandContext): void {
   const problem = new OwnKernels(context.surroundings.environment).remember(folder);
   if (problem !== undefined) context.note(problem);
 }

@@ -43,7 +43,7 @@ export const JOB_COMMANDS = [
     id: 'rerun',
     keys: ['r'],
     group: 'jobs',
-    help: 'Run the last form again, else this kernel',
+    help: 'Run again: the job opened, else the last form',
     hint: 'rerun',
     when: (state) => kernelToRun(state) !== undefined,
     whyNot: NOT_LISTED,

@@ -3,9 +3,9 @@ import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
-import { isPath, valueOf, type FormField } from '../state/form-field.ts';
+import { valueOf } from '../state/form-field.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
-import { formOf, withKernel, withKeys, withTyping, type RunForm } from '../state/run-form.ts';
+import { formOf, typedPath, withKernel, withKeys, withTyping, type RunForm } from '../state/run-form.ts';
 import { formProblem } from '../state/form-problem.ts';
 import type { AppState } from '../state/app-state.ts';
 import { expandHome } from '../watch/complete-path.ts';
@@ -75,14 +75,6 @@ export function pressInForm(
 
 const LEAVES_FIELD = new Set(['enter', 'tab', 'shift+tab', 'up', 'down']);
 
-const kernelFieldOf = ({ fields }: RunForm): FormField | undefined => fields.find(({ id }) => id === 'kernel');
-
-/** The path typed for a kernel; undefined if none was typed. */
-function typedPath(form: RunForm): string | undefined {
-  const { typed = '' } = kernelFieldOf(form) ?? {};
-  return isPath(typed) ? typed : undefined;
-}
-
 /** Continues with the kernel in the typed folder, then handles `key`. A folder without a kernel is refused. */
 async function openFolder(key: string, form: RunForm, context: KeyContext): Promise<void> {
   const { store, session } = context;
@@ -91,7 +83,7 @@ async function openFolder(key: string, form: RunForm, context: KeyContext): Prom
   if (kernel === undefined || kernel.manifestError !== undefined)
     return store.dispatch({
       type: 'notice',
-      text: kernel?.manifestError ?? 'A replay runs no folders',
+      text: kernel?.manifestError ?? 'A replay cannot run a folder',
       tone: 'warn',
     });
   const withFolder = formForKernel(form, kernel, context);

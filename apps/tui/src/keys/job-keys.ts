@@ -20,6 +20,7 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     const job = selectedJobName(store.state);
     if (job === undefined) return;
     session.attach(job);
+    store.dispatch({ type: 'job-opened', job });
     store.dispatch({ type: 'show', view: 'run' });
   },
   'run-kernel': (context) => {

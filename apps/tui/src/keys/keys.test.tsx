@@ -335,6 +335,23 @@ test('Enter on a kernel opens its form; the chosen and typed values run, and r r
   expect(terminal.runner.requests[1]).toEqual(terminal.runner.requests[0]);
 });
 
+test('r repeats the last form until a job is opened from a list, then that job', async () => {
+  await terminal.press('7j\r\r');
+  await terminal.press('6g\r');
+  await terminal.press('r');
+  expect(terminal.runner.started).toEqual(['fa_v2_wmma', 'flashcore_v6']);
+});
+
+test('view 7 shows that a kernel is being run', async () => {
+  await terminal.press('7');
+  expect(await terminal.screen()).toMatch(/flashcore_v6 +● running/);
+});
+
+test('the form names a typed folder in its title and its command line', async () => {
+  await terminal.press('7\rk./mine');
+  expect(await terminal.screen()).toMatch(/Run \.\/mine[^]*In a shell: fa-tui run \.\/mine/);
+});
+
 test('the form shows which fields its command does not take, and which values tune tries', async () => {
   await terminal.press('7j\rh');
   expect(await terminal.screen()).toMatch(

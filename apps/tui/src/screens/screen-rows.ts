@@ -34,12 +34,15 @@ function bodyRows(snapshot: Snapshot): Row[] {
   const ui = screenOf(snapshot.state);
   const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
   const over = overlayPane(snapshot.state, ui.overlay, insideOf(size));
-  if (over === undefined) return layoutOf(ui).flatMap((band) => bandRows(band, snapshot));
+  const panes = layoutOf(ui).flatMap((band) => bandRows(band, snapshot));
+  if (over === undefined) return panes;
   const { body, ...border } = over;
-  return frame({ ...border, focused: true }, body, size);
+  // A dialog covers only the rows that it needs, so that the view it is about stays in sight above it.
+  const height = Math.min(size.height, body.length + size.height - insideOf(size).height);
+  return [...panes.slice(0, size.height - height), ...frame({ ...border, focused: true }, body, { ...size, height })];
 }
 
-/** The dialog that replaces all panes; undefined if there is none. */
+/** The dialog over the panes; undefined if there is none. */
 function overlayPane(state: AppState, overlay: Overlay | undefined, inside: Size): PaneContent | undefined {
   switch (overlay?.kind) {
     case 'help':

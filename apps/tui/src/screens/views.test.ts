@@ -142,7 +142,7 @@ test('the header shows runner, connection, device, job and phase in every state'
   const events = sampleEvents();
   const fresh = new Store({ state: { ...store.state, views: {}, attached: SAMPLE_JOB } });
   for (const event of events.slice(0, 20)) fresh.dispatch({ type: 'job-event', event });
-  expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+%/);
+  expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+ %/);
 });
 
 test('a long message wraps and shrinks the panes', async () => {

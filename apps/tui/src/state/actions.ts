@@ -86,6 +86,7 @@ export type Action =
   | { type: 'distribution'; plot: DistributionPlot }
   | { type: 'map-cursor'; cursor: UiState['mapCursor'] }
   | { type: 'map-head'; head: number | undefined }
+  | { type: 'job-opened'; job: string }
   | { type: 'form-run'; form: NonNullable<UiState['lastForm']> }
   | { type: 'toggle'; what: 'faulty' | 'mouse' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }

@@ -87,6 +87,8 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { mapCursor: action.cursor, detail: 0 });
     case 'map-head':
       return withUi(state, { mapHead: action.head, detail: 0 });
+    case 'job-opened':
+      return withUi(state, { openedJob: action.job });
     case 'form-run':
       return withUi(state, { lastForm: action.form });
     case 'pin':

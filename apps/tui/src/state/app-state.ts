@@ -139,6 +139,8 @@ export interface UiState {
   /** Head whose error map is shown, counted through all batches; absent: the largest error over all heads. */
   readonly mapHead?: number | undefined;
   /** The last form that was run; r repeats it. */
+  /** The job that the user last opened from a list; runs of this program are shown without being opened. */
+  readonly openedJob?: string | undefined;
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
   /** Sort order of the source lines of view 4. */
   readonly lineSort: LineSort;

@@ -46,15 +46,17 @@ export function folderShown(state: AppState): string | undefined {
 }
 
 /**
- * The kernel of r and R: the one under the cursor of view 7, else the last form's, else that of the job shown. If a
- * folder and a kernel of the runner have the same id, the runner's is chosen.
+ * The kernel of r and R: the one under the cursor of view 7, else that of a job opened from a list, else the last
+ * form's, else that of the job shown. If a folder and a kernel of the runner have the same id, the last form's is
+ * chosen, else the runner's.
  */
 export function kernelToRun(state: AppState): ListedKernel | undefined {
   if (inKernels(state)) return usable(selectedKernel(state));
   const last = state.ui.lastForm?.form.kernel;
   const known = state.kernels.find((kernel) => last !== undefined && kernelKey(kernel) === kernelKey(last));
-  if (known !== undefined) return usable(known);
   const kernelId = attachedJob(state)?.kernelId;
+  const isOpened = state.attached !== undefined && state.attached === state.ui.openedJob;
+  if (known !== undefined && (!isOpened || known.kernelId === kernelId)) return usable(known);
   const named = state.kernels.filter((kernel) => kernel.kernelId === kernelId);
   return usable(named.find(({ folder }) => folder === undefined) ?? named[0]);
 }

@@ -27,9 +27,15 @@ const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c
 const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
 const SECONDS = [AS_USUAL, '0.2', '1', '10'];
 /** Phases of a run: all of them, or those of one command. */
-const PHASES = ['all', 'build', 'verify', 'bench', 'profile'];
-/** Phases for a kernel that has parameters to search. */
-const PHASES_AND_TUNE = [...PHASES, 'tune'];
+const PHASES: readonly (readonly [name: string, about: string])[] = [
+  ['all', 'the whole experiment: build, verify, benchmark, profile and gates'],
+  ['build', 'compile the kernel and read what the compiler reports'],
+  ['verify', 'build the kernel and compare its output with the reference'],
+  ['bench', 'build the kernel and time it'],
+  ['profile', 'build the kernel and read its hardware counters'],
+];
+/** Only for a kernel that has parameters to search. */
+const TUNE = ['tune', 'build, verify and time every variant; a parameter that you set below keeps its value'] as const;
 const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
 const SAMPLES = [AS_USUAL, '10', '100', '1000'];
 const METRICS = [AS_USUAL, 'gates', 'roofline', 'stalls', 'full', 'none'];
@@ -88,13 +94,9 @@ function kernelField(kernel: ListedKernel, usable: readonly string[]): FormField
 
 function phasesField({ parameters }: ListedKernel): FormField {
   const canTune = parameters.some(({ values }) => values.length > 1);
-  const about = 'all: the whole experiment with its gates; else only this phase, with the build that it needs';
-  return field(
-    'phases',
-    'phases',
-    canTune ? PHASES_AND_TUNE : PHASES,
-    canTune ? `${about}; tune: search the variants for the fastest; a parameter changed below keeps its value` : about,
-  );
+  const phases = canTune ? [...PHASES, TUNE] : PHASES;
+  const names = phases.map(([name]) => name);
+  return { ...field('phases', 'phases', names, ''), aboutChoices: phases.map(([, about]) => about) };
 }
 
 function planFields(plans: readonly GatePlan[], caseSets: readonly CaseSet[]): FormField[] {

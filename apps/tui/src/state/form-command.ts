@@ -2,7 +2,7 @@
 import { entryOf, shellWord } from '@flashcore/shared/text';
 import { NONE, valueOf, type FormField } from './form-field.ts';
 import { kernelKey } from './listed-kernel.ts';
-import type { RunForm } from './run-form.ts';
+import { typedPath, type RunForm } from './run-form.ts';
 
 type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
 
@@ -89,7 +89,13 @@ export function commandLineOf(form: RunForm, defaults: RunForm): string {
     action === 'tune' && parameters.length > 0
       ? tunedValues(form, defaults).map(({ name, values }) => `${name}=${values.join(',')}`)
       : parameters.map((field) => `${field.label}=${valueOf(field)}`);
-  return ['fa-tui', action, kernelKey(form.kernel), ...sets.flatMap((text) => ['--set', text]), ...options]
+  return [
+    'fa-tui',
+    action,
+    typedPath(form) ?? kernelKey(form.kernel),
+    ...sets.flatMap((text) => ['--set', text]),
+    ...options,
+  ]
     .map(shellWord)
     .join(' ');
 }

@@ -76,3 +76,9 @@ export function withKernel(form: RunForm, kernel: ListedKernel, context: FormCon
     selected: form.selected,
   };
 }
+
+/** The path typed for the kernel; undefined if none was typed. */
+export function typedPath({ fields }: Pick<RunForm, 'fields'>): string | undefined {
+  const { typed = '' } = fields.find(({ id }) => id === 'kernel') ?? {};
+  return isPath(typed) ? typed : undefined;
+}

@@ -7,10 +7,12 @@ import {
   Outcome,
   Phase,
   Verdict,
+  parityCounts,
   type ExperimentSummary,
   type GateResult,
   type Job,
   type LeaderboardEntry,
+  type ParityCounts,
 } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { ListedKernel } from './listed-kernel.ts';
@@ -39,6 +41,12 @@ export function shownVariant(state: AppState): VariantView | undefined {
 
 /** Number of cases that have ended, are running or are still to come. */
 export const casesInAll = ({ cases, caseCount = 0 }: VariantView): number => Math.max(cases.length, caseCount);
+
+/** How many cases and probes passed so far, of all of them. Probes are known only after verification. */
+export function parityOf(variant: VariantView): ParityCounts {
+  const { probes = [], drawn = [] } = variant.verify ?? {};
+  return { ...parityCounts({ cases: [...variant.cases], probes, drawn }), cases: casesInAll(variant) };
+}
 
 /** Index of the case shown in view 2: the first failed one, until the user moves the cursor. */
 export function caseShown(state: AppState): number {

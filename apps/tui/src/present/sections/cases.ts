@@ -217,10 +217,12 @@ function complaint(result: CaseResult): Block[] {
   return [notice(`${shape}: ${reasonText(result.reason ?? 'no reason given')}${among}${worstOf(result)}`, role, mark)];
 }
 
-/** The worst element, unless the reason already names it. */
 function worstOf(result: CaseResult): string {
-  const { worst, mismatches, output, reason = '' } = result;
-  if (worst === undefined || mismatches === 0n || output !== '' || reason.includes(`s${worst.row} d${worst.column}`))
-    return '';
+  const { worst, mismatches, output } = result;
+  if (worst === undefined || mismatches === 0n || output !== '' || reasonNamesWorst(result)) return '';
   return `; worst ${elementText(worst, result)}`;
 }
+
+/** True if the reason for a failure already names the worst element. */
+export const reasonNamesWorst = ({ worst, reason = '' }: Pick<CaseResult, 'worst' | 'reason'>): boolean =>
+  worst !== undefined && reason.includes(`s${worst.row} d${worst.column}`);

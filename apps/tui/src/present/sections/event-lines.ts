@@ -68,9 +68,9 @@ interface Described {
 function describe({ payload }: JobEvent): Described[] {
   switch (payload.case) {
     case 'created':
-      return [{ text: `job accepted: ${payload.value.job?.label ?? ''}` }];
+      return [{ text: `queued: ${payload.value.job?.label ?? ''}` }];
     case 'started':
-      return [{ text: `runs on ${payload.value.device?.name ?? 'its device'}` }];
+      return [{ text: `running on ${payload.value.device?.name ?? 'its device'}` }];
     case 'attemptStarted': {
       const { attempt, node, reason } = payload.value;
       return attempt <= 1

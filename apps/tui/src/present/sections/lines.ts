@@ -77,7 +77,7 @@ export const hottestLine = (lines: readonly ShownLine[]): ShownLine | undefined 
 
 export const linesTitle = (file: string): { title: string; remark: string } => ({
   title: `Lines of ${file}`,
-  remark: 'instructions of PTX; wavefronts and bank conflicts of shared memory, sectors of global memory',
+  remark: 'PTX instructions; shared memory: conflicts, wavefronts; global memory: sectors',
 });
 
 export function linesBlocks(profile: ProfileResult): Block[] {

@@ -9,6 +9,7 @@ import { actionOf, commandLineOf, isTaken, tunedValues } from '../../state/form-
 import { usualOf } from '../../state/form-usual.ts';
 import type { Overlay } from '../../state/app-state.ts';
 import { formProblem } from '../../state/form-problem.ts';
+import { typedPath } from '../../state/run-form.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
 
 const LABEL_CELLS = 16;
@@ -36,7 +37,7 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const about = wrapRows(text, width, { role: problem?.index === selected ? 'bad' : 'dim' }).slice(0, MOST_ABOUT_ROWS);
   const command =
     problem === undefined
-      ? wrapRows(`the same in a shell: ${commandLineOf(form, defaults)}`, width, { role: 'dim', hang: 2 }).slice(
+      ? wrapRows(`In a shell: ${commandLineOf(form, defaults)}`, width, { role: 'dim', hang: 2 }).slice(
           0,
           MOST_COMMAND_ROWS,
         )
@@ -46,14 +47,17 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const remark =
     problem === undefined ? 'Enter runs, Esc closes' : `fix ${fields[problem.index]?.label ?? ''} before it can run`;
   return {
-    title: `Run ${kernel.kernelId}`,
+    title: `Run ${typedPath(form) ?? kernel.kernelId}`,
     remark,
     body: [...rows.slice(start, start + visible), [run('─'.repeat(width), 'border')], ...about, ...command],
   };
 }
 
-const aboutOf = (field: FormField | undefined): string =>
-  field === undefined ? '' : (field.aboutChoices?.[field.chosen] ?? field.about);
+function aboutOf(field: FormField | undefined): string {
+  if (field === undefined) return '';
+  if (field.id === 'kernel' && isPath(field.typed ?? '')) return 'The kernel in this folder. Enter runs it.';
+  return field.aboutChoices?.[field.chosen] ?? field.about;
+}
 
 interface FieldLook {
   /** The value behind AS_USUAL. */
@@ -95,7 +99,7 @@ function valueRuns(
   return [
     ...arrows,
     run(
-      `   ${isUsual ? 'default, ' : ''}${chosen + 1} of ${choices.length}${field.typed === undefined ? '' : ', or type'}`,
+      `   ${isUsual ? 'default, ' : ''}${chosen + 1} of ${choices.length}${field.typed === undefined ? '' : ', or type one'}`,
       'dim',
     ),
   ];

@@ -69,14 +69,14 @@ function progressForms(job: JobView, now: number): Row[] {
   const clock = run(` ${formatClock(elapsedMs(job, now) / 1000)}`, 'dim');
   if (job.state !== JobState.RUNNING) return [[run(`${mark} ${word}`, role), clock], [run(`${mark} ${word}`, role)]];
   if (waitsSince(job, now) !== undefined) {
-    const waits = run('waits for the device', 'accent');
+    const waits = run('waiting for the device', 'accent');
     return [[waits, clock], [waits]];
   }
   const phase = currentPhase(job);
   const share = jobShare(job);
   const name = run(phase === undefined ? word : PHASE_WORDS[phase.phase], 'accent');
   if (phase === undefined || share === undefined) return [[name, clock], [name]];
-  const percent = run(` ${String(Math.round(share * 100)).padStart(3)}%`);
+  const percent = run(` ${String(Math.round(share * 100)).padStart(3)} %`);
   return [
     [name, run(detailOf(job, phase), 'dim'), ...progressBar(share, BAR_CELLS), percent, clock],
     [name, run(' '), ...progressBar(share, 8), percent, clock],

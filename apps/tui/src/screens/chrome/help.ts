@@ -25,12 +25,14 @@ export function helpPane(
       [],
       ...(rows.length === 0
         ? wrapRows(
-            `No command of the screen matches "${query}"; in a shell fa-tui --help lists more, such as fa-tui new.`,
+            `No key matches "${query}". Commands for a shell: fa-tui --help; fa-tui new starts a kernel.`,
             width,
             { role: 'warn' },
           )
         : rows.slice(start, start + visible)),
-    ],
+      // Keeps the height while the search narrows the list.
+      ...Array.from({ length: Math.max(0, visible - Math.max(1, rows.length)) }, (): Row => []),
+    ].slice(0, height),
   };
 }
 

@@ -10,7 +10,7 @@ export function hintsRow(state: AppState, width: number): Row {
   const overlayHints: Partial<Record<string, string>> = {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
     search: 'Enter search  Esc cancel',
-    form: '↑ ↓ field  ← → value  type where there is a cursor  Enter run  Esc close',
+    form: '↑ ↓ field  ← → value  type at the cursor  Enter run  Esc close',
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'list-filter': 'Enter keep  Esc show all',

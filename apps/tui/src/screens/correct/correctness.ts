@@ -4,27 +4,32 @@
  */
 import {
   Verdict,
-  allProbes,
-  parityCounts,
   type CaseResult,
   type Tolerance,
   type VerifyProgress,
   type ErrorMap,
 } from '@flashcore/shared/contract';
-import { counted } from '../../present/numbers.ts';
 import { fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
-import { attachedJob, caseShown, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, caseShown, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { VERDICT_MARKS, shapeShort, notMeasured, reasonText } from '../../present/words.ts';
 import { mapOf, type CellBlocks } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
+import { parityTally } from '../dashboard/correct-live.ts';
 import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, pageOf, type Size, type View } from '../pane/view.ts';
-import { caseFacts, caseTitle, verdictPiece, elementText, ERROR_COLUMNS } from '../../present/sections/cases.ts';
+import {
+  ERROR_COLUMNS,
+  caseFacts,
+  caseTitle,
+  elementText,
+  reasonNamesWorst,
+  verdictPiece,
+} from '../../present/sections/cases.ts';
 import { piece, type Piece } from '../../present/roles.ts';
 import { backendText } from '../../present/sections/sdpa.ts';
 import { factRows } from '../../present/cells/cells-painter.ts';
@@ -32,6 +37,7 @@ import { blocksInCell } from '../../present/cells/heatmap.ts';
 
 const HEAT_CELLS = 54;
 const SIDE_BY_SIDE = 92;
+const LEAST_CASE_CELLS = 20;
 
 type Line = { kind: 'done'; result: CaseResult } | { kind: 'running'; progress: VerifyProgress };
 
@@ -41,7 +47,12 @@ const ofDone = ({ cell, ...column }: Column<CaseResult>): Column<Line> => ({
 });
 
 const COLUMNS: readonly Column<Line>[] = [
-  { title: 'case', cell: (line) => (line.kind === 'done' ? caseTitle(line.result) : shapeShort(line.progress.shape)) },
+  {
+    title: 'case',
+    // Shapes with names for their sizes are long; their figures matter more.
+    shrinkTo: LEAST_CASE_CELLS,
+    cell: (line) => (line.kind === 'done' ? caseTitle(line.result) : shapeShort(line.progress.shape)),
+  },
   { title: 'verdict', cell: lineVerdict, cutLast: true },
   ...ERROR_COLUMNS.map(ofDone),
 ];
@@ -75,23 +86,15 @@ export const correctnessView: View = ({ state }, size) => {
   const tolerance = variant.verify?.tolerance?.profile;
   return {
     title: `2 Correct${several ? `  ${variant.label}` : ''}${tolerance ? `  ${tolerance} tolerance` : ''}`,
-    remark: `${casesRemark(variant)}, ${state.ui.mapCursor === undefined ? `on case ${selected + 1}` : 'in the map, Esc leaves it'}`,
+    remark: `${casesRemark(variant)}; ${state.ui.mapCursor === undefined ? `row ${selected + 1} of ${lines.length}` : 'Esc leaves the map'}`,
     body: [...table, [run('─'.repeat(size.width), 'border')], ...detail].slice(0, size.height),
   };
 };
 
-/** Text such as "6 of 7 cases passed, 1 failed". The total includes cases that have not run yet. */
+/** Text such as "6/7 cases, 33/33 probes passed, 1 not run". The total includes cases that have not run yet. */
 function casesRemark(variant: VariantView): string {
-  const { cases, verify } = variant;
-  const count = (wanted: Verdict): number => cases.filter(({ verdict }) => verdict === wanted).length;
-  const [passed, failed, open] = [count(Verdict.PASS), count(Verdict.FAIL), count(Verdict.NOT_MEASURED)];
-  return `${passed} of ${counted(casesInAll(variant), 'case')} passed${failed > 0 ? `, ${failed} failed` : ''}${open > 0 ? `, ${open} not run` : ''}${probesRemark(verify)}`;
-}
-
-function probesRemark(verify: VariantView['verify']): string {
-  if (verify === undefined || allProbes(verify).length === 0) return '';
-  const { passedProbes, probes } = parityCounts(verify);
-  return `, ${passedProbes} of ${counted(probes, 'probe')}`;
+  const open = variant.cases.filter(({ verdict }) => verdict === Verdict.NOT_MEASURED).length;
+  return `${parityTally(variant)} passed${open > 0 ? `, ${open} not run` : ''}`;
 }
 
 function linesOf(variant: VariantView | undefined): Line[] {
@@ -159,7 +162,9 @@ function caseRows(result: CaseResult, width: number): Row[] {
     ...(result.reason === undefined
       ? []
       : wrapRows(reasonText(result.reason), width, { role: VERDICT_MARKS[result.verdict].role })),
-    ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst, result)}`, width, { hang: 6 })),
+    ...(result.worst === undefined || reasonNamesWorst(result)
+      ? []
+      : wrapRows(`worst ${elementText(result.worst, result)}`, width, { hang: 6 })),
     ...factRows(caseFacts(result), width),
     ...sdpaFacts(result, width),
     ...(result.firstMismatches.length === 0

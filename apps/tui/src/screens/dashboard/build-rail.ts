@@ -3,7 +3,7 @@ import { Phase } from '@flashcore/shared/contract';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
-import { counted, formatBytes, formatSeconds } from '../../present/numbers.ts';
+import { counted, formatBytes, formatPercent, formatSeconds } from '../../present/numbers.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { mostOf } from '../../state/pinned.ts';
 import { attachedJob, shownVariant } from '../../state/selectors.ts';
@@ -53,7 +53,7 @@ function figures(variant: VariantView, width: number): Row[] {
         ...(least === undefined
           ? []
           : [
-              figure(`${Math.round(least.occupancyPercent)} %`, 'occ'),
+              figure(formatPercent(least.occupancyPercent), 'occ'),
               figure(String(least.ctasPerSm), `CTAs/SM by ${least.occupancyLimiter}`),
             ]),
         [run(build.cacheHit ? 'cached' : `built in ${formatSeconds(build.seconds)}`, 'dim')],

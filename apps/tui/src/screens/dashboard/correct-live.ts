@@ -3,14 +3,14 @@ import { Verdict, allProbes, type CaseResult } from '@flashcore/shared/contract'
 import { bar } from '../../present/cells/bars.ts';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
-import { counted, formatCount, formatError } from '../../present/numbers.ts';
+import { formatCount, formatError } from '../../present/numbers.ts';
 import { VERDICT_MARKS, reasonText, shapeShort } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
-import { casesInAll, shownVariant } from '../../state/selectors.ts';
+import { parityOf, shownVariant } from '../../state/selectors.ts';
 import { elementText } from '../../present/sections/cases.ts';
 import { tileOf } from '../correct/error-map-rows.ts';
 import { nothingYet } from '../pane/nothing.ts';
-import { beside, type Size, type View } from '../pane/view.ts';
+import { beside, type PaneContent, type Size, type View } from '../pane/view.ts';
 
 const CASE_CELLS = 13;
 const ERROR_CELLS = 8;
@@ -22,18 +22,21 @@ export const correctLive: View = ({ state }, size) => {
   const rows = variant === undefined ? [] : caseRows(variant);
   if (variant === undefined || rows.length === 0)
     return { title: 'Correctness', body: nothingYet(state, 'correct', size) };
-  return { title: `Correctness  ${caseTally(variant)}`, remark: '2 the map', body: bodyRows(variant, rows, size) };
+  return { title: `Correctness  ${caseTally(variant)}`, ...bodyOf(variant, rows, size) };
 };
 
-/** Text such as "6/7 within tolerance" or "0/9 within tolerance, including 2 failed probes". */
+/** Text such as "6/7 cases within tolerance" or "7/7 cases, 33/33 probes within tolerance". */
 export function caseTally(variant: VariantView): string {
   const { cases, verify } = variant;
-  const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
-  if (cases.length === 0 && verify !== undefined) return 'no case ran';
-  // A failed probe counts as one more case, as in the gate.
-  const failed = failedProbes(verify).length;
-  const within = `${passed}/${casesInAll(variant) + failed} within tolerance`;
-  return failed === 0 ? within : `${within}, including ${counted(failed, 'failed probe')}`;
+  return cases.length === 0 && verify !== undefined ? 'no case ran' : `${parityTally(variant)} within tolerance`;
+}
+
+/** Text such as "6/7 cases" or "7/7 cases, 33/33 probes": the one count of cases that every pane shows. */
+export function parityTally(variant: VariantView): string {
+  const { passedCases, cases, passedProbes, probes } = parityOf(variant);
+  const noun = (count: number, word: string): string => (count === 1 ? word : `${word}s`);
+  const ofCases = `${passedCases}/${cases} ${noun(cases, 'case')}`;
+  return probes === 0 ? ofCases : `${ofCases}, ${passedProbes}/${probes} ${noun(probes, 'probe')}`;
 }
 
 /** Failed probes; known only after verification. */
@@ -53,7 +56,11 @@ export const limitText = ({ worstOfLimit }: CaseResult): string =>
     ? ''
     : `${worstOfLimit >= 10 ? '>999' : (worstOfLimit * 100).toFixed(worstOfLimit < 0.1 ? 1 : 0)} %`;
 
-function bodyRows(variant: VariantView, rows: readonly Row[], { width, height }: Size): Row[] {
+function bodyOf(
+  variant: VariantView,
+  rows: readonly Row[],
+  { width, height }: Size,
+): Pick<PaneContent, 'body' | 'remark'> {
   const worst = worstCase(variant);
   const worstRow: Row[] =
     worst?.worst === undefined
@@ -70,15 +77,17 @@ function bodyRows(variant: VariantView, rows: readonly Row[], { width, height }:
   const isTwo = width >= TWO_COLUMNS && rows.length > 1;
   const columnWidth = isTwo ? Math.floor((width - 2) / 2) : width;
   const perColumn = isTwo ? Math.ceil(rows.length / 2) : rows.length;
-  // Rows that do not fit are counted, never dropped silently.
+  // Rows that do not fit are counted in the remark, never dropped silently.
   const visible = Math.max(1, Math.min(perColumn, room));
   const left = rows.slice(0, visible);
   const right = isTwo ? rows.slice(perColumn, perColumn + visible) : [];
   const header = headerRow(columnWidth);
   const hidden = rows.length - left.length - right.length;
   const body = isTwo ? beside([header, ...left], [header, ...right], { leftWidth: columnWidth }) : [header, ...left];
-  const more: Row[] = hidden > 0 && body.length < height ? [[run(`${hidden} more in 2`, 'dim')]] : [];
-  return [...body, ...more, ...worstRow].slice(0, height).map((row) => fitRow(row, width));
+  return {
+    remark: hidden > 0 ? `2: ${hidden} more, error map` : '2: error map',
+    body: [...body, ...worstRow].slice(0, height).map((row) => fitRow(row, width)),
+  };
 }
 
 const headerRow = (width: number): Row => [

@@ -6,7 +6,7 @@ import { JobState, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { cutCells, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
-import { rowText, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
+import { rowText, run, wrapRows, type Role, type Row, type Run } from '../../present/cells/row.ts';
 import { standingOf, type Standing } from '../gates/standing.ts';
 import { tallyText } from '../../present/sections/gates.ts';
 import { MODELLED_SIGN, gateMark, gateTarget, isModelled, modelledSign } from '../../present/gate-marks.ts';
@@ -49,17 +49,19 @@ function standingRows({ text, role }: Standing, width: number): Row[] {
   return [...rows.slice(0, MOST_STANDING_ROWS - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
 }
 
-/** Counts such as "✓4 ⚠0 ✗0 ●2 ○1 –9", colored if they deserve attention. */
+/** Counts such as "✓4 ✗1 ●2 ○1 –9". */
 export function tallyRuns({ passed, warned, failed, measured, waiting, notMeasured: open }: GateTally): Run[] {
-  const parts: readonly Run[] = [
-    run(`✓${passed}`, passed > 0 ? 'good' : 'dim'),
-    run(`⚠${warned}`, warned > 0 ? 'warn' : 'dim'),
-    run(`✗${failed}`, failed > 0 ? 'bad' : 'dim'),
-    ...(measured > 0 ? [run(`●${measured}`, 'accent')] : []),
-    ...(waiting > 0 ? [run(`○${waiting}`, 'dim')] : []),
-    run(`–${open}`, 'dim'),
+  const counts: readonly (readonly [mark: string, count: number, role: Role])[] = [
+    ['✓', passed, 'good'],
+    ['⚠', warned, 'warn'],
+    ['✗', failed, 'bad'],
+    ['●', measured, 'accent'],
+    ['○', waiting, 'dim'],
+    ['–', open, 'dim'],
   ];
-  return parts.flatMap((part, index) => (index === 0 ? [part] : [run(' '), part]));
+  return counts
+    .filter(([, count]) => count > 0)
+    .flatMap(([mark, count, role], index) => [...(index === 0 ? [] : [run(' ')]), run(`${mark}${count}`, role)]);
 }
 
 interface Shown {
@@ -124,12 +126,12 @@ function figureText(
   value: string,
   target: string,
 ): string {
-  if (comparison !== '==') return `${value} ${target}`;
+  if (comparison !== '==') return `${value} ${target}`.trim();
   const wanted = target.replace(/^= /, '');
   if (verdict === Verdict.PASS) return wanted;
   // If 0 is required, the amount says enough.
   if (verdict === Verdict.FAIL && limit === 0 && told !== undefined) return amountText(told, unit);
-  return verdict === Verdict.FAIL ? `${value}, not ${wanted}` : `${value} ${target}`;
+  return verdict === Verdict.FAIL ? `${value}, not ${wanted}` : `${value} ${target}`.trim();
 }
 
 const amountText = (value: number, unit: string): string =>
@@ -144,7 +146,8 @@ function valueText(gate: GateResult, variant: VariantView): string {
     const passed = variant.cases.filter((result) => result.verdict === Verdict.PASS).length;
     return `${passed}/${casesInAll(variant)} cases`;
   }
-  if (value === undefined) return '…';
+  // The mark says that the value is still to come.
+  if (value === undefined) return '';
   const text = formatInUnit(value, unit);
   const bare = text.split(' ')[0] ?? text;
   // Bytes keep their unit because 900 B and 24 KiB differ in scale.

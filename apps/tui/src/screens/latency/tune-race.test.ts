@@ -57,7 +57,7 @@ test('live, the fastest leads, dropped variants come last with the reason, and t
   const pane = textOf({ ...job, tuned: ROWS });
   expect(pane.title).toBe('3 Latency  race of 4 variants, 1 dropped  LIVE');
   expect(pane.body.map(rowText).map((text) => text.trimEnd())).toEqual([
-    '   #  variant   regs    SMEM  CTAs/SM  right            p50                  95 %  x leader  dropped',
+    '   #  variant   regs    SMEM  CTAs/SM  correct          p50                  95 %  x leader  dropped',
     '  -*  TILE=64     96  16 KiB        4  ✓           9.600 us  9.500 us to 9.700 us         -',
     '  -*  TILE=32     64   8 KiB        4  ✓           12.00 us  11.90 us to 12.10 us    0.8000',
     '  -   TILE=256     -       -        -  ● building         -                     -         -',

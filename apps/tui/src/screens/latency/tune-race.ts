@@ -73,7 +73,7 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
       drop: 2,
       cell: (row) => built(row, row.registers > 0 ? String(row.ctasPerSm) : '-'),
     },
-    { title: 'right', cell: verifiedPiece },
+    { title: 'correct', cell: verifiedPiece },
     {
       title: 'p50',
       align: 'right',
@@ -100,7 +100,7 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
 
 function verifiedPiece({ verified, buildId, dropped }: TunedVariant) {
   const open = verified === Verdict.NOT_MEASURED || verified === Verdict.UNSPECIFIED;
-  if (open && dropped === undefined) return run(buildId === undefined ? '● building' : '○ waits', 'accent');
+  if (open && dropped === undefined) return run(buildId === undefined ? '● building' : '○ waiting', 'accent');
   const { mark, role } = VERDICT_MARKS[verified];
   return run(mark, role);
 }
@@ -111,7 +111,7 @@ function footRows({ rows, pareto, result }: TuneRace, chosen: TunedVariant | und
   const figures = result?.paretoOf || (timed ? 'median latency and registers' : 'shared memory and registers');
   return [
     fitRow([run('─'.repeat(width), 'border')], width),
-    ...wrapRows(`* Pareto front of ${figures}: ${front.join('; ') || 'nothing is known yet'}`, width),
+    ...wrapRows(`* Pareto front of ${figures}: ${front.join('; ') || 'not known yet'}`, width),
     ...(result ? wrapRows(`ranked by ${result.rankedBy}`, width, { role: 'dim' }) : []),
     ...(chosen?.dropped === undefined
       ? []

@@ -20,7 +20,7 @@ interface Figure {
 }
 
 const COLUMNS: Column<Figure>[] = [
-  { title: 'figure', cell: ({ name }) => name, shrinkTo: 24 },
+  { title: 'figure', cell: ({ name }) => name, shrinkTo: 27 },
   { title: 'pinned', align: 'right', cell: ({ pinned, format }) => valueRun(pinned, format) },
   { title: 'shown', align: 'right', cell: ({ shown, format }) => valueRun(shown, format) },
   { title: 'change', align: 'right', cell: changeRun },
@@ -142,7 +142,7 @@ function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown }
             pinned: value,
             shown: other.value,
             format: (shown: number) => formatNumber(Number(shown.toPrecision(4))),
-            unit,
+            unit: unit.replace('instructions', 'instr.'),
             better: entryOf(BETTER, name),
           },
         ];

@@ -38,15 +38,15 @@ test.each([
   [
     'the shape',
     { sequenceLength: 2048 },
-    'Both were compiled from the same sources: they differ in the shapes that were timed.',
+    'Both jobs compiled the same code: they differ in the shapes that were timed.',
   ],
   [
     'a parameter and the shape',
     { sequenceLength: 2048, buildId: 'b2', label: 'N=2' },
-    'Both were compiled from the same sources: they differ in parameters (N=1 and N=2) and in the shapes that were timed.',
+    'Both jobs compiled the same code: they differ in parameters (N=1 and N=2) and in the shapes that were timed.',
   ],
-  ['flags', { buildId: 'b2' }, 'Both were compiled from the same sources: they differ in flags, compiler or device.'],
-  ['nothing', {}, 'Both were compiled from the same sources, and are one build.'],
+  ['flags', { buildId: 'b2' }, 'Both jobs compiled the same code: they differ in flags, compiler or device.'],
+  ['nothing', {}, 'Both jobs compiled the same code into the same build.'],
 ])('for equal sources the text names the other differences: %s', (_, other, wanted) => {
   const store = new Store({
     state: initialState({ runner: { label: 'x', embedded: true }, columns: 80, rows: 24, now: 0 }),

@@ -23,7 +23,7 @@ export function sourceDiffRows({ sources }: AppState, comparison: PinnedComparis
   }
   const pairs = changedSources(comparison);
   if (pairs.length === 0)
-    return wrapRows(`Both were compiled from the same sources${differencesText(comparison)}.`, width, { role: 'dim' });
+    return wrapRows(`Both jobs compiled the same code${differencesText(comparison)}.`, width, { role: 'dim' });
   const { added, removed } = countLines(pairs, sources);
   return [
     [
@@ -47,7 +47,7 @@ function differencesText({ pinned, shown }: PinnedComparison): string {
     ...(pinned.variant.build?.buildId === shown.variant.build?.buildId ? [] : [buildDifference]),
     ...(shapesOf(pinned.variant) === shapesOf(shown.variant) ? [] : ['the shapes that were timed']),
   ];
-  return differences.length === 0 ? ', and are one build' : `: they differ in ${differences.join(' and in ')}`;
+  return differences.length === 0 ? ' into the same build' : `: they differ in ${differences.join(' and in ')}`;
 }
 
 function fileRows(pair: SourcePair, sources: AppState['sources'], width: number): Row[] {

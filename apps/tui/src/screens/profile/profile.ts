@@ -8,7 +8,7 @@ import { estimateText, launchText } from '../../present/sections/counters.ts';
 import { hottestLine, lineColumns, linesTitle, shownLines, sortedLines } from '../../present/sections/lines.ts';
 import { stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber } from '../../present/numbers.ts';
-import { BLANK_ROW, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import { BLANK_ROW, rowWidth, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
 import type { AppState, LineSort } from '../../state/app-state.ts';
 import type { VariantView } from '../../state/job-view.ts';
@@ -128,13 +128,21 @@ function lineRows(profile: ProfileResult, sort: LineSort, width: number): Row[] 
     const { title, remark } = linesTitle(file);
     const columns = lineColumns(lines).map((column, place) => (place === 0 ? markingHottest(column, hottest) : column));
     const laid = table(columns, sortedLines(lines, sort), width);
-    return [
-      ...(index > 0 ? [BLANK_ROW] : []),
-      [run(title, 'title'), run(`  by ${sort}, s sorts, H hottest  `, 'key'), run(remark, 'dim')],
-      laid.header,
-      ...laid.rows,
-    ];
+    return [...(index > 0 ? [BLANK_ROW] : []), linesHead(title, { sort, remark, width }), laid.header, ...laid.rows];
   });
+}
+
+interface LinesHead {
+  readonly sort: LineSort;
+  readonly remark: string;
+  readonly width: number;
+}
+
+/** The remark is left out where it does not fit. */
+function linesHead(title: string, { sort, remark, width }: LinesHead): Row {
+  const head: Row = [run(title, 'title'), run(`  by ${sort}, s sorts, H hottest`, 'key')];
+  const whole: Row = [...head, run(`  ${remark}`, 'dim')];
+  return rowWidth(whole) <= width ? whole : head;
 }
 
 /** The column of line numbers, with a mark at the hottest line. */

@@ -30,7 +30,7 @@ import {
   waitsSince,
 } from '../../state/selectors.ts';
 import { shownFinding } from '../../state/shown-finding.ts';
-import { caseTally, limitText, worstCase } from '../dashboard/correct-live.ts';
+import { limitText, parityTally, worstCase } from '../dashboard/correct-live.ts';
 import { findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
@@ -172,13 +172,13 @@ function correctLine(state: AppState, width: number): Row {
     'correct',
     [
       run(failed ? '✗ ' : '✓ ', failed ? 'bad' : 'good'),
-      run(caseTally(variant)),
+      run(parityTally(variant)),
       ...(verifying === undefined
         ? []
         : [run(`  ● ${shapeShort(verifying.shape)} seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent')]),
       ...(worst === undefined
         ? []
-        : [run(`  max err ${formatError(largest)}${limit === '' ? '' : `, at most ${limit} of the limit`}`, 'dim')]),
+        : [run(`  max err ${formatError(largest)}${limit === '' ? '' : `, up to ${limit} of limit`}`, 'dim')]),
     ],
     width,
   );
@@ -242,6 +242,7 @@ function welcome(embedded: boolean, { width }: Size): Row[] {
     'No job on this screen yet.',
     '',
     '7 lists the kernels: Enter on one builds, verifies and benchmarks it, then evaluates the gates.',
+    'fa-tui new ~/my_kernel, in a shell, starts a kernel of your own, which 7 then lists.',
     '6 lists the jobs of this runner: Enter shows one.',
     '? lists all commands. q leaves; jobs keep running.',
     '',

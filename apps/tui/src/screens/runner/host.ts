@@ -76,7 +76,7 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
     labelled('active jobs', String(host.activeJobs)),
   ];
   return [
-    ...wrapRows(host.embedded ? 'Embedded runner: it stops when it has been idle for a while' : 'Runner', width, {
+    ...wrapRows(host.embedded ? 'Embedded runner: it stops after a while without work' : 'Runner', width, {
       role: 'title',
     }),
     ...flowRows(groups, width),
@@ -148,7 +148,7 @@ function experimentCosts(experiments: AppState['experiments'], width: number): R
   const costs = experiments.flatMap(({ costUsd }) => costUsd ?? []);
   const total = costs.reduce((sum, cost) => sum + cost, 0);
   return costs.length === 0
-    ? wrapRows('cost so far: unknown, as no device has a rate', width, { role: 'dim', hang: 2 })
+    ? wrapRows('cost so far: unknown, because no device has a rate', width, { role: 'dim', hang: 2 })
     : flowRows(
         [labelled('cost so far', formatCost(total)), [run(`of ${counted(costs.length, 'experiment')}`, 'dim')]],
         width,

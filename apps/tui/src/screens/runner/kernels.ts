@@ -46,7 +46,7 @@ interface KernelRow {
   readonly kernel: ListedKernel;
   /** The kernel's newest experiment on this runner. */
   readonly last: ExperimentSummary | undefined;
-  /** The job of that experiment. If the kernel has no experiment, the newest ended job. */
+  /** The kernel's open job, else the job of that experiment, else the newest ended job. */
   readonly job: Job | undefined;
 }
 
@@ -134,7 +134,11 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   const last = lastExperiments(state.experiments);
   const listed = kernels.map((kernel): KernelRow => {
     const experiment = last.get(kernel.kernelId);
-    return { kernel, last: experiment, job: experiment?.job ?? lastOtherJob(state, kernel) };
+    return {
+      kernel,
+      last: experiment,
+      job: openJob(state, kernel) ?? experiment?.job ?? lastOtherJob(state, kernel),
+    };
   });
   const table = (size: Size): Row[] =>
     list(columns(state.now), listed, { ...size, selected, focused: ui.view === 'kernels' });
@@ -160,6 +164,9 @@ export const kernelsView: View = ({ state }, { width, height }) => {
       : pageOf(detail(state, chosen, width), { height: height - rows.length - 1, page: ui.detail });
   return { title, remark, body: [...rows, [run('─'.repeat(width), 'border')], ...details] };
 };
+
+const openJob = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
+  jobs.find((job) => job.kernelId === kernelId && job.state !== JobState.ENDED);
 
 const lastOtherJob = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
   jobs.find((job) => job.kernelId === kernelId && job.state === JobState.ENDED);
@@ -214,7 +221,7 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
   const { experiments, now } = state;
   const own = experiments.filter(({ job }) => job?.kernelId === kernel.kernelId).slice(0, MOST_RESULTS);
   if (own.length === 0) {
-    const other = lastOtherJob(state, kernel);
+    const other = openJob(state, kernel) ?? lastOtherJob(state, kernel);
     if (other === undefined) return [textRow('not run on this runner yet', 'dim')];
     const { mark, word, role } = jobMark(other);
     return [[run(`${mark} `, role), run(word), run(`  ${KIND_WORDS[other.kind]}; no experiment yet`, 'dim')]];
