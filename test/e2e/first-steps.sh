@@ -81,7 +81,7 @@ run_kernel() {
   see '─ Gates'
   see 'Correctness +[01]/1 within'
   see 'Latency +1x4x128x64'
-  see "fa +passed: |✓ passed "
+  see "job +passed: |✓ passed "
 }
 
 tm new-session -d -s fa -x 120 -y 40 "env FLASHCORE_HOME='$home' XDG_CONFIG_HOME='$home/config' XDG_STATE_HOME='$home/state' CI=0 node_modules/.bin/fa-tui; echo fa-tui ended with \$?; exec sh"

@@ -168,7 +168,7 @@ test.skipIf(NO_HOST)(
       await waitFor('both cuts', () => proxy.cuts === 2 || undefined, 60_000);
       await terminal.waitFor(/● [^]*connected[^]*1x2x256x64: pass/, 60_000);
       expect(remote('cancel', job)).toMatchObject({ exitCode: 0 });
-      await terminal.waitFor(/fa +cancelled/, 60_000);
+      await terminal.waitFor(/job +cancelled/, 60_000);
       const file = join(laptop.path, 'lost.jsonl');
       expect(remote('watch', job, '--record', file)).toMatchObject({ exitCode: 3 });
       const told = readFileSync(file, 'utf8')
@@ -180,9 +180,9 @@ test.skipIf(NO_HOST)(
       );
       const shown = terminal
         .lines()
-        .flatMap((line) => /fa +(job accepted|runs on|verify|1x2x\d+x64: pass|cancelled)/.exec(line)?.[1] ?? []);
+        .flatMap((line) => /job +(queued|running on|verify|1x2x\d+x64: pass|cancelled)/.exec(line)?.[1] ?? []);
       expect(cases).toEqual(lengths.map((length) => `1x2x${length}x64: pass`));
-      expect(shown).toEqual(['job accepted', 'runs on', 'verify', ...cases, 'cancelled']);
+      expect(shown).toEqual(['queued', 'running on', 'verify', ...cases, 'cancelled']);
     } finally {
       terminal.kill('SIGKILL');
     }

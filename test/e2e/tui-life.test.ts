@@ -203,7 +203,7 @@ test('kill -9 of the runner in mid-stream is reported, the runner comes back, an
   await terminal.waitFor(/from line 1 of/);
   const counts = (pattern: RegExp): number => terminal.lines().filter((line) => pattern.test(line)).length;
   await expect
-    .poll(() => [counts(/fa +job accepted/), counts(/fa +runs on/), counts(/fa +interrupted:/)], { timeout: 5_000 })
+    .poll(() => [counts(/job +queued/), counts(/job +running on/), counts(/job +interrupted:/)], { timeout: 5_000 })
     .toEqual([1, 1, 1]);
 });
 
@@ -226,7 +226,7 @@ test('a champion, named by --champion and then in the form, is measured live in 
   const terminal = open({
     args: ['start', '--champion', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.3'],
   });
-  await terminal.waitFor(/\[1 Run\][^]*job accepted/);
+  await terminal.waitFor(/\[1 Run\][^]*job +queued/);
   terminal.type('3');
   for (const seen of [LIVE, ENDED, /✓ passed/]) await terminal.waitFor(seen, 60_000);
   terminal.type('R');
@@ -263,10 +263,10 @@ test('inline there is no separate screen: the log stays in the scrollback, and k
   await terminal.waitFor(/^(?![^]*─ 5 Gates)[^]*q detach/);
   terminal.type('q');
   expect(await terminal.exit).toBe(0);
-  await expect.poll(() => terminal.history().filter((line) => /fa +passed: /.test(line))).toHaveLength(1);
+  await expect.poll(() => terminal.history().filter((line) => /job +passed: /.test(line))).toHaveLength(1);
   const lines = terminal.history();
   expect(
-    [/── fa_v2_wmma .*jobs\//, /fa +job accepted/, /fa +verify/, /fa +benchmark/].map(
+    [/── fa_v2_wmma .*jobs\//, /job +queued/, /job +verify/, /job +benchmark/].map(
       (pattern) => lines.filter((line) => pattern.test(line)).length,
     ),
   ).toEqual([1, 1, expect.toSatisfy((count: number) => count >= 1), expect.toSatisfy((count: number) => count >= 1)]);

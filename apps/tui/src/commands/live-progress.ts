@@ -1,6 +1,6 @@
 import type { JobEvent } from '@flashcore/shared/contract';
 import { cutCells, sanitize } from '../present/cells/cell-text.ts';
-import { logLinesOf, type LogLine, type LogTone } from '../present/sections/event-lines.ts';
+import { OWN_SOURCE, logLinesOf, type LogLine, type LogTone } from '../present/sections/event-lines.ts';
 import { formatSeconds } from '../present/numbers.ts';
 import { styled, type ReportFormat } from '../present/plain/report-format.ts';
 import type { Role } from '../present/roles.ts';
@@ -97,7 +97,7 @@ function linesToKeep({ payload, ...event }: JobEvent): Pick<LogLine, 'text' | 't
   return lines
     .filter(({ tone }) => payload.case !== 'gateResult' || tone === 'bad')
     .map(({ text, tone, source }) => ({
-      text: `${tone === 'phase' ? '' : '  '}${payload.case === 'warning' ? 'warning: ' : ''}${source === 'fa' ? '' : `${source}: `}${text}`,
+      text: `${tone === 'phase' ? '' : '  '}${payload.case === 'warning' ? 'warning: ' : ''}${source === OWN_SOURCE ? '' : `${source}: `}${text}`,
       tone,
     }));
 }

@@ -228,6 +228,23 @@ test('a failed probe is shown with the passed cases, at every size', async () =>
   }
 });
 
+test('a case with a long name does not cut the figures of view 2', async () => {
+  const terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: false } });
+  const values = { B: 1, D: 64, H: 6, Hkv: 2, S: 49, Skv: 113, causal: 2 };
+  const probe = { shape: { values }, verdict: Verdict.PASS, elements: 1n, maxAbsError: 7.99, meanAbsError: 0.0123 };
+  const events = (): JobEvent[] => {
+    const before = DASHBOARD_MOMENTS.benchmarking();
+    const payloads = before.flatMap(({ payload }) => (payload.case === undefined ? [] : [payload]));
+    return eventsOf([...payloads, { case: 'verifyResult' as const, value: { probes: [probe] } }], before[0]?.job);
+  };
+  try {
+    await enterScene(terminal, { keys: '2', events });
+    expect(await terminal.screen()).toMatch(/ max err +mean .*mismatch[^]*B=1,D=64,\S*… +✓ pass +7\.99 +1\.23e-2/);
+  } finally {
+    terminal.close();
+  }
+});
+
 test('gates are shown with their targets from the start, and change as data arrives', async () => {
   const building = await screenAt('building', 120, 40);
   expect(building).toMatch(/● registers\/thread + <= 64/);

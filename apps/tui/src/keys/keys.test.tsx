@@ -209,6 +209,19 @@ test('s in view 4 shows the sorted lines starting with the largest, and marks th
   );
 });
 
+test('the columns of the source lines keep their names while the lines scroll', async () => {
+  show(modelledEvents('bank_conflict_32way'));
+  await terminal.resize(80, 24);
+  await terminal.press('4');
+  for (let presses = 0; presses < 30 && !/line +instr\./.test((await row(3))!); presses++) await terminal.press('j');
+  const first = await row(4);
+  await terminal.press('jj');
+  expect(await row(3)).toMatch(/line +instr\./);
+  expect(await row(4)).not.toBe(first);
+});
+
+const row = async (index: number) => (await terminal.screen()).split('\n')[index];
+
 test('no two commands share a key in a state where both apply', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);

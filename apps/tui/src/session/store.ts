@@ -4,7 +4,7 @@ import type { Action } from '../state/actions.ts';
 import type { AppState } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { LogBuffer } from '../state/log-buffer.ts';
-import { logLinesOf, type LogLine } from '../present/sections/event-lines.ts';
+import { OWN_SOURCE, logLinesOf, type LogLine } from '../present/sections/event-lines.ts';
 import { LogSearch } from '../state/log-search.ts';
 import type { Snapshot } from '../state/snapshot.ts';
 import { Outcome, type JobEvent } from '@flashcore/shared/contract';
@@ -44,7 +44,7 @@ export interface StoreOptions {
 const isFailedCompile = ({ payload }: JobEvent): boolean =>
   payload.case === 'finished' && payload.value.outcome === Outcome.COMPILE_FAILED;
 
-const isToolError = (line: LogLine | undefined): boolean => line?.tone === 'bad' && line.source !== 'fa';
+const isToolError = (line: LogLine | undefined): boolean => line?.tone === 'bad' && line.source !== OWN_SOURCE;
 
 export class Store {
   readonly #listeners = new Set<() => void>();

@@ -63,7 +63,7 @@ export function heatMap(data: HeatMapData, { width, height, worst, cursor }: Hea
   // If no element is finite, there is no error to show.
   const range = scale.largest > 0 ? [`${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
   const legends = [
-    [`s${merged.blockRows} x d${merged.blockColumns} a cell`, ...range, ...marks],
+    [`${merged.blockRows} rows x ${merged.blockColumns} columns a cell`, ...range, ...marks],
     [...range, ...marks],
     [...range, ...marks.slice(0, 1)],
     marks,

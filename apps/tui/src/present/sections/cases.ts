@@ -124,8 +124,8 @@ export function caseFacts(result: CaseResult): Fact[] {
       : fact('deterministic', deterministic, result.deterministic ? undefined : 'warn'),
     ...(result.rounding ? [roundingFact(result.rounding)] : []),
     ...(result.foundFrom ? [fact('found from', shapeShort(result.foundFrom))] : []),
-    fact('plain max', formatError(result.fp16MaxAbsError)),
-    fact('twice-plain rule', rule.word, rule.role),
+    fact('plain attention', formatError(result.fp16MaxAbsError)),
+    fact('within twice plain', rule.word, rule.role),
   ];
 }
 

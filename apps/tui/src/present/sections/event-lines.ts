@@ -36,10 +36,13 @@ import { gateTarget, gateMark } from '../gate-marks.ts';
 
 export type LogTone = 'plain' | 'phase' | 'good' | 'bad' | 'warn';
 
+/** Source of the lines about the job itself. */
+export const OWN_SOURCE = 'job';
+
 export interface LogLine {
   /** Milliseconds since 1970. */
   readonly time: number;
-  /** Tool names such as "nvcc", "g++", "kernel" or "runner"; "fa" for lines that fa-tui makes from other events. */
+  /** Tool names such as "nvcc", "g++", "kernel" or "runner"; OWN_SOURCE for lines made from other events. */
   readonly source: string;
   readonly text: string;
   readonly tone: LogTone;
@@ -48,7 +51,7 @@ export interface LogLine {
 /** The lines for `event`; none for events that only advance a progress bar. */
 export function logLinesOf(event: JobEvent): LogLine[] {
   const time = event.time === undefined ? 0 : timestampMs(event.time);
-  return describe(event).map(({ text, tone = 'plain', source = 'fa' }) => ({
+  return describe(event).map(({ text, tone = 'plain', source = OWN_SOURCE }) => ({
     time,
     source,
     tone,
@@ -181,8 +184,8 @@ const STEPS: Partial<Record<Phase, string>> = {
 
 function phaseText({ phase, variant, steps }: PhaseStarted): string {
   const name = [PHASE_WORDS[phase], variantWord(variant)].filter(Boolean).join(' ');
-  if (steps <= 1) return name;
-  return phase === Phase.GATES ? counted(steps, 'gate') : `${name}: ${counted(steps, STEPS[phase] ?? 'step')}`;
+  // The gates that follow are logged one by one.
+  return steps <= 1 || phase === Phase.GATES ? name : `${name}: ${counted(steps, STEPS[phase] ?? 'step')}`;
 }
 
 /** The source around a diagnostic, if it has any. */

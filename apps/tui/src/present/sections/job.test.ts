@@ -133,7 +133,7 @@ test('the first wrong case has its error map, in ASCII too; correct cases have n
     'd0       d63',
     's0',
     's32         @@@@@@',
-    's32 x d32 a cell, 1.00e-3 to 5.00e-1',
+    '32 rows x 32 columns a cell, 1.00e-3 to 5.00e-1',
   ]);
 });
 

@@ -105,7 +105,7 @@ const EXTREMES: Column<Timing>[] = [
 export const TIMING_COLUMNS: readonly Column<Timing>[] = [
   { title: 'case', cell: ({ shape }) => shapeShort(shape) },
   { title: 'mode', cell: ({ mode }) => piece(MODE_WORDS[mode], mode === TimingMode.HOT ? 'warn' : 'accent') },
-  { title: 'of', cell: ({ subject }) => (subject === 'candidate' ? piece('kernel', 'title') : subject) },
+  { title: 'timed', cell: ({ subject }) => (subject === 'candidate' ? piece('kernel', 'title') : subject) },
   P50,
   ...SPREAD,
   { title: 'n', align: 'right', cell: statistic(({ samples }) => formatCount(samples)) },

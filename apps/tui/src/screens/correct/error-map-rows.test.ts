@@ -133,5 +133,5 @@ test('the legend explains only marks in the map: an all-NaN map has neither a wo
     errorMap: { ...map, maxAbsError: map.maxAbsError.map(() => NaN) },
   });
   const legend = errorMapRows(nan, nan.errorMap!, { width: 60, height: 8, cursor: undefined, head: undefined }).at(-1)!;
-  expect(rowText(legend)).toBe('s16 x d8 a cell, N NaN or Inf');
+  expect(rowText(legend)).toBe('16 rows x 8 columns a cell, N NaN or Inf');
 });

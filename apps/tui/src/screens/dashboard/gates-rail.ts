@@ -69,24 +69,34 @@ interface Shown {
   readonly variant: VariantView;
 }
 
-/** Titles wrap if all gates still fit, else they are cut. Unmeasured gates take one line per reason. */
+/** Titles wrap if all gates still fit, else they are cut. */
 function railRows(shown: Shown, { width, height }: Size): Row[] {
   const told = shown.variant.gates.filter((gate) => !isOpen(gate));
   const laid = (isWrapped: boolean): Row[][] => told.map((gate) => gateRows(gate, shown, { width, isWrapped }));
   const open = openReasons(shown.variant);
-  const short = open.map((reason): Row => [run(cutCells(reason, width), 'dim')]);
-  /** The first `count` reasons in full, the others cut. */
-  const reasons = (count: number): Row[] =>
-    open.flatMap((reason, index) =>
-      index < count ? wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }) : [short[index] ?? []],
-    );
   const [wrapped, cut] = [laid(true), laid(false)];
-  const choices = [wrapped, cut].flatMap((gates) =>
-    open.map((_, index) => [...gates.flat(), ...reasons(open.length - index)]).concat([[...gates.flat(), ...short]]),
-  );
-  const fitting = choices.find((rows) => rows.length <= height);
+  for (const gates of [wrapped.flat(), cut.flat()])
+    if (gates.length + open.length <= height)
+      return [...gates, ...reasonRows(open, { width, height: height - gates.length })];
   // If not all gates fit, those that decide the outcome come first.
-  return fitting ?? [...byWeight(told, cut).slice(0, Math.max(1, height - short.length)), ...short].slice(0, height);
+  const reasons = reasonRows(open, { width, height: open.length });
+  return [...byWeight(told, cut).slice(0, Math.max(1, height - reasons.length)), ...reasons].slice(0, height);
+}
+
+/** The reasons, as many of them in full as fit; the others are cut to a row. */
+function reasonRows(reasons: readonly string[], { width, height }: Size): Row[] {
+  const whole = reasons.map((reason) => wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }));
+  const shortestFirst = whole.map((_, index) => index).sort((a, b) => whole[a]!.length - whole[b]!.length);
+  const isWhole = new Set<number>();
+  let room = height - reasons.length;
+  for (const index of shortestFirst) {
+    room -= whole[index]!.length - 1;
+    if (room < 0) break;
+    isWhole.add(index);
+  }
+  return reasons.flatMap((reason, index): Row[] =>
+    isWhole.has(index) ? whole[index]! : [[run(cutCells(reason, width), 'dim')]],
+  );
 }
 
 function byWeight(gates: readonly GateResult[], blocks: readonly Row[][]): Row[] {

@@ -8,6 +8,7 @@ import { counted, formatClock } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { jobsOf, waitsSince } from '../../state/selectors.ts';
+import { noAnswer } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
 const ID_CELLS = 4;
@@ -17,8 +18,7 @@ const MOST_FILTER_CELLS = 12;
 export const jobsRail: View = ({ state }, { width, height }) => {
   const jobs = jobsOf(state);
   const filter = state.ui.filters.jobs;
-  if (state.jobs.length === 0)
-    return { title: 'Jobs', body: wrapRows('None yet: 7, then Enter, runs a kernel.', width, { role: 'dim' }) };
+  if (state.jobs.length === 0) return { title: 'Jobs', body: wrapRows(noJobText(state), width, { role: 'dim' }) };
   if (jobs.length === 0) {
     const text = `None of ${counted(state.jobs.length, 'job')} has "${filter}": 6, then Esc, shows all.`;
     return { title: 'Jobs', body: wrapRows(text, width, { role: 'warn' }) };
@@ -32,6 +32,9 @@ export const jobsRail: View = ({ state }, { width, height }) => {
     body: railJobs(jobs, state.attached, height).map((job) => jobRow(state, job, width)),
   };
 };
+
+const noJobText = (state: AppState): string =>
+  state.connection === 'connected' ? 'None yet: 7, then Enter, runs a kernel.' : noAnswer(state);
 
 /** Jobs that have not ended stay visible, however old the job shown is. */
 function railJobs(jobs: readonly Job[], attached: string | undefined, height: number): readonly Job[] {

@@ -32,11 +32,15 @@ const METRIC_COLUMNS: Column<Metric>[] = [
   { title: 'source', drop: 1, shrinkTo: 10, cell: ({ source }) => run(source, 'dim') },
 ];
 
-export const profileView: View = ({ state }, size) =>
-  scrolled(`4 Profile  ${variantWord(shownVariant(state)?.label ?? '')}`.trimEnd(), profileRows(state, size.width), {
-    ...size,
-    top: state.ui.selected.profile,
-  });
+export const profileView: View = ({ state }, size) => {
+  const title = `4 Profile  ${variantWord(shownVariant(state)?.label ?? '')}`.trimEnd();
+  const rows = profileRows(state, size.width);
+  const top = Math.max(0, Math.min(state.ui.selected.profile, rows.length - size.height));
+  const pane = scrolled(title, rows, { ...size, top });
+  // The columns keep their names while their lines scroll.
+  const header = lineTables(state, size.width).find(({ first, last }) => top >= first && top <= last)?.header;
+  return header === undefined ? pane : { ...pane, body: [rows[header] ?? [], ...pane.body.slice(1)] };
+};
 
 /**
  * The whole view; the pane shows a window of it. Measured counters come first because they show what to improve.
@@ -102,19 +106,33 @@ export function linesTop(state: AppState, width: number): number | undefined {
     : undefined;
 }
 
+interface LineTable {
+  readonly lines: ReturnType<typeof sortedLines>;
+  /** Rows of the header, and of the first and last line. */
+  readonly header: number;
+  readonly first: number;
+  readonly last: number;
+}
+
+/** The place of each file's lines among the rows of the view. */
+function lineTables(state: AppState, width: number): LineTable[] {
+  const profile = shownVariant(state)?.profile;
+  const top = linesTop(state, width);
+  if (profile === undefined || top === undefined) return [];
+  let row = top;
+  return shownLines(profile).map(({ lines }) => {
+    const first = row + LINES_HEAD_ROWS;
+    row = first + lines.length + 1;
+    return { lines: sortedLines(lines, state.ui.lineSort), header: first - 1, first, last: row - 2 };
+  });
+}
+
 /** Row of the line that executes the most instructions; undefined if no line has counters. */
 export function hottestRow(state: AppState, width: number): number | undefined {
-  const profile = shownVariant(state)?.profile;
-  let row = linesTop(state, width);
-  if (profile === undefined || row === undefined) return undefined;
-  const all = shownLines(profile);
-  const hottest = hottestLine(all.flatMap(({ lines }) => lines));
-  for (const { lines } of all) {
-    const place = sortedLines(lines, state.ui.lineSort).findIndex(({ line }) => line === hottest?.line);
-    if (place >= 0) return row + LINES_HEAD_ROWS + place;
-    row += LINES_HEAD_ROWS + lines.length + 1;
-  }
-  return undefined;
+  const tables = lineTables(state, width);
+  const hottest = hottestLine(tables.flatMap(({ lines }) => lines));
+  const table = tables.find(({ lines }) => lines.some(({ line }) => line === hottest?.line));
+  return table && table.first + table.lines.findIndex(({ line }) => line === hottest?.line);
 }
 
 /** Title and header. */

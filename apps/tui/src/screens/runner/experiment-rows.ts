@@ -35,9 +35,7 @@ export function experimentRows(experiment: ExperimentSummary | undefined, width:
         ...(cases === 0 ? [] : [labelled('max err', formatError(maxAbsError))]),
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
         ...(gatesText(experiment) === '-' ? [] : [labelled('hard gates', gatesText(experiment))]),
-        ...(ranking === undefined
-          ? []
-          : [labelled('ranked', rankingText(ranking), ranking.ranked ? undefined : 'warn')]),
+        ...(ranking === undefined || ranking.ranked ? [] : [labelled('ranked', rankingText(ranking), 'warn')]),
       ],
       width,
     ),

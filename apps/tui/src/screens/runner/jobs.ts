@@ -51,7 +51,8 @@ function jobs(state: AppState, size: Size): PaneContent {
       cell: (job) => run(`${jobMark(job).mark}${placeMark(job, state)}${jobTitle(job)}`, jobMark(job).role),
       shrinkTo: 20,
     },
-    { title: 'kind', ...(size.width < COMPACT && { drop: 6 }), cell: ({ kind }) => KIND_WORDS[kind] },
+    // The line below the list names the kind too.
+    { title: 'kind', drop: 5.5, cell: ({ kind }) => KIND_WORDS[kind] },
     { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
   ];
