@@ -132,7 +132,7 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
 }
 
 // For a load whose value is only stored, compilers record the line of the store.
-const OF_READS = '; a read may be told at the line that stores its value';
+const OF_READS = '; a read may be reported at the line that stores its value';
 
 function remedyOf(kind: FindingKind, { emulator, name }: CudaFault): string {
   const known = emulator ? entryOf(EMULATOR_REMEDIES, emulator.kind) : entryOf(CUDA_REMEDIES, name);

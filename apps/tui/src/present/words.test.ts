@@ -22,10 +22,14 @@ test('finding kinds in a reason become words, and other capitals stay', () => {
       'NAN_OUTPUT: all NaN; DEADLOCK: at k.cu:9',
       'CUDA_ERROR_ASSERT: 3',
       'wrong on 1x1x64x64: WRONG_RESULT: 9 of 64',
+      'not run: OUT_OF_BOUNDS on 1x1x64x64 stopped the run',
+      'first 1x1x64x64 (RACE: thread 3)',
     ].map(reasonText),
   ).toEqual([
-    'nan output: all NaN; deadlock: at k.cu:9',
+    'NaN output: all NaN; deadlock: at k.cu:9',
     'CUDA_ERROR_ASSERT: 3',
     'wrong on 1x1x64x64: wrong result: 9 of 64',
+    'not run: out of bounds on 1x1x64x64 stopped the run',
+    'first 1x1x64x64 (race: thread 3)',
   ]);
 });

@@ -45,12 +45,16 @@ export const MODE_WORDS: Record<TimingMode, string> = {
 export const SIMULATED_TEXT = `simulated: ${EMULATOR_TIMES}`;
 
 /** The kind in words: "OUT_OF_BOUNDS" becomes "out of bounds". */
-export const findingWord = (kind: FindingKind): string =>
-  (FindingKind[kind] ?? 'finding').toLowerCase().replaceAll('_', ' ');
+export const findingWord = (kind: FindingKind): string => inWords(FindingKind[kind] ?? 'finding');
+
+const inWords = (name: string): string =>
+  name
+    .toLowerCase()
+    .replaceAll('_', ' ')
+    .replace(/\bnan\b/, 'NaN');
 
 /** The outcome in words, such as "compile failed". */
-export const outcomeWord = (outcome: Outcome): string =>
-  (Outcome[outcome] ?? 'ended').toLowerCase().replaceAll('_', ' ');
+export const outcomeWord = (outcome: Outcome): string => inWords(Outcome[outcome] ?? 'ended');
 
 /** A variant's parameters; empty for a kernel without parameters, whose label is "default". */
 export const variantWord = (label: string): string => (label === 'default' ? '' : label);
@@ -59,14 +63,14 @@ export const variantWord = (label: string): string => (label === 'default' ? '' 
 export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome'>): string {
   const [, name, rest] = /^([A-Z][A-Z_]+): ([^]*)$/.exec(summary) ?? [];
   if (name === undefined || rest === undefined) return summary;
-  const word = name.toLowerCase().replaceAll('_', ' ');
+  const word = inWords(name);
   return word === outcomeWord(outcome) ? rest : `${word}: ${rest}`;
 }
 
-/** A reason for people: "NAN_OUTPUT: all; DEADLOCK: …" becomes "nan output: all; deadlock: …". */
+/** A reason for people: "NAN_OUTPUT: all; OUT_OF_BOUNDS on …" becomes "NaN output: all; out of bounds on …". */
 export const reasonText = (reason: string): string =>
-  reason.replace(/(^|[:;] )([A-Z][A-Z_]+)(?=: )/g, (all, before: string, name: string) =>
-    Object.hasOwn(FindingKind, name) ? `${before}${name.toLowerCase().replaceAll('_', ' ')}` : all,
+  reason.replace(/(^|[:;] |\()([A-Z][A-Z_]+)(?=:? )/g, (all, before: string, name: string) =>
+    Object.hasOwn(FindingKind, name) ? `${before}${inWords(name)}` : all,
   );
 
 export interface Mark {
@@ -108,7 +112,7 @@ export const shapeShort = (shape: Shape | undefined): string => (shape === undef
 
 /** "not measured: …" for the bare reason from the runner. */
 export const notMeasured = (reason: string | undefined): string =>
-  reason ? `not measured: ${reason}` : 'not measured, and the runner gives no reason';
+  reason ? `not measured: ${reasonText(reason)}` : 'not measured, and the runner gives no reason';
 
 /** The verdict's word, then the reason. */
 export const comparisonAnswer = ({ verdict, reason }: ComparisonAnswer): string =>

@@ -15,7 +15,7 @@ export function formatError(error: number): string {
  * 98,304.
  */
 export function formatNumber(value: number, digits = FIGURE_DIGITS): string {
-  if (!Number.isFinite(value)) return String(value);
+  if (!Number.isFinite(value)) return String(value).replace('Infinity', 'Inf');
   const magnitude = Math.abs(value);
   if (Number.isInteger(value) && magnitude < 1e9) return formatCount(value);
   if (magnitude < 1e-3 || magnitude >= 1e9) return value.toExponential(2).replace('e+', 'e');

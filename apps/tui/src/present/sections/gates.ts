@@ -4,7 +4,7 @@ import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatInUnit, formatPercent } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
 import { gateMark, gateTarget, isModelled, modelledSign, warnsOnly } from '../gate-marks.ts';
-import { VERDICT_MARKS } from '../words.ts';
+import { VERDICT_MARKS, reasonText } from '../words.ts';
 
 export const gateTitle = ({ title, gateId }: Pick<GateResult, 'title' | 'gateId'>): string => title || gateId;
 
@@ -51,8 +51,8 @@ export function distanceText({ value, target, comparison, unit }: GateResult): s
 /** The reason why a gate was not measured, or the explanation of its value. */
 export const gateReason = ({ verdict, detail }: Pick<GateResult, 'verdict' | 'detail'>): string =>
   verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED
-    ? `${VERDICT_MARKS[verdict].word}: ${detail}`
-    : detail;
+    ? `${VERDICT_MARKS[verdict].word}: ${reasonText(detail)}`
+    : reasonText(detail);
 
 /** Counts of hard gates, which can reject, and the number of warnings. */
 export interface GateTally {

@@ -25,6 +25,7 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const rows = fields.map((field, index) =>
     fieldRow(field, {
       // No plan judges a search.
+      isDefault: isDefault(field, defaults),
       usual: field.id === 'shape' && actionOf(form) === 'tune' ? 'canonical' : usualOf(form, field),
       searched: searched.find(({ name }) => field.id === `param:${name}`)?.values,
       notIn: isTaken(form, field) ? undefined : actionOf(form),
@@ -59,7 +60,12 @@ function aboutOf(field: FormField | undefined): string {
   return field.aboutChoices?.[field.chosen] ?? field.about;
 }
 
+const isDefault = (field: FormField, { fields }: OpenForm['defaults']): boolean =>
+  field.id !== 'kernel' && fields.some((usual) => usual.id === field.id && valueOf(usual) === valueOf(field));
+
 interface FieldLook {
+  /** True if a run without the form would use the value. */
+  isDefault: boolean;
   /** The value behind AS_USUAL. */
   usual: string | undefined;
   /** The values of a parameter that a search tries; undefined if the form does not start a search. */
@@ -71,12 +77,13 @@ interface FieldLook {
   width: number;
 }
 
-function fieldRow(field: FormField, { notIn, searched, selected, wrong, width, usual }: FieldLook): Row {
+function fieldRow(field: FormField, look: FieldLook): Row {
+  const { notIn, selected, wrong, width } = look;
   const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(field.label, LABEL_CELLS), 'key')];
   const role = wrong ? 'bad' : 'accent';
   const row: Row =
     notIn === undefined
-      ? [...head, ...valueRuns(field, { usual, searched, selected, role })]
+      ? [...head, ...valueRuns(field, { ...look, role })]
       : [...head, run(`   not used by ${notIn}`, 'dim')];
   return selected ? selectRow(row, width) : fitRow(row, width);
 }
@@ -84,7 +91,7 @@ function fieldRow(field: FormField, { notIn, searched, selected, wrong, width, u
 /** The typed text with its cursor, or the choice between arrows. A typed kernel name shows both. */
 function valueRuns(
   field: FormField,
-  { usual, searched = [], selected, role }: Pick<FieldLook, 'usual' | 'searched' | 'selected'> & { role: Role },
+  { isDefault, usual, searched = [], selected, role }: FieldLook & { role: Role },
 ): Row {
   const { id, choices, chosen, typed = '' } = field;
   const cursor = run(selected ? '█' : '', 'accent');
@@ -95,11 +102,10 @@ function valueRuns(
   const arrows: Row = [run(' ← ', 'dim'), run(shownValue(field, usual), role), run(' →', 'dim')];
   if (typed !== '')
     return [...arrows, run('   /', 'key'), run(typed), cursor, run(` ${matchingChoices(field).length} match`, 'dim')];
-  const isUsual = chosen === 0 && choices[0] === AS_USUAL;
   return [
     ...arrows,
     run(
-      `   ${isUsual ? 'default, ' : ''}${chosen + 1} of ${choices.length}${field.typed === undefined ? '' : ', or type one'}`,
+      `   ${isDefault ? 'default, ' : ''}${chosen + 1} of ${choices.length}${field.typed === undefined ? '' : ', or type one'}`,
       'dim',
     ),
   ];

@@ -45,9 +45,12 @@ const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
 
 /** The case with the worst element: the one closest to the limit, or farthest beyond it. */
 export function worstCase({ cases, verify }: VariantView): CaseResult | undefined {
-  return [...cases, ...failedProbes(verify)]
-    .filter(({ worst }) => worst !== undefined)
-    .toSorted((a, b) => (b.worstOfLimit ?? 0) - (a.worstOfLimit ?? 0) || b.maxAbsError - a.maxAbsError)[0];
+  return (
+    [...cases, ...failedProbes(verify)]
+      // Errors cover finite elements only, so they say nothing about a case with others.
+      .filter(({ worst, nanCount, infCount }) => worst !== undefined && nanCount + infCount === 0n)
+      .toSorted((a, b) => (b.worstOfLimit ?? 0) - (a.worstOfLimit ?? 0) || b.maxAbsError - a.maxAbsError)[0]
+  );
 }
 
 /** The error as a share of the tolerance, such as "6 %"; empty for a result from an older runner. */
@@ -114,12 +117,17 @@ function caseRows({ cases, verifying, verify }: VariantView): Row[] {
   return [...failed.map(caseRow), ...running, ...others.map(caseRow)];
 }
 
+/** Text such as "4 NaN, 12 Inf" or "12 Inf". */
+const notFinite = ({ nanCount, infCount }: CaseResult): string =>
+  [nanCount > 0n ? `${formatCount(nanCount)} NaN` : '', infCount > 0n ? `${formatCount(infCount)} Inf` : '']
+    .filter((count) => count !== '')
+    .join(', ');
+
 function caseRow(result: CaseResult): Row {
   const { mark, role } = VERDICT_MARKS[result.verdict];
   const head: Run[] = [run(`${mark} `, role), run(padCells(shapeShort(result.shape), CASE_CELLS))];
   if (result.verdict === Verdict.NOT_MEASURED) return [...head, run(' not run', 'dim')];
-  if (result.nanCount + result.infCount > 0n)
-    return [...head, run(` ${formatCount(result.nanCount)} NaN, ${formatCount(result.infCount)} Inf`, 'bad')];
+  if (result.nanCount + result.infCount > 0n) return [...head, run(` ${notFinite(result)}`, 'bad')];
   if (result.elements === 0n) return [...head, run(` ${reasonText(result.reason ?? '')}`, 'bad')];
   const share = result.worstOfLimit;
   return [

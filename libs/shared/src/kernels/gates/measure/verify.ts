@@ -177,8 +177,14 @@ const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!
 function shareOf(passed: CaseResult[], cases: CaseResult[], probes = 0): { value: number; detail: string } {
   const failed = cases.find((each) => !passed.includes(each));
   const seeds = Math.min(...cases.map((each) => each.seeds));
+  const judged = cases.length - probes;
+  const counts = [
+    ...(judged > 0 ? [`${passed.length} of ${judged} cases`] : []),
+    ...(probes > 0 ? [plural(probes, 'failed probe')] : []),
+    ...(seeds > 0 ? [`${plural(seeds, 'seed')} each`] : []),
+  ];
   return {
     value: passed.length / cases.length,
-    detail: `${passed.length} of ${cases.length - probes} cases${probes > 0 ? `, ${plural(probes, 'failed probe')}` : ''}, ${plural(seeds, 'seed')} each${failed ? `; first failing ${describeFailure(failed)}` : ''}`,
+    detail: `${counts.join(', ')}${failed ? `; first failing ${describeFailure(failed)}` : ''}`,
   };
 }
