@@ -40,6 +40,11 @@ test('a session loads all lists and shows the running job', async () => {
   expect(store.log.end).toBeGreaterThan(40);
 });
 
+test('while a job runs, a terminal opens on it and not on the job it showed last', async () => {
+  const store = begin(fakeRunner(), { lastJob: 'jobs/22222222-0000-4000-8000-000000000004' });
+  await vi.waitFor(() => expect(store.state.attached).toBe(SAMPLE_JOB));
+});
+
 test('a request given at the start is started once, and its job is shown', async () => {
   const runner = fakeRunner();
   const store = begin(runner, {

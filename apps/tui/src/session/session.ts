@@ -60,7 +60,7 @@ export class Session {
     this.lists = new RunnerLists({ client, store, folders, questions: this.#questions });
   }
 
-  /** Loads the lists. Then shows the given job, else the last one shown, else a running job, else the newest. */
+  /** Loads the lists. Then shows the given job, else a running one, else the last one shown, else the newest. */
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.lists.jobs());
@@ -71,8 +71,9 @@ export class Session {
     if (watchFolder !== undefined) this.watchFolder(watchFolder);
     await this.lists.all();
     const { jobs } = this.#store.state;
-    const job =
-      jobs.find(({ name }) => name === lastJob) ?? jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
+    const last = jobs.find(({ name }) => name === lastJob);
+    const running = [last, ...jobs].find((job) => job?.state === JobState.RUNNING);
+    const job = running ?? last ?? jobs[0];
     if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted)
       this.attach(job.name);
   }

@@ -40,7 +40,7 @@ export function parityTally(variant: VariantView): string {
 }
 
 /** Failed probes; known only after verification. */
-const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
+export const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
   (verify ? allProbes(verify) : []).filter(({ verdict }) => verdict === Verdict.FAIL);
 
 /** The case with the worst element: the one closest to the limit, or farthest beyond it. */

@@ -30,7 +30,7 @@ import {
   waitsSince,
 } from '../../state/selectors.ts';
 import { shownFinding } from '../../state/shown-finding.ts';
-import { limitText, parityTally, worstCase } from '../dashboard/correct-live.ts';
+import { failedProbes, limitText, parityTally, worstCase } from '../dashboard/correct-live.ts';
 import { findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
@@ -162,7 +162,8 @@ function correctLine(state: AppState, width: number): Row {
   const variant = shownVariant(state);
   if (variant === undefined || (variant.cases.length === 0 && variant.verifying === undefined))
     return line('correct', [run(nothingText(state, 'correct'), 'dim')], width);
-  const failed = variant.cases.some(({ verdict }) => verdict === Verdict.FAIL);
+  const failed =
+    failedProbes(variant.verify).length > 0 || variant.cases.some(({ verdict }) => verdict === Verdict.FAIL);
   const worst = worstCase(variant);
   const { verifying } = variant;
   // The limit grows with the value, so the largest error is not always the one nearest to its limit.

@@ -70,7 +70,7 @@ const columns = (now: number): Column<KernelRow>[] => [
     cell: ({ kernel }) => run(kernel.kernelId, kernelRole(kernel)),
     shrinkTo: 18,
   },
-  { title: 'verdict', cell: verdictRun, shrinkTo: 8 },
+  { title: 'verdict', cell: verdictRun, shrinkTo: 16 },
   { title: 'shape', drop: 5, cell: ({ last }) => run(shownShape(last), 'dim') },
   { title: 'p50 hot', align: 'right', cell: timing(TimingMode.HOT) },
   { title: 'cold', align: 'right', drop: 4, cell: timing(TimingMode.COLD) },
