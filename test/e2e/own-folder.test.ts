@@ -37,7 +37,7 @@ test('a folder that was run is listed first, e edits it, r runs it and the form 
   terminal.type('\t');
   await terminal.waitFor(/─ Run other/);
   terminal.type('\u001b');
-  await terminal.waitFor(/╭─ Latency/);
+  await terminal.waitFor(/ r rerun /);
   terminal.type('7g');
   await terminal.waitFor(/▸ mine/);
   terminal.type('r');
