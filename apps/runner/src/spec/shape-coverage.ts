@@ -41,9 +41,11 @@ export interface Classified<Shape> extends Classed {
   flops: number;
 }
 
+/** With a number for each pair and triple of its classes and for each extent. */
 interface Scored<Shape> extends Classified<Shape> {
-  pairs: readonly string[];
-  triples: readonly string[];
+  pairs: readonly number[];
+  triples: readonly number[];
+  singles: readonly number[];
   /** The shape's worth when it was last computed. Worth only falls as more is covered, so this is an upper bound. */
   atMost: number;
 }
@@ -53,15 +55,16 @@ export function coveringShapes<Shape>(
   pool: readonly Classified<Shape>[],
   most: { shapes: number; flops: number },
 ): Shape[] {
-  const left = pool.map(scored);
-  const covered = new Set<string>();
+  const numbers = new Numbers();
+  const left = pool.map((each) => scored(each, numbers));
+  const covered = new Uint8Array(numbers.count);
   const chosen: Shape[] = [];
   let { flops } = most;
-  const uncovered = (keys: readonly string[]): number => keys.filter((key) => !covered.has(key)).length;
+  const uncovered = (keys: readonly number[]): number => keys.reduce((count, key) => count + 1 - covered[key]!, 0);
   const worth = (each: Scored<Shape>): number =>
     uncovered(each.pairs) +
     TRIPLE * uncovered(each.triples) +
-    NEW_EXTENT * uncovered(each.extents) -
+    NEW_EXTENT * uncovered(each.singles) -
     (WHOLE_BUDGET * each.flops) / most.flops;
   while (chosen.length < most.shapes) {
     let best: { each: Scored<Shape>; worth: number } | undefined;
@@ -77,18 +80,39 @@ export function coveringShapes<Shape>(
     left.splice(left.indexOf(each), 1);
     chosen.push(each.shape);
     flops -= each.flops;
-    for (const key of [...each.pairs, ...each.triples, ...each.extents]) covered.add(key);
+    for (const key of [...each.pairs, ...each.triples, ...each.singles]) covered[key] = 1;
   }
   return chosen;
 }
 
-function scored<Shape>(each: Classified<Shape>): Scored<Shape> {
-  const { classes } = each;
-  const pairs = classes.flatMap((a, i) => classes.slice(i + 1).map((b) => `${a} ${b}`));
-  const triples = classes.flatMap((a, i) =>
-    classes.slice(i + 1).flatMap((b, j) => classes.slice(i + j + 2).map((c) => `${a} ${b} ${c}`)),
-  );
-  return { ...each, pairs, triples, atMost: Infinity };
+function scored<Shape>(each: Classified<Shape>, numbers: Numbers): Scored<Shape> {
+  const classes = each.classes.map((name) => numbers.of(name));
+  const pairs: number[] = [];
+  const triples: number[] = [];
+  for (const [i, a] of classes.entries())
+    for (const [j, b] of classes.entries()) {
+      if (j <= i) continue;
+      const pair = numbers.of(`${a} ${b}`);
+      pairs.push(pair);
+      for (const c of classes.slice(j + 1)) triples.push(numbers.of(`${pair} ${c}`));
+    }
+  return { ...each, pairs, triples, singles: each.extents.map((name) => numbers.of(name)), atMost: Infinity };
+}
+
+/** Numbers texts in the order of their first use, so that a set of them is an array. */
+class Numbers {
+  readonly #numbers = new Map<string, number>();
+
+  get count(): number {
+    return this.#numbers.size;
+  }
+
+  of(text: string): number {
+    const known = this.#numbers.get(text);
+    if (known !== undefined) return known;
+    this.#numbers.set(text, this.#numbers.size);
+    return this.#numbers.size - 1;
+  }
 }
 
 /** The classes of a case, whose values must be complete. */
