@@ -1,11 +1,10 @@
 /** `fa-tui evolve` on the emulator: the loop, mistakes of proposers, cheats, and the proposers of examples/. */
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { inFull } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 import { layOutSmallKernel } from '../support/small-kernel.ts';
 
@@ -174,20 +173,12 @@ test('a proposer that cannot be started ends the search', { timeout: 180_000 }, 
 });
 
 const CHEATS = join(ROOT, 'kernels/cheating');
-// The short form has one cheat that the compiler names and one that the timing finds; the runner's
-// cheating-kernels.test.ts has more.
-const SHORT = ['host_include', 'right_when_checked'];
-// Its cheat is in host code, which PTX lacks; the runner's cheating-kernels.test.ts runs it on fibres.
-const OF_HOST_CODE = 'incbin';
-const cheats = inFull(
-  readdirSync(CHEATS, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && entry.name !== OF_HOST_CODE)
-    .map(({ name }) => name),
-  (name) => SHORT.includes(name),
-);
+// One that the compiler names and one that the timing finds. The runner judges all cheats alike, whoever proposes them,
+// and its cheating-kernels.test.ts and drawn-shapes.test.ts have the others.
+const cheats = ['host_include', 'right_when_checked'];
 
 test(
-  'kernels of kernels/cheating given by a proposer: those with a fault are found, and none is accepted',
+  'kernels of kernels/cheating given by a proposer are found out, and none is accepted',
   { timeout: 600_000 },
   () => {
     const proposer = scripted(
@@ -210,13 +201,11 @@ console.log(JSON.stringify({ name: id, thought: 'cheat', files }));`,
       '--samples',
       '40',
     );
-    const named = (id: string) => !/finding: NONE/.test(readFileSync(join(CHEATS, id, 'kernel.yaml'), 'utf8'));
-    const found = summary.lineage.slice(1).map(({ name, status }) => [name || 'refused', status]);
-    expect(found).toHaveLength(cheats.length);
-    const undetected = summary.lineage
-      .slice(1)
-      .filter(({ trial, status }) => named(cheats[trial - 1]!) && ['valid', 'accepted'].includes(status));
-    expect(undetected.map(({ name }) => name)).toEqual([]);
+    expect(summary.lineage.map(({ name, status }) => [name, status])).toEqual([
+      ['fa_v1_baseline', 'root'],
+      ['host_include', 'not-built'],
+      ['right_when_checked', 'wrong'],
+    ]);
     expect([summary.accepted, summary.best.trial]).toEqual([0, 0]);
   },
 );
