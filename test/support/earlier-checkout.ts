@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { globSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { temporaryFolder } from '@flashcore/runner/testing-daemon';
 import { ROOT } from './home.ts';
 
 /**
- * Checks out the code of a commit into a temporary folder, installs its own dependencies and builds it.
+ * Checks out the code of a commit into a temporary folder, with its own dependencies, and builds it.
  *
  * @throws Error if the commit is unknown or does not install.
  */
@@ -17,11 +17,23 @@ export function earlierCheckout(commit: string): { folder: string } & Disposable
     rmSync(folder, { recursive: true, force: true });
     runIn(ROOT, ['git', 'worktree', 'prune']);
   });
-  // What `npm ci` builds and compiles at its end is not used.
-  runIn(folder, ['npm', 'ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']);
+  installDependencies(folder);
   runIn(folder, ['npm', 'run', 'build', '--silent']);
   const kept = stack.move();
   return { folder, [Symbol.dispose]: () => kept.dispose() };
+}
+
+/** Copies this checkout's if both have the same package-lock.json: that takes a tenth of an installation's time. */
+function installDependencies(folder: string): void {
+  const [ours, its] = [ROOT, folder].map((checkout) => readFileSync(join(checkout, 'package-lock.json'), 'utf8'));
+  if (ours === its) {
+    const pattern = '{node_modules,{apps,libs}/*/node_modules,{test,tools}/node_modules}';
+    for (const installed of globSync(pattern, { cwd: ROOT }))
+      runIn(ROOT, ['cp', '-a', installed, join(folder, dirname(installed))]);
+  } else {
+    // What `npm ci` builds and compiles at its end is not used.
+    runIn(folder, ['npm', 'ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']);
+  }
 }
 
 /**
