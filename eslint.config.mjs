@@ -116,7 +116,7 @@ const SHARED_ROOMS = {
   data: ['contract', 'text'],
   problems: ['data', 'contract', 'files', 'text'],
   kernels: ['problems', 'data', 'contract', 'files', 'generated', 'text'],
-  statistics: ['kernels', 'generated', 'text'],
+  statistics: ['kernels', 'contract', 'generated', 'text'],
   trace: ['kernels', 'contract', 'generated', 'text'],
   client: ['kernels', 'contract', 'files', 'generated', 'text'],
   fleet: ['client', 'generated'],

@@ -41,17 +41,16 @@ const bundleProtos = (outdir) => ({
  */
 const TUI_PIECES = [
   ['commands/context', 'commands/report-error'],
-  ['connection/connect', 'connection/leave-idle-watch', 'connection/start-host', 'remote/instance'],
+  ['connection/connect', 'connection/start-host', 'remote/instance'],
   [
     'commands/artifact',
-    'commands/cancel',
     'commands/check-problem',
-    'commands/completion',
     'commands/config',
     'commands/decide',
     'commands/evaluate',
     'commands/evolve',
     'commands/export',
+    'commands/follow-job',
     'commands/host-actions',
     'commands/idle-watch-process',
     'commands/import-problem',
@@ -62,7 +61,6 @@ const TUI_PIECES = [
     'commands/report',
     'commands/start-job',
     'commands/tune',
-    'commands/watch',
     'commands/watch-source',
   ],
 ];

@@ -2,10 +2,9 @@
  * The files that the offline bundle and the npm package ship. They keep the repository's layout, so that the programs
  * find them as in a clone.
  */
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
+import { join, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { withoutDeadLinks } from './dead-links.ts';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export const PLATFORM = `${process.platform}-${process.arch}`;
@@ -44,4 +43,13 @@ export function stageFiles(stage: string): void {
     });
   for (const file of PAGES.map((path) => join(stage, path)))
     writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
+}
+
+/** Replaces links to missing files by their text in the Markdown of `file`: for copies that leave some files out. */
+export function withoutDeadLinks(markdown: string, file: string): string {
+  return markdown.replace(
+    /\[((?:[^[\]]|\[[^[\]]*\])+)\]\(([^)\s#]+)(#[^)\s]*)?\)/g,
+    (link, text: string, target: string) =>
+      /^\w+:/.test(target) || existsSync(join(dirname(file), target)) ? link : text,
+  );
 }

@@ -1,32 +1,28 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { RecordedExperiment } from '@flashcore/runner/testing-daemon';
 import {
-  GetJobResponseSchema,
   JobKind,
   JobResultSchema,
   LogLineSchema,
   PhaseStartedSchema,
-  withCurrentNames,
+  type GetJobResponse,
   type JobEvent,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { repositoryRoot } from '../support/repository-root.ts';
+import { experimentsOf } from '@flashcore/tools/results';
 
-const RUNS = ['docs/results/h200-first-day-2026-11-22/jobs/*.json', 'docs/results/h200-2026-11-21/run.*.json'];
+const RUNS = [
+  ['h200-2026-11-21', /^run\..*\.json$/],
+  ['h200-first-day-2026-11-22/jobs', /\.json$/],
+] as const;
 
 /** Experiments with the ladder's kernels that an H200 ran, from docs/results: their length and their events. */
 export function recordedExperiments(): RecordedExperiment[] {
-  const files = RUNS.flatMap((pattern) => globSync(pattern, { cwd: repositoryRoot() })).toSorted();
-  return files.flatMap((file) => recorded(join(repositoryRoot(), file)) ?? []);
+  return RUNS.flatMap(([folder, names]) => experimentsOf(folder, names)).flatMap((job) => recorded(job) ?? []);
 }
 
-function recorded(file: string): RecordedExperiment | undefined {
-  const json = withCurrentNames(JSON.parse(readFileSync(file, 'utf8'))) as JsonValue;
-  if (json === null || typeof json !== 'object' || Array.isArray(json) || !('job' in json)) return undefined;
-  const { job, result } = fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true });
+function recorded({ job, result }: GetJobResponse): RecordedExperiment | undefined {
   if (job?.kind !== JobKind.EXPERIMENT || !job.startTime || !job.endTime || !result) return undefined;
   const seconds = (timestampMs(job.endTime) - timestampMs(job.startTime)) / 1000;
   return {

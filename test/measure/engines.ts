@@ -12,7 +12,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { LoadedCandidate, NORMAL, RunBuffers, drawInputs } from '@flashcore/runner/testing';
 import { formatShape, parseCases } from '@flashcore/shared/kernels';
-import type { EngineTimes } from '@flashcore/tools/engine-times';
+import type { EngineTimes } from '@flashcore/tools/time-estimates';
 import { compile, onDevice } from './device.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
 

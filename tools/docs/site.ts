@@ -15,9 +15,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { withoutDeadLinks } from '../dead-links.ts';
 import { ladderSteps } from '../ladder/steps.ts';
-import { ROOT } from '../shipped-files.ts';
+import { ROOT, withoutDeadLinks } from '../shipped-files.ts';
 import { galleryMarkdown } from './gallery.ts';
 import { deadLinks, PAGES } from './pages.ts';
 

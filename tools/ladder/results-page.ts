@@ -49,7 +49,7 @@ function opening({ device, tools, protocol, time }: Provenance): string[] {
     `# ${name}, ${timestampDate(time!).toISOString().slice(0, 10)}`,
     '',
     `${name} (${arch}), driver ${kernelDriverVersion || driverVersion}, ${versions}; ${protocol}. The commands are in commands.txt;`,
-    'every JSON file is what the program wrote, samples/ has the raw samples (little-endian float32, microseconds). This page is written by `npm run ladder`.',
+    'every JSON file is what the program wrote ([compressed](../README.md)), samples/ has the raw samples (little-endian float32, microseconds). This page is written by `npm run ladder`.',
     '',
   ];
 }

@@ -1,6 +1,7 @@
 /** docs/results as typed values. No other file knows the names of the files that the measuring programs write. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { zstdDecompressSync } from 'node:zlib';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import {
   TimingMode,
@@ -38,7 +39,7 @@ export function foldersWith(names: RegExp): string[] {
   const folders = readdirSync(RESULTS, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name);
-  return folders.filter((folder) => readdirSync(join(RESULTS, folder)).some((name) => names.test(name))).sort();
+  return folders.filter((folder) => filesOf(folder, names).length > 0).sort();
 }
 
 export function experimentsOf(folder: string, names: RegExp): GetJobResponse[] {
@@ -52,8 +53,12 @@ export function experimentOf(folder: string, name: string): GetJobResponse | und
   return isJob ? fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }) : undefined;
 }
 
+/** Most files are kept compressed, as NAME.zst; they go by the name that the measuring program gave them. */
+const COMPRESSED = '.zst';
+
 export function filesOf(folder: string, names: RegExp): string[] {
   return readdirSync(join(RESULTS, folder))
+    .map((name) => (name.endsWith(COMPRESSED) ? name.slice(0, -COMPRESSED.length) : name))
     .filter((name) => names.test(name))
     .sort();
 }
@@ -89,7 +94,9 @@ export function jsonOf<T>(folder: string, name: string): T | undefined {
 /** undefined if the folder has no such file. */
 export function textOf(folder: string, name: string): string | undefined {
   const path = join(RESULTS, folder, name);
-  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+  if (existsSync(path)) return readFileSync(path, 'utf8');
+  const compressed = `${path}${COMPRESSED}`;
+  return existsSync(compressed) ? zstdDecompressSync(readFileSync(compressed)).toString('utf8') : undefined;
 }
 
 /** The newest result of `npm run ladder:verify`: each build's cases on the emulator, and ptxas's facts for sm_89. */

@@ -17,14 +17,14 @@ import { parsePtxasReport, parseSmemExcess } from './build/ptxas-report.ts';
 import { sharedBuffers } from './build/shared-buffers.ts';
 import { shownLine, snapshotSources } from './build/source-snapshot.ts';
 import { readSourceText, unescaped } from './build/source-text.ts';
-import { cleanLogLine } from './jobs/log-text.ts';
+import { cleanLogLine } from './jobs/job-recorder.ts';
 import { parseNcuCsv } from './profile/ncu-report.ts';
 import { parseSanitizerReport } from './profile/sanitizer-report.ts';
-import { checkJobOptions } from './rpc/validate/job-options.ts';
+import { checkJobOptions } from './rpc/start-job.ts';
 import { checkKernelReference, checkVariant } from './rpc/validate/kernel.ts';
 import { checkVerifySettings } from './rpc/validate/settings.ts';
 import { Violations } from './rpc/validate/violations.ts';
-import { plainDeviceId } from './spec/device-id.ts';
+import { plainDeviceId } from './spec/choose-device.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'flashcore-linear-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

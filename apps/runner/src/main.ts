@@ -22,8 +22,7 @@ import { findGroups } from './sandbox/groups.ts';
 import { UsageError } from './usage-error.ts';
 import { AddressInUse, mostDescriptors } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
-import { DirectoryInUse } from './store/directory-lock.ts';
-import { networkDisk } from './store/network-disk.ts';
+import { DirectoryInUse, networkDisk } from './store/directory-lock.ts';
 import { SchemaTooNew } from './store/migrations.ts';
 
 const EXIT_USAGE = 2;

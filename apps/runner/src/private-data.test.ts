@@ -1,8 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { hidingFolder } from './hidden-folder.ts';
-import { makePrivate } from './private-data.ts';
+import { makePrivate, hidingFolder } from './private-data.ts';
 import { temporaryFolder } from './testing/test-runner.ts';
 
 const modes = (folder: string): Record<string, string> =>

@@ -1,6 +1,8 @@
-import { chmodSync, lstatSync, readdirSync } from 'node:fs';
+import { chmodSync, lstatSync, readdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
+import type { CleanText } from '@flashcore/shared/contract';
 import { isOwnData, makeFolder, whyUnwritable } from '@flashcore/shared/files';
+import { plainText } from '@flashcore/shared/text';
 import { UsageError } from './usage-error.ts';
 
 const OTHERS = 0o077;
@@ -32,4 +34,22 @@ function explained(error: unknown, folder: string): unknown {
   return new UsageError(`${folder}: ${why}; give --data (or $FLASHCORE_HOME) a folder that this user can write to`, {
     cause: error,
   });
+}
+
+const SHOWN = '<data folder>';
+
+/**
+ * plainText() that also removes a folder's path, both as given and as the real path. Tools and the system name files,
+ * and only the runner's user may know where its files are.
+ */
+export function hidingFolder(folder: string): CleanText {
+  const names = [...new Set([folder, realpathSync(folder)])].toSorted((a, b) => b.length - a.length);
+  const found = new RegExp(
+    `(?<![\\w./-])(?:${names.map((name) => name.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`)).join('|')})(?![\\w-])`,
+    'g',
+  );
+  return (text) => {
+    const plain = plainText(text);
+    return names.some((name) => plain.includes(name)) ? plain.replace(found, SHOWN) : plain;
+  };
 }

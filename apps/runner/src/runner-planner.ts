@@ -1,5 +1,7 @@
 import { realpathSync } from 'node:fs';
-import { readHeldOut } from './held-out-file.ts';
+import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
+import { parseHeldOut } from '@flashcore/shared/kernels';
 import type { JobPlanner } from './jobs/job-context.ts';
 import type { Logger } from './log.ts';
 import type { RunnerOptions } from './runner-options.ts';
@@ -73,4 +75,17 @@ async function requireBox(planner: JobPlanner, { isolation }: RunnerOptions): Pr
 async function warnWithoutBox(planner: JobPlanner, logger: Logger): Promise<void> {
   const { kind, detail } = await planner.isolation();
   if (kind === 'none') logger.warn({ detail }, 'there is no box around compilers and kernels');
+}
+
+/** The shapes in the host's file, which clients never see; none if there is no file. Errors: UsageError. */
+export function readHeldOut(path: string | undefined): readonly Shape[] {
+  if (path === undefined) return [];
+  try {
+    return parseHeldOut(readForeignText(path, HAND_WRITTEN_BYTES), path);
+  } catch (error) {
+    if (error instanceof FlashcoreError) throw new UsageError(`--held-out ${path}: ${error.message}`);
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new UsageError(`--held-out ${path}: cannot be read (${whyUnreadable(error)})`);
+  }
 }

@@ -4,7 +4,7 @@ import { parseExpression } from './data/expression.ts';
 import { parseManifest } from './kernels/manifest.ts';
 import { parseShape } from './kernels/shape.ts';
 import { growth, REPEATED } from './testing/linear-time.ts';
-import { cpuMs } from './text/cpu-time.ts';
+import { cpuMs } from './text/deadline.ts';
 import { didYouMean } from './text/nearest-names.ts';
 import { plainLine, plainText } from './text/plain-text.ts';
 

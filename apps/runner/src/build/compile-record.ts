@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { FlashcoreError, isSha256, sha256Of, type Sha256 } from '@flashcore/shared/contract';
 import { readForeignText } from '@flashcore/shared/files';
-import { markUsed } from '../store/last-used.ts';
+import { markUsed } from '../store/blob-store.ts';
 import { storageError } from '../store/storage-error.ts';
 import type { OutputKind } from './compile-unit.ts';
 

@@ -6,7 +6,7 @@ import { DeviceState, DeviceSchema, type Device } from '@flashcore/shared/contra
 import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../../worker/messages/device.ts';
 import type { HostSettings } from '../host-settings.ts';
-import { EMULATOR_ID } from '../spec/device-id.ts';
+import { EMULATOR_ID } from '../spec/choose-device.ts';
 import { listDevicesOf } from '../workers/worker-entry.ts';
 
 const CUDA_LIBRARY = 'libcuda.so.1';

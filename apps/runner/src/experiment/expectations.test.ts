@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { TimingMode, VariantResultSchema } from '@flashcore/shared/contract';
 import { parseCases, parseManifest } from '@flashcore/shared/kernels';
 import type { JobServices } from '../phases/job-services.ts';
-import { expectationsOf } from './expectations.ts';
+import { expectationsOf } from './experiment.ts';
 
 const read = (path: string): string => readFileSync(new URL(`../../../../kernels/${path}`, import.meta.url), 'utf8');
 const cases = parseCases(read('cases.yaml'), 'cases.yaml');

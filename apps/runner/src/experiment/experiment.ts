@@ -6,18 +6,20 @@ import {
   outcomeOfJob,
   type JobResult,
   type VariantResult,
+  ExpectationSchema,
+  type Expectation,
+  Phase,
 } from '@flashcore/shared/contract';
-import { planMessage, undecided, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { planMessage, undecided, type ResolvedVariant, measureMetric, formatShape } from '@flashcore/shared/kernels';
 import type { JobOutcome } from '../jobs/job-context.ts';
 import { benchmarkPhase } from '../phases/benchmark-phase.ts';
 import { buildPhase } from '../phases/build-phase.ts';
+import { differencePhase } from '../phases/champion-difference.ts';
 import { comparisonPhase } from '../phases/comparison-phase.ts';
-import { differencePhase } from '../phases/difference-phase.ts';
-import { gatesPhase } from '../phases/gates-phase.ts';
 import { heldOutPhase } from '../phases/held-out-phase.ts';
 import { Judging } from '../phases/judging.ts';
 import { nothingFound, variantFound, type JobFound, type VariantFound } from '../phases/job-found.ts';
-import { emitWarning, variantServices, type JobServices } from '../phases/job-services.ts';
+import { emitWarning, variantServices, type JobServices, startPhase } from '../phases/job-services.ts';
 import { runPhases, type VariantPhase } from '../phases/phase.ts';
 import { precheckPhase } from '../phases/precheck-phase.ts';
 import { profilePhase, profileReadPhase, profileVerifiedPhase } from '../phases/profile-phase.ts';
@@ -28,10 +30,21 @@ import { rankingMessage } from '../spec/ranked-run.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import { runTune } from '../tune/variant-search.ts';
 import { costOf } from './cost.ts';
-import { expectationsOf } from './expectations.ts';
-import { provenanceOf } from './provenance.ts';
-import type { RunnerIdentity } from './runner-identity.ts';
+import { provenanceOf, type RunnerIdentity } from './provenance.ts';
 import { summaryOf } from './summary.ts';
+
+/** Final answers of the gates for everything that was built, even if a phase stopped the later ones. */
+const gatesPhase: VariantPhase = {
+  phase: Phase.GATES,
+  wants: (_services, { judging, build }) => judging !== undefined && build !== undefined,
+  evenStopped: true,
+  run(services, { judging, build, result, stopped }) {
+    // No gate is evaluated for a kernel that does not compile, so a phase that counts its gates would mislead.
+    if (build!.result.succeeded) startPhase(services, Phase.GATES, services.spec.judged!.gates.length);
+    result.gates = judging!.finish(stopped);
+    return Promise.resolve(undefined);
+  },
+};
 
 /** All phases of a variant, in this order; a job's spec says which of them it wants. */
 const PHASES: readonly VariantPhase[] = [
@@ -170,4 +183,22 @@ function ended(services: JobServices, found: JobFound, result: JobResult): JobOu
   const acceptability = acceptabilityOf(services.spec, { ...found, outcome, job: services.job.name });
   if (acceptability) result.acceptability = acceptability;
   return { outcome, summary: summaryOf(outcome, result), result };
+}
+
+/**
+ * Figures that notes claimed or projected for the kernel, with what was measured here for the same metric and shape.
+ * Times are hot, because the notes timed launches in a loop.
+ */
+export function expectationsOf({ spec, cases }: JobServices, variant: VariantResult | undefined): Expectation[] {
+  return spec.kernel.manifest.expectations.map(({ note, ...expectation }) => {
+    const { metric: name, shape } = expectation;
+    const measured =
+      variant &&
+      measureMetric({ name, mode: 'hot', shape: formatShape(shape) }, { variant, cases, benchmarked: [shape] });
+    return create(ExpectationSchema, {
+      ...expectation,
+      note: note ?? '',
+      ...(measured !== undefined && { measured, measuredOn: spec.device.name }),
+    });
+  });
 }

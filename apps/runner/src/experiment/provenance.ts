@@ -13,9 +13,16 @@ import {
 import { ENGINE_NAMES } from '../build/emulator-engine.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
-import type { RunnerIdentity } from './runner-identity.ts';
 import type { JobFound } from '../phases/job-found.ts';
 import type { JobServices } from '../phases/job-services.ts';
+import type { DeviceRates } from './cost.ts';
+
+/** Identity of the runner, for provenances. */
+export interface RunnerIdentity {
+  version: string;
+  buildId: string;
+  rates: DeviceRates;
+}
 
 /** The provenance of a result: what was measured, on which device, with which build and tools. */
 export function provenanceOf(

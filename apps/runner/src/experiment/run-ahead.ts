@@ -5,7 +5,7 @@ import { runBuild } from '../phases/build-phase.ts';
 import { championServices } from '../phases/comparison-phase.ts';
 import { variantServices, type JobServices } from '../phases/job-services.ts';
 import { runJob } from './experiment.ts';
-import type { RunnerIdentity } from './runner-identity.ts';
+import type { RunnerIdentity } from './provenance.ts';
 
 /** How far a job got without a device. */
 export interface RanAhead {

@@ -5,9 +5,9 @@ import {
   FlashcoreError,
   JobResultSchema,
   Outcome,
-  TimingMode,
   type JobResult,
   type SdpaBenchmark,
+  timingModeName,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
@@ -15,7 +15,7 @@ import type { JobOutcome } from '../jobs/job-context.ts';
 import { measureSdpaAlone, type SdpaAlone } from '../phases/sdpa-alone.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { costOf } from './cost.ts';
-import type { RunnerIdentity } from './runner-identity.ts';
+import type { RunnerIdentity } from './provenance.ts';
 
 export interface SdpaJob extends SdpaAlone {
   /** Reads the device's state while the job has it. */
@@ -60,11 +60,9 @@ export async function runSdpaJob(parts: SdpaJob): Promise<JobOutcome> {
   return { outcome: Outcome.PASSED, summary: summaryOf(result), result };
 }
 
-const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: 'hot', [TimingMode.COLD]: 'cold' };
-
 /** The fastest backend of each shape and mode, such as "2x8x512x64 hot: sdpa/cudnn 11.30 us; …". */
 function summaryOf({ sdpaBenchmarks }: JobResult): string {
   const text = ({ shape, mode, backends: [fastest], missing }: SdpaBenchmark): string =>
-    `${shape ? formatShape(shape) : ''} ${MODE_WORDS[mode] ?? ''}: ${fastest?.latency ? `${fastest.name} ${fastest.latency.p50Us.toFixed(2)} us` : `not measured, ${missing}`}`;
+    `${shape ? formatShape(shape) : ''} ${timingModeName(mode) ?? ''}: ${fastest?.latency ? `${fastest.name} ${fastest.latency.p50Us.toFixed(2)} us` : `not measured, ${missing}`}`;
   return sdpaBenchmarks.map(text).join('; ');
 }

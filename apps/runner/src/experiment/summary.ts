@@ -2,7 +2,7 @@ import {
   ComparisonVerdict,
   FindingKind,
   Outcome,
-  TimingMode,
+  timingModeName,
   Verdict,
   parityCounts,
   parityText,
@@ -55,17 +55,12 @@ function verifyText({ verify }: VariantResult): string {
   return `${parityText(parityCounts(verify))} correct, largest error ${formatError(most)}`;
 }
 
-const MODE_SUFFIX = {
-  [TimingMode.UNSPECIFIED]: '',
-  [TimingMode.HOT]: ' hot',
-  [TimingMode.COLD]: ' cold',
-} satisfies Record<TimingMode, string>;
-
 function benchmarkText({ benchmarks }: VariantResult): string {
   const first = benchmarks[0];
   if (!first?.latency) return '';
   if (first.simulated) return 'timed on the emulator (no GPU time)';
-  const place = `${MODE_SUFFIX[first.mode]}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
+  const mode = timingModeName(first.mode);
+  const place = `${mode === undefined ? '' : ` ${mode}`}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
   return first.valid
     ? `p50 ${first.latency.p50Us.toFixed(2)} us${place}`
     : `no valid time${place}: ${first.invalidReason ?? 'no reason given'}`;

@@ -1,8 +1,8 @@
 import type { Device, JobEvent, KernelVariant } from '@flashcore/shared/contract';
 import { resolveVariant, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
+import { variantMessage } from '../spec/job-spec.ts';
 import { fallbackOf } from '../spec/plan-spec.ts';
-import { variantMessage } from '../spec/variant-message.ts';
 
 /** The variants that a job wants built. */
 interface Wanted {

@@ -5,6 +5,10 @@ import {
   type ServerDuplexStream,
   type ServerUnaryCall,
   type UntypedServiceImplementation,
+  ServerInterceptingCall,
+  ServerListenerBuilder,
+  type Metadata,
+  type ServerInterceptor,
 } from '@grpc/grpc-js';
 import {
   FlashcoreError,
@@ -31,9 +35,9 @@ import {
 } from '@flashcore/shared/fleet';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
+import type { FleetTable } from '../store/fleet-table.ts';
 import { storageError } from '../store/storage-error.ts';
 import type { SourceStore } from '../store/sources.ts';
-import { sessionIn } from './only-sessions.ts';
 import type { PilotLink, PilotSession } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
 import type { PilotWork } from './pilot-work.ts';
@@ -201,3 +205,29 @@ function tell(session: PilotSession, message: AttachRequest['message']): void {
       throw new FlashcoreError('INVALID_REQUEST', {}, 'Say what a registered pilot can say');
   }
 }
+
+/** The method that registers a pilot, which can't have a session yet. */
+const ATTACH = /\/Attach$/;
+
+/** Refuses calls other than Attach without a pilot's session, before their message, which may be large, is read. */
+export const onlySessions =
+  (table: FleetTable): ServerInterceptor =>
+  (method, call) => {
+    const listener = new ServerListenerBuilder()
+      .withOnReceiveMetadata((metadata, next) => {
+        if (ATTACH.test(method.path) || hasSession(metadata, table)) return next(metadata);
+        const text = 'Register first (Attach), and send the session that it gave';
+        call.sendStatus(statusFromError(new FlashcoreError('UNAUTHENTICATED', {}, text)));
+      })
+      .build();
+    return new ServerInterceptingCall(call, { start: (next) => next(listener) });
+  };
+
+function hasSession(metadata: Metadata, table: FleetTable): boolean {
+  const session = sessionIn(metadata);
+  return session !== '' && table.pilotOf(session) !== undefined;
+}
+
+/** The session that a call carries; "" if none. */
+const sessionIn = (metadata: Metadata): string =>
+  /^Bearer ([\w-]{1,64})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1] ?? '';

@@ -15,9 +15,8 @@ import { AddressInUse, BEGIN_WITHIN_MS, listen, type Listener } from '../rpc/lis
 import { UsageError } from '../usage-error.ts';
 import type { FleetFile } from './fleet-file.ts';
 import { createFleetPlanner } from './fleet-planner.ts';
-import { fleetHandlers } from './fleet-service.ts';
+import { fleetHandlers, onlySessions } from './fleet-service.ts';
 import { GatewayBuilds } from './gateway-builds.ts';
-import { onlySessions } from './only-sessions.ts';
 import { deviceIdOf } from './partition-devices.ts';
 import { PilotPool } from './pilot-pool.ts';
 import { Scaler } from './scaler.ts';

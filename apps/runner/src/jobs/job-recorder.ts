@@ -1,12 +1,12 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { JobEventSchema, LogLineSchema, plainMessage, WarningSchema, type CleanText } from '@flashcore/shared/contract';
+import { plainLine } from '@flashcore/shared/text';
 import type { Database } from '../store/database.ts';
 import type { EventLog, StoredEvent } from '../store/event-log.ts';
 import { isBusy } from '../store/storage-error.ts';
-import type { EventFeed } from './event-feed.ts';
+import type { EventFeed } from './event-streams.ts';
 import type { JobPayload } from './job-context.ts';
-import { cleanLogLine } from './log-text.ts';
 
 // Most log lines stored in one transaction; a transaction costs about 0.3 ms, a line about 5 us.
 const MAX_PENDING = 512;
@@ -31,6 +31,16 @@ export interface RecorderOptions {
   cleanText?: CleanText | undefined;
   /** Called when batched log lines could not be stored. */
   onFailure: (error: unknown) => void;
+}
+
+/** Longest text of a LogLine, as job_event.proto gives it. */
+const MAX_LOG_LINE_CHARACTERS = 4096;
+
+/** A line as it may be stored and shown: without control characters, at most 4096 characters. */
+export function cleanLogLine(text: string): string {
+  const clean = plainLine(text);
+  if (clean.length <= MAX_LOG_LINE_CHARACTERS) return clean;
+  return `${clean.slice(0, MAX_LOG_LINE_CHARACTERS - 1)}…`;
 }
 
 /** Numbers, stores and announces the events of one job, in this order. */

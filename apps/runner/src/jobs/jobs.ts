@@ -13,18 +13,16 @@ import type { Database } from '../store/database.ts';
 import { isStorageFailure } from '../store/storage-error.ts';
 import type { WriteState } from '../store/write-state.ts';
 import type { HistoryStore } from '../store/history.ts';
-import type { Labels } from '../store/labels.ts';
-import type { JobQuery, JobRow } from '../store/job-table.ts';
+import type { JobQuery, JobRow, Labels } from '../store/job-table.ts';
 import { ActiveRuns } from './active-runs.ts';
 import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
 import { DeviceQueues } from './device-queues.ts';
 import type { WatchOptions } from './event-streams.ts';
 import { processMs } from './fair-share.ts';
 import type { ClientLoad, PlannedJob, DeviceDescription, DeviceLoad, JobMethod, JobPlanner } from './job-context.ts';
-import { jobMessage } from './job-message.ts';
 import { JobRun, STOP_GRACE_MS, type JobRunHost } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
-import { StoredJobs } from './stored-jobs.ts';
+import { StoredJobs, jobMessage } from './stored-jobs.ts';
 
 /** Retry interval for a job that the store refused, if nothing reports whether the store takes writes. */
 const TRY_AGAIN_MS = 1_000;

@@ -11,7 +11,7 @@ import {
 import type { Database } from '../store/database.ts';
 import type { EventLog } from '../store/event-log.ts';
 import type { JobRow, JobTable } from '../store/job-table.ts';
-import { EventFeed } from './event-feed.ts';
+import { EventFeed } from './event-streams.ts';
 import type { JobOutcome } from './job-context.ts';
 import { JobRecorder } from './job-recorder.ts';
 

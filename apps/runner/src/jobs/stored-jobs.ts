@@ -1,4 +1,5 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   FlashcoreError,
   JobCreatedSchema,
@@ -6,16 +7,16 @@ import {
   JobKind,
   type CleanText,
   type JobResult,
+  JobSchema,
+  type Job,
 } from '@flashcore/shared/contract';
 import { plainText } from '@flashcore/shared/text';
 import type { Database } from '../store/database.ts';
 import { EventLog } from '../store/event-log.ts';
 import type { HistoryStore } from '../store/history.ts';
-import { JobTable, type JobRow } from '../store/job-table.ts';
-import { labelsText, type Labels } from '../store/labels.ts';
+import { JobTable, type JobRow, labelsText, type Labels, readLabels } from '../store/job-table.ts';
 import { EventStreams } from './event-streams.ts';
 import type { JobOutcome, PlannedJob } from './job-context.ts';
-import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
 import type { EndTimes } from './job-run.ts';
 
@@ -142,4 +143,26 @@ export class StoredJobs {
 
 function jobNotFound(name: string): never {
   throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Unknown job "${name}": name one that ListJobs gives`);
+}
+
+/** A stored job as clients see it. */
+export function jobMessage(row: JobRow, queuePosition = 0): Job {
+  return create(JobSchema, {
+    name: row.name,
+    kind: row.kind,
+    state: row.state,
+    outcome: row.outcome,
+    summary: row.summary,
+    label: row.label,
+    kernelId: row.kernel_id,
+    deviceId: row.device_id,
+    ...(row.request_id !== null && { requestId: row.request_id }),
+    lastSequence: BigInt(row.last_sequence),
+    createTime: timestampFromMs(row.create_ms),
+    ...(row.start_ms !== null && { startTime: timestampFromMs(row.start_ms) }),
+    ...(row.end_ms !== null && { endTime: timestampFromMs(row.end_ms) }),
+    queuePosition,
+    ...(row.owner !== '' && { owner: row.owner }),
+    labels: readLabels(row.labels),
+  });
 }

@@ -2,7 +2,8 @@ import { lstatSync, rmSync } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { JobState } from '@flashcore/shared/contract';
+import { JobState, FlashcoreError } from '@flashcore/shared/contract';
+import type { Logger } from '../log.ts';
 import { BuildStore } from '../store/builds.ts';
 import type { Database } from '../store/database.ts';
 import { DecisionStore } from '../store/decisions.ts';
@@ -192,3 +193,26 @@ async function describe(path: string): Promise<StoredFile[]> {
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
 }
+
+/** Applies the policy at once, then daily, unless it keeps everything. Returns a function that stops this. */
+export function retainDaily(
+  options: Omit<RetentionOptions, 'dryRun' | 'inUseSinceMs' | 'nowMs'>,
+  { inUseSinceMs, logger }: { inUseSinceMs: () => number | undefined; logger: Logger },
+): () => void {
+  if (keepsAll(options.policy)) return () => undefined;
+  const clean = (): void => {
+    applyRetention({ ...options, dryRun: false, inUseSinceMs: inUseSinceMs() }).then(
+      (removed) => logger.info({ removed }, 'retention'),
+      (error: unknown) =>
+        logger.error(
+          { err: error, ...(error instanceof FlashcoreError && { reason: error.reason }) },
+          'retention failed',
+        ),
+    );
+  };
+  clean();
+  const timer = setInterval(clean, DAY_MS);
+  return () => clearInterval(timer);
+}
+
+const keepsAll = (policy: RetentionPolicy): boolean => Object.values(policy).every((limit) => limit === Infinity);

@@ -5,7 +5,7 @@ import { jobSpans, otlpTraces, parseTraceParent } from '@flashcore/shared/trace'
 import { endsWithin } from '../async.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Logger } from '../log.ts';
-import { TRACEPARENT } from '../rpc/trace-parent.ts';
+import { TRACEPARENT } from '../rpc/start-job.ts';
 import { UsageError } from '../usage-error.ts';
 
 export interface TraceTarget {

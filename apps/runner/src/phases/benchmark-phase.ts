@@ -7,6 +7,7 @@ import {
   type BenchmarkResult,
   type Finding,
   type Shape,
+  TIMING_MODES,
 } from '@flashcore/shared/contract';
 import { problemCase, valuesOf, formatShape, isPlainAttention } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
@@ -15,19 +16,16 @@ import type { LatencyReport } from '../../worker/messages/measuring.ts';
 import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
-import { candidateFor } from './candidate.ts';
+import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
-import { ratesOf, withRates } from './rates.ts';
-import { MODES } from './timing-modes.ts';
+import { ratesOf, withRates } from './sdpa-alone.ts';
 import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
 import { storeRaw } from './raw-samples.ts';
-import { toleranceOfOutputs } from './output-tolerances.ts';
-import { referenceProcess } from './reference-process.ts';
 
 interface Benchmarking {
   results: BenchmarkResult[];
@@ -207,7 +205,7 @@ function benchmarkResult(
   const { outputCheck, conditions } = report;
   return create(BenchmarkResultSchema, {
     shape,
-    mode: MODES[report.mode],
+    mode: TIMING_MODES[report.mode],
     simulated: device.simulated,
     latency,
     stopReason: StopReason[report.stopReason],

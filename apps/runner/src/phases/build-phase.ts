@@ -1,16 +1,15 @@
-import { judgeKeptState } from './judge-kept-state.ts';
 import { FindingKind, Phase, FlashcoreError } from '@flashcore/shared/contract';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
-import { variantMessage } from '../spec/variant-message.ts';
-import { warnOfPlan } from './launch-options.ts';
+import { variantMessage } from '../spec/job-spec.ts';
+import { warnOfPlan } from './candidate.ts';
 import { compileFallback } from './fallback-build.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 import { profileBeside } from './profile-phase.ts';
 import { comingVerification } from './coming-verification.ts';
-import { launchedEntries } from './rest-of-build-phase.ts';
+import { launchedEntries, judgeKeptState } from './rest-of-build-phase.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 
 /** Longer waits for the device are reported. */

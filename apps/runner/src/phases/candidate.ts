@@ -1,14 +1,40 @@
-import { type Shape } from '@flashcore/shared/contract';
-import { planLaunches, type LaunchPlan } from '@flashcore/shared/kernels';
+import { join } from 'node:path';
+import type { Shape, Device } from '@flashcore/shared/contract';
+import {
+  planLaunches,
+  type LaunchPlan,
+  type ProblemCase,
+  outputTolerances,
+  referenceSource,
+} from '@flashcore/shared/kernels';
+import type { Executor } from '../../worker/messages/device.ts';
 import type { Candidate, DeviceImage } from '../../worker/messages/launchable.ts';
-import { launchLimitMs } from '../spec/launch-limit.ts';
-import type { VariantServices } from './job-services.ts';
-import { hasClusters } from './launch-options.ts';
+import type { VerifyRequest } from '../../worker/messages/verifying.ts';
+import { boxedReference } from '../workers/worker-entry.ts';
+import { type VariantServices, emitWarning, emitLog } from './job-services.ts';
 
 interface CandidateOptions {
   image: DeviceImage;
   shape: Shape;
   instrumented?: boolean;
+}
+
+/** Minimum for any launch, however small its shape, so that a busy host does not make a kernel look endless. */
+const BASE_MS = 8_000;
+/**
+ * Far below the slowest kernel of the ladder: the emulator does some 1e9 operations a second on two CPUs, a GPU 1e12.
+ */
+const SLOWEST_FLOPS_PER_MS = { simulated: 2e4, real: 1e7 };
+/** The race hooks make a launch about ten times slower. */
+const INSTRUMENTED_FACTOR = 10;
+
+/** How long one run of a case's launches may take before its process is killed, milliseconds. */
+function launchLimitMs(
+  { flops }: Pick<ProblemCase, 'flops'>,
+  options: { simulated: boolean; instrumented?: boolean },
+): number {
+  const slowest = options.simulated ? SLOWEST_FLOPS_PER_MS.simulated : SLOWEST_FLOPS_PER_MS.real;
+  return BASE_MS + (flops / slowest) * (options.instrumented ? INSTRUMENTED_FACTOR : 1);
 }
 
 /** The module and the launches of a shape, for the worker. */
@@ -26,3 +52,60 @@ export function candidateFor(services: VariantServices, options: CandidateOption
 /** A device without clusters runs the same CTAs one by one; a warning of the job says so. */
 const withClusters = (plan: LaunchPlan, has: boolean): LaunchPlan =>
   has ? plan : { ...plan, launches: plan.launches.map(({ cluster: _, ...launch }) => launch) };
+
+/**
+ * Warns if a job differs from its request or kernel: default shapes with another head dimension, and launch options
+ * that the device lacks, without which the launches run the same CTAs.
+ */
+export function warnOfPlan(services: VariantServices): void {
+  const { job, spec, resolved } = services;
+  const { otherHeadDim } = spec.verify ?? spec.benchmark ?? spec.profile ?? {};
+  if (otherHeadDim !== undefined)
+    emitWarning(
+      job,
+      `${spec.kernel.kernelId} takes none of the default shapes: they run with head dimension ${otherHeadDim}; --shape chooses others`,
+    );
+  const [shape] = spec.shapes;
+  if (spec.method === 'build' || !shape) return;
+  const device = { ...spec.device, clusters: hasClusters(services) };
+  for (const warning of optionsWithoutEffect(planLaunches(spec.kernel.manifest, resolved, shape), device))
+    emitWarning(job, warning);
+}
+
+/** The emulator has clusters with the PTX engine, for code compiled for sm_90 or later. */
+const hasClusters = ({ spec: { device, arch }, tools }: Pick<VariantServices, 'spec' | 'tools'>): boolean =>
+  device.simulated ? tools.emulation().engine === 'ptx' && parseInt(arch.slice(3), 10) >= 90 : device.clusters;
+
+function optionsWithoutEffect(
+  { launches }: LaunchPlan,
+  { deviceId, persistingL2Bytes, clusters }: Pick<Device, 'deviceId' | 'persistingL2Bytes' | 'clusters'>,
+): string[] {
+  return launches.flatMap(({ entry, cluster, l2Persist }) => [
+    ...(cluster && !clusters && cluster.some((extent) => extent > 1)
+      ? [`${entry}: cluster [${cluster.join(', ')}] has no effect: ${deviceId} has no clusters`]
+      : []),
+    ...(l2Persist.length > 0 && persistingL2Bytes === 0n
+      ? [`${entry}: l2_persist [${l2Persist.join(', ')}] has no effect: ${deviceId} has no L2 that can be set aside`]
+      : []),
+  ]);
+}
+
+/** Tolerances declared by outputs of the kernel's problem, by output name. */
+export const toleranceOfOutputs = ({ spec, cases, resolved }: VariantServices): VerifyRequest['ownTolerances'] =>
+  outputTolerances(spec.kernel.manifest.problem, cases, resolved.dtype);
+
+/**
+ * The process that runs the reference.cpp of the kernel's problem; undefined if the built-in oracle covers the problem.
+ * Errors: INTERNAL if reference.cpp does not compile; the job's log has the compiler's output.
+ */
+export async function referenceProcess({ job, spec, tools, runtime }: VariantServices): Promise<Executor | undefined> {
+  const { problem } = spec.kernel.manifest;
+  if (problem.operation !== 'own') return undefined;
+  const program = await tools.libraries.ownReference(referenceSource(problem), {
+    signal: job.signal,
+    onLine: (source, line) => emitLog(job, source, line),
+  });
+  const name = spec.device.deviceId;
+  const scratch = join(runtime.instruments.dataDirectory, 'references', name);
+  return boxedReference(await tools.box(), { program, name, scratch });
+}

@@ -1,16 +1,21 @@
 import { create } from '@bufbuild/protobuf';
 import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
-import { caseFlops, formatShape } from '@flashcore/shared/kernels';
+import {
+  caseFlops,
+  formatShape,
+  isPlainAttention,
+  problemCase,
+  tensorElements,
+  valuesOf,
+} from '@flashcore/shared/kernels';
 import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport } from '../../worker/messages/verifying.ts';
+import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
-import { candidateFor } from './candidate.ts';
+import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
 import { probesOf } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
-import { toleranceOfOutputs } from './output-tolerances.ts';
-import { referenceProcess } from './reference-process.ts';
-import { comparedInputs, openParity } from './parity.ts';
 import { endedByWatching, type Watching } from './race-check.ts';
 
 interface CaseOptions {
@@ -141,4 +146,27 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
   for (const finding of run.findings)
     finding.message = finding.message.replace(formatShape(shape), `${formatShape(shape)} on ${failed.join(', ')}`);
   return run;
+}
+
+/** Compares a case's outputs with PyTorch's SDPA; or the reason why it can't. */
+function openParity({ job, runtime, spec, resolved }: VariantServices, shape: Shape): SdpaParity | { missing: string } {
+  const { sdpa, sdpaMissing, dataDirectory } = runtime.instruments;
+  if (!sdpa) return { missing: sdpaMissing };
+  const { problem } = spec.kernel.manifest;
+  const compared = problemCase(problem, valuesOf(shape), resolved.dtype);
+  if (!isPlainAttention(compared)) return { missing: `SDPA is not called for ${formatShape(shape)} of ${problem.id}` };
+  const elements = tensorElements(problem, shape);
+  if (elements > MAX_COMPARED_ELEMENTS)
+    return {
+      missing: `tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
+    };
+  return new SdpaParity(sdpa, { shape, signal: job.signal, dataDirectory });
+}
+
+/**
+ * Number of inputs compared with SDPA. An experiment compares only each case's first input, N(0, 1), because a user
+ * waits for it at every save of a source. A verification compares all.
+ */
+function comparedInputs({ spec }: VariantServices, inputs: readonly SeededInput[]): number {
+  return spec.method === 'verify' ? inputs.length : 1;
 }

@@ -13,10 +13,12 @@ import {
   type ParameterDifferenceSchema,
   type ProfileResult,
   type SourceDifferenceSchema,
+  Phase,
 } from '@flashcore/shared/contract';
 import { formatShape, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { createTwoFilesPatch, structuredPatch } from 'diff';
 import type { ResolvedKernel } from '../kernels.ts';
+import type { VariantPhase } from './phase.ts';
 
 type Figure = MessageInitShape<typeof FigureDifferenceSchema>;
 type Parameter = MessageInitShape<typeof ParameterDifferenceSchema>;
@@ -209,3 +211,30 @@ function read({ folder, manifest }: ResolvedKernel, path: string): string {
 /** The profile of the requested variant in an experiment's result. */
 export const profileOf = (result: JobResult | undefined): ProfileResult | undefined =>
   result?.variants.find(({ fallback }) => !fallback)?.profile;
+
+/** Reports how the candidate differs from the champion, once both are built and the candidate is profiled. */
+export const differencePhase: VariantPhase = {
+  phase: Phase.COMPARE,
+  wants: (_services, { championBuild, result }) => championBuild !== undefined && !result.fallback,
+  evenStopped: true,
+  run({ job, spec, resolved, decisions }, { result, championBuild }) {
+    const champion = spec.champion!;
+    const { kernel, accepted } = champion;
+    const { label } = champion.resolved;
+    const difference = championDifference({
+      champion: {
+        label: label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${label}`,
+        kernel,
+        resolved: champion.resolved,
+        build: championBuild,
+        profile: accepted && profileOf(decisions.resultOf(accepted.job)),
+      },
+      candidate: { label: resolved.label, kernel: spec.kernel, resolved, build: result.build, profile: result.profile },
+      championJob: accepted?.job,
+      comparison: result.comparison,
+    });
+    result.difference = difference;
+    job.emit({ case: 'championDifference', value: difference });
+    return Promise.resolve(undefined);
+  },
+};

@@ -12,6 +12,7 @@ import {
   type Shape,
   type ShapeComparison,
   type VerifyResult,
+  TIMING_MODES,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { COMPARISON_RULE, describe, judgeComparison } from '@flashcore/shared/statistics';
@@ -21,17 +22,14 @@ import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
-import { MODES } from './timing-modes.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
-import { candidateFor } from './candidate.ts';
+import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
 import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { emitConditions, emitFindings, startPhase, variantServices, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec, ChampionSpec } from '../spec/job-spec.ts';
 import type { VariantPhase } from './phase.ts';
-import { toleranceOfOutputs } from './output-tolerances.ts';
-import { referenceProcess } from './reference-process.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
 
 /**
@@ -302,7 +300,7 @@ class LivePairs {
       case: 'comparisonProgress',
       value: create(ComparisonProgressSchema, {
         shape: this.#shape,
-        mode: MODES[mode],
+        mode: TIMING_MODES[mode],
         selfCheck,
         championUs: [...championUs],
         candidateUs: [...candidateUs],

@@ -5,6 +5,7 @@ import {
   StopReason,
   type Shape,
   type ShapeComparison,
+  TIMING_MODES,
 } from '@flashcore/shared/contract';
 import {
   blockRatioInterval,
@@ -17,7 +18,6 @@ import {
 import type { ComparisonReport, PairedSamples } from '../../worker/messages/measuring.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE } from '../findings/timing-findings.ts';
-import { MODES } from './timing-modes.ts';
 import { storeRaw } from './raw-samples.ts';
 
 /** Samples of each build in a block. */
@@ -59,7 +59,7 @@ export function shapeComparison(
   ];
   const comparison = create(ShapeComparisonSchema, {
     shape,
-    mode: MODES[mode],
+    mode: TIMING_MODES[mode],
     simulated,
     clockSource,
     launchesPerSample,

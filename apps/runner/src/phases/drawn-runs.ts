@@ -3,13 +3,11 @@ import { formatShape, sameShape } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import { takesShape } from '../spec/drawn-shapes.ts';
 import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
-import { candidateFor } from './candidate.ts';
+import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
 import { withInputs } from './case-runs.ts';
 import { drawnInputs, drawnShapes } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
-import { toleranceOfOutputs } from './output-tolerances.ts';
-import { referenceProcess } from './reference-process.ts';
 import { smallestFailing } from './shrink-shape.ts';
 
 interface DrawnOptions {

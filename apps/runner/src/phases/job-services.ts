@@ -7,12 +7,13 @@ import {
   PhaseStartedSchema,
   WarningSchema,
   type Finding,
+  type CodeFrame,
 } from '@flashcore/shared/contract';
 import { isTritonSource, type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { WorkerNotice } from '../../worker/messages/channel.ts';
 import type { BuildTools } from '../build/build-tools.ts';
-import { FrameBook } from '../findings/frame-book.ts';
 import type { BuildListener } from '../build/build-listener.ts';
+import { codeFrame, type Place, type SourceText } from '../build/code-frame.ts';
 import type { BuildSpec } from '../build/kernel-units.ts';
 import { tritonTypes } from '../build/triton-unit.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
@@ -35,6 +36,35 @@ export interface JobServices {
   cases: Cases;
   /** Called when compilations for the job start and end. */
   compiling?: Pick<BuildListener, 'onStart' | 'onCompiled'>;
+}
+
+/** The compiled sources of a variant, to which its findings refer. */
+class FrameBook {
+  #files: readonly SourceText[] = [];
+
+  open(files: readonly SourceText[]): void {
+    this.#files = files;
+  }
+
+  ofFinding({ location, threads }: Finding): CodeFrame | undefined {
+    const places = [
+      ...(location === undefined ? [] : [{ file: location.file, line: location.line, column: 0 }]),
+      ...threads.flatMap(({ place }) => placeIn(place) ?? []),
+    ];
+    return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
+  }
+
+  /** A line of the sources; empty if the place is not in these files. */
+  lineAt(file: string, line: number): string {
+    const frame = codeFrame(this.#files, { file, line, column: 0 });
+    return frame?.lines[line - frame.firstLine] ?? '';
+  }
+}
+
+/** The place in a text such as "waits at __syncthreads, divergent_barrier.cu:31". */
+function placeIn(text: string): Place | undefined {
+  const [, file, line, column] = /([^\s:(),]+):(\d+)(?::(\d+))?/.exec(text) ?? [];
+  return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };
 }
 
 /** The same for one variant of the job's kernel. */

@@ -1,10 +1,14 @@
 import { create } from '@bufbuild/protobuf';
-import { BenchmarkProgressSchema, type Device, type Shape } from '@flashcore/shared/contract';
+import {
+  BenchmarkProgressSchema,
+  type Device,
+  type Shape,
+  type LatencyStatistics,
+  TIMING_MODES,
+} from '@flashcore/shared/contract';
 import { describe, histogram } from '@flashcore/shared/statistics';
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobContext } from '../jobs/job-context.ts';
-import { expectedSamples } from './expected-samples.ts';
-import { MODES } from './timing-modes.ts';
 
 /** Each subject's samples are sent about four times a second. */
 const TELL_EVERY_MS = 250;
@@ -94,7 +98,7 @@ export class LiveSamples {
       case: 'benchmarkProgress',
       value: create(BenchmarkProgressSchema, {
         shape,
-        mode: MODES[mode],
+        mode: TIMING_MODES[mode],
         subject,
         samplesUs,
         simulated: device.simulated,
@@ -107,4 +111,23 @@ export class LiveSamples {
       }),
     });
   }
+}
+
+type StopRule = Pick<SamplingProtocol, 'minSamples' | 'maxSamples' | 'maxSeconds' | 'targetRelativeHalfWidth'>;
+
+/**
+ * Estimate of how many samples a mode will take: until the median's interval is narrow enough (its width falls with the
+ * square root of the number), within the protocol's minimum, maximum and time limit.
+ */
+export function expectedSamples(
+  { samples, p50Us, p50LowUs, p50HighUs }: LatencyStatistics,
+  elapsedMs: number,
+  { minSamples, maxSamples, maxSeconds, targetRelativeHalfWidth }: StopRule,
+): number {
+  if (samples === 0) return 0;
+  const halfWidth = (p50HighUs - p50LowUs) / 2 / p50Us;
+  const untilNarrow = samples * (halfWidth / targetRelativeHalfWidth) ** 2;
+  const inTime = elapsedMs > 0 ? (samples * maxSeconds * 1000) / elapsedMs : Infinity;
+  const wanted = Math.min(maxSamples, inTime, Math.max(minSamples, untilNarrow));
+  return Math.max(samples, Math.round(wanted));
 }

@@ -1,7 +1,8 @@
 import { Phase } from '@flashcore/shared/contract';
 import { checkShape, planLaunches } from '@flashcore/shared/kernels';
-import { judgeKeptState } from './judge-kept-state.ts';
-import { emitFindings, type VariantServices } from './job-services.ts';
+import type { KernelBuild } from '../build/compiled-kernel.ts';
+import { keepsStateFinding } from '../build/kept-state.ts';
+import { emitFindings, type VariantServices, emitWarning } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 import { verifiedShapes } from './coming-verification.ts';
 
@@ -47,3 +48,11 @@ export const restOfBuildPhase: VariantPhase = {
     return build.image === undefined ? 'the kernel was not built' : undefined;
   },
 };
+
+/** Refuses memory that outlives a launch if the result could be accepted; other plans only report it. */
+export function judgeKeptState({ job, spec }: VariantServices, { findings, keptState }: KernelBuild): void {
+  const finding = keepsStateFinding(keptState);
+  if (!finding) return;
+  if (spec.judged?.plan.acceptable) findings.push(finding);
+  else emitWarning(job, `${finding.message}; a plan whose results can be accepted refuses it`);
+}

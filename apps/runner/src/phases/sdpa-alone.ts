@@ -5,8 +5,11 @@ import {
   SdpaBenchmarkSchema,
   type SdpaBenchmark,
   type Shape,
+  type Device,
+  type SdpaResult,
+  TIMING_MODES,
 } from '@flashcore/shared/contract';
-import { attentionCase } from '@flashcore/shared/kernels';
+import { attentionCase, findDataSheet, rooflineSeconds, type Work } from '@flashcore/shared/kernels';
 import { medianInterval } from '@flashcore/shared/statistics';
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobContext } from '../jobs/job-context.ts';
@@ -14,8 +17,6 @@ import type { SdpaBenchmark as SdpaProcesses } from '../sdpa/sdpa-benchmark.ts';
 import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import type { SdpaSpec } from '../spec/sdpa-spec.ts';
 import { LiveSamples } from './live-samples.ts';
-import { withRates } from './rates.ts';
-import { MODES } from './timing-modes.ts';
 
 /** Turns during this time are discarded, because the device's clock is still rising. */
 const WARM_UP_SECONDS = 1;
@@ -96,7 +97,7 @@ function resultOf({ spec }: SdpaAlone, { shape, mode, opened }: Opened): SdpaBen
   const work = { flops, bytes };
   return create(SdpaBenchmarkSchema, {
     shape,
-    mode: MODES[mode],
+    mode: TIMING_MODES[mode],
     ...work,
     ...('turn' in opened
       ? {
@@ -105,4 +106,30 @@ function resultOf({ spec }: SdpaAlone, { shape, mode, opened }: Opened): SdpaBen
         }
       : { missing: opened.missing }),
   });
+}
+
+/** Absent on the emulator, because rates of its times could be mistaken for a GPU's. */
+export function ratesOf(
+  device: Device,
+  { seconds, ...work }: TimedWork,
+): { tflops?: number; gbPerSecond?: number; rooflinePercent?: number } {
+  if (device.simulated || seconds <= 0) return {};
+  const sheet = findDataSheet(device.name);
+  return {
+    tflops: work.flops / seconds / 1e12,
+    gbPerSecond: work.bytes / seconds / 1e9,
+    ...(sheet && { rooflinePercent: (100 * rooflineSeconds(work, sheet)) / seconds }),
+  };
+}
+
+/** SDPA's rates are about the same arithmetic and the same bytes. */
+export function withRates(results: SdpaResult[], device: Device, work: Work): SdpaResult[] {
+  return results.map((result) => ({
+    ...result,
+    ...ratesOf(device, { seconds: (result.latency?.p50Us ?? 0) / 1e6, ...work }),
+  }));
+}
+
+interface TimedWork extends Work {
+  seconds: number;
 }

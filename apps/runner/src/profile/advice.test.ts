@@ -1,5 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { zstdDecompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { adviceFor, type Figures } from './advice.ts';
 
@@ -20,10 +21,12 @@ const RESULTS = join(import.meta.dirname, '../../../../docs/results/h200-2026-11
 
 /** Figures measured for each kernel on an H200, in the form that advice needs. */
 function measured(): [string, Figures][] {
-  return globSync(join(RESULTS, 'run.*.json'))
+  return globSync(join(RESULTS, 'run.*.json{,.zst}'))
     .sort()
     .map((path) => {
-      const { result } = JSON.parse(readFileSync(path, 'utf8')) as Stored;
+      const bytes = readFileSync(path);
+      const text = path.endsWith('.zst') ? zstdDecompressSync(bytes) : bytes;
+      const { result } = JSON.parse(text.toString()) as Stored;
       const { build, profile } = result.variants[0]!;
       const values = new Map(profile.metrics.map(({ name, value = 0 }) => [name, value]));
       const launched = build.entries.find(({ shapes }) => shapes.includes('2x8x512x64')) ?? build.entries[0];
@@ -34,7 +37,7 @@ function measured(): [string, Figures][] {
         arch: build.arch,
         accumulate: 'fp32',
       };
-      return [basename(path).slice('run.'.length, -'.json'.length), figures];
+      return [basename(path).replace(/^run\.|\.json(\.zst)?$/g, ''), figures];
     });
 }
 

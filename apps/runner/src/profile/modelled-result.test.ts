@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { EntryResourcesSchema, FindingKind, ShapeSchema, Verdict } from '@flashcore/shared/contract';
 import { attentionCase, METRICS, isCounter } from '@flashcore/shared/kernels';
-import { profileFindings } from '../findings/profile-findings.ts';
+import { profileFindings } from '../phases/profile-phase.ts';
 import { metricRules } from './counters.ts';
 import { modelledResult, type CountedKernel } from './modelled-result.ts';
 

@@ -7,8 +7,7 @@ import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
-import { MAX_CSV_BYTES, readNcuReport } from './ncu-import.ts';
-import { readProgram } from '../sandbox/run.ts';
+import { readProgram, type ProgramOutput } from '../sandbox/run.ts';
 import { workerProgram } from '../worker-program.ts';
 import { toolEnvironment } from './tool-environment.ts';
 import { parseNcuCsv } from './ncu-report.ts';
@@ -134,4 +133,37 @@ function onceThere(path: string | undefined, told: (() => void) | undefined): ()
     told?.();
   }, LOOK_EVERY_MS);
   return () => clearInterval(looking);
+}
+
+const MAX_CSV_BYTES = 64 * 1024 * 1024;
+const IMPORT_LIMIT_MS = 60_000;
+const MAX_WORDS = 300;
+
+/**
+ * ncu's output for a stored report, or why there is none: the report of an interrupted launch, a full disk, or more
+ * than it prints in a minute. Errors: the signal's reason.
+ */
+async function readNcuReport(
+  ncu: string,
+  args: readonly string[],
+  signal: AbortSignal,
+): Promise<{ csv: string } | { missing: string }> {
+  const end = await readProgram(ncu, args, {
+    limitMs: IMPORT_LIMIT_MS,
+    maxBytes: MAX_CSV_BYTES,
+    signal,
+    environment: toolEnvironment(),
+  });
+  const { exitCode, output } = end;
+  if (exitCode === 0 && output !== undefined) return { csv: output };
+  return { missing: `ncu could not read its report: ${importFailure(end)}` };
+}
+
+function importFailure({ exitCode, signalName, timedOut, output, lines }: ProgramOutput): string {
+  if (timedOut) return `killed after ${IMPORT_LIMIT_MS / 1000} s`;
+  if (output === undefined) return `it is longer than ${MAX_CSV_BYTES / 1024 ** 2} MiB`;
+  if (signalName !== undefined) return `ended by ${signalName}`;
+  const words = (lines.length > 0 ? lines : output.split('\n')).findLast((line) => line.trim() !== '');
+  const status = `exit status ${exitCode}`;
+  return words === undefined ? status : `${status}, ${words.trim().slice(0, MAX_WORDS)}`;
 }

@@ -10,8 +10,7 @@ import { asFlashcoreError, statusFromError, type CleanText } from '@flashcore/sh
 import { callerOf, checkedCall, type Caller } from '../access/caller.ts';
 import type { Logger } from '../log.ts';
 import { storageError } from '../store/storage-error.ts';
-import type { OpenStream, OpenStreams } from './open-streams.ts';
-import { transportOf } from './transport.ts';
+import { type OpenStream, type OpenStreams, transportOf } from './open-streams.ts';
 
 /** A call as its handler sees it. */
 export interface CallContext {

@@ -20,18 +20,20 @@ import {
   type RejectResponse,
   type UndoRequest,
   type UndoResponse,
+  ListChampionsResponseSchema,
+  type ListChampionsRequest,
+  type ListChampionsResponse,
 } from '@flashcore/shared/contract';
 import { requirePermission } from '../access/roles.ts';
 import { NO_CHAMPION } from '../store/decisions.ts';
 import { championOf, evidenceOf } from '../acceptance/champion-of.ts';
 import { replacedChampions, sharesPlace } from '../acceptance/current-champion.ts';
 import { requireOverruling, requireReplacing } from '../acceptance/overruling.ts';
-import { requestDigest } from '../jobs/request-digest.ts';
 import type { RepeatableRequest } from '../store/decisions.ts';
 import type { CallContext, UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
-import { checkJobName } from './validate/names.ts';
-import { checkRequestId } from './validate/job-options.ts';
+import { checkRequestId, requestDigest } from './start-job.ts';
+import { checkJobName, checkKernelId } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 const MAX_NOTE = 4096;
@@ -191,3 +193,32 @@ function refuseAgain({ name }: Job, already: string | undefined): void {
 /** Whether a job already holds every place that accepting it would give; if it lost some, it may regain them. */
 const championEverywhere = (wanted: Champion, held: Champion): boolean =>
   held.job === wanted.job && held.shapes.length === wanted.shapes.length;
+
+const MAX_DECISIONS = 1000;
+
+/**
+ * Lists the champions by device and, on request, every decision. Errors: KERNEL_NOT_FOUND if the runner neither has the
+ * kernel nor ever ran it.
+ */
+export const listChampions =
+  ({ decisions, history, kernels }: Services): UnaryHandler<ListChampionsRequest, ListChampionsResponse> =>
+  ({ deviceName, kernelId, includeDecisions }) => {
+    const violations = new Violations();
+    violations.text('device_name', deviceName);
+    if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
+    violations.throwIfAny();
+    // An uploaded kernel is known only by its runs.
+    if (kernelId !== '' && history.list({ limit: 1, kernelId }).length === 0) kernels.requireKnown(kernelId);
+    const champions = decisions
+      .champions()
+      .filter(
+        (champion) =>
+          (deviceName === '' || champion.deviceName === deviceName) &&
+          (kernelId === '' || champion.kernelId === kernelId),
+      )
+      .toSorted((a, b) => a.deviceName.localeCompare(b.deviceName));
+    return create(ListChampionsResponseSchema, {
+      champions,
+      decisions: includeDecisions ? decisions.list({ limit: MAX_DECISIONS }) : [],
+    });
+  };

@@ -8,6 +8,7 @@ import {
   type GetLeaderboardResponse,
   type LeaderboardPlace,
   type Shape,
+  timingModeName,
 } from '@flashcore/shared/contract';
 import {
   DEFAULT_PROBLEM,
@@ -125,8 +126,6 @@ function placeOf(
   };
 }
 
-const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: 'hot', [TimingMode.COLD]: 'cold' };
-
 function emptyText(
   { deviceName, problem, shape, dtype, mode }: RankedPlace,
   { jobs, leaderboard }: Services,
@@ -135,11 +134,11 @@ function emptyText(
   const simulated = jobs.devices().some((device) => device.name === deviceName && device.simulated);
   if (simulated) return `Emulator times are not GPU times: ${deviceName} has no leaderboard`;
   if (set)
-    return `No ranked run on ${deviceName} measured one build on all ${set.shapes.length} shapes of ${set.name}${dtype === 'fp16' ? '' : ` in ${dtype}`}, ${MODE_WORDS[mode]}, yet: run a plan that measures ${set.name}`;
+    return `No ranked run on ${deviceName} measured one build on all ${set.shapes.length} shapes of ${set.name}${dtype === 'fp16' ? '' : ` in ${dtype}`}, ${timingModeName(mode)}, yet: run a plan that measures ${set.name}`;
   const emulated = leaderboard.hasSimulated({ problem, shape })
     ? '; those of the emulator are not GPU times and never count'
     : '';
-  return `No valid result on ${deviceName} for ${formatShape(shape)}${problem === DEFAULT_PROBLEM ? '' : ` of ${problem}`}${dtype === 'fp16' ? '' : ` ${dtype}`}, ${MODE_WORDS[mode]}, yet${emulated}`;
+  return `No valid result on ${deviceName} for ${formatShape(shape)}${problem === DEFAULT_PROBLEM ? '' : ` of ${problem}`}${dtype === 'fp16' ? '' : ` ${dtype}`}, ${timingModeName(mode)}, yet${emulated}`;
 }
 
 function leftOutText(leaderboard: Leaderboard, place: RankedPlace): string | undefined {

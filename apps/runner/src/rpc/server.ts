@@ -8,31 +8,15 @@ import {
 import { JOB_RPCS, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared/client';
 import type { CleanText } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
-import { benchmark } from './benchmark.ts';
-import { build } from './build.ts';
 import { callWrappers } from './call.ts';
-import { cancelJob } from './cancel-job.ts';
-import { findMissingSources } from './find-missing-sources.ts';
-import { accept, note, reject, undo } from './decide.ts';
-import { frameEvent } from './frame-event.ts';
-import { getHost } from './get-host.ts';
-import { getJob } from './get-job.ts';
-import { getKernel } from './get-kernel.ts';
+import { accept, note, reject, undo, listChampions } from './decide.ts';
 import { getLeaderboard } from './get-leaderboard.ts';
-import { listChampions } from './list-champions.ts';
-import { listExperiments } from './list-experiments.ts';
-import { listJobs } from './list-jobs.ts';
-import { listKernels } from './list-kernels.ts';
-import { profile } from './profile.ts';
-import { readArtifact } from './read-artifact.ts';
-import { runExperiment } from './run-experiment.ts';
-import { OpenStreams, type StreamLimits } from './open-streams.ts';
+import { getHost, listKernels, getKernel, readArtifact } from './host-queries.ts';
+import { getJob, watchJob, listJobs, listExperiments, cancelJob } from './job-queries.ts';
+import { OpenStreams, type StreamLimits, rememberTransports } from './open-streams.ts';
 import type { Services } from './services.ts';
-import { rememberTransports } from './transport.ts';
-import { tune } from './tune.ts';
-import { uploadSources } from './upload-sources.ts';
-import { verify } from './verify.ts';
-import { watchJob } from './watch-job.ts';
+import { build, verify, benchmark, profile, runExperiment, tune } from './start-job.ts';
+import { uploadSources, findMissingSources } from './upload-sources.ts';
 
 export interface RpcServer {
   server: Server;
@@ -115,4 +99,16 @@ function definitionOfStoredEvents(): ServiceDefinition {
         : method,
     ]),
   );
+}
+
+// Field 1, length-delimited: `JobEvent event = 1` of BuildResponse, WatchJobResponse and other messages with an event.
+const EVENT_FIELD_TAG = 0x0a;
+
+/** A response that carries a stored event, in protobuf's binary form: tag, length as a varint, the event's bytes. */
+function frameEvent(event: Uint8Array): Buffer {
+  const header = [EVENT_FIELD_TAG];
+  let length = event.byteLength;
+  for (; length > 0x7f; length >>>= 7) header.push((length & 0x7f) | 0x80);
+  header.push(length);
+  return Buffer.concat([Uint8Array.from(header), event]);
 }

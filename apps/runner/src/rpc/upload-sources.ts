@@ -7,11 +7,16 @@ import {
   type Sha256,
   type UploadSourcesRequest,
   type UploadSourcesResponse,
+  FindMissingSourcesResponseSchema,
+  type FindMissingSourcesRequest,
+  type FindMissingSourcesResponse,
 } from '@flashcore/shared/contract';
 import { MAX_TREE_BYTES, MAX_TREE_FILES } from '@flashcore/shared/kernels';
 import type { BlobWriter } from '../store/blob-store.ts';
-import type { UploadHandler } from './call.ts';
+import { sourceFileViolations } from '../store/source-tree.ts';
+import type { UploadHandler, UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
+import { Violations } from './validate/violations.ts';
 
 const MAX_PIECE_BYTES = 64 * 1024;
 
@@ -71,3 +76,16 @@ function keepChecked({ sha256, writer }: { sha256: Sha256; writer: BlobWriter })
     );
   writer.keep(sha256);
 }
+
+/** Returns the source files that the runner does not have yet. */
+export const findMissingSources =
+  ({ sources }: Services): UnaryHandler<FindMissingSourcesRequest, FindMissingSourcesResponse> =>
+  ({ files }) => {
+    const violations = new Violations();
+    violations.count('files', files, MAX_TREE_FILES);
+    files
+      .slice(0, MAX_TREE_FILES)
+      .forEach((file, index) => violations.addAll(sourceFileViolations(file, `files[${index}]`)));
+    violations.throwIfAny();
+    return create(FindMissingSourcesResponseSchema, { missingSha256: sources.findMissing(files) });
+  };

@@ -1,4 +1,4 @@
-import { readlinkSync, lstatSync } from 'node:fs';
+import { readlinkSync, lstatSync, readFileSync, rmSync } from 'node:fs';
 import type { BoxedCommand } from './boxed-command.ts';
 import type { BoxedKind } from './call-filters.ts';
 import { filterFile } from './filter-file.ts';
@@ -168,4 +168,16 @@ function systemLink(path: string): string[] {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return [];
   return found.isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path];
+}
+
+/** Whether the program in the box ended by itself; otherwise the box did not start, or failed. Removes the file. */
+export function endedInBox(status: string): boolean {
+  try {
+    return /"exit-code"/.test(readFileSync(status, 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  } finally {
+    rmSync(status, { force: true });
+  }
 }

@@ -4,9 +4,8 @@ import { formatShape, shapeFields, type TensorDtype } from '@flashcore/shared/ke
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { untilAborted } from '../async.ts';
 import { KeptFigures } from './kept-figures.ts';
-import { missingText } from './sdpa-missing.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
-import { SdpaShape, type Backend, type SdpaTurns } from './sdpa-shape.ts';
+import { SdpaShape, type Backend, type SdpaTurns, missingText } from './sdpa-shape.ts';
 
 /** PyTorch and its CUDA libraries load from disk: seconds if cached, far longer the first time. */
 const OPEN_LIMIT_MS = 180_000;

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { SdpaResultSchema, type SdpaResult } from '@flashcore/shared/contract';
 import { describe, histogram, ratioInterval } from '@flashcore/shared/statistics';
+import { errorText } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { KeptFigures, KeptSamples } from './kept-figures.ts';
-import { missingText } from './sdpa-missing.ts';
-import type { SdpaProcess } from './sdpa-process.ts';
+import { type SdpaProcess, SdpaError } from './sdpa-process.ts';
 
 const ROUND_LIMIT_MS = 60_000;
 /**
@@ -188,3 +188,14 @@ export class SdpaShape {
 }
 
 const byMedian = (a: SdpaResult, b: SdpaResult): number => a.latency!.p50Us - b.latency!.p50Us;
+
+const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
+
+/** Why there is no figure of SDPA, and what to do. */
+export function missingText(error: unknown): string {
+  const message = errorText(error);
+  const reason = error instanceof SdpaError ? error.reason : '';
+  if (reason === 'NO_TORCH' || reason === 'NO_PYTHON') return `no PyTorch on this host (${message}); ${HOW_TO_GET}`;
+  if (reason === 'NO_CUDA') return `${message}; install a PyTorch built for CUDA`;
+  return message;
+}

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shared/contract';
+import { type BenchmarkProtocol, type Device, timingModeName } from '@flashcore/shared/contract';
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 
 /** Version of the measuring protocol; part of every result. */
@@ -34,14 +34,12 @@ const WARM_UP_SECONDS = 5;
 const SIMULATED_MAX_SECONDS = 0.3;
 const SIMULATED_WARM_UP_SECONDS = 0.02;
 
-const MODE_NAMES: Partial<Record<TimingMode, TimingModeName>> = { [TimingMode.COLD]: 'cold', [TimingMode.HOT]: 'hot' };
-
 /** Fills in every default of the measuring protocol. */
 export function planProtocol(
   asked: BenchmarkProtocol | undefined,
   device: Device,
 ): { modes: TimingModeName[]; protocol: BenchmarkProtocolSpec } {
-  const modes = (asked?.modes ?? []).flatMap((mode) => MODE_NAMES[mode] ?? []);
+  const modes = (asked?.modes ?? []).flatMap((mode) => timingModeName(mode) ?? []);
   const minSamples = asked?.minSamples || DEFAULT_MIN_SAMPLES;
   const maxSeconds = asked?.maxSeconds || (device.simulated ? SIMULATED_MAX_SECONDS : DEFAULT_MAX_SECONDS);
   return {

@@ -1,5 +1,5 @@
 /** Chooses the champion to compare a candidate with: the one that the request names, or the device's. */
-import { create } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import {
   FlashcoreError,
   KernelReferenceSchema,
@@ -8,6 +8,9 @@ import {
   type Champion,
   type Device,
   type KernelVariant,
+  VariantSchema,
+  type KernelReference,
+  type Variant,
 } from '@flashcore/shared/contract';
 import {
   type Manifest,
@@ -26,7 +29,6 @@ import { chooseArch, requireCompilers } from './choose-arch.ts';
 import { acceptedShapes } from './choose-shapes.ts';
 import type { BenchmarkSpec, ChampionSpec } from './job-spec.ts';
 import type { JudgedBy } from './judged-by.ts';
-import { kernelOf, variantOf } from './named-kernel.ts';
 import { chooseTolerance } from './phase-specs.ts';
 import type { SpecContext } from './spec-context.ts';
 
@@ -163,4 +165,22 @@ function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpe
   const shapes = acceptedShapes(options.benchmark.shapes, kernel.manifest, resolved);
   if (shapes.length === 0) requireShape(kernel.manifest, resolved, options.benchmark.shapes[0]!);
   return championSpec({ kernel, resolved, shapes, accepted: champion }, options);
+}
+
+/** The kernel that a request names. Errors: INVALID_REQUEST if it names none. */
+export function kernelOf(reference: KernelReference | undefined): KernelReference {
+  if (!reference)
+    throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
+  return reference;
+}
+
+/** The requested variant, or that of the build_id, which a request can't combine with another variant. */
+export function variantOf({ build }: ResolvedKernel, asked: Variant | undefined, field: string): Variant | undefined {
+  if (!build) return asked;
+  if (asked && toBinary(VariantSchema, asked).byteLength > 0)
+    throw invalidRequest({
+      field,
+      description: 'must be unset when a build_id is given: a build has its sources and its variant',
+    });
+  return build.variant;
 }

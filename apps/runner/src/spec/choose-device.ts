@@ -1,7 +1,6 @@
 import { DeviceState, FlashcoreError, invalidRequest, type Device } from '@flashcore/shared/contract';
 import { didYouMean } from '@flashcore/shared/text';
 import type { DeviceLoad } from '../jobs/job-context.ts';
-import { plainDeviceId } from './device-id.ts';
 
 /** The available devices, and the number of jobs on each. */
 export interface DeviceChoice {
@@ -10,6 +9,15 @@ export interface DeviceChoice {
 }
 
 const ANY_DEVICE = 'any';
+
+export const EMULATOR_ID = 'emulator';
+
+/** Normalizes a device id: "gpu:1" becomes "gpu1", "emulator:0" becomes "emulator". */
+export const plainDeviceId = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/^([a-z]+):(\d+)$/, '$1$2')
+    .replace(/^emulator0$/, EMULATOR_ID);
 
 /**
  * The named device, the host's first, or the least loaded one of a model ("h200") or of those like the first. A job's

@@ -11,7 +11,7 @@ import {
   type PlannedLaunch,
   type ResolvedVariant,
 } from '@flashcore/shared/kernels';
-import { uniqueShapes } from './unique-shapes.ts';
+import { didYouMean, entryOf } from '@flashcore/shared/text';
 
 export interface PlannedKernel {
   manifest: Manifest;
@@ -79,4 +79,20 @@ export function shapeLaunches(
   return acceptedShapes(shapes, manifest, resolved).flatMap((shape) =>
     planLaunches(manifest, resolved, shape).launches.map((launch) => ({ ...launch, shape: formatShape(shape) })),
   );
+}
+
+/** The shapes of a set of cases.yaml. Errors: INVALID_REQUEST naming the available sets. */
+export function caseSet(name: string, { sets }: Cases, field: string): readonly Shape[] {
+  const shapes = entryOf(sets, name);
+  if (shapes) return shapes;
+  const known = Object.keys(sets);
+  throw invalidRequest({
+    field,
+    description: `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`,
+  });
+}
+
+/** Removes duplicate shapes, keeping the order of first appearance. */
+export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
+  return [...new Map(shapes.map((shape) => [formatShape(shape), shape])).values()];
 }

@@ -19,10 +19,9 @@ import {
   type ShapeFields,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import type { PlannedKernel } from './choose-shapes.ts';
+import { uniqueShapes, type PlannedKernel } from './choose-shapes.ts';
 import type { DrawnSpec } from './job-spec.ts';
 import { coveringShapes, shapeClasses, type SizeClasses } from './shape-coverage.ts';
-import { uniqueShapes } from './unique-shapes.ts';
 
 /** Draws a whole number from 0 to `count` - 1. */
 export type Below = (count: number) => number;

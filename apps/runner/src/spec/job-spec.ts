@@ -1,4 +1,5 @@
-import type { Champion, Device, Shape } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import { type Champion, type Device, type Shape, VariantSchema, type Variant } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import { counted } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
@@ -129,3 +130,10 @@ export const labelOf = ({ kernel, resolved, tune }: JobSpec): string => {
   if (tune) return `${kernel.kernelId}, ${counted(tune.plan.variants.length, 'variant')}`;
   return resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`;
 };
+
+/** A variant in request form, with every parameter. */
+export function variantMessage(resolved: ResolvedVariant): Variant {
+  const { parameters, arch = '', maxRegisters, fastMath, keepPtx, keepSass } = resolved;
+  const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
+  return create(VariantSchema, { parameters: values, arch, maxRegisters, fastMath, keepPtx, keepSass });
+}

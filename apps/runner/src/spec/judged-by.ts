@@ -3,11 +3,11 @@ import { create } from '@bufbuild/protobuf';
 import {
   BenchmarkProtocolSchema,
   FlashcoreError,
-  TimingMode,
   type BenchmarkSettings,
   type Device,
   type ProfileSettings,
   type VerifySettings,
+  TIMING_MODES,
 } from '@flashcore/shared/contract';
 import {
   findPlan,
@@ -112,8 +112,6 @@ interface Settings {
   profile?: Partial<ProfileSettings>;
 }
 
-const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
-
 /** The request's settings; those it leaves open come from the plan and its gates. */
 export function plannedSettings(
   { verify, benchmark, profile }: JobRequests['runExperiment'],
@@ -143,7 +141,7 @@ function plannedBenchmark(
   { plan, needs, asked }: BenchmarkNeeds,
 ): Partial<BenchmarkSettings> {
   const modes = benchmark?.protocol?.modes ?? [];
-  const planned = [...new Set([...plan.modes, ...needs.modes])].map((mode) => MODES[mode]);
+  const planned = [...new Set([...plan.modes, ...needs.modes])].map((mode) => TIMING_MODES[mode]);
   return {
     ...benchmark,
     ...(!asked && { shapeSet: plan.shapes === 'none' ? '' : plan.shapes }),

@@ -4,8 +4,7 @@ import { expect, test } from 'vitest';
 import { ToleranceSchema, type Tolerance } from '@flashcore/shared/contract';
 import { formatShape, parseCases, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
-import { caseSet } from './case-set.ts';
-import { defaultShapes } from './choose-shapes.ts';
+import { defaultShapes, caseSet } from './choose-shapes.ts';
 import { chooseTolerance } from './phase-specs.ts';
 
 test("a tolerance has a profile's name only with the profile's numbers: wider ones are not parity", () => {

@@ -17,11 +17,10 @@ import {
   type TensorDtype,
 } from '@flashcore/shared/kernels';
 import { planProtocol } from './benchmark-protocol.ts';
-import { caseSet } from './case-set.ts';
-import { type ChosenShapes, type PlannedKernel, chooseShapes, defaultShapes } from './choose-shapes.ts';
+import { type ChosenShapes, type PlannedKernel, chooseShapes, defaultShapes, caseSet } from './choose-shapes.ts';
 import { drawForRun } from './drawn-shapes.ts';
 import type { BenchmarkSpec, ProfileSpec, VerifySpec } from './job-spec.ts';
-import { sdpaBackendsOf } from './sdpa-backends.ts';
+import { sdpaBackendsOf } from './sdpa-spec.ts';
 
 const DEFAULT_SEEDS = 5;
 const LONG_PROBES = 'long_probes';

@@ -8,24 +8,28 @@ import {
   type RunExperimentRequest,
   type Shape,
   type Variant,
+  type BenchmarkSettings,
 } from '@flashcore/shared/contract';
-import { resolveVariant, type Cases, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
+import {
+  resolveVariant,
+  type Cases,
+  type Manifest,
+  type ResolvedVariant,
+  type PlannedGate,
+} from '@flashcore/shared/kernels';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { namesNoShapes, settingsOf } from './asked-settings.ts';
 import { chooseArch, requireCompilers } from './choose-arch.ts';
-import { planAccepted, planChampion } from './choose-champion.ts';
+import { planAccepted, planChampion, kernelOf, variantOf } from './choose-champion.ts';
 import { chooseDevice } from './choose-device.ts';
-import { acceptedShapes, shapeLaunches } from './choose-shapes.ts';
+import { acceptedShapes, shapeLaunches, uniqueShapes } from './choose-shapes.ts';
 import { requireMemory } from './device-memory.ts';
 import type { JobSpec, TuneSpec } from './job-spec.ts';
 import { judgedBy, type JudgedBy } from './judged-by.ts';
-import { kernelOf, variantOf } from './named-kernel.ts';
 import { planBenchmark, planProfile, planVerify } from './phase-specs.ts';
 import { rankingOf, type PhaseSpecs } from './ranked-run.ts';
-import { mayReuseSdpa } from './reuse-sdpa.ts';
 import type { SpecContext } from './spec-context.ts';
 import { planVariants } from './tune-variants.ts';
-import { uniqueShapes } from './unique-shapes.ts';
 
 /** Toggle that turns tensor cores off; kernels with this toggle get a fallback. */
 export const WMMA_TOGGLE = 'USE_WMMA';
@@ -180,4 +184,21 @@ export function fallbackOf(
   if (!toggle?.values.includes(0) || resolved.parameters[WMMA_TOGGLE] === 0) return undefined;
   const asked = variant ?? create(VariantSchema);
   return resolveVariant(manifest, { ...asked, parameters: { ...asked.parameters, [WMMA_TOGGLE]: 0n } }, device);
+}
+
+interface Measured {
+  asked: Partial<BenchmarkSettings> | undefined;
+  judged: Pick<JudgedBy, 'gates'> | undefined;
+}
+
+/**
+ * Whether an earlier job's SDPA figures may be used: in an experiment or a search, unless backends are named or a
+ * deciding gate depends on SDPA.
+ */
+export function mayReuseSdpa(method: JobMethod, { asked, judged }: Measured): boolean {
+  if ((method !== 'runExperiment' && method !== 'tune') || (asked?.sdpaBackends ?? []).length > 0) return false;
+  const gates = judged?.gates ?? [];
+  const restsOnSdpa = ({ metric, anyOf }: PlannedGate): boolean =>
+    metric.name.includes('sdpa') || gates.some((member) => anyOf.includes(member.id) && restsOnSdpa(member));
+  return !gates.some((gate) => gate.level === 'hard' && restsOnSdpa(gate));
 }

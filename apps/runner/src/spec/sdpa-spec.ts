@@ -1,11 +1,10 @@
 import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
 import { isTensorDtype, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
+import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
 import { chooseDevice, type DeviceChoice } from './choose-device.ts';
-import { caseSet } from './case-set.ts';
-import { sdpaBackendsOf } from './sdpa-backends.ts';
-import { uniqueShapes } from './unique-shapes.ts';
+import { caseSet, uniqueShapes } from './choose-shapes.ts';
 
 /** SDPA measured without a kernel, with every default filled in. */
 export interface SdpaSpec {
@@ -41,4 +40,19 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
     protocol,
     backends: sdpaBackendsOf(settings?.sdpaBackends ?? []),
   };
+}
+
+const SDPA_BACKENDS = ['flash', 'cudnn', 'efficient', 'math'];
+
+/** Names with or without "sdpa/"; "sdpa" means all. Errors: INVALID_REQUEST naming the backends. */
+export function sdpaBackendsOf(asked: readonly string[]): string[] {
+  if (asked.includes('sdpa')) return [];
+  return asked.map((text) => {
+    const name = text.replace(/^sdpa\//, '');
+    if (SDPA_BACKENDS.includes(name)) return name;
+    throw invalidRequest({
+      field: 'sdpa_backends',
+      description: `must be some of ${SDPA_BACKENDS.join(', ')}, is "${text}"${didYouMean(name, SDPA_BACKENDS)}`,
+    });
+  });
 }

@@ -1,9 +1,19 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { closeSync, fdatasyncSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fdatasyncSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeSync,
+  lstatSync,
+  lutimesSync,
+} from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { digestOf, parseSha256, sha256Of, type Sha256 } from '@flashcore/shared/contract';
-import { markUsed } from './last-used.ts';
 import { storageError } from './storage-error.ts';
 import { makeRoom, openVerified, ownFolder, readVerified, sizeOfStored, type StoredPlace } from './verified-file.ts';
 
@@ -156,4 +166,14 @@ function onDisk<Result>(work: () => Result): Result {
   } catch (error) {
     throw storageError(error, 'keep this file');
   }
+}
+
+/** A finer resolution is not needed. */
+const RESOLUTION_MS = 10 * 60 * 1000;
+
+/** Records the use in a file's or folder's time: when space is needed, unused files are removed first. */
+export function markUsed(path: string): void {
+  const now = new Date();
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found && now.getTime() - found.mtimeMs > RESOLUTION_MS) lutimesSync(path, now, now);
 }

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DirectoryInUse, lockDirectory } from './directory-lock.ts';
+import { temporaryFolder } from '../testing/test-runner.ts';
+import { DirectoryInUse, lockDirectory, networkDisk } from './directory-lock.ts';
 
 let directory: string;
 beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), 'flashcore-lock-'))));
@@ -37,4 +38,18 @@ test.each([
   expect(error).toBeInstanceOf(DirectoryInUse);
   expect((error as Error).message).toMatch(wanted);
   lockDirectory(directory)();
+});
+
+test('a data folder on a network’s file system is recognized, even before it exists', () => {
+  using folder = temporaryFolder();
+  const asked: string[] = [];
+  const disk = (type: number) =>
+    networkDisk(join(folder.path, 'not', 'made'), (path) => {
+      asked.push(path);
+      return type;
+    });
+  // SMB's number has its highest bit set, so some versions return it as a negative number.
+  expect([0x6969, 0xff534d42 | 0, 0x0bd00bd0, 0xef53].map(disk)).toEqual(['NFS', 'SMB', 'Lustre', undefined]);
+  expect(new Set(asked)).toEqual(new Set([folder.path]));
+  expect(networkDisk(folder.path)).toBeUndefined();
 });

@@ -18,7 +18,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
-import { labelConditions, type Labels } from './labels.ts';
+import { labelConditions, type Labels } from './job-table.ts';
 
 /** An ended experiment. */
 export interface EndedExperiment {

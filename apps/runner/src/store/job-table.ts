@@ -1,6 +1,5 @@
 import { JobState, type JobKind, type Outcome } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
-import { labelConditions, type Labels } from './labels.ts';
 
 /** A stored job. Times are milliseconds since 1970. */
 export interface JobRow {
@@ -226,4 +225,24 @@ export class JobTable {
   #rows(sql: string, ...values: (number | string)[]): JobRow[] {
     return this.#database.prepare(sql).all(...values) as unknown as JobRow[];
   }
+}
+
+/** Labels of a job's request, stored in the column `jobs.labels` as a JSON object of strings. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** Equal labels give equal text, whatever their order. */
+export const labelsText = (labels: Labels): string =>
+  JSON.stringify(Object.fromEntries(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1))));
+
+export const readLabels = (text: string): Record<string, string> => JSON.parse(text) as Record<string, string>;
+
+/** SQL conditions on rows of `jobs`, with their values: the row has all of these labels. */
+export function labelConditions(labels: Labels): { conditions: string[]; values: string[] } {
+  const entries = Object.entries(labels);
+  if (entries.length === 0) return { conditions: [], values: [] };
+  // The first condition lets SQLite use the index of labelled jobs.
+  return {
+    conditions: ["labels <> '{}'", ...entries.map(() => 'json_extract(labels, ?) = ?')],
+    values: entries.flatMap(([name, value]) => [`$."${name}"`, value]),
+  };
 }

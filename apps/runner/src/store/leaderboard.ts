@@ -12,7 +12,7 @@ import {
 } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES, formatShape, parseShape } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
-import { readLabels } from './labels.ts';
+import { readLabels } from './job-table.ts';
 
 /** The first step of the ladder: speedups of all kernels refer to it. */
 export const BASELINE_KERNEL = 'fa_v1_baseline';

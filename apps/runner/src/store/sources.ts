@@ -10,8 +10,7 @@ import {
   type SourceTree,
 } from '@flashcore/shared/contract';
 import { treeDigest } from '@flashcore/shared/kernels';
-import { BlobStore, type BlobWriter } from './blob-store.ts';
-import { markUsed } from './last-used.ts';
+import { BlobStore, type BlobWriter, markUsed } from './blob-store.ts';
 import { readTree, sourceTreeViolations } from './source-tree.ts';
 import { storageError } from './storage-error.ts';
 import { setAside } from './verified-file.ts';

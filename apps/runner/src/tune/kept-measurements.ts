@@ -8,15 +8,16 @@ import {
   type Shape,
   type ShapeComparison,
   type VerifyResult,
+  type Device,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, type Cases } from '@flashcore/shared/kernels';
+import type { Emulation } from '../build/emulation.ts';
 import { compareShape } from '../phases/comparison-phase.ts';
 import type { JobServices } from '../phases/job-services.ts';
 import { runVerify, type Verification } from '../phases/verify-phase.ts';
-import { INPUTS_VERSION } from '../spec/benchmark-protocol.ts';
+import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { MeasuredSteps, StepKey } from '../store/measured-steps.ts';
 import type { Contender } from './contender.ts';
-import { stepKey } from './step-key.ts';
 
 const RACE_SECONDS = 3;
 
@@ -123,3 +124,25 @@ export class KeptMeasurements {
 /** Probes count like cases. */
 const firstWrong = (verify: VerifyResult): CaseResult | undefined =>
   [...allProbes(verify), ...verify.cases].find(({ verdict }) => verdict === Verdict.FAIL);
+
+/** What every measurement of a search depends on, apart from its subject. */
+export interface MeasuredOn {
+  readonly device: Pick<Device, 'name' | 'driverVersion' | 'kernelDriverVersion' | 'simulated'>;
+  /** Determine the inputs and the correct outputs. */
+  readonly cases: Pick<Cases, 'digest'>;
+  readonly emulation: () => Pick<Emulation, 'engine'>;
+}
+
+/** The key that a measurement is kept under. */
+export function stepKey(of: StepKey, { device, cases, emulation }: MeasuredOn): StepKey {
+  const { name, driverVersion, kernelDriverVersion, simulated } = device;
+  return [
+    ...of,
+    cases.digest,
+    name,
+    driverVersion,
+    kernelDriverVersion,
+    simulated ? emulation().engine : undefined,
+    PROTOCOL_VERSION,
+  ];
+}

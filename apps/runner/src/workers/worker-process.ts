@@ -10,8 +10,8 @@ import type {
 } from '../../worker/messages/channel.ts';
 import type { CudaFault } from '../../worker/messages/faults.ts';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
-import { onBoundedLines } from '../sandbox/bounded-lines.ts';
 import { Child, type ChildEnd } from '../sandbox/child.ts';
+import { onBoundedLines } from '../sandbox/run.ts';
 import { RequestOutput } from './request-output.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 

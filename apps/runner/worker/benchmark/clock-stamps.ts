@@ -1,5 +1,5 @@
+import { parameterArray } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
-import { parameterArray } from '../driver/packed-arguments.ts';
 
 /** clock-stamp.cu writes nanoseconds, cycles and the SM. */
 const STAMP_WORDS = 3;

@@ -1,7 +1,7 @@
 import type { ElementDtype, TensorDtype } from '@flashcore/shared/kernels';
+import { parameterArray } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
 import type { Regions } from './pool-memory.ts';
-import { parameterArray } from '../driver/packed-arguments.ts';
 
 const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'hold', 'scrub'] as const;
 type Entry = (typeof ENTRIES)[number];

@@ -12,7 +12,6 @@ import {
 import { entryOf } from '@flashcore/shared/text';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
-import { parameterArray } from './packed-arguments.ts';
 import { tensorNamed } from './tensor-bits.ts';
 
 /** Device addresses of a run's buffers. */
@@ -226,4 +225,26 @@ function persistingWindow(
   attribute.writeUInt32LE(ACCESS_PERSISTING, 28);
   attribute.writeUInt32LE(ACCESS_STREAMING, 32);
   return attribute;
+}
+
+/**
+ * The bytes behind the addresses of a parameter array. A driver in another process needs them because it cannot use the
+ * addresses.
+ */
+const packedValues = new WeakMap<object, readonly Buffer[]>();
+
+/**
+ * Builds the array of argument addresses that cuLaunchKernel takes. `values` must live as long as they are launched.
+ */
+export function parameterArray(values: readonly Buffer[]): BigUint64Array {
+  const parameters = BigUint64Array.from(values.length > 0 ? values.map(addressOf) : [0n]);
+  packedValues.set(parameters, values);
+  return parameters;
+}
+
+/** The arguments of an array that parameterArray() made. */
+export function argumentsOf(parameters: object): readonly Buffer[] {
+  const values = packedValues.get(parameters);
+  if (!values) throw new TypeError('a parameter array must be made by parameterArray()');
+  return values;
 }

@@ -5,6 +5,7 @@ import { killGroup, killMarked } from '@flashcore/shared/files';
 import koffi from 'koffi';
 import type { Executor } from '../messages/device.ts';
 import { AdoptedProcesses } from './adopted-processes.ts';
+import { argumentsOf } from './arguments.ts';
 import {
   outParameter,
   parameterTypes,
@@ -13,7 +14,6 @@ import {
   type NativeName,
 } from './declarations.ts';
 import { BadFrame, decodeReply, encodeRequest, REPLY_BYTES, type FrameArgument, type Reply } from './frames.ts';
-import { argumentsOf } from './packed-arguments.ts';
 
 /** How an executor ended before its work was finished. */
 export interface ExecutorEnd {

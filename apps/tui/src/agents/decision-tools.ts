@@ -1,15 +1,13 @@
 import type { McpServer } from '@modelcontextprotocol/server';
-import { DecisionKind, TimingMode, type Champion, type LeaderboardEntry } from '@flashcore/shared/contract';
+import { DecisionKind, type Champion, type LeaderboardEntry, TIMING_MODES } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
-import { Refused, answer, answered, leftOut } from './answers.ts';
-import { jobNamed, jobNameField } from './named-job.ts';
+import { Refused, answer, answered, leftOut, jobNamed, jobNameField } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const MAX_LISTED = 20;
 const READ_ONLY = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
 const DECIDES = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false };
-const MODES = { hot: TimingMode.HOT, cold: TimingMode.COLD } as const;
 const note = z.string().max(4096).default('').describe('why');
 
 /** Registers champions and leaderboard and, if agents may decide, accept, reject and undo. */
@@ -113,7 +111,7 @@ function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): v
           problem,
           caseSet: cases,
           ...(shape !== undefined && { shape: parseShape(shape) }),
-          ...(mode !== undefined && { mode: MODES[mode] }),
+          ...(mode !== undefined && { mode: TIMING_MODES[mode] }),
         });
         return answer({
           entries: entries.slice(0, limit).map(entryAnswer),

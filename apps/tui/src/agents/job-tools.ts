@@ -1,10 +1,9 @@
 import type { McpServer } from '@modelcontextprotocol/server';
 import { JobState } from '@flashcore/shared/contract';
 import * as z from 'zod';
-import { answer, answered, leftOut } from './answers.ts';
+import { answer, answered, leftOut, jobNamed, jobNameField } from './answers.ts';
 import { waitForJob } from './awaited-job.ts';
 import { comparisonAnswer, jobState, linksOf, resultAnswer, stateOf } from './job-answers.ts';
-import { jobNamed, jobNameField } from './named-job.ts';
 import { ACTIONS, requestOf, startJob } from './submitted-job.ts';
 import type { ToolContext } from './tool-context.ts';
 

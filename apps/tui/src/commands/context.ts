@@ -128,7 +128,7 @@ export class CommandContext {
       return connection;
     }
     const { connectToHost, instanceText } = await import('../connection/start-host.ts');
-    const { leaveIdleWatch } = await import('../connection/leave-idle-watch.ts');
+    const { leaveIdleWatch } = await import('../remote/instance.ts');
     const { Instance } = await import('../remote/instance.ts');
     const connection = await connectToHost(hosted);
     const instance = new Instance(hosted.runner, hosted.environment).read();

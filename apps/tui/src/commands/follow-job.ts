@@ -16,25 +16,25 @@ import {
 } from '@flashcore/shared/contract';
 import { errorText } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
-import { writeWhole } from '../named-files.ts';
+import { writeWhole, requireOutputs } from '../named-files.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { jobBlocks } from '../present/sections/job.ts';
 import { notMeasured } from '../present/words.ts';
+import { resolveJobName } from '../session/job-name.ts';
+import { queueText } from '../state/job-list.ts';
 import type { CommandContext } from './context.ts';
-import { comeBack } from './come-back.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
-import { onInterrupt } from './interrupt.ts';
 import { jsonOf } from './json.ts';
 import { LiveProgress } from './live-progress.ts';
 import { couldNotRun, junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
 import { toldBy } from '../record/replay-runner.ts';
 import { initialState } from '../state/app-state.ts';
-import { queueText } from '../state/queue-text.ts';
 import { isTelling, resultOf } from '../state/job-result.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { Store } from '../session/store.ts';
+import { comeBack } from './options.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
 type OnConnection = NonNullable<WatchOptions['onConnection']>;
@@ -242,4 +242,35 @@ export async function detachFromJob(
     return ExitCode.PASSED;
   }
   throw new FlashcoreError('INTERNAL', {}, "The stream ended without the job's first event");
+}
+
+/**
+ * `fa-tui watch <job>`: shows the job's events from the first one kept, whether the job is running or has ended, then
+ * its report.
+ */
+export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
+  requireOutputs(files);
+  return context.withRunner(async (connection) => {
+    const name = await resolveJobName(connection.client, job);
+    return followJob((options) => connection.client.watch(name, options), connection, context, files);
+  });
+}
+
+// bin/fa-tui.js passes signals on, and a terminal sends Ctrl-C to both processes, so signals within this time count as
+// one.
+const SAME_PRESS_MS = 150;
+
+/**
+ * Calls `first` at the first Ctrl-C. The second one ends the program with 130, and so does the first if `first` returns
+ * a falsy value.
+ */
+export function onInterrupt(first: () => unknown): { dispose(): void } {
+  let firstAt: number | undefined;
+  const handler = () => {
+    if (firstAt !== undefined && Date.now() - firstAt < SAME_PRESS_MS) return;
+    if (firstAt !== undefined || !first()) process.exit(ExitCode.INTERRUPTED);
+    firstAt = Date.now();
+  };
+  process.on('SIGINT', handler);
+  return { dispose: () => process.off('SIGINT', handler) };
 }

@@ -1,14 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { KernelReferenceSchema } from '@flashcore/shared/contract';
-import type { JobCommandOptions } from './options.ts';
+import type { Appearance } from '../settings/settings.ts';
+import { type JobCommandOptions, comeBack } from './options.ts';
 import type { StartRequest, WatchFolder } from '../session/runner-port.ts';
-import type { Appearance } from '../settings/appearance.ts';
 import { OwnKernels } from '../settings/own-kernels.ts';
 import type { Connection } from '../connection/connect.ts';
 import type { OpenedRunner, Opening } from '../session/late-runner.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
-import { comeBack } from './come-back.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
 
 /** The kernel of `npm start`; it passes its gates and shows tensor cores at work. */

@@ -3,9 +3,9 @@ import type { RunnerClient } from '@flashcore/shared/client';
 import {
   FlashcoreError,
   GetLeaderboardResponseSchema,
-  TimingMode,
   type GetJobResponse,
   type GetLeaderboardResponse,
+  TIMING_MODES,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { leaderboardPage } from '../handover/leaderboard-page.ts';
@@ -31,7 +31,6 @@ export interface LeaderboardCommandOptions extends GlobalOptions {
   readonly export?: string;
 }
 
-const MODES = { hot: TimingMode.HOT, cold: TimingMode.COLD } as const;
 const DEFAULT_LIMIT = 50;
 
 /**
@@ -51,7 +50,7 @@ export function showLeaderboard(options: LeaderboardCommandOptions, context: Com
     dtype,
     caseSet: cases,
     ...(shape !== undefined && { shape: parseShape(shape) }),
-    ...(mode !== undefined && { mode: MODES[mode] }),
+    ...(mode !== undefined && { mode: TIMING_MODES[mode] }),
   };
   return context.withRunner(async ({ client }) => {
     const board = await client.getLeaderboard(request);

@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { PROFILE_NAME, RunnerProfiles, type StoredProfile } from '@flashcore/shared/logins';
-import { parseAddress } from '../connection/address.ts';
 import { connectTo } from '../connection/connect.ts';
-import { givenSecurity, reachesSocket, tlsFiles, type TlsFlags } from '../connection/target.ts';
+import { givenSecurity, reachesSocket, tlsFiles, type TlsFlags, parseAddress } from '../connection/target.ts';
 import { tableOf } from '../present/blocks.ts';
 import { isSshAddress, parseSshAddress } from '../remote/ssh-address.ts';
 import type { CommandContext } from './context.ts';

@@ -15,6 +15,7 @@ import {
 } from '@flashcore/shared/contract';
 import { readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { parseShape } from '@flashcore/shared/kernels';
+import { shortName } from '../present/words.ts';
 import { UsageError } from '../usage-error.ts';
 import type { TlsFlags } from '../connection/target.ts';
 import type { ColorMode } from '../present/plain/report-format.ts';
@@ -239,4 +240,10 @@ export function dollars(option: string, text: string | undefined): number | unde
 function numberOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   return text.trim() === '' ? Number.NaN : Number(text);
+}
+
+/** The command that shows a job again, with its runner, if the job continues after the program exits. */
+export function comeBack(job: string, { runner, startRunner }: Pick<GlobalOptions, 'runner' | 'startRunner'>): string {
+  const at = `${runner ? ` --runner ${runner}` : ''}${startRunner ? ' --start-runner' : ''}`;
+  return `The job goes on. Watch it: fa-tui watch ${shortName(job)}${at}   Cancel it: fa-tui cancel ${shortName(job)}${at}`;
 }

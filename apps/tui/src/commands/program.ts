@@ -1,14 +1,14 @@
 import { Command, CommanderError, Option } from 'commander';
+import { didYouMean } from '@flashcore/shared/text';
 import packageJson from '../../package.json' with { type: 'json' };
-import { DIAL, IDLE } from '../remote/hidden-commands.ts';
+import { DIAL, IDLE } from '../remote/host-script.ts';
 import { COMPLETE } from './completion-scripts.ts';
 import type { CommandContext, Surroundings } from './context.ts';
+import { addLoginCommands } from './decision-commands.ts';
 import type { Action, Define } from './define-command.ts';
 import { addStartingCommands } from './starting-commands.ts';
-import { addLoginCommands } from './login-commands.ts';
 import type { GlobalOptions } from './options.ts';
 import { addQueryCommands } from './query-commands.ts';
-import { unknownCommand } from './unknown-command.ts';
 import { UsageError } from '../usage-error.ts';
 
 const USAGE = 2;
@@ -33,7 +33,7 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
     });
   const program = buildProgram(define);
   if (argumentList[0] === COMPLETE) {
-    await (await import('./complete.ts')).complete(program, argumentList.slice(1), surroundings);
+    await (await import('./complete-line.ts')).complete(program, argumentList.slice(1), surroundings);
     return 0;
   }
   if (argumentList[0] === DIAL)
@@ -87,6 +87,13 @@ function visibleGlobalOptions(command: Command): Option[] {
     ({ long }) => opensProgram(command) || (long !== '--inline' && long !== '--mouse'),
   );
 }
+
+/** A message about an unknown command, with the nearest existing ones. */
+const unknownCommand = (name: string, program: Command): string =>
+  `Unknown command "${name}"${didYouMean(
+    name,
+    program.commands.map((known) => known.name()),
+  )}; fa-tui --help lists them`;
 
 function buildProgram(define: Define): Command {
   const program = new Command('fa-tui')

@@ -1,6 +1,6 @@
 import { Argument, Option, type Command } from 'commander';
 import type { CheckProblemOptions } from './check-problem.ts';
-import { SHELLS } from './completion-scripts.ts';
+import { completion, SHELLS } from './completion-scripts.ts';
 import { addDecisionCommands } from './decision-commands.ts';
 import type { Action, Define } from './define-command.ts';
 import type { ImportProblemOptions } from './import-problem.ts';
@@ -119,7 +119,7 @@ export function addQueryCommands(program: Command, define: Define): void {
         .argument('<job>', 'its name or first digits')
         .description('follow a job from its first event'),
     ),
-    async (context, options, job) => (await import('./watch.ts')).watchJob(job, context, options),
+    async (context, options, job) => (await import('./follow-job.ts')).watchJob(job, context, options),
   );
   query<JobCommandOptions & { speed?: string }>(
     fileOptions(
@@ -152,11 +152,11 @@ export function addQueryCommands(program: Command, define: Define): void {
         'after',
         '\nbash: source <(fa-tui completion bash), in ~/.bashrc; zsh: the same in ~/.zshrc after compinit;\nfish: fa-tui completion fish > ~/.config/fish/completions/fa-tui.fish',
       ),
-    async (context, _, shell) => (await import('./completion.ts')).completion(shell, context),
+    (context, _, shell) => completion(shell, context),
   );
   query(
     program.command('cancel').argument('<job>', 'its name or first digits').description('end a job'),
-    async (context, _, job) => (await import('./cancel.ts')).cancelJob(job, context),
+    async (context, _, job) => (await import('./decide.ts')).cancelJob(job, context),
   );
   addDecisionCommands(program, define);
   query<{ output?: string }>(

@@ -2,20 +2,21 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { JobState, type GetJobResponse, type JobEvent } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { figuresOf, isMeasured } from '../handover/figures.ts';
 import { finalReport } from '../handover/final-report.ts';
+import { kernelReport } from '../handover/kernel-report.ts';
+import { labLog } from '../handover/lab-log.ts';
 import { JOB_WRITERS, PAGE_WRITERS } from '../handover/writers.ts';
 import {
   BENCHMARK_FORMATS,
   isPageFormat,
   type ReportFormatName,
   type TemplateName,
+  type Report,
 } from '../handover/report-formats.ts';
-import type { Report } from '../handover/report.ts';
 import { searchReport } from '../handover/search-page.ts';
-import { FileSource, RunnerSource, type ResultSource } from '../handover/sources.ts';
-import { kernelReportOf, labLogOf, type PageSettings } from '../handover/templates.ts';
-import { traceOf } from '../handover/trace-events.ts';
+import { FileSource, RunnerSource, type ResultSource, traceOf } from '../handover/sources.ts';
 import { requireWritable } from '../named-files.ts';
 import { plotSvg } from '../present/svg/plot-svg.ts';
 import { summaryOf } from '../search/search-report.ts';
@@ -25,7 +26,6 @@ import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
 import { integer, type GlobalOptions } from './options.ts';
-import { sinceSeconds } from './since.ts';
 
 export interface ReportCommandOptions extends GlobalOptions {
   readonly template: TemplateName;
@@ -218,3 +218,48 @@ function write(text: string, file: string | undefined, context: CommandContext):
   if (file === undefined) context.surroundings.stdout.write(text);
   else writeFileSync(file, text);
 }
+
+const UNIT_SECONDS: Record<string, number> = { m: 60, h: 3600, d: 86_400, w: 7 * 86_400 };
+
+/**
+ * `--since` as seconds since 1970, from a day or an instant (2026-11-21, 2026-11-21T10:30Z) or an age (90m, 12h, 3d,
+ * 2w). 0 without the option. Errors: UsageError.
+ */
+export function sinceSeconds(text: string | undefined, now = Date.now()): number {
+  if (text === undefined) return 0;
+  const ago = /^(\d{1,5})([mhdw])$/.exec(text);
+  if (ago) return now / 1000 - Number(ago[1]) * entryOf(UNIT_SECONDS, ago[2]!)!;
+  const instant = /^\d{4}-\d\d-\d\d([T ][\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isFinite(instant))
+    throw new UsageError(
+      `--since ${text}: must be a day (2026-11-21), an instant (2026-11-21T10:30Z) or an age (12h, 3d)`,
+    );
+  return instant / 1000;
+}
+
+interface PageSettings {
+  /** Empty for all kernels. */
+  readonly kernelId: string;
+  /** Seconds since 1970; 0 for all jobs. */
+  readonly since: number;
+  /** Maximum number of jobs to read. */
+  readonly most: number;
+}
+
+/** The pages of `fa-tui report --template`, made from a source of results. */
+async function labLogOf(source: ResultSource, settings: PageSettings): Promise<Report> {
+  const { jobs, leftOut } = await source.list(settings);
+  const { decisions } = await source.trail(settings.kernelId);
+  return labLog({ jobs, decisions, remarks: leftOutRemarks(leftOut, settings.most) });
+}
+
+async function kernelReportOf(source: ResultSource, settings: PageSettings): Promise<Report> {
+  const kernel = await source.kernel(settings.kernelId);
+  const { jobs, leftOut } = await source.list(settings);
+  const trail = await source.trail(settings.kernelId);
+  const remarks = leftOutRemarks(leftOut, settings.most);
+  return kernelReport({ kernelId: settings.kernelId, kernel, jobs, ...trail, remarks });
+}
+
+const leftOutRemarks = (leftOut: boolean, most: number): string[] =>
+  leftOut ? [`Only the newest ${most} jobs: --limit reads more, --since says from when on`] : [];

@@ -1,5 +1,14 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared/contract';
+import {
+  KernelVariantSchema,
+  type BenchmarkSettings,
+  type KernelReference,
+  type GetJobResponse,
+} from '@flashcore/shared/contract';
+import { parseRbkConfig } from '../handover/rbk-config.ts';
+import { rbkReports } from '../handover/rbk-report.ts';
 import {
   benchmarkSettings,
   championSettings,
@@ -17,8 +26,7 @@ import type { CommandContext } from './context.ts';
 import { type ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { detachFromJob, followJob, type OpenEvents } from './follow-job.ts';
-import { requireOutputs } from '../named-files.ts';
-import { readRbk } from './rbk.ts';
+import { requireOutputs, readNamed } from '../named-files.ts';
 import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
 /**
@@ -131,4 +139,35 @@ export async function championById({
   if (named.kind === 'folder')
     throw new UsageError(`--champion ${champion}: is a folder; give a kernel of the runner or a build_id`);
   return storedReference(named);
+}
+
+/** A benchmark with the settings of `--rbk`. */
+interface RbkRun {
+  readonly options: Pick<JobCommandOptions, 'shape' | 'dtype' | 'samples'>;
+  readonly write: (response: GetJobResponse) => void;
+}
+
+/** Reads rbk_config.yaml. Errors: UsageError, INVALID_MANIFEST with file, line and key. */
+function readRbk(file: string, given: JobCommandOptions): RbkRun {
+  const doubled = [
+    given.shape && '--shape',
+    given.samples && '--samples',
+    given.shapes && '--shapes',
+    given.dtype && '--dtype',
+  ].filter(Boolean);
+  if (doubled.length > 0) throw new UsageError(`--rbk ${file} with ${doubled.join(', ')}: give one of them`);
+  if (given.detach) throw new UsageError('--rbk with --detach: its report needs the job to its end');
+  const config = parseRbkConfig(readNamed('--rbk', file).toString('utf8'), file);
+  return {
+    options: {
+      shape: config.shapes.map(({ shape }) => shape),
+      dtype: config.dtype,
+      ...(config.iterations !== undefined && { samples: String(config.iterations) }),
+    },
+    write(response) {
+      mkdirSync(config.outputFolder, { recursive: true });
+      for (const [name, text] of Object.entries(rbkReports(config, response)))
+        writeFileSync(path.join(config.outputFolder, name), text);
+    },
+  };
 }

@@ -1,18 +1,15 @@
-import { useEffect, useRef, useSyncExternalStore } from 'react';
-import { useApp, useInput, usePaste, useStdout, useWindowSize } from 'ink';
+import { useEffect, useRef, useSyncExternalStore, useCallback } from 'react';
+import { useApp, useInput, usePaste, useStdout, useWindowSize, useStdin } from 'ink';
 import type { KeyContext } from '../keys/handler.ts';
 import { pastePlainText, pressKey } from '../keys/dispatch.ts';
-import { pressMouse } from '../keys/mouse-keys.ts';
 import { keyNames } from '../keys/key-name.ts';
-import type { jobControl } from '../terminal/job-control.ts';
+import { pressMouse } from '../keys/move-keys.ts';
+import type { jobControl, JobControl, JobControlOptions } from '../terminal/job-control.ts';
 import type { TerminalGuard } from '../terminal/modes.ts';
-import { MOUSE_OFF, MOUSE_ON } from '../terminal/mouse.ts';
-import type { Theme } from '../present/cells/theme.ts';
-import { inlineRows } from '../screens/inline.ts';
-import { Inline } from './inline.tsx';
-import { useJobControl } from './use-job-control.ts';
-import { useMouse } from './use-mouse.ts';
-import { Screen } from './screen.tsx';
+import { MOUSE_OFF, MOUSE_ON, mouseEvents, type MouseEvent } from '../terminal/mouse.ts';
+import { type Theme, paint } from '../present/cells/theme.ts';
+import { inlineRows, isStatusOnly, newRows, statusRows, type Printed } from '../screens/inline.ts';
+import { Screen, Rows } from './screen.tsx';
 
 /** The context of commands without the parts that need a component. */
 export interface AppContext extends Omit<KeyContext, 'lendTerminal' | 'suspend'> {
@@ -25,6 +22,70 @@ interface AppProps {
   readonly context: AppContext;
   readonly theme: Theme;
   readonly inline?: boolean;
+}
+
+/** Listens for the signals of job control while the component is mounted; returns the function that stops fa-tui. */
+function useJobControl(
+  open: (options: JobControlOptions) => JobControl,
+  listeners: JobControlOptions,
+): JobControl['stop'] {
+  const latest = useRef(listeners);
+  const opened = useRef<JobControl>(undefined);
+  useEffect(() => void (latest.current = listeners), [listeners]);
+  useEffect(() => {
+    const control = open({
+      onStop: () => latest.current.onStop(),
+      onContinue: () => latest.current.onContinue(),
+    });
+    opened.current = control;
+    return control.close;
+  }, [open]);
+  return useCallback(async (whom) => opened.current?.stop(whom), []);
+}
+
+/** Asks the terminal for mouse events while `on`. */
+function useMouse(on: boolean, handle: (event: MouseEvent) => void): void {
+  const { stdin } = useStdin();
+  const { stdout } = useStdout();
+  const latest = useRef(handle);
+  useEffect(() => void (latest.current = handle), [handle]);
+  useEffect(() => {
+    if (!on) return undefined;
+    // Ink discards input that is not a key; other listeners still see every chunk.
+    const listen = (input: Buffer | string): void =>
+      mouseEvents(String(input)).forEach((event) => latest.current(event));
+    stdin.on('data', listen);
+    stdout.write(MOUSE_ON);
+    return () => {
+      stdin.off('data', listen);
+      stdout.write(MOUSE_OFF);
+    };
+  }, [on, stdin, stdout]);
+}
+
+interface InlineProps {
+  readonly store: KeyContext['store'];
+  readonly theme: Theme;
+  readonly lent: { readonly current: boolean };
+}
+
+/** The program below the prompt. `lent` is set while another program has the terminal and lines must wait. */
+function Inline({ store, theme, lent }: InlineProps) {
+  const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
+  const { write } = useStdout();
+  const printed = useRef<Printed>({ job: undefined, next: 0 });
+  useEffect(() => {
+    if (lent.current) return;
+    const { rows, printed: after } = newRows(snapshot, printed.current);
+    printed.current = after;
+    if (rows.length > 0) write(rows.map((row) => `${paint(row, theme)}\n`).join(''));
+  }, [snapshot, theme, lent, write]);
+  const { state } = snapshot;
+  return isStatusOnly(state) ? (
+    <Rows rows={statusRows(state)} width={state.ui.columns} theme={theme} />
+  ) : (
+    <Screen store={store} theme={theme} />
+  );
 }
 
 /** Binds the store to the screen, and the keyboard to the command table. */

@@ -1,13 +1,76 @@
 import { useState, useSyncExternalStore } from 'react';
-import { Box } from 'ink';
+import { Box, Text } from 'ink';
 import type { KeyContext } from '../keys/handler.ts';
-import { ScreenPainter } from './screen-painter.ts';
-import type { Theme } from '../present/cells/theme.ts';
-import { PaintedRows } from './rows.tsx';
+import type { Row } from '../present/cells/row.ts';
+import { type Theme, paint } from '../present/cells/theme.ts';
+import { screenRows } from '../screens/screen-rows.ts';
+import type { Snapshot } from '../state/log-search.ts';
 
 interface ScreenProps {
   readonly store: KeyContext['store'];
   readonly theme: Theme;
+}
+
+interface PaintedRowsProps {
+  readonly rows: readonly string[];
+  readonly width: number;
+}
+
+/** Draws rows as text elements, one each. Only visible rows become elements. */
+function PaintedRows({ rows, width }: PaintedRowsProps) {
+  return (
+    <Box flexDirection="column" width={width} height={rows.length} flexShrink={0}>
+      {rows.map((row, index) => (
+        <Text key={index} wrap="truncate">
+          {row}
+        </Text>
+      ))}
+    </Box>
+  );
+}
+
+interface RowsProps {
+  readonly rows: readonly Row[];
+  readonly width: number;
+  readonly theme: Theme;
+}
+
+export const Rows = ({ rows, width, theme }: RowsProps) => (
+  <PaintedRows rows={rows.map((row) => paint(row, theme))} width={width} />
+);
+
+interface PaintedScreen {
+  readonly columns: number;
+  /** Rows with escape sequences. */
+  readonly rows: readonly string[];
+}
+
+/**
+ * Paints screens as text. A screen that looks like the last one is the same object, so that nothing is drawn, for
+ * example after a tick of the clock or another read of a list.
+ */
+class ScreenPainter {
+  readonly #theme: Theme;
+  #of: Snapshot | undefined;
+  #last: PaintedScreen = { columns: 0, rows: [] };
+
+  constructor(theme: Theme) {
+    this.#theme = theme;
+  }
+
+  painted(snapshot: Snapshot): PaintedScreen {
+    if (snapshot === this.#of) return this.#last;
+    this.#of = snapshot;
+    const { columns } = snapshot.state.ui;
+    const rows = screenRows(snapshot).map((row) => paint(row, this.#theme));
+    const before = this.#last;
+    const isSame =
+      before.columns === columns &&
+      before.rows.length === rows.length &&
+      rows.every((row, index) => row === before.rows[index]);
+    if (!isSame) this.#last = { columns, rows };
+    return this.#last;
+  }
 }
 
 /** The whole screen. It is redrawn only if a row has changed. */

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
 import { greetingBytes, type DialGreeting } from '../remote/dial-protocol.ts';
-import { DIAL } from '../remote/hidden-commands.ts';
+import { DIAL } from '../remote/host-script.ts';
 import { dataDirectory, readRunnerRecord } from './data-directory.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
 

@@ -20,8 +20,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { runOnHost } from '../remote/run-on-host.ts';
 import { parseSshAddress } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
-import { parseAddress } from './address.ts';
 import { connect, type Connection } from './connect.ts';
+import { parseAddress } from './target.ts';
 
 const EVENTS = recordedEvents(8);
 const PROGRAM = path.resolve(import.meta.dirname, '../../dist/main.js');

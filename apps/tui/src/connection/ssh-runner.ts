@@ -1,7 +1,6 @@
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import type { DialGreeting } from '../remote/dial-protocol.ts';
-import { DIAL } from '../remote/hidden-commands.ts';
-import { bundled } from '../remote/host-script.ts';
+import { bundled, DIAL } from '../remote/host-script.ts';
 import { parseSshAddress, type SshAddress } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
 import { SshError } from '../remote/ssh-problem.ts';

@@ -2,9 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { runHook, shownCommand, type Hooks } from '../remote/hooks.ts';
-import { costSoFar, Instance, type InstanceRecord } from '../remote/instance.ts';
+import { costSoFar, Instance, type InstanceRecord, leaveIdleWatch } from '../remote/instance.ts';
 import { SshError } from '../remote/ssh-problem.ts';
-import { leaveIdleWatch } from './leave-idle-watch.ts';
 import type { Connection } from './connect.ts';
 
 export interface HostedRunner {

@@ -17,7 +17,7 @@ import { expect, test } from 'vitest';
 import * as z from 'zod';
 import { sampleEvents } from '../testing/sample-job.ts';
 import { JOB_FORMATS, type JobFormatName } from './report-formats.ts';
-import { traceOf } from './trace-events.ts';
+import { traceOf } from './sources.ts';
 import { JOB_WRITERS } from './writers.ts';
 
 const RESULTS = new URL('../../../../docs/results/h200-2026-11-21/', import.meta.url);

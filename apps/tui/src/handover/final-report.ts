@@ -18,11 +18,10 @@ import {
 import { gateMark } from '../present/gate-marks.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { piece } from '../present/roles.ts';
-import { reuseText } from '../present/sdpa-reuse.ts';
-import { shortName } from '../present/words.ts';
+import { shortName, reuseText } from '../present/words.ts';
 import { byPlace, fastestSdpa, figuresOf, notValidText, P50_INTERVAL, placeTitle, type Figure } from './figures.ts';
 import { costText, errorText, gatesText, correctText, totalCost } from './job-facts.ts';
-import type { Report } from './report.ts';
+import type { Report } from './report-formats.ts';
 import { saidAndMeasured } from './said-and-measured.ts';
 
 /** One table for each protocol, device and dtype. Figures of different ones are never in one table. */

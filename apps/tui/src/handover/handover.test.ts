@@ -13,10 +13,10 @@ import { expect, test } from 'vitest';
 import { actionBenchmark, bencherMetrics, hyperfineResults } from './benchmark-files.ts';
 import { figuresOf } from './figures.ts';
 import { finalReport } from './final-report.ts';
+import { traceOf } from './sources.ts';
 import { JOB_WRITERS, PAGE_WRITERS } from './writers.ts';
 import { annotations, problemsOf, sarif } from './problems.ts';
 import { JOB_FORMATS, PAGE_FORMATS } from './report-formats.ts';
-import { traceOf } from './trace-events.ts';
 
 /** Results measured on an H200, as the runner reported them. */
 const RESULTS = new URL('../../../../docs/results/h200-2026-11-21/', import.meta.url);

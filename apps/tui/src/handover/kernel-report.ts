@@ -3,12 +3,11 @@
  */
 import { TimingMode, type Champion, type Decision, type GetJobResponse, type Kernel } from '@flashcore/shared/contract';
 import { chapter, fact, facts, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
-import { counted, formatMicroseconds, formatNumber, formatSpeedup } from '../present/numbers.ts';
+import { counted, formatMicroseconds, formatNumber, formatSpeedup, instantOf } from '../present/numbers.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { championsBlocks } from '../present/sections/decisions.ts';
 import { expectationText } from '../present/sections/plan.ts';
 import { outcomeWord, shapeShort, shortName } from '../present/words.ts';
-import { adviceOf, nextSteps } from './advice.ts';
 import {
   byPlace,
   fastestSdpa,
@@ -19,9 +18,9 @@ import {
   type Figure,
   type Place,
 } from './figures.ts';
-import { instantOf } from './instants.ts';
 import { errorText, gatesText, correctText, totalCost } from './job-facts.ts';
-import type { Report } from './report.ts';
+import { adviceOf, nextSteps } from './lab-log.ts';
+import type { Report } from './report-formats.ts';
 
 export interface KernelReportInput {
   readonly kernelId: string;

@@ -4,13 +4,11 @@
  */
 import { DecisionKind, type Decision, type GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, fact, facts, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
-import { formatInterval, formatMicroseconds, formatSeconds, counted } from '../present/numbers.ts';
+import { formatInterval, formatMicroseconds, formatSeconds, counted, instantOf } from '../present/numbers.ts';
 import { comparisonPlots, jobPlots, subjectOf } from '../present/plots/job-plots.ts';
 import { dtypeWord, outcomeWord, shortName } from '../present/words.ts';
-import { nextSteps, type Advised } from './advice.ts';
 import { changesOf, type Changes } from './changes.ts';
 import { stepsOf, type Step } from './before-after.ts';
-import { instantOf } from './instants.ts';
 import {
   costText,
   errorText,
@@ -21,7 +19,7 @@ import {
   totalCost,
   type GateTally,
 } from './job-facts.ts';
-import type { Report } from './report.ts';
+import type { Report } from './report-formats.ts';
 
 export interface LabLogInput {
   /** Ended jobs, oldest first. */
@@ -200,3 +198,27 @@ const ADVICE_COLUMNS: readonly Column<Advised>[] = [
   { title: 'because', cell: ({ evidence }) => evidence },
   { title: 'job', cell: ({ job }) => shortName(job) },
 ];
+
+interface Advised {
+  readonly kernel: string;
+  readonly text: string;
+  readonly evidence: string;
+  readonly job: string;
+}
+
+/** Next steps that profiles suggest. */
+export const adviceOf = ({ job, result }: GetJobResponse): Advised[] =>
+  (result?.variants ?? [])
+    .filter(({ fallback }) => !fallback)
+    .flatMap(({ profile }) => profile?.advice ?? [])
+    .map(({ text, evidence }) => ({ kernel: job?.label || job?.kernelId || '', text, evidence, job: job?.name ?? '' }));
+
+/** The advice of each kernel's latest job that has any. `jobs` begins with the oldest. */
+export function nextSteps(jobs: readonly GetJobResponse[]): Advised[] {
+  const latest = new Map<string, Advised[]>();
+  for (const each of jobs) {
+    const advice = adviceOf(each);
+    if (advice.length > 0) latest.set(each.job?.kernelId ?? '', advice);
+  }
+  return [...latest.values()].flat();
+}

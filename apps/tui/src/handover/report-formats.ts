@@ -1,4 +1,6 @@
-/** Names for the options of `fa-tui report`; formats.ts writes the formats, templates.ts makes the pages. */
+import type { Block, Plot } from '../present/blocks.ts';
+
+/** Names for the options of `fa-tui report`; formats.ts writes the formats, commands/report.ts makes the pages. */
 export const TEMPLATES = ['final', 'lab-log', 'kernel', 'search'] as const;
 export type TemplateName = (typeof TEMPLATES)[number];
 
@@ -28,3 +30,14 @@ export type ReportFormatName = (typeof REPORT_FORMATS)[number];
 
 export const isPageFormat = (format: ReportFormatName): format is PageFormatName =>
   (PAGE_FORMATS as readonly string[]).includes(format);
+
+/** A page for people and programs. Its blocks are painted; --format json prints its data. */
+export interface Report {
+  readonly template: TemplateName;
+  readonly title: string;
+  readonly blocks: readonly Block[];
+  /** Plain data; the names of figures include their units. */
+  readonly data: Readonly<Record<string, unknown>>;
+  /** All plots for which there is data; `blocks` contains the most informative ones. */
+  readonly plots: readonly Plot[];
+}

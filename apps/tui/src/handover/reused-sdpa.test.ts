@@ -2,7 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { SdpaResultSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { reuseText } from '../present/sdpa-reuse.ts';
+import { reuseText } from '../present/words.ts';
 import { sdpaName } from './figures.ts';
 
 const reused = { job: 'jobs/0123456789ab', drift: -0.0031, driftLimit: 0.015, checkSamples: 9 };

@@ -6,7 +6,7 @@ import { shortName } from '../present/words.ts';
 import { ranked } from '../search/population.ts';
 import type { SearchSummary } from '../search/search-report.ts';
 import { isRight, type Trial } from '../search/trial.ts';
-import type { Report } from './report.ts';
+import type { Report } from './report-formats.ts';
 
 const MOST_RANKED = 10;
 

@@ -15,12 +15,14 @@ import {
   type GetJobResponse,
   type Job,
   type Kernel,
+  type JobEvent,
 } from '@flashcore/shared/contract';
 import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
 import { readForeignText } from '@flashcore/shared/files';
 import { errorText } from '@flashcore/shared/text';
+import { jobSpans } from '@flashcore/shared/trace';
+import { secondsOf } from '../present/numbers.ts';
 import { UsageError } from '../usage-error.ts';
-import { secondsOf } from './instants.ts';
 
 export interface JobFilter {
   readonly kernelId?: string;
@@ -163,3 +165,36 @@ const isObject = (json: JsonValue): json is JsonObject =>
 const isJob = (json: JsonValue): boolean => isObject(json) && isObject(json['job'] ?? null) && 'result' in json;
 const isTrail = (json: JsonValue): boolean =>
   isObject(json) && (Array.isArray(json['champions']) || Array.isArray(json['decisions']));
+
+const PROCESS = 1;
+
+/** A job's spans as trace events for Perfetto and chrome://tracing, with tracks for queue, device and compilers. */
+export function traceOf(events: readonly JobEvent[]): unknown {
+  const spans = jobSpans(events);
+  const tracks = [...new Set(spans.map(({ track }) => track))];
+  return {
+    displayTimeUnit: 'ms',
+    traceEvents: [
+      named('process_name', 0, 'flashcore runner'),
+      ...tracks.map((track, index) => named('thread_name', index + 1, track)),
+      ...spans.map(({ kind, name, fromUs, untilUs, track, attributes }) => ({
+        ph: 'X',
+        name,
+        cat: kind,
+        ts: fromUs,
+        dur: untilUs - fromUs,
+        pid: PROCESS,
+        tid: tracks.indexOf(track) + 1,
+        args: attributes,
+      })),
+    ],
+  };
+}
+
+const named = (kind: string, track: number, name: string): unknown => ({
+  ph: 'M',
+  name: kind,
+  pid: PROCESS,
+  tid: track,
+  args: { name },
+});

@@ -9,8 +9,7 @@ import { figuresOf } from './figures.ts';
 import { evalResults, fastP } from './kernelbench-eval.ts';
 import { annotations, problemsOf, sarif } from './problems.ts';
 import { pullRequestComment } from './pull-request.ts';
-import type { Report } from './report.ts';
-import type { JobFormatName, PageFormatName } from './report-formats.ts';
+import type { JobFormatName, PageFormatName, Report } from './report-formats.ts';
 
 export interface JobFileSettings {
   /** The kernel's folder in the repository, for the places of problems. */

@@ -4,9 +4,63 @@ import type { AppState } from '../state/app-state.ts';
 import type { CommandRow } from './command.ts';
 import { JOB_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
-import { MOVE_COMMANDS } from './move-commands.ts';
-import { PROGRAM_COMMANDS } from './program-commands.ts';
 import { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from './view-commands.ts';
+
+const hasDetails = ({ ui }: AppState): boolean =>
+  ui.view === 'correct' || ui.view === 'latency' || ui.view === 'kernels';
+
+const NO_DETAILS = 'Only 2, 3 and 7 have details with pages';
+
+/** Moving the cursor of a view, or scrolling those that have none. */
+export const MOVE_COMMANDS = [
+  { id: 'up', keys: ['k', 'up'], group: 'moving', help: 'Up; stops following the log' },
+  { id: 'down', keys: ['j', 'down'], group: 'moving', help: 'Down', hint: 'move' },
+  { id: 'half-page-up', keys: ['ctrl+u'], group: 'moving', help: 'Half a page up' },
+  { id: 'half-page-down', keys: ['ctrl+d'], group: 'moving', help: 'Half a page down' },
+  { id: 'page-up', keys: ['pageup'], group: 'moving', help: 'A page up' },
+  { id: 'page-down', keys: ['pagedown', 'space'], group: 'moving', help: 'A page down' },
+  {
+    id: 'detail-down',
+    keys: ['J'],
+    group: 'moving',
+    help: 'Next page of the details in 2, 3 and 7',
+    when: hasDetails,
+    whyNot: NO_DETAILS,
+  },
+  {
+    id: 'detail-up',
+    keys: ['K'],
+    group: 'moving',
+    help: 'Previous page of the details',
+    when: hasDetails,
+    whyNot: NO_DETAILS,
+  },
+  { id: 'first', keys: ['g', 'home'], group: 'moving', help: 'To the beginning' },
+  { id: 'last', keys: ['G', 'end'], group: 'moving', help: 'To the end; follows the log again' },
+] as const satisfies readonly CommandRow[];
+
+/** Commands that belong to no view: copying, the mouse, the help, redrawing, suspending, leaving. */
+export const PROGRAM_COMMANDS = [
+  { id: 'copy', keys: ['y'], group: 'program', help: 'Copy this view: text, Markdown, JSON or SVG' },
+  { id: 'copy-line', keys: ['Y'], group: 'program', help: 'Copy the line under the cursor' },
+  { id: 'mouse', keys: ['m'], group: 'program', help: 'Mouse on or off: wheel scrolls, a click selects' },
+  {
+    id: 'help',
+    keys: ['?', ':', 'ctrl+p'],
+    group: 'program',
+    help: 'All commands: type to search, Enter runs one',
+    hint: 'help',
+  },
+  { id: 'redraw', keys: ['ctrl+l'], group: 'program', help: 'Redraw the screen' },
+  { id: 'suspend', keys: ['ctrl+z'], group: 'program', help: 'Suspend fa-tui; fg in the shell brings it back' },
+  {
+    id: 'leave',
+    keys: ['q', 'Q', 'ctrl+c'],
+    group: 'program',
+    help: 'Leave fa-tui; jobs keep running',
+    hint: 'detach',
+  },
+] as const satisfies readonly CommandRow[];
 
 const TABLE = [
   ...SHOW_COMMANDS,

@@ -5,7 +5,7 @@
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
 import { attachedJob, hasLines, variantsOf } from '../state/selectors.ts';
-import { shownFinding } from '../state/shown-finding.ts';
+import { shownFinding } from '../state/source-place.ts';
 import type { CommandRow } from './command.ts';
 
 const VIEW_HELP: Record<ViewId, string> = {

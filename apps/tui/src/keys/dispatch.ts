@@ -1,17 +1,66 @@
 /** Maps a pressed key to a command, or into the open prompt. */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
+import type { Store } from '../session/store.ts';
 import type { Overlay } from '../state/app-state.ts';
-import { commandOf, doesNothing, findCommands, isUsable, whyNothing, type Command } from '../keymap/commands.ts';
-import { pressInCopy } from './copy-keys.ts';
+import {
+  commandOf,
+  doesNothing,
+  findCommands,
+  isUsable,
+  whyNothing,
+  type Command,
+  type CommandId,
+  type PROGRAM_COMMANDS,
+} from '../keymap/commands.ts';
+import { pressInCopy, COPY_HANDLERS } from './copy-keys.ts';
 import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
-import type { KeyContext } from './handler.ts';
-import { HANDLERS } from './handlers.ts';
+import type { KeyContext, Handler, HandlersOf } from './handler.ts';
+import { JOB_HANDLERS } from './job-keys.ts';
 import { typedCharacter } from './key-name.ts';
 import { WATCH_LABEL } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
+import { LOG_HANDLERS } from './log-keys.ts';
+import { MOVE_HANDLERS } from './move-keys.ts';
+import { editSource } from './source-keys.ts';
+import { LATENCY_HANDLERS, MAP_HANDLERS, SHOW_HANDLERS, VIEW_HANDLERS } from './view-keys.ts';
+
+/** The mouse, the help, redrawing, suspending, leaving. */
+const PROGRAM_HANDLERS: Omit<HandlersOf<typeof PROGRAM_COMMANDS>, 'copy' | 'copy-line'> = {
+  mouse: ({ store }) => toggleMouse(store),
+  help: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }),
+  // Ink redraws everything when it gets the terminal back.
+  redraw: ({ lendTerminal }) => void lendTerminal(() => Promise.resolve()),
+  suspend: ({ suspend }) => suspend(),
+  leave: ({ leave }) => leave(),
+};
+
+function toggleMouse(store: Store): void {
+  store.dispatch({ type: 'toggle', what: 'mouse' });
+  store.dispatch({
+    type: 'notice',
+    text: store.state.ui.mouse
+      ? 'Mouse on: the wheel moves, a click selects; your terminal selects text with Shift'
+      : 'Mouse off',
+    tone: 'info',
+  });
+}
+
+/** A handler for each command of the table. */
+const HANDLERS: Record<CommandId, Handler> = {
+  ...SHOW_HANDLERS,
+  ...MAP_HANDLERS,
+  ...VIEW_HANDLERS,
+  ...LATENCY_HANDLERS,
+  ...MOVE_HANDLERS,
+  ...LOG_HANDLERS,
+  ...JOB_HANDLERS,
+  'edit-source': (context) => void editSource(context),
+  ...COPY_HANDLERS,
+  ...PROGRAM_HANDLERS,
+};
 
 /** Executes the current meaning of `key`, or shows why it has none now. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {

@@ -1,4 +1,6 @@
 /** Starting, showing, cancelling and comparing jobs. */
+import type { LeaderboardPlace } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
 import type { JOB_COMMANDS } from '../keymap/job-commands.ts';
@@ -7,7 +9,6 @@ import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/
 import { cancellableJob, chosenJob, folderShown, kernelToRun, kernelShown } from '../state/chosen.ts';
 import { formOf } from '../state/run-form.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
-import { nextPlace } from '../state/board-place.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { openDecision } from './decision-keys.ts';
 import { formContextOf, openForm, startForm } from './form-keys.ts';
@@ -128,4 +129,14 @@ function titleOf(state: AppState, name: string): string {
     state.jobs.find((known) => known.name === name) ??
     state.experiments.find((known) => known.job?.name === name)?.job;
   return job === undefined ? name : jobTitle(job);
+}
+
+const keyOf = ({ deviceName, problem, shape, caseSet, dtype, mode, protocol }: LeaderboardPlace): string =>
+  JSON.stringify([deviceName, problem, shape ? formatShape(shape) : caseSet, dtype, mode, protocol]);
+
+/** The place after the one shown, wrapping around at the end; the first place if the one shown has no results. */
+function nextPlace({ leaderboard }: Pick<AppState, 'leaderboard'>): LeaderboardPlace | undefined {
+  const { places = [], place } = leaderboard ?? {};
+  const shown = place === undefined ? -1 : places.findIndex((each) => keyOf(each) === keyOf(place));
+  return places[(shown + 1) % Math.max(1, places.length)];
 }

@@ -1,5 +1,7 @@
 /** Moving the cursor of a view, or scrolling those that have none. */
+import type { MOVE_COMMANDS } from '../keymap/commands.ts';
 import { focusedPane } from '../screens/chrome/layout.ts';
+import { hitOf } from '../screens/hit.ts';
 import { runLogSize } from '../screens/run/run.ts';
 import { scrolledLog } from '../screens/run/log.ts';
 import { screenOf } from '../screens/chrome/message.ts';
@@ -8,9 +10,9 @@ import type { Size } from '../screens/pane/view.ts';
 import { insideOf } from '../present/cells/frame.ts';
 import { attachedJob } from '../state/selectors.ts';
 import type { Store } from '../session/store.ts';
-import type { MOVE_COMMANDS } from '../keymap/move-commands.ts';
 import { inMap } from '../keymap/view-commands.ts';
-import type { HandlersOf } from './handler.ts';
+import type { MouseEvent } from '../terminal/mouse.ts';
+import type { HandlersOf, KeyContext } from './handler.ts';
 import { moveInMap } from './view-keys.ts';
 
 export const MOVE_HANDLERS: HandlersOf<typeof MOVE_COMMANDS> = {
@@ -62,4 +64,18 @@ export function logSize(store: Store): Size {
   const pane = focusedPane(screenOf(store.state));
   const inside = insideOf(pane);
   return pane.id === 'log' || attachedJob(store.state) === undefined ? inside : runLogSize(store.state, inside);
+}
+
+const WHEEL_LINES = 3;
+
+/**
+ * The wheel moves like j and k. A click shows the view under it and moves the cursor there. Prompts ignore the mouse.
+ */
+export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store'>): void {
+  if (store.state.ui.overlay !== undefined) return;
+  if (event.kind === 'wheel') return move(store, event.by * WHEEL_LINES);
+  const hit = hitOf({ state: store.state, log: store.log, search: store.search }, event);
+  if (hit === undefined) return;
+  if (hit.view !== store.state.ui.view) store.dispatch({ type: 'show', view: hit.view });
+  if (hit.by !== 0) store.dispatch({ type: 'move', by: hit.by });
 }

@@ -125,3 +125,9 @@ export const formatShortInstant = (time: Timestamp | undefined): string => forma
 
 /** US dollars: "0.0032 USD". */
 export const formatCost = (dollars: number): string => `${dollars.toFixed(4)} USD`;
+
+/** A time such as "2026-11-21 10:46:03Z"; empty if there is none. */
+export const instantOf = (time: Timestamp | undefined): string => (time === undefined ? '' : formatInstant(time));
+
+export const secondsOf = (time: Timestamp | undefined): number =>
+  time === undefined ? 0 : Number(time.seconds) + time.nanos / 1e9;

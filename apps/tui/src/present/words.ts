@@ -10,9 +10,11 @@ import {
   Verdict,
   type Job,
   type Shape,
+  type SdpaReuse,
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
+import { counted, formatNumber } from './numbers.ts';
 import type { Role } from './roles.ts';
 
 export const PHASE_WORDS: Record<Phase, string> = {
@@ -132,3 +134,14 @@ export const withShortNames = (text: string): string => text.replace(/jobs\/[0-9
 /** A job's kernel and parameters, or the job's short name if those are not known. */
 export const jobTitle = (job: Pick<Job, 'label' | 'kernelId' | 'name'>): string =>
   job.label || job.kernelId || shortName(job.name);
+
+/** Names a series of samples: "2x8x512x64 HOT candidate". */
+export const benchmarkKey = (shape: Shape | undefined, mode: TimingMode, subject: string): string =>
+  `${shapeShort(shape)} ${TimingMode[mode]} ${subject}`;
+
+/**
+ * Explains that an SDPA figure comes from another job: "figure of jobs/x, checked with 9 samples: +0.3 % of at most 1.5
+ * %".
+ */
+export const reuseText = ({ job, checkSamples, drift, driftLimit }: SdpaReuse): string =>
+  `figure of ${job}, checked with ${counted(checkSamples, 'sample')}: ${drift < 0 ? '-' : '+'}${formatNumber(Math.abs(100 * drift))} % of at most ${formatNumber(100 * driftLimit)} %`;

@@ -1,11 +1,14 @@
 /**
  * This machine's record of a host that hooks start and stop: the start of its cost, and the process that watches it.
  */
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { makeFolder, stateFolder, isRunning } from '@flashcore/shared/files';
 import * as z from 'zod';
+import type { Hooks } from './hooks.ts';
+import { IDLE } from './host-script.ts';
 
 const RECORD = z.object({
   /** Milliseconds since 1970; absent if the host was not started here. */
@@ -135,4 +138,38 @@ function watcher(pid: number): string {
     if (isMissing(error)) return String(pid);
     throw error;
   }
+}
+
+/** A runner whose host can be started and stopped. */
+interface Watched {
+  /** Name of the runner in the hooks. */
+  readonly runner: string;
+  readonly hooks: Hooks;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly startRunner: boolean;
+}
+
+/** Starts a background process that stops an idle host, unless one exists or the hooks do not stop the host. */
+export function leaveIdleWatch(
+  { runner, hooks, environment, startRunner }: Watched,
+  note: (text: string) => void,
+): void {
+  const { stop, stopAfterIdleMinutes } = hooks;
+  if (!stop || stopAfterIdleMinutes === undefined) return;
+  const instance = new Instance(runner, environment);
+  if (instance.isWatched()) return;
+  leaveProcess([IDLE, runner, ...(startRunner ? ['--start-runner'] : [])], environment);
+  note(
+    `host: it is stopped when no job ran for ${stopAfterIdleMinutes} min, by this machine while it is awake; ${instance.logFile}`,
+  );
+}
+
+/** Starts this program again, with other arguments, as a process that outlives this one and its terminal. */
+function leaveProcess(args: readonly string[], environment: NodeJS.ProcessEnv): void {
+  spawn(process.execPath, [process.argv[1]!, ...args], {
+    detached: true,
+    cwd: '/',
+    env: environment,
+    stdio: 'ignore',
+  }).unref();
 }

@@ -3,7 +3,7 @@ import { cellWidth } from '../present/cells/cell-text.ts';
 import { insideOf } from '../present/cells/frame.ts';
 import { rowText, type Row } from '../present/cells/row.ts';
 import { VIEWS, VIEW_TITLES, type ViewId } from '../state/app-state.ts';
-import type { Snapshot } from '../state/snapshot.ts';
+import type { Snapshot } from '../state/log-search.ts';
 import { tabsRow } from './chrome/header.ts';
 import { isTooSmall, layoutOf, viewOf, type PaneBand, type PlacedPane } from './chrome/layout.ts';
 import { screenOf } from './chrome/message.ts';

@@ -1,10 +1,10 @@
 /** Inline mode: log lines go to the terminal's own scrollback, and the job's state is shown below them. */
 import { fitRow, run, type Row } from '../present/cells/row.ts';
 import type { LogBuffer } from '../state/log-buffer.ts';
+import type { Snapshot } from '../state/log-search.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { jobTitle } from '../present/words.ts';
 import type { AppState } from '../state/app-state.ts';
-import type { Snapshot } from '../state/snapshot.ts';
 import { footerRows } from './chrome/chrome.ts';
 import { headerRow } from './chrome/header.ts';
 import { wholeLine } from './run/log.ts';

@@ -2,7 +2,7 @@
 import { frame, insideOf } from '../present/cells/frame.ts';
 import { fitRow, textRow, type Row } from '../present/cells/row.ts';
 import type { AppState, Overlay } from '../state/app-state.ts';
-import type { Snapshot } from '../state/snapshot.ts';
+import type { Snapshot } from '../state/log-search.ts';
 import { footerRows, headRows } from './chrome/chrome.ts';
 import { formPane } from './chrome/form.ts';
 import { headerRow } from './chrome/header.ts';

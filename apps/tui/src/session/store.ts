@@ -5,8 +5,7 @@ import type { AppState } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { LogBuffer } from '../state/log-buffer.ts';
 import { OWN_SOURCE, logLinesOf, type LogLine } from '../present/sections/event-lines.ts';
-import { LogSearch } from '../state/log-search.ts';
-import type { Snapshot } from '../state/snapshot.ts';
+import { LogSearch, type Snapshot } from '../state/log-search.ts';
 import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 

@@ -5,11 +5,12 @@ import { HAND_WRITTEN_BYTES, configFolder, readForeignText } from '@flashcore/sh
 import { yamlFile } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { entryOf } from '@flashcore/shared/text';
+import type { ThemeChoice } from '../present/cells/theme.ts';
 import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
 import type { Hooks } from '../remote/hooks.ts';
 import { ROLES } from '../present/roles.ts';
-import { END_NOTICES } from '../state/end-notice.ts';
+import { END_NOTICES, type EndNotice } from '../state/end-notice.ts';
 
 const { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text } = yamlFile;
 
@@ -143,4 +144,19 @@ export function hooksOf(settings: Settings, names: readonly string[]): { runner:
       limitMinutes: limit_minutes,
     },
   };
+}
+
+/** The appearance and behavior of the terminal program. */
+export interface Appearance {
+  readonly theme: ThemeChoice;
+  /** Draw below the prompt, without a separate screen. */
+  readonly inline: boolean;
+  readonly mouse: boolean;
+  /** Open as the user left it. */
+  readonly restoreView: boolean;
+  /** Action at the end of a job longer than 10 s. */
+  readonly endNotice: EndNotice;
+  readonly editor?: string | undefined;
+  /** The user's own keys, by the command's id. */
+  readonly keys?: Readonly<Record<string, readonly string[]>> | undefined;
 }

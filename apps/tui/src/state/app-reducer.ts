@@ -15,11 +15,11 @@ import {
   variantsOf,
 } from './selectors.ts';
 import { kernelKey } from './listed-kernel.ts';
-import { shownFinding } from './shown-finding.ts';
 import { withJobEvent } from './job-list.ts';
 import { withSavedView } from './saved-view.ts';
 import { type Timestamp } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
+import { shownFinding } from './source-place.ts';
 
 const NOTICE_MS = 12_000;
 /** After this time the user has read a message, so the next key is about something else. */

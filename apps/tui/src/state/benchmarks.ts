@@ -1,6 +1,6 @@
 /** Latency by shape, timing mode and subject: updated by progress events, completed by results. */
 import type { BenchmarkProgress, BenchmarkResult, SdpaBenchmark } from '@flashcore/shared/contract';
-import { benchmarkKey } from './benchmark-key.ts';
+import { benchmarkKey } from '../present/words.ts';
 import type { BenchmarkView } from './job-view.ts';
 
 const CANDIDATE = 'candidate';

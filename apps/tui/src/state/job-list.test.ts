@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { JobEventSchema, JobState, Outcome, type Job, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { jobsAhead, withJobEvent } from './job-list.ts';
+import { jobsAhead, withJobEvent, queueText } from './job-list.ts';
 import { QUEUE, queueJob } from '../testing/job-queue.ts';
 
 const event = (of: Job, payload: JobEvent['payload'], time = 5_000): JobEvent =>
@@ -30,4 +30,10 @@ test('the list follows the events of a watched job and never goes back', () => {
   const created = { case: 'created', value: { $typeName: 'flashcore.runner.v1.JobCreated', job: newest } } as const;
   expect(withJobEvent(QUEUE, event(newest, created)).map(({ label }) => label)[0]).toBe('kernel_9');
   expect(withJobEvent(QUEUE, event(QUEUE[0]!, created))).toBe(QUEUE);
+});
+
+test('a queued job lists the jobs ahead on its device', () => {
+  expect(queueText(QUEUE, QUEUE[0]!.name)).toBe('2 ahead: 22222222 kernel_2 (running), 33333333 kernel_3');
+  expect(queueText(QUEUE, QUEUE[1]!.name)).toBe('1 ahead: 22222222 kernel_2 (running)');
+  expect(queueText(QUEUE, QUEUE[3]!.name)).toBe('');
 });

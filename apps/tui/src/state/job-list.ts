@@ -4,6 +4,7 @@
  */
 import { create } from '@bufbuild/protobuf';
 import { JobSchema, JobState, type Job, type JobEvent } from '@flashcore/shared/contract';
+import { jobTitle, shortName } from '../present/words.ts';
 
 /** The list after an event; the same object if the event changes nothing that the list shows. */
 export function withJobEvent(jobs: readonly Job[], { job: name, payload, time }: JobEvent): readonly Job[] {
@@ -43,4 +44,13 @@ export function jobsAhead(jobs: readonly Job[], name: string): Job[] {
         state === JobState.RUNNING || (state === JobState.QUEUED && queuePosition < own.queuePosition),
     )
     .toSorted((a, b) => b.state - a.state || a.queuePosition - b.queuePosition);
+}
+
+/** Text such as "2 ahead: f0102ad4 fa_v2_wmma (running), 77777777 flashcore_v7"; empty if no job is ahead. */
+export function queueText(jobs: readonly Job[], name: string): string {
+  const ahead = jobsAhead(jobs, name);
+  const titles = ahead.map(
+    (job) => `${shortName(job.name)} ${jobTitle(job)}${job.state === JobState.RUNNING ? ' (running)' : ''}`,
+  );
+  return ahead.length === 0 ? '' : `${ahead.length} ahead: ${titles.join(', ')}`;
 }

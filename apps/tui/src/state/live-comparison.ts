@@ -7,7 +7,7 @@ import {
   type ShapeComparison,
 } from '@flashcore/shared/contract';
 import type { ShapePairs } from '../present/sections/comparison.ts';
-import { benchmarkKey } from './benchmark-key.ts';
+import { benchmarkKey } from '../present/words.ts';
 
 /** A comparison so far; `result` is set once all shapes were compared. */
 export interface ComparisonView {

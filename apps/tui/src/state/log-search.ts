@@ -1,5 +1,6 @@
 /** Finds the log lines that match a query, one slice at a time so that a long log never delays a frame. */
 import safeRegex from 'safe-regex2';
+import type { AppState } from './app-state.ts';
 import type { LogBuffer } from './log-buffer.ts';
 
 const SLICE_MS = 4;
@@ -92,3 +93,11 @@ const patternRanges = (text: string, pattern: RegExp): [number, number][] =>
   Array.from(text.matchAll(pattern), ({ index, 0: match }): [number, number] => [index, index + match.length]).filter(
     ([start, end]) => end > start,
   );
+
+/** The data of one frame. A new object whenever anything changed. */
+export interface Snapshot {
+  readonly state: AppState;
+  /** Log of the attached job. */
+  readonly log: LogBuffer;
+  readonly search: LogSearch | undefined;
+}

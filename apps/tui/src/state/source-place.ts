@@ -2,12 +2,11 @@
  * The place in the source that a job points to: its first error, else a finding's or a warning's place, else the
  * translation unit.
  */
-import type { Artifact } from '@flashcore/shared/contract';
+import { type Artifact, FindingKind, type CodeFrame, type Finding } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
 import { sourcesOf } from './pinned.ts';
-import { frameOf, shownFinding } from './shown-finding.ts';
 import type { VariantView } from './job-view.ts';
-import { attachedJob, selectedKernel, shownVariant } from './selectors.ts';
+import { attachedJob, selectedKernel, shownVariant, variantsOf } from './selectors.ts';
 
 export interface SourceTarget {
   /** File name as in the kernel folder; undefined if the manifest names the translation unit. */
@@ -55,6 +54,35 @@ interface Place {
   readonly file: string;
   readonly line: number;
   readonly column: number;
+}
+
+/** The finding shown for the job on the screen. */
+export interface ShownFinding {
+  readonly finding: Finding;
+  readonly variant: VariantView;
+  readonly place: number;
+  readonly count: number;
+}
+
+/**
+ * The chosen finding, initially the worst, of the variant shown. If that variant has none, a finding of another
+ * variant.
+ */
+export function shownFinding(state: AppState): ShownFinding | undefined {
+  const variants = [shownVariant(state), ...variantsOf(attachedJob(state))];
+  const variant = variants.find((candidate) => (candidate?.findings.length ?? 0) > 0);
+  const count = variant?.findings.length ?? 0;
+  const place = Math.min(state.ui.finding, count - 1);
+  const finding = variant?.findings[place];
+  return variant === undefined || finding === undefined ? undefined : { finding, variant, place, count };
+}
+
+/** The source at the finding; if the kernel does not compile, the source at the first error. */
+export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>): CodeFrame | undefined {
+  const isCompile = finding.kind === FindingKind.COMPILE_FAILED;
+  // A compiler's message also has the column.
+  const told = isCompile ? variant.diagnostics.find(({ severity }) => severity === 'error')?.frame : undefined;
+  return told ?? finding.frame;
 }
 
 /** The place of the finding that the user moved to. */

@@ -13,7 +13,11 @@ import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
 import { invalidRequest } from '../contract/errors.ts';
 import type { Host } from '../generated/flashcore/runner/v1/capabilities_pb.js';
 import { type KernelReference, KernelReferenceSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { type Caller, KernelRunnerService } from '../generated/flashcore/runner/v1/service_pb.js';
+import {
+  type Caller,
+  KernelRunnerService,
+  UploadSourcesRequestSchema,
+} from '../generated/flashcore/runner/v1/service_pb.js';
 import {
   API_VERSION,
   CLIENT_CHANNEL_OPTIONS,
@@ -22,11 +26,11 @@ import {
   type RpcRequestInit,
   type RpcResponse,
   type UnaryRpcName,
+  once,
+  withRequestId,
 } from './grpc.ts';
 import { jobEvents, type JobEvents, type Link, type WatchOptions } from './job-events.ts';
-import { once, withRequestId } from './request-id.ts';
 import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
-import { uploadPieces } from './upload-pieces.ts';
 import { gitState } from '../files/git-state.ts';
 import { readSourceTree } from '../kernels/source-tree.ts';
 
@@ -289,4 +293,21 @@ function requireAddress(address: string): void {
   )
     return;
   throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
+}
+
+const UPLOAD_PIECE_BYTES = 64 * 1024;
+
+/** The upload messages for the files with these digests. */
+function* uploadPieces(digests: readonly string[], contents: ReadonlyMap<string, Uint8Array>) {
+  for (const sha256 of digests) {
+    const bytes = contents.get(sha256);
+    // The runner asked for a digest that was never announced; no file of this folder has it.
+    if (bytes === undefined) continue;
+    let offset = 0;
+    do {
+      const data = bytes.subarray(offset, offset + UPLOAD_PIECE_BYTES);
+      offset += data.length;
+      yield create(UploadSourcesRequestSchema, { sha256, data, finish: offset === bytes.length });
+    } while (offset < bytes.length);
+  }
 }

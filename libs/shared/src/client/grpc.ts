@@ -1,4 +1,5 @@
 /** The service in grpc-js' form, built from protobuf-es' descriptor, and the channel options of both sides. */
+import { randomUUID } from 'node:crypto';
 import {
   create,
   type DescMessage,
@@ -8,6 +9,7 @@ import {
   type MessageInitShape,
   type MessageShape,
   toBinary,
+  clone,
 } from '@bufbuild/protobuf';
 import {
   type ChannelOptions,
@@ -25,7 +27,11 @@ import {
 import { FlashcoreError } from '../contract/errors.ts';
 import { plainMessage } from '../contract/plain-message.ts';
 import { statusFromError } from '../contract/error-status.ts';
-import { KernelRunnerService } from '../generated/flashcore/runner/v1/service_pb.js';
+import {
+  KernelRunnerService,
+  type BuildRequestSchema,
+  JobOptionsSchema,
+} from '../generated/flashcore/runner/v1/service_pb.js';
 
 /** The required value of Host.api_version. */
 export const API_VERSION = 'v1';
@@ -160,3 +166,21 @@ function encode(schema: DescMessage, message: unknown): Buffer {
   const bytes = toBinary(schema, create(schema, message as MessageInitShape<DescMessage>));
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
+
+/**
+ * Copies a request and adds a request_id. The caller's message stays unchanged and starts another job when it is sent
+ * again.
+ */
+export function withRequestId<Name extends JobRpcName>(method: Name, init: RpcRequestInit<Name>): RpcRequest<Name> {
+  const schema = KernelRunnerService.method[method].input as typeof BuildRequestSchema;
+  const message = clone(schema, create(schema, init as RpcRequestInit<'build'>));
+  message.options ??= create(JobOptionsSchema);
+  message.options.requestId ||= randomUUID();
+  return message as RpcRequest<JobRpcName> as RpcRequest<Name>;
+}
+
+/** Adds a UUID to a request without one, so that a repeated call after a cut decides only once. */
+export const once = <Request extends { requestId?: string }>(request: Request): Request => ({
+  ...request,
+  requestId: request.requestId || randomUUID(),
+});

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { type GitState, GitStateSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { plainLine } from '../text/plain-text.ts';
-import { withoutSecrets } from './without-secrets.ts';
+import { withoutSecrets } from './user-folders.ts';
 
 const LIMIT_MS = 3_000;
 const MAX_BYTES = 256 * 1024;

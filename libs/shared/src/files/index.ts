@@ -4,5 +4,5 @@ export { lackOfAddressSpace } from './address-space.ts';
 export { makeFolder, whyUnwritable } from './make-folder.ts';
 export { configFolder, isDataFolder, isOwnData, stateFolder } from './user-folders.ts';
 export { killGroup, killMarked } from './left-processes.ts';
-export { credentialsIn, withoutCredentials, withoutSecrets } from './without-secrets.ts';
-export { isRunning, killProcessGroup } from './processes.ts';
+export { credentialsIn, withoutCredentials, withoutSecrets } from './user-folders.ts';
+export { isRunning, killProcessGroup } from './left-processes.ts';

@@ -55,7 +55,7 @@ export type { Fallback, Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, 
 export { evaluateGate, evaluateGates, evaluateGroup, measureMetric } from './gates/evaluate-gates.ts';
 export { parseGates } from './gates/gates-file.ts';
 export type { GateContext } from './gates/measure/answer.ts';
-export { loosenedGates } from './gates/locked-gates.ts';
+export { loosenedGates } from './gates/plan-gates.ts';
 export { type GatePhase, METRICS, isCounter } from './gates/metrics.ts';
 export {
   type GateNeeds,
@@ -117,7 +117,7 @@ export {
   referenceSource,
   requireProblems,
 } from '../problems/installed-problems.ts';
-export { accumulateOf, dtypeParameters, inputsOf } from './manifest-math.ts';
+export { accumulateOf, dtypeParameters, inputsOf } from './manifest-value.ts';
 export { MANIFEST_FILE, TRITON_SCRATCH_ARGUMENTS, loadManifest, parseManifest, readManifestText } from './manifest.ts';
 export {
   type Manifest,

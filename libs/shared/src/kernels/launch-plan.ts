@@ -5,7 +5,6 @@
 import { FlashcoreError } from '../contract/errors.ts';
 import { type Fill, fillOf } from '../data/dtype.ts';
 import { type Expression, evaluate } from '../data/expression.ts';
-import { inputsOf } from './manifest-math.ts';
 import type {
   Manifest,
   ManifestArgument,
@@ -16,7 +15,7 @@ import type {
   Swizzle,
   TensorName,
 } from './manifest-model.ts';
-import { valueOf, wrongValue } from './manifest-value.ts';
+import { valueOf, wrongValue, inputsOf } from './manifest-value.ts';
 import { type ProblemCase, problemCase } from '../problems/case-values.ts';
 import { type ShapeFields, formatShape, scopeOfShape, valuesOf } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';

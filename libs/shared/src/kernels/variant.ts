@@ -3,10 +3,9 @@ import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import type { Variant } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import type { TensorDtype } from '../data/dtype.ts';
 import { DATA_SHEETS } from './devices.ts';
-import { dtypeParameters, inputsOf } from './manifest-math.ts';
 import type { Manifest, ManifestParameter } from './manifest-model.ts';
 import { isMacroName } from './manifest-schema.ts';
-import { valueOf } from './manifest-value.ts';
+import { valueOf, dtypeParameters, inputsOf } from './manifest-value.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { entryOf, setEntry } from '../text/entry-of.ts';
 

@@ -1,14 +1,14 @@
 /** The rule that decides when a candidate may replace the champion, applied to one shape and to all shapes. */
+import { timingModeName } from '../contract/timing-modes.ts';
 import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   ComparisonVerdict,
   StopReason,
-  TimingMode,
   type RatioInterval,
   type ShapeComparison,
 } from '../generated/flashcore/runner/v1/result_pb.js';
 import { formatShape, sameShape } from '../kernels/shape.ts';
-import { EMULATOR_TIMES } from '../text/emulator-times.ts';
+import { EMULATOR_TIMES } from '../text/numbers.ts';
 
 /** See ComparisonRule. A kernel differs from itself by 1 %; a change below 3 % is not worth a new champion. */
 export const COMPARISON_RULE = { acceptRatio: 1.03, floorRatio: 0.99, noiseLimit: 0.015 } as const;
@@ -109,14 +109,12 @@ export function judgeComparison(measured: readonly ComparedShape[], asked: reado
   return { verdict: decisive.verdict, reason: decisiveText(decisive, shapes) };
 }
 
-const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: ' hot', [TimingMode.COLD]: ' cold' };
-
 /** Describes the deciding comparison and how many share its verdict. A shape timed hot and cold is two comparisons. */
 function decisiveText({ shape, mode, verdict, reason }: ComparedShape, all: readonly ComparedShape[]): string {
   const distinct = new Set(all.map((each) => (each.shape ? formatShape(each.shape) : ''))).size;
   const severalModes = all.length > distinct;
-  const modeWord = severalModes && mode !== undefined ? (MODE_WORDS[mode] ?? '') : '';
-  const place = shape ? `${formatShape(shape)}${modeWord}: ` : '';
+  const modeName = severalModes && mode !== undefined ? timingModeName(mode) : undefined;
+  const place = shape ? `${formatShape(shape)}${modeName === undefined ? '' : ` ${modeName}`}: ` : '';
   if (all.length === 1) return `${place}${reason}`;
   const count = all.filter((each) => each.verdict === verdict).length;
   const counted = severalModes ? `comparisons, ${distinct} ${distinct === 1 ? 'shape' : 'shapes'}` : 'shapes';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cpuMs } from '../text/cpu-time.ts';
+import { cpuMs } from '../text/deadline.ts';
 import { Random } from './random.ts';
 import { describe as describeSamples, histogram, medianInterval, quantile, ratioInterval } from './statistics.ts';
 

@@ -3,7 +3,7 @@ export { ALL_TESTS, inFull } from './all-tests.ts';
 export { edited } from './edited.ts';
 export { freePort } from './free-port.ts';
 export { type HostProgram, missing, missingIn } from './host-programs.ts';
-export { cpuMs } from '../text/cpu-time.ts';
+export { cpuMs } from '../text/deadline.ts';
 export { growth, REPEATED } from './linear-time.ts';
 export { HOSTILE_TEXT, hostileMessage } from './hostile-message.ts';
 export { JOB, recordedEvents, replay, serve, type FakeRunner } from './fake-runner.ts';

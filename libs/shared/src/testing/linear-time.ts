@@ -1,5 +1,5 @@
 /** Measures how the processor time of a piece of work grows with the length of a text. */
-import { cpuMs } from '../text/cpu-time.ts';
+import { cpuMs } from '../text/deadline.ts';
 
 // The longer text is about as long as the longest manifest.
 const SHORT = 4_000;

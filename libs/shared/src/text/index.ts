@@ -1,10 +1,10 @@
 /** Texts for people, and handling of foreign texts. */
 export { DeadlinePassed, withinDeadline } from './deadline.ts';
-export { EMULATOR_TIMES } from './emulator-times.ts';
+export { EMULATOR_TIMES } from './numbers.ts';
 export { entryOf, setEntry } from './entry-of.ts';
-export { errorText } from './error-text.ts';
+export { errorText } from './plain-text.ts';
 export { didYouMean, nearestNames } from './nearest-names.ts';
 export { bytesText, counted, formatCount, formatError, formatNumber, formatPair } from './numbers.ts';
 export { plainLine, plainText } from './plain-text.ts';
-export { shellWord } from './shell-word.ts';
+export { shellWord } from './plain-text.ts';
 export { TOKEN_PREFIX, withoutTokens } from './without-tokens.ts';

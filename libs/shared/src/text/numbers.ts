@@ -52,3 +52,6 @@ export const counted = (number: number, noun: string): string =>
   `${formatCount(number)} ${noun}${number === 1 ? '' : pluralEnding(noun)}`;
 
 const pluralEnding = (noun: string): string => (/(s|ch)$/.test(noun) ? 'es' : 's');
+
+/** Why the emulator's times are never judged, ranked or compared. Every message uses these words. */
+export const EMULATOR_TIMES = 'emulator times are not GPU times';

@@ -1,6 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { plainLine, plainText } from './plain-text.ts';
+import { plainLine, plainText, shellWord } from './plain-text.ts';
 
 const FORBIDDEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e03ff}]/u;
@@ -106,4 +107,11 @@ test('removes all control characters from any bytes, and leaves clean text uncha
     }),
     { numRuns: 3_000 },
   );
+});
+
+test('shellWord() is one word for a shell, whatever it contains', () => {
+  const words = ['a-plain/word.cu:1', '', ' ', `it's 100% "my" cöde`, '$HOME `id` \\ \n*?;&|<>~!#', `''`];
+  const line = `printf '%s\\0' ${words.map(shellWord).join(' ')}`;
+  expect(execFileSync('sh', ['-c', line], { encoding: 'utf8' }).split('\0')).toEqual([...words, '']);
+  expect(shellWord('a-plain/word.cu:1')).toBe('a-plain/word.cu:1');
 });

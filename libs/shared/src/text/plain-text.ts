@@ -103,3 +103,10 @@ function endOfString(text: string, from: number): number {
   }
   return text.length;
 }
+
+/** The message of a thrown value. */
+export const errorText = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Formats a text as one word of a POSIX shell: unchanged if it needs no quotes, else in single quotes. */
+export const shellWord = (text: string): string =>
+  /^[\w./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;

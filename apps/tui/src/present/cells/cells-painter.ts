@@ -14,14 +14,15 @@ import type {
   TableRow,
   Verbatim,
 } from '../blocks.ts';
+import { formatNumber } from '../numbers.ts';
 import { piece, type Role } from '../roles.ts';
 import { labelledBars } from './bars.ts';
-import { cutCells, sanitize } from './cell-text.ts';
+import { Canvas } from './canvas.ts';
+import { cutCells, sanitize, padCells } from './cell-text.ts';
 import { ecdf } from './ecdf.ts';
 import { heatMap } from './heatmap.ts';
 import { histogram, histogramData } from './histogram.ts';
 import { mirroredHistogram } from './mirrored.ts';
-import { raceRows } from './race.ts';
 import { roofline } from './roofline.ts';
 import { flowRows, labelled, rowWidth, run, wrapRows, type Row } from './row.ts';
 import { table, type Table } from './table.ts';
@@ -175,4 +176,32 @@ function rooflineRows({ ceilings, points }: Drawing & { type: 'roofline' }, size
     ...roofline({ ...ceilings, points: marked }, size),
     ...marked.flatMap(({ mark, label }) => wrapRows(`${mark} ${label}`, size.width, { hang: 2 })),
   ];
+}
+
+/** Exactly `height` rows of `width` cells: the curve, and the numbers of the first and the last trial. */
+function raceRows(
+  { best, trials }: Drawing & { type: 'race' },
+  { width, height }: { readonly width: number; readonly height: number },
+): Row[] {
+  const values = [...best, ...trials.map(({ value }) => value)];
+  if (values.length === 0) return [];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const last = Math.max(1, best.length - 1);
+  const canvas = new Canvas({ width, height: height - 1 });
+  const columnOf = (trial: number): number => Math.round((trial / last) * (canvas.dotColumns - 1));
+  const rowOf = (value: number): number =>
+    Math.round((1 - (value - low) / Math.max(high - low, Number.EPSILON)) * (canvas.dotRows - 1));
+  best.forEach((value, trial) => {
+    if (trial === 0) return;
+    const before = best[trial - 1] ?? value;
+    canvas.line([columnOf(trial - 1), rowOf(before)], [columnOf(trial), rowOf(before)], 'bar');
+    canvas.line([columnOf(trial), rowOf(before)], [columnOf(trial), rowOf(value)], 'bar');
+  });
+  for (const { trial, value, good } of trials)
+    canvas.text(Math.floor(columnOf(trial) / 2), Math.floor(rowOf(value) / 4), good ? '◆' : '·', {
+      role: good ? 'good' : 'dim',
+    });
+  canvas.text(0, 0, `${formatNumber(high)} x`, { role: 'dim', gently: true });
+  const end = `trial ${best.length - 1}`;
+  return [...canvas.rows(), [run(padCells(`0${end.padStart(width - 1)}`, width), 'dim')]];
 }

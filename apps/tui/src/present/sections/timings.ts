@@ -20,8 +20,7 @@ import {
   formatSpeedup,
 } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
-import { reuseText } from '../sdpa-reuse.ts';
-import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
+import { MODE_WORDS, notMeasured, shapeShort, reuseText } from '../words.ts';
 import { conditionsText } from './conditions.ts';
 
 /** One shape and timing mode of the kernel or another subject; live until the result arrives. */

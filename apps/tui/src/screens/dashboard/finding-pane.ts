@@ -6,7 +6,7 @@ import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells
 import { frameLines, type FrameLine } from '../../present/cells/code-frame.ts';
 import { findingWord } from '../../present/words.ts';
 import { attachedJob } from '../../state/selectors.ts';
-import { frameOf, shownFinding, type ShownFinding } from '../../state/shown-finding.ts';
+import { frameOf, shownFinding, type ShownFinding } from '../../state/source-place.ts';
 import type { Size, View } from '../pane/view.ts';
 
 export const findingPane: View = ({ state }, size) => {

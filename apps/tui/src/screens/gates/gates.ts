@@ -1,10 +1,23 @@
 /** View 5: every gate's verdict, value, target and distance to passing, with the full reason. */
-import { Verdict, type GateResult } from '@flashcore/shared/contract';
+import { Verdict, type GateResult, type CaseSet, type GatePlan } from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, recordedProblem, valuesOf } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { formatInUnit } from '../../present/numbers.ts';
 import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
-import { fitRow, rowText, rowWidth, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
+import {
+  fitRow,
+  rowText,
+  rowWidth,
+  run,
+  selectRow,
+  windowStart,
+  wrapRows,
+  type Row,
+  flowRows,
+  labelled,
+} from '../../present/cells/row.ts';
 import { table, type Table } from '../../present/cells/table.ts';
+import { aimText, decidingText, measuresText } from '../../present/sections/gate-plan.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { isMeasured } from '../../state/gate-board.ts';
@@ -12,7 +25,6 @@ import type { JobView } from '../../state/job-view.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle, ownGateText } from '../../present/sections/gates.ts';
-import { planRows } from './plan.ts';
 import { standingOf } from './standing.ts';
 import { gateMark, modelledSign } from '../../present/gate-marks.ts';
 
@@ -187,3 +199,28 @@ function compactGate(gate: GateResult, { width, cursor }: { width: number; curso
   ];
   return [cursor ? selectRow(row, width) : row, ...more.map((line): Row => [run(`  ${line}`)])];
 }
+
+/** At most `height` rows: the title, then the measurements, the deciding gates and the requirements. */
+function planRows(plan: GatePlan, caseSets: readonly CaseSet[], { width, height }: Size): Row[] {
+  const { name, fallback, requirements } = plan;
+  const dim = { role: 'dim', hang: 2 } as const;
+  const all: Row[] = [
+    fitRow([run(`plan ${name}`, 'title'), run(`  ${aimText(plan)}`, 'dim')], width),
+    ...wrapRows(measuresText(plan, caseSets), width, dim),
+    ...wrapRows(decidingText(plan), width, dim),
+    ...flowRows(
+      [
+        ...(requirements.length === 0 ? [] : [labelled('requires', requirements.join(', '))]),
+        labelled('where it fails', entryOf(FALLBACKS, fallback) ?? fallback),
+      ],
+      width,
+    ),
+  ];
+  return all.slice(0, height);
+}
+
+const FALLBACKS: Record<string, string> = {
+  beside: 'USE_WMMA=0 is run too, and decides nothing',
+  continue: 'continues with USE_WMMA=0, whose result decides',
+  none: 'nothing else is run',
+};

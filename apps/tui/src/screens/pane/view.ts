@@ -1,7 +1,7 @@
 /** A view is a pure function from a snapshot and a size to a pane's rows. */
 import type { Row } from '../../present/cells/row.ts';
 import { fitRow, run } from '../../present/cells/row.ts';
-import type { Snapshot } from '../../state/snapshot.ts';
+import type { Snapshot } from '../../state/log-search.ts';
 
 export interface Size {
   readonly width: number;

@@ -2,19 +2,25 @@
  * View 4: the kernel under its device's roofline, hardware counters, stalls and advice; then the compiler's report on
  * each entry.
  */
-import { Verdict, type LineProfile, type Metric, type ProfileResult } from '@flashcore/shared/contract';
+import {
+  Verdict,
+  type LineProfile,
+  type Metric,
+  type ProfileResult,
+  type BuildResult,
+} from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
+import { inParts, isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
 import { estimateText, launchText } from '../../present/sections/counters.ts';
 import { hottestLine, lineColumns, linesTitle, shownLines, sortedLines } from '../../present/sections/lines.ts';
 import { stallBars } from '../../present/plots/job-plots.ts';
-import { formatNumber } from '../../present/numbers.ts';
+import { formatNumber, formatSeconds, formatPercent } from '../../present/numbers.ts';
 import { BLANK_ROW, rowWidth, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
 import type { AppState, LineSort } from '../../state/app-state.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { shownVariant } from '../../state/selectors.ts';
 import { notMeasured, shapeShort, variantWord } from '../../present/words.ts';
-import { buildReport } from './build-report.ts';
 import { nothingText } from '../pane/nothing.ts';
 import { rooflineRows } from './roofline.ts';
 import { beside, scrolled, type View } from '../pane/view.ts';
@@ -189,5 +195,34 @@ function adviceRows({ bottleneck, advice, estimate }: ProfileResult, width: numb
       ...wrapRows(`→ ${text}`, width, { hang: 2 }),
       ...(evidence === '' ? [] : wrapRows(evidence, width, { role: 'dim', indent: 2, hang: 2 })),
     ]),
+  ];
+}
+
+/** The compilers' report on a build: resources of each entry, theoretical occupancy and compile time. */
+function buildReport(build: BuildResult, width: number): Row[] {
+  const runs = build.runs.map(
+    ({ compiler, version, target, seconds, cacheHit, parts }) =>
+      `${compiler} ${version} for ${target}: ${cacheHit ? 'cached' : formatSeconds(seconds)}${inParts(parts)}`,
+  );
+  const compilers = runs.flatMap((text) => wrapRows(text, width, { role: 'dim', hang: 2 }));
+  const title = textRow(`Compiler's report${build.arch === '' ? '' : `, ${build.arch}`}`, 'title');
+  if (build.entries.length === 0)
+    return [title, ...wrapRows(notMeasured(build.entriesMissing), width, { role: 'dim' }), ...compilers];
+  const laid = table(ENTRY_COLUMNS, build.entries, width);
+  const launched = build.entries.filter(isLaunched);
+  const bars = labelledBars(
+    launched.map(({ entry, occupancyPercent, occupancyLimiter }) => ({
+      label: entry,
+      value: occupancyPercent,
+      text: `${formatPercent(occupancyPercent)} by ${occupancyLimiter}`,
+    })),
+    { width, full: 100 },
+  );
+  return [
+    title,
+    laid.header,
+    ...laid.rows,
+    ...(bars.length === 0 ? [] : [textRow('Theoretical occupancy', 'title'), ...bars]),
+    ...compilers,
   ];
 }

@@ -3,6 +3,7 @@ import { JobState, Outcome, Verdict, type GateResult } from '@flashcore/shared/c
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
 import { counted, formatError, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
 import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { shownFinding } from '../../state/source-place.ts';
 import { standingOf } from '../gates/standing.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
 import {
@@ -29,7 +30,6 @@ import {
   shownVariant,
   waitsSince,
 } from '../../state/selectors.ts';
-import { shownFinding } from '../../state/shown-finding.ts';
 import { failedProbes, limitText, parityTally, worstCase } from '../dashboard/correct-live.ts';
 import { findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';

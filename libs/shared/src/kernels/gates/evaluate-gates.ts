@@ -5,11 +5,18 @@ import type { GateContext, Measure, MetricAnswer } from './measure/answer.ts';
 import { measureBenchmark } from './measure/benchmark.ts';
 import { measureBuild } from './measure/build.ts';
 import { measureHistory } from './measure/history.ts';
-import { measureManifest } from './measure/kernel-folder.ts';
 import { measureProfile } from './measure/profile.ts';
 import { measureVerify } from './measure/verify.ts';
 import { phaseOfMetric, type GatePhase, type Metric } from './metrics.ts';
 import { undecided } from './plan-gates.ts';
+
+/** Metrics of the kernel folder itself. */
+const measureManifest: Measure = ({ undocumented }) => ({
+  value: undocumented.length,
+  detail:
+    undocumented.length === 0 ? 'title, lesson and NOTES.md are there' : `not filled in: ${undocumented.join(', ')}`,
+  source: 'the kernel folder',
+});
 
 const MEASURES: Record<Exclude<GatePhase, 'group'>, Measure> = {
   build: measureBuild,

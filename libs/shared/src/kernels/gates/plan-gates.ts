@@ -2,6 +2,7 @@
  * Applies a plan to one kernel: each gate with its level and target, and everything that must be measured for the
  * gates.
  */
+import { TIMING_MODES } from '../../contract/timing-modes.ts';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../../contract/errors.ts';
 import {
@@ -9,7 +10,6 @@ import {
   GatePlanSchema,
   type GateResult,
   GateResultSchema,
-  TimingMode,
 } from '../../generated/flashcore/runner/v1/result_pb.js';
 import type { Shape } from '../../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../../text/nearest-names.ts';
@@ -155,8 +155,6 @@ export function undecided(gate: PlannedGate): GateResult {
   });
 }
 
-const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
-
 /** A plan as a contract message. */
 export function planMessage(
   plan: Plan,
@@ -171,7 +169,7 @@ export function planMessage(
     from,
     cases,
     shapes,
-    modes: modes.map((mode) => MODES[mode]),
+    modes: modes.map((mode) => TIMING_MODES[mode]),
     metricSet,
     champion,
     fallback,
@@ -195,3 +193,40 @@ function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Re
 }
 
 export const shapesText = (shapes: readonly Shape[]): string => shapes.map(formatShape).join(', ');
+
+/**
+ * Ids of the locked gates that the manifest loosens. The locked gates are those that reject in the file's plan, and the
+ * members of a rejecting group, because a member with an easy target would pass the whole group.
+ */
+export function loosenedGates(file: GatesFile, judged: Judged): string[] {
+  const asked = new Map(plannedGates(file, judged).map((gate) => [gate.id, gate]));
+  const ofFile = plannedGates(file, { ...judged, own: [] });
+  const rejecting = ofFile.filter(({ level }) => level === 'hard');
+  const members = new Set(rejecting.flatMap(({ anyOf }) => anyOf));
+  return ofFile
+    .filter(({ id, level }) => level === 'hard' || members.has(id))
+    .filter((locked) => isLooser(asked.get(locked.id)!, locked))
+    .map(({ id }) => id);
+}
+
+/**
+ * Whether a gate is looser. A gate with another measurement or comparison counts as looser, because it cannot be
+ * compared.
+ */
+function isLooser(asked: PlannedGate, locked: PlannedGate): boolean {
+  if (locked.level === 'hard' && asked.level !== 'hard') return true;
+  if (conditionOf(asked) !== conditionOf(locked)) return true;
+  switch (locked.op) {
+    case '<':
+    case '<=':
+      return asked.target > locked.target;
+    case '>':
+    case '>=':
+      return asked.target < locked.target;
+    case '==':
+      return asked.target !== locked.target;
+  }
+}
+
+const conditionOf = ({ metric, anyOf, op }: PlannedGate): string =>
+  JSON.stringify([Object.entries(metric).toSorted(), anyOf, op]);

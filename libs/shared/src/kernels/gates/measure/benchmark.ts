@@ -1,22 +1,21 @@
 /** Metrics of a benchmark. */
+import { TIMING_MODES } from '../../../contract/timing-modes.ts';
 import type { Shape } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   type BenchmarkResult,
   type LatencyStatistics,
   type SdpaResult,
   StopReason,
-  TimingMode,
 } from '../../../generated/flashcore/runner/v1/result_pb.js';
+import { EMULATOR_TIMES } from '../../../text/numbers.ts';
 import type { Cases } from '../../cases.ts';
 import { FEWEST_SAMPLES } from '../../fewest-samples.ts';
 import { formatShape, sameShape } from '../../shape.ts';
-import { EMULATOR_TIMES } from '../../../text/emulator-times.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
 import { type GateContext, type Measure, type MetricAnswer, plural } from './answer.ts';
 import { entryOf } from '../../../text/entry-of.ts';
 
-const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
 /** Metrics for which less is better; for all others more is better. Needed to find the worst of several shapes. */
 const LESS_IS_BETTER = new Set(['latency_us', 'dropped_percent', 'legacy_loop_us']);
 
@@ -28,7 +27,7 @@ export const measureBenchmark: Measure = (context, metric, target) => {
   const wanted = shapesNamed(metric.shape ?? 'canonical', context.cases);
   const results = wanted.map((shape) => ({
     shape,
-    result: benchmarks.find((each) => each.mode === MODES[mode] && each.shape && sameShape(each.shape, shape)),
+    result: benchmarks.find((each) => each.mode === TIMING_MODES[mode] && each.shape && sameShape(each.shape, shape)),
   }));
   const lacking = results.find(({ result }) => unusable(result) !== undefined);
   // On the emulator no shape can be used, so say that and not which shape is missing.
@@ -171,7 +170,7 @@ function shapesFasterThanSdpa(
   { mode = 'cold' }: Metric,
   target: number,
 ): MetricAnswer {
-  const measured = benchmarks.filter((each) => each.mode === MODES[mode]);
+  const measured = benchmarks.filter((each) => each.mode === TIMING_MODES[mode]);
   if (measured.length === 0) return { notMeasured: `no shape was benchmarked ${mode}` };
   if (measured.every(({ simulated }) => simulated)) return { notMeasured: EMULATOR_TIMES };
   const usable = measured.filter((result) => unusable(result) === undefined);

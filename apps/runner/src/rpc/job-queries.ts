@@ -1,0 +1,136 @@
+/** RPCs about jobs that have been started. */
+import { create } from '@bufbuild/protobuf';
+import {
+  GetJobResponseSchema,
+  type GetJobRequest,
+  type GetJobResponse,
+  type WatchJobRequest,
+  JobState,
+  ListJobsResponseSchema,
+  type ListJobsRequest,
+  type ListJobsResponse,
+  ListExperimentsResponseSchema,
+  type ListExperimentsRequest,
+  type ListExperimentsResponse,
+  CancelJobResponseSchema,
+  type CancelJobRequest,
+  type CancelJobResponse,
+} from '@flashcore/shared/contract';
+import { requirePermission } from '../access/roles.ts';
+import type { UnaryHandler, StreamHandler } from './call.ts';
+import type { Services } from './services.ts';
+import { checkJobName, checkKernelId, checkLabels, labelFilter } from './validate/names.ts';
+import { Violations } from './validate/violations.ts';
+
+/** Returns a job and, once it has ended, its result. */
+export const getJob =
+  ({ jobs }: Services): UnaryHandler<GetJobRequest, GetJobResponse> =>
+  ({ name }) => {
+    const violations = new Violations();
+    checkJobName('name', name, violations);
+    violations.throwIfAny();
+    return create(GetJobResponseSchema, jobs.get(name));
+  };
+
+/** Streams a job's events after a given one, then new ones, until the job ends. */
+export const watchJob = ({ jobs }: Services): StreamHandler<WatchJobRequest, Uint8Array> =>
+  async function* watch({ name, afterSequence }, { signal }) {
+    const violations = new Violations();
+    checkJobName('name', name, violations);
+    violations.range('after_sequence', Number(afterSequence), { least: 0, most: Number.MAX_SAFE_INTEGER });
+    violations.throwIfAny();
+    yield* jobs.watch(name, { afterSequence: Number(afterSequence), signal });
+  };
+
+/** Lists jobs, newest first. */
+export const listJobs =
+  ({ jobs }: Services): UnaryHandler<ListJobsRequest, ListJobsResponse> =>
+  (request) => {
+    const { state, kernelId, labels } = request;
+    const filter = `jobs ${state} ${kernelId} ${labelFilter(labels)}`;
+    const violations = new Violations();
+    const page = checkPage(request, filter, violations);
+    violations.enumValue('state', state, JobState, { optional: true });
+    if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
+    checkLabels('labels', labels, violations);
+    violations.throwIfAny();
+    const found = jobs.list({ limit: page.size, before: page.before, state, kernelId, labels });
+    return create(ListJobsResponseSchema, {
+      jobs: found.map(({ job }) => job),
+      nextPageToken: nextPageToken(
+        found.map(({ id }) => id),
+        page.size,
+        filter,
+      ),
+    });
+  };
+
+/** Lists ended experiments, newest first. Errors: KERNEL_NOT_FOUND if the runner neither has the kernel nor ever ran it. */
+export const listExperiments =
+  ({ history, jobs, kernels }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
+  (request) => {
+    const { kernelId, labels } = request;
+    const filter = `experiments ${kernelId} ${labelFilter(labels)}`;
+    const violations = new Violations();
+    const page = checkPage(request, filter, violations);
+    if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
+    checkLabels('labels', labels, violations);
+    violations.throwIfAny();
+    const found = history.list({ limit: page.size, before: page.before, kernelId, labels });
+    // An uploaded kernel is known only by its runs.
+    if (found.length === 0 && kernelId !== '' && history.list({ limit: 1, kernelId }).length === 0)
+      kernels.requireKnown(kernelId);
+    return create(ListExperimentsResponseSchema, {
+      experiments: found.map(({ jobId, summary }) => ({ ...summary, job: jobs.byId(jobId) })),
+      nextPageToken: nextPageToken(
+        found.map(({ jobId }) => jobId),
+        page.size,
+        filter,
+      ),
+    });
+  };
+
+/** Ends a job of the caller or, with permission, of another client; cancelling an ended job is no error. */
+export const cancelJob =
+  ({ jobs }: Services): UnaryHandler<CancelJobRequest, CancelJobResponse> =>
+  ({ name }, { caller }) => {
+    const violations = new Violations();
+    checkJobName('name', name, violations);
+    violations.throwIfAny();
+    const { owner } = jobs.get(name).job;
+    if (owner !== caller.name) requirePermission(caller, 'cancel-any', `cancel a job of ${owner || 'nobody known'}`);
+    return create(CancelJobResponseSchema, { job: jobs.cancel(name) });
+  };
+
+const DEFAULT_PAGE_SIZE = 50;
+const MAX_PAGE_SIZE = 1000;
+
+interface Page {
+  size: number;
+  /** Continue with ids below this one. */
+  before: number | undefined;
+}
+
+/** Reads page_size and page_token; `filter` is the rest of the request, which the token is bound to. */
+function checkPage(
+  { pageSize, pageToken }: { pageSize: number; pageToken: string },
+  filter: string,
+  violations: Violations,
+): Page {
+  violations.range('page_size', pageSize, { least: 0, most: MAX_PAGE_SIZE });
+  const before = pageToken === '' ? undefined : readToken(pageToken, filter);
+  if (pageToken !== '' && before === undefined)
+    violations.add('page_token', 'must be the next_page_token of an answer to the same request');
+  return { size: pageSize || DEFAULT_PAGE_SIZE, before };
+}
+
+/** The next page's token: the last id of this one, bound to the filter. Empty if the page is not full. */
+function nextPageToken(ids: readonly number[], size: number, filter: string): string {
+  const last = ids.at(-1);
+  return last === undefined || ids.length < size ? '' : Buffer.from(`${last} ${filter}`).toString('base64url');
+}
+
+function readToken(token: string, filter: string): number | undefined {
+  const [, id, bound] = /^(\d{1,15}) (.*)$/s.exec(Buffer.from(token, 'base64url').toString()) ?? [];
+  return id !== undefined && bound === filter ? Number(id) : undefined;
+}

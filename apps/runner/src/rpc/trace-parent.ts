@@ -1,2 +1,0 @@
-/** Label of a job whose request had a W3C trace context. */
-export const TRACEPARENT = 'traceparent';

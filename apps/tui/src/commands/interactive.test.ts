@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { initialState } from '../state/app-state.ts';
+import { reduce } from '../state/app-reducer.ts';
+import { runningJob } from '../state/selectors.ts';
+import { DASHBOARD_MOMENTS } from '../testing/dashboard-job.ts';
+import type { CommandContext } from './context.ts';
+import { isInteractive } from './interactive.ts';
+import { comeBack } from './options.ts';
+
+test('on exit, a running job is mentioned, but a job that has ended is not', () => {
+  const start = initialState({ runner: { label: 'r', embedded: true }, columns: 80, rows: 24, now: 0 });
+  const after = (moment: keyof typeof DASHBOARD_MOMENTS): string | undefined => {
+    const events = DASHBOARD_MOMENTS[moment]();
+    const attached = reduce(start, { type: 'attach', job: events[0]!.job });
+    return runningJob(events.reduce((state, event) => reduce(state, { type: 'job-event', event }), attached));
+  };
+  expect([after('benchmarking'), after('finding'), runningJob(start)]).toEqual([
+    DASHBOARD_MOMENTS.benchmarking()[0]!.job,
+    undefined,
+    undefined,
+  ]);
+});
+
+test('the command to see the job again names the runner if the user named one', () => {
+  const job = 'jobs/3f2a9c1e-0000-4000-8000-000000000001';
+  expect(comeBack(job, {})).toMatch(
+    /^The job goes on\. Watch it: fa-tui watch 3f2a9c1e +Cancel it: fa-tui cancel 3f2a9c1e$/,
+  );
+  expect(comeBack(job, { runner: 'gpu01:1' })).toMatch(/watch 3f2a9c1e --runner gpu01:1 /);
+  expect(comeBack(job, { runner: 'ssh://box', startRunner: true })).toMatch(
+    / 3f2a9c1e --runner ssh:\/\/box --start-runner /,
+  );
+});
+
+test.each([
+  ['xterm-256color', true],
+  ['dumb', false],
+])('TERM=%s opens the full screen: %s', (TERM, expected) => {
+  const surroundings = { stdin: { isTTY: true }, stdout: { isTTY: true }, environment: { TERM } };
+  expect(isInteractive({ surroundings } as unknown as CommandContext)).toBe(expected);
+});
