@@ -1,8 +1,8 @@
 /**
  * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json,
  * and makes docs/reliability.md from it. FLASHCORE_SEED repeats a run. Arguments are names of files, to run only some:
- * `node test/reliability/soak.ts kill streams`; --test TEXT runs only the tests with this text in their names. --minutes
- * is the time during which unread streams are opened: two hours by default.
+ * `node test/reliability/soak.ts kill streams`; --test TEXT runs only the tests with this text in their names.
+ * --minutes is the time during which unread streams are opened: two hours by default.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -65,7 +65,7 @@ export const listJobs =
     });
   };
 
-/** Lists ended experiments, newest first. Errors: KERNEL_NOT_FOUND if the runner neither has the kernel nor ever ran it. */
+/** Lists ended experiments, newest first. Errors: KERNEL_NOT_FOUND if the runner has no such kernel and ran none. */
 export const listExperiments =
   ({ history, jobs, kernels }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
   (request) => {

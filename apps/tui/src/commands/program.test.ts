@@ -173,7 +173,11 @@ describe('bad usage exits with 2, prints nothing on stdout, and says what is exp
       () => ['--inline', 'run', 'fa_v2_wmma'],
       () => /run writes a plain report: --inline and --mouse are for the terminal program/,
     ],
-    ['an export to nowhere', () => ['export', 'fa_v1_baseline'], () => /give --torch <file.py>, --wheel <folder>, --kernelbench/],
+    [
+      'an export to nowhere',
+      () => ['export', 'fa_v1_baseline'],
+      () => /give --torch <file.py>, --wheel <folder>, --kernelbench/,
+    ],
     [
       'an export that Python can not import',
       () => ['export', 'fa_v1_baseline', '--torch', 'my-kernel.py'],

@@ -19,8 +19,8 @@ const MAX_LOG_BYTES = 4 * 1024 * 1024;
 
 /**
  * Runs a proposer once and returns its stdout. The proposer has its own process group, which is killed at the time
- * limit, on abort, and if it prints too much. Errors: NoProposal; INVALID_REQUEST if there is no such program, because no
- * later trial would find it either; the signal's reason.
+ * limit, on abort, and if it prints too much. Errors: NoProposal; INVALID_REQUEST if there is no such program, because
+ * no later trial would find it either; the signal's reason.
  */
 export async function askProposer(request: ProposalRequest, options: ProposerOptions): Promise<string> {
   const { command, seconds, logFile, environment, signal } = options;
