@@ -72,10 +72,10 @@ const STEPS: Record<string, Step> = {
   'show-jobs': view(6, 'Jobs'),
   'show-kernels': view(7, 'Kernels'),
   'show-host': view(8, 'Host'),
-  'into-map': { first: '2', shows: /in the map, Esc leaves it/, undo: ESCAPE, recorded: true },
+  'into-map': { first: '2', shows: /Esc leaves the map/, undo: ESCAPE, recorded: true },
   'map-left': { first: '2\rllllllllhhhh', shows: /▸ s\d+\.\.\d+ d16\.\.23/, undo: ESCAPE, recorded: true },
   'map-right': { first: '2\rhhhhhhhhll', shows: /▸ s\d+\.\.\d+ d24\.\.31/, undo: ESCAPE, recorded: true },
-  'leave-map': { first: '2\r', shows: /on case 1/, recorded: true },
+  'leave-map': { first: '2\r', shows: /row 1 of \d+ ─/, recorded: true },
   'next-view': { first: '1', shows: /\[2 Correct\]/, recorded: true },
   'previous-view': { first: '1', shows: /\[8 Host\]/, recorded: true },
   zoom: {
@@ -89,7 +89,7 @@ const STEPS: Record<string, Step> = {
   distribution: { first: '3G', ready: /100 %/, shows: (screen) => !/100 %/.test(screen), undo: 'pp', recorded: true },
   'next-comparison-page': { first: '6gjjb6kc', shows: /latency \[figures\] source/, undo: 'ddc' },
   up: { first: '5gj', shows: /▸ . Register spills/, recorded: true },
-  down: { first: '5g', shows: cursorAway(/Register spills/), undo: 'g', recorded: true },
+  down: { first: '5g', ready: /▸ . Register spills/, shows: cursorAway(/Register spills/), undo: 'g', recorded: true },
   'half-page-up': {
     first: '5G',
     ready: /▸ . Achieved occupancy/,
