@@ -79,7 +79,7 @@ run_kernel() {
   see "1 Run  $1"
   step "correctness, latency, gates and log stand on one screen"
   see '─ Gates'
-  see 'Correctness +[01]/1 within'
+  see 'Correctness +[01]/1 case'
   see 'Latency +1x4x128x64'
   see "job +passed: |✓ passed "
 }
