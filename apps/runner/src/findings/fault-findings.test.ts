@@ -46,7 +46,7 @@ test('the finding about an access says how far outside it was, and for a read al
       { status: 'fault', fault: { ...fault, emulator: { ...emulator, place: 'k.cu:30' } } },
       parseShape('1x1x64x64'),
     )!;
-    return `${message.replace('Thread (32,0,0) of block (1,0,0) ', '')}; ${/a read may be told/.test(remedy)}`;
+    return `${message.replace('Thread (32,0,0) of block (1,0,0) ', '')}; ${/a read may be reported/.test(remedy)}`;
   };
   expect([
     told('read', '1,024 bytes past the end of K', 16),
