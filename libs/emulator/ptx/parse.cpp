@@ -183,9 +183,19 @@ class Parser {
     const auto number = static_cast<size_t>(integer());
     if (number > 10'000) fail("a file's number is too large");
     if (program_.files.size() <= number) program_.files.resize(number + 1);
+    if (token_.kind == Token::Text) take_quotes_of_path();
     program_.files[number] = token_.text;
     next();
     while (take(",")) next();  // modification time and size of the file
+  }
+
+  /** The path ends at the line's last quote: compilers write those of a folder's name as they are. */
+  void take_quotes_of_path() {
+    const size_t line_end = std::min(text_.find('\n', at_), text_.size());
+    const size_t last = text_.rfind('"', line_end);
+    if (last == std::string::npos || last < at_) return;
+    token_.text += text_.substr(at_ - 1, last - at_ + 1);
+    at_ = last + 1;
   }
 
   void loc_directive() {

@@ -75,7 +75,8 @@ void test_what_is_not_carried(const Kernels& kernels) {
   expect_fault({"LOAD_FAILED", "PTX line 3"});
   CUfunction function;
   const std::string text =
-      "// flashcore: races\n// flashcore: complete\n.version 8.0\n.target sm_80\n.file 1 \"kernel.py\"\n"
+      "// flashcore: races\n// flashcore: complete\n.version 8.0\n.target sm_80\n.file 1 \"my \"own\" "
+      "folder/kernel.py\", 3, 4\n"
       ".visible .entry guarded() {\n.reg .pred %p<2>;\n.loc 1 7 3\n@%p1 frobnicate.sync.b32;\nret;\n}\n"
       ".visible .entry carried() {\nret;\n}\n";
   CHECK_OK(cuModuleLoadData(&module, text.c_str()));
