@@ -9,6 +9,11 @@ set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 EMULATOR=$(dirname "$HERE")
 BUILD=${1:-$(mktemp -d)}
+# Everything by a link: nvcc finds no headers in a folder whose name has quotes, and ptxas refuses PTX that names it.
+mkdir -p "$BUILD"
+ln -sfn "$(dirname "$(dirname "$EMULATOR")")" "$BUILD/checkout"
+EMULATOR="$BUILD/checkout/libs/emulator"
+HERE="$EMULATOR/tests"
 CXX=${CXX:-c++}
 . "$HERE/build.sh"
 if [ -n "$LIBRARY" ]; then mkdir -p "$BUILD/modules"; ln -s "$LIBRARY" "$BUILD/libcuda_emu.so"; else build_library_with_ptx -O1; fi
