@@ -189,8 +189,12 @@ class Parser {
     while (take(",")) next();  // modification time and size of the file
   }
 
-  /** The path ends at the line's last quote: compilers write those of a folder's name as they are. */
+  /**
+   * Compilers do not escape quotes of a folder's name, so such a path ends at the line's last quote. Only where a quote
+   * touches the next word, which ptxas refuses: code behind a complete path must not be taken for a path.
+   */
   void take_quotes_of_path() {
+    if (at_ >= text_.size() || !is_word(text_[at_])) return;
     const size_t line_end = std::min(text_.find('\n', at_), text_.size());
     const size_t last = text_.rfind('"', line_end);
     if (last == std::string::npos || last < at_) return;

@@ -73,6 +73,9 @@ void test_what_is_not_carried(const Kernels& kernels) {
   CUmodule module;
   CHECK_RESULT(cuModuleLoadData(&module, ".version 8.0\n.target sm_80\n.frobnicate 3;"), CUDA_ERROR_INVALID_PTX);
   expect_fault({"LOAD_FAILED", "PTX line 3"});
+  CHECK_RESULT(cuModuleLoadData(&module, ".version 8.0\n.target sm_80\n.file 1 \"a\" .frobnicate 3; .file 2 \"b\"\n"),
+               CUDA_ERROR_INVALID_PTX);
+  expect_fault({"LOAD_FAILED", "PTX line 3"});
   CUfunction function;
   const std::string text =
       "// flashcore: races\n// flashcore: complete\n.version 8.0\n.target sm_80\n.file 1 \"my \"own\" "
