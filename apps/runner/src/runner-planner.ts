@@ -77,7 +77,7 @@ async function warnWithoutBox(planner: JobPlanner, logger: Logger): Promise<void
   if (kind === 'none') logger.warn({ detail }, 'there is no box around compilers and kernels');
 }
 
-/** The shapes in the host's file, which clients never see; none if there is no file. Errors: UsageError. */
+/** The held-out shapes from the host's file, which clients never see. Empty without a file. Errors: UsageError. */
 export function readHeldOut(path: string | undefined): readonly Shape[] {
   if (path === undefined) return [];
   try {

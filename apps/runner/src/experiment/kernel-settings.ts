@@ -111,7 +111,7 @@ export class KernelSettings {
     const known = this.#parsed.get(key);
     if (known?.text === text && known.of === of) return known.value as Value;
     const value = parse(text, path);
-    // Clients choose the ids of the problems that they send.
+    // A client that sends a problem chooses its id.
     if (this.#parsed.size >= MAX_PARSED) this.#parsed.clear();
     this.#parsed.set(key, { text, of, value });
     return value;

@@ -90,7 +90,7 @@ export const listExperiments =
     });
   };
 
-/** Ends a job of the caller or, with permission, of another client; cancelling an ended job is no error. */
+/** Cancels a job. Another client's job needs permission. Cancelling a job that has ended does nothing. */
 export const cancelJob =
   ({ jobs }: Services): UnaryHandler<CancelJobRequest, CancelJobResponse> =>
   ({ name }, { caller }) => {

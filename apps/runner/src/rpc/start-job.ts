@@ -42,7 +42,7 @@ const MAX_SECONDS = 7 * 24 * 3600;
 
 /** JobOptions with every default filled in. */
 interface JobLimits {
-  /** Lower case; empty if there is none. */
+  /** In lower case. Empty if the request has none. */
   requestId: string;
   maxQueueSeconds: number;
   maxRunSeconds: number;

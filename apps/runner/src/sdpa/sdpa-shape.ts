@@ -191,7 +191,7 @@ const byMedian = (a: SdpaResult, b: SdpaResult): number => a.latency!.p50Us - b.
 
 const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
 
-/** Why there is no figure of SDPA, and what to do. */
+/** The reason why SDPA was not measured, and the remedy. */
 export function missingText(error: unknown): string {
   const message = errorText(error);
   const reason = error instanceof SdpaError ? error.reason : '';

@@ -35,6 +35,6 @@ export function checkLabels(field: string, labels: Readonly<Record<string, strin
   }
 }
 
-/** Labels as part of the filter that a page token is bound to. */
+/** Labels as text. A page token is valid only for the filter, and so the labels, it was made for. */
 export const labelFilter = (labels: Readonly<Record<string, string>>): string =>
   JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
