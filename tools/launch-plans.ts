@@ -4,7 +4,8 @@
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
- * With --shape, uses the given shapes in fp16 and bf16 instead of drawing some. A kernel that does not take a shape has
+ * With --forms, draws windows, sinks and capped logits as models have them. With --shape, uses the given shapes in fp16
+ * and bf16 instead of drawing some. A kernel that does not take a shape has
  * no plan for it.
  */
 import { parseArgs } from 'node:util';
@@ -33,12 +34,23 @@ const HEADS = [
   [12, 12, 64],
 ] as const;
 
+/** H, Hkv, D and the rest of gpt-oss, Gemma 2 27B, Gemma 3 27B and Mistral 7B v0.1. */
+const FORMS = [
+  [64, 8, 64, 'window=127,sinks=1'],
+  [64, 8, 64, 'sinks=1'],
+  [32, 16, 128, 'window=4095,softcap=50'],
+  [32, 16, 128, 'softcap=50'],
+  [32, 16, 128, 'window=1023'],
+  [32, 8, 128, 'window=4095'],
+] as const;
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     seed: { type: 'string', default: '1' },
     shapes: { type: 'string', default: '60' },
     shape: { type: 'string', multiple: true, default: [] },
+    forms: { type: 'boolean', default: false },
   },
 });
 
@@ -70,6 +82,14 @@ function draw(): { text: string; dtype: 'fp16' | 'bf16' } {
   }
 }
 
+/** Causal self-attention of a prompt with a window, sinks or capped logits. */
+function drawForm(): { text: string; dtype: 'fp16' | 'bf16' } {
+  const [H, Hkv, D, form] = oneOf(FORMS);
+  const S = between(128, 16384);
+  const B = between(1, Math.max(1, Math.min(16, 32768 / S)));
+  return { text: `${B}x${H}x${S}x${D}c,Hkv=${Hkv},${form}`, dtype: oneOf(['fp16', 'bf16']) };
+}
+
 /** A kernel in a dtype on such a device; undefined if it does not support the dtype. */
 function resolvedFor(manifest: Manifest, dtype: string): ResolvedVariant | undefined {
   if (dtype === 'bf16' && !Object.hasOwn(manifest.parameters, 'BF16')) return undefined;
@@ -83,7 +103,7 @@ const given = values.shape.flatMap((text) => [
   { text, dtype: 'fp16' as const },
   { text, dtype: 'bf16' as const },
 ]);
-const drawn = given.length > 0 ? given : Array.from({ length: Number(values.shapes) }, draw);
+const drawn = given.length > 0 ? given : Array.from({ length: Number(values.shapes) }, values.forms ? drawForm : draw);
 const shapes = drawn.map(({ text, dtype }) => {
   const shape = parseShape(text);
   const plans = kernels.flatMap(({ folder, manifest }) => {

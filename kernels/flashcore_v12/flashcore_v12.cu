@@ -1,7 +1,8 @@
 // flashcore_v12: one kernel for every shape. Rows are summed by the tensor cores, from a column of ones beside V; two or
 // three warpgroups take turns at large grids, small ones divide the keys over warpgroups and the CTAs of a cluster, and
 // the shortest go by mma.sync, without tensor maps.
-// Heads of Q may share keys. Limits: fp16 or bf16, HEAD_DIM 64 or 128, lengths >= 1, sm_90a only.
+// Heads of Q may share keys; windows, sinks and capped logits have entries of their own. Limits: fp16 or bf16, HEAD_DIM
+// 64 or 128, lengths >= 1, sm_90a only.
 //
 // Against flashcore_v11: no addition a weight, and what is summed is P as rounded to an element, so that a weight's rounding
 // error stands in numerator and denominator alike; Q as an operand in shared memory leaves registers for a third
@@ -41,7 +42,7 @@ struct Producer {
     const int kv_head = problem.form.kv_head(work.head);
     const int first_part = T::CLUSTER > 1 ? cluster_rank() * T::WGS_KV : 0;
 #pragma unroll 1
-    for (int first = first_part; first < work.kv_tiles; first += T::KV_PARTS) {
+    for (int first = T::FORMED ? work.first_tile(problem) : first_part; first < work.kv_tiles; first += T::KV_PARTS) {
       const int tiles = min(T::WGS_KV, work.kv_tiles - first);
       RingPlace<T::STAGES> V_place = place;
 #pragma unroll
@@ -98,7 +99,8 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   const uint32_t Q_smem = smem_base + consumer * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
                  V_smem = smem_base + T::V_OFFSET, ones_smem = smem_base + T::ONES_OFFSET;
   const Work<T>* const announced = reinterpret_cast<const Work<T>*>(smem + T::WORK_OFFSET);
-  const float scale_log2 = problem.scale * LOG2_E;
+  const float scale_log2 = (T::CAPPED ? problem.forms.softcap : problem.scale) * LOG2_E;
+  const Cap cap(problem.scale / problem.forms.softcap);
   const AttentionForm& form = problem.form;
 
   float O_rmem[T::OUTPUTS + T::SUMS], S_rmem[T::SCORES], row_max[2], row_sum[2], alpha[2];
@@ -139,7 +141,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
       if (signals && tile + 1 == work.kv_tiles) mbarrier_arrive(barriers.Q_empty());
   };
   const auto mask = [&](int tile) {
-    mask_scores<T>(S_rmem, work.first_row + row_in_tile, tile * T::BLOCK_KV, form, lane);
+    mask_scores<T>(S_rmem, work.first_row + row_in_tile, tile * T::BLOCK_KV, problem, lane);
   };
   const auto raise_maxima = [&] {
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 0);
@@ -157,6 +159,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     wgmma_wait<1>();
     wgmma_hold(S_rmem);
     tile_has_read_Q(tile);
+    if constexpr (T::CAPPED) cap(S_rmem);
     if constexpr (decltype(masked)::MASKED) mask(tile);
     if constexpr (T::RAISES_BY_VOTE)
       raise_row_maxima_by_vote<T>(S_rmem, row_max, row_sum, alpha, scale_log2);
@@ -184,13 +187,20 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     return true;
   };
   // A work's first scores have come: its weights, and an O to add to.
-  int whole_tiles = 0;  // that all rows see whole
+  int first_tile = 0, first_whole = 0,
+      whole_tiles = 0;  // that all rows see whole: from first_whole to before whole_tiles
   const auto begin = [&] {
     work = announced[slot];
     slot = next_slot(slot);
     whole_tiles = form.keys_before(work.first_row + consumer * WGMMA_M + 1) / T::BLOCK_KV;
-    tile_has_read_Q(0);
-    if (whole_tiles == 0) mask(0);
+    if constexpr (T::FORMED) {
+      const int last_row = work.first_row + (consumer + 1) * WGMMA_M - 1;
+      first_tile = work.first_tile(problem);
+      first_whole = max(0, problem.forms.keys_hidden(last_row, form) + T::BLOCK_KV - 1) / T::BLOCK_KV;
+    }
+    tile_has_read_Q(first_tile);
+    if constexpr (T::CAPPED) cap(S_rmem);
+    if (T::FORMED ? first_tile < first_whole || first_tile >= whole_tiles : whole_tiles == 0) mask(first_tile);
     row_max[0] = row_max[1] = NO_ROW_MAX;
     row_sum[0] = row_sum[1] = 0.0f;
     raise_maxima();
@@ -201,6 +211,8 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   };
   const auto store = [&] {
     add_lanes<T>(O_rmem, row_sum);
+    if constexpr (T::FORMED)
+      for (int h = 0; h < 2; ++h) row_sum[h] += problem.forms.sink_weight(work.head, LOG2_E, row_max[h]);
     store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::HEAD_DIM, work.first_row + row_in_tile,
                   form.S, lane);
   };
@@ -215,7 +227,11 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   release_K(true);
   begin();
   while (true) {
-    int tile = 1;
+    int tile = first_tile + 1;
+    if constexpr (T::FORMED) {
+#pragma unroll 1
+      for (const int end = min(first_whole, work.kv_tiles); tile < end; ++tile) step(tile, Masked{});
+    }
 #pragma unroll 1
     for (const int end = min(whole_tiles, work.kv_tiles); tile < end; ++tile) step(tile, Unmasked{});
 #pragma unroll 1
@@ -290,7 +306,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
   const auto begin_softmax = [&] {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
     if (first_key + T::BLOCK_KV > form.keys_before(row - (lane >> 2) + 1))
-      mask_scores<T>(S_rmem, row, first_key, form, lane);
+      mask_scores<T>(S_rmem, row, first_key, problem, lane);
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 0);
   };
   const auto finish_softmax = [&] {
@@ -379,14 +395,27 @@ __device__ __forceinline__ void attention(const Problem& problem) {
   }
 }
 
+// What entries compute beyond lengths and a causal mask: windows and sinks, and capped logits with those.
+struct Plain {
+  static constexpr bool FORMED = false, CAPPED = false;
+};
+template <class CUT>
+struct Formed : CUT {
+  static constexpr bool FORMED = true;
+};
+template <class CUT>
+struct Capped : Formed<CUT> {
+  static constexpr bool CAPPED = true;
+};
+
 // How the entries are cut. Rows and keys of a CTA's tiles (the boxes of its tensor maps), stages, threads and bytes are
 // the manifest's.
-struct D64Small {  // short sequences, one work a CTA, three CTAs an SM
+struct D64Small : Plain {  // short sequences, one work a CTA, three CTAs an SM
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
-struct D64Split {  // few CTAs: two warpgroups take every other tile
+struct D64Split : Plain {  // few CTAs: two warpgroups take every other tile
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = LONG_KEYS,
                        STAGES = SPLIT_STAGES;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -398,21 +427,21 @@ struct D64SplitCausal : D64Split {  // shorter tiles: less of one lies above the
 struct D64Cluster : D64Split {  // fewer still: so do the CTAs of a cluster
   static constexpr int CLUSTER = CLUSTER_CTAS;
 };
-struct D64Rows64 {  // many short heads: two CTAs an SM
+struct D64Rows64 : Plain {  // many short heads: two CTAs an SM
   static constexpr int EARLY = 8;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 208, CTAS_AN_SM = 2;
   static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true,
                         RAISES_BY_VOTE = false;
 };
-struct D64Causal {  // tiles of 64 keys: less of one lies above the diagonal
+struct D64Causal : Plain {  // tiles of 64 keys: less of one lies above the diagonal
   static constexpr int EARLY = 16;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
   static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true,
                         RAISES_BY_VOTE = false;
 };
-struct D64Rows128 {
+struct D64Rows128 : Plain {
   static constexpr int EARLY = 8;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -423,12 +452,12 @@ struct D64Rows192 : D64Rows128 {  // three warpgroups: Q stays in shared memory
   static constexpr int WGS_Q = ROWS_OF_THREE / WGMMA_M, CONSUMER_REGISTERS = 160, EARLY = 16;
   static constexpr bool Q_IN_REGISTERS = false, RAISES_BY_VOTE = false;
 };
-struct D128Cluster {
+struct D128Cluster : Plain {
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = LONG_KEYS, STAGES = 2;
   static constexpr int CLUSTER = CLUSTER_CTAS, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
-struct D128Small {
+struct D128Small : Plain {
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 208, CTAS_AN_SM = 2;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
@@ -437,7 +466,7 @@ struct D128Rows64 : D128Small {  // many short heads
   static constexpr int EARLY = 9;
   static constexpr bool PERSISTENT = true, RAISES_BY_VOTE = false;
 };
-struct D128Rows128 {  // no ones, which would take the room of the third stage
+struct D128Rows128 : Plain {  // no ones, which would take the room of the third stage
   static constexpr int EARLY = 18;
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -457,6 +486,25 @@ struct D128Rows128 {  // no ones, which would take the room of the third stage
           {&Q_map, &K_map, &V_map, O, heads, {S, Skv, reciprocal, causal, diagonal}, scale, paired_heads});       \
   }
 
+#define FLASHCORE_V12_FORMED_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                  \
+  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));        \
+  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                            \
+      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                 \
+           const __grid_constant__ CUtensorMap V_map, const float* sinks, Element* O, int heads, int S, int Skv, \
+           unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads, int heads_of_a_batch,   \
+           int window, float softcap) {                                                                          \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                        \
+      attention<Tiling<CUT>>({&Q_map,                                                                            \
+                              &K_map,                                                                            \
+                              &V_map,                                                                            \
+                              O,                                                                                 \
+                              heads,                                                                             \
+                              {S, Skv, reciprocal, causal, diagonal},                                            \
+                              scale,                                                                             \
+                              paired_heads,                                                                      \
+                              {sinks, heads_of_a_batch, window, softcap}});                                      \
+  }
+
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
 // Which one a shape gets is the manifest's choice.
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_small, D64Small, ONE_CONSUMER, D64_SMALL_BYTES)
@@ -471,6 +519,15 @@ FLASHCORE_V12_ENTRY(flashcore_v12_d128_small, D128Small, ONE_CONSUMER, D128_SMAL
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_cluster, D128Cluster, TWO_CONSUMERS, D128_CLUSTER_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows64, D128Rows64, ONE_CONSUMER, D128_ROWS64_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows128, D128Rows128, TWO_CONSUMERS, D128_ROWS128_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_formed64, Formed<D64Causal>, ONE_CONSUMER, D64_CAUSAL_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_formed128, Formed<D64Rows128>, TWO_CONSUMERS, D64_ROWS128_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_formed192, Formed<D64Rows192>, THREE_CONSUMERS, D64_ROWS192_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_capped64, Capped<D64Causal>, ONE_CONSUMER, D64_CAUSAL_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_capped128, Capped<D64Rows128>, TWO_CONSUMERS, D64_ROWS128_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d128_formed64, Formed<D128Rows64>, ONE_CONSUMER, D128_ROWS64_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d128_formed128, Formed<D128Rows128>, TWO_CONSUMERS, D128_ROWS128_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d128_capped64, Capped<D128Rows64>, ONE_CONSUMER, D128_ROWS64_BYTES)
+FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d128_capped128, Capped<D128Rows128>, TWO_CONSUMERS, D128_ROWS128_BYTES)
 
 // Few short heads: warps of 16 rows by mma.sync. No tensor map to fetch, no barriers to set up, no producer to wait for.
 struct D64Few {

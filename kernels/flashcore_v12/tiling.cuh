@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda.h>
 
+#include "forms.cuh"
 #include "mechanisms/attention_form.cuh"
 #include "mechanisms/element.cuh"
 #include "mechanisms/merge_parts.cuh"
@@ -23,6 +24,7 @@ struct Problem {
   AttentionForm form;
   float scale;
   int paired_heads;  // see Rounds; even, 0 without a mask
+  Forms forms = {};  // of FORMED entries
 };
 
 // What follows from how a CTA is cut: CUT::WGS_Q x CUT::WGS_KV consumer warpgroups in each of CUT::CLUSTER CTAs; each
@@ -40,6 +42,7 @@ struct Tiling : CUT {
   static constexpr int KV_PARTS = CLUSTER * WGS_KV;
   static_assert(!PERSISTENT || KV_PARTS == 1, "a persistent CTA's warpgroups take the same tiles");
   static_assert(!SUMS_BY_ONES || KV_PARTS == 1, "parts are merged with sums of their own");
+  static_assert(PERSISTENT || !CUT::FORMED, "windows, sinks and capped logits are the persistent CTAs'");
   // Divided keys are few tiles a warpgroup: nearly each raises some row's maximum. In a persistent CTA the branch costs
   // more than the product, which runs beside exponentials.
   static constexpr bool SKIP_RESCALE = !PERSISTENT && KV_PARTS == 1;
@@ -76,6 +79,10 @@ struct alignas(WORK_BYTES) Work {
   // Under a causal mask the last rows see the most keys: they come first.
   __device__ __forceinline__ static Work of_grid(const Problem& problem) {
     return of(blockIdx.x, problem.form.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y, problem);
+  }
+  // The first tile that some row sees; of rows that see no key, the last one, in which all keys are hidden.
+  __device__ __forceinline__ int first_tile(const Problem& problem) const {
+    return max(0, min(problem.forms.keys_hidden(first_row, problem.form) / T::BLOCK_KV, kv_tiles - 1));
   }
   __device__ __forceinline__ static Work end() { return {0, 0, 0}; }
   __device__ __forceinline__ bool is_end() const { return kv_tiles == 0; }

@@ -65,17 +65,20 @@ __device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUM
   wgmma_commit();
 }
 
-// Keys that a row may not see (past the end, or beyond the diagonal) score minus infinity. row: of S_rmem's elements 0
-// and 1 modulo 4.
+// Keys that a row may not see (past the end, beyond the diagonal, before its window) score minus infinity. row: of
+// S_rmem's elements 0 and 1 modulo 4.
 template <class T>
-__device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row, int first_key,
-                                            const AttentionForm& form, int lane) {
+__device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row, int first_key, const Problem& problem,
+                                            int lane) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int keys = form.keys_before(row + (i >> 1) * 8 + 1) - first_key - 2 * (lane & 3) - (i & 1);
+    const int own_row = row + (i >> 1) * 8;
+    const int keys = problem.form.keys_before(own_row + 1) - first_key - 2 * (lane & 3) - (i & 1);
+    const int hidden =
+        T::FORMED ? problem.forms.keys_hidden(own_row, problem.form) - first_key - 2 * (lane & 3) - (i & 1) : 0;
 #pragma unroll
     for (int n = 0; n < T::BLOCK_KV / 8; ++n)
-      if (n * 8 >= keys) S_rmem[4 * n + i] = -INFINITY;
+      if (n * 8 >= keys || T::FORMED && n * 8 < hidden) S_rmem[4 * n + i] = -INFINITY;
   }
 }
 
@@ -174,7 +177,7 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
   const int quad_lane = lane & 3;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const float norm = 1.0f / row_sum[h];
+    const float norm = T::FORMED && row_sum[h] == 0.0f ? 0.0f : 1.0f / row_sum[h];  // 0: the row sees no key
 #pragma unroll
     for (int block = 0; block < T::HEAD_DIM / 32; ++block) {
       uint32_t pair[4];

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times attention kernels beside PyTorch's SDPA backends, and FlashAttention-3 where it was built, on drawn shapes.
+"""Times attention kernels beside PyTorch's SDPA backends, and FlashAttention-3 where it was built, on drawn shapes. With
+windows, sinks or capped logits the rival is FlexAttention, compiled for each shape.
 
   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12 > plans.json
   python3 tools/gpu_host/programs/attention_rivals.py plans.json [--fa3 libfa3.so] [--out FILE]
@@ -20,10 +21,11 @@ import pathlib
 import statistics
 import subprocess
 import tempfile
+import typing
 import warnings
 
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
-RIVALS = {*BACKENDS, "fa3"}
+RIVALS = {*BACKENDS, "fa3", "flex"}
 ROUNDS = 25
 MOST_SCORES = 2**30
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
@@ -112,7 +114,7 @@ class Kernel:
         if kind == "tensorMap":
             return self.tensor_map(argument, tensors[argument["tensor"]])
         value = {
-            "tensor": lambda: ctypes.c_void_p(tensors[argument["tensor"]].data_ptr()),
+            "tensor": lambda: ctypes.c_void_p(address_of(tensors[argument["tensor"]])),
             "int32": lambda: ctypes.c_int(argument["value"]),
             "float32": lambda: ctypes.c_float(argument["value"]),
         }[kind]()
@@ -141,16 +143,45 @@ class Kernel:
         return address, held
 
 
+def address_of(tensor):
+    return None if tensor is None else tensor.data_ptr()
+
+
+class Fields(typing.NamedTuple):
+    """What 2x8x512x64c,Hkv=2,Skv=100,window=32 says; window -1: none."""
+
+    B: int
+    H: int
+    S: int
+    D: int
+    Hkv: int
+    Skv: int
+    causal: bool
+    window: int
+    sinks: bool
+    softcap: float
+
+    @property
+    def plain(self):
+        return self.window < 0 and not self.sinks and not self.softcap
+
+    def sees(self, row, key):
+        seen = key <= row if self.causal else key >= 0
+        return seen & (row - key <= self.window) if self.window >= 0 else seen
+
+
 def fields_of(text):
-    """B, H, S, D, Hkv, Skv and whether it is causal, of 2x8x512x64c,Hkv=2,Skv=100."""
     first, *rest = text.split(",")
     B, H, S, D = (int(each) for each in first.rstrip("c").split("x"))
-    named = {name: int(value) for name, value in (each.split("=") for each in rest)}
-    return B, H, S, D, named.get("Hkv", H), named.get("Skv", S), first.endswith("c")
+    named = {name: float(value) for name, value in (each.split("=") for each in rest)}
+    return Fields(
+        *(B, H, S, D, int(named.get("Hkv", H)), int(named.get("Skv", S)), first.endswith("c")),
+        *(int(named.get("window", -1)), bool(named.get("sinks", 0)), named.get("softcap", 0)),
+    )
 
 
 def fa3_call(library, dtype, tensors, fields):
-    B, H, S, D, Hkv, Skv, causal = fields
+    B, H, S, D, Hkv, Skv, causal, *_ = fields
     function = getattr(library, f"fa3_{dtype}_{D}")
     lse = torch.empty(B, H, S, device="cuda")
     semaphore = torch.zeros(1, dtype=torch.int32, device="cuda")
@@ -165,22 +196,64 @@ def fa3_call(library, dtype, tensors, fields):
     return call
 
 
+def flex_call(q, k, v, sinks, fields):
+    """FlexAttention, and the sinks as those do it who serve such models: a factor from the logarithm of the sums."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch._dynamo.reset()
+    mask = None
+    if fields.causal or fields.window >= 0:
+        mask = create_block_mask(lambda _b, _h, row, key: fields.sees(row, key), None, None, fields.S, fields.Skv)
+
+    def capped(score, _b, _h, _row, _key):
+        return fields.softcap * torch.tanh(score / fields.softcap)
+
+    def attention(q, k, v, sinks):
+        o, lse = flex_attention(
+            *(q, k, v, capped if fields.softcap else None, mask),
+            enable_gqa=fields.H != fields.Hkv,
+            return_lse=True,
+        )
+        return o * torch.sigmoid(lse - sinks[:, None])[..., None].to(o.dtype) if fields.sinks else o
+
+    compiled = torch.compile(attention, dynamic=False)
+    return lambda _number=0: compiled(q, k, v, sinks)
+
+
+def wanted_output(q, k, v, sinks, fields):
+    """In fp32, by the definition."""
+    k, v = (each.float().repeat_interleave(fields.H // fields.Hkv, 1) for each in (k, v))
+    if fields.plain:
+        with sdpa_kernel([SDPBackend.MATH]):
+            return functional.scaled_dot_product_attention(q.float(), k, v, is_causal=fields.causal)
+    scores = q.float() @ k.transpose(-1, -2) * fields.D**-0.5
+    if fields.softcap:
+        scores.div_(fields.softcap).tanh_().mul_(fields.softcap)
+    rows, keys = (torch.arange(length, device="cuda") for length in (fields.S, fields.Skv))
+    scores.masked_fill_(~fields.sees(rows[:, None], keys), -math.inf)
+    if fields.sinks:
+        scores = torch.cat([scores, sinks[:, None, None].expand(fields.B, fields.H, fields.S, 1)], -1)
+    return scores.softmax(-1)[..., : fields.Skv] @ v
+
+
 def measure(item, kernels, library):
-    fields = B, H, S, D, Hkv, Skv, causal = fields_of(item["shape"])
+    fields = fields_of(item["shape"])
+    B, H, S, D, Hkv, Skv, causal, *_ = fields
     dtype = torch.bfloat16 if item["dtype"] == "bf16" else torch.float16
     q = torch.randn(B, H, S, D, device="cuda", dtype=dtype)
     k, v = (torch.randn(B, Hkv, Skv, D, device="cuda", dtype=dtype) for _ in range(2))
+    sinks = torch.randn(H, device="cuda")
     outputs, subjects, missing = {}, {}, {}
     for name, launches in item["plans"].items():
         outputs[name] = torch.full_like(q, math.nan)
-        tensors = {"Q": q, "K": k, "V": v, "O": outputs[name]}
+        tensors = {"Q": q, "K": k, "V": v, "O": outputs[name], "sink_logits": sinks if fields.sinks else None}
         subjects[name] = kernels[name, item["dtype"]].prepare(launches, tensors)
 
     def attention(backend):
         with sdpa_kernel([backend]):
             return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=H != Hkv)
 
-    for name, kind in BACKENDS.items():
+    for name, kind in BACKENDS.items() if fields.plain else ():
         backend = getattr(SDPBackend, kind)
         try:
             with warnings.catch_warnings():
@@ -190,9 +263,12 @@ def measure(item, kernels, library):
             subjects[name] = lambda _number, backend=backend: attention(backend)
         except RuntimeError as error:
             missing[name] = graph_timing.first_line(error)
-    if library is not None:
+    if library is not None and fields.plain:
         outputs["fa3"] = torch.full_like(q, math.nan)
         subjects["fa3"] = fa3_call(library, item["dtype"], (q, k, v, outputs["fa3"]), fields)
+    if not fields.plain:
+        subjects["flex"] = flex_call(q, k, v, sinks, fields)
+        outputs["flex"] = subjects["flex"]()
 
     for name in subjects:
         if name not in BACKENDS:
@@ -200,14 +276,12 @@ def measure(item, kernels, library):
     torch.cuda.synchronize()
     differences, mean_differences = {}, {}
     if B * H * S * Skv <= MOST_SCORES:
-        wide = [each.float().repeat_interleave(H // Hkv, 1) for each in (k, v)]
-        with sdpa_kernel([SDPBackend.MATH]):
-            want = functional.scaled_dot_product_attention(q.float(), *wide, is_causal=causal)
+        want = wanted_output(q, k, v, sinks, fields)
         for name, each in outputs.items():
             distance = (each.float() - want).abs_()
             differences[name], mean_differences[name] = distance.max().item(), distance.mean().item()
             del distance
-        del wide, want
+        del want
 
     figures, refused = graph_timing.in_turns(subjects, ROUNDS)
     return {
@@ -231,16 +305,22 @@ def summarise(paths):
     print(f"\n| shapes | number | rival | its time / {own}'s: least, geometric mean, most | behind at | least at |")
     print("| --- | --- | --- | --- | --- | --- |")
     for line in lines:
-        line["us"]["fastest of SDPA"] = min(line["us"][name] for name in BACKENDS if name in line["us"])
+        if fastest := [line["us"][name] for name in BACKENDS if name in line["us"]]:
+            line["us"]["fastest of SDPA"] = min(fastest)
     classes = {
-        "heads of their own": lambda f: f[1] == f[4] and f[2] == f[5],
-        "shared heads": lambda f: f[1] != f[4] and f[2] == f[5],
-        "keys of their own length": lambda f: f[2] != f[5],
+        "heads of their own": lambda f: f.plain and f.H == f.Hkv and f.S == f.Skv,
+        "shared heads": lambda f: f.plain and f.H != f.Hkv and f.S == f.Skv,
+        "keys of their own length": lambda f: f.plain and f.S != f.Skv,
+        "windows": lambda f: f.window >= 0 and not f.softcap,
+        "sinks, no window": lambda f: f.window < 0 and f.sinks and not f.softcap,
+        "capped logits": lambda f: f.softcap > 0,
     }
     for title, belongs in classes.items():
         for causal in (False, True):
             chosen = [
-                line for line in lines if belongs(fields_of(line["shape"])) and fields_of(line["shape"])[6] == causal
+                line
+                for line in lines
+                if belongs(fields_of(line["shape"])) and fields_of(line["shape"]).causal == causal
             ]
             write_rows(f"{title}{', causal' if causal else ''}", chosen, own)
     write_rows("all", lines, own)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times examples/kernels/decode_mma beside PyTorch's SDPA backends and a plain copy, on drawn shapes of full caches.
+"""Times examples/kernels/decode_mma beside PyTorch's SDPA backends and a plain copy, on drawn shapes of full caches, and
+decode_mma_paged over as large a cache whose pages lie anywhere.
 
   python3 tools/gpu_host/programs/decode_rivals.py --seed 7 --shapes 60 [--flex 4] [--out FILE]
   python3 tools/gpu_host/programs/decode_rivals.py --summary FILE
@@ -7,8 +8,8 @@
 Each line of the output is a JSON object: a shape, and the median, the 2.5th and 97.5th percentile of the samples of
 each subject in microseconds. A sample is a replay of a CUDA graph of as many calls as take about 1 ms, divided by their
 number; subjects take turns, so that they share the device's clock. Each call of a graph has caches of its own until
-these are larger than twice the L2 cache. `difference` is the largest absolute one to SDPA's math backend in fp32, of
-the shapes whose caches it can take. The kernel is compiled here, from its folder, with what its manifest would define.
+these are larger than twice the L2 cache. `differences` are the largest absolute ones to SDPA's math backend in fp32,
+of the shapes whose caches it can take. The kernels are compiled here, from their folders, with what their manifests would define.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import warnings
 KERNELS = pathlib.Path(__file__).resolve().parents[3] / "kernels"
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 ROUNDS = 40
+PAGE = 16
 MOST_BYTES = 12 * 1024**3
 # H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma-2 9B, and of heads that share nothing.
 MODELS = [(32, 8, 128), (64, 8, 128), (32, 4, 128), (64, 8, 64), (16, 8, 256), (16, 16, 128), (8, 1, 128), (40, 8, 128)]
@@ -57,14 +59,14 @@ def load_torch():
 
 
 class Decode:
-    """examples/kernels/decode_mma, compiled for this device in one dtype."""
+    """examples/kernels/decode_mma or decode_mma_paged, compiled for this device in one dtype."""
 
     # Constants of kernel.yaml; warps and keys per tile by head dimension.
     CTAS_AN_SM = 2
     CUTS = {64: (4, 32), 128: (4, 16), 256: (2, 16)}
     ENTRIES = ((64, 16), (64, 32), (128, 16), (128, 32), (256, 16))
 
-    def __init__(self, driver, bf16):
+    def __init__(self, driver, name, bf16):
         self.driver = driver
         self.multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
         defines = {"BF16": int(bf16), "SMS": self.multiprocessors, "CTAS_AN_SM": self.CTAS_AN_SM}
@@ -77,7 +79,7 @@ class Decode:
                 [
                     *["nvcc", "-std=c++17", "-O3", "-cubin", f"-arch=sm_{major}{minor}", f"-I{KERNELS}"],
                     *[f"-D{name}={value}" for name, value in defines.items()],
-                    *["-o", str(cubin), str(KERNELS.parent / "examples/kernels/decode_mma/decode_mma.cu")],
+                    *["-o", str(cubin), str(KERNELS.parent / f"examples/kernels/{name}/{name}.cu")],
                 ],
                 check=True,
             )
@@ -87,8 +89,8 @@ class Decode:
         self.entries = {}
         for width, rows in self.ENTRIES:
             entry = ctypes.c_void_p()
-            name = f"decode_mma_d{width}_rows{rows}".encode()
-            driver.call("cuModuleGetFunction", ctypes.byref(entry), self.module, name)
+            entry_name = f"{name}_d{width}_rows{rows}".encode()
+            driver.call("cuModuleGetFunction", ctypes.byref(entry), self.module, entry_name)
             # 8: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             driver.call("cuFuncSetAttribute", entry, 8, self.shared_bytes(width, rows))
             self.entries[width, rows] = entry
@@ -97,8 +99,8 @@ class Decode:
         warps, keys = self.CUTS[width]
         return (rows + 4 * warps * keys) * width * 2
 
-    def prepare(self, shape, lengths):
-        """A function of q, k, v and o that launches the kernel on the current stream."""
+    def prepare(self, shape, lengths, table=None):
+        """A function of q, k, v and o that launches the kernel on the current stream; over a paged cache by a table."""
         batch, heads, kv_heads, queries, keys, width = (shape[name] for name in ("B", "H", "Hkv", "S", "Skv", "D"))
         rows = 32 if heads // kv_heads * queries > 16 and width < 256 else 16
         stripes = kv_heads * math.ceil(heads // kv_heads * queries / rows)
@@ -113,8 +115,12 @@ class Decode:
         )
 
         def launch(q, k, v, o):
-            pointers = [ctypes.c_void_p(each.data_ptr()) for each in (q, k, v, o, sums, lengths, parts, ended)]
-            numbers = (batch, queries, heads, heads // kv_heads, keys, -1, stripes)
+            cache = (lengths,) if table is None else (lengths, table)
+            before = [ctypes.c_void_p(each.data_ptr()) for each in (q, k, v, o, sums, *cache)]
+            no_sinks = ctypes.c_void_p(None)
+            pointers = [*before, no_sinks, *(ctypes.c_void_p(each.data_ptr()) for each in (parts, ended))]
+            rows_of_cache = (keys,) if table is None else (PAGE, table.shape[1])
+            numbers = (batch, queries, heads, heads // kv_heads, *rows_of_cache, -1, stripes)
             integers = [ctypes.c_int(each) for each in numbers]
             values = [*pointers, *integers, ctypes.c_float(1 / math.sqrt(width)), ctypes.c_float(0)]
             arguments = (ctypes.c_void_p * len(values))(
@@ -140,10 +146,16 @@ def measure(shape, kernels, flex):
     mask = None
     if queries > 1:
         mask = torch.ones(queries, keys, dtype=torch.bool, device="cuda").tril(keys - queries)
-    launch = kernels[shape["dtype"]].prepare(shape, lengths)
+    launch = kernels["decode_mma", shape["dtype"]].prepare(shape, lengths)
+    pages = math.ceil(keys / PAGE)
+    pools = torch.randn(copies, 2, batch * pages, PAGE, kv_heads, width, device="cuda", dtype=dtype)
+    table = torch.randperm(batch * pages, device="cuda").to(torch.int32).view(batch, pages)
+    launch_paged = kernels["decode_mma_paged", shape["dtype"]].prepare(shape, lengths, table)
+    o_paged = torch.empty_like(q)
     target = torch.empty_like(caches[0])
     subjects = {
         "decode_mma": lambda number: launch(q, caches[number][0], caches[number][1], o),
+        "decode_mma_paged": lambda number: launch_paged(q, pools[number][0], pools[number][1], o_paged),
         "copy": lambda number: target.copy_(caches[number]),
     }
 
@@ -175,14 +187,17 @@ def measure(shape, kernels, flex):
         if queries == 1:
             subjects["flex"] = compiled
 
-    difference = None
+    differences = {}
     subjects["decode_mma"](0)
+    subjects["decode_mma_paged"](0)
     if cache_bytes * heads // kv_heads <= 2 * 1024**3:
-        k, v = (caches[0][i].transpose(1, 2).float().repeat_interleave(heads // kv_heads, 1) for i in (0, 1))
-        with sdpa_kernel([SDPBackend.MATH]):
-            want = functional.scaled_dot_product_attention(q.transpose(1, 2).float(), k, v, attn_mask=mask)
-        difference = (o.transpose(1, 2).float() - want).abs().max().item()
-        del k, v, want
+        pooled = [pools[0][i][table.long()].view(batch, pages * PAGE, kv_heads, width)[:, :keys] for i in (0, 1)]
+        for name, of_it, given in (("decode_mma", caches[0], o), ("decode_mma_paged", pooled, o_paged)):
+            k, v = (each.transpose(1, 2).float().repeat_interleave(heads // kv_heads, 1) for each in of_it)
+            with sdpa_kernel([SDPBackend.MATH]):
+                want = functional.scaled_dot_product_attention(q.transpose(1, 2).float(), k, v, attn_mask=mask)
+            differences[name] = (given.transpose(1, 2).float() - want).abs().max().item()
+            del k, v, want
 
     repeated = {name: lambda number, call=call: call(number % copies) for name, call in subjects.items()}
     figures, refused = graph_timing.in_turns(repeated, ROUNDS, least_calls=copies)
@@ -190,7 +205,7 @@ def measure(shape, kernels, flex):
         "shape": shape,
         "us": figures,
         "missing": missing | refused,
-        "difference": difference,
+        "differences": differences,
         "cacheBytes": cache_bytes,
     }
 
@@ -205,15 +220,18 @@ def summarise(path):
     print("# decode_mma beside PyTorch's backends\n")
     print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")
     print(
-        "| queries | caches | shapes | fastest backend's time / decode_mma's: least, geometric mean, most | of a copy |"
+        "| queries | caches | shapes | fastest backend's time / decode_mma's: least, geometric mean, most | of a copy"
+        " | paged / contiguous |"
     )
-    print("| --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for (fewest, most), (least_mb, most_mb) in CLASSES:
-        ratios, copies = [], []
+        ratios, copies, pages = [], [], []
         for line in lines:
             if fewest <= line["shape"]["S"] <= most and least_mb <= line["cacheBytes"] / 1e6 < most_mb:
                 us = {name: median for name, (median, _, _) in line["us"].items()}
                 own, copy = us.pop("decode_mma"), us.pop("copy")
+                if (paged := us.pop("decode_mma_paged", None)) is not None:
+                    pages.append(paged / own)
                 ratios.append(min(us.values()) / own)
                 # A copy reads the caches and writes the same amount.
                 copies.append(copy / own / 2)
@@ -224,7 +242,8 @@ def summarise(path):
         size = f"{least_mb} to {most_mb} MB" if most_mb < 1e6 else f"from {least_mb} MB"
         print(
             f"| {queries} | {size} | {len(ratios)} | {min(ratios):.3f}, {mean:.3f}, {max(ratios):.3f} "
-            f"| {min(copies):.2f} to {max(copies):.2f} |"
+            f"| {min(copies):.2f} to {max(copies):.2f} "
+            f"| {f'{min(pages):.2f} to {max(pages):.2f}' if pages else 'not measured'} |"
         )
 
 
@@ -245,7 +264,11 @@ def main():
     driver = graph_timing.Driver()
     torch.cuda.init()
     torch.zeros(1, device="cuda")
-    kernels = {name: Decode(driver, name == "bf16") for name in ("bf16", "fp16")}
+    kernels = {
+        (name, dtype): Decode(driver, name, dtype == "bf16")
+        for name in ("decode_mma", "decode_mma_paged")
+        for dtype in ("bf16", "fp16")
+    }
     flex = None
     if options.flex > 0:
         from torch.nn.attention.flex_attention import flex_attention

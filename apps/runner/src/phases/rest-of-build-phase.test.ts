@@ -36,7 +36,7 @@ test('all launched entries come first, also of probes; none if those are all ent
   const entries = (device: object, verify = { probes: true, longProbes: true }) =>
     launchedEntries(servicesOn(device, verify).services);
   const named = (...cuts: string[]) => cuts.map((cut) => `flashcore_v12_d64_${cut}`);
-  expect(new Set(entries({}))).toEqual(new Set(named('cluster', 'few', 'rows64', 'split')));
+  expect(new Set(entries({}))).toEqual(new Set(named('capped64', 'cluster', 'few', 'formed64', 'rows64', 'split')));
   expect(entries({}, { probes: false, longProbes: false })).toEqual(named('split', 'rows64'));
   expect(entries({ simulated: true })).toBeUndefined();
   const { services } = servicesOn({}, { probes: false, longProbes: false });

@@ -153,10 +153,7 @@ function commonProblem({ source, problem, launches }: Manifest, problems: readon
 }
 
 function sourceProblem(manifest: Manifest): string | undefined {
-  const { problem, uses, initialOutput, workspace } = manifest;
-  const attributes = problem.attributes.filter(({ name, value }) => value === undefined && name !== 'causal');
-  const beyond = attributes.map(({ name }) => name).filter((name) => uses.has(name));
-  if (beyond.length > 0) return `its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
+  const { initialOutput, workspace } = manifest;
   const initialised = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),

@@ -32,12 +32,17 @@ export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] =>
 export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const entries = entriesOf(manifest);
   const workspaces = manifest.workspace.map(({ name }) => name);
-  // The tensors that callers pass. exportProblem() refuses kernels that take others.
+  // The tensors that callers pass. Others belong to forms of attention that no caller asks for: null pointers.
   const tensors = manifest.problem.tensors.filter(({ optional, when }) => !optional && !when).map(({ name }) => name);
   const constants = [
     // Callers pass tensors of one shape, so optional axes have their defaults.
     ...manifest.problem.defaults.map(
       ({ name, default: value }) => `[[maybe_unused]] const double ${CPP.name(name)} = ${expressionCode(value, CPP)};`,
+    ),
+    ...manifest.problem.attributes.flatMap(({ name, value, default: fallback }) =>
+      value === undefined && name !== 'causal'
+        ? [`[[maybe_unused]] const double ${CPP.name(name)} = ${CPP.number(fallback)};`]
+        : [],
     ),
     ...Object.entries(parameters).map(([name, value]) => `const double ${CPP.name(name)} = ${CPP.number(value)};`),
     ...manifest.constants.map(
@@ -60,7 +65,7 @@ export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, 
 
 struct FcArgument {
   enum Kind { TENSOR, WORKSPACE, INT32, FLOAT32, TENSOR_MAP } kind;
-  int index;       // of the tensor (Q, K, V, O) or of the workspace
+  int index;       // of the tensor (Q, K, V, O; -1: a null pointer) or of the workspace
   double value;    // of a number
   unsigned box[3]; // columns, rows, heads of a tensor map
   int swizzle;     // CUtensorMapSwizzle

@@ -78,7 +78,9 @@ static void fc_run(const FcPlan& plan, const long long (&extent)[4], void* const
       const FcArgument& argument = launch.arguments[index];
       void* address = &slots[index];
       switch (argument.kind) {
-        case FcArgument::TENSOR: slots[index].pointer = tensors[argument.index]; break;
+        case FcArgument::TENSOR:
+          slots[index].pointer = argument.index < 0 ? nullptr : tensors[argument.index];
+          break;
         case FcArgument::WORKSPACE: slots[index].pointer = workspace[argument.index]; break;
         case FcArgument::INT32: slots[index].whole = (int)argument.value; break;
         case FcArgument::FLOAT32: slots[index].number = (float)argument.value; break;

@@ -61,6 +61,7 @@ def reference(q, k, v, mask=0, scale=None, window=-1, softcap=0.0):
     """O and LSE of q [H, S, D], k and v [Hkv, Skv, D]."""
     k, v = (each.float().repeat_interleave(q.shape[0] // k.shape[0], 0) for each in (k, v))
     scores = q.float() @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
+    if softcap: scores = softcap * torch.tanh(scores / softcap)
     own = torch.arange(q.shape[1])[:, None] + (k.shape[1] - q.shape[1] if mask == 2 else 0)
     key = torch.arange(k.shape[1])
     unseen = (key > own) | ((key < own - window) if window >= 0 else False)
@@ -99,9 +100,9 @@ function run(kernel: string, program: string): string[] {
 }
 
 const ATTENTION = `
-def _run(q, k, v, out, causal, scale):
-    planned({"q": q, "k": k, "v": v, "out": out}, {"causal": causal, "scale": scale})
-    for b in range(len(q)): out[b] = reference(q[b], k[b], v[b], int(causal), scale)[0]
+def _run(q, k, v, out, causal, scale, *forms):
+    planned({"q": q, "k": k, "v": v, "out": out}, {"causal": causal, "scale": scale, **dict(zip(("window", "softcap"), forms))})
+    for b in range(len(q)): out[b] = reference(q[b], k[b], v[b], int(causal), scale, *forms)[0]
 `;
 
 torchTest(
@@ -118,11 +119,11 @@ for H, Hkv, S, Skv in ((8, 8, 64, 64), (8, 2, 64, 64), (8, 2, 32, 100), (4, 1, 1
         assert out.is_contiguous()
         close(out, torch.stack([reference(*swap(*each), 2 if causal else 0)[0].transpose(0, 1) for each in zip(q, k, v)]))
 close(flash_attn_func(q, k, v, 0.3)[0], reference(*swap(q[0], k[0], v[0]), scale=0.3)[0].transpose(0, 1))
+formed = flash_attn_func(q, k, v, causal=True, window_size=(4, 0), softcap=20.0)
+close(formed[0], reference(*swap(q[0], k[0], v[0]), 2, window=4, softcap=20.0)[0].transpose(0, 1))
 print(refused(flash_attn_func, q, k, v, 0.0))
 print(refused(flash_attn_func, q, k, v, dropout_p=0.1))
 print(refused(flash_attn_func, q, k, v, window_size=(4, 4)))
-print(refused(flash_attn_func, q, k, v, causal=True, window_size=(4, 0)))
-print(refused(flash_attn_func, q, k, v, softcap=20.0))
 print(refused(flash_attn_func, q, k, v, sinks=q))
 print(refused(flash_attn_func, torch.randn(1, 9, 4, 64), k[:1, :8], v[:1, :8], causal=True))
 `,
@@ -131,13 +132,26 @@ print(refused(flash_attn_func, torch.randn(1, 9, 4, 64), k[:1, :8], v[:1, :8], c
       'flashcore_v12: softmax_scale is 0; FlashAttention 2 has dropout_p in this place: name the arguments',
       'flashcore_v12: dropout_p is not supported: must be 0.0',
       'flashcore_v12: window_size (4, 4) without a causal mask is not supported',
-      'flashcore_v12: window_size is not supported: must be -1',
-      'flashcore_v12: softcap is not supported: must be 0.0',
       'flashcore_v12: sinks is not supported',
-      'flashcore_v12 does not take B=1, H=4, S=9, D=64, causal=2, Hkv=1, Skv=8: it requires causal != 2 || Skv >= S, because every row has to see a key',
+      'flashcore_v12 does not take B=1, H=4, S=9, D=64, causal=2, Hkv=1, Skv=8, window=-1, softcap=0: it requires causal != 2 || Skv >= S, because every row has to see a key',
     ]);
   },
 );
+
+torchTest('a kernel without windows or capped logits says so', { timeout: 60_000 }, () => {
+  const printed = run(
+    'kernels/flashcore_v10',
+    `
+q = torch.randn(1, 8, 4, 64)
+print(refused(flash_attn_func, q, q, q, causal=True, window_size=(4, 0)))
+print(refused(flash_attn_func, q, q, q, softcap=20.0))
+`,
+  );
+  expect(printed).toEqual([
+    'flashcore_v10: window_size is not supported: must be -1',
+    'flashcore_v10: softcap is not supported: must be 0.0',
+  ]);
+});
 
 torchTest(
   "gradients are those of autograd, by their definition and through PyTorch's FlashAttention",
