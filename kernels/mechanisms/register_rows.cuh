@@ -38,7 +38,6 @@ struct Tiling : CUT {
   // One vote can spare a tile that raises no row's maximum the pass over O. It cuts the tile's code in two: 64 columns
   // are 1 to 4 % faster without (H200, S = 512), 128 columns spill without.
   static constexpr bool SKIP_RESCALE = HEAD_DIM == 128;
-  static_assert(STAGES >= 2, "one stage is read while the others fill");
 };
 
 // Starts the copies of ROWS rows into a swizzled tile; rows past the sequence's end become zeros.
@@ -254,6 +253,7 @@ template <class T>
 __device__ __forceinline__ void attention(const Element* __restrict__ Q, const Element* __restrict__ K,
                                           const Element* __restrict__ V, Element* __restrict__ O,
                                           const AttentionForm& form, float scale) {
+  static_assert(T::STAGES >= 2, "one stage is read while the others fill");
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   const int group = warp / T::WARPS_Q, group_thread = threadIdx.x % T::GROUP_THREADS,

@@ -14,12 +14,12 @@ using register_rows::LOG2_E, register_rows::NO_ROW_MAX, register_rows::WARP;
 constexpr float LN_2 = 0.6931471805599453f;
 
 // How a CTA is cut: WARPS_KV warps with the same query rows, each with a ring of tiles of its own.
-// PAGED: a table says where each page of keys is.
-template <int D_, int ROWS_, int WARPS_, int TILE_KEYS_, bool PAGED_ = false>
+// PAGED: a table says where each page of keys is. STAGES 1: for caches of one tile a warp, where nothing is divided.
+template <int D_, int ROWS_, int WARPS_, int TILE_KEYS_, bool PAGED_ = false, int STAGES_ = 2>
 struct Cut {
   static constexpr bool PAGED = PAGED_;
   static constexpr int HEAD_DIM = D_, WARPS_Q = 1, WARPS_KV = WARPS_, WARP_Q = ROWS_;
-  static constexpr int BLOCK_KV = TILE_KEYS_, STAGES = 2;
+  static constexpr int BLOCK_KV = TILE_KEYS_, STAGES = STAGES_;
 };
 
 // A launch's arguments. Q and O are [B, S, H, D]; K and V [B, capacity, H / group, D], or [pages, page, H / group, D].
@@ -29,8 +29,8 @@ struct Cache {
   float* LSE;  // [B, H, S]
   const int* lengths;  // [B]
   const float* sinks;  // [H], logits of keys without a value; null: none
-  float* parts;  // [gridDim.x][2][rows of a stripe][D + 2]: Part
-  int* ended;  // [B, stripes]: CTAs that have written their part of a stripe; 0 before and after a launch
+  float* parts;  // [gridDim.x][2][rows of a stripe][D + 4]: Part
+  int* ended;  // [B, stripes], then [gridDim.x][2]: who has written a part, see merge(); 0 before and after a launch
   int sequences, queries, heads, group, capacity, window;
   int stripes;  // of a sequence, all heads together
   float scale, softcap;
@@ -50,6 +50,7 @@ template <int ROUND>
 struct Line {
   const Cache& cache;
   int rounds, teams;
+  int lane_rounds = 0;  // of the sequence of this lane's number
 
   __device__ __forceinline__ int rounds_of(int sequence) const {
     const int length = cache.lengths[sequence];
@@ -60,6 +61,7 @@ struct Line {
     int sum = 0, least = INT_MAX, most = 0;
     for (int sequence = threadIdx.x % WARP; sequence < cache.sequences; sequence += WARP) {
       const int own = rounds_of(sequence);
+      if (sequence < WARP) lane_rounds = own;
       sum += own, least = min(least, own), most = max(most, own);
     }
     rounds = __reduce_add_sync(0xffffffffu, sum);
@@ -87,8 +89,9 @@ struct Line {
   __device__ __forceinline__ int sequence_of(int round, int& first) const {
     const int lane = threadIdx.x % WARP;
     first = 0;
+    if (cache.sequences == 1) return 0;
     for (int base = 0;; base += WARP) {
-      const int own = base + lane < cache.sequences ? rounds_of(base + lane) : 0;
+      const int own = base == 0 ? lane_rounds : base + lane < cache.sequences ? rounds_of(base + lane) : 0;
       int end = own;
 #pragma unroll
       for (int step = 1; step < WARP; step *= 2) {
@@ -119,11 +122,16 @@ struct Stripe {
     return kv_head * cache.group + (first_row + row) % cache.group;
   }
 
-  // A row that sees no key, and has no sink, has the sum 0, and an LSE of -infinity.
-  __device__ __forceinline__ void store_LSE(const Cache& cache, int row, float row_max, float row_sum) const {
-    const int r = first_row + row, head = head_of_Q(cache, row);
-    cache.LSE[(size_t(sequence) * cache.heads + head) * cache.queries + r / cache.group] =
-        row_sum > 0.0f ? (row_max + log2f(row_sum)) * LN_2 : -INFINITY;
+  // Four columns of O, and LSE. A row that sees no key, and has no sink, has the sum 0, and an LSE of -infinity.
+  template <class T>
+  __device__ __forceinline__ void store(const Cache& cache, int row, int quad, float4 O, float row_max,
+                                        float row_sum) const {
+    const float norm = row_sum > 0.0f ? 1.0f / row_sum : 0.0f;
+    reinterpret_cast<uint2*>(cache.O + row_of_Q(cache, row) * T::HEAD_DIM)[quad] =
+        make_uint2(pack_elements(O.x * norm, O.y * norm), pack_elements(O.z * norm, O.w * norm));
+    if (quad == 0)
+      cache.LSE[(size_t(sequence) * cache.heads + head_of_Q(cache, row)) * cache.queries +
+                (first_row + row) / cache.group] = row_sum > 0.0f ? (row_max + log2f(row_sum)) * LN_2 : -INFINITY;
   }
 };
 
@@ -156,57 +164,31 @@ struct Rows {
         if (row < stripe.rows) max[m][h] = cache.sinks[stripe.head_of_Q(cache, row)] * LOG2_E, sum[m][2 * h] = 1.0f;
       }
   }
-
-  // O and LSE, by the one warp that has all of them.
-  __device__ __forceinline__ void store(const Cache& cache, const Stripe& stripe, int lane) const {
-#pragma unroll
-    for (int m = 0; m < T::M_TILES; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = 16 * m + 8 * h + (lane >> 2);
-        if (row >= stripe.rows) continue;
-        const float row_sum = sum[m][2 * h], norm = row_sum > 0.0f ? 1.0f / row_sum : 0.0f;
-        uint32_t* to = reinterpret_cast<uint32_t*>(cache.O + stripe.row_of_Q(cache, row) * T::HEAD_DIM) + (lane & 3);
-#pragma unroll
-        for (int n = 0; n < T::D_TILES; ++n)
-          to[4 * n] = pack_elements(O[m][n][2 * h] * norm, O[m][n][2 * h + 1] * norm);
-        if ((lane & 3) == 0) stripe.store_LSE(cache, row, max[m][h], row_sum);
-      }
-  }
 };
 
-// What a CTA hands over of a stripe that others have keys of, too: [rows][D] of O, then [rows] of maximum and sum. It
-// has two, one of a stripe that it goes on with, one of a stripe that it begins.
+// What a CTA hands over of a stripe that others have keys of, too: [rows][D] of O, [rows] of maximum and sum, and of a
+// group's [rows] of maximum and sum. It has two, one of a stripe that it goes on with, one of a stripe that it begins.
 template <class T>
 struct Part {
   float* O;
   float2* max_and_sum;
 
-  __device__ __forceinline__ Part(const Cache& cache, int cta, bool begun_here)
-      : O(cache.parts + (size_t(cta) * 2 + begun_here) * T::BLOCK_Q * (T::HEAD_DIM + 2)),
-        max_and_sum(reinterpret_cast<float2*>(O + T::BLOCK_Q * T::HEAD_DIM)) {}
+  __device__ __forceinline__ Part(const Cache& cache, int cta, bool begun_here, bool of_group)
+      : O(cache.parts + (size_t(cta) * 2 + begun_here) * T::BLOCK_Q * (T::HEAD_DIM + 4)),
+        max_and_sum(reinterpret_cast<float2*>(O + T::BLOCK_Q * T::HEAD_DIM) + of_group * T::BLOCK_Q) {}
 
-  __device__ __forceinline__ void write(const Rows<T>& own, int rows, int lane) const {
-#pragma unroll
-    for (int m = 0; m < T::M_TILES; ++m)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = 16 * m + 8 * h + (lane >> 2);
-        if (row >= rows) continue;
-        float2* to = reinterpret_cast<float2*>(O + row * T::HEAD_DIM) + (lane & 3);
-#pragma unroll
-        for (int n = 0; n < T::D_TILES; ++n) to[4 * n] = make_float2(own.O[m][n][2 * h], own.O[m][n][2 * h + 1]);
-        if ((lane & 3) == 0) max_and_sum[row] = make_float2(own.max[m][h], own.sum[m][2 * h]);
-      }
+  __device__ __forceinline__ void write(int row, int quad, float4 own, float row_max, float row_sum) const {
+    reinterpret_cast<float4*>(O + row * T::HEAD_DIM)[quad] = own;
+    if (quad == 0) max_and_sum[row] = make_float2(row_max, row_sum);
   }
 };
 
-// Whether this CTA, whose first warp has written its part, is the last of so many to do so: then it sees all parts.
+// Whether this CTA, which has written a part, is the last of so many to do so: then it sees all parts.
 __device__ __forceinline__ bool ends_last(int* ended, int ctas) {
   __shared__ int before;
-  if (threadIdx.x < WARP) __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence();  // for all threads of the CTA: they have met
     before = atomicAdd(ended, 1);
     if (before == ctas - 1) *ended = 0;
     __threadfence();
@@ -215,44 +197,129 @@ __device__ __forceinline__ bool ends_last(int* ended, int ctas) {
   return before == ctas - 1;
 }
 
-// The sum of the parts of consecutive teams' CTAs, in their order, whichever of them ends last. A thread has four
-// columns.
-template <class T>
-__device__ __forceinline__ void merge_parts(const Cache& cache, const Stripe& stripe, int first_cta, int ctas) {
-  constexpr int QUADS = T::HEAD_DIM / 4;
-  for (int i = threadIdx.x; i < stripe.rows * QUADS; i += T::THREADS) {
-    const int row = i / QUADS, quad = i % QUADS;
-    float row_max = NO_ROW_MAX, row_sum = 0.0f;
-#pragma unroll 8
-    for (int c = 0; c < ctas; ++c)
-      row_max = fmaxf(row_max, Part<T>(cache, first_cta + c * cache.stripes, c == 0).max_and_sum[row].x);
-    float4 O = {};
-#pragma unroll 8
-    for (int c = 0; c < ctas; ++c) {
-      const Part<T> part(cache, first_cta + c * cache.stripes, c == 0);
-      const float2 max_and_sum = part.max_and_sum[row];
-      const float4 own = reinterpret_cast<const float4*>(part.O + row * T::HEAD_DIM)[quad];
-      const float weight = exp2_approx(max_and_sum.x - row_max);
-      row_sum = fmaf(weight, max_and_sum.y, row_sum);
-      O.x = fmaf(weight, own.x, O.x), O.y = fmaf(weight, own.y, O.y);
-      O.z = fmaf(weight, own.z, O.z), O.w = fmaf(weight, own.w, O.w);
+// Sums of weighted values whose maxima differ.
+struct Quad {
+  float4 O = {};
+  float row_max = NO_ROW_MAX, row_sum = 0.0f;
+
+  // Takes in parts, of which `there` have the first so many.
+  template <int COUNT>
+  __device__ __forceinline__ void add(const float4 (&parts)[COUNT], const float2 (&max_and_sum)[COUNT], int there) {
+    float raised = row_max;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+      if (i < there) raised = fmaxf(raised, max_and_sum[i].x);
+    const float alpha = exp2_approx(row_max - raised);
+    row_max = raised;
+    row_sum *= alpha, O.x *= alpha, O.y *= alpha, O.z *= alpha, O.w *= alpha;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      const float weight = i < there ? exp2_approx(max_and_sum[i].x - raised) : 0.0f;
+      row_sum = fmaf(weight, max_and_sum[i].y, row_sum);
+      O.x = fmaf(weight, parts[i].x, O.x), O.y = fmaf(weight, parts[i].y, O.y);
+      O.z = fmaf(weight, parts[i].z, O.z), O.w = fmaf(weight, parts[i].w, O.w);
     }
-    const float norm = row_sum > 0.0f ? 1.0f / row_sum : 0.0f;
-    reinterpret_cast<uint2*>(cache.O + stripe.row_of_Q(cache, row) * T::HEAD_DIM)[quad] =
-        make_uint2(pack_elements(O.x * norm, O.y * norm), pack_elements(O.z * norm, O.w * norm));
-    if (quad == 0) stripe.store_LSE(cache, row, row_max, row_sum);
+  }
+};
+
+// The sum of the parts of a stripe that consecutive teams' CTAs have written, or every GROUP-th of them, in their order,
+// handed to give(row, quad, Quad) by four columns a thread; it waits for eight parts at a time.
+template <class T, class Give>
+__device__ __forceinline__ void sum_parts(const Cache& cache, int rows, int first_cta, int parts, bool begun_here,
+                                          int ctas_apart, bool of_groups, Give give) {
+  constexpr int QUADS = T::HEAD_DIM / 4, AT_ONCE = 8;
+  for (int i = threadIdx.x; i < rows * QUADS; i += T::THREADS) {
+    const int row = i / QUADS, quad = i % QUADS;
+    Quad sum;
+    for (int first = 0; first < parts; first += AT_ONCE) {
+      float4 O[AT_ONCE];
+      float2 max_and_sum[AT_ONCE];
+#pragma unroll
+      for (int c = 0; c < AT_ONCE; ++c) {
+        const int at = min(first + c, parts - 1);
+        const Part<T> part(cache, first_cta + at * ctas_apart, begun_here && at == 0, of_groups);
+        max_and_sum[c] = part.max_and_sum[row];
+        O[c] = reinterpret_cast<const float4*>(part.O + row * T::HEAD_DIM)[quad];
+      }
+      sum.add(O, max_and_sum, parts - first);
+    }
+    give(row, quad, sum);
   }
 }
 
-// A stripe's attention to keys kv_begin to kv_end - 1, or fewer of a row, and to its sinks; the result is the first
-// warp's.
+// After a CTA has written its part of a stripe, the `number`-th of so many: who is the last to do so merges all. Where
+// they are many, one CTA would take longer for that than all for their keys: the last of each GROUP of consecutive
+// parts merges those, and the last to do that the groups'.
+template <class T, class Give>
+__device__ __forceinline__ void merge(const Cache& cache, const Stripe& stripe, int index, int first_cta, int parts,
+                                      int number, Give store) {
+  constexpr int GROUP = 16;
+  int* const ended = cache.ended + size_t(stripe.sequence) * cache.stripes + index;
+  if (parts <= GROUP) {
+    if (ends_last(ended, parts)) sum_parts<T>(cache, stripe.rows, first_cta, parts, true, cache.stripes, false, store);
+    return;
+  }
+  const int group = number / GROUP, cta = first_cta + group * GROUP * cache.stripes;
+  int* const group_ended = cache.ended + cache.sequences * cache.stripes + 2 * cta + (group == 0);
+  const int members = min(GROUP, parts - group * GROUP);
+  if (!ends_last(group_ended, members)) return;
+  const Part<T> sum_of_group(cache, cta, group == 0, true);
+  sum_parts<T>(
+      cache, stripe.rows, cta, members, group == 0, cache.stripes, false,
+      [&](int row, int quad, const Quad& sum) { sum_of_group.write(row, quad, sum.O, sum.row_max, sum.row_sum); });
+  if (ends_last(ended, (parts + GROUP - 1) / GROUP))
+    sum_parts<T>(cache, stripe.rows, first_cta, (parts + GROUP - 1) / GROUP, true, GROUP * cache.stripes, true, store);
+}
+
+// The sum of a CTA's warps, each thread's four columns of a row handed to give(row, quad, Quad). A warp's rows stand in
+// the place of its ring, blocks of eight columns rotated among four so that rows fall into different banks.
+template <class T, class Give>
+__device__ __forceinline__ void merge_warps(const Rows<T>& own, int rows, unsigned char* smem, int warp, int lane,
+                                            Give give) {
+  constexpr int QUADS = T::HEAD_DIM / 4, ROW_FLOATS = T::HEAD_DIM;
+  static_assert(T::BLOCK_Q * ROW_FLOATS * sizeof(float) <= T::GROUP_BYTES);
+  __shared__ float2 max_and_sum[T::BLOCK_Q][T::WARPS_KV];
+  float* const warp_rows = reinterpret_cast<float*>(smem + T::Q_BYTES + warp * T::GROUP_BYTES);
+  __syncwarp();  // all lanes have read the warp's last tile
+#pragma unroll
+  for (int m = 0; m < T::M_TILES; ++m)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = 16 * m + 8 * h + (lane >> 2);
+      if (row >= rows) continue;
+#pragma unroll
+      for (int n = 0; n < T::D_TILES; ++n)
+        *reinterpret_cast<float2*>(warp_rows + row * ROW_FLOATS + 8 * (n ^ (row & 3)) + 2 * (lane & 3)) =
+            make_float2(own.O[m][n][2 * h], own.O[m][n][2 * h + 1]);
+      if ((lane & 3) == 0) max_and_sum[row][warp] = make_float2(own.max[m][h], own.sum[m][2 * h]);
+    }
+  __syncthreads();
+  for (int i = threadIdx.x; i < rows * QUADS; i += T::THREADS) {
+    const int row = i / QUADS, quad = i % QUADS;
+    float4 parts[T::WARPS_KV];
+    float2 sums[T::WARPS_KV];
+#pragma unroll
+    for (int other = 0; other < T::WARPS_KV; ++other) {
+      const float* const from = reinterpret_cast<const float*>(smem + T::Q_BYTES + other * T::GROUP_BYTES);
+      parts[other] =
+          *reinterpret_cast<const float4*>(from + row * ROW_FLOATS + 8 * ((quad >> 1) ^ (row & 3)) + 4 * (quad & 1));
+      sums[other] = max_and_sum[row][other];
+    }
+    Quad sum;
+    sum.add(parts, sums, T::WARPS_KV);
+    give(row, quad, sum);
+  }
+}
+
+// A stripe's attention to keys kv_begin to kv_end - 1 of `length`, or fewer of a row, and to its sinks; each warp has the
+// result for its own tiles.
 template <class T>
-__device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe, int kv_begin, int kv_end, bool begins,
-                                       unsigned char* smem, Rows<T>& own) {
+__device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe, int length, int kv_begin, int kv_end,
+                                       bool begins, unsigned char* smem, Rows<T>& own) {
   constexpr int ROUND = T::WARPS_KV * T::BLOCK_KV, CHUNKS = T::HEAD_DIM / 8;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   const int group = cache.group, kv_heads = cache.heads / group, window = min(cache.window, cache.capacity);
-  const int offset = cache.lengths[stripe.sequence] - cache.queries;
+  const int offset = length - cache.queries;
   const int first_position = stripe.first_row / group + offset;
   const int last_position = (stripe.first_row + stripe.rows - 1) / group + offset;
   const int own_tiles = (max(0, kv_end - kv_begin - warp * T::BLOCK_KV) + ROUND - 1) / ROUND;
@@ -272,7 +339,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   int found = look_up(0);
 
   // Rows behind a sequence's length are never read: they stand as zeros.
-  const auto load_tile = [&](int own_tile) {
+  const auto copy_tile = [&](int own_tile) {
     const int first_key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV;
     const int looked_up = LOOKS_AHEAD ? found : look_up(own_tile);
     if constexpr (LOOKS_AHEAD) found = look_up(own_tile + 1);
@@ -290,16 +357,21 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
         }
       }
     }
-    cp_async_commit();  // an empty group too: the waits count groups
   };
+  // Keys come from memory and Q as a rule from L2: the keys' copies are the first.
+  copy_tile(0);
   for (int i = threadIdx.x; i < T::BLOCK_Q * CHUNKS; i += T::THREADS) {
     const int row = i / CHUNKS, chunk = i % CHUNKS;
     const bool present = row < stripe.rows;
     cp_async_16(Q_smem + swizzled_offset<T::ROW_BYTES>(row, chunk),
                 cache.Q + stripe.row_of_Q(cache, present ? row : 0) * T::HEAD_DIM + chunk * 8, present);
   }
+  cp_async_commit();
 #pragma unroll
-  for (int stage = 0; stage < T::STAGES; ++stage) load_tile(stage);
+  for (int stage = 1; stage < T::STAGES; ++stage) {
+    copy_tile(stage);
+    cp_async_commit();  // an empty group too: the waits count groups
+  }
 
   own.clear();
   if (begins && warp == 0 && cache.sinks != nullptr) own.begin_with_sinks(cache, stripe, lane);
@@ -319,10 +391,13 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   }
 
   for (int own_tile = 0; own_tile < own_tiles; ++own_tile) {
-    if (own_tile > 0) {
-      cp_async_wait<T::STAGES - 2>();
-      __syncwarp();  // this tile has landed, and the one before has been read: its stage may be refilled
-      load_tile(own_tile - 1 + T::STAGES);
+    if constexpr (T::STAGES > 1) {
+      if (own_tile > 0) {
+        cp_async_wait<T::STAGES - 2>();
+        __syncwarp();  // this tile has landed, and the one before has been read: its stage may be refilled
+        copy_tile(own_tile - 1 + T::STAGES);
+        cp_async_commit();
+      }
     }
     const int first_key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV;
     const uint32_t K_smem = ring_smem + own_tile % T::STAGES * T::STAGE_BYTES;
@@ -355,7 +430,6 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
     register_rows::raise_row_max<T>(S_rmem, own.O, own.max, own.sum, scale_log2);
     register_rows::weigh_values<T>(S_rmem, own.O, own.max, own.sum, K_smem + T::KV_BYTES, scale_log2, lane);
   }
-  register_rows::merge_groups<T>(own.O, own.max, own.sum, smem + T::Q_BYTES, 0, warp, lane);
 }
 
 // A CTA's share of all keys.
@@ -365,31 +439,41 @@ __device__ __forceinline__ void decode(const Cache& cache) {
   constexpr int ROUND = T::WARPS_KV * T::BLOCK_KV;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, cta = blockIdx.x;
   const int team = cta / cache.stripes, index = cta % cache.stripes;
-  const Line<ROUND> line(cache);
-  if (team >= line.teams) return;
   const int rows = cache.group * cache.queries, stripes_of_head = (rows + T::BLOCK_Q - 1) / T::BLOCK_Q;
   Stripe stripe;
   stripe.kv_head = index / stripes_of_head;
   stripe.first_row = index % stripes_of_head * T::BLOCK_Q;
   stripe.rows = min(T::BLOCK_Q, rows - stripe.first_row);
+  const auto store = [&](int row, int quad, const Quad& sum) {
+    stripe.store<T>(cache, row, quad, sum.O, sum.row_max, sum.row_sum);
+  };
+  Rows<T> own;
+  if constexpr (T::STAGES == 1) {
+    stripe.sequence = team;
+    const int length = cache.lengths[team];
+    attend<T>(cache, stripe, length, cache.first_key(length), length, true, smem, own);
+    return merge_warps<T>(own, stripe.rows, smem, warp, lane, store);
+  }
 
+  const Line<ROUND> line(cache);
+  if (team >= line.teams) return;
   const int stop = line.first_round(team + 1);
   int round = line.first_round(team), first;
   stripe.sequence = line.sequence_of(round, first);
   while (true) {
     const int rounds = line.rounds_of(stripe.sequence), done = round - first, taken = min(rounds - done, stop - round);
-    const bool whole = taken == rounds;
     const int length = cache.lengths[stripe.sequence], kv_begin = cache.first_key(length) + done * ROUND;
-    Rows<T> own;
-    attend<T>(cache, stripe, kv_begin, min(length, kv_begin + taken * ROUND), done == 0, smem, own);
-    if (whole) {
-      if (warp == 0) own.store(cache, stripe, lane);
+    attend<T>(cache, stripe, length, kv_begin, min(length, kv_begin + taken * ROUND), done == 0, smem, own);
+    if (taken == rounds) {
+      merge_warps<T>(own, stripe.rows, smem, warp, lane, store);
     } else {
-      const int first_team = line.team_of(first),
-                ctas = line.team_of(first + line.rounds_of(stripe.sequence) - 1) - first_team + 1;
-      if (warp == 0) Part<T>(cache, cta, done == 0).write(own, stripe.rows, lane);
-      if (ends_last(cache.ended + size_t(stripe.sequence) * cache.stripes + index, ctas))
-        merge_parts<T>(cache, stripe, first_team * cache.stripes + index, ctas);
+      const Part<T> part(cache, cta, done == 0, false);
+      merge_warps<T>(own, stripe.rows, smem, warp, lane, [&](int row, int quad, const Quad& sum) {
+        part.write(row, quad, sum.O, sum.row_max, sum.row_sum);
+      });
+      const int first_team = line.team_of(first);
+      merge<T>(cache, stripe, index, first_team * cache.stripes + index,
+               line.team_of(first + rounds - 1) - first_team + 1, team - first_team, store);
     }
     round += taken;
     if (round == stop) return;

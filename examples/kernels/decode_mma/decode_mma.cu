@@ -3,10 +3,10 @@
 #include "mechanisms/stream_decode.cuh"
 
 // An entry, held to the threads and bytes that the manifest launches it with.
-#define DECODE_MMA_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                              \
+#define DECODE_MMA_ENTRY(NAME, CUT, CTAS, LAUNCHED_THREADS, LAUNCHED_BYTES)                                        \
   static_assert(register_rows::Tiling<CUT>::THREADS == (LAUNCHED_THREADS) &&                                       \
                 register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                       \
-  extern "C" __global__ void __launch_bounds__(LAUNCHED_THREADS, CTAS_AN_SM)                                       \
+  extern "C" __global__ void __launch_bounds__(LAUNCHED_THREADS, CTAS)                                             \
       NAME(const Element* Q, const Element* K, const Element* V, Element* O, float* LSE, const int* lengths,       \
            const float* sinks, float* parts, int* ended, int sequences, int queries, int heads, int group,         \
            int capacity, int window, int stripes, float scale, float softcap) {                                    \
@@ -21,8 +21,12 @@ using D64Rows32 = stream_decode::Cut<64, 32, 4, D64_TILE_KEYS>;
 using D128Rows16 = stream_decode::Cut<128, 16, 4, D128_TILE_KEYS>;
 using D128Rows32 = stream_decode::Cut<128, 32, 4, D128_TILE_KEYS>;
 using D256Rows16 = stream_decode::Cut<256, 16, 2, D256_TILE_KEYS>;
-DECODE_MMA_ENTRY(decode_mma_d64_rows16, D64Rows16, 128, D64_ROWS16_BYTES)
-DECODE_MMA_ENTRY(decode_mma_d64_rows32, D64Rows32, 128, D64_ROWS32_BYTES)
-DECODE_MMA_ENTRY(decode_mma_d128_rows16, D128Rows16, 128, D128_ROWS16_BYTES)
-DECODE_MMA_ENTRY(decode_mma_d128_rows32, D128Rows32, 128, D128_ROWS32_BYTES)
-DECODE_MMA_ENTRY(decode_mma_d256_rows16, D256Rows16, 64, D256_ROWS16_BYTES)
+using D64Short = stream_decode::Cut<64, 16, 4, D64_TILE_KEYS, false, 1>;
+using D128Short = stream_decode::Cut<128, 16, 4, D128_TILE_KEYS, false, 1>;
+DECODE_MMA_ENTRY(decode_mma_d64_short, D64Short, 4, 128, D64_SHORT_BYTES)
+DECODE_MMA_ENTRY(decode_mma_d64_rows16, D64Rows16, CTAS_AN_SM, 128, D64_ROWS16_BYTES)
+DECODE_MMA_ENTRY(decode_mma_d64_rows32, D64Rows32, CTAS_AN_SM, 128, D64_ROWS32_BYTES)
+DECODE_MMA_ENTRY(decode_mma_d128_short, D128Short, 3, 128, D128_SHORT_BYTES)
+DECODE_MMA_ENTRY(decode_mma_d128_rows16, D128Rows16, CTAS_AN_SM, 128, D128_ROWS16_BYTES)
+DECODE_MMA_ENTRY(decode_mma_d128_rows32, D128Rows32, CTAS_AN_SM, 128, D128_ROWS32_BYTES)
+DECODE_MMA_ENTRY(decode_mma_d256_rows16, D256Rows16, CTAS_AN_SM, 64, D256_ROWS16_BYTES)
