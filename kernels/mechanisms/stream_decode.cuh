@@ -51,6 +51,7 @@ struct Line {
   const Cache& cache;
   int rounds, teams;
   int lane_rounds = 0;  // of the sequence of this lane's number
+  bool whole;  // each team has one sequence
 
   __device__ __forceinline__ int rounds_of(int sequence) const {
     const int length = cache.lengths[sequence];
@@ -66,10 +67,15 @@ struct Line {
     }
     rounds = __reduce_add_sync(0xffffffffu, sum);
     least = __reduce_min_sync(0xffffffffu, least), most = __reduce_max_sync(0xffffffffu, most);
-    teams = min(int(gridDim.x) / cache.stripes, rounds);
+    const int most_teams = int(gridDim.x) / cache.stripes;
+    teams = min(most_teams, rounds);
+    // To merge parts takes as long as about so many rounds.
+    constexpr int MERGE = 3;
+    whole = cache.sequences <= most_teams && most <= (rounds + teams - 1) / teams + MERGE;
+    if (whole) teams = cache.sequences;
     // A sequence that begins in the middle of a team's share costs a part more, and a fresh start of the ring: those of
     // one length are shared out without it, where nearly all teams have work then.
-    if (least == most) {
+    if (!whole && least == most) {
       const int parts = teams / cache.sequences, whole = (cache.sequences + teams - 1) / teams;
       const int even = parts > 0 ? parts * cache.sequences : (cache.sequences + whole - 1) / whole;
       if (10 * even >= 9 * teams) teams = even;
@@ -457,9 +463,14 @@ __device__ __forceinline__ void decode(const Cache& cache) {
 
   const Line<ROUND> line(cache);
   if (team >= line.teams) return;
-  const int stop = line.first_round(team + 1);
-  int round = line.first_round(team), first;
-  stripe.sequence = line.sequence_of(round, first);
+  int round = 0, first = 0, stop;
+  if (line.whole) {
+    stripe.sequence = team;
+    stop = line.rounds_of(team);
+  } else {
+    round = line.first_round(team), stop = line.first_round(team + 1);
+    stripe.sequence = line.sequence_of(round, first);
+  }
   while (true) {
     const int rounds = line.rounds_of(stripe.sequence), done = round - first, taken = min(rounds - done, stop - round);
     const int length = cache.lengths[stripe.sequence], kv_begin = cache.first_key(length) + done * ROUND;

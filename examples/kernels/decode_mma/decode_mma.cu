@@ -23,10 +23,12 @@ using D128Rows32 = stream_decode::Cut<128, 32, 4, D128_TILE_KEYS>;
 using D256Rows16 = stream_decode::Cut<256, 16, 2, D256_TILE_KEYS>;
 using D64Short = stream_decode::Cut<64, 16, 4, D64_TILE_KEYS, false, 1>;
 using D128Short = stream_decode::Cut<128, 16, 4, D128_TILE_KEYS, false, 1>;
+using D256Short = stream_decode::Cut<256, 16, 4, D256_TILE_KEYS, false, 1>;
 DECODE_MMA_ENTRY(decode_mma_d64_short, D64Short, 4, 128, D64_SHORT_BYTES)
 DECODE_MMA_ENTRY(decode_mma_d64_rows16, D64Rows16, CTAS_AN_SM, 128, D64_ROWS16_BYTES)
 DECODE_MMA_ENTRY(decode_mma_d64_rows32, D64Rows32, CTAS_AN_SM, 128, D64_ROWS32_BYTES)
 DECODE_MMA_ENTRY(decode_mma_d128_short, D128Short, 3, 128, D128_SHORT_BYTES)
 DECODE_MMA_ENTRY(decode_mma_d128_rows16, D128Rows16, CTAS_AN_SM, 128, D128_ROWS16_BYTES)
 DECODE_MMA_ENTRY(decode_mma_d128_rows32, D128Rows32, CTAS_AN_SM, 128, D128_ROWS32_BYTES)
+DECODE_MMA_ENTRY(decode_mma_d256_short, D256Short, 2, 128, D256_SHORT_BYTES)
 DECODE_MMA_ENTRY(decode_mma_d256_rows16, D256Rows16, CTAS_AN_SM, 64, D256_ROWS16_BYTES)

@@ -61,11 +61,11 @@ def load_torch():
 class Decode:
     """examples/kernels/decode_mma or decode_mma_paged, compiled for this device in one dtype."""
 
-    # Constants of kernel.yaml; warps and keys per tile by head dimension.
+    # Constants of kernel.yaml; warps and keys per tile by head dimension. Caches of a tile a warp have entries of their
+    # own, of four warps and one stage.
     CTAS_AN_SM = 2
     CUTS = {64: (4, 32), 128: (4, 16), 256: (2, 16)}
     ENTRIES = ((64, 16), (64, 32), (128, 16), (128, 32), (256, 16))
-    SHORT = (64, 128)  # head dimensions that have an entry for caches of a tile a warp
 
     def __init__(self, driver, name, bf16):
         self.driver = driver
@@ -73,7 +73,7 @@ class Decode:
         defines = {"BF16": int(bf16), "SMS": self.multiprocessors, "CTAS_AN_SM": self.CTAS_AN_SM}
         defines |= {f"D{width}_TILE_KEYS": keys for width, (_, keys) in self.CUTS.items()}
         defines |= {f"D{width}_ROWS{rows}_BYTES": self.shared_bytes(width, rows) for width, rows in self.ENTRIES}
-        defines |= {f"D{width}_SHORT_BYTES": self.shared_bytes(width, 16, stages=1) for width in self.SHORT}
+        defines |= {f"D{width}_SHORT_BYTES": self.shared_bytes(width, 16, stages=1) for width in self.CUTS}
         major, minor = torch.cuda.get_device_capability()
         with tempfile.TemporaryDirectory() as folder:
             cubin = pathlib.Path(folder) / "decode.cubin"
@@ -90,7 +90,7 @@ class Decode:
         driver.call("cuModuleLoadData", ctypes.byref(self.module), image)
         self.entries = {}
         names = {(width, rows, 2): f"d{width}_rows{rows}" for width, rows in self.ENTRIES}
-        names |= {(width, 16, 1): f"d{width}_short" for width in self.SHORT}
+        names |= {(width, 16, 1): f"d{width}_short" for width in self.CUTS}
         for cut, entry_name in names.items():
             entry = ctypes.c_void_p()
             driver.call("cuModuleGetFunction", ctypes.byref(entry), self.module, f"{name}_{entry_name}".encode())
@@ -99,22 +99,23 @@ class Decode:
             self.entries[cut] = entry
 
     def shared_bytes(self, width, rows, stages=2):
-        warps, keys = self.CUTS[width]
-        return (rows + 2 * stages * warps * keys) * width * 2
+        return (rows + 2 * stages * self.warps(width, stages) * self.CUTS[width][1]) * width * 2
+
+    def warps(self, width, stages):
+        return 4 if stages == 1 else self.CUTS[width][0]
 
     def prepare(self, shape, lengths, table=None):
         """A function of q, k, v and o that launches the kernel on the current stream; over a paged cache by a table."""
         batch, heads, kv_heads, queries, keys, width = (shape[name] for name in ("B", "H", "Hkv", "S", "Skv", "D"))
         rows = 32 if heads // kv_heads * queries > 16 and width < 256 else 16
         stripes = kv_heads * math.ceil(heads // kv_heads * queries / rows)
-        warps, tile_keys = self.CUTS[width]
-        stages = 1 if rows == 16 and width in self.SHORT and keys <= warps * tile_keys else 2
+        stages = 1 if rows == 16 and keys <= self.warps(width, 1) * self.CUTS[width][1] else 2
         grid = stripes * (batch if stages == 1 else max(1, self.CTAS_AN_SM * self.multiprocessors // stripes))
         parts = torch.empty(grid * 2 * rows * (width + 4), device="cuda")
         ended = torch.zeros(batch * stripes + 2 * grid, dtype=torch.int32, device="cuda")
         sums = torch.empty(batch, heads, queries, device="cuda")
         cut = (width, rows, stages)
-        entry, shared_bytes, threads = self.entries[cut], self.shared_bytes(*cut), 32 * warps
+        entry, shared_bytes, threads = self.entries[cut], self.shared_bytes(*cut), 32 * self.warps(width, stages)
 
         def launch(q, k, v, o):
             cache = (lengths,) if table is None else (lengths, table)
