@@ -1,24 +1,24 @@
 """
-Kernels whose source is Python that Triton compiles: a search over the parameters of one, by `fa-tui tune` and by `fa-tui
-evolve` with the proposer that has no model, and ncu's counters of five, which the emulator's counters are compared with.
+Triton kernels: what ncu counts for each source line of six of them, which the emulator's counters are compared with, and
+a search over the parameters of one by `fa-tui tune` and by `fa-tui evolve` with the proposer that has no model.
 """
 
 import json
+import sys
 
 from measurement import ROOT
 
 FIXTURES = ROOT / "test/fixtures/triton"
 SEARCHED = FIXTURES / "attention"
 SEARCH_SHAPES = ["2x8x512x64", "4x16x2048x64c"]
-# Five kernels, each a kernel folder with its parameters and a small shape that the emulator counts in seconds.
-COUNTED = {
-    "attention": ("attention", [], "1x2x256x64"),
-    "attention_narrow": ("attention", ["BLOCK_M=32", "NUM_WARPS=4"], "1x2x256x64c"),
-    "softmax": ("softmax", [], "rows=64,N=512"),
-    "matmul": ("matmul", [], "M=128,N=128,K=128"),
-    "matmul_wide": ("matmul", ["BLOCK=64", "NUM_WARPS=4"], "M=128,N=256,K=128"),
-}
-COUNTERS = [
+# Launched once each, and read by source line. `npm run triton-lines` compares them with the emulator.
+LAUNCHES = FIXTURES / "counted/launches.json"
+PER_INSTRUCTION = [
+    "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal",
+    "memory_l2_theoretical_sectors_global",
+]
+PER_LAUNCH = [
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
@@ -27,22 +27,62 @@ COUNTERS = [
 
 
 def measure(m):
-    for name, (kernel, parameters, shape) in COUNTED.items():
-        options = [*(each for value in parameters for each in ("--set", value)), "--shape", shape]
-        metrics = [each for counter in COUNTERS for each in ("--metric", counter)]
-        m.tui("profile", FIXTURES / kernel, *options, *metrics, "--json", name=f"triton.profile.{name}.json", limit=120)
+    measure_lines(m)
+    search(m)
 
+
+def measure_lines(m):
+    """For each launch NAME: lines.NAME.csv has ncu's figures by instruction, lines.NAME.sass.txt the instructions' lines."""
+    _, _, text, _ = m.run([sys.executable, "-c", "import triton; print(triton.__path__[0])"], limit=60)
+    assembler, disassembler = (f"{text.strip()}/backends/nvidia/bin/{name}" for name in ("ptxas", "nvdisasm"))
+    program = m.keep_program("triton_lines.py")
+    arch, missing = m.arch(), []
+    for name in json.loads(LAUNCHES.read_text(encoding="utf8")):
+        image, report = m.work / f"{name}.cubin", m.out / f"lines.{name}.ncu-rep"
+        ptx = LAUNCHES.with_name(f"{name}.ptx")
+        run_program = [sys.executable, program, "libcuda.so.1", LAUNCHES, name, image]
+        commands = [
+            ([assembler, f"-arch={arch}a", "-lineinfo", "-o", image, ptx], ""),
+            ([disassembler, "-g", "-c", image], f"lines.{name}.sass.txt"),
+            (
+                [
+                    *("ncu", "--export", report, "--force-overwrite", "--clock-control", "none"),
+                    *("--cache-control", "none", "--kernel-name", f"regex:^{name}$", "--section", "SourceCounters"),
+                    *("--metrics", ",".join(PER_INSTRUCTION + PER_LAUNCH), *run_program),
+                ],
+                f"lines.{name}.log",
+            ),
+            (["ncu", "--import", report, "--csv", "--page", "source", "--print-source", "sass"], f"lines.{name}.csv"),
+            (
+                ["ncu", "--import", report, "--csv", "--page", "raw", "--print-units", "base"],
+                f"lines.{name}.launch.csv",
+            ),
+        ]
+        # One kernel's failure must not lose the others.
+        try:
+            for command, output in commands:
+                code, _, text, errors = m.run(command, name=output, limit=60)
+                if code != 0:
+                    raise RuntimeError(f"exit {code}: {[*text.splitlines(), *errors][-3:]}")
+        except (OSError, RuntimeError) as error:
+            missing.append(f"{name}: {command[0]}: {error}")
+    if missing:
+        (m.out / "lines.failed.txt").write_text("\n".join(missing) + "\n", encoding="utf8")
+    print(f"  counters by line: {'; '.join(missing) or 'of every kernel'}", flush=True)
+
+
+def search(m):
     shapes = [each for shape in SEARCH_SHAPES for each in ("--shape", shape)]
-    _, seconds, text, errors = m.tui(
-        "tune", SEARCHED, *shapes, "--budget", "24", "--budget", "3m", "--json", name="triton.tune.json", limit=400
-    )
-    print(f"  tune: {seconds:.0f} s, {json.loads(text)['job']['summary'] if text else errors[-3:]}", flush=True)
-
     proposer = f"{m.node} examples/proposers/parameters.mjs"
-    _, seconds, text, errors = m.tui(
-        *("evolve", SEARCHED, "--proposer", proposer, "--trials", "8", "--config", "free", "--seed", "1"),
-        *("--shape", SEARCH_SHAPES[0], "--json"),
-        name="triton.evolve.json",
-        limit=500,
-    )
-    print(f"  evolve: {seconds:.0f} s, exit text {text[-300:] if text else errors[-3:]}", flush=True)
+    searches = {
+        "tune": [*shapes, "--budget", "16", "--budget", "2m"],
+        "evolve": [
+            *("--proposer", proposer, "--trials", "8", "--config", "free", "--seed", "1"),
+            *("--shape", SEARCH_SHAPES[0]),
+        ],
+    }
+    for command, options in searches.items():
+        code, seconds, text, errors = m.tui(
+            command, SEARCHED, *options, "--json", name=f"triton.{command}.json", limit=170
+        )
+        print(f"  {command}: exit {code}, {seconds:.0f} s, {(text or str(errors))[-300:]}", flush=True)
