@@ -1,9 +1,11 @@
 /** Kernels in other languages: PTX made by another compiler, here Triton's, and the sources it was made from. */
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cpSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { FindingKind, type Finding, type JobResult } from '@flashcore/shared/contract';
-import { edited, missing } from '@flashcore/shared/testing';
+import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const KERNEL = join(ROOT, 'examples/kernels/triton_attention');
@@ -174,12 +176,85 @@ test('settings that only a C++ compiler could use are refused in the manifest of
   expect(stderr).toContain('wanted flags of ptxas alone');
 });
 
-test('a cubin as the source is refused, with the alternative', () => {
-  const folder = changed('cubin', 'kernel.yaml', (text) =>
-    edited(text, 'source: attention.ptx', 'source: attention.cubin'),
+/** A folder whose source is the example's machine code for sm_90a. */
+function machineCode(name: string, { change = (text: string) => text, arch = 'sm_90a' } = {}): string {
+  const folder = changed(name, 'kernel.yaml', (text) =>
+    change(
+      edited(edited(text, /source: attention\.ptx.*/, 'source: attention.cubin'), 'min_arch: sm_80', 'arch: sm_90a'),
+    ),
   );
+  if (missing('nvcc')) return folder;
+  const command = `PATH="$PATH:/usr/local/cuda/bin" nvcc -cubin -lineinfo -arch=${arch} -o attention.cubin attention.ptx`;
+  execFileSync('sh', ['-c', command], { cwd: folder });
+  return folder;
+}
+
+test('a cubin needs a GPU: the emulator refuses it at once, with the alternative', () => {
+  const { exitCode, stderr } = home.faTui(['verify', machineCode('cubin'), ...CASE]);
+  expect([exitCode, stderr]).toEqual([
+    3,
+    expect.stringMatching(/machine code \(attention\.cubin\).*run it on a GPU, or name the PTX/),
+  ]);
+});
+
+test('settings of a compiler are refused in the manifest of a cubin', () => {
+  const folder = machineCode('cubin_flags', {
+    change: (text) => edited(text, 'toggle:', "compile: { maxrregcount: 64, flags: ['-Xptxas=-O3'] }\ntoggle:"),
+  });
   const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
-  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('name the .ptx that it was assembled from')]);
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('wanted 0: a .cubin source is compiled already')]);
+  expect(stderr).toContain('wanted none: a .cubin source is compiled already');
+});
+
+test.skipIf(missing('nvcc'))('a cubin is built as it is, with its entries and the Python it was compiled from', () => {
+  const folder = machineCode('cubin_built');
+  const { response, exitCode, stderr } = home.runJson(['build', folder]);
+  expect(exitCode, stderr).toBe(0);
+  const { entries, artifacts } = response.result!.variants[0]!.build!;
+  expect(entries.map(({ entry, registersPerThread }) => [entry, registersPerThread > 16])).toEqual([
+    ['attention', true],
+  ]);
+  const { sha256 } = artifacts.find(({ fileName }) => fileName.endsWith('.sm_90a.cubin'))!;
+  expect(artifacts.map(({ fileName }) => fileName)).toContain('attention.py');
+  expect(sha256).toBe(
+    createHash('sha256')
+      .update(readFileSync(join(folder, 'attention.cubin')))
+      .digest('hex'),
+  );
+});
+
+test.skipIf(missing('nvcc')).each(
+  inFull<[string, () => string, string, string]>(
+    [
+      [
+        'whose parameters do not match',
+        () => machineCode('cubin_arguments', { change: (text) => edited(text, 'scale, causal,', 'causal,') }),
+        'WRONG_ARGUMENTS',
+        'takes 9 parameters (8, 8, 8, 8, 4, 4, 4, 8, 8 bytes)',
+      ],
+      [
+        'for another architecture',
+        () => machineCode('cubin_arch', { arch: 'sm_89' }),
+        'COMPILE_FAILED',
+        'is built for sm_89, and this build is for sm_90a',
+      ],
+      [
+        'that is cut off',
+        () => {
+          const folder = machineCode('cubin_cut');
+          truncateSync(join(folder, 'attention.cubin'), 5000);
+          return folder;
+        },
+        'COMPILE_FAILED',
+        'is it cut off?',
+      ],
+    ],
+    ([name]) => name === 'for another architecture',
+  ),
+)('a cubin %s is a finding', (_, folder, kind, words) => {
+  const { response, exitCode } = home.runJson(['build', folder()]);
+  const [finding] = response.result!.variants[0]!.findings;
+  expect([exitCode, FindingKind[finding!.kind], finding!.message]).toEqual([1, kind, expect.stringContaining(words)]);
 });
 
 test('it cannot be exported as CUDA C++, and the answer says so', () => {

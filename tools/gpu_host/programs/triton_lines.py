@@ -53,7 +53,18 @@ def main():
     call("cuCtxSynchronize")
     if emulated:
         call("flashcore_emulator_set_profiling", 1)
-    call("cuLaunchKernel", kernel, *launch["grid"], 32 * launch["values"]["NUM_WARPS"], 1, 1, shared, None, pointers, None)
+    call(
+        "cuLaunchKernel",
+        kernel,
+        *launch["grid"],
+        32 * launch["values"]["NUM_WARPS"],
+        1,
+        1,
+        shared,
+        None,
+        pointers,
+        None,
+    )
     call("cuCtxSynchronize")
     if emulated:
         print(text_of(cuda.flashcore_emulator_profile))

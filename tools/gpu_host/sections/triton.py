@@ -1,9 +1,10 @@
 """
-Triton kernels: what ncu counts for each source line of six of them, which the emulator's counters are compared with, and
-a search over the parameters of one by `fa-tui tune` and by `fa-tui evolve` with the proposer that has no model.
+Triton kernels: what ncu counts for each source line of six of them, which the emulator's counters are compared with, a
+run of machine code as the source, and a search over the parameters of one by `fa-tui tune` and by `fa-tui evolve` with the proposer that has no model.
 """
 
 import json
+import shutil
 import sys
 
 from measurement import ROOT
@@ -28,6 +29,7 @@ PER_LAUNCH = [
 
 def measure(m):
     measure_lines(m)
+    run_cubin(m)
     search(m)
 
 
@@ -71,6 +73,21 @@ def measure_lines(m):
     print(f"  counters by line: {'; '.join(missing) or 'of every kernel'}", flush=True)
 
 
+def run_cubin(m):
+    """A ranked run of the example's machine code as the source, and of the same code with another architecture's flag."""
+    folder = m.work / "triton_cubin"
+    shutil.copytree(ROOT / "examples/kernels/triton_attention", folder)
+    manifest = folder / "kernel.yaml"
+    text = manifest.read_text(encoding="utf8").replace("source: attention.ptx", "source: attention.cubin")
+    manifest.write_text(text, encoding="utf8")
+    image = folder / "attention.cubin"
+    arch = m.arch()
+    for built, name in ((arch, "cubin.run.json"), ("sm_89", "cubin.other.json")):
+        m.run(["nvcc", "-cubin", f"-arch={built}", "-lineinfo", "-o", image, folder / "attention.ptx"], limit=60)
+        code, seconds, text, errors = m.tui("run", folder, "--json", name=name, limit=100)
+        print(f"  cubin for {built}: exit {code}, {seconds:.0f} s, {(text or str(errors))[-300:]}", flush=True)
+
+
 def search(m):
     shapes = [each for shape in SEARCH_SHAPES for each in ("--shape", shape)]
     proposer = f"{m.node} examples/proposers/parameters.mjs"
@@ -83,6 +100,6 @@ def search(m):
     }
     for command, options in searches.items():
         code, seconds, text, errors = m.tui(
-            command, SEARCHED, *options, "--json", name=f"triton.{command}.json", limit=170
+            command, SEARCHED, *options, "--json", name=f"triton.{command}.json", limit=140
         )
         print(f"  {command}: exit {code}, {seconds:.0f} s, {(text or str(errors))[-300:]}", flush=True)

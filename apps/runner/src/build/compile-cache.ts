@@ -19,6 +19,7 @@ import {
   type StoredOutput,
 } from './compile-record.ts';
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
+import type { SnapshotFile } from './source-snapshot.ts';
 
 /** A compilation made elsewhere; failed ones are not stored. */
 export interface OtherBuild extends CompileRecord {
@@ -131,7 +132,7 @@ export class CompileCache {
   async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
     const folder = this.#workFolder(key);
     try {
-      for (const { path, text } of unit.files) writeInside(folder, path, text);
+      for (const file of unit.files) writeInside(folder, file);
       const box = await untilAborted(this.#box(), options.signal);
       const ends = await this.#runFairly(unit, { ...options, folder, box });
       const record: CompileRecord = {
@@ -201,11 +202,11 @@ export function keyOf(unit: CompileUnit): string {
   return hash.digest('hex');
 }
 
-function writeInside(folder: string, path: string, text: string): void {
+function writeInside(folder: string, { path, text, binary }: SnapshotFile): void {
   const target = join(folder, path);
   try {
     mkdirSync(dirname(target), { recursive: true });
-    writeFileSync(target, text);
+    writeFileSync(target, text, binary ? 'latin1' : 'utf8');
   } catch (error) {
     throw storageError(error, 'lay out the sources to compile');
   }

@@ -11,6 +11,7 @@ import {
   type CompilerRunSchema,
   type Finding,
 } from '@flashcore/shared/contract';
+import { isCubinSource } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import {
@@ -33,10 +34,11 @@ import type { Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
 import { entryResources } from './entry-resources.ts';
 import type { BuildSpec } from './kernel-units.ts';
-import { stateInCubin, stateInPtx } from './kept-state.ts';
+import { stateInCubin, stateInForeignCubin, stateInPtx } from './kept-state.ts';
+import { cubinEntries } from './cubin-source.ts';
 import { cubinParameters, ptxParameters, type EntryParameters } from './entry-parameters.ts';
 import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
-import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
+import { parsePtxasReport, parseSmemExcess, type PtxasEntry, type SmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
 import { digestOf, shownPath, type SnapshotFile } from './source-snapshot.ts';
 import { isMarker, SPELLING_FILE, symbolsOfSpelled } from './spelled-entries.ts';
@@ -106,10 +108,13 @@ export class KernelAssembly {
     const { files, problems, units, runs, listing, emulation } = kernel;
     const spec = withShared(kernel.spec);
     const assembled = runs.filter((run) => didRun(run) && WITH_PTXAS.includes(run.unit.compiler.name));
-    const reports = assembled.flatMap(({ compilation }) => parsePtxasReport(compilation.lines));
-    const ptxEntries = assembled.length > 0 ? undefined : this.#entriesInPtx(runs);
+    const reports = isCubinSource(spec.source)
+      ? this.#entriesInCubin(runs, spec.arch)
+      : assembled.flatMap(({ compilation }) => parsePtxasReport(compilation.lines));
+    const isReported = assembled.length > 0 || isCubinSource(spec.source);
+    const ptxEntries = isReported ? undefined : this.#entriesInPtx(runs);
     const takenBySymbol = this.#parametersOf(runs);
-    const symbols = [...(assembled.length > 0 ? reports : (ptxEntries ?? [])).map(({ entry }) => entry)];
+    const symbols = [...(isReported ? reports : (ptxEntries ?? [])).map(({ entry }) => entry)];
     const spelled = symbolsOfSpelled(spec.entries, [...new Set([...symbols, ...takenBySymbol.keys()])]);
     const inPtxas = asSpelled(reports, spelled);
     const inPtx = ptxEntries && asSpelled(ptxEntries, spelled);
@@ -118,7 +123,9 @@ export class KernelAssembly {
       ...smemExcessOf(inPtx ?? []),
     ];
     const succeeded = compiled(problems, runs) && excess.length === 0;
-    const sources = files.map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
+    const sources = files
+      .filter(({ binary }) => !binary)
+      .map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
     const resources = entryResources(inPtxas, spec.launches, spec.multiprocessors);
     const told = toldRuns(units, runs);
     const result = create(BuildResultSchema, {
@@ -153,7 +160,7 @@ export class KernelAssembly {
         spelled,
       ).map(({ entry, taken }) => [entry, taken]),
     );
-    const reported = (assembled.length > 0 ? inPtxas : inPtx)?.map(({ entry }) => entry);
+    const reported = (isReported ? inPtxas : inPtx)?.map(({ entry }) => entry);
     // A report may be truncated, so entries found in the compiled code are added.
     const found = reported && [...new Set([...reported, ...parameters.keys()])];
     return {
@@ -164,7 +171,7 @@ export class KernelAssembly {
         ? withSymbols(this.#imageOf(runs, emulation), emulation?.engine === 'fibres' ? new Map() : spelled, spec)
         : undefined,
       sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
-      keptState: this.#keptState(runs),
+      keptState: this.#keptState(runs, spec.source),
       sourceDigest: digestOf(files),
       sources,
     };
@@ -185,6 +192,11 @@ export class KernelAssembly {
     return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
   }
 
+  #entriesInCubin(runs: readonly CompilerRun[], arch: string): PtxasEntry[] {
+    const [cubin] = runs.flatMap(({ compilation }) => compilation.outputs);
+    return cubin ? cubinEntries(readFileSync(this.#artifacts.path(cubin.sha256)), arch) : [];
+  }
+
   /** The parameters of each entry, from the cubins if there are any, else from the PTX; a fibre module has neither. */
   #parametersOf(runs: readonly CompilerRun[]): EntryParameters {
     const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
@@ -198,12 +210,13 @@ export class KernelAssembly {
    * Kept state from each run's cubin, along with its PTX if that is kept, or from the PTX if there is no cubin. A fibre
    * module does not show any.
    */
-  #keptState(runs: readonly CompilerRun[]): string[] {
+  #keptState(runs: readonly CompilerRun[], source: string): string[] {
     const state = runs.flatMap(({ compilation: { outputs } }) => {
       const [cubin, ptx] = (['cubin', 'ptx'] as const).map((wanted) => {
         const output = outputs.find(({ kind }) => kind === wanted);
         return output && readFileSync(this.#artifacts.path(output.sha256));
       });
+      if (cubin && isCubinSource(source)) return stateInForeignCubin(cubin);
       if (cubin) return stateInCubin(cubin, ptx?.toString('utf8'));
       return ptx ? stateInPtx(ptx.toString('utf8')) : [];
     });
@@ -224,8 +237,8 @@ export class KernelAssembly {
   }
 
   /** Stores a source with the result, so that two jobs can be compared even if the kernel folder has changed. */
-  #keepSource({ path, text }: SnapshotFile): MessageInitShape<typeof ArtifactSchema> {
-    const bytes = Buffer.from(text);
+  #keepSource({ path, text, binary }: SnapshotFile): MessageInitShape<typeof ArtifactSchema> {
+    const bytes = Buffer.from(text, binary ? 'latin1' : 'utf8');
     return {
       sha256: this.#artifacts.put(bytes),
       kind: ArtifactKind.SOURCE,

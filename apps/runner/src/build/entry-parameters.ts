@@ -18,16 +18,22 @@ export function cubinParameters(path: string): EntryParameters {
   return new Map(told.filter(([, parameters]) => parameters.length > 0));
 }
 
-function parametersIn(info: Buffer): number[] {
-  const sizes: number[] = [];
+/** The records of a section .nv.info…, each with an attribute's number and its bytes, if it has any. */
+export function* infoRecords(info: Buffer): Generator<{ attribute: number; value: Buffer }> {
   for (let at = 0; at + RECORD_BYTES <= info.length;) {
     const bytes = info[at] === WITH_BYTES ? info.readUInt16LE(at + 2) : 0;
-    const record = info.subarray(at + RECORD_BYTES, at + RECORD_BYTES + bytes);
-    if (info[at + 1] === PARAMETER.attribute && record.length === PARAMETER.bytes)
-      sizes[record.readUInt16LE(PARAMETER.ordinal)] = record.readUInt32LE(PARAMETER.word) >>> PARAMETER.sizeShift;
+    yield { attribute: info[at + 1]!, value: info.subarray(at + RECORD_BYTES, at + RECORD_BYTES + bytes) };
     at += RECORD_BYTES + bytes;
   }
-  return sizes;
+}
+
+function parametersIn(info: Buffer): number[] {
+  const sizes: number[] = [];
+  for (const { attribute, value } of infoRecords(info))
+    if (attribute === PARAMETER.attribute && value.length === PARAMETER.bytes)
+      sizes[value.readUInt16LE(PARAMETER.ordinal)] = value.readUInt32LE(PARAMETER.word) >>> PARAMETER.sizeShift;
+  // A hostile cubin may leave out ordinals.
+  return Array.from(sizes, (size) => size ?? 0);
 }
 
 const ENTRY = /\.entry ([\w$]+)\s*\(([^)]*)\)/g;

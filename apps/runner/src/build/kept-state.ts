@@ -1,7 +1,7 @@
 /** Memory of a build that outlives a launch, so that a launch could pass data to a later one. */
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
-import { symbolsOf, type CubinSymbol } from './cubin-code.ts';
+import { sectionHeaders, symbolsOf, type CubinSymbol } from './cubin-code.ts';
 
 /** Sections that the driver places in device memory; constant banks and shared memory have other sections. */
 const GLOBAL_SECTION = /^\.nv\.global(?:\.|$)/;
@@ -40,6 +40,24 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
     const { name, type, section, bytes } = symbol;
     if (section === undefined) return type === FUNCTION ? [`${name}()`] : [];
     return isState(symbol) && !leftOut?.has(symbol) ? [`${name} (${bytes} bytes)`] : [];
+  });
+}
+
+/** Sections that the driver loads and that no launch can leave data in. */
+const CODE_OR_CONSTANT = /^\.(?:text\.|nv\.constant\d)/;
+const OF_A_LAUNCH = /^\.nv\.(?:shared|local)\./;
+const FLAGS = { write: 1, allocated: 2 };
+
+/**
+ * The state of a cubin that was made elsewhere. It may lack the symbols of its variables, so without any its sections
+ * decide: the driver allocates memory for nothing else.
+ */
+export function stateInForeignCubin(file: Buffer): string[] {
+  const named = stateInCubin(file);
+  if (named.length > 0) return named;
+  return sectionHeaders(file).flatMap(({ name, flags, size }) => {
+    const isKnown = OF_A_LAUNCH.test(name) || (CODE_OR_CONSTANT.test(name) && (flags & FLAGS.write) === 0);
+    return (flags & FLAGS.allocated) !== 0 && size > 0 && !isKnown ? [`section ${name} (${size} bytes)`] : [];
   });
 }
 

@@ -16,6 +16,7 @@ import {
   parseNvrtcDiagnostics,
   parseTritonDiagnostics,
 } from './diagnostics.ts';
+import { cubinProblems } from './cubin-source.ts';
 import { joinedListing, type Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
 import { LOOK_FOR_RACES, REFUSE_WHAT_IS_NOT_CARRIED } from './emulator-engine.ts';
@@ -97,7 +98,8 @@ export class KernelBuilder {
     const { toolchain, kernelsFolder } = this.#parts;
     await toolchain.askCompilers();
     const emulation = spec.emulated ? await this.#parts.emulation() : undefined;
-    const { files, problems } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder });
+    const { files, problems: inSources } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder });
+    const problems = [...inSources, ...cubinProblems(files, spec.arch)];
     if (isTritonSource(spec.source) && problems.length === 0)
       return this.#buildTriton(spec, files, emulation, listener);
     const { units, apart }: KernelCompilation =

@@ -1,8 +1,9 @@
 import { posix } from 'node:path';
-import { isPtxSource, isSpelledEntry, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { isCubinSource, isPtxSource, isSpelledEntry, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { AssignedBuilds } from './assigned-builds.ts';
 import { clangUnit } from './clang-unit.ts';
 import type { CompileUnit } from './compile-unit.ts';
+import { cubinSourceUnit } from './cubin-source.ts';
 import type { Emulation } from './emulation.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import type { ShapeLaunch } from './entry-resources.ts';
@@ -78,6 +79,7 @@ export class KernelUnits {
 
   /** `emulation`: undefined for a build for a GPU. Errors: COMPILER_MISSING. */
   of(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): KernelCompilation {
+    if (isCubinSource(spec.source)) return { units: [this.#cubinSource(spec, files)] };
     if (isPtxSource(spec.source)) return { units: [this.#ptxSource(spec, files, emulation)] };
     // Macros name the wanted entries, and a macro can't have an entry's C++ spelling as its name.
     const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED)) && !spec.entries.some(isSpelledEntry);
@@ -105,6 +107,14 @@ export class KernelUnits {
       (emulation?.frontEnd === 'nvrtc' ? toolchain.nvrtc() : undefined) ?? toolchain.clang() ?? toolchain.cxx();
     if (!any) throw missingCompiler('ptx');
     return unitBy(any);
+  }
+
+  #cubinSource({ arch, source, kernelId }: BuildSpec, files: readonly SnapshotFile[]): CompileUnit {
+    const unitBy = (compiler: Compiler): CompileUnit =>
+      cubinSourceUnit({ compiler, arch, files, unit: `kernel/${source}`, name: kernelId });
+    const nvcc = this.#nvccFor(unitBy);
+    if (!nvcc) throw missingCompiler('nvcc');
+    return unitBy(nvcc);
   }
 
   #inParts(spec: BuildSpec, files: readonly SnapshotFile[]): KernelCompilation {

@@ -1,8 +1,15 @@
 import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import { readForeignText } from '@flashcore/shared/files';
-import { isPtxSource, isTritonSource, mayBeSource, originalsOfPtx } from '@flashcore/shared/kernels';
+import { readForeignFile, readForeignText } from '@flashcore/shared/files';
+import {
+  isCubinSource,
+  isPtxSource,
+  isTritonSource,
+  mayBeSource,
+  originalsOfCubin,
+  originalsOfPtx,
+} from '@flashcore/shared/kernels';
 import { DeadlinePassed, withinDeadline } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { readSourceText, unescaped, type SourceText } from './source-text.ts';
@@ -12,6 +19,8 @@ export interface SnapshotFile {
   /** Path in the build folder: "kernel/…" for the kernel's own files, "kernels/…" for the shared ones. */
   path: string;
   text: string;
+  /** The file is binary, and `text` has a character for each of its bytes. */
+  binary?: boolean;
 }
 
 export interface SnapshotOptions {
@@ -31,7 +40,7 @@ export interface SourceSnapshot {
 const MAX_FILES = 256;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
 /** ptxas takes some 10 ms for an empty one, and reports five lines on each. */
-const MAX_PTX_ENTRIES = 1000;
+export const MAX_ENTRIES = 1000;
 const PTX_ENTRY = /\.entry\b/g;
 const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: this one has more`;
 /** Sources of the maximum size are read in about 300 ms. */
@@ -81,6 +90,11 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
   const roots = { kernel: options.folder, kernels: options.kernelsFolder };
   const visit = (path: string): void => {
     if (files.has(path) || files.size >= MAX_FILES) return;
+    if (isCubinSource(path)) {
+      const bytes = readForeignFile(hostPath(roots, path), MAX_FILE_BYTES);
+      files.set(path, { path, text: bytes.toString('latin1'), binary: true });
+      return;
+    }
     const text = readForeignText(hostPath(roots, path), MAX_FILE_BYTES);
     files.set(path, { path, text });
     // Python comments look like directives.
@@ -133,20 +147,20 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
   else if (inside && isFile(hostPath(roots, unit))) problems.push(problem(unit, 0, TOO_LARGE));
   else problems.push(problem('kernel/kernel.yaml', 0, `the source ${options.source} is not in the kernel's folder`));
   const entries = isPtxSource(options.source) ? (files.get(unit)?.text.match(PTX_ENTRY)?.length ?? 0) : 0;
-  if (entries > MAX_PTX_ENTRIES)
-    problems.push(problem(unit, 0, `must have at most ${MAX_PTX_ENTRIES} entries, got ${entries}`));
-  if (isPtxSource(options.source))
-    for (const path of compiledFrom(files.get(unit)?.text ?? '').filter((each) => isSource(hostPath(roots, each))))
+  if (entries > MAX_ENTRIES)
+    problems.push(problem(unit, 0, `must have at most ${MAX_ENTRIES} entries, got ${entries}`));
+  if (isPtxSource(options.source) || isCubinSource(options.source))
+    for (const path of compiledFrom(files.get(unit)).filter((each) => isSource(hostPath(roots, each))))
       files.set(path, { path, text: readForeignText(hostPath(roots, path), MAX_FILE_BYTES) });
   return { files: [...files.values()], problems };
 }
 
 /**
- * The source that PTX was compiled from, if the kernel's folder has a file of that name; faults and profiles name its
- * lines.
+ * The sources that PTX or a cubin was compiled from, if the kernel's folder has files of these names; faults and
+ * profiles name their lines.
  */
-const compiledFrom = (ptx: string): string[] =>
-  originalsOfPtx(ptx)
+const compiledFrom = ({ text, binary }: Pick<SnapshotFile, 'text' | 'binary'> = { text: '' }): string[] =>
+  (binary ? originalsOfCubin(text) : originalsOfPtx(text))
     .filter(mayBeSource)
     .slice(0, MAX_FILES)
     .map((name) => `kernel/${name}`);

@@ -1,6 +1,6 @@
 /** Chooses the architecture to build a job's kernel for, and checks if it can be built and run here. */
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
-import { archMismatch, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { archMismatch, isCubinSource, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { BY_OPTION, type Emulation } from '../build/emulation.ts';
 import { HOW_TO_GET_PTX, missingCompiler } from '../build/missing-compiler.ts';
 import type { SpecContext } from './spec-context.ts';
@@ -39,7 +39,9 @@ function requireRunnable(manifest: Manifest, { device, emulation, mismatch }: Ru
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',
       { arch: manifest.minArch, supported: device.arch },
-      `${manifest.id} needs instructions of ${manifest.minArch} that the emulator does not have: run it on a GPU; here it can only be built`,
+      isCubinSource(manifest.source)
+        ? `${manifest.id} is machine code (${manifest.source}), which the emulator does not run: run it on a GPU, or name the PTX that it was assembled from as the source, which runs here too`
+        : `${manifest.id} needs instructions of ${manifest.minArch} that the emulator does not have: run it on a GPU; here it can only be built`,
     );
   }
   const fibres = device.simulated && manifest.emulated === 'ptx' ? fibresOf(emulation) : undefined;

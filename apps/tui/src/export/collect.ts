@@ -11,6 +11,7 @@ import {
 import {
   DEFAULT_PROBLEM,
   inputsOf,
+  isCubinSource,
   isPtxSource,
   isSpelledEntry,
   isTritonSource,
@@ -135,6 +136,7 @@ const IN_PYTHON: ReadonlySet<ExportFormat> = new Set(['torch', 'wheel']);
 
 function commonProblem({ source, problem, launches }: Manifest, problems: readonly string[]): string | undefined {
   if (!problems.includes(problem.id)) return `it computes ${problem.id}, and exports call ${problems.join(', ')}`;
+  if (isCubinSource(source)) return 'its source is machine code, and exports hand on CUDA C++';
   if (isPtxSource(source) || isTritonSource(source))
     return `its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
   const spelled = launches.find(({ entry }) => isSpelledEntry(entry));

@@ -126,7 +126,7 @@ export {
   type TensorName,
   argumentBytes,
 } from './manifest-model.ts';
-export { isPtxSource, isSpelledEntry, isTritonSource, KERNEL_ID } from './manifest-schema.ts';
+export { isCubinSource, isPtxSource, isSpelledEntry, isTritonSource, KERNEL_ID } from './manifest-schema.ts';
 export {
   type ShapeFields,
   attention,
@@ -152,6 +152,7 @@ export {
   isSourcePath,
   mayBeSource,
   originalsIn,
+  originalsOfCubin,
   readSourceFile,
   readNotes,
   readSourceTree,

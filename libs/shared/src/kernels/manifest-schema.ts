@@ -72,16 +72,14 @@ const constantName = cIdentifier.refine((name) => !isReserved(name), {
 
 /** Whether a constant with this name may be passed to the compiler. It must be in capitals, like a parameter. */
 export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
-// Machine code is judged by what its symbols say it keeps between launches, and an edited cubin can say anything.
-const NO_CUBIN = 'PTX in place of the .cubin, which only nvcc may make here: name the .ptx that it was assembled from';
-const sourceFile = matching(/^(?!.*\.cubin$)/, NO_CUBIN).pipe(
-  matching(
-    /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx|py)$/,
-    "a .cu, .ptx or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
-  ),
+const sourceFile = matching(
+  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx|cubin|py)$/,
+  "a .cu, .ptx, .cubin or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
 );
 /** Whether a kernel's source is PTX from another compiler, which no parameter can change. */
 export const isPtxSource = (source: string): boolean => source.endsWith('.ptx');
+/** Whether a kernel's source is machine code, which only a GPU runs. */
+export const isCubinSource = (source: string): boolean => source.endsWith('.cubin');
 /** Whether a kernel's source is Python, which Triton compiles on the runner's host. */
 export const isTritonSource = (source: string): boolean => source.endsWith('.py');
 const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
@@ -329,7 +327,7 @@ export const manifestSchema = strict({
   for (const option of ['-std=', '-Xptxas=-O', '-Xptxas=-dlcm='])
     if (flags.filter((each) => each.startsWith(option)).length > 1)
       refuse(['compile', 'flags'], `wanted at most one ${option}…`);
-  if (isPtxSource(manifest.source)) refusePtx(manifest, refuse);
+  if (isPtxSource(manifest.source) || isCubinSource(manifest.source)) refuseCompiled(manifest, refuse);
   if (isTritonSource(manifest.source) !== (manifest.language === 'triton'))
     refuse(['language'], 'must be triton for a source named *.py, and absent for every other source');
   if (isTritonSource(manifest.source)) refuseForTriton(manifest, refuse);
@@ -353,17 +351,20 @@ export const manifestSchema = strict({
   }
 });
 
-/** Refuses keys that only a C++ compiler could use. */
-function refusePtx(
-  { parameters, launches, compile }: Pick<RawManifest, 'parameters' | 'launches' | 'compile'>,
+/** Refuses keys that only a compiler of the source's own language could use, or for a cubin any compiler. */
+function refuseCompiled(
+  { source, parameters, launches, compile }: Pick<RawManifest, 'source' | 'parameters' | 'launches' | 'compile'>,
   refuse: (path: (string | number)[], message: string) => void,
 ): void {
-  if (Object.keys(parameters).length > 0) refuse(['parameters'], 'wanted none: a .ptx source is compiled already');
-  for (const flag of compile.flags.filter((each) => !each.startsWith('-Xptxas')))
-    refuse(['compile', 'flags'], `wanted flags of ptxas alone: a .ptx source is compiled already, found ${flag}`);
+  const [kind, flags] = isCubinSource(source) ? ['.cubin', 'none'] : ['.ptx', 'flags of ptxas alone'];
+  if (Object.keys(parameters).length > 0) refuse(['parameters'], `wanted none: a ${kind} source is compiled already`);
+  for (const flag of compile.flags.filter((each) => isCubinSource(source) || !each.startsWith('-Xptxas')))
+    refuse(['compile', 'flags'], `wanted ${flags}: a ${kind} source is compiled already, found ${flag}`);
+  if (isCubinSource(source) && compile.maxrregcount > 0)
+    refuse(['compile', 'maxrregcount'], 'wanted 0: a .cubin source is compiled already');
   for (const { entry, key } of singleLaunches(launches))
     if (isSpelledEntry(entry))
-      refuse([...key, 'entry'], "wanted the entry's name in the .ptx file, found a C++ spelling");
+      refuse([...key, 'entry'], `wanted the entry's name in the ${kind} file, found a C++ spelling`);
 }
 
 function refuseForTriton(

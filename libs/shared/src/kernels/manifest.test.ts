@@ -374,7 +374,12 @@ test.each([
   ['title: Keys and values in pieces', '', 'title', /wanted a text, found nothing/],
   ['min_arch: sm_80', 'min_arch: 80', 'min_arch', /:7: min_arch: wanted an architecture such as sm_80, found 80/],
   ['min_arch: sm_80', '', 'min_arch', /exactly one/],
-  ['source: split_kv.cu', 'source: ../../etc/passwd.cu', 'source', /a \.cu, \.ptx or \.py file of the kernel's folder/],
+  [
+    'source: split_kv.cu',
+    'source: ../../etc/passwd.cu',
+    'source',
+    /a \.cu, \.ptx, \.cubin or \.py file of the kernel's folder/,
+  ],
   ['"D == 64 || D == 128"', '"D = 64"', 'limits[0].require', /in "D = 64"/],
   [
     '"S % BLOCK_KV == 0"',

@@ -9,7 +9,7 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/for
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
-import { isPtxSource, isTritonSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
+import { isCubinSource, isPtxSource, isTritonSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
 import { parseYamlFile, type YamlFile } from '../data/yaml-file.ts';
@@ -58,7 +58,7 @@ function readManifest(yamlText: string, path: string, brought: ProblemFiles | un
     source: raw.source,
     minArch: (raw.arch ?? raw.min_arch)!,
     exactArch: raw.arch !== undefined,
-    emulated: raw.emulated && (needsPtxEngine(raw) ? 'ptx' : raw.emulated),
+    emulated: raw.emulated && !isCubinSource(raw.source) && (needsPtxEngine(raw) ? 'ptx' : raw.emulated),
     parameters: Object.fromEntries(
       Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [
         name,

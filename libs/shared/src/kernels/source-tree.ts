@@ -7,7 +7,7 @@ import { sha256Of, type Sha256 } from '../contract/digest.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { readForeignFile } from '../files/foreign-file.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { isPtxSource, isTritonSource } from './manifest-schema.ts';
+import { isCubinSource, isPtxSource, isTritonSource } from './manifest-schema.ts';
 import { BROUGHT_FOLDER, BROUGHT_PATHS, ownProblemFiles } from '../problems/installed-problems.ts';
 import { loadManifest, MANIFEST_FILE } from './manifest.ts';
 import { originalsOfPtx } from './ptx-draft.ts';
@@ -17,8 +17,10 @@ export const MAX_TREE_BYTES = 8 * 1024 * 1024;
 // Files that a translation unit can consist of, and its notes. Other files next to a kernel (profiles, keys) are not
 // uploaded.
 export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp|ptx))$/;
-/** Name of a file from which PTX was compiled; uploaded only if the PTX names it. */
-const ORIGINAL_NAME = /^[^.].*\.py$/;
+const PYTHON_NAME = /^[^.].*\.py$/;
+const ORIGINAL_OF_CUBIN = /^\w[\w.-]*\.(?:py|cu|cuh)$/;
+/** Names that are uploaded only if the code names them, or if they are the manifest's source. */
+const ORIGINAL_NAME = /^[^.].*\.(py|cubin)$/;
 /** Whether a kernel's tree may have a file of this name. */
 export const mayBeSource = (name: string): boolean => SOURCE_NAME.test(name) || ORIGINAL_NAME.test(name);
 /** Whether a client uploads the file at this path of a kernel's folder. */
@@ -68,15 +70,25 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   return { tree: create(SourceTreeSchema, { files }), contents };
 }
 
-/** The Triton source, or the files from which the folder's PTX was compiled. Other Python files are not taken. */
+/** The source if it is Python or a cubin, and the Python files that PTX or a cubin was compiled from. */
 export function originalsIn(folder: string, source: string): string[] {
-  if (isTritonSource(source)) return existsSync(join(folder, source)) ? [source] : [];
-  if (!isPtxSource(source) || !existsSync(join(folder, source))) return [];
+  if (!existsSync(join(folder, source))) return [];
+  if (isTritonSource(source)) return [source];
+  if (!isPtxSource(source) && !isCubinSource(source)) return [];
+  const own = isCubinSource(source) ? [source] : [];
   // Whoever reads the source itself then says that it is too large.
-  if (statSync(join(folder, source)).size > MAX_TREE_BYTES) return [];
-  const ptx = readForeignFile(join(folder, source), MAX_TREE_BYTES).toString('utf8');
-  return originalsOfPtx(ptx).filter((name) => ORIGINAL_NAME.test(name) && existsSync(join(folder, name)));
+  if (statSync(join(folder, source)).size > MAX_TREE_BYTES) return own;
+  const code = readForeignFile(join(folder, source), MAX_TREE_BYTES);
+  const names = isCubinSource(source)
+    ? originalsOfCubin(code.toString('latin1'))
+    : originalsOfPtx(code.toString('utf8'));
+  return [...own, ...names.filter((name) => PYTHON_NAME.test(name) && existsSync(join(folder, name)))];
 }
+
+/** Files that a cubin's debug information names, from its bytes as Latin-1. */
+export const originalsOfCubin = (code: string): string[] => [
+  ...new Set(code.split('\0').filter((name) => name.length <= MAX_PATH_BYTES && ORIGINAL_OF_CUBIN.test(name))),
+];
 
 /**
  * A source's bytes, from a folder that others may have made. Errors: INVALID_REQUEST for a link to a non-source file.
