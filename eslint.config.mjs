@@ -203,8 +203,9 @@ const STARTS_PROGRAMS = [
   'apps/runner/worker/verify/own-reference.ts',
   // The embedded runner, which outlives fa-tui.
   'apps/tui/src/connection/runner-launch.ts',
-  // The user's own: a proposer, an editor, tmux.
+  // The user's own: a proposer, Python, an editor, tmux.
   'apps/tui/src/search/proposer.ts',
+  'apps/tui/src/search/compile-triton.ts',
   'apps/tui/src/terminal/editor.ts',
   'apps/tui/src/terminal/clipboard.ts',
   // The user's own ssh, and hooks of their settings.

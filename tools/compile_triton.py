@@ -1,4 +1,6 @@
-"""Compiles a kernel's Python with Triton, inside the runner's box: `compile_triton.py SITE_PACKAGES REQUEST`.
+"""Compiles a kernel's Python with Triton, in the runner's box or for `fa-tui compile`: `compile_triton.py SITE REQUEST`.
+
+SITE is the folder that Triton is imported from.
 
 The parent starts the kernel's Python in a child and runs none of it. It bounds what the child prints and says how it
 ended. Errors are lines like `kernel/kernel.py:3:1: error: …`, which the runner reads.
@@ -14,7 +16,7 @@ import shutil
 import subprocess
 import sys
 
-# The same folder in every box, because Triton writes its path into the PTX.
+# The same folder in every box, because Triton writes its path into the PTX. Outside of one the request names another.
 PLACE = pathlib.Path("/tmp/flashcore-triton")
 MAX_PRINTED_BYTES = 256 * 1024
 MAX_PTX_BYTES = 64 * 2**20
@@ -63,10 +65,14 @@ def parent(site, request):
         fail(source, 1, f"must become at most {MAX_PTX_BYTES} bytes of PTX, got {made.stat().st_size}")
 
 
-def load(source):
+def place_in(request):
+    return pathlib.Path(request.get("place", PLACE))
+
+
+def load(source, place):
     """The kernel's file as a module."""
-    PLACE.mkdir()
-    copy = PLACE / pathlib.Path(source).name
+    place.mkdir()
+    copy = place / pathlib.Path(source).name
     shutil.copy(source, copy)
     spec = importlib.util.spec_from_file_location(copy.stem + "_kernel", copy)
     module = importlib.util.module_from_spec(spec)
@@ -92,7 +98,7 @@ def compile_kernel(request):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    module, copy = load(request["source"])
+    module, copy = load(request["source"], place_in(request))
     entry = request["entry"]
     function = function_of(module, entry)
     if function is None:
@@ -134,7 +140,7 @@ def compile_kernel(request):
     pathlib.Path("kernel.ptx").write_text(header + ptx, encoding="utf8")
 
 
-def place_of(error, source):
+def place_of(error, source, copies):
     """Line, column and words of an error: of the innermost place in the kernel's file."""
     text = pathlib.Path(source).read_text("utf8", "replace")
     place = (1, 1, f"{type(error).__name__}: {error}")
@@ -142,7 +148,7 @@ def place_of(error, source):
         return error.lineno or 1, error.offset or 1, f"SyntaxError: {error.msg}"
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith(str(PLACE)):
+        if trace.tb_frame.f_code.co_filename.startswith(str(copies)):
             place = (trace.tb_lineno, 1, place[2])
         trace = trace.tb_next
     for _ in range(20):
@@ -160,15 +166,16 @@ def child(site, request):
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    os.environ["HOME"] = os.environ["TMPDIR"] = "/tmp"
-    os.environ["TRITON_CACHE_DIR"] = "/tmp/triton-cache"
+    if "place" not in request:
+        os.environ["HOME"] = os.environ["TMPDIR"] = "/tmp"
+    os.environ["TRITON_CACHE_DIR"] = str(place_in(request).with_name("triton-cache"))
     if site not in sys.path:
         sys.path.append(site)
     source = request["source"]
     try:
         compile_kernel(request)
     except Exception as error:
-        line, column, words = place_of(error, source)
+        line, column, words = place_of(error, source, place_in(request))
         fail(source, line, words, column)
 
 

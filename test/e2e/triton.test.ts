@@ -42,7 +42,51 @@ test.skipIf(noPtx)('without Triton on the host, the error names what to install 
   cpSync(kernel('bare'), folder, { recursive: true });
   const { exitCode, stdout } = bare.faTui(['verify', folder, ...CASE]);
   expect(exitCode).toBe(3);
-  expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/pip install triton.*FLASHCORE_PYTHON.*name the PTX as its source/);
+  expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/pip install triton.*FLASHCORE_PYTHON.*fa-tui compile/);
+});
+
+test('compile without Triton on this machine says what to install, and writes nothing', () => {
+  const folder = kernel('uncompiled');
+  const to = join(home.path, 'compiled_by_nothing');
+  const { exitCode, stderr } = home.faTui(['compile', folder, '--to', to], { env: { FLASHCORE_PYTHON: '/bin/false' } });
+  expect([exitCode, stderr]).toEqual([
+    3,
+    expect.stringMatching(/\/bin\/false has no Triton: run .*pip install triton/),
+  ]);
+  expect(existsSync(to)).toBe(false);
+});
+
+test.each<[string, string[], RegExp]>([
+  ['no folder to make', [SOURCE], /--to <folder>: give the folder to make/],
+  ['a kernel of the runner', ['fa_v1_baseline', '--to', 'made'], /must be a folder, because its Python runs here/],
+  ['CUDA C++', [join(ROOT, 'kernels/fa_v1_baseline'), '--to', 'made'], /must be Python for Triton/],
+  ['a folder that exists', [SOURCE, '--to', join(ROOT, 'test/e2e')], /exists already|must be of lower-case/],
+  ['a parameter that is not one', [SOURCE, '--to', 'made', '--set', 'TILE=3'], /TILE/],
+])('compile of %s is refused', (_, args, words) => {
+  const { exitCode, stderr } = home.faTui(['compile', ...args], { cwd: home.path });
+  expect([exitCode, stderr]).toEqual([2, expect.stringMatching(words)]);
+});
+
+test.skipIf(missing('triton') || noPtx)(
+  'compile makes a folder of PTX that a runner without Triton verifies',
+  async () => {
+    const to = join(home.path, 'compiled');
+    const made = home.faTui(['compile', SOURCE, '--to', to, '--set', 'BLOCK_M=32']);
+    expect(made.exitCode, made.stderr).toBe(0);
+    await using bare = new Home({ FLASHCORE_PYTHON: '/bin/false' });
+    const { response, exitCode, stderr } = bare.runJson(['verify', to, ...CASE]);
+    expect(exitCode, stderr).toBe(0);
+    const { artifacts } = response.result!.variants[0]!.build!;
+    expect(artifacts.map(({ fileName }) => fileName)).toEqual(expect.arrayContaining(['kernel.ptx', 'kernel.py']));
+  },
+);
+
+test.skipIf(missing('triton'))('what Triton refuses has its line, and compile writes nothing', () => {
+  const folder = kernel('uncompilable', (text) => edited(text, 'tl.trans(k)', 'tl.turn(k)'));
+  const to = join(home.path, 'never_compiled');
+  const { exitCode, stderr } = home.faTui(['compile', folder, '--to', to]);
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining(`kernel.py:${lineOf('tl.trans(k)')}:`)]);
+  expect(existsSync(to)).toBe(false);
 });
 
 test('a source in Python needs its language, and other sources have none', () => {
@@ -72,7 +116,7 @@ test.skipIf(noTriton)('tune and evolve vary the options of Triton and the tiles'
   const set = ['BLOCK=16,32', 'NUM_WARPS=2,4', 'NUM_STAGES=1,2'].flatMap((each) => ['--set', each]);
   const tuned = home.faTui(['tune', folder, ...shape, ...set, '--budget', '6']);
   expect(tuned.exitCode, tuned.stderr).toBe(0);
-  expect(tuned.stdout).toContain("ranked by registers, then shared memory: the emulator's times judge nothing");
+  expect(tuned.stdout).toContain('ranked by registers, then shared memory: emulator times are not GPU times');
   expect(tuned.stdout.match(/BLOCK=\d+ NUM_WARPS=\d NUM_STAGES=\d .* yes$/gm)).toHaveLength(6);
   const proposer = `"${process.execPath}" examples/proposers/parameters.mjs`;
   const evolved = home.faTui(['evolve', folder, ...shape, '--proposer', proposer, '--trials', '1', '--seeds', '1']);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
-import { isPtxSource, isTritonSource } from '@flashcore/shared/kernels';
+import { isPtxSource, isTritonSource, sharedBytesIn } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener } from './build-listener.ts';
@@ -24,7 +24,7 @@ import { compileApart } from './entries-apart.ts';
 import { KernelUnits, type BuildSpec, type KernelCompilation, type KernelUnitsParts } from './kernel-units.ts';
 import { missingCompiler } from './missing-compiler.ts';
 import { snapshotSources, type SnapshotFile } from './source-snapshot.ts';
-import { sharedBytesIn, tritonUnit } from './triton-unit.ts';
+import { tritonUnit } from './triton-unit.ts';
 
 const READ_DIAGNOSTICS = {
   nvcc: parseNvccDiagnostics,

@@ -7,8 +7,8 @@ const HOW_TO_GET = {
   nvcc: "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
   ptx: `The emulator's PTX engine needs an nvcc or clang that makes PTX, and there is none on PATH: ${HOW_TO_GET_PTX}, or serve without --emulator-engine ptx`,
   triton:
-    "No Python with Triton was found on the runner's host: run pip install triton there and name that Python in FLASHCORE_PYTHON, or compile the kernel elsewhere and name the PTX as its source (docs/languages.md)",
-  box: "There is no box on the runner's host, and a kernel's Python runs only in one: install bubblewrap there, or compile the kernel elsewhere and name its PTX as the source (docs/languages.md)",
+    "No Python with Triton was found on the runner's host: run pip install triton there and name that Python in FLASHCORE_PYTHON, or run fa-tui compile where Triton is, which makes a kernel folder of PTX (docs/languages.md)",
+  box: "There is no box on the runner's host, and a kernel's Python runs only in one: install bubblewrap there, or run fa-tui compile where Triton is, which makes a kernel folder of PTX (docs/languages.md)",
   'g++':
     "No C++ compiler on PATH, which the emulator and the CPU reference need: install g++ 12 or clang++ 15 or later on the runner's host",
 };

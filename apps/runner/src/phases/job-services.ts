@@ -9,13 +9,12 @@ import {
   type Finding,
   type CodeFrame,
 } from '@flashcore/shared/contract';
-import { isTritonSource, type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { isTritonSource, tritonTypes, type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { WorkerNotice } from '../../worker/messages/channel.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/build-listener.ts';
 import { codeFrame, type Place, type SourceText } from '../build/code-frame.ts';
 import type { BuildSpec } from '../build/kernel-units.ts';
-import { tritonTypes } from '../build/triton-unit.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';

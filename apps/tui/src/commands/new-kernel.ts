@@ -1,8 +1,7 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import {
-  KERNEL_ID,
   MANIFEST_FILE,
   TO_FILL_IN,
   copiedKernel,
@@ -19,6 +18,7 @@ import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { parseKernelArgument } from './kernel-argument.ts';
+import { idOfFolder, makeFolder, requireFree } from './new-folder.ts';
 import { rememberFolder } from './start-job.ts';
 
 /** The ladder's first step: attention in a single file, without tensor cores and other files. */
@@ -36,7 +36,7 @@ interface NewKernelOptions {
 export async function newKernel(name: string, options: NewKernelOptions, context: CommandContext): Promise<ExitCode> {
   const { from: given, fromPtx, problem } = options;
   const folder = path.resolve(name);
-  const id = idOf(folder, name);
+  const id = idOfFolder(folder, name);
   requireFree(folder);
   if (fromPtx !== undefined && given !== undefined) throw new UsageError('--from and --from-ptx: give one of them');
   if (problem !== undefined && fromPtx === undefined)
@@ -101,35 +101,6 @@ async function newFromPtx(
       `  fa-tui verify ${shellWord(folder)}`,
     ]);
   return ExitCode.PASSED;
-}
-
-/** Refuses a missing parent folder, so that a mistyped path creates no tree of folders. */
-function requireFree(folder: string): void {
-  if (existsSync(folder)) throw new UsageError(`${folder} exists already: give another name`);
-  if (!existsSync(path.dirname(folder)))
-    throw new UsageError(`There is no folder ${path.dirname(folder)}: make it, or give another place`);
-}
-
-function makeFolder(folder: string): void {
-  try {
-    mkdirSync(folder);
-  } catch (error) {
-    throw new UsageError(`${folder} cannot be made (${(error as NodeJS.ErrnoException).code}): give another place`);
-  }
-}
-
-/** The folder's name is the kernel's id. */
-function idOf(folder: string, name: string): string {
-  const id = path.basename(folder);
-  if (KERNEL_ID.pattern.test(id)) return id;
-  const near = id
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, '_')
-    .replaceAll(/^[^a-z]+|_+$/g, '')
-    .slice(0, 64);
-  throw new UsageError(
-    `${name}: a kernel's name must be of ${KERNEL_ID.inWords}, beginning with a letter, for example ${near || 'my_kernel'}`,
-  );
 }
 
 /** Refuses a known id, because two kernels with one id would share history, leaderboard and champions. */

@@ -5,7 +5,7 @@ import { TENSOR_DTYPES } from '@flashcore/shared/dtypes';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
 import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
 
-const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
+export const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
 
 export const pageOptions = (command: Command): Command =>
   command

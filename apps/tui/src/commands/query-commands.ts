@@ -1,11 +1,12 @@
 import { Argument, Option, type Command } from 'commander';
 import type { CheckProblemOptions } from './check-problem.ts';
+import type { CompileOptions } from './compile.ts';
 import { completion, SHELLS } from './completion-scripts.ts';
 import { addDecisionCommands } from './decision-commands.ts';
 import type { Action, Define } from './define-command.ts';
 import type { ImportProblemOptions } from './import-problem.ts';
 import type { LeaderboardCommandOptions } from './leaderboard.ts';
-import { fileOptions, leaderboardOptions, pageOptions, reportOptions } from './option-groups.ts';
+import { fileOptions, leaderboardOptions, pageOptions, repeated, reportOptions } from './option-groups.ts';
 import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { ReportCommandOptions } from './report.ts';
 import type { UninstallOptions } from './uninstall.ts';
@@ -41,6 +42,17 @@ export function addQueryCommands(program: Command, define: Define): void {
       .option('--problem <name>', 'with --from-ptx: what it computes (default: attention)')
       .description('make a kernel folder of your own, manifest and source, as a copy of another'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
+  );
+  query<CompileOptions>(
+    program
+      .command('compile')
+      .argument('<folder>', "a kernel folder whose source is Triton's Python")
+      .option('--to <folder>', "the folder to make; its last part becomes the kernel's id")
+      .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example NUM_WARPS=8 (repeatable)', repeated)
+      .option('--config <name>', "a config of the kernel's manifest")
+      .option('--arch <arch>', "for example sm_90 (default: the manifest's)")
+      .description('make PTX of a Triton kernel with the Triton of this machine, for runners without it'),
+    async (context, options, folder) => (await import('./compile.ts')).compileKernel(folder, options, context),
   );
   query(
     program.command('init').description('make the current folder a project of kernels: flashcore.yaml'),

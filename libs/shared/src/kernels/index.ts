@@ -110,6 +110,7 @@ export {
   broughtFiles,
   broughtFilesIn,
   casesSource,
+  installedFile,
   installedProblem,
   installedProblems,
   isCurrentProblem,
@@ -159,6 +160,7 @@ export {
   treeDigest,
 } from './source-tree.ts';
 export { sha256Of } from '../contract/digest.ts';
+export { manifestOfCompiled, sharedBytesIn, tritonRequest, tritonTypes } from './triton.ts';
 export { type ResolvedVariant, archMismatch, resolveVariant } from './variant.ts';
 export { launchWaves } from './waves.ts';
 export * as yamlFile from '../data/yaml-file.ts';

@@ -241,6 +241,9 @@ function versionOf(file: string): string {
 const wrong = (path: string, message: string, key?: string): FlashcoreError =>
   new FlashcoreError('INVALID_MANIFEST', { path, ...(key !== undefined && { key }) }, `${path}: ${message}`);
 
+/** A file of the installation, by its path in the repository. */
+export const installedFile = (path: string): string => join(dirname(ownFolder()), path);
+
 let own: string | undefined;
 
 // Sources and bundles are at different depths below the root.

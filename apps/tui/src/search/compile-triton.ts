@@ -1,0 +1,62 @@
+/** Triton of this machine, which compiles a kernel of the user's own for runners without it. */
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { withoutSecrets } from '@flashcore/shared/files';
+import { installedFile, tritonRequest } from '@flashcore/shared/kernels';
+
+export interface TritonCompileOptions {
+  readonly folder: string;
+  /** The Python file in the folder. */
+  readonly source: string;
+  readonly request: Omit<Parameters<typeof tritonRequest>[0], 'source'>;
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+export interface TritonOutput {
+  /** For example "3.6.0". */
+  readonly version: string;
+  /** undefined if Triton refuses the kernel. */
+  readonly ptx: string | undefined;
+  /** What Triton and the kernel's Python printed, with the error's place if there is one. */
+  readonly lines: readonly string[];
+}
+
+const ASK_LIMIT_MS = 60_000;
+const LIMIT_MS = 300_000;
+const WHICH_TRITON = 'import triton; print(triton.__version__, *triton.__path__, sep="\\n")';
+
+/**
+ * Runs the kernel's Python, with the user's rights. Errors: COMPILER_MISSING if this machine's Python has no Triton.
+ */
+export function compileTriton({ folder, source, request, environment }: TritonCompileOptions): TritonOutput {
+  const python = environment['FLASHCORE_PYTHON'] || 'python3';
+  const env = withoutSecrets(environment);
+  const found = spawnSync(python, ['-I', '-c', WHICH_TRITON], { encoding: 'utf8', env, timeout: ASK_LIMIT_MS });
+  const [version = '', place = ''] = found.stdout?.trim().split('\n') ?? [];
+  if (found.status !== 0 || place === '')
+    throw new FlashcoreError(
+      'COMPILER_MISSING',
+      { wanted: 'triton' },
+      `${python} has no Triton: run ${python} -m pip install triton==3.6.0, or name another Python in FLASHCORE_PYTHON; no GPU is needed`,
+    );
+  const work = mkdtempSync(path.join(tmpdir(), 'flashcore-compile-'));
+  try {
+    const unit = path.join('kernel', path.basename(source));
+    cpSync(path.join(folder, source), path.join(work, unit));
+    const asked = { ...tritonRequest({ ...request, source: unit }), place: path.join(work, 'place') };
+    const args = ['-I', installedFile('tools/compile_triton.py'), path.dirname(place), JSON.stringify(asked)];
+    const { stdout, stderr, status } = spawnSync(python, args, { cwd: work, encoding: 'utf8', env, timeout: LIMIT_MS });
+    const made = path.join(work, 'kernel.ptx');
+    const lines = `${stdout}${stderr}`
+      .replaceAll('kernel/', '')
+      .split('\n')
+      .filter((line) => line !== '');
+    if (status === null) lines.push(`killed after ${LIMIT_MS / 1000} s`);
+    return { version, lines, ptx: status === 0 && existsSync(made) ? readFileSync(made, 'utf8') : undefined };
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { edited } from '../testing/edited.ts';
+import { parseManifest } from './manifest.ts';
+import { manifestOfCompiled, sharedBytesIn, tritonTypes } from './triton.ts';
+import { resolveVariant } from './variant.ts';
+
+const PATH = join(import.meta.dirname, '../../../../test/fixtures/triton/matmul/kernel.yaml');
+const TEXT = readFileSync(PATH, 'utf8');
+
+function typesWith(limit: string): string[] {
+  const manifest = parseManifest(
+    edited(TEXT, 'parameters:', `limits: [{ require: "${limit}", because: tiles }]\nparameters:`),
+    PATH,
+  );
+  return tritonTypes(manifest, resolveVariant(manifest));
+}
+
+test('integers that limits make multiples of 16 are declared so, and no others', () => {
+  const tensors = ['*fp16', '*fp16', '*fp16'];
+  expect(typesWith('K % 32 == 0 && N % 16 == 0')).toEqual([...tensors, 'i32', 'i32:16', 'i32:16']);
+  expect(typesWith('K % 24 == 0')).toEqual([...tensors, 'i32', 'i32', 'i32']);
+  expect(typesWith('K % 16 == 0 || N % 16 == 0')).toEqual([...tensors, 'i32', 'i32', 'i32']);
+  expect(typesWith('K % 16 == 8')).toEqual([...tensors, 'i32', 'i32', 'i32']);
+});
+
+test('the dynamic shared memory is read from the first line of the PTX', () => {
+  expect(sharedBytesIn('// flashcore: 4096 bytes of dynamic shared memory\n.version 8.7\n')).toBe(4096);
+  expect(sharedBytesIn('.version 8.7\n')).toBe(0);
+});
+
+const PTX = '// flashcore: 4096 bytes of dynamic shared memory\n.version 8.7\n.target sm_90a\n.address_size 64\n';
+
+test("the manifest of Triton's PTX has the parameters as constants, and the launch of Triton's metadata", () => {
+  const written = edited(TEXT, 'constants: {', '# of the tiles\nconstants: {');
+  const resolved = resolveVariant(parseManifest(written, PATH), { parameters: { BLOCK: 64n } });
+  const made = manifestOfCompiled(written, { id: 'compiled', source: 'kernel.ptx', ptx: PTX, resolved });
+  expect(made).toContain('# of the tiles');
+  const { id, source, minArch, exactArch, parameters, constants, launches } = parseManifest(made, 'made/kernel.yaml');
+  expect({ id, source, minArch, exactArch, parameters }).toEqual({
+    id: 'compiled',
+    source: 'kernel.ptx',
+    minArch: 'sm_90a',
+    exactArch: true,
+    parameters: {},
+  });
+  expect(constants.map(({ name }) => name)).toEqual(['BLOCK_K', 'BLOCK', 'NUM_WARPS', 'NUM_STAGES']);
+  expect(made).toContain('BLOCK: 64');
+  const [launch] = launches;
+  expect([launch!.sharedBytes.text, launch!.arguments.map(({ kind }) => kind)]).toEqual([
+    '4096',
+    ['tensor', 'tensor', 'tensor', 'int32', 'int32', 'int32', 'null', 'null'],
+  ]);
+});
+
+test('a launch with shared memory of its own gets the larger of both', () => {
+  const written = edited(TEXT, 'grid:', 'shared_bytes: "2 * N"\n    grid:');
+  const resolved = resolveVariant(parseManifest(written, PATH));
+  const made = manifestOfCompiled(written, { id: 'compiled', source: 'kernel.ptx', ptx: PTX, resolved });
+  expect(parseManifest(made, 'made/kernel.yaml').launches[0]!.sharedBytes.text).toBe('max(2 * N, 4096)');
+});
