@@ -26,9 +26,9 @@ WAIT_SECONDS = 0.05
 
 
 def fail(path, line, words, column=1):
-    """One line: what it says may be the kernel's own text."""
+    """Prints a line of its own: the kernel may have printed part of one, and what it says may be the kernel's text."""
     words = " ".join(str(words).split())[:MAX_WORDS]
-    print(f"{path}:{max(line, 1)}:{max(column, 1)}: error: {words}", flush=True)
+    print(f"\n{path}:{max(line, 1)}:{max(column, 1)}: error: {words}", flush=True)
     sys.exit(1)
 
 

@@ -1,0 +1,118 @@
+/**
+ * A kernel's Python against the box and tools/compile_triton.py. A package that is named like Triton and compiles
+ * nothing stands in for it, because what the Python does happens before Triton would compile.
+ */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
+import { afterAll, expect, test } from 'vitest';
+import { findBox } from '../sandbox/find-box.ts';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { CompileCache, type Compilation } from './compile-cache.ts';
+import { tritonUnit } from './triton-unit.ts';
+
+const ROOT = join(import.meta.dirname, '../../../..');
+const MANIFEST = join(ROOT, 'test/fixtures/triton/softmax/kernel.yaml');
+const noBox = missing('bubblewrap') || missing('python3');
+
+const folder = mkdtempSync(join(tmpdir(), 'flashcore-triton-unit-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const PACKAGE = {
+  '__init__.py': `import types
+
+
+def jit(function):
+    function.params = []
+    return function
+
+
+def compile(source, target, options):
+    asm = {"ptx": ".version 8.7\\n"}
+    return types.SimpleNamespace(asm=asm, metadata=types.SimpleNamespace(shared=0, global_scratch_size=0))
+`,
+  'backends/__init__.py': '',
+  'backends/compiler.py': 'GPUTarget = print\n',
+  'compiler.py': 'def ASTSource(*arguments):\n    return arguments\n',
+};
+for (const [name, text] of Object.entries(PACKAGE)) {
+  const file = join(folder, 'site/triton', name);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}
+
+/** Compiles Python that begins with a statement. */
+async function compiled(statement: string, limitMs = 30_000): Promise<Compilation & { ms: number }> {
+  const manifest = parseManifest(readFileSync(MANIFEST, 'utf8'), MANIFEST);
+  const text = `import triton\n${statement}\n\n\n@triton.jit\ndef softmax():\n    pass\n`;
+  const unit = tritonUnit({
+    triton: {
+      name: 'triton',
+      path: '/usr/bin/python3',
+      version: '0',
+      identity: statement,
+      prefix: '/usr',
+      sitePackages: join(folder, 'site'),
+    },
+    spec: {
+      kernelId: 'softmax',
+      folder,
+      source: 'kernel.py',
+      resolved: resolveVariant(manifest),
+      arch: 'sm_80',
+      emulated: true,
+      entries: ['softmax'],
+      launches: [],
+      tritonTypes: [],
+    },
+    files: [{ path: 'kernel/kernel.py', text }],
+    script: readFileSync(join(ROOT, 'tools/compile_triton.py'), 'utf8'),
+  });
+  const began = performance.now();
+  const cache = new CompileCache(join(folder, 'cache'), new ArtifactStore(join(folder, 'artifacts')), {
+    box: () => findBox('required'),
+  });
+  const compilation = await cache.compile({ ...unit, limitMs }, { signal: AbortSignal.timeout(60_000) });
+  return { ...compilation, ms: performance.now() - began };
+}
+
+test.skipIf(noBox)('Python that does nothing else becomes PTX', async () => {
+  const { exitCode, lines, outputs } = await compiled('');
+  expect([exitCode, outputs.map(({ kind }) => kind)], lines.join('\n')).toEqual([0, ['ptx']]);
+});
+
+test.skipIf(noBox)('Python that loops is killed at the time limit', async () => {
+  const { timedOut, exitCode, outputs, ms } = await compiled('while True: pass', 2_000);
+  expect([timedOut, exitCode, outputs]).toEqual([true, 137, []]);
+  expect(ms).toBeLessThan(20_000);
+});
+
+test.skipIf(noBox)('what Python forks ends with it', async () => {
+  const { exitCode, ms } = await compiled('import os, time\nif os.fork() == 0:\n    time.sleep(1000)');
+  expect(exitCode).toBe(0);
+  expect(ms).toBeLessThan(20_000);
+});
+
+test.skipIf(noBox).each<[string, string, RegExp]>([
+  ['writes outside its folder', 'open("/usr/flashcore-was-here", "w")', /Read-only file system|Permission denied/],
+  ['opens a socket', 'import socket; socket.socket()', /PermissionError/],
+  ['allocates 100 GiB', 'x = bytearray(100 * 2**30)', /MemoryError/],
+  ['prints 1 GB at once', 'print("x" * 10**9)', /must print at most 262144 bytes|MemoryError/],
+  ['prints 1 GB in lines', 'for _ in range(10**6): print("x" * 1000)', /must print at most 262144 bytes/],
+  [
+    'ends Python in a line',
+    'import os; os.write(1, b"half"); os._exit(0)',
+    /ended with exit status 0 before Triton had compiled/,
+  ],
+  ['kills itself', 'import os; os.kill(os.getpid(), 9)', /ended with signal 9/],
+  ['patches Triton', 'triton.compile = lambda *_, **__: 1 / 0', /division by zero/],
+  ['makes a link of the PTX', 'import os; os.symlink("/etc/passwd", "kernel.ptx"); os._exit(0)', /before Triton had/],
+  ['does not parse', 'def broken(:', /SyntaxError/],
+])('Python that %s is an error at a line of it', async (_, statement, words) => {
+  const { exitCode, lines, outputs } = await compiled(statement);
+  expect([exitCode, outputs, lines.at(-1)]).toEqual([1, [], expect.stringMatching(/^kernel\.py:\d+:\d+: error: /)]);
+  expect(lines.at(-1)).toMatch(words);
+  expect(existsSync('/usr/flashcore-was-here')).toBe(false);
+});
