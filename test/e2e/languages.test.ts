@@ -160,6 +160,25 @@ test.skipIf(noPtx)('sources outside the folder that the PTX names are not read',
   expect(names.filter((name) => name.endsWith('.py'))).toEqual([]);
 });
 
+test.skipIf(noPtx).each(
+  inFull<[string, (ptx: string) => string]>(
+    [
+      ['a file that is not declared', (ptx) => ptx.replaceAll('\t.loc\t1 ', '\t.loc\t77 ')],
+      ['lines that the file does not have', (ptx) => ptx.replaceAll(/\t\.loc\t1 (\d+)/g, '\t.loc\t1 4$100000')],
+      [
+        'a file of the host',
+        (ptx) => ptx.replace('"attention.py"', '"../../../etc/passwd"').replaceAll('attention.py:', '/etc/passwd:'),
+      ],
+    ],
+    ([name]) => name === 'a file of the host',
+  ),
+)('PTX whose .loc names %s runs, without lines', (name, change) => {
+  const folder = changed(name.replaceAll(' ', '_'), 'attention.ptx', change);
+  const { exitCode, stdout, stderr } = home.faTui(['profile', folder, '--shape', '1x1x32x64', '--lines']);
+  expect(exitCode, stderr).toBe(0);
+  expect(stdout).not.toMatch(/root:|def attention/);
+});
+
 test('settings that only a C++ compiler could use are refused in the manifest of a .ptx', () => {
   const folder = changed('parameters', 'kernel.yaml', (text) =>
     edited(
