@@ -242,6 +242,11 @@ test.skipIf(missing('nvcc'))('a cubin is built as it is, with its entries and th
   );
 });
 
+test.skipIf(missing('nvcc'))('a copy of a cubin as text is refused', () => {
+  const { exitCode, stderr } = home.faTui(['new', join(home.path, 'copy'), '--from', machineCode('cubin_original')]);
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('attention.cubin is machine code: copy the folder')]);
+});
+
 test.skipIf(missing('nvcc')).each(
   inFull<[string, () => string, string, string]>(
     [

@@ -205,7 +205,7 @@ function read({ folder, manifest }: ResolvedKernel, path: string): string {
   const file = join(folder, path === MAIN_SOURCE ? manifest.source : path);
   if (!existsSync(file)) return '';
   const bytes = readFileSync(file);
-  return bytes.length > MAX_FILE_BYTES ? '' : bytes.toString('utf8');
+  return bytes.length > MAX_FILE_BYTES || bytes.includes(0) ? '' : bytes.toString('utf8');
 }
 
 /** The profile of the requested variant in an experiment's result. */

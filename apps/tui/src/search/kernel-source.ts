@@ -9,6 +9,7 @@ import {
   MANIFEST_FILE,
   MAX_TREE_BYTES,
   broughtFiles,
+  isCubinSource,
   mayBeSource,
   parseManifest,
   readSourceTree,
@@ -35,6 +36,7 @@ export async function readSource(kernel: SourcePlace, client: RunnerClient): Pro
     kernel.kind === 'build' ? { buildId: kernel.id } : { kernelId: kernel.id },
   );
   const files = new Map<string, string>();
+  requireText((known?.files ?? []).map(({ path: name }) => name));
   for (const { path: name, sha256 } of known?.files ?? [])
     files.set(name, (await client.readArtifact(sha256)).toString('utf8'));
   return Object.fromEntries(files);
@@ -46,9 +48,21 @@ export async function readSource(kernel: SourcePlace, client: RunnerClient): Pro
 export async function sourceOfFolder(folder: string): Promise<SourceFiles> {
   const { tree, contents } = await readSourceTree(folder);
   const files = tree.files.filter(({ path: name }) => existsSync(path.join(folder, name)));
+  requireText(files.map(({ path: name }) => name));
   return Object.fromEntries(
     files.map(({ path: name, sha256 }) => [name, Buffer.from(contents.get(sha256)!).toString('utf8')]),
   );
+}
+
+/** Errors: INVALID_REQUEST for machine code, which nobody can edit as text. */
+function requireText(names: readonly string[]): void {
+  const code = names.find(isCubinSource);
+  if (code !== undefined)
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { path: code },
+      `${code} is machine code: copy the folder by hand and change the id in its ${MANIFEST_FILE}`,
+    );
 }
 
 /** Writes files as a new kernel folder; an old one is removed. Paths are checked because they come from a proposer. */
