@@ -34,8 +34,17 @@ enum class ScalarType : int8_t {
   Float8_e5m2
 };
 enum class DeviceType : int8_t { CPU, CUDA };
-using Half = __half;
-using BFloat16 = __nv_bfloat16;
+// Types of their own, so that a trait may have an instance for each beside CUDA's.
+struct Half : __half {
+  using __half::__half;
+  Half() = default;
+  __host__ __device__ Half(const __half& value) : __half(value) {}
+};
+struct BFloat16 : __nv_bfloat16 {
+  using __nv_bfloat16::__nv_bfloat16;
+  BFloat16() = default;
+  __host__ __device__ BFloat16(const __nv_bfloat16& value) : __nv_bfloat16(value) {}
+};
 template <class T>
 using optional = std::optional<T>;
 inline constexpr std::nullopt_t nullopt = std::nullopt;
@@ -210,6 +219,8 @@ FLASHCORE_TENSOR_LIKE(ones_like)
 FLASHCORE_TENSOR_LIKE(full_like)
 FLASHCORE_TENSOR_LIKE(randn_like)
 #undef FLASHCORE_TENSOR_LIKE
+template <class T>
+void fill(const Tensor&, T) {}
 
 constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA;
 constexpr ScalarType kByte = ScalarType::Byte, kUInt8 = kByte, kChar = ScalarType::Char, kInt8 = kChar,
@@ -311,6 +322,8 @@ namespace py = pybind11;
     return __VA_ARGS__();                    \
   }()
 #define AT_DISPATCH_ALL_TYPES(...) FLASHCORE_DISPATCH(__VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND(OTHER, ...) FLASHCORE_DISPATCH(__VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND2(OTHER, ANOTHER, ...) FLASHCORE_DISPATCH(__VA_ARGS__)
 #define AT_DISPATCH_FLOATING_TYPES(...) FLASHCORE_DISPATCH(__VA_ARGS__)
 #define AT_DISPATCH_FLOATING_TYPES_AND_HALF(...) FLASHCORE_DISPATCH(__VA_ARGS__)
 #define AT_DISPATCH_FLOATING_TYPES_AND(OTHER, ...) FLASHCORE_DISPATCH(__VA_ARGS__)

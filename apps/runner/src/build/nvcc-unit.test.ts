@@ -1,12 +1,17 @@
 import { expect, test } from 'vitest';
 import { nvccUnit } from './nvcc-unit.ts';
 
-const argumentsOf = (version: string, entries?: readonly string[], apart?: readonly string[]): readonly string[] =>
+const argumentsOf = (
+  version: string,
+  entries?: readonly string[],
+  apart?: readonly string[],
+  unit = 'kernel/a.cu',
+): readonly string[] =>
   nvccUnit({
     nvcc: { name: 'nvcc', path: '/nvcc', version, identity: version, archs: ['sm_90'] },
     arch: 'sm_90',
     files: [],
-    unit: 'kernel/a.cu',
+    unit,
     name: 'a',
     defines: [],
     fastMath: false,
@@ -39,4 +44,12 @@ test('a unit of some entries names them to kernel and assembler, and one entry i
   ]);
   expect(some[some.indexOf('-e,a,-e,b') - 1]).toBe('-Xptxas');
   expect(argumentsOf('13.0.88', ['a', 'b', 'c'], ['a'])).not.toContain('--split-compile=0');
+});
+
+test.each([
+  ['kernel/a.cu', false],
+  ['kernel/a.ptx', false],
+  ['kernel/a.cuh', true],
+])('nvcc is told that %s is CUDA: %s', (unit, told) => {
+  expect(argumentsOf('13.0.88', undefined, undefined, unit).join(' ').includes(' -x cu ')).toBe(told);
 });

@@ -40,6 +40,8 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     standardOf(options.flags),
     '-O3',
     '-lineinfo',
+    // nvcc takes other names than .cu for host code.
+    ...(/\.(cu|ptx)$/.test(options.unit) ? [] : ['-x', 'cu']),
     '-Xptxas',
     '-v',
     ...(options.fastMath ? ['--use_fast_math'] : []),

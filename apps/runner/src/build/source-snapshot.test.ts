@@ -105,6 +105,20 @@ test("all of PyTorch's headers are one stub, and CUDA_STD_HEADER names a header 
   ]);
 });
 
+test("cuBLAS's headers are another stub", () => {
+  const { files, problems } = snapshot({
+    'k/k.cu': '#include <cublas_v2.h>\n#include <cublasLt.h>\n#include <cublasXt.h>\n',
+    'stubs/cublas.h': '',
+  });
+  expect(problems).toEqual([]);
+  expect(files.map(({ path }) => path)).toEqual([
+    'kernel/k.cu',
+    'stubs/cublas_v2.h',
+    'kernels/stubs/cublas.h',
+    'stubs/cublasLt.h',
+  ]);
+});
+
 test('a missing source is a problem of the manifest', () => {
   expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([
     { tool: 'runner', file: 'kernel.yaml', message: "the source k.cu is not in the kernel's folder" },

@@ -47,9 +47,11 @@ const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: th
 const READ_LIMIT_MS = 4_000;
 /** The maximum number of problems reported per file. */
 const MAX_PROBLEMS = 20;
-/** Host code of PyTorch's extensions includes these; kernels/stubs/pytorch.h stands for all of them. */
-const OF_PYTORCH = /^(?:torch|ATen|c10|pybind11)\/[\w./-]+\.h$/;
-const PYTORCH = 'kernels/stubs/pytorch.h';
+/** Headers that only host code needs, and the file that stands for all of them where the compiler has none. */
+const STUBBED = [
+  { names: /^(?:torch|ATen|c10|pybind11)\/[\w./-]+\.h$/, stub: 'kernels/stubs/pytorch.h' },
+  { names: /^(?:cublas|cublas_v2|cublasLt)\.h$/, stub: 'kernels/stubs/cublas.h' },
+] as const;
 /** Folder of the stubs in the build folder, under the names that sources include. It is last in the include path. */
 export const STUBS = 'stubs';
 /** CUTLASS's macro for the headers of libcu++; no other macro may name an include. */
@@ -137,9 +139,10 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
   };
   const addStub = (name: string): void => {
     const path = `${STUBS}/${posix.normalize(name)}`;
-    if (!OF_PYTORCH.test(name) || files.has(path) || !isSource(hostPath(roots, PYTORCH))) return;
-    files.set(path, { path, text: `#include <${PYTORCH.slice('kernels/'.length)}>\n` });
-    visit(PYTORCH);
+    const stub = STUBBED.find(({ names }) => names.test(name))?.stub;
+    if (stub === undefined || files.has(path) || !isSource(hostPath(roots, stub))) return;
+    files.set(path, { path, text: `#include <${stub.slice('kernels/'.length)}>\n` });
+    visit(stub);
   };
   const unit = `kernel/${posix.normalize(options.source)}`;
   const inside = !unit.startsWith('kernel/..');

@@ -37,6 +37,23 @@ test.each([
   ]);
 });
 
+test('a plain name is found without extern "C", unless there are several kernels of that name', () => {
+  const symbols = [
+    'c',
+    '_Z3onePf',
+    '_Z4one2Pf',
+    '_ZN2ns3twoEPf',
+    '_Z5threeIfEvPT_',
+    '_Z4fourPf',
+    '_Z4fourPd',
+    '_Z1cPf',
+  ];
+  expect([...symbolsOfSpelled(['c', 'one', 'two', 'three', 'four', 'five'], symbols)]).toEqual([
+    ['one', '_Z3onePf'],
+    ['three', '_Z5threeIfEvPT_'],
+  ]);
+});
+
 async function build(name: string, entries: readonly string[], engine?: 'fibres' | 'ptx'): Promise<KernelBuild> {
   const own = join(folder, name);
   mkdirSync(join(own, 'kernel'), { recursive: true });

@@ -32,12 +32,18 @@ template __global__ void ${MARKER}${index}<&${entry}>();\n`
 
 export const isMarker = (symbol: string): boolean => /^_Z\d+flashcore_entry_\d+I/.test(symbol);
 
-/** The compiled name of each spelled entry, from the symbols; entries without a match are left out. */
+/**
+ * The compiled name of each spelled entry, and of each that is named without `extern "C"` and without its parameters;
+ * entries without a match, or with several, are left out.
+ */
 export function symbolsOfSpelled(entries: readonly string[], symbols: readonly string[]): Map<string, string> {
   const kernels = symbols.filter((symbol) => !isMarker(symbol));
   return new Map(
     entries.flatMap((entry, index) => {
-      if (!isSpelledEntry(entry)) return [];
+      if (!isSpelledEntry(entry)) {
+        const found = symbols.includes(entry) ? [] : kernels.filter((kernel) => isNamed(kernel, entry));
+        return found.length === 1 ? [[entry, found[0]!] as const] : [];
+      }
       const head = new RegExp(`^_Z\\d+${MARKER}${index}I(TnPDa)?XadL_Z(.+)EEEvv$`);
       const marker = symbols.map((symbol) => head.exec(symbol)).find((match) => match !== null);
       if (!marker) return [];
@@ -49,6 +55,9 @@ export function symbolsOfSpelled(entries: readonly string[], symbols: readonly s
     }),
   );
 }
+
+/** Whether a kernel's compiled name is that of a C++ function with this name, outside of namespaces. */
+const isNamed = (kernel: string, name: string): boolean => kernel.startsWith(`_Z${name.length}${name}`);
 
 /** Whether a kernel's name equals the name in a marker, apart from shifted numbers of its substitutions. */
 function isSame(kernel: string, inMarker: string, shift: number): boolean {

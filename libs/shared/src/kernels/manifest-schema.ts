@@ -73,8 +73,8 @@ const constantName = cIdentifier.refine((name) => !isReserved(name), {
 /** Whether a constant with this name may be passed to the compiler. It must be in capitals, like a parameter. */
 export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
 const sourceFile = matching(
-  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx|cubin|py)$/,
-  "a .cu, .ptx, .cubin or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
+  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|cuh|ptx|cubin|py)$/,
+  "a .cu, .cuh, .ptx, .cubin or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
 );
 /** Whether a kernel's source is PTX from another compiler, which no parameter can change. */
 export const isPtxSource = (source: string): boolean => source.endsWith('.ptx');
