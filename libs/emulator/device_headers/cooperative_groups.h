@@ -22,6 +22,25 @@ FLASHCORE_DEVICE unsigned thread_in_block() {
   return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
 
+/** A value's shuffle: the type's own, or word by word. */
+template <class T, class Shuffle>
+FLASHCORE_DEVICE auto shuffled(T value, Shuffle shuffle, int) -> decltype(shuffle(value)) {
+  return shuffle(value);
+}
+template <class T, class Shuffle>
+FLASHCORE_DEVICE T shuffled(T value, Shuffle shuffle, long) {
+  static_assert(sizeof(T) % sizeof(unsigned) == 0 && sizeof(T) <= 32, "groups exchange words, at most eight");
+  unsigned words[sizeof(T) / sizeof(unsigned)];
+  __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+  for (unsigned& word : words) word = shuffle(word);
+  __builtin_memcpy(&value, words, sizeof(T));
+  return value;
+}
+#define FLASHCORE_SHUFFLED(NAME, MASK, WHERE, WIDTH) \
+  detail::shuffled(                                  \
+      value, [=](auto each) -> decltype(NAME(0u, each, 0, 32)) { return NAME(MASK, each, WHERE, WIDTH); }, 0)
+
 /** Lanes of a warp, in the order of their numbers. */
 class Lanes {
  public:
@@ -32,7 +51,7 @@ class Lanes {
   FLASHCORE_DEVICE_MEMBER unsigned thread_rank() const { return __popc(mask_ & lanes_below()); }
   template <class T>
   FLASHCORE_DEVICE_MEMBER T shfl(T value, int rank) const {
-    return __shfl_sync(mask_, value, lane_of(rank));
+    return FLASHCORE_SHUFFLED(__shfl_sync, mask_, lane_of(rank), 32);
   }
   template <class T>
   FLASHCORE_DEVICE_MEMBER T shfl_up(T value, int distance) const {
@@ -133,19 +152,19 @@ class thread_block_tile {
   FLASHCORE_DEVICE_MEMBER static unsigned meta_group_size() { return (thread_block::size() + SIZE - 1) / SIZE; }
   template <class T>
   FLASHCORE_DEVICE_MEMBER T shfl(T value, int rank) const {
-    return __shfl_sync(mask(), value, rank, SIZE);
+    return FLASHCORE_SHUFFLED(__shfl_sync, mask(), rank, SIZE);
   }
   template <class T>
   FLASHCORE_DEVICE_MEMBER T shfl_up(T value, int distance) const {
-    return __shfl_up_sync(mask(), value, distance, SIZE);
+    return FLASHCORE_SHUFFLED(__shfl_up_sync, mask(), distance, SIZE);
   }
   template <class T>
   FLASHCORE_DEVICE_MEMBER T shfl_down(T value, int distance) const {
-    return __shfl_down_sync(mask(), value, distance, SIZE);
+    return FLASHCORE_SHUFFLED(__shfl_down_sync, mask(), distance, SIZE);
   }
   template <class T>
   FLASHCORE_DEVICE_MEMBER T shfl_xor(T value, int lanes) const {
-    return __shfl_xor_sync(mask(), value, lanes, SIZE);
+    return FLASHCORE_SHUFFLED(__shfl_xor_sync, mask(), lanes, SIZE);
   }
   FLASHCORE_DEVICE_MEMBER int any(int predicate) const { return __any_sync(mask(), predicate); }
   FLASHCORE_DEVICE_MEMBER int all(int predicate) const { return __all_sync(mask(), predicate); }

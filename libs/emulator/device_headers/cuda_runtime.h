@@ -11,6 +11,8 @@
 #include "flashcore_device/warp.h"
 #include "vector_types.h"
 
-// Names of std that nvcc's headers bring without being asked.
+// What nvcc's headers bring without being asked.
+#include <time.h>
+
 #include <cmath>
 #include <utility>

@@ -3,6 +3,9 @@
 #include "../vector_types.h"
 #include "warp.h"
 
+FLASHCORE_DEVICE void* memcpy(void* to, const void* from, size_t bytes) { return __builtin_memcpy(to, from, bytes); }
+FLASHCORE_DEVICE void* memset(void* to, int value, size_t bytes) { return __builtin_memset(to, value, bytes); }
+
 namespace flashcore::device {
 
 /** What a value of BYTES is moved as. */

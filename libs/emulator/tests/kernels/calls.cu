@@ -39,6 +39,9 @@ extern "C" __global__ void calls(const int* in, int* out) {
 
 extern "C" __global__ void shared_in_a_call(float* values) { add_in_place(values, threadIdx.x); }
 
+struct Extremes {
+  int least, most;
+};
 extern "C" __global__ void groups(const int* in, int* out) {
   const cg::thread_block block = cg::this_thread_block();
   const auto tile = cg::tiled_partition<8>(block);
@@ -46,7 +49,11 @@ extern "C" __global__ void groups(const int* in, int* out) {
   for (int step = tile.size() / 2; step > 0; step /= 2) sum += tile.shfl_down(sum, step);
   sum = tile.shfl(sum, 0);
   const auto warp = cg::tiled_partition<32>(block);
-  const int most = cg::reduce(warp, sum, cg::greater<int>());
+  const Extremes all = cg::reduce(warp, Extremes{sum, sum}, [](Extremes a, Extremes b) {
+    return Extremes{min(a.least, b.least), max(a.most, b.most)};
+  });
+  const int greatest = cg::reduce(warp, sum, cg::greater<int>());
+  const int most = all.most == greatest && all.least <= sum ? greatest : -1;
   block.sync();
   int odd = 0;
   if (threadIdx.x & 1) odd = cg::coalesced_threads().size();

@@ -1,0 +1,2 @@
+#pragma once
+#define SYS_gettid 186
