@@ -1,80 +1,261 @@
-// Verifies kernels of public repositories, unedited, on the emulator, and prints a table of what became of them.
-//   node examples/foreign/check.mjs CHECKOUTS [KERNEL…]
+// Verifies kernels of public repositories, unedited, on the emulator, and writes what became of them: results.json, and
+// results.md from it.
+//   node examples/foreign/check.mjs CHECKOUTS [--clone] [--compiler nvcc|clang] [KERNEL…]
+//   node examples/foreign/check.mjs --page
 // CHECKOUTS has a clone of each repository of repositories.yaml, by its name there; --clone makes those that are not
-// there. Sources are read at the commit that repositories.yaml names, whatever is checked out.
-import { execFileSync, spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// there. Sources are read at the commit that repositories.yaml names, whatever is checked out. Without --compiler each
+// kernel is compiled by nvcc and by clang. --page only writes results.md from results.json. Ends with 1 if a kernel did
+// not pass that faults.yaml does not have.
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, delimiter, dirname, join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { format } from 'prettier';
 import { parse } from 'yaml';
 
 const HERE = import.meta.dirname;
 const FA_TUI = join(HERE, '../../apps/tui/bin/fa-tui.js');
-/** A few tiles, with a head dimension that the kernel takes where it is not this one. */
-const SHAPES = ['1x2x128x64', '1x2x128x128'];
+const RUNNER = join(HERE, '../../apps/runner/bin/flashcore-runner.js');
+const RESULTS = join(HERE, 'results.json');
+const PAGE = join(HERE, 'results.md');
+const COMPILERS = ['nvcc', 'clang'];
+/** Small cases of each problem; a kernel runs the first that its limits allow. */
+const SHAPES = {
+  attention: ['1x2x100x64', '1x2x128x64', '1x2x128x128', '1x1x128x128', '1x2x128x64c'],
+  gemm: ['M=72,N=100,K=68', 'M=128,N=128,K=64', 'M=256,N=256,K=32', 'M=256,N=256,K=96'],
+  layernorm: ['rows=5,N=333', 'rows=5,N=1000'],
+  matmul: ['M=72,N=100,K=68', 'M=128,N=128,K=64', 'M=256,N=256,K=32'],
+  rmsnorm: ['rows=5,N=333', 'rows=5,N=512'],
+  softmax: ['rows=5,N=333', 'rows=5,N=516', 'rows=5,N=256', 'rows=3,N=2048'],
+  transpose: ['M=37,N=65'],
+};
+/** fa-tui's exit status for a request that no runner takes. */
+const REFUSED = 2;
 
-const [checkouts, ...wanted] = process.argv.slice(2).filter((argument) => argument !== '--clone');
-if (!checkouts) {
-  console.error('usage: node examples/foreign/check.mjs CHECKOUTS [--clone] [KERNEL…]');
-  process.exit(2);
-}
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { clone: { type: 'boolean' }, compiler: { type: 'string', multiple: true }, page: { type: 'boolean' } },
+});
 const repositories = parse(readFileSync(join(HERE, 'repositories.yaml'), 'utf8'));
-const folder = mkdtempSync(join(tmpdir(), 'foreign-'));
-const rows = [];
-try {
-  for (const [name, { url, commit, kernels }] of Object.entries(repositories))
-    for (const [kernel, files] of Object.entries(kernels)) {
-      if (wanted.length > 0 && !wanted.includes(kernel)) continue;
-      const clone = cloneOf(name, url);
-      const row = { kernel, ...verify(assemble(kernel, { clone, commit, files })) };
-      console.error(`${kernel}: ${row.verdict}`);
-      rows.push(row);
+/** Why kernels do not pass, as found by reading them. */
+const faults = parse(readFileSync(join(HERE, 'faults.yaml'), 'utf8')) ?? {};
+const results = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : {};
+async function check(checkouts, wanted, compilers) {
+  if (!checkouts || compilers.some((compiler) => !COMPILERS.includes(compiler))) {
+    console.error('usage: node examples/foreign/check.mjs CHECKOUTS [--clone] [--compiler nvcc|clang] [KERNEL…]');
+    process.exit(2);
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'foreign-'));
+  try {
+    for (const compiler of compilers) {
+      const runner = await startRunner(compiler, { folder, data: resolve(checkouts, '.flashcore') });
+      try {
+        for (const [name, { url, commit, kernels }] of Object.entries(repositories))
+          for (const [kernel, files] of Object.entries(kernels)) {
+            if (wanted.length > 0 && !wanted.includes(kernel)) continue;
+            const path = assemble(kernel, { folder, clone: cloneOf(checkouts, name, url), commit, files });
+            const result = verify(path, runner.address);
+            (results[kernel] ??= {})[compiler] = result;
+            writeFileSync(RESULTS, await format(JSON.stringify(results), { parser: 'json', printWidth: 120 }));
+            console.error(`${compiler} ${kernel}: ${result.verdict}`);
+            if (result.verdict !== 'passed' && !faults[kernel]) process.exitCode = 1;
+          }
+      } finally {
+        await runner.end();
+      }
     }
-} finally {
-  rmSync(folder, { recursive: true });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
-console.log('| kernel | verdict | largest error | race check | seconds |\n| --- | --- | --- | --- | --- |');
-for (const { kernel, verdict, error, races, seconds } of rows)
-  console.log(`| ${kernel} | ${verdict} | ${error} | ${races} | ${seconds} |`);
-process.exitCode = rows.every(({ passed }) => passed) ? 0 : 1;
 
-function cloneOf(name, url) {
+/** Starts a runner whose emulator runs what this compiler makes. */
+async function startRunner(compiler, { folder, data }) {
+  const address = `unix:${join(folder, `${compiler}.sock`)}`;
+  const env = { ...process.env, FLASHCORE_PROBLEMS: join(HERE, 'problems') };
+  if (compiler === 'clang') {
+    // A runner prefers nvcc, and skips one that does not work.
+    const tools = join(folder, 'tools');
+    mkdirSync(tools);
+    writeFileSync(join(tools, 'nvcc'), '#!/bin/sh\nexit 1\n');
+    chmodSync(join(tools, 'nvcc'), 0o755);
+    Object.assign(env, { CUDA_HOME: '', CUDA_PATH: '', PATH: `${tools}${delimiter}${env.PATH}` });
+  }
+  const child = spawn(process.execPath, [RUNNER, 'serve', '--address', address, '--data', data], {
+    env,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const ended = new Promise((done) => child.once('exit', done));
+  while (!existsSync(address.slice('unix:'.length))) {
+    if (child.exitCode !== null) throw new Error(`the runner ended with status ${child.exitCode}`);
+    await sleep(100);
+  }
+  return {
+    address,
+    end: async () => {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+function cloneOf(checkouts, name, url) {
   const clone = join(checkouts, name);
-  if (!existsSync(clone) && process.argv.includes('--clone'))
+  if (!existsSync(clone) && options.clone)
     execFileSync('git', ['clone', '--quiet', '--filter=blob:none', '--no-checkout', url, clone], { stdio: 'inherit' });
   if (!existsSync(clone)) throw new Error(`${clone} is not there: clone ${url}, or give --clone`);
   return clone;
 }
 
 /** The kernel's folder: our kernel.yaml next to the repository's files. */
-function assemble(kernel, { clone, commit, files }) {
+function assemble(kernel, { folder, clone, commit, files }) {
   const path = join(folder, kernel);
-  mkdirSync(path);
+  mkdirSync(path, { recursive: true });
   copyFileSync(join(HERE, kernel, 'kernel.yaml'), join(path, 'kernel.yaml'));
-  for (const file of files)
-    writeFileSync(
-      join(path, basename(file)),
-      execFileSync('git', ['-C', clone, 'show', `${commit}:${file}`], { maxBuffer: 64 * 2 ** 20 }),
-    );
+  for (const file of files) {
+    const place = join(path, file.startsWith('./') ? file : basename(file));
+    mkdirSync(dirname(place), { recursive: true });
+    const object = `${commit}:${file.replace(/^\.\//, '')}`;
+    writeFileSync(place, execFileSync('git', ['-C', clone, 'show', object], { maxBuffer: 64 * 2 ** 20 }));
+  }
   return path;
 }
 
-function verify(path) {
-  const started = Date.now();
-  const limits = readFileSync(join(path, 'kernel.yaml'), 'utf8');
-  const shape = SHAPES[limits.includes('D == 128') ? 1 : 0];
-  const command = [FA_TUI, 'verify', path, '--device', 'emulator', '--seeds', '1', '--shape', shape];
-  const { status, stdout, stderr } = spawnSync(process.execPath, command, {
-    encoding: 'utf8',
-    maxBuffer: 64 * 2 ** 20,
-    env: { ...process.env, NO_COLOR: '1' },
-  });
-  const text = stdout + stderr;
+/** The problem that a folder's manifest names. */
+const problemOf = (folder) => parse(readFileSync(join(folder, 'kernel.yaml'), 'utf8')).problem ?? 'attention';
+
+function verify(path, address) {
+  let refusal = '';
+  for (const shape of SHAPES[problemOf(path)]) {
+    const command = ['verify', path, '--device', 'emulator', '--seeds', '1', '--shape', shape, '--json'];
+    const { status, stdout, stderr } = spawnSync(process.execPath, [FA_TUI, '--runner', address, ...command], {
+      encoding: 'utf8',
+      maxBuffer: 64 * 2 ** 20,
+      env: { ...process.env, NO_COLOR: '1', FLASHCORE_PROBLEMS: join(HERE, 'problems') },
+    });
+    if (status !== REFUSED) return outcomeOf(shape, stdout, stderr);
+    refusal = stderr;
+  }
+  throw new Error(refusal);
+}
+
+function outcomeOf(shape, stdout, stderr) {
+  const { job, result } = JSON.parse(stdout);
+  const { build, verify: verified, findings } = result?.variants?.[0] ?? {};
+  const [found] = findings ?? [];
+  const verdict = job.outcome.replace('OUTCOME_', '').toLowerCase().replaceAll('_', ' ');
   return {
-    passed: status === 0,
-    verdict: /^([A-Z][A-Z ]+?) {2}jobs\//m.exec(text)?.[1] ?? `exit status ${status}`,
-    error: /max ([\d.e+-]+)/.exec(text)?.[1] ?? '-',
-    races: /every access to memory watched, (no race found)/.exec(text)?.[1] ?? (/RACE/.test(text) ? 'RACE' : '-'),
-    seconds: ((Date.now() - started) / 1000).toFixed(0),
+    shape,
+    compiled: build?.succeeded ?? false,
+    verdict,
+    error: verified?.cases?.[0]?.maxAbsError,
+    races: /race check on .*no race found/.test(stderr) ? 'none' : undefined,
+    finding: found && `${found.kind.replace('FINDING_KIND_', '')}: ${found.message ?? found.title ?? found.summary}`,
+    compilerSeconds: build?.runs?.reduce((sum, { seconds }) => sum + seconds, 0),
+    runSeconds: result?.phaseTimes?.find(({ phase }) => /VERIFY/.test(phase))?.seconds,
+    summary: verdict === 'passed' ? undefined : job.summary,
   };
 }
+
+/** results.md: what became of each kernel by compiler, and why those that did not pass did not. */
+function page() {
+  const rows = Object.entries(repositories).flatMap(([repository, { url, commit, kernels }]) =>
+    Object.keys(kernels).map((kernel) => ({ repository, url, commit, kernel, ...results[kernel] })),
+  );
+  const ran = (compiler) => rows.flatMap((row) => (row[compiler] ? [{ ...row[compiler], kernel: row.kernel }] : []));
+  const summary = COMPILERS.map((compiler) => {
+    const all = ran(compiler);
+    const count = (test) => all.filter(test).length;
+    return [
+      compiler,
+      all.length,
+      count(({ compiled }) => compiled),
+      count(({ verdict }) => verdict === 'passed'),
+      count(({ kernel, verdict }) => verdict !== 'passed' && faults[kernel]?.whose === 'theirs'),
+      count(({ kernel, verdict }) => verdict !== 'passed' && faults[kernel]?.whose !== 'theirs'),
+      count(({ races }) => races === 'none'),
+      total(all, 'compilerSeconds'),
+      total(all, 'runSeconds'),
+    ];
+  });
+  const failed = rows.filter((row) => COMPILERS.some((compiler) => (row[compiler]?.verdict ?? 'passed') !== 'passed'));
+  return `<!-- Written by check.mjs from results.json. -->
+
+# ${rows.length} kernels of ${Object.keys(repositories).length} public repositories
+
+Each on one small case with one seed, every access to memory watched for races; errors are the largest against fp64.
+Seconds are those of the compiler, and of the verification with its reference, on a machine with other work.
+
+${table(
+  [
+    'compiler',
+    'kernels',
+    'compiled',
+    'passed',
+    "authors' faults",
+    'other failures',
+    'no race',
+    's compiling',
+    's verifying',
+  ],
+  summary,
+)}
+
+## Those that did not pass
+
+${failed
+  .map(({ kernel, ...row }) => {
+    const found = COMPILERS.flatMap((compiler) =>
+      (row[compiler]?.verdict ?? 'passed') === 'passed' ? [] : `${compiler}: ${cut(row[compiler].summary)}`,
+    );
+    const both = found.length === 2 && cut(row.nvcc.summary) === cut(row.clang.summary);
+    const { whose, about } = faults[kernel] ?? {};
+    return `- **${kernel}** (${whose === 'theirs' ? 'a fault of the source' : 'not judged'}): ${about ?? ''}\n${(both ? [cut(row.nvcc.summary)] : found).map((each) => `  - ${each}`).join('\n')}`;
+  })
+  .join('\n')}
+
+## All
+
+${table(
+  ['kernel', 'repository', 'problem', 'case', ...COMPILERS.flatMap((compiler) => [compiler, 'error', 'race', 's'])],
+  rows.map(({ kernel, repository, url, commit, ...row }) => [
+    `[${kernel}](${kernel}/kernel.yaml)`,
+    `[${repository}](${url}/tree/${commit})`,
+    problemOf(join(HERE, kernel)),
+    row.nvcc?.shape ?? row.clang?.shape ?? '',
+    ...COMPILERS.flatMap((compiler) => cells(row[compiler])),
+  ]),
+)}
+`;
+}
+
+const cells = (result) =>
+  result === undefined
+    ? ['not run', '', '', '']
+    : [
+        result.verdict,
+        result.error === undefined ? '' : result.error.toExponential(1),
+        /^RACE/.test(result.finding) ? 'found' : (result.races ?? ''),
+        ((result.compilerSeconds ?? 0) + (result.runSeconds ?? 0)).toFixed(1),
+      ];
+
+const total = (all, key) => all.reduce((sum, each) => sum + (each[key] ?? 0), 0).toFixed(0);
+
+/** One line of Markdown, without what Markdown would read as markup. */
+const cut = (text) => `\`${text.replaceAll('`', "'").split('\n')[0].slice(0, 300)}\``;
+
+const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+
+if (!options.page) await check(positionals[0], positionals.slice(1), options.compiler ?? COMPILERS);
+writeFileSync(PAGE, await format(page(), { parser: 'markdown', printWidth: 120, proseWrap: 'always' }));

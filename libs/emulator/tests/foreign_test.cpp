@@ -159,6 +159,15 @@ void test_shuffles_from_outside(const Kernels& kernels) {
   CHECK(!(std::abs(out.read()[0]) < 1e30f));
 }
 
+void test_barriers_of_libcudacxx(const Kernels& kernels) {
+  std::vector<float> values, turned(256);
+  for (int i = 0; i < 256; ++i) values.push_back(static_cast<float>(i));
+  for (size_t i = 0; i < 256; ++i) turned[i] = values[i / 128 * 128 + 127 - i % 128];
+  const Buffer<float> in(values), out(256);
+  CHECK_OK(kernels.run("copies_with_barrier", {1}, {32}, 0, in.address(), out.address()));
+  CHECK(out.read() == turned);
+}
+
 /** Unsupported code does not matter unless a thread reaches it; then it is a finding. */
 void test_unsupported_code_that_is_not_reached() {
   for (const char* body :
@@ -216,5 +225,6 @@ int main() {
   test_calls_by_address(kernels);
   test_uninitialised_registers(kernels);
   test_shuffles_from_outside(kernels);
+  test_barriers_of_libcudacxx(kernels);
   test_unsupported_code_that_is_not_reached();
 }

@@ -116,6 +116,22 @@ extern "C" __global__ void from_outside_the_mask(const float* in, float* out) {
   }
 }
 
+// Each turn turns 128 elements round, which a barrier of libcu++ waits for.
+#include <cuda/barrier>
+extern "C" __global__ void copies_with_barrier(const float* in, float* out) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> arrived;
+  __shared__ float tile[128];
+  if (threadIdx.x == 0) init(&arrived, blockDim.x);
+  __syncthreads();
+  for (int turn = 0; turn < 2; ++turn) {
+    cuda::memcpy_async(&tile[4 * threadIdx.x], &in[128 * turn + 4 * threadIdx.x], cuda::aligned_size_t<16>(16),
+                       arrived);
+    arrived.arrive_and_wait();
+    for (int i = threadIdx.x; i < 128; i += blockDim.x) out[128 * turn + i] = tile[127 - i];
+    __syncthreads();
+  }
+}
+
 // Host functions are compiled by the front ends that have some headers for them, and run by none.
 #include <sys/time.h>
 
