@@ -68,6 +68,8 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     // The kernel's author need not correct a loop that clang can't unroll.
     '-Wno-pass-failed',
     '-Wno-unknown-pragmas',
+    // Like nvcc's host compilers, which only warn: dim3{n / 16} of a size_t.
+    '-Wno-error=c++11-narrowing',
     '-fdiagnostics-color=never',
     '-ferror-limit=50',
     '-o',
