@@ -40,6 +40,8 @@ const SHAPES = {
   softmax: ['rows=5,N=333', 'rows=5,N=516', 'rows=5,N=256', 'rows=3,N=2048'],
   transpose: ['M=37,N=65'],
 };
+/** Whose faults are, as faults.yaml and the page name them. */
+const WHOSE = { theirs: "the source's", ours: "flashcore's", precision: "nobody's" };
 /** fa-tui's exit status for a request that no runner takes. */
 const REFUSED = 2;
 
@@ -214,16 +216,20 @@ ${table(
 
 ## Those that did not pass
 
-${failed
-  .map(({ kernel, ...row }) => {
-    const found = COMPILERS.flatMap((compiler) =>
-      (row[compiler]?.verdict ?? 'passed') === 'passed' ? [] : `${compiler}: ${cut(row[compiler].summary)}`,
+${table(
+  ['kernel', 'whose', 'why', 'what was found'],
+  failed.map(({ kernel, ...row }) => {
+    const said = new Map(
+      COMPILERS.filter((compiler) => (row[compiler]?.verdict ?? 'passed') !== 'passed').map((compiler) => [
+        cut(row[compiler].summary),
+        compiler,
+      ]),
     );
-    const both = found.length === 2 && cut(row.nvcc.summary) === cut(row.clang.summary);
-    const { whose, about } = faults[kernel] ?? {};
-    return `- **${kernel}** (${whose === 'theirs' ? 'a fault of the source' : 'not judged'}): ${about ?? ''}\n${(both ? [cut(row.nvcc.summary)] : found).map((each) => `  - ${each}`).join('\n')}`;
-  })
-  .join('\n')}
+    const { whose = 'not judged', about = '' } = faults[kernel] ?? {};
+    const found = said.size > 1 ? [...said].map(([text, compiler]) => `${compiler}: ${text}`) : [...said.keys()];
+    return [kernel, WHOSE[whose] ?? whose, about, found.join('; ')];
+  }),
+)}
 
 ## All
 
@@ -253,7 +259,7 @@ const cells = (result) =>
 const total = (all, key) => all.reduce((sum, each) => sum + (each[key] ?? 0), 0).toFixed(0);
 
 /** One line of Markdown, without what Markdown would read as markup. */
-const cut = (text) => `\`${text.replaceAll('`', "'").split('\n')[0].slice(0, 300)}\``;
+const cut = (text) => `\`${text.replaceAll('`', "'").replaceAll('|', '/').split('\n')[0].slice(0, 300)}\``;
 
 const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
