@@ -33,7 +33,7 @@ const COMPILERS = ['nvcc', 'clang'];
 /** Small cases of each problem; a kernel runs the first that its limits allow. */
 const SHAPES = {
   attention: ['1x2x100x64', '1x2x128x64', '1x2x128x128', '1x1x128x128', '1x2x128x64c'],
-  gemm: ['M=72,N=100,K=68', 'M=128,N=128,K=64', 'M=256,N=256,K=32', 'M=256,N=256,K=96'],
+  gemm: ['M=72,N=100,K=68', 'M=128,N=128,K=64', 'M=256,N=256,K=32', 'M=256,N=256,K=96', 'M=2048,N=2048,K=256'],
   layernorm: ['rows=5,N=333', 'rows=5,N=1000'],
   matmul: ['M=72,N=100,K=68', 'M=128,N=128,K=64', 'M=256,N=256,K=32'],
   rmsnorm: ['rows=5,N=333', 'rows=5,N=512'],

@@ -17,7 +17,7 @@ export interface ClangOptions {
   name: string;
   defines: readonly string[];
   fastMath: boolean;
-  /** Flags out of COMPILER_FLAGS; only the C++ standard has an effect here. */
+  /** Flags out of COMPILER_FLAGS; only the C++ standard and -DNDEBUG have an effect here. */
   flags?: readonly string[];
   /** Header folders of the host that kernels may include under their usual names. */
   headers?: readonly HeaderTree[];
@@ -58,6 +58,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     '-mllvm',
     '-inline-threshold=1000000',
     ...(options.fastMath ? FAST_MATH : []),
+    ...(options.flags ?? []).filter((flag) => flag.startsWith('-D')),
     ...options.defines,
     '-I',
     'kernel',

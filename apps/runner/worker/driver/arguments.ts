@@ -113,8 +113,9 @@ function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePo
 
 /**
  * Encodes a CUtensorMap that sees a tensor as [heads, rows, columns]: the last two dimensions, and the product of the
- * others. The box is given innermost first: [columns, rows] of one head, or [columns, rows, heads]. Rows past the last
- * are read as zeros, because they are outside the map and not part of the next head.
+ * others; a matrix with a box of two extents as [rows, columns]. The box is given innermost first: [columns, rows] of one
+ * head, or [columns, rows, heads]. Rows past the last are read as zeros, because they are outside the map and not part
+ * of the next head.
  */
 function tensorMap(
   driver: CudaDriver,
@@ -129,15 +130,17 @@ function tensorMap(
     throw new Error(
       `a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`,
     );
+  // A matrix needs no third dimension, unless its box has one.
+  const rank = dims.length === 2 && argument.box.length === 2 ? 2 : 3;
   const dimensions = [columnsOfAll!, rowsOfAll, elementsOfTensor({ dims: outer })];
   const strides = [columnsOfAll! * DTYPE_BYTES[dtype], rowsOfAll * columnsOfAll! * DTYPE_BYTES[dtype]];
   const [columns, rows, heads = 1] = argument.box;
   driver.encodeTensorMap(map, {
     dtype,
     address,
-    dimensions,
-    strides,
-    box: [columns!, rows!, heads],
+    dimensions: dimensions.slice(0, rank),
+    strides: strides.slice(0, rank - 1),
+    box: [columns!, rows!, heads].slice(0, rank),
     swizzle: SWIZZLE[argument.swizzle],
   });
   return map;

@@ -378,7 +378,7 @@ test.each([
     'source: split_kv.cu',
     'source: ../../etc/passwd.cu',
     'source',
-    /a \.cu, \.ptx, \.cubin or \.py file of the kernel's folder/,
+    /a \.cu, \.cuh, \.ptx, \.cubin or \.py file of the kernel's folder/,
   ],
   ['"D == 64 || D == 128"', '"D = 64"', 'limits[0].require', /in "D = 64"/],
   [
