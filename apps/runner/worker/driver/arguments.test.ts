@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { prepareLaunches } from './arguments.ts';
+import type { CudaDriver } from './cuda-driver.ts';
+
+type Parts = Parameters<typeof prepareLaunches>[1];
+
+/** What the driver is asked to encode for a tensor of these dimensions. */
+function encoded(dims: readonly number[], box: readonly number[]): unknown {
+  const maps: unknown[] = [];
+  const driver = {
+    stream: 0n,
+    encodeTensorMap: (_: Buffer, { dimensions, strides, box }: Record<string, unknown>) =>
+      maps.push({ dimensions, strides, box }),
+  } as unknown as CudaDriver;
+  const launch = {
+    entry: 'k',
+    grid: [1, 1, 1],
+    block: [32, 1, 1],
+    sharedBytes: 0,
+    l2Persist: [],
+    arguments: [{ kind: 'tensorMap', tensor: 'A', box, swizzle: '128B' }],
+  };
+  const plan = { launches: [launch], tensors: [{ name: 'A', dtype: 'bf16', dims }] };
+  const parts = { plan, functions: new Map([[launch, 1n]]), addresses: { tensors: { A: 256n }, workspace: new Map() } };
+  prepareLaunches(driver, parts as unknown as Parts);
+  return maps[0];
+}
+
+test("a tensor map has heads, rows and columns, and a matrix's has no heads unless its box has", () => {
+  expect(encoded([2, 4, 128, 64], [64, 32])).toEqual({
+    dimensions: [64, 128, 8],
+    strides: [128, 16_384],
+    box: [64, 32, 1],
+  });
+  expect(encoded([256, 192], [64, 128])).toEqual({ dimensions: [192, 256], strides: [384], box: [64, 128] });
+  expect(encoded([256, 192], [64, 128, 1])).toEqual({
+    dimensions: [192, 256, 1],
+    strides: [384, 98_304],
+    box: [64, 128, 1],
+  });
+});
