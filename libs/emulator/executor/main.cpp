@@ -27,7 +27,7 @@ enum class Kind : uint8_t {
   Out = 1,         // the function writes eight bytes here
   Memory = 2,      // an offset in the shared memory
   Null = 3,
-  Parameters = 4,  // an offset: a 64-byte count, then the kernel's arguments, 128 bytes each
+  Parameters = 4,  // an offset: 64 bytes with a count and a slot's bytes, then the kernel's arguments, a slot each
   Text = 5,        // the function returns a text, which is copied to this offset
   Config = 6,      // an offset: a CUlaunchConfig followed by its attributes
 };
@@ -105,9 +105,10 @@ Reply call(void* library, const Request& request, char* memory) {
         break;
       }
       case Kind::Parameters: {
-        uint64_t count;
+        uint64_t count, slot_bytes;
         memcpy(&count, memory + value, sizeof count);
-        for (uint64_t slot = 0; slot < count; ++slot) parameters.push_back(memory + value + 64 + 128 * slot);
+        memcpy(&slot_bytes, memory + value + sizeof count, sizeof slot_bytes);
+        for (uint64_t slot = 0; slot < count; ++slot) parameters.push_back(memory + value + 64 + slot_bytes * slot);
         parameters.push_back(nullptr);
         values[i] = reinterpret_cast<uint64_t>(parameters.data());
         break;

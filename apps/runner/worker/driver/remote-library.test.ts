@@ -1,5 +1,18 @@
 import { expect, test } from 'vitest';
-import { ExecutorEnded, RemoteLibrary } from './remote-library.ts';
+import { parameterArray } from './arguments.ts';
+import { ExecutorEnded, RemoteLibrary, slotsOf } from './remote-library.ts';
+
+test.each([
+  [[8, 4], 64],
+  [[8, 224], 256],
+  [[], 64],
+])('arguments of %j bytes are sent in slots of %i', (lengths, slotBytes) => {
+  const values = lengths.map((length, index) => Buffer.alloc(length, index + 1));
+  const slots = slotsOf(parameterArray(values));
+  expect([slots.readBigUInt64LE(), slots.readBigUInt64LE(8)]).toEqual([BigInt(lengths.length), BigInt(slotBytes)]);
+  for (const [index, value] of values.entries())
+    expect(slots.subarray(64 + slotBytes * index).subarray(0, value.length)).toEqual(value);
+});
 
 test.runIf(process.platform === 'linux')(
   'an executor whose box breaks before the first answer is not blamed on the candidate',

@@ -58,7 +58,7 @@ const F_SEAL_GROW = 4;
  * poisons.
  */
 const UNWRITTEN = 0xfd;
-const SLOT_BYTES = 128;
+/** Alignment of a CUtensorMap, the most that an argument needs. */
 const SLOT_ALIGNMENT = 64;
 const EXIT_PATIENCE_MS = 2_000;
 
@@ -293,19 +293,15 @@ function memoryKills(group: string | undefined): number {
   return Number(/^oom_kill (\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 0);
 }
 
-/**
- * Encodes the number of arguments, then each argument in a slot with the size and alignment of the largest one, a
- * tensor map.
- */
-function slotsOf(parameters: BigUint64Array): Buffer {
+/** Encodes the number of arguments and the bytes of a slot, then each argument in a slot that the largest one fits. */
+export function slotsOf(parameters: BigUint64Array): Buffer {
   const values = argumentsOf(parameters);
-  const slots = Buffer.alloc(SLOT_ALIGNMENT + SLOT_BYTES * values.length);
+  const most = Math.max(1, ...values.map(({ length }) => length));
+  const slotBytes = Math.ceil(most / SLOT_ALIGNMENT) * SLOT_ALIGNMENT;
+  const slots = Buffer.alloc(SLOT_ALIGNMENT + slotBytes * values.length);
   slots.writeBigUInt64LE(BigInt(values.length));
-  values.forEach((value, index) => {
-    if (value.length > SLOT_BYTES)
-      throw new RangeError(`an argument of a kernel has ${value.length} bytes: at most ${SLOT_BYTES} fit`);
-    value.copy(slots, SLOT_ALIGNMENT + SLOT_BYTES * index);
-  });
+  slots.writeBigUInt64LE(BigInt(slotBytes), 8);
+  for (const [index, value] of values.entries()) value.copy(slots, SLOT_ALIGNMENT + slotBytes * index);
   return slots;
 }
 
