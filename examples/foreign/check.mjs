@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, delimiter, dirname, join, resolve } from 'node:path';
+import { basename, delimiter, dirname, join, posix, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { format } from 'prettier';
@@ -61,7 +61,11 @@ async function check(checkouts, wanted, compilers) {
   const folder = mkdtempSync(join(tmpdir(), 'foreign-'));
   try {
     for (const compiler of compilers) {
-      const runner = await startRunner(compiler, { folder, data: resolve(checkouts, '.flashcore') });
+      const runner = await startRunner(compiler, {
+        folder,
+        data: resolve(checkouts, '.flashcore'),
+        headers: headersIn(checkouts, folder),
+      });
       try {
         for (const [name, { url, commit, kernels }] of Object.entries(repositories))
           for (const [kernel, files] of Object.entries(kernels)) {
@@ -83,7 +87,7 @@ async function check(checkouts, wanted, compilers) {
 }
 
 /** Starts a runner whose emulator runs what this compiler makes. */
-async function startRunner(compiler, { folder, data }) {
+async function startRunner(compiler, { folder, data, headers }) {
   const address = `unix:${join(folder, `${compiler}.sock`)}`;
   const env = { ...process.env, FLASHCORE_PROBLEMS: join(HERE, 'problems') };
   if (compiler === 'clang') {
@@ -94,7 +98,8 @@ async function startRunner(compiler, { folder, data }) {
     chmodSync(join(tools, 'nvcc'), 0o755);
     Object.assign(env, { CUDA_HOME: '', CUDA_PATH: '', PATH: `${tools}${delimiter}${env.PATH}` });
   }
-  const child = spawn(process.execPath, [RUNNER, 'serve', '--address', address, '--data', data], {
+  const included = headers.length > 0 ? ['--headers', ...headers] : [];
+  const child = spawn(process.execPath, [RUNNER, 'serve', '--address', address, '--data', data, ...included], {
     env,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
@@ -112,6 +117,28 @@ async function startRunner(compiler, { folder, data }) {
   };
 }
 
+/** Folders of headers for the runner, as `name=folder`: those of repositories.yaml whose clones are there. */
+function headersIn(checkouts, folder) {
+  const trees = Object.entries(repositories).flatMap(([name, { commit, headers = {} }]) =>
+    Object.entries(headers).map(([tree, path]) => ({
+      clone: join(checkouts, name),
+      object: `${commit}:${path}`,
+      tree,
+    })),
+  );
+  return trees
+    .filter(({ clone }) => existsSync(clone))
+    .map(({ clone, object, tree }) => {
+      const place = join(folder, 'headers', tree);
+      if (!existsSync(place)) {
+        mkdirSync(place, { recursive: true });
+        const packed = execFileSync('git', ['-C', clone, 'archive', object], { maxBuffer: 512 * 2 ** 20 });
+        execFileSync('tar', ['-x', '-C', place], { input: packed });
+      }
+      return `${tree}=${place}`;
+    });
+}
+
 function cloneOf(checkouts, name, url) {
   const clone = join(checkouts, name);
   if (!existsSync(clone) && options.clone)
@@ -126,9 +153,10 @@ function assemble(kernel, { folder, clone, commit, files }) {
   mkdirSync(path, { recursive: true });
   copyFileSync(join(HERE, kernel, 'kernel.yaml'), join(path, 'kernel.yaml'));
   for (const file of files) {
-    const place = join(path, file.startsWith('./') ? file : basename(file));
+    const [, kept] = /(?:^|\/)\.\/(.+)$/.exec(file) ?? [];
+    const place = join(path, kept ?? basename(file));
     mkdirSync(dirname(place), { recursive: true });
-    const object = `${commit}:${file.replace(/^\.\//, '')}`;
+    const object = `${commit}:${posix.normalize(file)}`;
     writeFileSync(place, execFileSync('git', ['-C', clone, 'show', object], { maxBuffer: 64 * 2 ** 20 }));
   }
   return path;

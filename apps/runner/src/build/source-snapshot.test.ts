@@ -105,10 +105,11 @@ test("all of PyTorch's headers are one stub, and CUDA_STD_HEADER names a header 
   ]);
 });
 
-test("cuBLAS's headers are another stub", () => {
+test("cuBLAS's headers are another stub, and cuRAND's a third", () => {
   const { files, problems } = snapshot({
-    'k/k.cu': '#include <cublas_v2.h>\n#include <cublasLt.h>\n#include <cublasXt.h>\n',
+    'k/k.cu': '#include <cublas_v2.h>\n#include <cublasLt.h>\n#include <cublasXt.h>\n#include <curand_kernel.h>\n',
     'stubs/cublas.h': '',
+    'stubs/curand.h': '',
   });
   expect(problems).toEqual([]);
   expect(files.map(({ path }) => path)).toEqual([
@@ -116,6 +117,8 @@ test("cuBLAS's headers are another stub", () => {
     'stubs/cublas_v2.h',
     'kernels/stubs/cublas.h',
     'stubs/cublasLt.h',
+    'stubs/curand_kernel.h',
+    'kernels/stubs/curand.h',
   ]);
 });
 

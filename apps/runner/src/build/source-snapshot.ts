@@ -47,10 +47,11 @@ const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: th
 const READ_LIMIT_MS = 4_000;
 /** The maximum number of problems reported per file. */
 const MAX_PROBLEMS = 20;
-/** Headers that only host code needs, and the file that stands for all of them where the compiler has none. */
+/** Headers that kernels rarely need, and the file that stands for all of them where the compiler has none. */
 const STUBBED = [
   { names: /^(?:torch|ATen|c10|pybind11)\/[\w./-]+\.h$/, stub: 'kernels/stubs/pytorch.h' },
   { names: /^(?:cublas|cublas_v2|cublasLt)\.h$/, stub: 'kernels/stubs/cublas.h' },
+  { names: /^(?:curand_kernel|curand)\.h$/, stub: 'kernels/stubs/curand.h' },
 ] as const;
 /** Folder of the stubs in the build folder, under the names that sources include. It is last in the include path. */
 export const STUBS = 'stubs';
