@@ -113,9 +113,9 @@ function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePo
 
 /**
  * Encodes a CUtensorMap that sees a tensor as [heads, rows, columns]: the last two dimensions, and the product of the
- * others; a matrix with a box of two extents as [rows, columns]. The box is given innermost first: [columns, rows] of one
- * head, or [columns, rows, heads]. Rows past the last are read as zeros, because they are outside the map and not part
- * of the next head.
+ * others; a matrix with a box of two extents as [rows, columns]. The box is given innermost first: [columns, rows] of
+ * one head, or [columns, rows, heads]. Rows past the last are read as zeros, because they are outside the map and not
+ * part of the next head.
  */
 function tensorMap(
   driver: CudaDriver,
