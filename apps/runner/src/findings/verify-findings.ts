@@ -64,20 +64,25 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     named ? elementOf(name, element, figures.errorMap.outputDims.length) : elementText(element);
   const share = (count: number | bigint): string =>
     `${formatCount(count)} of ${formatCount(figures.elements)} elements${named ? ` of ${name}` : ''}`;
+  const counted = (count: number | bigint): string => `${share(count)} ${Number(count) === 1 ? 'is' : 'are'}`;
   if (figures.unwrittenCount > 0) {
     findings.push(
       of(
         FindingKind.UNWRITTEN_OUTPUT,
-        `${share(figures.unwrittenCount)} were never written${first ? `, first ${place(first)}` : ''}`,
+        `${share(figures.unwrittenCount)} ${Number(figures.unwrittenCount) === 1 ? 'was' : 'were'} never written${first ? `, first ${place(first)}` : ''}`,
         'Check the guards of the stores and the grid against the shape',
       ),
     );
   }
   if (notFinite > 0) {
+    const kinds = [
+      ...(figures.nanCount > 0 ? [`${counted(figures.nanCount)} NaN`] : []),
+      ...(figures.infCount > 0 ? [`${counted(figures.infCount)} Inf`] : []),
+    ];
     findings.push(
       of(
         FindingKind.NAN_OUTPUT,
-        `${share(figures.nanCount)} are NaN, ${formatCount(figures.infCount)} are Inf${first ? `, first ${place(first)}` : ''}`,
+        `${kinds.join(', ')}${first ? `, first ${place(first)}` : ''}`,
         'A fully masked row needs a finite running maximum; -inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here',
       ),
     );
@@ -86,7 +91,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${share(wrong)} are outside the tolerance; the largest error is ${formatError(figures.maxAbsError)}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
+        `${counted(wrong)} outside the tolerance; the largest error is ${formatError(figures.maxAbsError)}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
         'See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to the running maximum and sum',
       ),
     );

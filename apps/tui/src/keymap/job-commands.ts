@@ -7,8 +7,11 @@ import type { JobView } from '../state/job-view.ts';
 import { hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
 import { sourceTarget } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
+import { comparing } from './view-commands.ts';
 
-const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.jobList !== 'jobs';
+const hasRowsToSort = (state: AppState): boolean =>
+  inJobs(state) &&
+  { jobs: [], history: state.experiments, leaderboard: state.leaderboard?.entries ?? [] }[state.ui.jobList].length > 0;
 
 const inBoard = (state: AppState): boolean => inJobs(state) && state.ui.jobList === 'leaderboard';
 
@@ -20,7 +23,7 @@ function filterOf(state: AppState): string {
   return list === undefined ? '' : state.ui.filters[list];
 }
 
-const NOT_LISTED = 'This kernel is not listed in 7: fa-tui run FOLDER adds a folder of yours';
+const NOT_LISTED = 'There is no kernel to run: Enter in 7 runs one, and fa-tui run FOLDER adds a folder of yours to 7';
 
 export const JOB_COMMANDS = [
   {
@@ -80,7 +83,7 @@ export const JOB_COMMANDS = [
     keys: ['c'],
     group: 'jobs',
     help: 'Compare with the pinned job, and back',
-    hint: 'compare',
+    hint: (state) => (comparing(state) ? 'back' : 'compare'),
     when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
     whyNot: 'Nothing is pinned: b pins a job that has ended, then c on another one compares the two',
   },
@@ -125,7 +128,7 @@ export const JOB_COMMANDS = [
     group: 'jobs',
     help: 'Sort the lines in 4, the kernels in 7, the history',
     hint: 'sort',
-    when: (state) => inHistory(state) || inKernels(state) || hasLines(state),
+    when: (state) => hasRowsToSort(state) || inKernels(state) || hasLines(state),
     whyNot: 'There is nothing to sort here: 4 has lines, 7 kernels, and 6 the history',
   },
   {

@@ -25,7 +25,7 @@ const hasHeads = (state: AppState): boolean => {
   const selected = selectedMap(state);
   return selected !== undefined && headCount(selected.map) > 1;
 };
-const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
+export const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
 
 export const SHOW_COMMANDS = VIEWS.map((view, index) => ({
   id: `show-${view}` as const,
@@ -48,7 +48,7 @@ export const MAP_COMMANDS = [
     keys: ['h', 'left'],
     group: 'views',
     help: 'In the error map: a block to the left',
-    hint: 'block',
+    hint: 'j k l move',
     when: inMap,
   },
   {

@@ -72,6 +72,8 @@ const SINGULARS: Record<string, string> = {
   parts: 'part',
   wavefronts: 'wavefront',
   instructions: 'instruction',
+  gates: 'gate',
+  elements: 'element',
 };
 
 /** A value in the unit of a gate or counter. Times, bytes and shares have their own rules. */
@@ -83,9 +85,9 @@ export function formatInUnit(value: number, unit: string): string {
   return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? (entryOf(SINGULARS, unit) ?? unit) : unit}`}`;
 }
 
-/** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s". */
+/** A duration: "12 ms", "1.42 s", "34.2 s", "3 min 05 s". At least 0, because the clocks of two machines differ. */
 export function formatSeconds(seconds: number): string {
-  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 0.9995) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
   if (seconds < 59.95) return `${seconds.toPrecision(3)} s`;
   return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, '0')} s`;
 }

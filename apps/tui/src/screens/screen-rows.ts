@@ -73,7 +73,7 @@ function tooSmallRows(state: AppState): Row[] {
   const { columns, rows } = state.ui;
   const lines = [
     headerRow(state, columns),
-    textRow(`too small: ${columns}x${rows}, wanted`),
+    textRow(`too small: ${columns}x${rows}, needs`),
     textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`),
   ];
   // Fills all rows, because old rows of the previous screen would remain otherwise.

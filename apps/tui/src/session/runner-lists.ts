@@ -1,5 +1,5 @@
 import type { RpcRequestInit } from '@flashcore/shared/client';
-import type { LeaderboardPlace } from '@flashcore/shared/contract';
+import { JobState, type Job, type LeaderboardPlace } from '@flashcore/shared/contract';
 import type { AppState } from '../state/app-state.ts';
 import { attachedJob, isSimulated, isTiming } from '../state/selectors.ts';
 import type { Questions } from './questions.ts';
@@ -43,9 +43,12 @@ export class RunnerLists {
     if (this.#polling) return;
     this.#polling = true;
     try {
-      await this.#questions.ask(async (signal) =>
-        this.#store.dispatch({ type: 'jobs', jobs: (await this.#client.listJobs({ pageSize: 200 }, { signal })).jobs }),
-      );
+      await this.#questions.ask(async (signal) => {
+        const { jobs } = await this.#client.listJobs({ pageSize: 200 }, { signal });
+        const before = this.#store.state.jobs;
+        this.#store.dispatch({ type: 'jobs', jobs });
+        if (endedMeanwhile(before, jobs)) void this.experiments();
+      });
     } finally {
       this.#polling = false;
     }
@@ -113,6 +116,13 @@ export class RunnerLists {
       }),
     );
   }
+}
+
+/** True if a job has ended without an event here, because another client started it. */
+function endedMeanwhile(before: readonly Job[], jobs: readonly Job[]): boolean {
+  if (before.length === 0) return false;
+  const ended = new Set(before.filter(({ state }) => state === JobState.ENDED).map(({ name }) => name));
+  return jobs.some(({ name, state }) => state === JobState.ENDED && !ended.has(name));
 }
 
 /** Readings are shown in view 8, and beside the samples while the emulator is timing. */

@@ -72,6 +72,50 @@ test('a job shown again is watched from the last event that this client has', as
   expect(store.log.end).toBe(lines);
 });
 
+test('comparing jobs that were read to their end asks for no more events, because none would ever come', async () => {
+  const runner = fakeRunner();
+  const asked: string[] = [];
+  const client: RunnerPort = {
+    ...runner,
+    watch: (job, options) => {
+      asked.push(job);
+      return runner.watch(job, options);
+    },
+  };
+  const store = begin(client, { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
+  store.dispatch({ type: 'pin', job: SAMPLE_JOB });
+  await session?.compare(SAMPLE_JOB, SAMPLE_JOB);
+  expect(asked).toEqual([SAMPLE_JOB]);
+});
+
+test('the experiments are read again when a job of another client has ended', async () => {
+  const runner = fakeRunner({ events: [] });
+  let reads = 0;
+  let isEnded = false;
+  const client: RunnerPort = {
+    ...runner,
+    listExperiments: (...given) => {
+      reads += 1;
+      return runner.listExperiments(...given);
+    },
+    listJobs: async (...given) => {
+      const answer = await runner.listJobs(...given);
+      const jobs = answer.jobs.map((job) => ({ ...job, state: isEnded ? JobState.ENDED : JobState.RUNNING }));
+      return { ...answer, jobs };
+    },
+  };
+  const store = begin(client);
+  await vi.waitFor(() => expect(store.state.experiments).not.toHaveLength(0));
+  await session?.lists.jobs();
+  const before = reads;
+  isEnded = true;
+  await session?.lists.jobs();
+  await vi.waitFor(() => expect(reads).toBe(before + 1));
+  await session?.lists.jobs();
+  expect(reads).toBe(before + 1);
+});
+
 test('repeated events add no second log line', () => {
   const store = begin(fakeRunner({ events: [] }));
   store.dispatch({ type: 'attach', job: SAMPLE_JOB });

@@ -12,7 +12,7 @@ import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
 import type { Choice } from '../state/decision.ts';
 import { changedSources, pinnedComparison, samplesOf } from '../state/pinned.ts';
-import { isBeingRead } from '../state/job-view.ts';
+import { isBeingRead, type JobView } from '../state/job-view.ts';
 import type { Store } from './store.ts';
 
 const JOBS_EVERY_MS = 2_000;
@@ -174,7 +174,7 @@ export class Session {
   attach(job: string): void {
     this.#store.dispatch({ type: 'attach', job });
     const view = entryOf(this.#store.state.views, job);
-    if (view?.state === JobState.ENDED && !isBeingRead(view)) {
+    if (isWhole(view)) {
       this.#watch?.abort();
       return;
     }
@@ -228,8 +228,10 @@ export class Session {
 
   /** Applies the events of a job that is not shown. */
   async #load(job: string, signal: AbortSignal): Promise<void> {
+    const view = entryOf(this.#store.state.views, job);
+    if (isWhole(view)) return;
     for await (const event of this.#client.watch(job, {
-      afterSequence: entryOf(this.#store.state.views, job)?.lastSequence ?? 0,
+      afterSequence: view?.lastSequence ?? 0,
       signal,
       onExpired: (first) => this.#expired(job, first),
     })) {
@@ -323,3 +325,6 @@ export class Session {
     this.#timers.push(setInterval(action, milliseconds));
   }
 }
+
+/** True if a job's last event is here. A watch that starts after it never yields, and would look like a lost runner. */
+const isWhole = (view: JobView | undefined): boolean => view?.state === JobState.ENDED && !isBeingRead(view);

@@ -21,6 +21,7 @@ const verify = create(VerifyResultSchema, {
       foundFrom: parseShape('2x7x1031x64'),
       inputs,
       rounding,
+      elements: 32_832n,
       reason: 'WRONG_RESULT: some',
     },
   ],

@@ -31,7 +31,7 @@ const error = (value: (result: CaseResult) => number) => ofError((result) => for
 
 const counting = (count: (result: CaseResult) => bigint) =>
   figure(
-    (result) => formatCount(count(result)),
+    (result) => (result.elements === 0n ? '-' : formatCount(count(result))),
     (result) => (count(result) > 0n ? 'bad' : undefined),
   );
 
@@ -108,6 +108,8 @@ export function verdictPiece({ verdict }: Pick<CaseResult, 'verdict'>): Piece {
 
 /** Further facts about a case. */
 export function caseFacts(result: CaseResult): Fact[] {
+  // A case that crashed or timed out compared nothing.
+  if (result.elements === 0n) return [];
   const rule = VERDICT_MARKS[result.flashAttentionRule];
   const deterministic = result.deterministic ? 'yes' : 'no';
   return [

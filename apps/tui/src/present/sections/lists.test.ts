@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { failedExperiment, PLAIN } from '../../testing/result-fixtures.ts';
 import type { ReportFormat } from '../plain/report-format.ts';
 import { plainLines } from '../plain/plain-painter.ts';
-import { historyBlocks, jobsBlocks, kernelsBlocks } from './lists.ts';
+import { historyBlocks, jobsBlocks, kernelsBlocks, largestErrorText } from './lists.ts';
 
 const jobsReport = (jobs: Parameters<typeof jobsBlocks>[0], format: ReportFormat, kernel?: string): string[] =>
   plainLines(jobsBlocks(jobs, kernel), format);
@@ -31,6 +31,12 @@ test('jobs: start of the name, state or outcome', () => {
     ['  no experiment has ended yet'],
     ['  no experiment of nosuch has ended yet'],
   ]);
+});
+
+test('an experiment whose first launch hung has no largest error, and not "0"', () => {
+  const hung = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 0, maxAbsError: 0 });
+  const exact = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 7, maxAbsError: 0 });
+  expect([hung, exact].map(largestErrorText)).toEqual(['-', '0']);
 });
 
 test('history: an emulator time is marked, and a missing time is not a number', () => {

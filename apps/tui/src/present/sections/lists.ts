@@ -7,6 +7,7 @@ import {
   type Job,
   type Kernel,
   type Ranking,
+  isParity,
   parityShort,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
@@ -71,8 +72,12 @@ function statePiece(job: Job): Piece {
 }
 
 /** The largest error of the cases; "-" if no case ran. */
-export const largestErrorText = ({ cases, maxAbsError }: Pick<ExperimentSummary, 'cases' | 'maxAbsError'>): string =>
-  cases === 0 ? '-' : formatError(maxAbsError);
+export const largestErrorText = (experiment: ExperimentSummary): string =>
+  hasErrors(experiment) ? formatError(experiment.maxAbsError) : '-';
+
+/** False if no element was compared, for example because the first launch timed out. */
+const hasErrors = (experiment: ExperimentSummary): boolean =>
+  experiment.cases > 0 && (experiment.maxAbsError > 0 || isParity(experiment));
 
 type GateCounts = Pick<
   ExperimentSummary,

@@ -3,7 +3,7 @@ import { Verdict, allProbes, type CaseResult } from '@flashcore/shared/contract'
 import { bar } from '../../present/cells/bars.ts';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
-import { formatCount, formatError } from '../../present/numbers.ts';
+import { formatCount, formatError, formatNumber } from '../../present/numbers.ts';
 import { VERDICT_MARKS, reasonText, shapeShort } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { parityOf, shownVariant } from '../../state/selectors.ts';
@@ -54,10 +54,21 @@ export function worstCase({ cases, verify }: VariantView): CaseResult | undefine
 }
 
 /** The error as a share of the tolerance, such as "6 %"; empty for a result from an older runner. */
-export const limitText = ({ worstOfLimit }: CaseResult): string =>
-  worstOfLimit === undefined
-    ? ''
-    : `${worstOfLimit >= 10 ? '>999' : (worstOfLimit * 100).toFixed(worstOfLimit < 0.1 ? 1 : 0)} %`;
+export function limitText(result: CaseResult): string {
+  const { worstOfLimit } = result;
+  if (worstOfLimit === undefined || isWithinLimit(result)) return '';
+  return `${worstOfLimit >= 10 ? '>999' : (worstOfLimit * 100).toFixed(worstOfLimit < 0.1 ? 1 : 0)} %`;
+}
+
+/** True of a failed case whose worst element is within its limit: its share of the limit would look like a pass. */
+const isWithinLimit = ({ verdict, worstOfLimit }: CaseResult): boolean =>
+  verdict === Verdict.FAIL && worstOfLimit !== undefined && worstOfLimit <= 1;
+
+/** Smaller errors may be beyond their smaller limits, or whole rows be too far off. */
+function whyWrong({ mismatches, rounding }: CaseResult): string {
+  if (mismatches > 0n) return `${formatCount(mismatches)} outside`;
+  return rounding === undefined ? '' : `${formatNumber(rounding.ratio, 2)}x rounding`;
+}
 
 function bodyOf(
   variant: VariantView,
@@ -100,7 +111,7 @@ const headerRow = (width: number): Row => [
   ),
 ];
 
-function caseRows({ cases, verifying, verify }: VariantView): Row[] {
+export function caseRows({ cases, verifying, verify }: VariantView): Row[] {
   const running: Row[] =
     verifying === undefined
       ? []
@@ -130,9 +141,11 @@ function caseRow(result: CaseResult): Row {
   if (result.nanCount + result.infCount > 0n) return [...head, run(` ${notFinite(result)}`, 'bad')];
   if (result.elements === 0n) return [...head, run(` ${reasonText(result.reason ?? '')}`, 'bad')];
   const share = result.worstOfLimit;
+  const error = run(` ${padCells(formatError(result.maxAbsError), ERROR_CELLS, 'right')}  `);
+  if (isWithinLimit(result)) return [...head, error, run(whyWrong(result), 'bad')];
   return [
     ...head,
-    run(` ${padCells(formatError(result.maxAbsError), ERROR_CELLS, 'right')}  `),
+    error,
     ...(share === undefined
       ? []
       : [

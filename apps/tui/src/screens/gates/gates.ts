@@ -175,12 +175,14 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
     height: visible,
   });
   const room = height - visible;
-  // A reason that does not fit ends in "…"; view 5 has all of it.
-  const fitted =
-    reason.length <= room
-      ? reason
-      : [...reason.slice(0, room - 1), [run(cutCells(`${rowText(reason[room - 1] ?? [])}…`, width))]];
-  return [...rows.slice(start, start + visible), ...(room > 0 ? fitted : [])];
+  return [...rows.slice(start, start + visible), ...(room > 0 ? cutRows(reason, room, width) : [])];
+}
+
+/** The first rows; text that does not fit ends in "…". */
+function cutRows(rows: readonly Row[], height: number, width: number): Row[] {
+  const last = rows[height - 1] ?? [];
+  if (rows.length <= height) return [...rows];
+  return [...rows.slice(0, height - 1), [run(cutCells(`${rowText(last)}…`, width), last.at(-1)?.role)]];
 }
 
 // The titles of these gates name the unit.
@@ -216,7 +218,7 @@ function planRows(plan: GatePlan, caseSets: readonly CaseSet[], { width, height 
       width,
     ),
   ];
-  return all.slice(0, height);
+  return cutRows(all, height, width);
 }
 
 const FALLBACKS: Record<string, string> = {

@@ -1,8 +1,8 @@
 /** View 1 in a single pane: the job's state, a line each for correctness, latency and gates, and the log. */
 import { JobState, Outcome, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
-import { counted, formatError, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
-import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { counted, formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
+import { fitRow, rowWidth, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { shownFinding } from '../../state/source-place.ts';
 import { standingOf } from '../gates/standing.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
@@ -17,7 +17,7 @@ import {
   summaryText,
   variantWord,
 } from '../../present/words.ts';
-import { tallyOf } from '../../present/sections/gates.ts';
+import { gateReason, tallyOf } from '../../present/sections/gates.ts';
 import { phaseBars } from '../../present/sections/phase-times.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
@@ -43,6 +43,7 @@ const BAR_CELLS = 12;
 const LABEL_CELLS = 9;
 /** Cells for the bars of all phases together. */
 const TIME_CELLS = 24;
+const STRIP_CELLS = 24;
 // A finding takes at most this share of the pane, because the log below has the details.
 const FINDING_SHARE = 0.5;
 
@@ -81,7 +82,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   const finding = findingRows(state, { width, height: Math.floor(height * FINDING_SHARE) });
   return [
     // The finding is shown in full below, so the summary would only repeat it.
-    jobRow(finding.length > 0 ? { ...job, summary: '' } : job, state.now, width),
+    jobRow(finding.length > 0 ? { ...job, summary: '' } : { ...job, ...rejection(state, job) }, state.now, width),
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
     gatesLine(state, width),
@@ -90,17 +91,29 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   ];
 }
 
-/** Time per phase of an ended job, longest first. */
+/** Why the gates rejected a correct kernel, which comes last in the summary and would be cut off. */
+function rejection(state: AppState, { outcome }: JobView): { summary?: string } {
+  const rejecting = (shownVariant(state)?.gates ?? []).filter(isRejecting);
+  const [first] = rejecting;
+  if (outcome !== Outcome.FAILED || first === undefined) return {};
+  const titles = rejecting.map(({ title }) => `"${title}"`).join(', ');
+  return { summary: `rejected by ${titles}${rejecting.length === 1 ? `: ${gateReason(first)}` : ''}` };
+}
+
+const isRejecting = ({ verdict, level }: GateResult): boolean => verdict === Verdict.FAIL && level === 'hard';
+
+/** Time per phase of an ended job, longest first, as far as whole phases fit. */
 function timeLine({ result }: JobView, width: number): Row[] {
   if (result === undefined || result.phaseTimes.length === 0) return [];
   const bars = phaseBars(result).sort((a, b) => b.value - a.value);
   const all = bars.reduce((sum, { value }) => sum + value, 0);
-  const parts = bars.flatMap(({ label, value }, index): Row => {
+  const parts = bars.map(({ label, value }, index): Row => {
     const cells = Math.max(1, Math.round((TIME_CELLS * value) / all));
     const role = index % 2 === 0 ? 'bar' : 'barAlternative';
     return [run(`${'█'.repeat(cells)} `, role), run(`${label} `), run(`${formatSeconds(value)}  `, 'dim')];
   });
-  return [line('time', parts, width)];
+  const fitting = parts.findIndex((_, index) => LABEL_CELLS + rowWidth(parts.slice(0, index + 1).flat()) - 2 > width);
+  return [line('time', parts.slice(0, fitting < 0 ? parts.length : Math.max(1, fitting)).flat(), width)];
 }
 
 /** The job's state and current activity. */
@@ -193,34 +206,39 @@ function latencyLine(state: AppState, width: number): Row {
   if (shown === undefined || latency === undefined || latency.samples === 0)
     return line('latency', [run(nothingText(state, 'latency'), 'dim')], width);
   const half = halfWidthText(latency);
-  return line(
-    'latency',
-    [
-      run(shown.result === undefined ? '● ' : '✓ ', shown.result === undefined ? 'accent' : 'good'),
-      run(`${shapeShort(shown.shape)} ${MODE_WORDS[shown.mode]} p50 `),
-      run(formatMicroseconds(latency.p50Us), 'title'),
-      run(`${half === undefined ? '' : ` ${half}`}  n ${samplesText(shown)}  `, 'dim'),
-      ...sampleStrip(shown.recent, 24),
-    ],
-    width,
-  );
+  const figures = [
+    run(shown.result === undefined ? '● ' : '✓ ', shown.result === undefined ? 'accent' : 'good'),
+    run(`${shapeShort(shown.shape)} ${MODE_WORDS[shown.mode]} p50 `),
+    run(formatMicroseconds(latency.p50Us), 'title'),
+    run(`${half === undefined ? '' : ` ${half}`}  n ${samplesText(shown)}  `, 'dim'),
+  ];
+  const room = Math.min(STRIP_CELLS, width - LABEL_CELLS - rowWidth(figures));
+  return line('latency', [...figures, ...(room > 0 ? sampleStrip(shown.recent, room) : [])], width);
 }
 
 function gatesLine(state: AppState, width: number): Row {
   const gates = shownVariant(state)?.gates ?? [];
   if (gates.length === 0) return line('gates', [run(nothingText(state, 'gates'), 'dim')], width);
   const standing = standingOf(state);
-  const failed = gates.find(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
+  const failed = gates.find(isRejecting);
   return line(
     'gates',
     [
       ...tallyRuns(gateTally(gates, attachedJob(state))),
-      ...(failed === undefined ? [] : [run('  ✗', 'bad'), run(` ${failed.title} ${gateTarget(failed)}`)]),
+      ...(failed === undefined ? [] : [run('  ✗', 'bad'), run(` ${failed.title}: ${wrongFigure(failed)}`)]),
       ...(attachedJob(state)?.outcome === Outcome.PASSED ? openRuns(gates) : []),
       ...(standing?.matters ? [run(`  ${standing.text}`, standing.role)] : []),
     ],
     width,
   );
+}
+
+/** Text such as "72 KiB, target <= 48 KiB" or "85.7 %, not 100 %". */
+function wrongFigure(gate: GateResult): string {
+  const target = gateTarget(gate);
+  if (gate.value === undefined) return target;
+  const value = formatInUnit(gate.value, gate.unit);
+  return target.startsWith('= ') ? `${value}, not ${target.slice('= '.length)}` : `${value}, target ${target}`;
 }
 
 /** A job can pass with unmeasured gates, so their number is shown. */

@@ -1,8 +1,8 @@
 /** The results of an ended experiment in a few rows, for previews of jobs and kernels. */
 import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
-import { formatError, formatMicroseconds } from '../../present/numbers.ts';
-import { gatesText } from '../../present/sections/lists.ts';
+import { formatMicroseconds } from '../../present/numbers.ts';
+import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
 import { rankingText } from '../../present/sections/plan.ts';
 import { MODE_WORDS, dtypeWord, shapeShort } from '../../present/words.ts';
 
@@ -27,12 +27,13 @@ export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, wid
 /** Correctness, registers and gates, with the medians below. Empty for a job that was not an experiment. */
 export function experimentRows(experiment: ExperimentSummary | undefined, width: number): Row[] {
   if (experiment === undefined) return [];
-  const { cases, maxAbsError, registersPerThread, ranking } = experiment;
+  const { registersPerThread, ranking } = experiment;
+  const largestError = largestErrorText(experiment);
   return [
     ...flowRows(
       [
         labelled('cases', parityShort(experiment), isParity(experiment) ? undefined : 'bad'),
-        ...(cases === 0 ? [] : [labelled('max err', formatError(maxAbsError))]),
+        ...(largestError === '-' ? [] : [labelled('max err', largestError)]),
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
         ...(gatesText(experiment) === '-' ? [] : [labelled('hard gates', gatesText(experiment))]),
         ...(ranking === undefined || ranking.ranked ? [] : [labelled('ranked', rankingText(ranking), 'warn')]),

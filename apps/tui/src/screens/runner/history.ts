@@ -2,8 +2,8 @@
 import { marked } from '../../present/roles.ts';
 import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { gatesRole, gatesText } from '../../present/sections/lists.ts';
-import { formatAge, formatError, formatMicroseconds } from '../../present/numbers.ts';
+import { gatesRole, gatesText, largestErrorText } from '../../present/sections/lists.ts';
+import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
 import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -40,7 +40,7 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
     title: 'max err',
     align: 'right',
     drop: 3,
-    cell: ({ maxAbsError, cases }) => (cases === 0 ? run('-', 'dim') : formatError(maxAbsError)),
+    cell: largestErrorText,
   },
   { title: 'shape', drop: 2.5, cell: (experiment) => run(shownShape(experiment), 'dim') },
   {
