@@ -21,7 +21,8 @@ import { clipboard } from './terminal/clipboard.ts';
 import { runEditor, type SourcePlace } from './terminal/editor.ts';
 import { jobControl } from './terminal/job-control.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
-import { themeOf } from './present/cells/theme.ts';
+import { themeOf, type Theme } from './present/cells/theme.ts';
+import { askBackground } from './terminal/background.ts';
 import { tellEnds } from './session/tell-ends.ts';
 
 export interface RunTuiOptions {
@@ -79,8 +80,8 @@ export async function runTui({
   const keysProblem = customKeysProblem(store.state.customKeys);
   if (keysProblem !== undefined) store.dispatch({ type: 'notice', text: keysProblem, tone: 'warn' });
   const leaving = new AbortController();
-  const drawn = Promise.withResolvers<void>();
-  const opened = drawn.promise.then(() =>
+  const firstFrame = Promise.withResolvers<void>();
+  const opened = firstFrame.promise.then(() =>
     open({ signal: leaving.signal, notify: (text) => store.dispatch({ type: 'notice', text, tone: 'info' }) }),
   );
   const session = new Session({
@@ -93,17 +94,29 @@ export async function runTui({
   const guard = guardTerminal({ unmount: () => leave(), stdin, stdout, alternateScreen: !appearance.inline });
   const edit = (place: SourcePlace): Promise<void> =>
     runEditor(place, appearance.editor === undefined ? process.env : { ...process.env, VISUAL: appearance.editor });
+  const background = asksBackground(appearance, theme)
+    ? askBackground({
+        stdin,
+        stdout,
+        onLight: () => screen.rerender(appIn({ ...theme, light: true })),
+      })
+    : undefined;
   const context: AppContext = {
     store,
     session,
     leave: () => leave(),
     copy: clipboard(stdout, process.env),
     edit,
-    lend: guard.lend,
+    // An editor would take a late reply for keys.
+    lend: async (borrower) => {
+      await background?.settled();
+      await guard.lend(borrower);
+    },
     jobControl,
     kernelsDirectory: expected.runner.embedded ? runnerKernels() : undefined,
   };
-  const screen = render(<App context={context} theme={theme} inline={appearance.inline} />, {
+  const appIn = (look: Theme) => <App context={context} theme={look} inline={appearance.inline} />;
+  const screen = render(appIn(theme), {
     alternateScreen: !appearance.inline,
     incrementalRendering: true,
     maxFps: INK_MAX_FPS,
@@ -126,7 +139,7 @@ export async function runTui({
     store.dispatch({ type: 'runner', runner: runner.runner });
     await session.begin({ start, watchJob, watchFolder, lastJob: known?.view?.job });
   };
-  drawn.resolve();
+  firstFrame.resolve();
   const begun = begin().catch((error: unknown) => {
     screen.unmount();
     // A user who left while connecting does not need the error.
@@ -140,6 +153,7 @@ export async function runTui({
     leaving.abort();
     session.end();
     await Promise.allSettled([begun]);
+    await background?.settled();
     guard.release();
     const goesOn = runningJob(store.state);
     if (goesOn !== undefined && comeBack !== undefined) process.stderr.write(`${comeBack(goesOn)}\n`);
@@ -147,6 +161,15 @@ export async function runTui({
   }
   await begun;
 }
+
+/** Asked only where the answer matters. The Linux console knows no OSC and would print the query. */
+const asksBackground = ({ theme: { background = 'auto' } }: Appearance, { colors, spoken = false }: Theme): boolean =>
+  background === 'auto' &&
+  colors !== 'none' &&
+  !spoken &&
+  process.stdin.isTTY &&
+  process.stdout.isTTY &&
+  process.env['TERM'] !== 'linux';
 
 /** Leaving must not fail because the disk is full. */
 function problemOf(action: () => void): string | undefined {

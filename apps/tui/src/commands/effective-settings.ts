@@ -87,6 +87,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       ['$NO_COLOR', environment['NO_COLOR'] ? 'none' : undefined],
       byDefault('auto'),
     ),
+    first('background', inFile('background'), byDefault('auto')),
     first('ascii', flag('ascii', options.ascii), inFile('ascii'), isOn('FA_TUI_ASCII', '1'), locale, byDefault(false)),
     first('mouse', flag('mouse', options.mouse), inFile('mouse'), byDefault(false)),
     first(

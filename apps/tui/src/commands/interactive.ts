@@ -41,6 +41,7 @@ export function appearanceOf(context: CommandContext): Appearance {
     theme: {
       colors: color === 'never' ? 'none' : settings.colors,
       ascii: ascii ?? settings.ascii,
+      background: settings.background,
       styles: settings.theme,
     },
     // A screen reader needs lines as they arrive rather than a screen of boxes.

@@ -1,4 +1,4 @@
-import { useState, useSyncExternalStore } from 'react';
+import { useMemo, useSyncExternalStore } from 'react';
 import { Box, Text } from 'ink';
 import type { KeyContext } from '../keys/handler.ts';
 import type { Row } from '../present/cells/row.ts';
@@ -75,7 +75,7 @@ class ScreenPainter {
 
 /** The whole screen. It is redrawn only if a row has changed. */
 export function Screen({ store, theme }: ScreenProps) {
-  const [painter] = useState(() => new ScreenPainter(theme));
+  const painter = useMemo(() => new ScreenPainter(theme), [theme]);
   const { rows, columns } = useSyncExternalStore(store.subscribe, () => painter.painted(store.getSnapshot()));
   return (
     <Box flexDirection="column" width={columns} height={rows.length} overflow="hidden">

@@ -62,6 +62,9 @@ export const SETTINGS = strict({
   colors: oneOf(['auto', 'truecolor', '256', '16', 'none'])
     .describe('Colours of the terminal program; auto: as NO_COLOR, COLORTERM and TERM say')
     .optional(),
+  background: oneOf(['auto', 'light', 'dark'])
+    .describe('Background of the terminal; auto: as the terminal answers to OSC 11, else dark')
+    .optional(),
   ascii: flag().describe('ASCII in place of box-drawing and block characters').optional(),
   mouse: flag()
     .describe('The wheel scrolls and a click selects; the terminal then selects text only with Shift')

@@ -11,6 +11,8 @@ export interface Theme {
   readonly ascii: boolean;
   /** For a screen reader: no boxes or plots, because it would read out their characters. */
   readonly spoken?: boolean;
+  /** For a light background, on which yellow and cyan can hardly be read. */
+  readonly light?: boolean;
   /** The user's own styles by role. */
   readonly styles?: Readonly<Partial<Record<Role, Codes>>>;
 }
@@ -19,6 +21,7 @@ export interface Theme {
 export interface ThemeChoice {
   readonly colors?: ColorDepth | 'auto' | undefined;
   readonly ascii?: boolean | undefined;
+  readonly background?: 'auto' | 'light' | 'dark' | undefined;
   /** Styles by role, such as "bold green". */
   readonly styles?: Readonly<Partial<Record<Role, string | undefined>>> | undefined;
 }
@@ -26,7 +29,7 @@ export interface ThemeChoice {
 /** Uses the choice, else NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM, FA_TUI_ASCII, INK_SCREEN_READER and the locale. */
 export function themeOf(
   environment: Record<string, string | undefined>,
-  { colors = 'auto', ascii, styles = {} }: ThemeChoice = {},
+  { colors = 'auto', ascii, background, styles = {} }: ThemeChoice = {},
 ): Theme {
   const depth = colors === 'auto' ? colorDepthOf(environment) : colors;
   const chosen = Object.entries(styles).flatMap(([role, style]) =>
@@ -36,6 +39,7 @@ export function themeOf(
     colors: depth,
     ascii: ascii ?? (environment['FA_TUI_ASCII'] === '1' || !takesUnicode(environment)),
     ...(isScreenReader(environment) && { spoken: true }),
+    ...(background === 'light' && { light: true }),
     ...(chosen.length > 0 && { styles: Object.fromEntries(chosen) }),
   };
 }
@@ -81,6 +85,33 @@ const COLORED: Record<Role, Codes> = {
   axis: [DIM],
 };
 
+const indexed = (code: number) => [`38;5;${code}`, 39] as const;
+
+/** Colors of the 256 with a contrast of at least 4.5 on white. */
+const LIGHT: Record<Role, Codes> = {
+  ...COLORED,
+  accent: [indexed(24)],
+  good: [indexed(28)],
+  bad: [BOLD, indexed(160)],
+  warn: [indexed(130)],
+  focus: [BOLD, indexed(24)],
+  match: [indexed(130), INVERSE],
+  simulated: [BOLD, indexed(130), INVERSE],
+  bar: [indexed(25)],
+  barAlternative: [indexed(90)],
+};
+
+/** Without yellow and cyan: of the 16 colors, blue and magenta are dark in every terminal. */
+const LIGHT_16: Record<Role, Codes> = {
+  ...COLORED,
+  accent: [foreground(34)],
+  warn: [foreground(35)],
+  focus: [BOLD, foreground(34)],
+  match: [foreground(35), INVERSE],
+  simulated: [BOLD, foreground(35), INVERSE],
+  bar: [foreground(34)],
+};
+
 const COLORLESS: Record<Role, Codes> = {
   text: [],
   dim: [DIM],
@@ -111,10 +142,17 @@ function paintRun(piece: Run, theme: Theme): string {
   const shown = theme.spoken ? inked.replace(DRAWN, ' ') : inked;
   const text = theme.ascii ? toAscii(shown) : shown;
   const role = piece.role ?? 'text';
-  const codes = theme.styles?.[role] ?? (theme.colors === 'none' ? COLORLESS : COLORED)[role];
+  const codes = theme.styles?.[role] ?? paletteOf(theme)[role];
   const all = piece.selected ? [...codes.filter((code) => code !== DIM && code !== INVERSE), INVERSE] : codes;
   const styled = all.reduce((inner, [on, off]) => `\u001b[${on}m${inner}\u001b[${off}m`, text);
   return piece.heat === undefined || piece.selected ? styled : heatBackground(piece.heat, styled, theme.colors);
+}
+
+/** The styles of roles that the user has not chosen. */
+export function paletteOf({ colors, light = false }: Theme): Record<Role, Codes> {
+  if (colors === 'none') return COLORLESS;
+  if (!light) return COLORED;
+  return colors === '16' ? LIGHT_16 : LIGHT;
 }
 
 /** Background from dark blue through magenta to yellow. With fewer than 256 colors, ink density shows the level. */

@@ -1,0 +1,101 @@
+/**
+ * Asks the terminal for its background colour with OSC 11, so that a light terminal gets colours that can be read on
+ * it. xterm's reply is "ESC ] 11 ; rgb:ffff/ffff/ffff", ended by BEL or ST (ESC \), with one to four hex digits a
+ * channel. It comes among the keys, in pieces, late (ssh) or never, and must not be taken for keys: Ink's parser would
+ * pass on "]" with Alt and the rest as typed text. So it is taken out before Ink reads it, however late it comes.
+ */
+import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
+
+const QUERY = '\u001b]11;?\u001b\\';
+const REPLY = /\u001b\]11;([^\u0007\u001b]*)(?:\u0007|\u001b\\)/;
+// The beginning of a reply at the end of a chunk. Its first two characters may also be the keys Esc and Alt+].
+const BEGUN = /\u001b(?:\](?:1(?:1(?:;[^\u0007\u001b]{0,64}\u001b?)?)?)?)?$/;
+// Ink itself waits 20 ms for the rest of an escape sequence.
+const HOLD_MS = 30;
+// For a terminal behind a slow ssh. Only leaving or opening an editor at once waits so long.
+const REPLY_WITHIN_MS = 1_000;
+
+/** Relative luminance of white is 1 (WCAG 2); above this value black text has more contrast than white text. */
+const LIGHT_LUMINANCE = 0.179;
+
+export interface Background {
+  /** Settles once no reply can reach another program: it is here, or the terminal has had its time. */
+  readonly settled: () => Promise<void>;
+}
+
+export interface BackgroundQuestion {
+  /** In raw mode, which keeps the kernel from echoing the reply. */
+  readonly stdin: NodeJS.ReadStream;
+  readonly stdout: NodeJS.WriteStream;
+  readonly onLight: () => void;
+}
+
+/** Asks once. Replies are removed from what `stdin.read()` returns. */
+export function askBackground({ stdin, stdout, onLight }: BackgroundQuestion): Background {
+  const read = stdin.read.bind(stdin);
+  const askedAt = performance.now();
+  const answered = new AbortController();
+  let held = '';
+  let isReleased = false;
+  let release: NodeJS.Timeout | undefined;
+  const give = (): void => {
+    isReleased = true;
+    const text = held;
+    held = '';
+    stdin.unshift(text);
+  };
+  stdin.read = (size?: number): string | null => {
+    clearTimeout(release);
+    const chunk = read(size) as string | Buffer | null;
+    if (chunk === null) {
+      if (isKeys(held)) release = setTimeout(give, HOLD_MS);
+      return null;
+    }
+    const text = held + String(chunk);
+    held = '';
+    const reply = REPLY.exec(text);
+    if (reply !== null) {
+      stdin.read = read;
+      answered.abort();
+      if (isLight(reply[1] ?? '')) onLight();
+      return text.replace(REPLY, '');
+    }
+    if (!isReleased) held = BEGUN.exec(text)?.[0] ?? '';
+    isReleased = false;
+    return text.slice(0, text.length - held.length);
+  };
+  stdout.write(QUERY);
+  return {
+    settled: async () => {
+      const left = askedAt + REPLY_WITHIN_MS - performance.now();
+      if (answered.signal.aborted || left <= 0) return;
+      const drain = (): void => {
+        while (stdin.read() !== null);
+      };
+      stdin.setRawMode(true);
+      stdin.on('readable', drain);
+      await Promise.race([once(answered.signal, 'abort'), wait(left, undefined, { signal: answered.signal })]).catch(
+        () => undefined,
+      );
+      stdin.off('readable', drain);
+      stdin.setRawMode(false);
+    },
+  };
+}
+
+/** True if held text may also be keys; a longer beginning can only be a reply. */
+const isKeys = (text: string): boolean => text !== '' && text.length <= 2;
+
+/** False for a reply in another form, for example the query echoed by a terminal that does not know it. */
+export function isLight(color: string): boolean {
+  const channels = /^rgba?:([\da-f]{1,4})\/([\da-f]{1,4})\/([\da-f]{1,4})/i.exec(color)?.slice(1);
+  if (channels === undefined) return false;
+  const [red = 0, green = 0, blue = 0] = channels.map((hex) =>
+    linear(Number.parseInt(hex, 16) / (16 ** hex.length - 1)),
+  );
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > LIGHT_LUMINANCE;
+}
+
+/** An sRGB channel without its gamma, as WCAG 2 defines it. */
+const linear = (channel: number): number => (channel <= 0.04045 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4);
