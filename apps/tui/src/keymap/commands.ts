@@ -2,7 +2,7 @@
 import { didYouMean } from '@flashcore/shared/text';
 import type { AppState } from '../state/app-state.ts';
 import type { CommandRow } from './command.ts';
-import { JOB_COMMANDS } from './job-commands.ts';
+import { JOB_COMMANDS, MARK_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
 import { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from './view-commands.ts';
 
@@ -65,6 +65,7 @@ export const PROGRAM_COMMANDS = [
 const TABLE = [
   ...SHOW_COMMANDS,
   ...MAP_COMMANDS,
+  ...MARK_COMMANDS,
   ...VIEW_COMMANDS,
   ...LATENCY_COMMANDS,
   ...MOVE_COMMANDS,

@@ -1,7 +1,16 @@
 /** Starting, showing, cancelling and comparing jobs; their source. */
 import { entryOf } from '@flashcore/shared/text';
 import { JOB_LISTS, type AppState } from '../state/app-state.ts';
-import { cancellableJob, chosenJob, inJobs, inKernels, kernelToRun } from '../state/chosen.ts';
+import {
+  cancellableJob,
+  chosenJob,
+  inJobList,
+  inJobs,
+  inKernels,
+  kernelToRun,
+  markedJobs,
+  waitingJobs,
+} from '../state/chosen.ts';
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
@@ -24,6 +33,27 @@ function filterOf(state: AppState): string {
 }
 
 const NOT_LISTED = 'There is no kernel to run: Enter in 7 runs one, and fa-tui run FOLDER adds a folder of yours to 7';
+
+/** These come before the commands that move, which have the same keys. */
+export const MARK_COMMANDS = [
+  {
+    id: 'mark-job',
+    keys: ['space'],
+    group: 'jobs',
+    help: 'In 6: mark a job; x then cancels all marked ones',
+    hint: 'mark',
+    when: (state) => inJobList(state) && cancellableJob(state) !== undefined,
+    whyNot: 'Only a job in 6 that has not ended can be marked',
+  },
+  {
+    id: 'clear-marks',
+    keys: ['escape'],
+    group: 'jobs',
+    help: 'In 6: clear the marks',
+    hint: 'unmark',
+    when: (state) => markedJobs(state).length > 0,
+  },
+] as const satisfies readonly CommandRow[];
 
 export const JOB_COMMANDS = [
   {
@@ -64,10 +94,18 @@ export const JOB_COMMANDS = [
     id: 'cancel',
     keys: ['x'],
     group: 'jobs',
-    help: 'Cancel the job shown, or the selected one in 6',
-    hint: 'cancel',
-    when: (state) => cancellableJob(state) !== undefined,
+    help: 'Cancel the job shown; in 6 the marked or selected',
+    hint: (state) => (markedJobs(state).length > 0 ? `cancel ${markedJobs(state).length}` : 'cancel'),
+    when: (state) => markedJobs(state).length > 0 || cancellableJob(state) !== undefined,
     whyNot: 'There is nothing to cancel: the job has ended, or none is shown',
+  },
+  {
+    id: 'cancel-waiting',
+    keys: ['C'],
+    group: 'jobs',
+    help: 'Cancel all of your jobs that wait for a device',
+    when: (state) => waitingJobs(state).length > 0,
+    whyNot: 'None of your jobs waits for a device',
   },
   {
     id: 'pin',

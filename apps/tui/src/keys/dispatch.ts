@@ -17,7 +17,7 @@ import { pressInCopy, COPY_HANDLERS } from './copy-keys.ts';
 import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
 import type { KeyContext, Handler, HandlersOf } from './handler.ts';
-import { JOB_HANDLERS } from './job-keys.ts';
+import { JOB_HANDLERS, MARK_HANDLERS } from './job-keys.ts';
 import { typedCharacter } from './key-name.ts';
 import { WATCH_LABEL } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
@@ -57,6 +57,7 @@ const HANDLERS: Record<CommandId, Handler> = {
   ...MOVE_HANDLERS,
   ...LOG_HANDLERS,
   ...JOB_HANDLERS,
+  ...MARK_HANDLERS,
   'edit-source': (context) => void editSource(context),
   ...COPY_HANDLERS,
   ...PROGRAM_HANDLERS,
@@ -230,7 +231,9 @@ function finishSearch(query: string, store: KeyContext['store']): void {
 function pressInConfirm(key: string, overlay: OverlayOf<'confirm'>, context: KeyContext): void {
   if (key !== 'y' && key !== 'Y') return close(context);
   close(context);
-  if (overlay.commandId === 'cancel') void context.session.cancel(overlay.subject);
+  if (overlay.commandId !== 'cancel') return;
+  context.store.dispatch({ type: 'mark', jobs: [] });
+  void context.session.cancel(overlay.subjects);
 }
 
 const close = ({ store }: KeyContext): void => store.dispatch({ type: 'overlay', overlay: undefined });

@@ -1,12 +1,22 @@
 /** Starting, showing, cancelling and comparing jobs. */
-import type { LeaderboardPlace } from '@flashcore/shared/contract';
+import type { Job, LeaderboardPlace } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import { entryOf } from '@flashcore/shared/text';
+import { counted, entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
-import type { JOB_COMMANDS } from '../keymap/job-commands.ts';
+import type { JOB_COMMANDS, MARK_COMMANDS } from '../keymap/job-commands.ts';
 import { jobTitle } from '../present/words.ts';
 import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
-import { cancellableJob, chosenJob, folderShown, kernelToRun, kernelShown } from '../state/chosen.ts';
+import {
+  cancellableJob,
+  chosenJob,
+  folderShown,
+  kernelToRun,
+  kernelShown,
+  markedJobs,
+  waitingJobs,
+} from '../state/chosen.ts';
+import type { JobView } from '../state/job-view.ts';
+import type { Store } from '../session/store.ts';
 import { formOf } from '../state/run-form.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
@@ -31,13 +41,14 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   rerun,
   'change-form': changeForm,
   cancel: ({ store }) => {
+    const marked = markedJobs(store.state);
     const job = cancellableJob(store.state);
-    if (job === undefined) return;
-    const question = `Cancel ${jobTitle(job)}?`;
-    store.dispatch({
-      type: 'overlay',
-      overlay: { kind: 'confirm', question, commandId: 'cancel', subject: job.name },
-    });
+    if (marked.length > 0) askToCancel(store, marked, counted(marked.length, 'marked job'));
+    else if (job !== undefined) askToCancel(store, [job]);
+  },
+  'cancel-waiting': ({ store }) => {
+    const waiting = waitingJobs(store.state);
+    askToCancel(store, waiting, counted(waiting.length, 'waiting job'));
   },
   pin,
   compare,
@@ -79,6 +90,32 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     void session.lists.kernels();
   },
 };
+
+export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
+  'mark-job': ({ store }) => {
+    const job = cancellableJob(store.state);
+    if (job === undefined) return;
+    const { marked } = store.state.ui;
+    const isMarked = marked.includes(job.name);
+    store.dispatch({
+      type: 'mark',
+      jobs: isMarked ? marked.filter((name) => name !== job.name) : [...marked, job.name],
+    });
+    store.dispatch({ type: 'move', by: 1 });
+  },
+  'clear-marks': ({ store }) => store.dispatch({ type: 'mark', jobs: [] }),
+};
+
+const MOST_NAMED = 3;
+
+/** Asks once about all of them; several are counted and the first ones named. */
+function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: string): void {
+  const names = jobs.slice(0, MOST_NAMED).map(jobTitle);
+  const others = jobs.length > MOST_NAMED ? ` and ${counted(jobs.length - MOST_NAMED, 'other')}` : '';
+  const question = `Cancel ${several === undefined ? '' : `${several}: `}${names.join(', ')}${others}?`;
+  const subjects = jobs.map(({ name }) => name);
+  store.dispatch({ type: 'overlay', overlay: { kind: 'confirm', question, commandId: 'cancel', subjects } });
+}
 
 function rerun(context: KeyContext): void {
   const { lastForm } = context.store.state.ui;

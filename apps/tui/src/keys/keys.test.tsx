@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { TimingMode, type JobEvent } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import { GetHostResponseSchema, JobSchema, JobState, TimingMode, type JobEvent } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { modelledEvents } from '../testing/measured-job.ts';
@@ -144,6 +145,12 @@ const REACH: Record<
   accept: { first: '1', shows: (_, after) => after.notice?.text.startsWith('Cannot accept') === true },
   reject: { first: '1', shows: (_, after) => after.ui.overlay?.kind === 'decide' },
   undo: { first: '1', shows: (_, after) => after.notice?.text.startsWith('Cannot undo') === true },
+  'mark-job': { first: '6/v7\r', shows: (_, after) => after.ui.marked.length === 1 },
+  'clear-marks': {
+    first: '6/v7\r ',
+    shows: (before, after) => before.ui.marked.length === 1 && after.ui.marked.length === 0,
+  },
+  'cancel-waiting': { shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
   cancel: { first: '6/v7\r', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
   'next-place': { first: '6tt', shows: (_, after) => after.leaderboard?.place?.mode === TimingMode.COLD },
   history: { first: '6', shows: (_, after) => after.ui.jobList === 'history' },
@@ -226,14 +233,15 @@ test('no two commands share a key in a state where both apply', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
   // Enter and / have a meaning for each view, and the error map uses the arrows itself; `when` of each command excludes
-  // the others.
+  // the others. Space marks a job that has not ended, and pages everywhere else.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
     ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel']],
     ['h', ['map-left', 'previous-view']],
     ['left', ['map-left', 'previous-view']],
     ['l', ['map-right', 'next-view']],
     ['right', ['map-right', 'next-view']],
-    ['escape', ['leave-map', 'clear-search', 'clear-filter']],
+    ['escape', ['leave-map', 'clear-marks', 'clear-search', 'clear-filter']],
+    ['space', ['mark-job', 'page-down']],
     ['/', ['search', 'filter-list']],
   ]);
 });
@@ -291,6 +299,37 @@ test('cancelling asks first, and any key except y leaves the job alone', async (
   expect([terminal.runner.cancelled, ui().overlay]).toEqual([[], undefined]);
   await terminal.press('xy');
   expect(terminal.runner.cancelled).toEqual(['jobs/77777777-0000-4000-8000-000000000002']);
+});
+
+test('space marks jobs, and x cancels all of them after one question that names their number', async () => {
+  const { jobs } = terminal.store.state;
+  const waiting = ['first', 'second', 'third', 'fourth'].map((label, index) =>
+    create(JobSchema, {
+      name: `jobs/${label}`,
+      label,
+      state: JobState.QUEUED,
+      queuePosition: index + 1,
+      owner: 'local',
+    }),
+  );
+  const theirs = create(JobSchema, { name: 'jobs/theirs', label: 'theirs', state: JobState.QUEUED, owner: 'ada' });
+  const ended = jobs.filter(({ state }) => state === JobState.ENDED);
+  const list = (): void => terminal.store.dispatch({ type: 'jobs', jobs: [...waiting, theirs, ...ended] });
+  list();
+  await terminal.press('6g  ');
+  expect(await terminal.screen()).toMatch(/·\+first[^]*·\+second[^]*, 2 marked/);
+  await terminal.press('x');
+  expect(await terminal.screen()).toContain('Cancel 2 marked jobs: first, second?');
+  await terminal.press('y');
+  expect([terminal.runner.cancelled, ui().marked]).toEqual([['jobs/first', 'jobs/second'], []]);
+  // A job of somebody else waits too, and is left alone.
+  list();
+  const { caller } = create(GetHostResponseSchema, { caller: { name: 'local' } });
+  terminal.store.dispatch({ type: 'host', host: terminal.store.state.host!, caller });
+  await terminal.press('C');
+  expect(await terminal.screen()).toContain('Cancel 4 waiting jobs: first, second, third and 1 other?');
+  await terminal.press('n');
+  expect(terminal.runner.cancelled).toHaveLength(2);
 });
 
 test('a search typed in one chunk finds, marks and moves to the next match', async () => {

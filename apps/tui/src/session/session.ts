@@ -249,15 +249,22 @@ export class Session {
     });
   }
 
-  async cancel(job: string): Promise<void> {
-    await this.#questions.ask(async (signal) => {
-      await this.#client.cancelJob({ name: job }, { signal });
+  /** One that can't be cancelled, for example because it belongs to somebody else, does not keep the others. */
+  async cancel(jobs: readonly string[]): Promise<void> {
+    const answers = await Promise.all(
+      jobs.map((name) =>
+        this.#questions.ask(async (signal) => void (await this.#client.cancelJob({ name }, { signal }))),
+      ),
+    );
+    if (answers.every(Boolean))
       this.#store.dispatch({
         type: 'notice',
-        text: 'Cancelling: the job ends within two seconds',
+        text:
+          jobs.length === 1
+            ? 'Cancelling: the job ends within two seconds'
+            : `Cancelling ${jobs.length} jobs: they end within two seconds`,
         tone: 'info',
       });
-    });
     await this.lists.jobs();
   }
 

@@ -76,6 +76,7 @@ export type Action =
   /** The next finding of the variant shown. */
   | { type: 'next-finding' }
   | { type: 'line-order'; sort: LineSort }
+  | { type: 'mark'; jobs: readonly string[] }
   | { type: 'pin'; job: string }
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }

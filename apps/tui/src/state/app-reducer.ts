@@ -91,6 +91,8 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { openedJob: action.job });
     case 'form-run':
       return withUi(state, { lastForm: action.form });
+    case 'mark':
+      return withUi(state, { marked: action.jobs });
     case 'pin':
       // A job is never compared with itself.
       return withUi(state, { pinned: action.job, comparing: state.ui.comparing && action.job !== state.attached });

@@ -97,7 +97,12 @@ export type Overlay =
       /** First row shown of the part below the note. */
       readonly top: number;
     }
-  | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };
+  | {
+      readonly kind: 'confirm';
+      readonly question: string;
+      readonly commandId: string;
+      readonly subjects: readonly string[];
+    };
 
 export interface Notice {
   readonly text: string;
@@ -128,6 +133,8 @@ export interface UiState {
   readonly faulty: boolean;
   /** fa-tui handles wheel and clicks; the terminal then selects text only with Shift. */
   readonly mouse: boolean;
+  /** Names of the jobs that the user marked in view 6, some of which may have ended since. */
+  readonly marked: readonly string[];
   /** Name of the job that other jobs are compared with. */
   readonly pinned?: string | undefined;
   /** View 3 compares the job with the pinned job. */
@@ -249,6 +256,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
       comparePage: 'latency',
       distribution: 'both',
       lineSort: 'line',
+      marked: [],
       historySort: 'newest',
       kernelSort: 'ladder',
       filters: { jobs: '', history: '', kernels: '' },

@@ -33,6 +33,18 @@ export function cancellableJob(state: AppState): Job | JobView | undefined {
   return job?.state === JobState.ENDED ? undefined : job;
 }
 
+export const inJobList = (state: AppState): boolean => inJobs(state) && state.ui.jobList === 'jobs';
+
+/** The marked jobs that have not ended; empty outside the list of jobs, because x then means the job shown. */
+export function markedJobs(state: AppState): Job[] {
+  if (!inJobList(state) || state.ui.marked.length === 0) return [];
+  return state.jobs.filter(({ name, state: of }) => of !== JobState.ENDED && state.ui.marked.includes(name));
+}
+
+/** The user's own jobs that wait for a device. A job without an owner is older than owners. */
+export const waitingJobs = ({ jobs, caller }: AppState): Job[] =>
+  jobs.filter(({ state, owner }) => state === JobState.QUEUED && (owner === undefined || owner === caller?.name));
+
 /** The kernel under the cursor of view 7, else that of the job shown. */
 export const kernelShown = (state: AppState): string | undefined =>
   inKernels(state) ? selectedKernel(state)?.kernelId : attachedJob(state)?.kernelId;

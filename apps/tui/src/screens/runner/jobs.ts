@@ -6,6 +6,7 @@ import { formatAge, formatSeconds } from '../../present/numbers.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { markedJobs } from '../../state/chosen.ts';
 import { jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { historyPane } from './history.ts';
@@ -59,6 +60,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const selected =
     state.ui.jobList !== 'jobs' ? listed.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
   const isShown = listed.some(({ name }) => name === state.attached);
+  const marked = markedJobs(state).length;
   const chosen = listed[selected];
   const detail =
     chosen === undefined || size.height < DETAIL_FROM || state.ui.view !== 'jobs'
@@ -73,7 +75,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
   return {
     title,
-    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}`,
+    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${marked > 0 ? `, ${marked} marked` : ''}`,
     body: [...rows, ...blank, ...detail],
   };
 }
@@ -125,8 +127,9 @@ function tookText({ startTime, endTime, state, queuePosition }: Job, now: number
     : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
 }
 
-/** `*`: the job on the screen; `P`: the pinned one. */
+/** `+`: marked; `*`: the job on the screen; `P`: the pinned one. */
 function placeMark({ name }: Job, state: AppState): string {
+  if (markedJobs(state).some((job) => job.name === name)) return '+';
   if (name === state.attached) return '*';
   return name === state.ui.pinned ? 'P' : ' ';
 }
