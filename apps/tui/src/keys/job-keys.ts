@@ -136,10 +136,12 @@ function changeForm(context: KeyContext): void {
   else openForm(context, formOf(kernel, formContextOf(state)));
 }
 
-function pin({ store }: KeyContext): void {
+function pin({ store, session }: KeyContext): void {
   const job = chosenJob(store.state);
   if (job === undefined) return;
   store.dispatch({ type: 'pin', job });
+  // View 4 compares the lines of the job shown with those of this one.
+  void session.read(job);
   store.dispatch({
     type: 'notice',
     text: `Pinned: ${titleOf(store.state, job)}. c on another job compares the two`,

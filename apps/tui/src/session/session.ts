@@ -268,9 +268,14 @@ export class Session {
     await this.lists.jobs();
   }
 
+  /** Reads a job to its end without showing it. */
+  async read(job: string): Promise<void> {
+    await this.#questions.ask((signal) => this.#load(job, signal));
+  }
+
   /** Reads a job to its end and the current champions, both of which a decision depends on. */
   async prepareDecision(job: string): Promise<void> {
-    await Promise.all([this.#questions.ask((signal) => this.#load(job, signal)), this.lists.champions()]);
+    await Promise.all([this.read(job), this.lists.champions()]);
   }
 
   /** Returns true if the decision was made. A refusal is shown as a notice. */

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { GetJobResponseSchema } from '@flashcore/shared/contract';
+import { GetJobResponseSchema, ProfileResultSchema } from '@flashcore/shared/contract';
 import { plainLines } from '../plain/plain-painter.ts';
 import { PLAIN } from '../../testing/result-fixtures.ts';
 import { jobBlocks } from './job.ts';
+import { lineColumns, shownLines } from './lines.ts';
 
 const FILE = '../../../../../docs/results/emulator-2026-11-22/profile.bank_conflict_32way.json';
 const { job, result } = fromJson(
@@ -23,4 +24,21 @@ test('source lines have their share, conflicts and text, and columns without fig
 
 test('a report contains no source lines unless they were requested', () => {
   expect(report(false).filter((line) => line.startsWith('Lines of'))).toEqual([]);
+});
+
+test('lines are compared with the same lines of another job, wherever an edit has moved them', () => {
+  const profile = (...lines: [number, string, bigint][]) =>
+    create(ProfileResultSchema, { lines: lines.map(([line, text, instructions]) => ({ line, text, instructions })) });
+  const before = profile([10, 'load(a);', 100n], [11, 'sum += a;', 400n], [20, 'load(a);', 50n]);
+  const now = profile(
+    [10, 'prefetch(b);', 30n],
+    [11, '  load(a);', 100n],
+    [12, 'sum += a;', 300n],
+    [21, 'load(a);', 75n],
+  );
+  const lines = shownLines(now).flatMap((file) => file.lines);
+  const changes = (column = lineColumns(lines, before).find(({ title }) => title === 'to pinned')) =>
+    lines.map((line) => column?.cell(line));
+  expect(changes()).toMatchObject([{ text: 'new' }, { text: '' }, { text: '-25 %' }, { text: '+50 %' }]);
+  expect(lineColumns(lines).map(({ title }) => title)).not.toContain('to pinned');
 });

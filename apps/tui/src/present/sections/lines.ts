@@ -1,7 +1,7 @@
 /** The kernel's source with counters for each line, like the source page of a profiler. */
 import type { LineProfile, ProfileResult } from '@flashcore/shared/contract';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
-import { formatCount } from '../numbers.ts';
+import { formatChange, formatCount } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
 
 /** A line with its share of the kernel. */
@@ -37,9 +37,36 @@ const COLUMNS: readonly Column<ShownLine>[] = [
   { title: 'source', shrinkTo: 20, cutLast: true, cell: ({ line }) => line.text.trimEnd() },
 ];
 
-/** Leaves out columns that have no figure for any line. */
-export const lineColumns = (lines: readonly ShownLine[]): Column<ShownLine>[] =>
-  COLUMNS.filter(({ cell }) => lines.some((line) => textOf(cell(line)) !== ''));
+/** Leaves out columns that have no figure for any line. `before` is another profile to compare each line with. */
+export function lineColumns(lines: readonly ShownLine[], before?: ProfileResult): Column<ShownLine>[] {
+  const [line, instructions, ...others] = COLUMNS;
+  const all = before === undefined ? COLUMNS : [line!, instructions!, changeColumn(lines, before), ...others];
+  return all.filter(({ cell }) => lines.some((shown) => textOf(cell(shown)) !== ''));
+}
+
+/**
+ * Each line's instructions against those of the same line before. Lines are paired by their text and, if a text occurs
+ * several times, in order, because an edit above moves the numbers.
+ */
+function changeColumn(lines: readonly ShownLine[], before: ProfileResult): Column<ShownLine> {
+  const counts = Map.groupBy(before.lines, ({ text }) => text.trim());
+  const occurrences = new Map<string, number>();
+  const changes = new Map<LineProfile, Piece>();
+  for (const { line } of lines.toSorted((a, b) => a.line.line - b.line.line)) {
+    const text = line.text.trim();
+    const index = occurrences.get(text) ?? 0;
+    occurrences.set(text, index + 1);
+    const then = Number(counts.get(text)?.[index]?.instructions ?? 0n);
+    changes.set(line, changePiece(Number(line.instructions), then));
+  }
+  return { title: 'to pinned', align: 'right', drop: 1, cell: ({ line }) => changes.get(line) ?? '' };
+}
+
+function changePiece(now: number, then: number): Piece {
+  if (then === 0) return piece('new', 'warn');
+  if (now === then) return piece('', 'dim');
+  return piece(formatChange(now / then - 1), now > then ? 'bad' : 'good');
+}
 
 const textOf = (cell: string | Piece): string => (typeof cell === 'string' ? cell : cell.text);
 

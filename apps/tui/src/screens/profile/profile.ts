@@ -9,6 +9,7 @@ import {
   type ProfileResult,
   type BuildResult,
 } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import { labelledBars } from '../../present/cells/bars.ts';
 import { inParts, isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
 import { estimateText, launchText } from '../../present/sections/counters.ts';
@@ -19,6 +20,7 @@ import { BLANK_ROW, rowWidth, run, textRow, wrapRows, type Row } from '../../pre
 import { table, type Column } from '../../present/cells/table.ts';
 import type { AppState, LineSort } from '../../state/app-state.ts';
 import type { VariantView } from '../../state/job-view.ts';
+import { pinnedComparison } from '../../state/pinned.ts';
 import { shownVariant } from '../../state/selectors.ts';
 import { notMeasured, shapeShort, variantWord } from '../../present/words.ts';
 import { nothingText } from '../pane/nothing.ts';
@@ -59,7 +61,7 @@ export function profileRows(state: AppState, width: number): Row[] {
   const build = buildReport(variant.build, width);
   const roof = (cells: number): Row[] => rooflineRows(state, variant, { width: cells, height: ROOFLINE_ROWS });
   if (variant.profile?.verdict !== Verdict.PASS) return [...build, BLANK_ROW, ...roof(width), BLANK_ROW, ...counters];
-  const lines = lineRows(variant.profile, state.ui.lineSort, width);
+  const lines = lineRows(variant.profile, { sort: state.ui.lineSort, width, before: pinnedProfile(state) });
   const above = adviceRows(variant.profile, width);
   const advice = [...above, ...(lines.length === 0 ? [] : [BLANK_ROW, ...lines])];
   if (width < SIDE_BY_SIDE)
@@ -144,13 +146,29 @@ export function hottestRow(state: AppState, width: number): number | undefined {
 /** Title and header. */
 const LINES_HEAD_ROWS = 2;
 
+interface LinesLook {
+  readonly sort: LineSort;
+  readonly width: number;
+  readonly before: ProfileResult | undefined;
+}
+
+/** The profile of the pinned job, if it is of another job and of the same shape. */
+function pinnedProfile(state: AppState): ProfileResult | undefined {
+  const comparison = pinnedComparison(state);
+  if (comparison === undefined || comparison.pinned.job === comparison.shown.job) return undefined;
+  const [before, now] = [comparison.pinned.variant.profile, comparison.shown.variant.profile];
+  return before?.shape && now?.shape && formatShape(before.shape) === formatShape(now.shape) ? before : undefined;
+}
+
 /** The source with its hot lines, like the source page of a profiler. */
-function lineRows(profile: ProfileResult, sort: LineSort, width: number): Row[] {
+function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): Row[] {
   const all = shownLines(profile);
   const hottest = hottestLine(all.flatMap(({ lines }) => lines))?.line;
   return all.flatMap(({ file, lines }, index) => {
     const { title, remark } = linesTitle(file);
-    const columns = lineColumns(lines).map((column, place) => (place === 0 ? markingHottest(column, hottest) : column));
+    const columns = lineColumns(lines, before).map((column, place) =>
+      place === 0 ? markingHottest(column, hottest) : column,
+    );
     const laid = table(columns, sortedLines(lines, sort), width);
     return [...(index > 0 ? [BLANK_ROW] : []), linesHead(title, { sort, remark, width }), laid.header, ...laid.rows];
   });
