@@ -108,11 +108,12 @@ export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
 
 const MOST_NAMED = 3;
 
-/** Asks once about all of them; several are counted and the first ones named. */
+/** Asks once about all of them; several are counted, and the first names among them are given. */
 function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: string): void {
-  const names = jobs.slice(0, MOST_NAMED).map(jobTitle);
-  const others = jobs.length > MOST_NAMED ? ` and ${counted(jobs.length - MOST_NAMED, 'other')}` : '';
-  const question = `Cancel ${several === undefined ? '' : `${several}: `}${names.join(', ')}${others}?`;
+  const titles = [...new Set(jobs.map(jobTitle))];
+  const others = titles.length > MOST_NAMED ? ` and ${counted(titles.length - MOST_NAMED, 'other')}` : '';
+  const names = `${titles.slice(0, MOST_NAMED).join(', ')}${others}`;
+  const question = `Cancel ${several === undefined ? '' : `${several}: `}${names}?`;
   const subjects = jobs.map(({ name }) => name);
   store.dispatch({ type: 'overlay', overlay: { kind: 'confirm', question, commandId: 'cancel', subjects } });
 }

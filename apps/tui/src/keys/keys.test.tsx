@@ -312,7 +312,13 @@ test('space marks jobs, and x cancels all of them after one question that names 
       owner: 'local',
     }),
   );
-  const theirs = create(JobSchema, { name: 'jobs/theirs', label: 'theirs', state: JobState.QUEUED, owner: 'ada' });
+  const theirs = create(JobSchema, {
+    name: 'jobs/theirs',
+    label: 'theirs',
+    state: JobState.QUEUED,
+    queuePosition: 5,
+    owner: 'ada',
+  });
   const ended = jobs.filter(({ state }) => state === JobState.ENDED);
   const list = (): void => terminal.store.dispatch({ type: 'jobs', jobs: [...waiting, theirs, ...ended] });
   list();

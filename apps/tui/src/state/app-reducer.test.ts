@@ -76,12 +76,13 @@ test('a job that the list reports as ended is never shown as running, even while
   expect(ends.map((state) => state.views[SAMPLE_JOB]?.endTime !== undefined)).toEqual([true, true]);
 });
 
-test('running jobs come first, then queued ones; a superseded save is listed only when the filter matches it', () => {
+test('running jobs come first, then queued ones as they will run; a superseded save is listed only when the filter matches it', () => {
   const job = (name: string, more: MessageInitShape<typeof JobSchema>): Job => create(JobSchema, { name, ...more });
   const labels = { [WATCH_LABEL]: 'w' };
   const jobs = [
     job('save 3', { state: JobState.ENDED, outcome: Outcome.PASSED, labels }),
-    job('queued', { state: JobState.QUEUED }),
+    job('waits longer', { state: JobState.QUEUED, queuePosition: 2 }),
+    job('queued', { state: JobState.QUEUED, queuePosition: 1 }),
     job('save 2', { state: JobState.ENDED, outcome: Outcome.CANCELLED, labels }),
     job('running', { state: JobState.RUNNING }),
     job('other watch', { state: JobState.ENDED, outcome: Outcome.CANCELLED, labels: { [WATCH_LABEL]: 'x' } }),
@@ -89,7 +90,7 @@ test('running jobs come first, then queued ones; a superseded save is listed onl
   ];
   const state = after({ type: 'jobs', jobs });
   const names = (of: AppState): string[] => jobsOf(of).map(({ name }) => name);
-  expect(names(state)).toEqual(['running', 'queued', 'save 3', 'other watch', 'cancelled']);
+  expect(names(state)).toEqual(['running', 'queued', 'waits longer', 'save 3', 'other watch', 'cancelled']);
   expect(names(reduce(state, { type: 'list-filter', list: 'jobs', text: 'save' }))).toEqual(['save 3', 'save 2']);
 });
 

@@ -126,11 +126,13 @@ export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Jo
 
 const STATE_ORDER: Partial<Record<JobState, number>> = { [JobState.RUNNING]: 0, [JobState.QUEUED]: 1 };
 
+/** Running jobs, then waiting ones in the order in which they will run, then ended ones, newest first. */
 function openFirst(jobs: readonly Job[]): readonly Job[] {
   const isOpen = ({ state }: Job): boolean => state !== JobState.ENDED;
   if (!jobs.some(isOpen)) return jobs;
   const order = ({ state }: Job): number => STATE_ORDER[state] ?? 2;
-  return jobs.toSorted((a, b) => order(a) - order(b));
+  const place = ({ state, queuePosition }: Job): number => (state === JobState.QUEUED ? queuePosition : 0);
+  return jobs.toSorted((a, b) => order(a) - order(b) || place(a) - place(b));
 }
 
 /** Names of the jobs that were cancelled because a newer save of the same watched folder took their place. */

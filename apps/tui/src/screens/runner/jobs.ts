@@ -112,7 +112,7 @@ const MOST_SUMMARY_ROWS = 4;
 const summaryColumns = (now: number): Column<Job>[] => [
   { title: 'took', align: 'right', drop: 2, cell: (job) => tookText(job, now) },
   {
-    title: 'started',
+    title: 'submitted',
     align: 'right',
     drop: 5,
     cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)),
