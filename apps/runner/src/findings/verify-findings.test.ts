@@ -1,0 +1,38 @@
+import { parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
+import { caseFindings } from './verify-findings.ts';
+
+/** The messages about an output with these counts, without the shape. */
+function messages(
+  counts: Partial<Record<'mismatches' | 'nanCount' | 'infCount' | 'unwrittenCount', number>>,
+): string[] {
+  const figures = {
+    ...{ mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 },
+    ...{ firstMismatches: [], errorMap: { outputDims: [1, 1, 1, 8] } },
+    ...counts,
+  };
+  const output = { name: 'O', figures, beyondRounding: false, trivialNorm: false };
+  const report = { outputs: [output as unknown as OutputReport], modified: [], straying: 0 };
+  return caseFindings(report as unknown as CaseReport, parseShape('1x1x1x8')).map(({ message }) => message.slice(9));
+}
+
+test('counts agree with their verbs, and a kind that does not occur is not mentioned', () => {
+  expect(
+    [
+      { mismatches: 1 },
+      { mismatches: 3 },
+      { mismatches: 4, nanCount: 4 },
+      { mismatches: 1, infCount: 1 },
+      { mismatches: 3, nanCount: 1, infCount: 2 },
+      { mismatches: 1, unwrittenCount: 1 },
+    ].flatMap(messages),
+  ).toEqual([
+    '1 of 8 elements is outside the tolerance; the largest error is 5.00e-1',
+    '3 of 8 elements are outside the tolerance; the largest error is 5.00e-1',
+    '4 of 8 elements are NaN',
+    '1 of 8 elements is Inf',
+    '1 of 8 elements is NaN, 2 of 8 elements are Inf',
+    '1 of 8 elements was never written',
+  ]);
+});
