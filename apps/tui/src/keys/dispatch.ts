@@ -65,8 +65,10 @@ const HANDLERS: Record<CommandId, Handler> = {
 
 /** Executes the current meaning of `key`, or shows why it has none now. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
-  // The only key that works in every prompt.
+  // These work in every prompt, as they do in a shell.
   if (key === 'ctrl+c') return context.leave();
+  const always = key.startsWith('ctrl+') ? commandOf(key, context.store.state)?.id : undefined;
+  if (always === 'suspend' || always === 'redraw') return HANDLERS[always](context);
   const { overlay } = context.store.state.ui;
   if (overlay === undefined) {
     context.store.dispatch({ type: 'key' });

@@ -301,6 +301,20 @@ test('cancelling asks first, and any key except y leaves the job alone', async (
   expect(terminal.runner.cancelled).toEqual(['jobs/77777777-0000-4000-8000-000000000002']);
 });
 
+test.each(['?', 'R', '/'])(
+  'Ctrl-Z suspends and Ctrl-L redraws in the prompt of %s too, which stays open',
+  async (opens) => {
+    await terminal.press(`1${opens}`);
+    const { overlay } = ui();
+    expect(overlay).toBeDefined();
+    await terminal.press(raw('ctrl+z'));
+    await expect.poll(() => terminal.stopped).toHaveLength(1);
+    await terminal.press(raw('ctrl+l'));
+    await expect.poll(() => terminal.written().split('\u001b[?1049h').length).toBe(4);
+    expect(ui().overlay).toEqual(overlay);
+  },
+);
+
 test('space marks jobs, and x cancels all of them after one question that names their number', async () => {
   const { jobs } = terminal.store.state;
   const waiting = ['first', 'second', 'third', 'fourth'].map((label, index) =>
