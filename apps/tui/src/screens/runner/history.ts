@@ -21,7 +21,13 @@ function casesRun(experiment: ExperimentSummary): Run {
   return run(parityShort(experiment), experiment.cases === 0 ? 'dim' : undefined);
 }
 
-const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
+/** The shape of all times in the list, for its title; undefined if they differ, because each row then has its own. */
+function commonShape(experiments: readonly ExperimentSummary[]): string | undefined {
+  const shapes = new Set(experiments.map(shownShape).filter((shape) => shape !== '-'));
+  return shapes.size === 1 ? [...shapes][0] : undefined;
+}
+
+const historyColumns = (state: AppState, common: string | undefined): Column<ExperimentSummary>[] => [
   { title: 'id', drop: 5, cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },
   {
     title: 'experiment',
@@ -42,7 +48,10 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
     drop: 3,
     cell: largestErrorText,
   },
-  { title: 'shape', drop: 2.5, cell: (experiment) => run(shownShape(experiment), 'dim') },
+  // A time without its shape says little, so the age goes first.
+  ...(common === undefined
+    ? [{ title: 'shape', drop: 1, cell: (experiment: ExperimentSummary) => run(shownShape(experiment), 'dim') }]
+    : []),
   {
     title: 'p50 hot',
     align: 'right',
@@ -97,8 +106,9 @@ export function historyPane(state: AppState, size: Size): PaneContent {
     };
   const selected = state.ui.selected.jobs;
   const simulated = experiments.some((experiment) => experiment.simulated) ? '; sim: not a GPU time' : '';
+  const common = commonShape(experiments);
   return {
-    title,
+    title: common === undefined ? title : `${title}  p50 at ${common}`,
     remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${simulated}`,
     body: withPreview(state, experiments, size),
   };
@@ -119,7 +129,7 @@ function withPreview(state: AppState, experiments: readonly ExperimentSummary[],
           ...wrapRows(chosen.job === undefined ? '' : summaryText(chosen.job), size.width).slice(0, MOST_SUMMARY_ROWS),
           ...experimentRows(chosen, size.width),
         ];
-  const rows = list(historyColumns(state), experiments, {
+  const rows = list(historyColumns(state, commonShape(experiments)), experiments, {
     width: size.width,
     height: size.height - preview.length,
     selected,

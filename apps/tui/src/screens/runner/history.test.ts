@@ -1,0 +1,37 @@
+import { create } from '@bufbuild/protobuf';
+import { ExperimentSummarySchema } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { rowText } from '../../present/cells/row.ts';
+import { initialState } from '../../state/app-state.ts';
+import { failedExperiment } from '../../testing/result-fixtures.ts';
+import { historyPane } from './history.ts';
+
+/** Title and header of the history of experiments that timed these shapes. */
+function shownFor(...shapes: readonly string[]): string[] {
+  const experiments = shapes.map((shape) =>
+    create(ExperimentSummarySchema, {
+      ...{ job: failedExperiment.job, cases: 7, passedCases: 7, p50Us: 3_273, simulated: true },
+      timings: shape === '' ? [] : [{ shape: parseShape(shape), p50Us: 3_273 }],
+    }),
+  );
+  const runner = { label: 'host:1', embedded: false };
+  const { title, body } = historyPane(
+    { ...initialState({ runner, columns: 80, rows: 24, now: 0 }), experiments },
+    { width: 76, height: 18 },
+  );
+  return [
+    title,
+    ...rowText(body[0] ?? [])
+      .trim()
+      .split(/ {2,}/),
+  ];
+}
+
+test('times of one shape have it in the title; others have a column, which outlives the age', () => {
+  expect(shownFor('1x4x128x64', '', '1x4x128x64')[0]).toBe('6 History  p50 at 1x4x128x64');
+  expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([
+    ...['6 History', 'experiment', 'cases', 'shape', 'p50 hot', 'hard gates', 'when'],
+  ]);
+  expect(shownFor('1x4x128x64', '16x16x16384x128c')).toContain('shape');
+});
