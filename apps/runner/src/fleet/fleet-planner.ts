@@ -35,6 +35,7 @@ import { labelOf, type JobSpec } from '../spec/job-spec.ts';
 import { rankingMessage } from '../spec/ranked-run.ts';
 import { planSdpa } from '../spec/sdpa-spec.ts';
 import { planSpec } from '../spec/plan-spec.ts';
+import type { KernelCatalog } from '../kernels.ts';
 import { championFor } from '../store/decisions.ts';
 import type { FleetTable } from '../store/fleet-table.ts';
 import { BuiltVariants } from './built-variants.ts';
@@ -42,7 +43,7 @@ import type { BuiltAhead, GatewayBuilds } from './gateway-builds.ts';
 import { NO_WANTS, wantsOf, type NodeWants } from './node-wants.ts';
 import { LeaseLost, type Lease, type LeaseOptions } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
-import { stateOwnFacts, type OwnFacts } from './own-facts.ts';
+import { factsOf, stateOwnFacts, type OwnFacts } from './own-facts.ts';
 import { pilotRequest, readPilotRequest } from './pilot-request.ts';
 
 /** A job that has lost this many pilots is given up, because the job may be the cause. */
@@ -152,18 +153,21 @@ function planned<Method extends JobMethod>(
     sources,
     kernel: spec?.kernel,
     championBuild,
-    assigned: spec && assignedRun(spec),
+    assigned: spec && assignedRun(spec, kernels),
   });
   return { kind: JOB_KINDS[method], label, kernelId, deviceId, kept: { method, request: asked } };
 }
 
 /**
- * The parts of a run that a pilot can't decide, because it knows neither the champions nor the client's own request.
+ * The parts of a run that a pilot can't decide, because it knows neither the champions nor the client's own request;
+ * and what the gateway will say of the result itself, so that it does not plan the run again.
  */
-function assignedRun({ ranking, over }: JobSpec): AssignedRun | undefined {
+function assignedRun(spec: JobSpec, kernels: KernelCatalog): AssignedRun | undefined {
+  const { ranking, over, kernel } = spec;
   if (!ranking) return undefined;
   return create(AssignedRunSchema, {
     ranking: rankingMessage(ranking),
+    facts: factsOf(spec, kernels.lineage(kernel)),
     ...(over && { championJob: over.job, championLabel: over.label }),
   });
 }
@@ -212,8 +216,7 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
         const own = kernel && {
           job: job.name,
           assigned,
-          spec,
-          lineage: (made: JobSpec) => kernels.lineage(made.kernel),
+          facts: () => factsOf(spec(), kernels.lineage(spec().kernel)),
         };
         return outcomeOf(end, { ahead, lease, own });
       } catch (error) {

@@ -2,14 +2,22 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as tick } from 'node:timers/promises';
-import { create } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
-import { JobResultSchema, Outcome, WarningSchema, type JobEvent } from '@flashcore/shared/contract';
+import {
+  JobResultSchema,
+  Outcome,
+  RunExperimentRequestSchema,
+  WarningSchema,
+  type AssignedRun,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import { PATIENT_MS, until } from '@flashcore/shared/testing';
 import type { JobBody, JobContext } from '../jobs/job-context.ts';
-import { openDatabaseToRead } from '../store/database.ts';
+import { openDatabase, openDatabaseToRead } from '../store/database.ts';
 import { startChildGatewayIn } from '../testing/child-runner.ts';
+import { acceptable } from '../testing/fake-planner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
 import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
 import { attempts, isGapless, warnings } from '../testing/told.ts';
@@ -89,10 +97,13 @@ partitions:
 }
 
 /** Starts a job and waits for its first warning. */
-async function runsOn({ client }: { client: RunnerClient }): Promise<{ seen: JobEvent[]; job: Promise<void> }> {
+async function runsOn(
+  { client }: { client: RunnerClient },
+  method: 'verify' | 'runExperiment' = 'verify',
+): Promise<{ seen: JobEvent[]; job: Promise<void> }> {
   const seen: JobEvent[] = [];
   const job = (async () => {
-    for await (const event of client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+    for await (const event of client.start(method, kernel('fa_v1_baseline'))) seen.push(event);
   })();
   await until(() => warnings(seen).length === 1);
   return { seen, job };
@@ -160,6 +171,55 @@ test(
       Outcome.PASSED,
     ]);
     expect(attempts(seen)).toEqual(['1: ', '2: its Slurm job has ended']);
+  },
+);
+
+/** Changes what the only waiting or running experiment carries. */
+function changeKept(path: string, change: (assigned: AssignedRun) => void): void {
+  const database = openDatabase(path);
+  const { request } = database.prepare('SELECT request FROM kept_requests').get() as { request: Uint8Array };
+  const kept = fromBinary(RunExperimentRequestSchema, request);
+  change(kept.assigned!);
+  database.prepare('UPDATE kept_requests SET request = ?').run(toBinary(RunExperimentRequestSchema, kept));
+  database.close();
+}
+
+test.each<[string, (assigned: AssignedRun) => void, string]>([
+  ['carries', ({ facts }) => (facts!.gatesSource = 'as it was planned'), 'as it was planned'],
+  // By a gateway that planned each run again.
+  ['does not carry', (assigned) => delete assigned.facts, "kernels/gates.yaml, and fa_v1_baseline's own"],
+])(
+  "after a restart a result has the gateway's own facts, if the request %s them",
+  { timeout: 120_000 },
+  async (_, change, gatesSource) => {
+    const end = Promise.withResolvers<void>();
+    const { acceptability, ranking, variants, plan } = acceptable(5);
+    const result = create(JobResultSchema, {
+      acceptability,
+      ranking,
+      variants,
+      plan: { ...plan!, name: 'final' },
+      lineage: ['flashcore_v6'],
+      provenance: { runnerBuildId: 'test', problem: 'row_norm', dtype: 'bf16', gatesSource: 'mine' },
+    });
+    await using cluster = await startCluster(() => async (job) => {
+      warn(job, 'runs');
+      await end.promise;
+      return { ...PASSED, result };
+    });
+    const { seen, job } = await runsOn(cluster, 'runExperiment');
+    await cluster.kill();
+    changeKept(cluster.database, change);
+    end.resolve();
+    await cluster.restart();
+    await job;
+    expect([attempts(seen), finished(seen).outcome]).toEqual([['1: '], Outcome.PASSED]);
+    expect(finished(seen).result).toMatchObject({
+      lineage: ['fa_v1_baseline'],
+      plan: { name: 'merge' },
+      provenance: { plan: 'merge', problem: 'attention', dtype: 'fp16', gatesSource },
+      ranking: { ranked: true },
+    });
   },
 );
 

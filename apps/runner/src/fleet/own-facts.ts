@@ -3,10 +3,12 @@ import { create } from '@bufbuild/protobuf';
 import {
   Outcome,
   RankingSchema,
+  RunFactsSchema,
   asFlashcoreError,
   type AssignedRun,
   type JobResult,
   type Ranking,
+  type RunFacts,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { acceptCommand } from '../experiment/acceptability.ts';
@@ -19,25 +21,33 @@ export interface OwnFacts {
   job: string;
   /** undefined if the job is not an experiment. */
   assigned: AssignedRun | undefined;
-  /** Throws if the gateway's rules no longer allow the job. */
-  spec: () => JobSpec;
-  /** The kernel and the steps below it. */
-  lineage: (spec: JobSpec) => string[];
+  /** Plans the job again, if its request does not carry its facts. Throws if the gateway's rules no longer allow it. */
+  facts: () => RunFacts;
 }
+
+/** What a plan says of its job's result; `lineage`: the kernel and the steps below it. */
+export const factsOf = ({ judged, kernel, resolved, benchmark }: JobSpec, lineage: string[]): RunFacts =>
+  create(RunFactsSchema, {
+    lineage,
+    problem: kernel.manifest.problem.id,
+    dtype: resolved.dtype,
+    ...(judged && { plan: judged.plan.name, gatesDigest: judged.digest, gatesSource: judged.source }),
+    shapes: benchmark?.shapes ?? [],
+  });
 
 /** Sets what the job is about, by which rules it ran, and whether its result may decide the champion. */
 export function stateOwnFacts(result: JobResult, outcome: Outcome, own: OwnFacts): void {
   const { assigned } = own;
-  let spec: JobSpec;
+  let facts: RunFacts;
   try {
-    spec = own.spec();
+    facts = assigned?.facts ?? own.facts();
   } catch (error) {
     decideNothing(result, assigned, [`the gateway's rules have changed: ${asFlashcoreError(error).message}`]);
     return;
   }
-  result.lineage = own.lineage(spec);
-  stateRules(result, spec);
-  const foreign = foreignShape(result, spec);
+  result.lineage = facts.lineage;
+  stateRules(result, facts);
+  const foreign = foreignShape(result, facts);
   if (foreign !== undefined) decideNothing(result, assigned, [`its node measured ${foreign}, which was not asked for`]);
   else requireRanked(result, assigned);
   const { acceptability } = result;
@@ -48,15 +58,16 @@ export function stateOwnFacts(result: JobResult, outcome: Outcome, own: OwnFacts
   Object.assign(acceptability, { over, replaces: championLabel || undefined, command: acceptCommand(own.job, over) });
 }
 
-function stateRules({ provenance, plan }: JobResult, { judged, kernel, resolved }: JobSpec): void {
-  if (plan && judged) plan.name = judged.plan.name;
+function stateRules({ provenance, plan: judged }: JobResult, facts: RunFacts): void {
+  const { problem, dtype, plan, gatesDigest, gatesSource } = facts;
+  if (judged && plan !== '') judged.name = plan;
   if (!provenance) return;
   Object.assign(provenance, {
-    problem: kernel.manifest.problem.id,
-    dtype: resolved.dtype,
+    problem,
+    dtype,
     protocol: PROTOCOL_VERSION,
     inputsVersion: INPUTS_VERSION,
-    ...(judged && { plan: judged.plan.name, gatesDigest: judged.digest, gatesSource: judged.source }),
+    ...(plan !== '' && { plan, gatesDigest, gatesSource }),
   });
 }
 
@@ -84,8 +95,8 @@ function refuseAcceptance({ acceptability }: JobResult, reason: string): void {
 }
 
 /** A measured shape that the job did not ask for: it would count in a place that the kernel was not asked to run in. */
-function foreignShape({ variants }: JobResult, { benchmark }: JobSpec): string | undefined {
-  const asked = new Set(benchmark?.shapes.map(formatShape));
+function foreignShape({ variants }: JobResult, { shapes }: RunFacts): string | undefined {
+  const asked = new Set(shapes.map(formatShape));
   const measured = variants.flatMap(({ benchmarks }) => benchmarks);
   return measured.flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])).find((shape) => !asked.has(shape));
 }

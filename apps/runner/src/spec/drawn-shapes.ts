@@ -30,11 +30,20 @@ interface DrawnKernel extends PlannedKernel {
   device: Device;
 }
 
-/** Draws shapes and seeds for a run whose result may be accepted. They do not depend on the request. */
-export const drawForRun = (kernel: DrawnKernel): DrawnSpec => ({
-  shapes: drawShapes(kernel, randomInt),
-  seeds: Array.from({ length: INPUTS_A_SHAPE }, () => randomBytes(8).toString('hex')),
-});
+/**
+ * Shapes and seeds for a run whose result may be accepted. They do not depend on the request. The shapes are drawn when
+ * they are first asked for, because that takes tenths of a second, and most plans verify nothing: those of a gateway,
+ * and those that a request is compared with.
+ */
+export function drawForRun(kernel: DrawnKernel): DrawnSpec {
+  let shapes: readonly Shape[] | undefined;
+  return {
+    get shapes() {
+      return (shapes ??= drawShapes(kernel, randomInt));
+    },
+    seeds: Array.from({ length: INPUTS_A_SHAPE }, () => randomBytes(8).toString('hex')),
+  };
+}
 
 /** N(0, 1), and saturated logits, because omitting one of many keys shows only if that key has nearly all weight. */
 const INPUTS_A_SHAPE = 2;

@@ -205,6 +205,8 @@ export {
 export {
   type AssignedRun,
   AssignedRunSchema,
+  type RunFacts,
+  RunFactsSchema,
   type BenchmarkRequest,
   BenchmarkRequestSchema,
   type BenchmarkSettings,

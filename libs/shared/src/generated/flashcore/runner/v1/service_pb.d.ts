@@ -591,6 +591,13 @@ export declare type AssignedRun = Message<"flashcore.runner.v1.AssignedRun"> & {
    * @generated from field: string champion_label = 3;
    */
   championLabel: string;
+
+  /**
+   * Unset by gateways that planned a run once more when it ended.
+   *
+   * @generated from field: flashcore.runner.v1.RunFacts facts = 4;
+   */
+  facts?: RunFacts | undefined;
 };
 
 /**
@@ -598,6 +605,68 @@ export declare type AssignedRun = Message<"flashcore.runner.v1.AssignedRun"> & {
  * Use `create(AssignedRunSchema)` to create a new message.
  */
 export declare const AssignedRunSchema: GenMessage<AssignedRun>;
+
+/**
+ * RunFacts is what a gateway says itself of a run's result, whatever its pilot says.
+ *
+ * @generated from message flashcore.runner.v1.RunFacts
+ */
+export declare type RunFacts = Message<"flashcore.runner.v1.RunFacts"> & {
+  /**
+   * The kernel and the steps below it.
+   *
+   * @generated from field: repeated string lineage = 1;
+   */
+  lineage: string[];
+
+  /**
+   * Problem of the kernel.
+   *
+   * @generated from field: string problem = 2;
+   */
+  problem: string;
+
+  /**
+   * Dtype of its tensors.
+   *
+   * @generated from field: string dtype = 3;
+   */
+  dtype: string;
+
+  /**
+   * The plan.
+   *
+   * @generated from field: string plan = 4;
+   */
+  plan: string;
+
+  /**
+   * As in Provenance.
+   *
+   * @generated from field: string gates_digest = 5;
+   */
+  gatesDigest: string;
+
+  /**
+   * As in Provenance.
+   *
+   * @generated from field: string gates_source = 6;
+   */
+  gatesSource: string;
+
+  /**
+   * The shapes that are measured.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Shape shapes = 7;
+   */
+  shapes: Shape[];
+};
+
+/**
+ * Describes the message flashcore.runner.v1.RunFacts.
+ * Use `create(RunFactsSchema)` to create a new message.
+ */
+export declare const RunFactsSchema: GenMessage<RunFacts>;
 
 /**
  * RunExperimentResponse carries an event of the experiment.
