@@ -16,8 +16,9 @@ export function readForeignFile(path: string, most: number): Buffer {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
-    requireRegular(fstatSync(descriptor), path);
-    return readAtMost(descriptor, path, most);
+    const found = fstatSync(descriptor);
+    requireRegular(found, path);
+    return readAtMost(descriptor, path, { most, size: found.size });
   } finally {
     closeSync(descriptor);
   }
@@ -37,11 +38,15 @@ function requireRegular(found: Stats, path: string): void {
   if (!found.isFile()) throw systemError('EFTYPE', 'a pipe or a device, and only a file is read', path);
 }
 
-function readAtMost(descriptor: number, path: string, most: number): Buffer {
+/** Most files are small: Node has buffers of this size ready, and one of a MiB took longer than to read a file. */
+const CHUNK_BYTES = 4_000;
+
+function readAtMost(descriptor: number, path: string, { most, size }: { most: number; size: number }): Buffer {
   const chunks: Buffer[] = [];
   // Reads until the end, because a file may grow meanwhile, and some files report size 0.
   for (let bytes = 0; ;) {
-    const chunk = Buffer.allocUnsafe(Math.min(MIB, most + 1 - bytes));
+    const room = Math.max(CHUNK_BYTES, Math.min(MIB, size - bytes));
+    const chunk = Buffer.allocUnsafe(Math.min(room, most + 1 - bytes));
     const length = readSync(descriptor, chunk);
     if (length === 0) return Buffer.concat(chunks, bytes);
     chunks.push(chunk.subarray(0, length));
