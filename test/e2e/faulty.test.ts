@@ -1,4 +1,4 @@
-/** Every fixture under kernels/faulty gets the right finding, and a good kernel that runs after it still passes. */
+/** Every fixture under kernels/faulty gets the right finding. After a fault or a hang a good kernel still passes. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -38,7 +38,13 @@ const tried = inFull(
   fixtures.filter(({ finding }) => !NEEDS_GPU.includes(finding)),
   ({ id }) => SHORT.includes(id),
 );
-const TITLE = '$id is named $finding, exit code 1, and the next run of a good kernel passes';
+const TITLE = '$id is named $finding, exit code 1';
+
+/**
+ * Findings after which the device's process is replaced or its launch was ended, so a good kernel runs next. For the
+ * others a launch came to its end, or there was none; reliability/faulty.test.ts runs a good kernel after some of them.
+ */
+const DISTURBING = ['OUT_OF_BOUNDS', 'MISALIGNED_ADDRESS', 'INVALID_WARP_MASK', 'DEADLOCK', 'RACE', 'TIMED_OUT'];
 
 test.each(tried.filter(({ finding }) => !NEEDS_NVCC.includes(finding)))(TITLE, isNamed, 120_000);
 
@@ -63,6 +69,7 @@ function isNamed({ id, finding, shape }: (typeof fixtures)[number]): void {
   expect(exitCode).toBe(1);
   findings.filter(({ kind }) => FindingKind[kind] === finding).forEach(expectEvidence);
 
+  if (!DISTURBING.includes(finding)) return;
   const good = home.runJson(['verify', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x1x64x64']);
   expect(Outcome[good.response.job!.outcome]).toBe('PASSED');
 }
