@@ -112,6 +112,11 @@ test.each<[string, string, string[]]>([
   ['64 bytes in all', '.global .b8 a[60];\n.global .b8 b[4];', []],
   ['more than 64 bytes', '.global .b8 a[60];\n.global .b8 b[5];', ['a', 'b']],
   ['a word', '.global .b32 count;', ['count']],
+  ['behind a text that looks like a comment', '.file 1 "//" .global .b32 count;', ['count']],
+  ['between such texts', '.file 1 "/*"\n.global .b32 count;\n.file 2 "*/"', ['count']],
+  ['between paths with quotes', '.file 1 "a"b/*"\n.global .b32 count;\n.file 2 "*/"', ['count']],
+  ['in a text', '.file 1 ".global .b32 count;"', []],
+  ['in comments with quotes', '// "\n.global .b32 count; /* " */', ['count']],
 ])('reads state from PTX: %s', (_, ptx, state) => {
   expect(stateInPtx(`.version 8.0\n.target sm_80\n.address_size 64\n${ptx}\n`)).toEqual(state);
 });

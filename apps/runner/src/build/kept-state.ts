@@ -7,7 +7,7 @@ import { sectionHeaders, symbolsOf, type CubinSymbol } from './cubin-code.ts';
 const GLOBAL_SECTION = /^\.nv\.global(?:\.|$)/;
 const OBJECT = 1;
 const FUNCTION = 2;
-const PTX_COMMENT = /\/\*[^*]*(?:\*(?!\/)[^*]*)*\*\/|\/\/[^\n]*/g;
+const PTX_TOKEN = /(?<comment>\/\*[^*]*(?:\*(?!\/)[^*]*)*\*\/|\/\/[^\n]*)|(?<quoted>"[^"]*")|\s+|[\w$%.]+|[^]/y;
 /**
  * A declaration up to its size, value or end; `ld.global` and `.param .ptr .global` are not declarations. Spaces are
  * single, and PTX requires none between words that begin with a dot.
@@ -71,9 +71,36 @@ function mentions(text: string): Map<string, number> {
   return counts;
 }
 
+/**
+ * PTX without comments and quoted texts, which end where the emulator ends them (ptx/parse.cpp). Otherwise code between
+ * two texts could look like a comment.
+ */
+function codeOf(ptx: string): string {
+  const parts: string[] = [];
+  const before = ['', ''];
+  const token = new RegExp(PTX_TOKEN);
+  for (let match = token.exec(ptx); match; match = token.exec(ptx)) {
+    const { 0: all, groups } = match;
+    const { comment, quoted } = groups!;
+    parts.push(comment === undefined && quoted === undefined ? all : ' ');
+    if (quoted !== undefined && before[0] === '.file' && /^\d/.test(before[1]!))
+      token.lastIndex = endOfPath(ptx, token.lastIndex);
+    if (comment === undefined && all.trim() !== '') before.splice(0, 2, before[1]!, all);
+  }
+  return parts.join('');
+}
+
+/** Quotes in a path are not escaped: if the text goes on after one, the path ends at the line's last quote. */
+function endOfPath(ptx: string, at: number): number {
+  if (!/[\w$%]/.test(ptx.charAt(at))) return at;
+  const lineEnd = ptx.indexOf('\n', at);
+  const last = ptx.lastIndexOf('"', lineEnd < 0 ? ptx.length : lineEnd);
+  return last < at ? at : last + 1;
+}
+
 /** The state in PTX without a cubin. */
 export function stateInPtx(text: string): string[] {
-  const plain = text.replaceAll(PTX_COMMENT, ' ').replaceAll(/\s+/g, ' ');
+  const plain = codeOf(text).replaceAll(/\s+/g, ' ');
   const uses = mentions(text);
   const declared = [...plain.matchAll(PTX_VARIABLES)].flatMap(
     ({ 0: all, 1: declaration = '', 2: size = '', index }) => {
