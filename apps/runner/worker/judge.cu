@@ -154,33 +154,56 @@ extern "C" __global__ void flashcore_judge_noise(const u32* base, u32 base_words
   if (changed) atomicAdd(found, changed);
 }
 
+// The square of an error in units of what rounding explains, in 4096ths. At most 2^32, so that 2^31 of them have a sum.
+__device__ inline u64 share_of_rounding(float error, float rounding) {
+  const float share = error == 0.0f ? 0.0f : fminf(error / rounding, 1024.0f);
+  return (u64)(share * share * 4096.0f);
+}
+
+// Raises *most to the mean of these squares over the CTA. All threads of the CTA call it.
+__device__ inline void raise_to_mean(u64* most, u64 squares, u64 count) {
+  __shared__ u64 squares_smem, count_smem;
+  if (threadIdx.x == 0) squares_smem = count_smem = 0;
+  __syncthreads();
+  atomicAdd(&squares_smem, squares);
+  atomicAdd(&count_smem, count);
+  __syncthreads();
+  if (threadIdx.x == 0 && count_smem) atomicMax(most, squares_smem / count_smem);
+  __syncthreads();  // before the next call's zeros
+}
+
 // Compares the outputs of all launches. places has three words a launch: its region in `outputs`, and the heads of the
-// pools at which its Q and its K and V begin. answers is [q_bases, kv_bases, S, D]. found: [0] elements outside the
-// tolerance or not finite, [1] the index of the first in [launches, heads, S, D], [2] elements compared.
+// pools at which its Q and its K and V begin. answers is [q_bases, kv_bases, S, D], and so is roundings, the standard
+// deviation of what rounding explains. found: [0] elements outside the tolerance or not finite, [1] the index of the
+// first in [launches, heads, S, D], [2] elements compared, [3] the largest mean of share_of_rounding() over the rows of a
+// head that one CTA compares.
 // Launch: grid [rows, launches * heads], CTAs over the columns.
 extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs, const float* answers,
-                                                   const u32* places, u64* found, u64 key, u64 stride, u64 before,
-                                                   u32 launches, u32 heads, u32 q_bases, u32 kv_bases, u32 q_phase,
-                                                   u32 kv_phase, u32 S, u32 D, u32 causal, u32 dtype, float absolute,
-                                                   float relative) {
+                                                   const float* roundings, const u32* places, u64* found, u64 key,
+                                                   u64 stride, u64 before, u32 launches, u32 heads, u32 q_bases,
+                                                   u32 kv_bases, u32 q_phase, u32 kv_phase, u32 S, u32 D, u32 causal,
+                                                   u32 dtype, float absolute, float relative) {
   const u32 bytes = dtype == FP32 ? 4 : 2;
   u64 wrong = 0, compared = 0, first = ~0ull;
   for (u32 each = blockIdx.y; each < launches * heads; each += gridDim.y) {
     const u32 head = each % heads;
     const u32* place = places + 3 * (each / heads);
     const u32 q = place[1] + head, kv = place[2] + head;
-    const float* answer = answers + (u64)((q + q_phase) % q_bases * kv_bases + (kv + kv_phase) % kv_bases) * S * D;
+    const u64 drawn = (u64)((q + q_phase) % q_bases * kv_bases + (kv + kv_phase) % kv_bases) * S * D;
+    u64 squares = 0, count = 0;
     const unsigned char* output = outputs + place[0] * stride + before + (u64)head * S * D * bytes;
     for (u32 column = threadIdx.x; column < D; column += blockDim.x) {
       const u32 from_column = source_column(key, TENSOR_V, kv, D, column);
       const u32 scale = source_scale(key, TENSOR_V, kv, column);
       const float factor = scale & 2 ? 2.0f : 1.0f;
       for (u32 row = blockIdx.x; row < S; row += gridDim.x) {
-        const float base = answer[(u64)source_row(key, TENSOR_Q, q, S, causal, row) * D + from_column];
+        const u64 from = drawn + (u64)source_row(key, TENSOR_Q, q, S, causal, row) * D + from_column;
+        const float base = answers[from];
         const float want = scale & 1 ? -factor * base : factor * base;
         const float got = value_of(load_element(output, bytes, (u64)row * D + column), dtype);
         const float error = fabsf(got - want);
-        ++compared;
+        squares += share_of_rounding(error, factor * roundings[from]);
+        ++count;
         // Not "error > …": what is not finite is wrong too.
         if (error <= factor * (absolute + relative * fabsf(base))) continue;
         ++wrong;
@@ -188,6 +211,8 @@ extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs,
         if (index < first) first = index;
       }
     }
+    compared += count;
+    raise_to_mean(found + 3, squares, count);
   }
   if (wrong) {
     atomicAdd(found, wrong);
@@ -282,19 +307,21 @@ extern "C" __global__ void flashcore_judge_slots(const unsigned char* drawn, uns
 }
 
 // Compares the outputs of all launches with the answers of the drawn sets, [draws, ...extents]. places has two words a
-// launch: its region in `outputs`, and its slot. found is as flashcore_judge_outputs has it.
+// launch: its region in `outputs`, and its slot. roundings may be null; it and found are as flashcore_judge_outputs has
+// them, over the rows of a launch.
 // Launch: grid [rows, launches], CTAs over the columns.
 extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs, const float* answers,
-                                                   const u32* places, u64* found, u64 key, const Layout* layout,
-                                                   u64 stride, u64 before, u32 launches, u32 draws, u32 phase,
-                                                   u32 dtype, float absolute, float relative) {
+                                                   const float* roundings, const u32* places, u64* found, u64 key,
+                                                   const Layout* layout, u64 stride, u64 before, u32 launches,
+                                                   u32 draws, u32 phase, u32 dtype, float absolute, float relative) {
   const u32 bytes = dtype == FP32 ? 4 : 2;
   const u32 last = layout->rank - 1, columns = layout->extents[last], rows = rows_of(layout);
   u64 wrong = 0, compared = 0, first = ~0ull;
   for (u32 launch = blockIdx.y; launch < launches; launch += gridDim.y) {
     const u32 slot = places[2 * launch + 1];
     const u64 slot_key = key_of_slot(key, slot);
-    const float* answer = answers + (u64)((slot + phase) % draws) * rows * columns;
+    const u64 drawn = (u64)((slot + phase) % draws) * rows * columns;
+    u64 squares = 0, count = 0;
     const unsigned char* output = outputs + places[2 * launch] * stride + before;
     for (u32 column = threadIdx.x; column < columns; column += blockDim.x) {
       Change of_column = {0, 0};
@@ -302,18 +329,23 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
       for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
         Change change = of_column;
         const u64 from_row = source_row_of(slot_key, layout, row, &change);
-        const float base = answer[from_row * columns + from_column];
+        const u64 from = drawn + from_row * columns + from_column;
+        const float base = answers[from];
         const float factor = (float)(1u << change.doublings);
         const float want = change.flips ? -factor * base : factor * base;
         const float got = value_of(load_element(output, bytes, (u64)row * columns + column), dtype);
-        ++compared;
+        const float error = got == want ? 0.0f : fabsf(got - want);
+        if (roundings) squares += share_of_rounding(error, factor * roundings[from]);
+        ++count;
         // Not "error > ...": what is not finite is wrong too, unless it is what is wanted.
-        if (got == want || fabsf(got - want) <= factor * (absolute + relative * fabsf(base))) continue;
+        if (error <= factor * (absolute + relative * fabsf(base))) continue;
         ++wrong;
         const u64 index = ((u64)launch * rows + row) * columns + column;
         if (index < first) first = index;
       }
     }
+    compared += count;
+    if (roundings) raise_to_mean(found + 3, squares, count);
   }
   if (wrong) {
     atomicAdd(found, wrong);

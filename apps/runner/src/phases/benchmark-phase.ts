@@ -21,7 +21,7 @@ import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
 import { ratesOf, withRates } from './sdpa-alone.ts';
 import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
-import type { BenchmarkSpec } from '../spec/job-spec.ts';
+import { judgesRounding, type BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
@@ -115,6 +115,7 @@ async function measureShape(
       seed,
       tolerance: spec.tolerance,
       ownTolerances: toleranceOfOutputs(services),
+      judgeRounding: judgesRounding(spec),
       ownReference: await referenceProcess(services),
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,

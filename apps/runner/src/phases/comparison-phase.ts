@@ -28,7 +28,7 @@ import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.
 import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { emitConditions, emitFindings, startPhase, variantServices, type VariantServices } from './job-services.ts';
-import type { BenchmarkSpec, ChampionSpec } from '../spec/job-spec.ts';
+import { judgesRounding, type BenchmarkSpec, type ChampionSpec } from '../spec/job-spec.ts';
 import type { VariantPhase } from './phase.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
 
@@ -250,6 +250,7 @@ export async function compareShape(
       seed,
       tolerance: spec.tolerance,
       ownTolerances: toleranceOfOutputs(services),
+      judgeRounding: judgesRounding(spec),
       ownReference: await referenceProcess(services),
       protocol: spec.protocol.sampling,
       ownProcesses: runtime.ownProcesses,

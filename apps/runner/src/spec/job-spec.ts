@@ -95,7 +95,7 @@ export const judgesRounding = ({ tolerance: { profile = '' } }: Pick<VerifySpec,
 export interface BenchmarkSpec extends ChosenShapes {
   modes: TimingModeName[];
   protocol: BenchmarkProtocolSpec;
-  tolerance: { absolute: number; relative: number };
+  tolerance: VerifySpec['tolerance'];
   /** Backends of SDPA to measure in turns, for example "flash"; empty: all. */
   sdpaBackends: string[];
   /** Whether an earlier job's SDPA figures may be reused, after a check with a few samples. */

@@ -64,10 +64,6 @@ export function planBenchmark(
       description: `must be ${resolved.dtype} or empty, got ${settings.dtype}: ${manifest.id} takes ${resolved.dtype} with these parameters${parametersText(manifest)}`,
     });
   const { modes, protocol } = planProtocol(settings.protocol, planned.device);
-  const { absolute, relative } = chooseTolerance(undefined, {
-    cases: planned.cases,
-    dtype: planned.resolved.dtype,
-  });
   const set = planned.device.simulated ? 'emulated' : 'canonical';
   const asked = settings.shapes ?? [];
   const chosen = caseSet(settings.shapeSet || set, planned.cases, 'shape_set');
@@ -75,7 +71,7 @@ export function planBenchmark(
     ...shapesOf({ asked, named: settings.shapeSet, set: chosen }, planned),
     modes,
     protocol,
-    tolerance: { absolute, relative },
+    tolerance: chooseTolerance(undefined, { cases: planned.cases, dtype: planned.resolved.dtype }),
     sdpaBackends: sdpaBackendsOf(settings.sdpaBackends ?? []),
     reuseSdpa: false,
     legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, planned.device),

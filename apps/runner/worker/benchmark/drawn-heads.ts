@@ -1,8 +1,9 @@
 import { attentionCase, shapeOf, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import type { Reference } from '../driver/reference.ts';
-import { matricesOf, outputOf, type TensorBits } from '../driver/tensor-bits.ts';
+import type { Reference, RoundedAnswer } from '../driver/reference.ts';
+import { matricesOf, outputOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
+import { hasRounding, yardstickOf, type Yardstick } from '../verify/reference-book.ts';
 
 /**
  * A few heads of Q and of K and V, drawn from N(0, 1), with the answer for every pair. The answers are in host memory,
@@ -19,6 +20,10 @@ export interface DrawnHeads {
   kvBases: number;
   /** [qBases, kvBases, S, D]. */
   answers: Float32Array;
+  /** What rounding explains of each answer, as a standard deviation. */
+  roundings: Float32Array;
+  /** The error of plain attention on the first pair. */
+  yardstick: Yardstick;
 }
 
 /**
@@ -49,7 +54,12 @@ export function drawHeads(attention: ProblemCase, seed: string, reference: Refer
     for (let pair = 0; pair < pairs; ++pair) all.set(head(tensor, headOf(pair)), pair * headLength);
     return all;
   };
-  const want = reference.fp64(
+  const answerOf = (pairs: TensorsByName, kind: ProblemCase): Required<RoundedAnswer> => {
+    const answer = reference.answers(pairs, kind).get(outputOf(kind).name)!;
+    if (!hasRounding(answer)) throw new Error('plain attention has no rounding to be judged by');
+    return answer;
+  };
+  const { want, rounding } = answerOf(
     {
       Q: spread(Q, (pair) => Math.floor(pair / kvBases)),
       K: spread(K, (pair) => pair % kvBases),
@@ -57,5 +67,24 @@ export function drawHeads(attention: ProblemCase, seed: string, reference: Refer
     },
     oneBatch(pairs),
   );
-  return { dtype, Q: Q.slice(0, qBases * headLength), K, V, qBases, kvBases, answers: Float32Array.from(want) };
+  const one = oneBatch(1);
+  const first = { Q: head(Q, 0), K: head(K, 0), V: head(V, 0) };
+  const yardstick = yardstickOf(reference, {
+    plain: reference.plain(first, one),
+    answers: new Map([
+      [outputOf(one).name, { want: want.slice(0, headLength), rounding: rounding.slice(0, headLength) }],
+    ]),
+    output: outputOf(one),
+  });
+  return {
+    dtype,
+    Q: Q.slice(0, qBases * headLength),
+    K,
+    V,
+    qBases,
+    kvBases,
+    answers: Float32Array.from(want),
+    roundings: rounding,
+    yardstick,
+  };
 }

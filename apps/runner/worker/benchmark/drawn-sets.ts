@@ -13,6 +13,8 @@ export interface DrawnSets {
   sets: readonly TensorsByName[];
   /** [sets, ...dims of the output], by output. */
   answers: ReadonlyMap<string, Float32Array>;
+  /** What rounding explains of them, by the outputs for which that is modelled. */
+  roundings: ReadonlyMap<string, Float32Array>;
 }
 
 /** With symmetries, a few sets give any number of launches. Without symmetries, every launch of a graph needs a set. */
@@ -50,10 +52,16 @@ export async function drawSets(timed: ProblemCase, { seed, reference, own }: Dra
   return {
     sets,
     answers: new Map(outputs.map(({ name }) => [name, joined(answers.map((each) => each.get(name)!.want))])),
+    roundings: new Map(
+      outputs.flatMap(({ name }) => {
+        const parts = answers.flatMap((each) => each.get(name)!.rounding ?? []);
+        return parts.length > 0 ? [[name, joined(parts)] as const] : [];
+      }),
+    ),
   };
 }
 
-function joined(parts: readonly Float64Array[]): Float32Array {
+function joined(parts: readonly (Float32Array | Float64Array)[]): Float32Array {
   const elements = parts[0]!.length;
   const all = new Float32Array(parts.length * elements);
   for (const [index, part] of parts.entries()) all.set(part, index * elements);
@@ -65,7 +73,7 @@ async function answersOf(
   inputs: TensorsByName,
   { reference, own }: Omit<Drawing, 'seed'>,
 ): Promise<Answers> {
-  if (timed.operation !== 'own') return reference.answers(inputs, timed, { rounding: false });
+  if (timed.operation !== 'own') return reference.answers(inputs, timed);
   if (!own) throw new Error(`${timed.problem} has a reference of its own, and the request names no process for it`);
   return ownReference(own, timed, inputs);
 }

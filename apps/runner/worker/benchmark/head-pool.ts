@@ -34,6 +34,7 @@ export class HeadPool implements LaunchInputs {
   readonly #headBytes: bigint;
   readonly #tensors: readonly PoolTensor[];
   readonly #answers: DevicePointer;
+  readonly #roundings: DevicePointer;
   #disguise: Disguise = { key: 0n, qPhase: 0, kvPhase: 0 };
 
   constructor(driver: CudaDriver, judge: JudgeKernels, { memory, timed, drawn, heads }: HeadPoolParts) {
@@ -60,6 +61,7 @@ export class HeadPool implements LaunchInputs {
     });
     this.noise = { base: this.#tensors[2]!.base, bytes: drawn.V.byteLength, dtype };
     this.#answers = memory.allocate(drawn.answers.byteLength);
+    this.#roundings = memory.allocate(drawn.roundings.byteLength);
   }
 
   /**
@@ -97,10 +99,13 @@ export class HeadPool implements LaunchInputs {
   }
 
   checkOutput(checked: CheckedOutput): void {
-    const { qBases, kvBases, answers } = this.#drawn;
-    this.#driver.upload(this.#answers, answers);
-    const compared = { ...checked, answers: this.#answers, heads: this.#headsOfLaunch, qBases, kvBases };
+    const { qBases, kvBases, answers, roundings } = this.#drawn;
+    const expected = { answers: this.#answers, roundings: this.#roundings };
+    this.#driver.upload(expected.answers, answers);
+    this.#driver.upload(expected.roundings, roundings);
+    const compared = { ...checked, ...expected, heads: this.#headsOfLaunch, qBases, kvBases };
     this.#judge.outputs(compared, this.#kind, this.#disguise);
-    this.#driver.fill8(this.#answers, 0, answers.byteLength);
+    this.#driver.fill8(expected.answers, 0, answers.byteLength);
+    this.#driver.fill8(expected.roundings, 0, roundings.byteLength);
   }
 }

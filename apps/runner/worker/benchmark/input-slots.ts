@@ -30,7 +30,7 @@ export class InputSlots implements LaunchInputs {
   readonly #judge: JudgeKernels;
   readonly #drawn: DrawnSets;
   readonly #tensors: readonly SlotTensor[];
-  readonly #outputs: ReadonlyMap<string, { extent: SlotExtent; answers: DevicePointer }>;
+  readonly #outputs: ReadonlyMap<string, { extent: SlotExtent; answers: DevicePointer; roundings: DevicePointer }>;
   readonly #slots: number;
   #disguise: SlotDisguise = { key: 0n, phase: 0 };
 
@@ -66,7 +66,13 @@ export class InputSlots implements LaunchInputs {
     this.#outputs = new Map(
       outputsOf(timed).map((output) => [
         output.name,
-        { extent: extentOf(output), answers: memory.allocate(drawn.answers.get(output.name)!.byteLength) },
+        {
+          extent: extentOf(output),
+          answers: memory.allocate(drawn.answers.get(output.name)!.byteLength),
+          roundings: drawn.roundings.has(output.name)
+            ? memory.allocate(drawn.roundings.get(output.name)!.byteLength)
+            : 0n,
+        },
       ]),
     );
   }
@@ -92,10 +98,13 @@ export class InputSlots implements LaunchInputs {
   checkOutput(checked: CheckedOutput): void {
     const { sets } = this.#drawn;
     const drawn = this.#drawn.answers.get(checked.name)!;
-    const { extent, answers } = this.#outputs.get(checked.name)!;
+    const rounding = this.#drawn.roundings.get(checked.name);
+    const { extent, answers, roundings } = this.#outputs.get(checked.name)!;
     this.#driver.upload(answers, drawn);
-    this.#judge.answers({ ...checked, answers, draws: sets.length, extent }, this.#disguise);
+    if (rounding) this.#driver.upload(roundings, rounding);
+    this.#judge.answers({ ...checked, answers, roundings, draws: sets.length, extent }, this.#disguise);
     this.#driver.fill8(answers, 0, drawn.byteLength);
+    if (rounding) this.#driver.fill8(roundings, 0, rounding.byteLength);
   }
 }
 

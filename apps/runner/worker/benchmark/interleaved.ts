@@ -38,12 +38,13 @@ const RESAMPLES = 1_000;
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
-  const { champion, candidate, seed, tolerance, ownTolerances, ownReference } = request;
+  const { champion, candidate, seed, tolerance, ownTolerances, judgeRounding, ownReference } = request;
   const judge = await Judge.open(tools, {
     builds: [champion, candidate],
     seed,
     tolerance,
     ownTolerances,
+    judgeRounding,
     ownReference,
   });
   const builds = {

@@ -19,10 +19,14 @@ const SCRUB_THREADS = { gpu: 1024, simulated: 1 };
 const SIMULATED_SCRUB_BYTES = 4_096;
 
 /** Indices of the device words in which the judge's kernels count. */
-const FOUND = { outside: 0, first: 1, compared: 2, guards: 3, changed: 4 } as const;
+const FOUND = { outside: 0, first: 1, compared: 2, rounding: 3, guards: 4, changed: 5 } as const;
 /** Maximum number of inputs; each has its own counter word. */
 export const MOST_INPUTS = 16;
 const FOUND_WORDS = FOUND.changed + MOST_INPUTS;
+/** share_of_rounding() in judge.cu counts in these. */
+const ROUNDING_UNIT = 1 / 4096;
+/** As in verification, errors are judged over at least this many rows: fewer are too few for a mean. */
+const ROUNDED_ROWS = 16;
 
 /** Counts from the checks of one sample. */
 export interface Found {
@@ -31,6 +35,8 @@ export interface Found {
   /** Index of the first such element, in [launches, ...dims of the output]. */
   first: number;
   compared: number;
+  /** Error of the worst rows, in units of what rounding explains; 0 if rounding is not modelled. */
+  rounding: number;
   /** Elements of each input that changed after they were written, in the inputs' order. */
   changed: number[];
   /** Guard words that changed. */
@@ -92,6 +98,8 @@ export interface SlotExtent {
 export interface ComparedSlots {
   outputs: Regions;
   answers: DevicePointer;
+  /** What rounding explains of each answer; 0n if that is not modelled. */
+  roundings: DevicePointer;
   places: DevicePointer;
   launches: number;
   draws: number;
@@ -109,6 +117,7 @@ export interface NoiseSource {
 export interface ComparedHeads {
   outputs: Regions;
   answers: DevicePointer;
+  roundings: DevicePointer;
   places: DevicePointer;
   launches: number;
   heads: number;
@@ -199,10 +208,12 @@ export class JudgeKernels {
 
   /** Compares the outputs of all launches with the answers of the drawn heads. */
   outputs(compared: ComparedHeads, kind: HeadKind, { key, qPhase, kvPhase }: Disguise): void {
-    const { outputs, answers, places, launches, heads, qBases, kvBases, tolerance } = compared;
-    this.#launch('outputs', { grid: this.#rowGrid(kind, launches * heads), threads: this.#columnThreads(kind) }, [
+    const { outputs, answers, roundings, places, launches, heads, qBases, kvBases, tolerance } = compared;
+    const grid = this.#rowGrid(kind, launches * heads, ROUNDED_ROWS);
+    this.#launch('outputs', { grid, threads: this.#columnThreads(kind) }, [
       u64(outputs.memory),
       u64(answers),
+      u64(roundings),
       u64(places),
       u64(this.#found),
       u64(key),
@@ -244,10 +255,12 @@ export class JudgeKernels {
 
   /** Compares the outputs of all launches with the answers of the drawn sets. */
   answers(compared: ComparedSlots, { key, phase }: SlotDisguise): void {
-    const { outputs, answers, places, launches, draws, extent, tolerance } = compared;
-    this.#launch('answers', { grid: this.#rowGrid(extent, launches), threads: this.#columnThreads(extent) }, [
+    const { outputs, answers, roundings, places, launches, draws, extent, tolerance } = compared;
+    const grid = this.#rowGrid(extent, launches, ROUNDED_ROWS);
+    this.#launch('answers', { grid, threads: this.#columnThreads(extent) }, [
       u64(outputs.memory),
       u64(answers),
+      u64(roundings),
       u64(places),
       u64(this.#found),
       u64(key),
@@ -290,6 +303,7 @@ export class JudgeKernels {
       outside: of('outside'),
       first: of('first'),
       compared: of('compared'),
+      rounding: Math.sqrt(of('rounding') * ROUNDING_UNIT),
       changed: [...words.subarray(FOUND.changed)].map(Number),
       guards: of('guards'),
     };
@@ -313,9 +327,11 @@ export class JudgeKernels {
     return this.#at('changed') + BigInt(input * 8);
   }
 
-  #rowGrid({ rows: extent }: Pick<HeadKind, 'rows'>, heads: number): readonly [number, number] {
+  /** A CTA gets at least `least` rows, if there are as many. */
+  #rowGrid({ rows: extent }: Pick<HeadKind, 'rows'>, heads: number, least = 1): readonly [number, number] {
     const rows = Math.min(heads, MAX_GRID_Y);
-    return [Math.max(1, Math.min(extent, Math.ceil(CTAS[this.#where] / rows))), rows];
+    const most = Math.max(1, Math.floor(extent / least));
+    return [Math.max(1, Math.min(most, Math.ceil(CTAS[this.#where] / rows))), rows];
   }
 
   #columnThreads({ columns }: Pick<HeadKind, 'columns'>): number {

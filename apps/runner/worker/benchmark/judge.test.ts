@@ -99,7 +99,7 @@ async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: La
   const loaded = built(shape, dtype, launch);
   const judge = await Judge.open(
     { driver, reference, judgeImage },
-    { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: {} },
+    { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: {}, judgeRounding: true },
   );
   const ledger = new OutputLedger(loaded.candidate.plan);
   const pool = judge.pool(5);
@@ -180,6 +180,25 @@ test('rejects an output that is not written, not finite, or left over from the p
   );
 });
 
+/** Off by one in 256: within a tolerance of 1e-2, and far beyond what rounding to fp16 explains. */
+const imprecise = (output: TensorBits): TensorBits => {
+  const valueAt = valueReader(output, 'fp16');
+  return tensorOf(
+    Float32Array.from(output, (_, index) => valueAt(index) * (1 + 2 ** -8)),
+    'fp16',
+  );
+};
+const BEYOND_ROUNDING =
+  /^in 3 samples of \d+ launches; the first: each element is within the tolerance, but over rows of a launch the error is \d.\d+ times what rounding explains, and at most 2\.\d\d times is right$/;
+
+test('rejects outputs with less precision than their dtype has', async () => {
+  const [shape] = SHAPES as [ShapeFields];
+  const less: Launch = (inputs, addresses) => imprecise(honest(shape)(inputs, addresses)!);
+  expect(await judged(shape, 'fp16', less)).toMatch(BEYOND_ROUNDING);
+  const timed = formOf(FORMS[0]!, 'fp16');
+  expect(await judgedCase(timed, (inputs) => imprecise(answered(timed, inputs)), 3)).toMatch(BEYOND_ROUNDING);
+});
+
 test('finds a launch that changes its inputs or the bytes around its output', async () => {
   const [shape] = SHAPES as [ShapeFields];
   const writing =
@@ -244,7 +263,7 @@ async function judgedCase(
   } as unknown as LoadedCandidate;
   const judge = await Judge.open(
     { driver, reference, judgeImage },
-    { builds: [candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: { strict: TIGHT } },
+    { builds: [candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: { strict: TIGHT }, judgeRounding: true },
   );
   const ledger = new OutputLedger(timed);
   const pool = judge.pool(4);

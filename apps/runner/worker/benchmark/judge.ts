@@ -14,6 +14,7 @@ import { matricesOf, outputsOf, type OutputExtent } from '../driver/tensor-bits.
 import type { Executor } from '../messages/device.ts';
 import type { Candidate } from '../messages/launchable.ts';
 import { poolFor, slotsFor } from '../messages/pool-size.ts';
+import { roundingLimitOf } from '../verify/judgement.ts';
 import { drawHeads, type DrawnHeads } from './drawn-heads.ts';
 import { drawSets, type DrawnSets } from './drawn-sets.ts';
 import { HeadPool } from './head-pool.ts';
@@ -42,6 +43,8 @@ interface Judged {
   tolerance: { absolute: number; relative: number };
   /** Tolerances by name, for outputs that name one. */
   ownTolerances: Readonly<Record<string, Judged['tolerance']>>;
+  /** Whether outputs are also judged by what rounding explains. */
+  judgeRounding: boolean;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
 }
@@ -57,11 +60,12 @@ export class Judge {
   readonly #toleranceOf: (output: OutputExtent) => Judged['tolerance'];
   readonly #kind: ProblemCase;
   readonly #drawn: Drawn;
+  readonly #roundingLimit: number;
 
   private constructor(
     driver: CudaDriver,
     kernels: JudgeKernels,
-    { builds, tolerance, ownTolerances }: Judged,
+    { builds, tolerance, ownTolerances, judgeRounding }: Judged,
     drawn: Drawn,
   ) {
     this.kernels = kernels;
@@ -70,6 +74,8 @@ export class Judge {
     this.#toleranceOf = ({ tolerance: own }) => (own === undefined ? tolerance : entryOf(ownTolerances, own)!);
     this.#kind = mostOutputs(builds);
     this.#drawn = drawn;
+    const yardstick = 'heads' in drawn ? drawn.heads.yardstick : undefined;
+    this.#roundingLimit = judgeRounding ? roundingLimitOf(yardstick) : Infinity;
   }
 
   /** Draws the heads or sets from which inputs are made, and computes their right answers. */
@@ -126,7 +132,11 @@ export class Judge {
   }
 
   #checked(plan: LaunchPlan): CheckedTensor[] {
-    return outputsOf(plan).map((output) => ({ output, tolerance: this.#toleranceOf(output) }));
+    return outputsOf(plan).map((output) => ({
+      output,
+      tolerance: this.#toleranceOf(output),
+      roundingLimit: this.#roundingLimit,
+    }));
   }
 
   /** Number of launches of a build that take about two milliseconds. */

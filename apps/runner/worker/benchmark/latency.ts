@@ -46,8 +46,15 @@ const EVENT_PAIRS = 21;
 /** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
   await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
-  const { candidate, seed, tolerance, ownTolerances, ownReference } = request;
-  const judge = await Judge.open(tools, { builds: [candidate], seed, tolerance, ownTolerances, ownReference });
+  const { candidate, seed, tolerance, ownTolerances, judgeRounding, ownReference } = request;
+  const judge = await Judge.open(tools, {
+    builds: [candidate],
+    seed,
+    tolerance,
+    ownTolerances,
+    judgeRounding,
+    ownReference,
+  });
   const loaded = new LoadedCandidate(tools.driver, request.candidate);
   const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];

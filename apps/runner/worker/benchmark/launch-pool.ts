@@ -30,11 +30,12 @@ type InitialOutputs = Readonly<Record<string, Fill>> | undefined;
 export interface CheckedTensor {
   output: OutputExtent;
   tolerance: { absolute: number; relative: number };
+  /** Maximum error in units of what rounding explains; Infinity if that is not judged. */
+  roundingLimit: number;
 }
 
 /** The check results of one output. The first output's also cover inputs and guards. */
-export interface FoundInOutput {
-  output: OutputExtent;
+export interface FoundInOutput extends Pick<CheckedTensor, 'output' | 'roundingLimit'> {
   found: Found;
 }
 
@@ -106,7 +107,7 @@ export class LaunchPool {
     );
     this.#inputs.checkInputs();
     const { launches } = this;
-    return outputs.map(({ output, tolerance }) => {
+    return outputs.map(({ output, tolerance, roundingLimit }) => {
       const { name } = output;
       this.#inputs.checkOutput({
         name,
@@ -115,7 +116,7 @@ export class LaunchPool {
         launches,
         tolerance,
       });
-      return { output, found: this.#judge.found() };
+      return { output, roundingLimit, found: this.#judge.found() };
     });
   }
 

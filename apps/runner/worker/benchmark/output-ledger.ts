@@ -1,7 +1,6 @@
 import { elementsOfTensor, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
 import { outputsOf } from '../driver/tensor-bits.ts';
 import type { LatencyReport } from '../messages/measuring.ts';
-import type { Found } from './judge-kernels.ts';
 import type { FoundInOutput } from './launch-pool.ts';
 
 /** Collects the check results of all samples of a build. */
@@ -18,11 +17,11 @@ export class OutputLedger {
   /** Throws if fewer elements were compared than the launches have. */
   add(checked: readonly FoundInOutput[], { launches, inputNames }: AddedLaunches): void {
     const problems = this.#outputs.flatMap((output) => {
-      const found = checked.find((each) => each.output.name === output.name)?.found;
+      const judged = checked.find((each) => each.output.name === output.name);
       const elements = launches * elementsOfTensor(output);
-      if (found?.compared !== elements)
-        throw new Error(`the judge compared ${found?.compared ?? 0} elements of ${elements} of ${output.name}`);
-      return problemsOf(found, { elements, inputNames, output, named: this.#outputs.length > 1 });
+      if (judged?.found.compared !== elements)
+        throw new Error(`the judge compared ${judged?.found.compared ?? 0} elements of ${elements} of ${output.name}`);
+      return problemsOf(judged, { elements, inputNames, named: this.#outputs.length > 1 });
     });
     this.#launches += launches;
     if (problems.length === 0) return;
@@ -47,22 +46,27 @@ interface AddedLaunches {
 interface Judged {
   elements: number;
   inputNames: readonly string[];
-  output: TensorExtent;
   /** Whether the text names the output. */
   named: boolean;
 }
 
 function problemsOf(
-  { outside, first, changed, guards }: Found,
-  { elements, inputNames, output, named }: Judged,
+  { output, roundingLimit, found: { outside, first, changed, guards, rounding } }: FoundInOutput,
+  { elements, inputNames, named }: Judged,
 ): string[] {
+  const of = named ? ` of ${output.name}` : '';
   const inputs = inputNames.filter((_, index) => changed[index]! > 0);
   return [
     ...(inputs.length > 0 ? [`the kernel changed ${inputs.join(', ')}`] : []),
     ...(guards > 0 ? ['the kernel changed guard bytes around its buffers'] : []),
     ...(outside > 0
       ? [
-          `${outside} of ${elements} elements${named ? ` of ${output.name}` : ''} are outside the tolerance, the first in ${elementName(output, first)}`,
+          `${outside} of ${elements} elements${of} are outside the tolerance, the first in ${elementName(output, first)}`,
+        ]
+      : []),
+    ...(outside === 0 && rounding > roundingLimit
+      ? [
+          `each element${of} is within the tolerance, but over rows of a launch the error is ${rounding.toPrecision(3)} times what rounding explains, and at most ${roundingLimit.toPrecision(3)} times is right`,
         ]
       : []),
   ];

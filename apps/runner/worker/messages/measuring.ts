@@ -29,6 +29,8 @@ export interface BenchmarkRequest {
   tolerance: { absolute: number; relative: number };
   /** Tolerances by name, for outputs that name one. */
   ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
+  /** Whether outputs are also judged by what rounding explains. */
+  judgeRounding: boolean;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
   protocol: SamplingProtocol;
@@ -58,6 +60,8 @@ export interface CompareRequest {
   tolerance: { absolute: number; relative: number };
   /** Tolerances by name, for outputs that name one. */
   ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
+  /** Whether outputs are also judged by what rounding explains. */
+  judgeRounding: boolean;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
   /** `minSamples` applies to each build, `maxSeconds` to each of the two series. */

@@ -18,6 +18,10 @@ const ROUNDING_LIMIT = 2;
 const ROUNDING_YARDSTICKS = 2;
 const MIN_NORM_RATIO = 0.5;
 
+/** Maximum error of an output, in units of what rounding explains. */
+export const roundingLimitOf = (yardstick: Yardstick | undefined): number =>
+  Math.max(ROUNDING_LIMIT, ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0));
+
 /** The limits that a request sets for outputs. */
 export type JudgementLimits = Pick<VerifyRequest, 'tolerance' | 'ownTolerances' | 'judgeRounding'>;
 
@@ -63,7 +67,7 @@ export function judgeOutputs(
   tensors: TensorsByName,
   { outputs, answers, comparisons, yardstick, limits }: Compared,
 ): [JudgedOutput, ...JudgedOutput[]] {
-  const limit = Math.max(ROUNDING_LIMIT, ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0));
+  const limit = roundingLimitOf(yardstick);
   const judged = outputs.map((output, index): JudgedOutput => {
     const answer = answers.get(output.name)!;
     const rounding = hasRounding(answer)
