@@ -8,6 +8,8 @@ import {
   drawInputs,
   judgeOutputs,
   outputOf,
+  roundingOf,
+  tensorOf,
   type OutputExtent,
 } from '@flashcore/runner/testing';
 import { attentionCase, parseShape, type ProblemCase } from '@flashcore/shared/kernels';
@@ -74,6 +76,34 @@ test('plain attention, which also rounds its logits, stays below 2 in every dtyp
   const coarse = new Float16Array(answer.want.map((value) => Math.round(value * 8) / 8));
   expect(reference.roundingRatio(new Uint16Array(coarse.buffer), answer, output).ratio).toBeGreaterThan(30);
 });
+
+/** exp(x) of N(0, 1) over the row's sum: what a softmax of another problem writes. */
+function softmaxOf(rows: number, columns: number): Float64Array {
+  const drawn = drawInputs(attentionCase({ ...shape, sequenceLength: rows, headDim: columns, heads: 1 }, 'fp32'), {
+    seed: '10',
+    rule: NORMAL,
+  });
+  const powers = Float64Array.from(new Float32Array(drawn['Q']!.buffer), Math.exp);
+  return powers.map((power, index) => {
+    const row = index - (index % columns);
+    return power / powers.subarray(row, row + columns).reduce((sum, each) => sum + each);
+  });
+}
+
+test.each(['fp16', 'bf16', 'fp32'] as const)(
+  'an output that is rounded once to %s is right; one without its small values, or with fewer bits, is not',
+  (dtype) => {
+    const [rows, columns] = [32, 1024];
+    const want = softmaxOf(rows, columns);
+    const written = { name: 'Y', dims: [rows, columns], dtype, rounds: 1 };
+    const right = { want, rounding: roundingOf(want, written) };
+    const ratioOf = (values: Float64Array): number =>
+      reference.roundingRatio(tensorOf(Float32Array.from(values), dtype), right, { ...output, ...written }).ratio;
+    expect(ratioOf(want)).toBeLessThan(1);
+    expect(ratioOf(want.map((weight) => (weight < 1 / columns ? 0 : weight)))).toBeGreaterThan(20);
+    expect(ratioOf(want.map((weight) => weight * (1 + 2 ** -5)))).toBeGreaterThan(5);
+  },
+);
 
 test.each(['fp16', 'bf16', 'fp32'] as const)(
   '%s weights that a kernel flushes to 0 next to a sink may be 0',

@@ -101,8 +101,8 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `each element${named ? ` of ${name}` : ''} is within the tolerance, but over 16 rows of a head the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
-        'Keep Q, K, V and the weights in the dtype of the tensors, and sums and logits in fp32: a format of 8 bits, keys left out of long rows and sums in fp16 look like this',
+        `each element${named ? ` of ${name}` : ''} is within the tolerance, but over 16 rows the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
+        'Keep inputs and weights in the dtype of the tensors, and sums and logits in fp32: a format of 8 bits, small values left out and sums in fp16 look like this',
       ),
     );
   }

@@ -3,7 +3,7 @@ import type { Answers, Reference } from '../driver/reference.ts';
 import { outputsOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
-import { ownReference } from '../verify/own-reference.ts';
+import { answersOf } from '../verify/judgement.ts';
 
 /**
  * Sets of inputs of a case, N(0, 1), each with its expected outputs. The outputs are in host memory, and on the device
@@ -43,7 +43,7 @@ export async function drawSets(timed: ProblemCase, { seed, reference, own }: Dra
     const input = { seed: `${seed}${sets.length.toString(16)}`, rule: NORMAL, evenLengths: true };
     const inputs = drawInputs(timed, input, reference);
     sets.push(inputs);
-    answers.push(await answersOf(timed, inputs, { reference, own }));
+    answers.push(await answersOf(reference, timed, { inputs, own }));
   } while (
     sets.length < most &&
     performance.now() - started < REFERENCE_MS &&
@@ -66,14 +66,4 @@ function joined(parts: readonly (Float32Array | Float64Array)[]): Float32Array {
   const all = new Float32Array(parts.length * elements);
   for (const [index, part] of parts.entries()) all.set(part, index * elements);
   return all;
-}
-
-async function answersOf(
-  timed: ProblemCase,
-  inputs: TensorsByName,
-  { reference, own }: Omit<Drawing, 'seed'>,
-): Promise<Answers> {
-  if (timed.operation !== 'own') return reference.answers(inputs, timed);
-  if (!own) throw new Error(`${timed.problem} has a reference of its own, and the request names no process for it`);
-  return ownReference(own, timed, inputs);
 }

@@ -1,8 +1,8 @@
 /** Judges whether an answer is right: by the tolerance, by what rounding explains, and by its norm. */
-import { isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
+import { isPlainAttention, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
-import { outputOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
+import { outputOf, outputsOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 import type { OutputFigures, VerifyRequest } from '../messages/verifying.ts';
 import { compareOutput, type Comparison } from './output-comparison.ts';
@@ -110,9 +110,47 @@ interface Asked {
 
 /** The expected outputs, from the built-in oracle or the problem's own reference. */
 export async function answersOf(reference: Reference, kind: ProblemCase, { inputs, own }: Asked): Promise<Answers> {
-  if (kind.operation !== 'own') return reference.answers(inputs, kind);
+  if (kind.operation !== 'own') return withRoundings(kind, reference.answers(inputs, kind));
   if (!own) throw new Error(`${kind.problem} has a reference of its own, and the request names no process for it`);
-  return ownReference(own, kind, inputs);
+  return withRoundings(kind, await ownReference(own, kind, inputs));
+}
+
+/** Adds what rounding explains to the outputs that declare it, if the reference does not model it. */
+function withRoundings(kind: ProblemCase, answers: Answers): Answers {
+  const outputs = outputsOf(kind).map((output) => {
+    const answer = answers.get(output.name)!;
+    const { rounds } = output;
+    if (rounds === undefined || hasRounding(answer)) return [output.name, answer] as const;
+    return [output.name, { ...answer, rounding: roundingOf(answer.want, { ...output, rounds }) }] as const;
+  });
+  return new Map(outputs);
+}
+
+/** As in attention_reference.h: of fp32, products may be tf32; of bf16 and fp32, subnormal numbers may be taken for 0. */
+const DTYPE_ROUNDING: Readonly<Record<TensorDtype, { unit: number; smallest: number }>> = {
+  fp16: { unit: 2 ** -11, smallest: 2 ** -14 },
+  bf16: { unit: 2 ** -8, smallest: 2 ** -118 },
+  fp32: { unit: 2 ** -11, smallest: 2 ** -115 },
+};
+
+/**
+ * Standard deviation of each element's rounding error. An element is rounded as one of its row's root mean square if it
+ * is smaller: the error of a sum does not shrink with what cancels out.
+ */
+export function roundingOf(
+  want: Float64Array,
+  { dims, dtype, rounds }: Pick<OutputExtent, 'dims' | 'dtype'> & { rounds: number },
+): Float32Array {
+  const columns = dims.at(-1) ?? 1;
+  const { unit, smallest } = DTYPE_ROUNDING[dtype];
+  const each = unit * Math.sqrt(rounds / 3);
+  const rounding = new Float32Array(want.length);
+  for (let first = 0; first < want.length; first += columns) {
+    const row = want.subarray(first, first + columns);
+    const least = Math.max(smallest, Math.sqrt(squaresOf(row) / columns));
+    for (const [column, value] of row.entries()) rounding[first + column] = each * Math.max(Math.abs(value), least);
+  }
+  return rounding;
 }
 
 /** The error of plain attention; undefined if it does not apply to the case. */

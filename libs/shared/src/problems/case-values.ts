@@ -33,6 +33,8 @@ export interface TensorExtent {
   readonly rows?: OwnedRows;
   /** Name of an output's own tolerance profile. */
   readonly tolerance?: string;
+  /** How often an honest kernel rounds an element of the output to its dtype. */
+  readonly rounds?: number;
   /** Only some kernels have this output. */
   readonly optional?: true;
 }
@@ -205,6 +207,7 @@ export function tensorExtents(
       ...(tensor.draw && { draw: drawOf(tensor.draw, values) }),
       ...(tensor.rows && { rows: tensor.rows }),
       ...(tensor.tolerance !== undefined && { tolerance: tensor.tolerance }),
+      ...(tensor.rounds !== undefined && { rounds: tensor.rounds }),
       ...(tensor.optional && { optional: true as const }),
     }));
 }

@@ -1,7 +1,7 @@
 /** The schema of problem.yaml, before its expressions are parsed. */
 import * as z from 'zod';
 import { ELEMENT_DTYPES, TENSOR_DTYPES } from '../data/dtype.ts';
-import { finite, flag, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
+import { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
 
 /** The form of an id, as a pattern and in words. */
 export const PROBLEM_ID = {
@@ -74,6 +74,7 @@ const tensor = strict({
   optional: flag().default(false),
   when: expression.optional(),
   tolerance: name.optional(),
+  rounds: integer(1, 16).optional(),
   draw: draw.optional(),
   rows: name.optional(),
 }).refine((written) => (written.in === undefined) !== (written.out === undefined), {

@@ -372,6 +372,7 @@ test.each([
   ['O: { out: [B, H, D], ', 'O: { out: [B, H, D], rows: table, ', 18, 'tensors.O.rows', /only an input has rows/],
   ['role: q }', 'role: q, optional: true }', 13, 'tensors.Q.optional', /only an output can be optional/],
   ['role: q }', 'role: q, tolerance: strict }', 13, 'tensors.Q.tolerance', /only an output has a tolerance/],
+  ['role: q }', 'role: q, rounds: 1 }', 13, 'tensors.Q.rounds', /only an output is rounded/],
   ['  q: Q[b h d]\n', '', 21, 'reference', /attention needs q: add `q: TENSOR\[b h s d\]`/],
   ['q: Q[b h d]', 'q: Q[b h x]', 22, 'reference.q', /such as Q\[b h s d\], found "Q\[b h x\]"/],
   ['q: Q[b h d]', 'q: Q[b b d]', 22, 'reference.q', /each of b, h, s, d and k at most once/],

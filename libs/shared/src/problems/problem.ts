@@ -113,6 +113,8 @@ export interface ProblemTensor extends TensorRules {
   readonly when: Expression | undefined;
   /** The output's tolerance profile in cases.yaml; undefined: the request's profile. */
   readonly tolerance: string | undefined;
+  /** How often an honest kernel rounds an element of the output to its dtype; undefined: that is not judged. */
+  readonly rounds: number | undefined;
 }
 
 /** Parses a problem.yaml; error messages show `path`. Errors: INVALID_MANIFEST with path and key. */
@@ -187,6 +189,7 @@ class ProblemCompiler {
         optional: written.optional,
         when: written.when === undefined ? undefined : this.#parse(written.when, ['tensors', name, 'when'], names),
         tolerance: written.tolerance,
+        rounds: written.rounds,
         ...tensorRules(name, this.#reader),
       })),
       symmetries: this.#symmetries(),

@@ -51,7 +51,7 @@ export interface RuleReader {
 /** The rules of a tensor. Reports rules that do not fit it. */
 export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const { tensors, fault } = reader;
-  const { draw, rows, dtype, in: dims, optional, when, tolerance } = entryOf(tensors, name)!;
+  const { draw, rows, dtype, in: dims, optional, when, tolerance, rounds } = entryOf(tensors, name)!;
   const key = ['tensors', name];
   const isInt32 = 'own' in dtype && dtype.own === 'int32';
   if (isInt32 && !dims) fault([...key, 'dtype'], 'an output must be fp16, bf16 or fp32, got int32: choose one of them');
@@ -62,6 +62,7 @@ export function tensorRules(name: string, reader: RuleReader): TensorRules {
     fault([...key, 'when'], 'only an input has `when`: an output that some kernels have is `optional`');
   if (isInt32 && when !== undefined) fault([...key, 'when'], 'every case has its int32 inputs: leave it out');
   if (dims && tolerance !== undefined) fault([...key, 'tolerance'], 'only an output has a tolerance: leave it out');
+  if (dims && rounds !== undefined) fault([...key, 'rounds'], 'only an output is rounded: leave it out');
   return {
     draw: draw && dims ? compiledDraw(draw, dims, { ...reader, key: [...key, 'draw'] }) : undefined,
     rows: rows === undefined ? undefined : ownedRows(rows, dims, { ...reader, key: [...key, 'rows'] }),
