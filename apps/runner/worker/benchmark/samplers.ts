@@ -71,9 +71,11 @@ interface HotSamplerParts {
 /**
  * Times back-to-back launches of a captured graph; the time of one launch is the graph's time over the number of
  * launches. Every replay is timed and checked: while a replay is enqueued, one of the judge's kernels holds the stream.
+ * What another build pinned in the L2 is unpinned before: a candidate must not take cache away from its champion.
  */
 export class HotSampler implements Sampler {
   readonly launchesPerSample: number;
+  readonly #driver: CudaDriver;
   readonly #judge: JudgeKernels;
   readonly #build: TimedBuild;
   readonly #events: EventPair;
@@ -81,6 +83,7 @@ export class HotSampler implements Sampler {
   #holdUs = MOST_HOLD_US;
 
   constructor(driver: CudaDriver, { build, judge, stamps }: HotSamplerParts) {
+    this.#driver = driver;
     this.#judge = judge;
     this.#build = build;
     this.launchesPerSample = build.launches;
@@ -90,6 +93,7 @@ export class HotSampler implements Sampler {
   }
 
   sample(): number {
+    this.#driver.resetPersistingL2();
     this.#build.renew();
     this.#judge.hold(this.#holdUs);
     const started = performance.now();

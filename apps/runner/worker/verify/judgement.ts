@@ -126,7 +126,7 @@ function withRoundings(kind: ProblemCase, answers: Answers): Answers {
   return new Map(outputs);
 }
 
-/** As in attention_reference.h: of fp32, products may be tf32; of bf16 and fp32, subnormal numbers may be taken for 0. */
+/** As in attention_reference.h: products of fp32 may be tf32, and subnormal numbers of bf16 and fp32 may become 0. */
 const DTYPE_ROUNDING: Readonly<Record<TensorDtype, { unit: number; smallest: number }>> = {
   fp16: { unit: 2 ** -11, smallest: 2 ** -14 },
   bf16: { unit: 2 ** -8, smallest: 2 ** -118 },
