@@ -18,18 +18,33 @@ afterAll(() => fixture.close());
 const LIMITS = { timeout: 300_000 };
 
 /** An experiment on one small case on which every cheat is right. */
-async function experiment(kernelId: string): Promise<{ outcome: string; result: JobResult }> {
+async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outcome: string; result: JobResult }> {
   const { outcome } = await fixture.run('runExperiment', {
     kernel: { source: { case: 'kernelId', value: kernelId } },
     noFallback: true,
-    verify: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
+    verify: { shapes: [parseShape(shape)], seedCount: 1 },
     benchmark: {
-      shapes: [parseShape('1x1x64x64')],
+      shapes: [parseShape(shape)],
       protocol: { minSamples: 3, maxSamples: 3, maxSeconds: 0.1 },
     },
   });
   return { outcome: Outcome[outcome.outcome], result: outcome.result };
 }
+
+test(
+  'a kernel that is wrong only on the shape that is timed is found by the probes of that shape',
+  LIMITS,
+  async () => {
+    const { outcome, result } = await experiment('values_of_timed_shapes', '1x1x128x64');
+    const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+    expect(outcome).toMatch(/WRONG_RESULT|NAN_OUTPUT/);
+    expect(verify!.cases.map(({ verdict }) => verdict)).toEqual([Verdict.PASS]);
+    expect(
+      verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL).map(({ shape }) => formatShape(shape!)),
+    ).toEqual(['1x1x128x64']);
+    expect(findings[0]!.message).toMatch(/^1x1x128x64 on .*max_last/);
+  },
+);
 
 /** The smallest wrong shapes that the search finds from any shape beyond the cheat's limit. */
 const CHEATS: Record<string, { smallest: RegExp; passes: string }> = {

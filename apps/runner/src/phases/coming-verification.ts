@@ -1,10 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { caseFlops, checkShape, planLaunches, valuesOf, type Probes, type Problem } from '@flashcore/shared/kernels';
+import {
+  caseFlops,
+  checkShape,
+  planLaunches,
+  sameShape,
+  valuesOf,
+  type Probes,
+  type Problem,
+} from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
-import { takesShape } from '../spec/drawn-shapes.ts';
+import { affordedInputs, takesShape } from '../spec/drawn-shapes.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { VariantServices } from './job-services.ts';
 
@@ -51,12 +59,12 @@ interface Probe {
 
 /**
  * Chooses probe shapes: for each combination of attributes (for attention, without a mask and with one), the first
- * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Long probes are added on
- * request.
+ * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Then follow the shapes that
+ * are timed, on as many of these as the run affords, and long probes on request.
  */
 export function probesOf(
-  { resolved, cases: { probes }, spec: { kernel } }: VariantServices,
-  { longProbes }: VerifySpec,
+  { resolved, cases: { probes }, spec: { kernel, device } }: VariantServices,
+  { longProbes, timedShapes }: VerifySpec,
   seed: string,
 ): Probe[] {
   const { manifest } = kernel;
@@ -69,7 +77,21 @@ export function probesOf(
     }
     return inputs.length > 0 ? [...firsts.values()].map((shape) => ({ shape, inputs })) : [];
   };
-  return [...taken(probes), ...(longProbes ? taken(probes.long) : [])];
+  const usual = taken(probes);
+  if (usual.length === 0) return longProbes ? taken(probes.long) : [];
+  const timed = timedShapes.flatMap((shape): Probe[] => {
+    const isTaken = checkShape(manifest, resolved, shape) === undefined;
+    if (!isTaken || usual.some((probe) => sameShape(probe.shape, shape))) return [];
+    const rules = rotated(probes.distributions, seed).slice(0, affordedInputs(manifest.problem, device, shape));
+    return rules.length > 0 ? [{ shape, inputs: rules.map((rule) => ({ seed, rule })) }] : [];
+  });
+  return [...usual, ...timed, ...(longProbes ? taken(probes.long) : [])];
+}
+
+/** The values, beginning at one that the seed decides. */
+function rotated<Value>(values: readonly Value[], seed: string): Value[] {
+  const first = Number(BigInt(`0x${seed || '0'}`) % BigInt(Math.max(1, values.length)));
+  return [...values.slice(first), ...values.slice(0, first)];
 }
 
 function attributesText({ attributes }: Problem, shape: Shape): string {

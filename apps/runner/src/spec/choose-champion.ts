@@ -101,6 +101,7 @@ function championSpec(
       sanitize: false,
       probes: false,
       longProbes: false,
+      timedShapes: [],
       drawn: undefined,
     },
   };

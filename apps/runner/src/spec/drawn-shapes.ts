@@ -67,6 +67,13 @@ const BUDGETS: Record<'simulated' | 'real' | 'ownReference', Budget> = {
   real: { longFlops: 2e10, flops: 2e9, allFlops: 5e10, elements: 2 ** 23, longest: 2 ** 14, shapes: 32 },
   ownReference: { longFlops: 2e8, flops: 5e7, allFlops: 8e8, elements: 2 ** 20, longest: 2 ** 14, shapes: 24 },
 };
+const budgetOf = ({ operation }: Problem, { simulated }: Device): Budget =>
+  BUDGETS[simulated ? 'simulated' : operation === 'own' ? 'ownReference' : 'real'];
+
+/** How many inputs of a shape a run affords, next to its drawn shapes. */
+export const affordedInputs = (problem: Problem, device: Device, shape: Shape): number =>
+  Math.floor(budgetOf(problem, device).allFlops / caseFlops(problem, shape));
+
 /**
  * CTAs that today's largest devices run at once, one per SM: a kernel may fail at a wave of another device than the
  * run's.
@@ -144,8 +151,7 @@ class ShapeDraw {
     this.#kernel = kernel;
     this.#problem = manifest.problem;
     this.#below = below;
-    const real = this.#problem.operation === 'own' ? 'ownReference' : 'real';
-    this.budget = BUDGETS[device.simulated ? 'simulated' : real];
+    this.budget = budgetOf(this.#problem, device);
     this.#axes = this.#problem.axes.filter(({ name, default: fallback }) => !fallback || manifest.uses.has(name));
     const constants = Object.values(resolved.constants).filter(
       (value) => Number.isInteger(value) && value >= SHORTEST_TILE && value <= LONGEST_TILE,

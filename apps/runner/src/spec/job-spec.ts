@@ -74,6 +74,8 @@ export interface VerifySpec extends ChosenShapes {
   probes: boolean;
   /** Whether the long probes are among them. */
   longProbes: boolean;
+  /** Shapes on which the probes' inputs run too, because the kernel is timed on them and its result may be accepted. */
+  timedShapes: readonly Shape[];
   /** Secret shapes drawn for this run; undefined if the result can't be accepted. */
   drawn: DrawnSpec | undefined;
 }

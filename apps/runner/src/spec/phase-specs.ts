@@ -48,6 +48,7 @@ export function planVerify(settings: Partial<VerifySettings>, planned: PlannedVe
     tolerance: chooseTolerance(settings.tolerance, { cases, dtype: planned.resolved.dtype }),
     sanitize: settings.sanitize ?? false,
     probes,
+    timedShapes: [],
     drawn: acceptable ? drawForRun(planned) : undefined,
     longProbes: probes && (!device.simulated || (asked.length === 0 && set === LONG_PROBES)),
   };

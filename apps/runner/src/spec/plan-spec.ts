@@ -140,6 +140,7 @@ function phaseSpecs(
   // Adds shapes that gates name in addition to the plan's, if the request leaves the shapes to the plan.
   if (benchmark && judged && !device.simulated && namesNoShapes((request as RunExperimentRequest).benchmark))
     benchmark.shapes = uniqueShapes([...benchmark.shapes, ...acceptedShapes(judged.needs.shapes, manifest, resolved)]);
+  if (verify && benchmark && acceptable) verify.timedShapes = benchmark.shapes;
   if (benchmark) benchmark.reuseSdpa = mayReuseSdpa(method, { asked: parts.benchmark, judged });
   return { verify, benchmark, profile: parts.profile && planProfile(parts.profile, planned) };
 }
