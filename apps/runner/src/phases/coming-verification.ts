@@ -59,8 +59,8 @@ interface Probe {
 
 /**
  * Chooses probe shapes: for each combination of attributes (for attention, without a mask and with one), the first
- * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Then follow the shapes that
- * are timed, on as many of these as the run affords, and long probes on request.
+ * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Then follow the timed
+ * shapes, on as many of these as the run affords, and long probes on request.
  */
 export function probesOf(
   { resolved, cases: { probes }, spec: { kernel, device } }: VariantServices,

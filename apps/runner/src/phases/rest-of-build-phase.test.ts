@@ -25,7 +25,7 @@ function servicesOn(device: { simulated?: boolean }, verify: { probes: boolean; 
       device: create(DeviceSchema, { arch: 'sm_90', ...device }),
       kernel: { manifest },
       shapes: [parseShape('2x8x512x64')],
-      verify: { shapes: [parseShape('4x8x512x64')], ...verify },
+      verify: { shapes: [parseShape('4x8x512x64')], timedShapes: [], ...verify },
       heldOut: [],
     },
   } as unknown as VariantServices;

@@ -67,8 +67,10 @@ const BUDGETS: Record<'simulated' | 'real' | 'ownReference', Budget> = {
   real: { longFlops: 2e10, flops: 2e9, allFlops: 5e10, elements: 2 ** 23, longest: 2 ** 14, shapes: 32 },
   ownReference: { longFlops: 2e8, flops: 5e7, allFlops: 8e8, elements: 2 ** 20, longest: 2 ** 14, shapes: 24 },
 };
-const budgetOf = ({ operation }: Problem, { simulated }: Device): Budget =>
-  BUDGETS[simulated ? 'simulated' : operation === 'own' ? 'ownReference' : 'real'];
+function budgetOf({ operation }: Problem, { simulated }: Device): Budget {
+  if (simulated) return BUDGETS.simulated;
+  return operation === 'own' ? BUDGETS.ownReference : BUDGETS.real;
+}
 
 /** How many inputs of a shape a run affords, next to its drawn shapes. */
 export const affordedInputs = (problem: Problem, device: Device, shape: Shape): number =>
