@@ -6,6 +6,14 @@ import re
 from measurement import ROOT
 from plan import CANONICAL
 
+# Shapes to verify and to time, of kernels that need others.
+SHAPES = {
+    "lucky_reads": ("1x1x512x64", "2x8x512x64"),
+    # Its time must be below the roofline, so it needs a shape with real work.
+    "impossible_time": ("1x4x128x64", "4x16x2048x64"),
+    "heaviest_weights": ("rows=64,N=1024", "rows=4096,N=4096"),
+}
+
 
 def measure(m):
     rows = []
@@ -19,9 +27,7 @@ def measure(m):
             if on_gpu and on_gpu.group(1)
             else [re.search(r"finding: (\w+)", manifest).group(1)]
         )
-        small = "1x1x512x64" if folder.name == "lucky_reads" else "1x4x128x64"
-        # Its time must be below the roofline, so it needs a shape with real work.
-        timed = "4x16x2048x64" if folder.name == "impossible_time" else "2x8x512x64"
+        small, timed = SHAPES.get(folder.name, ("1x4x128x64", "2x8x512x64"))
         # Only a run whose result may be accepted has probes and drawn shapes for any cases.
         phase = "run" if folder.name.startswith(("shapes_", "values_")) else "verify"
         code, seconds, text, errors = m.tui(
