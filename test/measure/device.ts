@@ -120,7 +120,13 @@ export async function timedKernel(
       reference: loadReference(await tools.libraries.reference(listener)),
       judgeImage: await tools.libraries.judge({ arch, emulated: simulated }, listener),
     },
-    { builds: [candidate], seed: SEED, tolerance: { absolute: 1e-2, relative: 1e-2 }, ownTolerances: {}, judgeRounding: true },
+    {
+      builds: [candidate],
+      seed: SEED,
+      tolerance: { absolute: 1e-2, relative: 1e-2 },
+      ownTolerances: {},
+      judgeRounding: true,
+    },
   );
   const loaded = new LoadedCandidate(driver, candidate);
   const ledger = new OutputLedger(candidate.plan);
