@@ -127,8 +127,11 @@ function placesOf(sass: string): Map<number, string> {
 const WAVEFRONTS = 'L1 Wavefronts Shared';
 const IDEAL = 'L1 Wavefronts Shared Ideal';
 const SECTORS = 'L2 Theoretical Sectors Global';
-/** cp.async: its sectors count, but neither ncu's totals of shared memory nor the model have its wavefronts. */
-const COPY = /^\s*(?:@\S+\s+)?LDGSTS/;
+/**
+ * cp.async and wgmma: ncu gives their instructions wavefronts of shared memory, which neither its totals of loads and
+ * stores nor the model have.
+ */
+const NO_LOAD_OR_STORE = /^\s*(?:@\S+\s+)?(?:LDGSTS|HGMMA)/;
 
 function instructionsOf(csv: string): (LineCounters & { offset: number })[] {
   const rows = csv
@@ -142,12 +145,12 @@ function instructionsOf(csv: string): (LineCounters & { offset: number })[] {
   const instructions = rows.slice(head + 1).filter((row) => /^(0x)?[0-9a-f]+$/i.test(column(row, 'Address')));
   const address = (row: readonly string[]): number => parseInt(column(row, 'Address').replace(/^0x/i, ''), 16);
   return instructions.map((row) => {
-    const copies = COPY.test(column(row, 'Source'));
-    const wavefronts = copies ? 0 : count(row, WAVEFRONTS);
+    const isOther = NO_LOAD_OR_STORE.test(column(row, 'Source'));
+    const wavefronts = isOther ? 0 : count(row, WAVEFRONTS);
     return {
       offset: address(row) - address(instructions[0]!),
       wavefronts,
-      conflicts: copies ? 0 : wavefronts - count(row, IDEAL),
+      conflicts: isOther ? 0 : wavefronts - count(row, IDEAL),
       sectors: count(row, SECTORS),
     };
   });

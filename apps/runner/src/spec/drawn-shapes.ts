@@ -72,9 +72,17 @@ function budgetOf({ operation }: Problem, { simulated }: Device): Budget {
   return operation === 'own' ? BUDGETS.ownReference : BUDGETS.real;
 }
 
-/** How many inputs of a shape a run affords, next to its drawn shapes. */
-export const affordedInputs = (problem: Problem, device: Device, shape: Shape): number =>
-  Math.floor(budgetOf(problem, device).allFlops / caseFlops(problem, shape));
+/**
+ * How many of the probes' inputs a run affords on a timed shape. On an H200, 14 at 2x8x512x64 took 3 s from save to gates
+ * that has 5 in all; timed caches of 1 GB would take minutes, and more memory than a worker has.
+ */
+export function affordedInputs(problem: Problem, device: Device, shape: Shape): number {
+  const { allFlops, elements } = budgetOf(problem, device);
+  if (tensorElements(problem, shape) > elements) return 0;
+  return Math.floor((device.simulated ? 1 : TIMED_SHARE) * (allFlops / caseFlops(problem, shape)));
+}
+/** On a GPU. */
+const TIMED_SHARE = 1 / 24;
 
 /**
  * CTAs that today's largest devices run at once, one per SM: a kernel may fail at a wave of another device than the
