@@ -67,6 +67,13 @@ test.skipIf(missing('nvcc')).each([
     FindingKind.SMEM_LIMIT,
     /69\.0 KiB of static shared memory, 48\.0 KiB is the most: float Q_smem/,
   ],
+  // A cost; its output is right.
+  [
+    'register_spills',
+    Outcome.PASSED,
+    FindingKind.REGISTER_SPILLS,
+    /^register_spills spills on sm_\d+: [\d,]+ bytes of stores, [\d,]+ bytes of loads/,
+  ],
 ])('%s gets its finding from its build', { timeout: 120_000 }, namedForWhatItIs);
 
 async function namedForWhatItIs(kernelId: string, outcome: Outcome, kind: FindingKind, message: RegExp): Promise<void> {

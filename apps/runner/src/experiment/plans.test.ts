@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
+import { FindingKind, Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { edited, missing } from '@flashcore/shared/testing';
 import { DeviceRuntime } from '../device/device-runtime.ts';
@@ -77,6 +77,29 @@ test.skipIf(missing('nvcc'))(
       ...settings,
     });
     expect(Outcome[untouched.outcome.outcome]).toBe('PASSED');
+  },
+);
+
+test.skipIf(missing('nvcc')).each([
+  ['merge', 'hard', 'FAILED', /rejected by "Register spills"/],
+  ['explore', 'warn', 'PASSED', /plan explore: .*, \d+ warnings; not ranked/],
+])(
+  'under plan %s, a kernel that spills misses a gate of level %s and ends %s',
+  { timeout: 120_000 },
+  async (plan, level, outcomeName, summary) => {
+    const { outcome } = await fixture.run('runExperiment', {
+      kernel: { source: { case: 'kernelId', value: 'register_spills' } },
+      plan,
+      ...settings,
+    });
+    const [variant] = outcome.result.variants;
+    expect(variant!.findings).toMatchObject([{ kind: FindingKind.REGISTER_SPILLS }]);
+    expect(gateOf(variant!, 'spills')).toMatchObject({ verdict: Verdict.FAIL, level });
+    expect([Outcome[outcome.outcome], outcome.summary]).toEqual([
+      outcomeName,
+      expect.stringMatching(summary) as string,
+    ]);
+    expect(outcome.result.acceptability).toMatchObject({ possible: false });
   },
 );
 

@@ -1,4 +1,5 @@
 import {
+  COST_FINDINGS,
   ComparisonVerdict,
   FindingKind,
   Outcome,
@@ -21,7 +22,7 @@ export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBac
   const asked = variants[0];
   if (!asked) return Outcome[outcome];
   if (fellBack !== undefined) return `FELL BACK: ${fellBack}`;
-  const finding = asked.findings[0];
+  const finding = asked.findings.find(({ kind }) => !COST_FINDINGS.has(kind));
   if (finding && outcome !== Outcome.PASSED) return `${FindingKind[finding.kind]}: ${finding.message}`;
   return [
     buildText(asked),

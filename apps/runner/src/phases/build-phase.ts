@@ -1,4 +1,4 @@
-import { FindingKind, Phase, FlashcoreError } from '@flashcore/shared/contract';
+import { COST_FINDINGS, Phase, FlashcoreError } from '@flashcore/shared/contract';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
 import { variantMessage } from '../spec/job-spec.ts';
@@ -14,9 +14,6 @@ import { describeOutcome } from '../workers/device-worker.ts';
 
 /** Longer waits for the device are reported. */
 const TELL_WAIT_MS = 500;
-
-/** Findings of a build that can run anyway. */
-const HARMLESS: readonly FindingKind[] = [FindingKind.REGISTER_SPILLS];
 
 /** Compiles the variant while the device's worker starts. */
 export const buildPhase: VariantPhase = {
@@ -108,7 +105,7 @@ function withBuild(found: VariantFound, build: KernelBuild): KernelBuild {
 
 /** Whether nothing can run: the build failed, lacks its entry, or could not be launched. */
 export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
-  return image === undefined || findings.some(({ kind }) => !HARMLESS.includes(kind));
+  return image === undefined || findings.some(({ kind }) => !COST_FINDINGS.has(kind));
 }
 
 /** Compiles a variant, streaming the compilers' output; `first`: entries to wait for. */

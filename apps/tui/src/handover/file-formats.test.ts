@@ -284,3 +284,28 @@ test('trace events follow their schema and match their golden', async () => {
   expect(trace.traceEvents.filter(({ ph, tid }) => ph === 'X' && !named.has(tid))).toEqual([]);
   await expect(`${JSON.stringify(trace, null, 1)}\n`).toMatchFileSnapshot('goldens/format-trace-events.txt');
 });
+
+test('spills and bank conflicts fail no CI job: they are warnings', () => {
+  const spilled = create(GetJobResponseSchema, {
+    job: { name: 'jobs/33333333-0000', kernelId: 'mine', label: 'mine', outcome: Outcome.PASSED },
+    result: {
+      variants: [
+        {
+          build: { arch: 'sm_89', succeeded: true },
+          findings: [
+            { kind: FindingKind.REGISTER_SPILLS, message: 'mine spills' },
+            { kind: FindingKind.BANK_CONFLICTS, message: 'of 32 lanes' },
+          ],
+        },
+      ],
+    },
+  });
+  const told = (format: JobFormatName) =>
+    JOB_WRITERS[format]([spilled], { folder: 'kernels/mine', suite: 'flashcore' });
+  expect(told('junit')).toContain('tests="3" failures="0" errors="0"');
+  const { runs } = JSON_SCHEMAS.sarif.parse(JSON.parse(told('sarif')));
+  expect(runs[0]!.results.map(({ ruleId, level }) => [ruleId, level])).toEqual([
+    ['register-spills', 'warning'],
+    ['bank-conflicts', 'warning'],
+  ]);
+});

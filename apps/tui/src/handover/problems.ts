@@ -1,7 +1,7 @@
 /** Compiler diagnostics, findings and failed gates of ended jobs, for SARIF and GitHub's annotations. */
 import { createHash } from 'node:crypto';
 import { isAbsolute, normalize } from 'node:path/posix';
-import { FindingKind, Verdict, type Diagnostic, type GetJobResponse } from '@flashcore/shared/contract';
+import { COST_FINDINGS, FindingKind, Verdict, type Diagnostic, type GetJobResponse } from '@flashcore/shared/contract';
 import { plainText } from '@flashcore/shared/text';
 import { formatInUnit } from '../present/numbers.ts';
 
@@ -28,7 +28,7 @@ function toldIn(jobs: readonly GetJobResponse[]): Problem[] {
       })),
       ...findings.map(({ kind, message, remedy }): Problem => ({
         rule: FindingKind[kind].toLowerCase().replaceAll('_', '-'),
-        level: 'error',
+        level: COST_FINDINGS.has(kind) ? 'warning' : 'error',
         message: remedy === '' ? message : `${message}. ${remedy}`,
         ...NOWHERE,
       })),

@@ -2,7 +2,7 @@
  * The body of a pull request's comment: a marker by which the next run finds and replaces the comment, then the
  * results.
  */
-import type { GetJobResponse } from '@flashcore/shared/contract';
+import { COST_FINDINGS, type GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
 import { piece } from '../present/roles.ts';
@@ -65,8 +65,11 @@ const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [
 ];
 
 const findingBlocks = (response: GetJobResponse): Block[] =>
-  (askedOf(response)?.findings ?? []).map(({ message, remedy }) =>
-    notice(`${shortName(response.job?.name ?? '')}: ${message}${remedy === '' ? '' : `. ${remedy}`}`, 'bad', '✗'),
+  (askedOf(response)?.findings ?? []).map(({ kind, message, remedy }) =>
+    notice(
+      `${shortName(response.job?.name ?? '')}: ${message}${remedy === '' ? '' : `. ${remedy}`}`,
+      COST_FINDINGS.has(kind) ? 'warn' : 'bad',
+    ),
   );
 
 /** Only a comparison in turns with the champion decides; figures of two runs do not. */

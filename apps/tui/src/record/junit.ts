@@ -1,5 +1,6 @@
 /** A result as JUnit XML, which every CI system shows: build, findings, cases and gates of each variant. */
 import {
+  COST_FINDINGS,
   FindingKind,
   Outcome,
   Verdict,
@@ -79,7 +80,7 @@ const findingCases = ({ findings }: VariantResult): TestCase[] =>
   findings.map(({ kind, message, remedy }) => ({
     group: 'findings',
     name: (FindingKind[kind] ?? 'FINDING').toLowerCase(),
-    failure: `${message}${remedy === '' ? '' : `\n${remedy}`}`,
+    [COST_FINDINGS.has(kind) ? 'output' : 'failure']: `${message}${remedy === '' ? '' : `\n${remedy}`}`,
   }));
 
 const verifyCases = ({ verify }: VariantResult): TestCase[] =>

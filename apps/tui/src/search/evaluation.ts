@@ -1,6 +1,6 @@
 import {
   ComparisonVerdict,
-  FindingKind,
+  COST_FINDINGS,
   HeldOutVerdict,
   Outcome,
   TimingMode,
@@ -43,15 +43,12 @@ export const SCORES = { NOT_BUILT: 0, BUILT: 0.1, RAN: 0.2, SHARE_OF_CASES: 0.1,
 const MAX_ARTIFACT = 8 * 1024;
 export const MAX_FEEDBACK = 4 * 1024;
 
-/** Findings about a kernel's cost rather than its output; the kernel is still correct. */
-const HARMLESS: ReadonlySet<FindingKind> = new Set([FindingKind.REGISTER_SPILLS, FindingKind.BANK_CONFLICTS]);
-
 /** A wrong output during a comparison is not a finding. The comparison is not judged, and its reason has this text. */
 const WRONG_WHILE_COMPARED = "the candidate's output was wrong";
 
 /** Findings that make a candidate wrong, worst first. */
 export const gravestFindings = ({ findings }: Pick<VariantResult, 'findings'>): Finding[] =>
-  findings.filter(({ kind }) => !HARMLESS.has(kind));
+  findings.filter(({ kind }) => !COST_FINDINGS.has(kind));
 
 /**
  * Gates of a plan named by the user that reject the candidate. The comparison with the champion is left out because it

@@ -282,6 +282,13 @@ export { errorFromStatus, hasErrorDetails, statusFromError } from './error-statu
 export { SHA256_FORM, type Sha256, digestOf, isSha256, parseSha256, sha256Of } from './digest.ts';
 export { type FieldViolation, FlashcoreError, asFlashcoreError, invalidRequest, isErrorReasonName } from './errors.ts';
 export { TIMING_MODES, timingModeName } from './timing-modes.ts';
-export { type ExitCode, exitCodeOfError, exitCodeOfOutcome, outcomeOfJob, outcomeOfVariant } from './outcome.ts';
+export {
+  COST_FINDINGS,
+  type ExitCode,
+  exitCodeOfError,
+  exitCodeOfOutcome,
+  outcomeOfJob,
+  outcomeOfVariant,
+} from './outcome.ts';
 export { VERDICT_WORDS, withCurrentNames } from './renamed-fields.ts';
 export { allProbes, isParity, parityCounts, parityShort, parityText, type ParityCounts } from './parity-text.ts';

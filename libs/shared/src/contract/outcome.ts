@@ -15,14 +15,19 @@ import {
 /** 0: everything passed; 1: a check or gate failed; 2: bad usage; 3: the runner could not do it. */
 export type ExitCode = 0 | 1 | 2 | 3;
 
-/** The job's outcome for each kind of finding. A kind that is absent is judged only by its gate. */
+/** Findings about a kernel's cost and not its output. Only gates judge them; a verification has none, and passes. */
+export const COST_FINDINGS: ReadonlySet<FindingKind> = new Set([
+  FindingKind.REGISTER_SPILLS,
+  FindingKind.BANK_CONFLICTS,
+]);
+
+/** The job's outcome for each kind of finding but those about cost. */
 const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.COMPILE_FAILED]: Outcome.COMPILE_FAILED,
   [FindingKind.COMPILE_TIMED_OUT]: Outcome.TIMED_OUT,
   [FindingKind.MISSING_ENTRY]: Outcome.FAILED,
   [FindingKind.WRONG_ARGUMENTS]: Outcome.FAILED,
   [FindingKind.SMEM_LIMIT]: Outcome.FAILED,
-  [FindingKind.REGISTER_SPILLS]: Outcome.FAILED,
   [FindingKind.OUT_OF_BOUNDS]: Outcome.CRASHED,
   [FindingKind.MISALIGNED_ADDRESS]: Outcome.CRASHED,
   [FindingKind.DEADLOCK]: Outcome.CRASHED,
