@@ -107,8 +107,9 @@ function verify(id: string, builds: readonly LadderBuild[], shapes: readonly str
 }
 
 function verdictOf(response: GetJobResponse): string {
-  const { outcome } = response.job!;
-  return outcome === Outcome.PASSED ? 'PASSED' : `${Outcome[outcome]}: ${findingsOf(response)}`;
+  const found = findingsOf(response);
+  const outcome = Outcome[response.job!.outcome];
+  return outcome === 'PASSED' && found === 'none' ? outcome : `${outcome}: ${found}`;
 }
 
 /** Each result is saved at once, because a run takes a quarter of an hour. */
