@@ -73,8 +73,8 @@ function budgetOf({ operation }: Problem, { simulated }: Device): Budget {
 }
 
 /**
- * How many of the probes' inputs a run affords on a timed shape. On an H200, 14 at 2x8x512x64 took 3 s from save to gates
- * that has 5 in all; timed caches of 1 GB would take minutes, and more memory than a worker has.
+ * How many of the probes' inputs a run affords on a timed shape. On an H200, 14 at 2x8x512x64 took 3 of the 5 s that
+ * there are from save to gates; timed caches of 1 GB would take minutes, and more memory than a worker has.
  */
 export function affordedInputs(problem: Problem, device: Device, shape: Shape): number {
   const { allFlops, elements } = budgetOf(problem, device);
