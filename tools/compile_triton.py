@@ -1,9 +1,11 @@
-"""Compiles a kernel's Python with Triton, in the runner's box or for `fa-tui compile`: `compile_triton.py SITE REQUEST`.
+"""Compiles a kernel's Python with Triton, in the runner's box or for `fa-tui compile`.
+
+  compile_triton.py SITE REQUEST
 
 SITE is the folder that Triton is imported from.
 
-The parent starts the kernel's Python in a child and runs none of it. It bounds what the child prints and says how it
-ended. Errors are lines like `kernel/kernel.py:3:1: error: …`, which the runner reads.
+The kernel's Python runs in a child process only. The parent limits the child's output and reports how it ended.
+Errors are lines like `kernel/kernel.py:3:1: error: …`, which the runner reads.
 """
 
 import importlib.util
@@ -16,7 +18,7 @@ import shutil
 import subprocess
 import sys
 
-# The same folder in every box, because Triton writes its path into the PTX. Outside of one the request names another.
+# The same folder in every box, because Triton writes its path into the PTX. Outside a box, the request names another.
 PLACE = pathlib.Path("/tmp/flashcore-triton")
 MAX_PRINTED_BYTES = 256 * 1024
 MAX_PTX_BYTES = 64 * 2**20
@@ -26,7 +28,7 @@ WAIT_SECONDS = 0.05
 
 
 def fail(path, line, words, column=1):
-    """Prints a line of its own: the kernel may have printed part of one, and what it says may be the kernel's text."""
+    """Prints an error on a line of its own, as the kernel may have printed half a line."""
     words = " ".join(str(words).split())[:MAX_WORDS]
     print(f"\n{path}:{max(line, 1)}:{max(column, 1)}: error: {words}", flush=True)
     sys.exit(1)
@@ -40,7 +42,7 @@ def parent(site, request):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    # What the child forks may hold the pipe open after the child has ended.
+    # Processes that the child forked may keep the pipe open after it has ended.
     os.set_blocking(child.stdout.fileno(), False)
     printed, status = 0, None
     while status is None:
@@ -70,7 +72,7 @@ def place_in(request):
 
 
 def load(source, place):
-    """The kernel's file as a module."""
+    """Imports the kernel's file as a module."""
     place.mkdir()
     copy = place / pathlib.Path(source).name
     shutil.copy(source, copy)
@@ -82,7 +84,7 @@ def load(source, place):
 
 
 def function_of(module, entry):
-    """The function of a name, without decorators that choose its options: the manifest's parameters do that."""
+    """The function called `entry`, without decorators that choose its options: the manifest's parameters do that."""
     function = getattr(module, entry, None)
     seen = []
     while function is not None and not hasattr(function, "params"):
@@ -141,7 +143,7 @@ def compile_kernel(request):
 
 
 def place_of(error, source, copies):
-    """Line, column and words of an error: of the innermost place in the kernel's file."""
+    """Line, column and text of an error, at the innermost frame in the kernel's file."""
     text = pathlib.Path(source).read_text("utf8", "replace")
     place = (1, 1, f"{type(error).__name__}: {error}")
     if isinstance(error, SyntaxError):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Measures PyTorch's scaled_dot_product_attention, backend by backend, by the protocol that flashcore measures kernels by.
+"""Measures PyTorch's scaled_dot_product_attention, backend by backend, with flashcore's protocol for kernels.
 
-A process that lives as long as its parent: PyTorch takes seconds to load. One JSON object a line on standard input, one answer a line on standard
-output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_TORCH" | "NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
+The process lives as long as its parent, because PyTorch takes seconds to load. One JSON object per line on standard
+input, one answer per line on standard output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_TORCH" |
+"NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
 
   open     {ordinal}                                    -> {torch, cuda, cudnn, device, backends}
   prepare  {shape, dtype, modes, launchesPerSample}    -> {backends: [{name, available, reason, launchesPerSample}]}
@@ -10,10 +11,12 @@ output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_T
   parity   {shape, dtype, path}                              -> {backends: [{name, available, reason, maxAbsDifference, meanAbsDifference, maxAbsError, meanAbsError}]}
   release  {}                                           -> {}
 
-shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous of dtype (PyTorch's name of it), scale = 1/sqrt(D).
-hot: a captured graph of n calls, each on heads of a pool that no other call has together and with an output of its own, time / n. cold: an event
-pair around one call, after twice the L2's size was written. Inputs are drawn and outputs filled before every sample of either; a spinning kernel
-holds the stream until what is timed is enqueued, so that the host's time is not in the sample.
+shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous of dtype (PyTorch's name
+of it), scale = 1/sqrt(D).
+hot: time / n of a captured graph of n calls, each with its own output and its own combination of heads from a pool.
+cold: an event pair around one call, after writing twice the L2's size. Before every sample of either, inputs are drawn
+and outputs filled; a spinning kernel holds the stream until everything timed is enqueued, so that host time is not in
+the sample.
 """
 
 import json
@@ -24,7 +27,7 @@ import sys
 import time
 import warnings
 
-# Libraries may print to stdout; that must not get between two answers.
+# Libraries may print to stdout, which must not mix with the answers.
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
 
@@ -62,7 +65,7 @@ def load_torch():
 
 
 class Session:
-    """The device, and what is prepared of one shape."""
+    """The device, and the backends prepared for one shape."""
 
     def __init__(self):
         self.torch = None
@@ -109,7 +112,8 @@ class Session:
         return {"samplesUs": self.prepared[backend].round(mode, seconds, maxSamples, self.flush, self.events)}
 
     def parity(self, shape, dtype, path):
-        """Every backend on the inputs of a file: its difference to O and its error against the reference. The file has Q, K, V and O (of dtype), then the reference (fp64)."""
+        """Runs every backend on the inputs of a file: its difference from O and its error against the reference. The
+        file has Q, K, V and O (of dtype), then the reference (fp64)."""
         torch = self.require_torch()
         size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
         with open(path, "rb") as file:
@@ -140,7 +144,7 @@ class Session:
 
 
 class Pool:
-    """Heads of Q, K and V, of which each of n calls takes its own: no two have the same pair of a head of Q and a head of K and V."""
+    """Heads of Q, K and V for n calls: no two calls have the same pair of a head of Q and a head of K and V."""
 
     def __init__(self, torch, size, dtype, launches):
         batch, heads, length, width = size
@@ -168,7 +172,7 @@ class Pool:
         ]
 
     def renew(self, outputs):
-        """New values; those of the inputs last, so that they are in L2 as far as they fit."""
+        """Writes new values, inputs last, so that as much of them as fits is in L2."""
         for tensor in (*outputs, *self.tensors):
             tensor.normal_()
 
@@ -205,7 +209,8 @@ class Backend:
         }
 
     def attempt(self, work):
-        """Does something on this backend alone; why it can't, empty when it can. Errors: RuntimeError where the device is lost, and no backend can go on."""
+        """Runs `work` on this backend only; returns why it failed, or an empty text. Errors: RuntimeError if the device
+        is lost, so that no backend can go on."""
         torch = self.torch
         stream = torch.cuda.current_stream()
         with warnings.catch_warnings(record=True) as said:
@@ -246,7 +251,7 @@ class Backend:
             self.hold_cycles = int(3 * self.host_us() * CYCLES_PER_US)
 
     def capture(self, pool):
-        """A graph of a call on each of the pool's inputs, and the calls' outputs: each has its own."""
+        """A graph with one call per set of inputs in the pool, and the calls' outputs."""
         with self.selected():
             for _ in range(3):
                 self.call(pool.inputs(0))
@@ -307,7 +312,7 @@ class Backend:
         samples = []
         until = time.perf_counter() + seconds
         with self.selected():
-            # The first one pays for the switch between processes on the device.
+            # The first sample pays for the switch between processes on the device.
             take()
             while len(samples) < max_samples:
                 samples.append(take())

@@ -3,10 +3,10 @@
 
   python3 tools/sweep_exported.py --cases kernels/cases.yaml --set sweep --out sweep.json KERNEL.py …
 
-A program of its own: it shares nothing with the runner but the exported files. Each subject is captured in a CUDA graph
-of as many launches as take 2 ms; the graphs run in rounds, in an order drawn anew for each. A figure is the median over
-the rounds, a ratio that of medians with a 95 % bootstrap interval over rounds. Errors are distances to fp64 over whole
-heads, at most four. Large shapes run at the card's power limit: only ratios of one row compare.
+An independent program: it shares only the exported files with the runner. Each subject is captured in a CUDA graph
+of as many launches as take 2 ms; the graphs run in rounds, each in a new random order. A figure is the median over the
+rounds; a ratio is one of medians, with a 95 % bootstrap interval over rounds. Errors are distances to fp64 over whole
+heads, at most four. Large shapes run at the card's power limit, so only ratios within a row are comparable.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def shapes_of(path, name):
 
 
 def load(path):
-    """The exported operator, by its file's name."""
+    """Imports the exported operator from its file."""
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -112,7 +112,7 @@ def time_us(graph, launches):
 
 
 def ratio(ours, theirs, draws=2000):
-    """Their median over ours with its 95 % interval, by a bootstrap over rounds that keeps pairs together."""
+    """The ratio of their median to ours with its 95 % interval, from a bootstrap over rounds that keeps pairs."""
     pairs = torch.tensor(list(zip(ours, theirs)), dtype=torch.float64)
     chance = torch.Generator().manual_seed(7)
     drawn = pairs[torch.randint(len(pairs), (draws, len(pairs)), generator=chance)]

@@ -1,11 +1,11 @@
-"""Loads what `fa-tui export` wrote by the code of the frameworks that it is for, each at a commit that is named here.
+"""Loads exports of `fa-tui export` with the frameworks' own code, each framework at the commit named in COMMITS.
 
   python3 load-exports.py EXPORTS CLONES
 
-EXPORTS has what these wrote of one kernel: --flashinfer EXPORTS/flashinfer, --kernelbench EXPORTS/kernelbench,
---robust-kbench EXPORTS/robust-kbench, --popcorn EXPORTS/popcorn.py, --wheel EXPORTS/wheel. CLONES has clones by the
-repositories' names. Needs PyTorch, pydantic, safetensors, requests and pip; no GPU, and nothing is compiled. Prints a
-table of Markdown, and ends with 1 if something did not load.
+EXPORTS has one kernel, exported with each of these flags: --flashinfer EXPORTS/flashinfer, --kernelbench
+EXPORTS/kernelbench, --robust-kbench EXPORTS/robust-kbench, --popcorn EXPORTS/popcorn.py, --wheel EXPORTS/wheel. CLONES
+has the clones, in folders named after the repositories. Needs PyTorch, pydantic, safetensors, requests and pip; no GPU,
+and nothing is compiled. Prints a Markdown table, and exits with 1 if something did not load.
 """
 
 import ast
@@ -31,8 +31,8 @@ def expect(condition, text):
 
 
 def flashinfer_bench(exports, tree):
-    """TraceSet reads the data set, and the builder of Python solutions takes each one."""
-    # The package's own __init__ wants FlashInfer and a GPU; its data and its builder do not.
+    """TraceSet reads the data set, and the builder of Python solutions accepts each solution."""
+    # The package's own __init__ needs FlashInfer and a GPU; its data classes and its builder do not.
     package(tree, "flashinfer_bench", "compile", "compile.builders")
     data = importlib.import_module("flashinfer_bench.data")
     traces = data.TraceSet.from_path(str(exports / "flashinfer"))
@@ -47,7 +47,7 @@ def flashinfer_bench(exports, tree):
 
 
 def package(tree, name, *parts):
-    """A package of the tree whose __init__ does not run, and those of its parts that are named."""
+    """Imports the named modules of a package without running the package's __init__."""
     for each in [name, *(f"{name}.{part}" for part in parts)]:
         module = type(sys)(each)
         module.__path__ = [str(tree / each.replace(".", "/"))]
@@ -62,7 +62,7 @@ def kernelbench(exports, tree):
     valid, errors, warnings = checker.validate_kernel_static(source, backend="cuda", precision="fp16")
     expect(valid, f"the checker says {errors}")
     reference = (exports / "kernelbench/reference.py").read_text()
-    # Its module imports data sets and timing, which the loader does not use.
+    # The loader's module imports data sets and timing, which the loader itself does not use.
     text = (tree / "src/kernelbench/eval.py").read_text()
     scope = {"torch": importlib.import_module("torch"), "Union": __import__("typing").Union}
     exec(function_of(text, "load_original_model_and_inputs"), scope)
@@ -73,7 +73,7 @@ def kernelbench(exports, tree):
 
 
 def function_of(text, name):
-    """The source of one function of a file whose imports are not installed."""
+    """Compiles one function of a file whose imports are not installed."""
     found = next(node for node in ast.parse(text).body if getattr(node, "name", "") == name)
     return "from __future__ import annotations\n" + ast.get_source_segment(text, found)
 
@@ -96,7 +96,7 @@ def robust_kbench(exports, tree):
 
 
 def kernelbot(exports, tree):
-    """The server's directives and its rule about streams, of which it has no function of its own."""
+    """Checks the server's directives, and its rule about streams, which is not a function that could be called."""
     text = (tree / "src/libkernelbot/submission.py").read_text()
     scope = {"KernelBotError": ValueError}
     exec(function_of(text, "_get_popcorn_directives"), scope)
@@ -133,7 +133,7 @@ LOADERS = {
 
 
 def checked_out(clone, commit, folder):
-    """The commit's files, without touching the clone."""
+    """Extracts the files of a commit without touching the clone."""
     archive = subprocess.run(
         ["git", "-C", str(clone), "archive", commit, ":(glob)**/*.py"], check=True, capture_output=True
     ).stdout

@@ -1,4 +1,4 @@
-"""OpenEvolve's evaluator for a CUDA attention kernel: one call of `fa-tui evaluate` a candidate.
+"""OpenEvolve's evaluator for a CUDA attention kernel: one call of `fa-tui evaluate` per candidate.
 
 openevolve-run.py kernels/flashcore_v8/flashcore_v8.cu evaluator.py --config config.yaml
 """
@@ -16,7 +16,7 @@ SECONDS = int(os.environ.get("FLASHCORE_SECONDS", "240"))
 def evaluate(program_path):
     command = ["fa-tui", "evaluate", program_path, "--base", BASE, "--timeout", str(SECONDS), "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 30)
-    # 0: judged, be it bad. Anything else says nothing about the candidate: OpenEvolve may call again.
+    # 0: the candidate was judged, well or badly. Any other status says nothing about it: OpenEvolve may call again.
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
     result = json.loads(done.stdout)

@@ -3,7 +3,7 @@
   python3 train_transformer.py sdpa
   python3 train_transformer.py flashcore_v12.py      # of fa-tui export flashcore_v12 --set BF16=1 --torch …
 
-Both have the same seed, weights and data, so that their losses may differ by rounding only. Prints one JSON object.
+Both use the same seed, weights and data, so their losses differ only by rounding. Prints one JSON object.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ def sdpa(q, k, v):
 
 
 def exported(path):
-    """The same by an exported kernel, whose module answers with gradients, too."""
+    """The same with an exported kernel, whose module provides gradients, too."""
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -69,13 +69,13 @@ class Model(torch.nn.Module):
 
 
 def sequences(generator, device):
-    """Half of each sequence is drawn, and the other half repeats it."""
+    """Sequences whose first half is random and whose second half repeats it."""
     half = torch.randint(VOCABULARY, (BATCH, LENGTH // 2), generator=generator)
     return torch.cat([half, half], 1).to(device)
 
 
 def train(attention, steps=400, device="cuda"):
-    """The loss of each step over the repeated half, and seconds a step."""
+    """The loss of each step over the repeated half, and the seconds per step."""
     torch.manual_seed(7)
     model = Model(attention).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)

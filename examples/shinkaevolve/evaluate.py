@@ -19,7 +19,7 @@ def main():
     asked = parser.parse_args()
     command = ["fa-tui", "evaluate", asked.program_path, "--base", asked.base, "--json", "--quiet"]
     done = subprocess.run([*command, "--timeout", str(asked.seconds)], capture_output=True, text=True)
-    # Not judged: no metrics.json and a status that is not 0, so that nobody takes it for a score of 0.
+    # Not judged: no metrics.json and a nonzero exit status, so that nobody mistakes it for a score of 0.
     if done.returncode != 0:
         sys.exit(done.stderr[-2000:])
     result = json.loads(done.stdout)

@@ -1,8 +1,9 @@
 """Bad input from another language: sends each request of a table to a runner and prints what came back.
 
 Usage: bad_requests.py ADDRESS DESCRIPTOR_SET <rows.json
-A row is {"rpc": "Verify", "request": {...}} with the request in the proto's JSON mapping, or {"rpc": ..., "bytes": "hex"} for what no encoder makes; {"rpc": ..., "copies": n} sends a
-request n times at once. Prints one JSON list: per row its answers, each {"code", "reason", "fields", "seconds", "details", "first"}, `first` being the first event's job.
+A row is {"rpc": "Verify", "request": {...}} with the request in the proto's JSON mapping, or {"rpc": ..., "bytes":
+"hex"} for bytes that no encoder produces; {"rpc": ..., "copies": n} sends a request n times at once. Prints one JSON list: per row its answers, each {"code", "reason", "fields",
+"seconds", "details", "first"}, `first` being the first event's job.
 """
 
 import concurrent.futures
@@ -21,7 +22,7 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 
 def fields_of(data):
-    """(field number, bytes or int) of a protobuf message, without its schema."""
+    """Parses a protobuf message without its schema into (field number, bytes or int)."""
     at = 0
 
     def varint():
@@ -46,7 +47,7 @@ def fields_of(data):
 
 
 def details_of(error):
-    """(reason, violated fields) of a status; empty where it has no details."""
+    """(reason, violated fields) of a status; empty if it has no details."""
     status = dict(error.trailing_metadata() or ()).get(DETAILS_KEY)
     reason, fields = "", []
     for number, detail in fields_of(status or b""):

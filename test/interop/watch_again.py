@@ -1,4 +1,4 @@
-"""A client in another language: starts Build, drops the stream, watches the job again from the last number it saw.
+"""A client in another language: starts Build, drops the stream, and resumes watching after the last event it saw.
 
 Usage: watch_again.py ADDRESS DESCRIPTOR_SET KERNEL_ID CUT_AFTER
 Prints one JSON document: the event numbers of each piece, the payload names, and the outcome.

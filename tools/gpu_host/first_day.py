@@ -2,10 +2,10 @@
 
   tools/first-day --out DIR [--kernels ID,…] [--minutes N] [--steps STEP,…] [--again STEP,…]
 
-Driver, tools and counter names, conformance, primitives, every kernel of the ladder beside SDPA by the plan merge, the
-fastest ones by the plan final. Each step has a limit. The same command again goes on where it stopped: steps that are
-done stay, the others run. Without a GPU it is a dry run on the emulator. Exit status: 0 no step failed, 1 some did,
-2 bad usage, 3 the runner did not start, 130 left by Ctrl-C.
+Driver, tools and counter names, conformance, primitives, every kernel of the ladder against SDPA with the plan merge,
+the fastest ones with the plan final. Each step has a time limit. Running the same command again resumes where it
+stopped: finished steps are kept, the others run. Without a GPU it is a dry run on the emulator. Exit status: 0 no step
+failed, 1 some did, 2 bad usage, 3 the runner did not start, 130 interrupted by Ctrl-C.
 """
 
 import argparse
@@ -36,11 +36,11 @@ def main():
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--kernels", type=names, default=[], metavar="ID,…", help="only these (default: the ladder)")
     parser.add_argument(
-        "--minutes", type=positive, metavar="N", help="no step but the report starts or goes on after so long"
+        "--minutes", type=positive, metavar="N", help="stop all steps but the report after so many minutes"
     )
     parser.add_argument("--steps", type=names, default=[], metavar="STEP,…", help="only these (default: all)")
     parser.add_argument(
-        "--again", type=names, default=[], metavar="STEP,…", help="run these again though they are done"
+        "--again", type=names, default=[], metavar="STEP,…", help="run these again even if they are done"
     )
     options = parser.parse_args()
     try:
@@ -55,7 +55,7 @@ def main():
 
 
 def measure(options):
-    """Answers with the names of the steps that failed."""
+    """Returns the names of the steps that failed."""
     try:
         measurement = Measurement(options)
     except OSError as error:
@@ -87,7 +87,7 @@ def measure(options):
 
 
 def opening(day, ahead, done):
-    """What will be done, and how long it can take at most."""
+    """Prints what will be done, and how long it can take at most."""
     bound = sum(step.limit_s for step in ahead if not step.closing)
     if day.options.minutes:
         bound = min(bound, day.options.minutes * 60)

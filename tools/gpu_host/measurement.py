@@ -21,7 +21,7 @@ PROGRAMS = {
 
 
 class Measurement:
-    """Where results go, and how the programs are run. Commands run in the root, and go to commands.txt."""
+    """Where results go, and how programs are run. Commands run in the root and are recorded in commands.txt."""
 
     def __init__(self, options):
         self.options = options
@@ -38,12 +38,12 @@ class Measurement:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def command(self, program):
-        """The bundle's launcher; in the repository the program that was built."""
+        """The bundle's launcher, or in the repository the built program."""
         launcher = ROOT / program
         return [f"./{program}"] if launcher.exists() else [self.node, PROGRAMS[program]]
 
     def run(self, args, name="", limit=300, timed_lines=None):
-        """Runs a command in the root; its standard output goes to NAME. Answers (exit code, seconds, output)."""
+        """Runs a command in the root; its standard output goes to NAME. Returns (exit code, seconds, output)."""
         shown = " ".join(str(each) for each in args).replace(str(self.work), "$TMP").replace(str(self.out), "$OUT")
         self.commands.write(shown + (f"   > {name}" if name else "") + "\n")
         self.commands.flush()
@@ -61,7 +61,7 @@ class Measurement:
             start_new_session=True,
         )
         errors = []
-        # Standard output is one document at the end. A thread reads it, because otherwise it would not fit the pipe.
+        # Standard output is one document at the end. A thread reads it, because it is larger than the pipe.
         reader_text = []
         reader = threading.Thread(target=lambda: reader_text.append(child.stdout.read()), daemon=True)
         reader.start()
@@ -92,7 +92,7 @@ class Measurement:
         return self.run([*self.command("fa-tui"), *args], **options)
 
     def serve(self, *options):
-        """The command of a runner for this program alone: like the embedded one it may be root's."""
+        """The command of a runner for this program only, which root may start, like the embedded one."""
         return [*self.command("flashcore-runner"), "serve", *(["--allow-root"] if os.geteuid() == 0 else []), *options]
 
     def write(self, name, value):
@@ -141,12 +141,12 @@ class Measurement:
         return found[0] if found else "node"
 
     def keep_program(self, name):
-        """Copies a program of ours beside the results that it gives, and answers with its path."""
+        """Copies one of our programs next to its results, and returns its path."""
         return pathlib.Path(shutil.copy(pathlib.Path(__file__).parent / "programs" / name, self.out))
 
 
 def end_session(child):
-    """Kills a command and what it started; nothing where it has ended."""
+    """Kills a command and its children, if it is still running."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

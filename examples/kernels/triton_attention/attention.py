@@ -1,4 +1,4 @@
-"""Attention's forward pass in Triton. `python attention.py`, with Triton and no GPU, writes attention.ptx beside it anew.
+"""Attention's forward pass in Triton. `python attention.py` rewrites attention.ptx next to it; needs Triton, no GPU.
 
 `python attention.py 90` writes it for compute capability 9.0; kernel.yaml then needs `arch: sm_90a` instead of
 `min_arch`, and the shared_bytes that the program prints.

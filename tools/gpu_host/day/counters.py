@@ -1,4 +1,4 @@
-"""The counters that the runner asks ncu for on this device: which names ncu knows there, and which it could read."""
+"""The counters that the runner asks ncu for on this device: which names ncu knows, and which it could read."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ UNLISTED = "launch__"
 
 
 def check_counters(day):
-    """Writes counters.json. A name that ncu does not know is in it as such: nothing is put in its place."""
+    """Writes counters.json. A name that ncu does not know is listed as unknown and never replaced."""
     ncu = next(tool for tool in day.host["tools"] if tool["name"] == "ncu")
     if day.dry:
         raise NotMeasured("it needs a GPU: the emulator has no hardware counters")
@@ -57,7 +57,7 @@ def asked_for(day):
 
 
 def names_listed(day):
-    """Base names (without .sum, .avg …) that ncu lists for the device; or why it lists none."""
+    """Base names (without .sum, .avg …) that ncu lists for the device, or the reason it lists none."""
     code, _, text, errors = day.m.run(["ncu", "--query-metrics"], limit=60)
     names = names_in(text)
     if code == 0 and names:
@@ -69,7 +69,7 @@ def names_listed(day):
 
 
 def values_read(day):
-    """Names of the counters that a launch gave a value for; or why none."""
+    """Names of the counters for which a launch gave a value, or the reason there are none."""
     report = day.m.work / "counters.ncu-rep"
     document = day.json_of("profile", PROFILED, "--shape", SHAPE, "--save", report, name="counters.profile.json")
     profile = document["result"]["variants"][0].get("profile", {})
@@ -85,11 +85,11 @@ def values_read(day):
 
 
 def names_in(listing):
-    """Of `ncu --query-metrics`: a line a metric, its base name first."""
+    """Parses `ncu --query-metrics`: one line per metric, its base name first."""
     return {line.split()[0] for line in listing.splitlines() if re.match(r"\w+__\w+(\s|$)", line)}
 
 
 def read_in(page):
-    """Of ncu's raw page as CSV: names, units, then a row a launch; "n/a" and nothing stand for what it could not read."""
+    """Parses ncu's raw page as CSV: names, units, a row per launch. "n/a" or an empty cell: ncu could not read it."""
     rows = list(csv.reader(io.StringIO(page)))
     return {name for name, value in zip(rows[0], rows[2]) if value not in ("", "n/a")} if len(rows) > 2 else set()

@@ -1,4 +1,4 @@
-"""One run of first-day: its runner, its device, and what a step may use."""
+"""One run of first-day: its runner, its device, and helpers for its steps."""
 
 import json
 import re
@@ -14,11 +14,11 @@ STOP_LIMIT_S = 20
 
 
 class BadOption(Exception):
-    """An option names what is not there; the text says what is."""
+    """An option names something that does not exist; the text lists what does."""
 
 
 class StepFailed(Exception):
-    """The step did not find out what it is for; the text says why."""
+    """The step could not do its job; the text says why."""
 
 
 class NotMeasured(Exception):
@@ -30,7 +30,7 @@ def limit_text(seconds):
 
 
 class Day:
-    """Has a runner of its own, which is replaced after a step that reached its limit: its job would hold the device."""
+    """Has its own runner, which is replaced when a step reaches its limit: its job would still hold the device."""
 
     def __init__(self, m, options):
         self.m = m
@@ -60,7 +60,7 @@ class Day:
 
     @property
     def dry(self):
-        """Without a GPU only the emulator is there, whose times are not GPU times."""
+        """Without a GPU there is only the emulator, whose times are not GPU times."""
         return self.device.get("simulated", False)
 
     def device_text(self):
@@ -73,7 +73,7 @@ class Day:
         return {"device": self.device["name"], "driver": driver, "build": self.host["buildId"][:12]}
 
     def run_step(self, step):
-        """Runs a step within its limit. Answers its entry in the record; a step that fails takes no other with it."""
+        """Runs a step within its limit and returns its entry in the record. A failure does not stop the run."""
         began = time.monotonic()
         bounded = self.ends_at is not None and not step.closing
         limit = min(step.limit_s, self.ends_at - began) if bounded else step.limit_s
@@ -103,7 +103,7 @@ class Day:
         return entry
 
     def json_of(self, *args, name=""):
-        """A plain command's --json. Its exit status 1 is an answer too: a gate that failed."""
+        """Runs a plain command with --json. Exit status 1 is a result, too: a gate failed."""
         code, _, text, errors = self.m.tui(*args, "--json", name=name)
         if code not in (0, 1) or not text:
             raise StepFailed(telling_line(errors) or f"fa-tui {args[0]} ended with exit status {code}")
@@ -128,7 +128,7 @@ class Day:
             raise StepFailed(f"the runner did not start: {self.runner_said()}")
 
     def runner_said(self):
-        """What its log tells of what went wrong."""
+        """What the runner's log says about the failure."""
         return telling_line((self.m.work / "runner.log").read_text(encoding="utf8").splitlines()) or "its log is empty"
 
     def stop_runner(self):
@@ -145,7 +145,7 @@ class Day:
 
 
 def telling_line(lines):
-    """The first line with an error in it; of none the last."""
+    """The first line that mentions an error, else the last line."""
     told = [line.strip() for line in lines if line.strip()]
     errors = [line for line in told if re.search(r"\berror\b", line, re.IGNORECASE)]
     return [*errors[:1], *told[-1:], ""][0].removeprefix("error: ")

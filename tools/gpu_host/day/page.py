@@ -1,4 +1,4 @@
-"""README.md of a first day: what became of each step, then the final report."""
+"""Writes README.md of a first day: the result of each step, then the final report."""
 
 import json
 
@@ -41,7 +41,7 @@ def steps_table(steps, record):
 
 
 def counters_text(report):
-    """Only what is not as wanted is listed; counters.json has all."""
+    """Lists only the counters that are missing or unread; counters.json has all of them."""
     rows = report["counters"]
     told = [
         report["whyUnlisted"] or f"`ncu --query-metrics` was asked for {len(rows)} names on {report['arch']}.",
@@ -68,7 +68,7 @@ def table(rows):
 
 
 def plain(text):
-    """Text of programs as one cell: without line breaks, and with no bar that would end it."""
+    """A program's text as one table cell: no line breaks, no bar that would end the cell."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 

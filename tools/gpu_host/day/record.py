@@ -1,4 +1,4 @@
-"""What became of each step, kept in a file after each, so that a run can be taken up again."""
+"""The result of each step, saved to a file after each, so that a run can be resumed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ class WrongFolder(Exception):
 
 
 class Record:
-    """steps.json: what was measured on, and each step's state, reason, seconds and what it found."""
+    """steps.json: the device, driver and build, and each step's state, reason, seconds and findings."""
 
     def __init__(self, path, identity):
         self.path = path
@@ -43,7 +43,7 @@ class Record:
             self.steps.pop(name, None)
 
     def keep(self, step):
-        """Writes beside the file and renames, so that an interrupted run leaves the former state."""
+        """Writes a temporary file and renames it, so that an interrupted run leaves the previous state."""
         self.steps[step["name"]] = step
         text = json.dumps({"identity": self.identity, "steps": list(self.steps.values())}, indent=1) + "\n"
         beside = self.path.with_suffix(".new")

@@ -1,4 +1,4 @@
-"""The steps of a first day, in their order: what is cheap and what others rest on first."""
+"""The steps of a first day, in order: cheap steps and those that others depend on come first."""
 
 import dataclasses
 import json
@@ -19,15 +19,15 @@ DRY = ["--shape", "1x1x64x64", "--seeds", "1", "--samples", "5", "--no-fallback"
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What it does answers with a sentence, or raises StepFailed or NotMeasured with one."""
+    """Its function returns a sentence, or raises StepFailed or NotMeasured with one."""
 
     name: str
     title: str
     limit_s: float
     run: Callable
-    # Its answer follows from other steps, so it runs whenever first-day does.
+    # Its result depends on other steps, so it runs whenever first-day does.
     always: bool = False
-    # It runs even after the time limit, so that the measurements can be read.
+    # Runs even after the time limit, so that there is a report of the measurements.
     closing: bool = False
 
 
@@ -68,7 +68,7 @@ def check_host(day):
 
 
 def refuse_hidden_gpu(day):
-    """A card that nvidia-smi lists and the runner does not have is a fault of the host's, unless somebody hid it."""
+    """A card that nvidia-smi lists but the runner does not find is a fault of the host, unless somebody hid it."""
     if not day.dry or os.environ.get("CUDA_VISIBLE_DEVICES") == "":
         return
     code, _, text, _ = day.m.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], limit=20)
@@ -91,7 +91,7 @@ def check_primitives(day):
 
 
 def on_both(day, name, program, targets):
-    """Runs a suite on its targets. One that found a difference, or could not run, is a failed step."""
+    """Runs a suite on its targets. The step fails if the suite found a difference or could not run."""
     told, failed = [], False
     for target in targets:
         file = f"{name}.{target}" if len(targets) > 1 else name
@@ -100,7 +100,7 @@ def on_both(day, name, program, targets):
             name=f"{file}.txt",
         )
         failed = failed or code != 0
-        # Its last line, "21 passed, 0 failed on {…}"; the device is in the file.
+        # The last line is "21 passed, 0 failed on {…}"; the device is in the file already.
         summary = re.sub(r" on \{.*", "", text.strip().splitlines()[-1]) if text.strip() else telling_line(errors)
         told.append(f"{target or 'emulator'}: {summary or f'exit status {code}'}")
     if day.dry:
@@ -139,7 +139,7 @@ def experiment(day, kernel, plan):
 
 
 def refuse_other_device(day, kernel):
-    """A kernel for another architecture has nothing to be measured here."""
+    """Raises NotMeasured for a kernel of another architecture."""
     wanted, here = kernel["minArch"], day.device["arch"]
     if day.dry and not kernel["emulated"]:
         raise NotMeasured(f"it needs a GPU with {wanted}: the emulator does not have its instructions")
@@ -150,7 +150,7 @@ def refuse_other_device(day, kernel):
 
 
 def hot_p50(document):
-    """Microseconds at the canonical shape, of the build that was asked for; None where it is wrong or not valid."""
+    """Microseconds of the requested build at the canonical shape; None if the build is wrong or the timing invalid."""
     for variant in document.get("result", {}).get("variants", []):
         correct = all(each["verdict"] == "VERDICT_PASS" for each in variant.get("verify", {}).get("cases", []))
         if variant.get("fallback") or not correct:

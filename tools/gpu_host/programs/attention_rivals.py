@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Times attention kernels beside PyTorch's SDPA backends, and FlashAttention-3 where it was built, on drawn shapes. With
-windows, sinks or capped logits the rival is FlexAttention, compiled for each shape.
+"""Times attention kernels against PyTorch's SDPA backends on drawn shapes, and against FlashAttention-3 if it was
+built. For windows, sinks or capped logits the rival is FlexAttention, compiled for each shape.
 
   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12 > plans.json
   python3 tools/gpu_host/programs/attention_rivals.py plans.json [--fa3 libfa3.so] [--out FILE]
   python3 tools/gpu_host/programs/attention_rivals.py --summary FILE…
 
-Each line of the output is a JSON object: a shape, and of each subject the median, the 2.5th and the 97.5th percentile of
-the samples in microseconds. A sample is a replay of a CUDA graph of as many calls as take about 1 ms, divided by their
-number; subjects take turns, so that they share the device's clock. All calls of a graph have the same tensors.
-`differences` are the largest absolute ones to SDPA's math backend in fp32, where that has memory for its scores, and
-`mean_differences` their means.
+Each line of the output is a JSON object: a shape, and each subject's median, 2.5th and 97.5th percentile of the samples
+in microseconds. A sample is the time of one replay of a CUDA graph, divided by its number of calls, which together take
+about 1 ms. Subjects take turns, so that they run at the same clock. All calls of a graph use the same tensors.
+`differences` are the largest absolute differences from SDPA's math backend in fp32, if its scores fit in memory;
+`mean_differences` are the mean ones.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
 def load_torch():
-    """PyTorch's names for this file. The summary does without."""
+    """Imports PyTorch into this file's names; the summary does not need it."""
     global torch, functional, SDPBackend, sdpa_kernel, graph_timing
     import graph_timing
     import torch
@@ -54,7 +54,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class Kernel:
-    """A kernel of the repository in one dtype, compiled here with what its manifest defines."""
+    """A kernel of the repository in one dtype, compiled here with its manifest's definitions."""
 
     def __init__(self, driver, folder, kernel, dtype):
         self.driver = driver
@@ -74,7 +74,7 @@ class Kernel:
             driver.call("cuModuleLoadData", ctypes.byref(self.module), cubin.read_bytes())
 
     def prepare(self, launches, tensors):
-        """A function that starts the launches of a plan on the current stream, which captures what it is given."""
+        """Returns a function that enqueues the launches of a plan on the current stream, which captures them."""
         prepared = [self.prepared(launch, tensors) for launch in launches]
 
         def run(_number=0):
@@ -109,7 +109,7 @@ class Kernel:
         return config, entry, arguments, (kept, attribute)
 
     def argument(self, argument, tensors):
-        """Where a launch finds an argument, and what has to live as long."""
+        """The address of an argument, and the object that must live until the launch."""
         kind = argument["kind"]
         if kind == "tensorMap":
             return self.tensor_map(argument, tensors[argument["tensor"]])
@@ -148,7 +148,7 @@ def address_of(tensor):
 
 
 class Fields(typing.NamedTuple):
-    """What 2x8x512x64c,Hkv=2,Skv=100,window=32 says; window -1: none."""
+    """The fields of a shape such as 2x8x512x64c,Hkv=2,Skv=100,window=32; window -1: none."""
 
     B: int
     H: int
@@ -197,7 +197,7 @@ def fa3_call(library, dtype, tensors, fields):
 
 
 def flex_call(q, k, v, sinks, fields):
-    """FlexAttention, and the sinks as those do it who serve such models: a factor from the logarithm of the sums."""
+    """FlexAttention; sinks as inference engines apply them: a factor from the log-sum-exp of each row."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch._dynamo.reset()
@@ -221,7 +221,7 @@ def flex_call(q, k, v, sinks, fields):
 
 
 def wanted_output(q, k, v, sinks, fields):
-    """In fp32, by the definition."""
+    """The output in fp32, computed by the definition."""
     k, v = (each.float().repeat_interleave(fields.H // fields.Hkv, 1) for each in (k, v))
     if fields.plain:
         with sdpa_kernel([SDPBackend.MATH]):
@@ -295,7 +295,7 @@ def measure(item, kernels, library):
 
 
 def summarise(paths):
-    """A table of what runs wrote: by class of shapes and over all, how the first kernel stands to each rival."""
+    """Prints a table of the given runs: the first kernel against each rival, by class of shapes and in all."""
     lines = []
     for path in paths:
         about, *own_lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
@@ -352,9 +352,9 @@ def write_rows(title, lines, own):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plans", nargs="?", type=argparse.FileType())
-    parser.add_argument("--fa3", help="FlashAttention-3 as a library with functions fa3_fp16_64 and alike")
+    parser.add_argument("--fa3", help="FlashAttention-3 as a library with functions such as fa3_fp16_64")
     parser.add_argument("--out", type=argparse.FileType("w"), default="-")
-    parser.add_argument("--summary", nargs="+", help="prints the table of what --out wrote, and measures nothing")
+    parser.add_argument("--summary", nargs="+", help="only print the table of files that --out wrote")
     options = parser.parse_args()
     if options.summary:
         return summarise(options.summary)

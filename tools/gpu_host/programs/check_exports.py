@@ -1,12 +1,12 @@
-"""What `fa-tui export` wrote, held against the runner on this GPU: bits, opcheck, torch.compile, time in a graph.
+"""Compares exports of `fa-tui export` with the runner on this GPU: bits, opcheck, torch.compile, time in a graph.
 
   python3 check_exports.py prepare FOLDER SHAPE…
   python3 check_exports.py check FOLDER STAMP SHAPE…
   python3 check_exports.py time FOLDER STAMP SHAPE
 
-FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is what the runner's own launches gave for the inputs
-in FOLDER/<shape>.in (`prepare` writes those). STAMP is clock-stamp.cu, compiled. All shapes are
-checked, the first is timed; `time` does nothing else. Prints one JSON object.
+FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is the output of the runner's own launches for the
+inputs in FOLDER/<shape>.in (`prepare` writes those). STAMP is clock-stamp.cu, compiled. All shapes are checked, the
+first is timed; `time` does nothing else. Prints one JSON object.
 """
 
 import importlib.util
@@ -46,9 +46,9 @@ def load(path):
 
 
 def graph_times(module, shape, causal, inputs, stamp):
-    """Microseconds a launch in PyTorch's graph and MHz of the SM by stamps around each sample, by the runner's protocol
-    and over as many input sets: where PyTorch's allocator puts the tensors, and each in an allocation of its own, as
-    the runner has them. Several places of each, in turns."""
+    """Microseconds per launch in PyTorch's graph, and the SM's MHz from stamps around each sample, with the runner's
+    protocol and number of input sets. Tensors lie where PyTorch's allocator puts them, and then each in its own
+    allocation, as in the runner; several placements of each, in turns."""
     bench = graph_arms.Bench(module, inputs, shape, causal, stamp)
     for again in range(PLACES):
         for kind, sets in (("allocator", bench.sets_of_torch()), ("apart", bench.sets_for_torch())):
@@ -61,8 +61,8 @@ def graph_times(module, shape, causal, inputs, stamp):
 
 
 def states_of(modules, shape, causal, inputs, stamp):
-    """Microseconds a launch and MHz of each kernel in PyTorch's graph, as a user has it: one stream, tensors where the
-    allocator puts them. Then again, after calls in a second stream, and once more with a second context beside."""
+    """Microseconds per launch and MHz of each kernel in PyTorch's graph as a user runs it: one stream, tensors where
+    the allocator puts them. Then again after calls in a second stream, and once more with a second context."""
     benches = {}
     for kernel, module in modules.items():
         benches[kernel] = graph_arms.Bench(module, inputs, shape, causal, stamp)
@@ -111,7 +111,7 @@ def on_shape(module, path, text):
 
 
 def compiles(module):
-    """Whether the operator goes through torch.compile without a break, with the same bits."""
+    """Whether torch.compile takes the operator without a graph break, and its output has the same bits."""
     q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
 
     def call(q, k, v):
@@ -137,7 +137,7 @@ def opcheck(module):
 
 
 def refusals(module):
-    """The texts that a wrong call gets."""
+    """The error messages of wrong calls."""
     q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
     wrong = {
         "dtype": (q.float(), k.float(), v.float()),

@@ -17,7 +17,7 @@ TOLERANCE = 1e-2
 
 
 def names_of(path, names):
-    """The file's names, executed where there is no __file__."""
+    """Executes the file without a __file__, and returns its names."""
     exec(compile(path.read_text(), path.name, "exec"), names)
     return names
 

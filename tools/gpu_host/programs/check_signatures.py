@@ -1,9 +1,9 @@
-"""What `fa-tui export --torch` offers, on this GPU: host time per eager call, results and gradients beside SDPA, a
-transformer that trains, and decoding under torch.compile and in a CUDA graph.
+"""Checks exports of `fa-tui export --torch` on this GPU: host time per eager call, results and gradients against
+SDPA's, training a transformer, and decoding under torch.compile and in a CUDA graph.
 
   python3 check_signatures.py FOLDER EXAMPLES OUT
 
-FOLDER has the exported files fp16.py and bf16.py of one kernel of attention, decode.py, paged.py and varlen.py; EXAMPLES
+FOLDER has the exported files fp16.py and bf16.py of one attention kernel, decode.py, paged.py and varlen.py; EXAMPLES
 is examples/pytorch. OUT is rewritten after each part: { device, parts: { NAME: { failed: […], … } } }.
 """
 
@@ -27,7 +27,7 @@ CANONICAL = (2, 8, 512, 64)
 CALLS = 500
 ROUNDS = 7
 GOAL_US = 10.0
-# Of fp16 outputs from N(0, 1): a mistake in a mask or a head is a hundred times as large.
+# For fp16 outputs of N(0, 1) inputs: a wrong mask or head causes an error a hundred times as large.
 CLOSE = 1e-2
 # Batch, heads of Q and of K, queries, keys, head dimension, mask.
 CASES = [
@@ -57,7 +57,7 @@ def drawn(*shape, dtype=torch.float16):
 
 
 def hidden(queries, keys, mask):
-    """Which keys a query does not see; None: it sees all."""
+    """The keys that a query does not see; None if it sees all."""
     if not mask:
         return None
     last = torch.arange(queries, device="cuda")[:, None] + (keys - queries if mask == 2 else 0)
@@ -76,7 +76,7 @@ def by_definition(q, k, v, mask):
 
 
 def sdpa(q, k, v, mask):
-    """PyTorch's in the tensors' dtype."""
+    """PyTorch's attention in the tensors' dtype."""
     unseen = hidden(q.shape[2], k.shape[2], mask)
     square = q.shape[2] == k.shape[2]
     if mask and square:
@@ -86,12 +86,12 @@ def sdpa(q, k, v, mask):
 
 
 def most(a, b):
-    # What is no number is far away, and max() would pass over it.
+    # max() would skip a NaN, which must count as a large error.
     return (a.float() - b.float()).abs().nan_to_num(math.inf).max().item()
 
 
 def host_us(call, calls=CALLS):
-    """Microseconds of host time a call: the median over rounds of a loop that waits for nothing. And the least round."""
+    """Median and minimum over rounds of the host time per call, in microseconds, in a loop that never synchronizes."""
     for _ in range(20):
         call()
     rounds = []
@@ -141,7 +141,7 @@ def host(modules):
         "attention": (lambda: module.attention(q, k, v), CALLS),
         "attention_out, 50 sets in turns": (in_turn, CALLS),
         "sdpa": (lambda: F.scaled_dot_product_attention(q, k, v), CALLS),
-        # Five launches a call, and the driver's queue has room for about a thousand.
+        # Five launches per call, and the driver's queue has room for about a thousand.
         "flash_attn_func": (lambda: module.flash_attn_func(*packed), 150),
         "attention, with gradients": (lambda: module.attention(*learning), 200),
         "sdpa, with gradients": (lambda: F.scaled_dot_product_attention(*learning), 200),
@@ -152,7 +152,7 @@ def host(modules):
         found["sdpa, flash"] = host_us(lambda: F.scaled_dot_product_attention(q, k, v))
     with torch.inference_mode():
         found["attention, inference mode"] = host_us(lambda: module.attention(q, k, v))
-    # Without the compiled binding: what a host without a C compiler has.
+    # Without the compiled binding, as on a host without a C compiler.
     fast, module._fast = module._fast, lambda *arguments: False
     found["attention_out, from Python"] = host_us(lambda: module.attention_out(q, k, v, o))
     found["attention, from Python"] = host_us(lambda: module.attention(q, k, v))
@@ -188,7 +188,7 @@ def host(modules):
 
 
 def correct(modules):
-    """Results beside SDPA's, by their distance from attention in fp32."""
+    """Compares results with SDPA's by their distance from attention in fp32."""
     rows, failed = [], []
     for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
         module = modules[name]
@@ -216,7 +216,7 @@ def correct(modules):
 
 
 def refusals(modules):
-    """Wrong calls, and what they are told."""
+    """Wrong calls, and their error messages."""
     module = modules["fp16"]
     q, k, v = (drawn(1, 2, 128, 64) for _ in range(3))
     shifted = drawn(2 * 128 * 64 + 1)[1:].view(1, 2, 128, 64)
@@ -242,7 +242,7 @@ def refusals(modules):
 
 
 def addresses(modules):
-    """Memory that is freed and used again for other shapes, in several streams and threads."""
+    """Memory that is freed and reused for other shapes, in several streams and threads."""
     module, failed = modules["fp16"], []
     shapes = [(2, 8, 512, 64), (1, 16, 512, 64), (4, 8, 256, 64), (1, 8, 512, 128), (2, 4, 700, 64)]
     seen, repeated = set(), 0
@@ -284,7 +284,7 @@ def addresses(modules):
 
 
 def gradients(modules):
-    """Gradients through the operator beside SDPA's, by their distance from those in fp32."""
+    """Compares the operator's gradients with SDPA's by their distance from the fp32 ones."""
     rows, failed = [], []
     for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
         module = modules[name]
@@ -315,7 +315,7 @@ def gradients(modules):
 
 
 def compiled(modules):
-    """torch.compile without a break: forward, gradients, flash_attn_func, and a number of keys that changes."""
+    """torch.compile without a graph break: forward, gradients, flash_attn_func, and a changing number of keys."""
     module, found, failed = modules["fp16"], {}, []
     q, k, v = drawn(2, 8, 256, 64), drawn(2, 2, 256, 64), drawn(2, 2, 256, 64)
 
@@ -367,8 +367,8 @@ def opcheck(module, q, k, v):
 
 
 def training(modules):
-    """examples/pytorch/train_transformer.py by SDPA and by the exported kernel: the losses, and how far SDPA's own are
-    apart where its backend is another one."""
+    """examples/pytorch/train_transformer.py with SDPA and with the exported kernel: the losses, and how far SDPA's own
+    losses differ between two of its backends."""
     example = modules["example"]
 
     def ours(q, k, v):
@@ -405,7 +405,7 @@ def training(modules):
 
 
 def decoding(modules):
-    """A loop that decodes by flash_attn_with_kvcache: eager, compiled, and one CUDA graph for all lengths."""
+    """A decoding loop with flash_attn_with_kvcache: eager, compiled, and in one CUDA graph for all lengths."""
     B, H, Hkv, D, rows, steps = 4, 32, 8, 128, 512, 64
     found, failed = {}, []
     keys, values = drawn(B, rows, Hkv, D), drawn(B, rows, Hkv, D)
@@ -423,7 +423,7 @@ def decoding(modules):
     wanted = [expected(step) for step in range(steps)]
 
     def loop(kind, make):
-        """`make` answers with the call of a step, which writes the new key and adds one to lengths."""
+        """`make` returns the function of one step, which writes the new key and increments the lengths."""
         cache = torch.zeros_like(keys), torch.zeros_like(values)
         for b, length in enumerate(begin.tolist()):
             cache[0][b, :length], cache[1][b, :length] = keys[b, :length], values[b, :length]
@@ -492,7 +492,7 @@ def decoding(modules):
         return modules["paged"].flash_attn_with_kvcache(q, *pages, k, v, cache_seqlens=lengths, block_table=table)
 
     def paged_loop(kind, make):
-        """The cache's first rows go to the pages of the table."""
+        """Copies the cache's first rows to the pages in the table."""
 
         def scattered(given, cache, lengths):
             for each in cache:
@@ -523,7 +523,7 @@ def decoding(modules):
 
 
 def packed_sequences(modules):
-    """flash_attn_varlen_func and FlashInfer's wrappers beside attention of each sequence in fp32."""
+    """Compares flash_attn_varlen_func and FlashInfer's wrappers with attention of each sequence in fp32."""
     found, failed = {}, []
     module = modules["varlen"]
     offsets = torch.tensor([0, 7, 7, 230, 500], dtype=torch.int32, device="cuda")
@@ -541,7 +541,7 @@ def packed_sequences(modules):
     ragged.plan(offsets, offsets, 8, 2, 64, causal=True)
     out, lse = ragged.run(q, k, v, return_lse=True)
     found["BatchPrefillWithRaggedKVCacheWrapper"] = most(out, expected)
-    # A query that sees its own key alone: the logarithm, to base 2, is that of one weight.
+    # A query that sees only its own key: the base-2 logarithm is that of a single weight.
     own = (q[230].float() * k[230].float().repeat_interleave(4, 0)).sum(-1) / math.sqrt(64) / math.log(2)
     found["its lse"] = most(lse[230], own)
     query, key, value = drawn(32, 128), drawn(333, 8, 128), drawn(333, 8, 128)

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Times examples/kernels/decode_mma beside PyTorch's SDPA backends and a plain copy, on drawn shapes of full caches, and
-decode_mma_paged over as large a cache whose pages lie anywhere.
+"""Times examples/kernels/decode_mma against PyTorch's SDPA backends and a plain copy, on drawn shapes with full caches,
+and decode_mma_paged on a cache of the same size whose pages are scattered.
 
   python3 tools/gpu_host/programs/decode_rivals.py --seed 7 --shapes 60 [--flex 4] [--out FILE]
   python3 tools/gpu_host/programs/decode_rivals.py --summary FILE
 
-Each line of the output is a JSON object: a shape, and the median, the 2.5th and 97.5th percentile of the samples of
-each subject in microseconds. A sample is a replay of a CUDA graph of as many calls as take about 1 ms, divided by their
-number; subjects take turns, so that they share the device's clock. Each call of a graph has caches of its own until
-these are larger than twice the L2 cache. `differences` are the largest absolute ones to SDPA's math backend in fp32,
-of the shapes whose caches it can take. The kernels are compiled here, from their folders, with what their manifests would define.
+Each line of the output is a JSON object: a shape, and each subject's median, 2.5th and 97.5th percentile of the samples
+in microseconds. A sample is the time of one replay of a CUDA graph, divided by its number of calls, which together take
+about 1 ms. Subjects take turns, so that they run at the same clock. Each call of a graph has its own caches, until all
+of them exceed twice the L2 cache. `differences` are the largest absolute differences from SDPA's math backend in fp32,
+for shapes whose caches it can hold. The kernels are compiled here from their folders, with their manifests'
+definitions.
 """
 
 import argparse
@@ -28,7 +29,7 @@ BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient":
 ROUNDS = 40
 PAGE = 16
 MOST_BYTES = 12 * 1024**3
-# H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma-2 9B, and of heads that share nothing.
+# H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma-2 9B, and of heads that do not share K and V.
 MODELS = [(32, 8, 128), (64, 8, 128), (32, 4, 128), (64, 8, 64), (16, 8, 256), (16, 16, 128), (8, 1, 128), (40, 8, 128)]
 
 
@@ -50,7 +51,7 @@ def draw(rng):
 
 
 def load_torch():
-    """PyTorch's names for this file. The summary does without."""
+    """Imports PyTorch into this file's names; the summary does not need it."""
     global torch, functional, SDPBackend, sdpa_kernel, graph_timing
     import graph_timing
     import torch
@@ -105,7 +106,7 @@ class Decode:
         return 4 if stages == 1 else self.CUTS[width][0]
 
     def prepare(self, shape, lengths, table=None):
-        """A function of q, k, v and o that launches the kernel on the current stream; over a paged cache by a table."""
+        """A function of q, k, v and o that launches the kernel on the current stream; a table makes the cache paged."""
         batch, heads, kv_heads, queries, keys, width = (shape[name] for name in ("B", "H", "Hkv", "S", "Skv", "D"))
         rows = 32 if heads // kv_heads * queries > 16 and width < 256 else 16
         stripes = kv_heads * math.ceil(heads // kv_heads * queries / rows)
@@ -186,7 +187,7 @@ def measure(shape, kernels, flex):
             k, v = caches[number][0].transpose(1, 2), caches[number][1].transpose(1, 2)
             return flex(q.transpose(1, 2), k, v, enable_gqa=heads != kv_heads)
 
-        # Not masked, so with several queries each would see keys after its own position.
+        # Without a mask, so only for one query: of several, each would see keys after its own position.
         if queries == 1:
             subjects["flex"] = compiled
 
@@ -218,7 +219,7 @@ CLASSES = [((1, 1), (0, 10)), ((1, 1), (10, 100)), ((1, 1), (100, 1e6)), ((2, 8)
 
 
 def summarise(path):
-    """A table of what a run wrote: by class, how the kernel stands to the fastest backend and to a copy."""
+    """Prints a table of a run: by class, the kernel against the fastest backend and against a copy."""
     about, *lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
     print("# decode_mma beside PyTorch's backends\n")
     print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")
@@ -254,10 +255,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shapes", type=int, default=60)
-    parser.add_argument("--flex", type=int, default=0, help="of the shapes, how many FlexAttention is compiled for")
+    parser.add_argument("--flex", type=int, default=0, help="number of shapes to compile FlexAttention for")
     parser.add_argument("--out", type=argparse.FileType("w"), default="-")
     parser.add_argument("--shape", action="append", default=[], type=json.loads, help="instead of drawn ones")
-    parser.add_argument("--summary", help="prints the table of what --out wrote, and measures nothing")
+    parser.add_argument("--summary", help="only print the table of a file that --out wrote")
     options = parser.parse_args()
     if options.summary:
         return summarise(options.summary)

@@ -1,10 +1,10 @@
-"""What a launch of an exported kernel takes in a CUDA graph, and on what that depends: who captured the graph, where the
-tensors lie, which context it runs in, whether PyTorch is in the process.
+"""How long a launch of an exported kernel takes in a CUDA graph, and what this depends on: who captured the graph,
+where the tensors lie, which context it runs in, whether PyTorch is in the process.
 
   python3 graph_arms.py torch|bare FOLDER SHAPE STAMP KERNEL…
 
 FOLDER/<kernel>.py are the exported operators, FOLDER/<shape>.in is Q, K and V, STAMP is clock-stamp.cu, compiled.
-`bare`: without PyTorch in the process, as the runner has it. Each arm times pairs of replays as the runner does
+`bare`: without PyTorch in the process, as in the runner. Each arm times pairs of replays as the runner does
 (apps/runner/worker/benchmark/samplers.ts), all arms in turns. Prints one JSON object.
 """
 
@@ -67,13 +67,13 @@ class Cuda:
             raise RuntimeError(f"{name}: {(text.value or b'?').decode()} ({code})")
 
     def handle(self, name, *arguments):
-        """What a function writes to its first argument, a pointer or an address."""
+        """Calls a function and returns the pointer or address that it writes to its first argument."""
         out = ctypes.c_void_p()
         self.call(name, ctypes.byref(out), *arguments)
         return out
 
     def told(self, name, *arguments, kind=ctypes.c_int):
-        """The same for a number; an error's text where the driver does not say."""
+        """The same for a number; the error's text if the call fails."""
         out = kind()
         try:
             self.call(name, ctypes.byref(out), *arguments)
@@ -86,7 +86,7 @@ cuda = Cuda()
 
 
 class Tensor:
-    """What an exported operator's launcher wants to know of a tensor."""
+    """The properties of a tensor that an exported operator's launcher reads."""
 
     def __init__(self, address, shape):
         self.address, self.shape = address, shape
@@ -104,8 +104,8 @@ Plan = collections.namedtuple("Plan", "launches workspace")
 
 
 def sets_of(shape, inputs, layout):
-    """Two sets of Q, K, V and O. `guarded`: an allocation each with 4 KiB before and behind, as the runner has them;
-    `packed`: one after another in one allocation, as PyTorch's allocator puts tensors of 1 MiB."""
+    """Two sets of Q, K, V and O. `guarded`: an allocation each, with 4 KiB before and after, as in the runner;
+    `packed`: all in one allocation, as PyTorch's allocator places tensors of 1 MiB."""
     size = len(inputs) // 3
     block = cuda.handle("cuMemAlloc_v2", ctypes.c_size_t(8 * size)).value if layout == "packed" else 0
     sets = []
@@ -130,7 +130,7 @@ def new_stream():
 
 
 def new_context():
-    """Beside PyTorch's; the calling thread's from now on."""
+    """Creates a context next to PyTorch's and makes it current on the calling thread."""
     context = ctypes.c_void_p()
     cuda.call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
     return context
@@ -138,15 +138,15 @@ def new_context():
 
 @functools.cache
 def torch_stream():
-    """PyTorch's stream for all that is timed. One a process: once several calls in a row were launched in a second
-    stream, every graph of the process takes up to 0.2 us a launch more (docs/exports.md)."""
+    """PyTorch's stream for everything that is timed. One per process: after several calls in a row in a second stream,
+    every graph of the process takes up to 0.2 us longer per launch (docs/exports.md)."""
     import torch
 
     return torch.cuda.Stream()
 
 
 def captured(loaded, plan, sets, launches):
-    """As the runner does: a stream of its own, thread-local mode."""
+    """Captures as the runner does: in its own stream, in thread-local mode."""
     stream = new_stream()
     cuda.call("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
     for number in range(launches):
@@ -173,7 +173,7 @@ class KernelNode(ctypes.Structure):
 
 
 def built(loaded, plan, sets, launches):
-    """Node by node, each after the one before."""
+    """Builds the graph node by node, each depending on the previous one."""
     graph = cuda.handle("cuGraphCreate", 0)
     before = None
     for number in range(launches):
@@ -202,7 +202,7 @@ def executable(graph, flags=0):
 
 
 def facts_of(graph):
-    """Nodes by type, edges, and what the first kernel node says of itself; attributes that differ among nodes."""
+    """Nodes by type, edges, the parameters of the first kernel node, and the attributes in which nodes differ."""
     count = ctypes.c_size_t()
     cuda.call("cuGraphGetNodes", graph, None, ctypes.byref(count))
     nodes = (ctypes.c_void_p * count.value)()
@@ -268,7 +268,7 @@ def context_facts():
 
 
 class Stamps:
-    """clock-stamp.cu around samples: MHz of the SM."""
+    """Launches clock-stamp.cu around samples to get the SM's MHz."""
 
     def __init__(self, image):
         module = cuda.handle("cuModuleLoadData", pathlib.Path(image).read_bytes() + b"\0")
@@ -288,8 +288,8 @@ class Stamps:
 
 
 class Arm:
-    """A graph that is timed: microseconds a launch of each pair of replays; `between`: what the runner enqueues between
-    the two, poisoned outputs and a stamp."""
+    """A graph to time: microseconds per launch of each pair of replays. `between` enqueues what the runner enqueues
+    between the two: poisoned outputs and a stamp."""
 
     def __init__(self, name, replay, launches, *, context, stream, stamps=None, outputs=()):
         self.name, self.replay, self.launches = name, replay, launches
@@ -342,7 +342,7 @@ class Arm:
 
 
 class Bench:
-    """All arms of one kernel, and what could not be set up."""
+    """All arms of one kernel, and those that could not be set up."""
 
     def __init__(self, module, inputs, shape, causal, stamp=None):
         self.module, self.inputs, self.shape, self.causal, self.held = module, inputs, shape, causal, []
@@ -383,12 +383,12 @@ class Bench:
             )
             self.arms.append(arm)
             return arm
-        except Exception as error:  # noqa: BLE001 one arm that can't be had must not take the others' figures with it
+        except Exception as error:  # noqa: BLE001 an arm that fails must not cost the others' figures
             self.failed[name] = f"{type(error).__name__}: {error}"[:300]
             return None
 
     def common_arms(self):
-        """Those that need no PyTorch."""
+        """Adds the arms that do not need PyTorch."""
         for again in ("", " again"):
             for layout in ("guarded", "packed"):
                 sets = sets_of(self.shape, self.inputs, layout)
@@ -436,7 +436,7 @@ class Bench:
             )
 
     def torch_arm(self, name, sets, stamped=False):
-        """What a user has: PyTorch's graph of the exported operator. Answers with the graph and the sets."""
+        """PyTorch's graph of the exported operator, as a user runs it. Returns the graph and the sets."""
         import torch
 
         stream = torch_stream()
@@ -464,7 +464,7 @@ class Bench:
         return raw, [{each: Tensor(t.data_ptr(), self.shape) for each, t in zip("QKVO", one)} for one in sets]
 
     def sets_of_torch(self):
-        """Where PyTorch's allocator puts them."""
+        """Sets placed by PyTorch's allocator."""
         import torch
 
         values = torch.frombuffer(bytearray(self.inputs), dtype=torch.float16).view(3, *self.shape)
@@ -475,7 +475,7 @@ class Bench:
         return sets
 
     def sets_for_torch(self):
-        """As the runner has them."""
+        """Sets laid out as in the runner."""
         import torch
 
         class Exposed:
@@ -509,7 +509,7 @@ class Bench:
 
 
 def without_torch():
-    """A stand-in that lets an exported file be imported; its launcher needs nothing of it."""
+    """A stand-in for PyTorch, so that an exported file can be imported; its launcher does not use it."""
     stand_in = types.ModuleType("torch")
     stand_in.Tensor = object
 

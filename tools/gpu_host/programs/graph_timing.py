@@ -1,4 +1,4 @@
-"""What programs share that time kernels and PyTorch's calls in CUDA graphs, in turns. Wants a GPU and PyTorch."""
+"""Shared by programs that time kernels and PyTorch's calls in turns, in CUDA graphs. Needs a GPU and PyTorch."""
 
 import ctypes
 import random
@@ -9,7 +9,7 @@ SAMPLE_US = 1000
 
 
 class Driver:
-    """What of the CUDA driver a launch needs."""
+    """The part of the CUDA driver API that a launch needs."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -22,10 +22,10 @@ class Driver:
 
 def in_turns(subjects, rounds, least_calls=1):
     """
-    Times subjects, functions that are told the number of a call, by name. A sample is a replay of a graph of as many
-    calls as take SAMPLE_US, divided by their number. Subjects take turns, in another order each round: at the power limit
-    a subject's clock depends on the one before it. Answers with the median, the 2.5th and the 97.5th percentile of each
-    in microseconds, and with what kept others from being captured.
+    Times subjects: functions by name, each called with the number of its call. A sample is the time of one replay of a
+    graph, divided by its number of calls, which together take SAMPLE_US. Subjects take turns, in another order each
+    round, because at the power limit a subject's clock depends on the previous one. Returns the median, the 2.5th and
+    the 97.5th percentile of each in microseconds, and the errors of subjects that could not be captured.
     """
     events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
     graphs, missing = {}, {}
@@ -53,7 +53,7 @@ def in_turns(subjects, rounds, least_calls=1):
 
 
 def captured(call, count):
-    """A graph of `count` calls, and what they gave, which has to live as long."""
+    """A graph of `count` calls, and their outputs, which must live as long as the graph."""
     with torch.cuda.stream(torch.cuda.Stream()):
         for _ in range(3):
             call(0)

@@ -13,7 +13,7 @@ from torch.utils.cpp_extension import load_inline
 imported = time.monotonic()
 macros = [each.removeprefix("-D").split("=") for each in sys.argv[2:]]
 defined = "".join(f"#define {name} {value}\n" for name, value in macros)
-undefined = "".join(f"#undef {name}\n" for name, _ in macros)  # PyTorch's headers may have such names
+undefined = "".join(f"#undef {name}\n" for name, _ in macros)  # PyTorch's headers may use such names
 source = (
     defined
     + pathlib.Path(sys.argv[1]).read_text()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times a Triton kernel as Triton launches it: examples/kernels/triton_attention, in a CUDA graph of its own launcher.
+"""Times a Triton kernel with Triton's own launcher, in a CUDA graph: examples/kernels/triton_attention.
 
   python3 triton_launch.py FOLDER CAPABILITY SHAPE…
 
 FOLDER has attention.py. Standard output is a JSON object: for each shape (BxHxSx64, `c` appended when causal) the
-median and the 2.5th and 97.5th percentile of 200 replays, in microseconds a launch, and the largest difference to
-PyTorch's attention in fp32. A replay has 50 launches. As in flashcore's hot measurement each has an output of its own, and they take turns at as
-many sets of inputs as 24 MiB hold.
+median and the 2.5th and 97.5th percentile of 200 replays, in microseconds per launch, and the largest difference from
+PyTorch's attention in fp32. A replay has 50 launches. As in flashcore's hot measurement, each has its own output, and
+they cycle through as many sets of inputs as fit in 24 MiB.
 """
 
 import json

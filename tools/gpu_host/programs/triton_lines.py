@@ -4,8 +4,8 @@
   python3 triton_lines.py LIBRARY LAUNCHES NAME IMAGE
 
 LIBRARY is libcuda.so.1 or libcuda_emu.so, LAUNCHES is launches.json, NAME.ptx is next to it, and IMAGE is that PTX or a
-cubin of it. The emulator counts, and its counts by source line go to standard output as JSON. It needs no package, so
-that ncu profiles nothing but the kernel.
+cubin of it. The emulator counts, and its counts by source line go to standard output as JSON. It imports no
+packages, so that ncu profiles only the kernel.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What can be measured: a module a section, in the order in which they run."""
+"""What can be measured: one module per section, in the order in which they run."""
 
 from sections import (
     aa,

@@ -1,4 +1,6 @@
-"""Builds against themselves, as every comparison is made: in interleaved blocks of one job. How far from 1 is the ratio?"""
+"""Compares builds with themselves in interleaved blocks of one job, as every comparison is made.
+
+How far from 1 is the ratio?"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The ladder, step by step: a ranked run of each kernel, compared with the champion below it, then accepted."""
+"""The ladder, step by step: a ranked run of each kernel against the current champion, then accepted."""
 
 import json
 

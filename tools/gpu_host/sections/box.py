@@ -1,4 +1,5 @@
-"""What isolating the GPU's worker costs: first job of a runner (the worker's start), a second one, and the hot median, with and without the box."""
+"""Cost of isolating the GPU's worker: time of a runner's first job (it starts the worker), of a second one,
+and the hot median, with and without the box."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Whether a host that compiles changes what is measured."""
+"""Whether compiling on the host changes the measurements."""
 
 from measurement import ROOT
 from plan import CANONICAL

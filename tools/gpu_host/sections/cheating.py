@@ -1,4 +1,4 @@
-"""Every kernel of kernels/cheating: checked as an experiment checks, then, where it passes, timed; the verdict as the program printed it."""
+"""Every kernel of kernels/cheating: checked as in an experiment and, if it passes, timed; verdicts as printed."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def measure(m):
             else [re.search(r"finding: (\w+)", manifest).group(1)]
         )
         small, timed = SHAPES.get(folder.name, ("1x4x128x64", "2x8x512x64"))
-        # Only a run whose result may be accepted has probes and drawn shapes for any cases.
+        # Only a run whose result may be accepted has probes and drawn shapes for all cases.
         phase = "run" if folder.name.startswith(("shapes_", "values_")) else "verify"
         code, seconds, text, errors = m.tui(
             phase, folder.name, "--json", "--shape", small, name=f"cheating.{folder.name}.{phase}.json", limit=60

@@ -1,4 +1,4 @@
-"""Whether the kernels that stamp the clock change what is measured, and the clocks that they give."""
+"""Whether the kernels that stamp the clock change the measurements, and the clocks that they report."""
 
 from measurement import ROOT
 from plan import CANONICAL

@@ -1,4 +1,4 @@
-"""Dishonest and honest kernels of kernels/corpus by the default plan: which are caught, and by what."""
+"""Dishonest and honest kernels of kernels/corpus with the default plan: which are caught, and by which check."""
 
 import os
 

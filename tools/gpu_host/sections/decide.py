@@ -1,4 +1,4 @@
-"""The loop that decides: one kernel by each plan, a champion that is accepted, what is faster and slower than it."""
+"""Decisions: one kernel with each plan, accepting a champion, then a faster and a slower candidate."""
 
 import json
 import shutil
@@ -81,14 +81,14 @@ def measure(m):
 
 
 def copy_of(m, kernel):
-    """A folder of the user's, with a name of its own above it so that several copies can lie side by side."""
+    """A copy of a kernel folder, in a folder of its own so that several copies can coexist."""
     folder = m.work / f"copy{len(list(m.work.glob('copy*')))}" / kernel
     shutil.copytree(ROOT / "kernels" / kernel, folder)
     return folder
 
 
 def with_gates(manifest):
-    """The manifest with gates of its own in place of those that it has."""
+    """The manifest with its gates replaced."""
     kept, inside = [], False
     for line in manifest.splitlines():
         if line.startswith("gates:"):

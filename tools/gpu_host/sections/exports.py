@@ -1,4 +1,4 @@
-"""The exported PyTorch operators held against the runner: bits, opcheck, torch.compile, time in a graph."""
+"""Compares the exported PyTorch operators with the runner: bits, opcheck, torch.compile, time in a graph."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Every fixture, its finding, and how long the next good kernel takes; the good kernel's figures must not change by a bit."""
+"""Every faulty kernel and its finding, and the time of the next good kernel, whose figures must not change at all."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def measure(m):
 
 
 def cases_of(text):
-    """The figures of a verification, without times, and without those of PyTorch's kernels."""
+    """The figures of a verification, without times and without PyTorch's figures."""
     cases = json.loads(text)["result"]["variants"][0]["verify"]["cases"] if text else []
     return [
         {key: value for key, value in case.items() if key not in ("seconds", "sdpa", "sdpaMissing")} for case in cases

@@ -1,4 +1,4 @@
-"""What a launch of an exported kernel takes in graphs of several makers, memories and contexts, beside the runner's."""
+"""How long a launch of an exported kernel takes, by graph maker, memory and context, against the runner's time."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ def measure(m):
     report = {"runner_hot_us": {}}
     for kernel in m.options.kernels:
         m.tui("export", kernel, "--torch", folder / f"{kernel}.py", limit=120)
-    # The runner's figures are taken between those of the two other processes.
+    # The runner is measured between the two other processes.
     for way in ("torch", "runner", "bare"):
         if way == "runner":
             for kernel in m.options.kernels:
@@ -33,7 +33,7 @@ def measure(m):
 
 
 def show(report):
-    """Each arm's microseconds a launch, and how many times the runner's figure that is."""
+    """Prints each arm's microseconds per launch, and its ratio to the runner's."""
     for way in ("torch", "bare"):
         for kernel, found in report[way].get("kernels", {}).items():
             runner = report["runner_hot_us"][kernel][0]

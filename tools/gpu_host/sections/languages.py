@@ -1,6 +1,6 @@
 """
-A Triton kernel as flashcore runs it and as Triton launches it: the same code, compiled by the Triton of this host for its
-GPU, timed before and after each other. Then its ranked experiment, from the PTX in the repository and from this one.
+A Triton kernel launched by flashcore and by Triton: the same code, compiled by this host's Triton for its GPU, timed by
+both in turns. Then its ranked experiments, with the PTX of the repository and with this one.
 """
 
 import json

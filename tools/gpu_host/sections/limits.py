@@ -1,4 +1,6 @@
-"""What a cgroup's limits do to kernels that take all memory, processes and processors: a runner in a cgroup of its own, as systemd gives it one, jobs on the emulator, and what the kernel counted. Needs a cgroup of version 2 that can be written to and has the controllers; tools/vm/run has one."""
+"""Limits of a cgroup against kernels that take all memory, processes and processors: a runner in its own cgroup, as
+under systemd, jobs on the emulator, and the counts of the Linux kernel. Needs a writable cgroup v2 with the
+controllers; tools/vm/run has one."""
 
 import json
 import os
@@ -32,7 +34,7 @@ extern "C" __global__ void hungry(const half* Q, const half* K, const half* V, h
 }
 %s
 """
-# Code that runs when it is loaded, and code that keeps the compiler busy.
+# Code that runs when the module is loaded, and code that keeps the compiler busy.
 HUNGRY = {
     "memory": ("for (;;) { char* p = (char*)malloc(16 << 20); memset(p, 1, 16 << 20); }", ""),
     "processes": ("for (int i = 0; i < 500; ++i) if (fork() == 0) { setsid(); for (;;) pause(); }", ""),
@@ -128,7 +130,7 @@ def measure(m):
 
 
 def make_unit():
-    """A cgroup with the controllers: below this process's own one, or below the system's root."""
+    """Makes a cgroup with the controllers, below this process's own or below the system's root."""
     own = re.search(r"^0::(/.*)$", pathlib.Path("/proc/self/cgroup").read_text(), re.MULTILINE)
     mounts = [line.split(" ") for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
     mount = next((pathlib.Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"), None)
@@ -148,7 +150,7 @@ def make_unit():
 
 
 def counters(unit):
-    """What the kernel has counted, by group: boxes (with what is below), executor, daemon."""
+    """The Linux kernel's counts by group: boxes (with their subgroups), executor, daemon."""
     found = {}
     for name, pattern in {
         "boxes": "flashcore-*[0-9a-f]",

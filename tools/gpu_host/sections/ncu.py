@@ -1,4 +1,4 @@
-"""ncu's own output in its forms, of one small kernel: what the parsers are tested with."""
+"""ncu's own output in each of its formats, for one small kernel: fixtures for the parsers' tests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Hot time by launches of a graph, beside ncu's times of the same launches: how much of a launch hides behind the one before it."""
+"""Hot time by number of launches in a graph, against ncu's times: how much of a launch overlaps the previous one."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""What a change of owner costs on a GPU: two clients' small jobs in turns A A B B …, so that every other one changes the owner and with it the worker's process. What the worker's box may do, read from the system, beside it."""
+"""Cost of a change of owner on a GPU: two clients' small jobs in turns A A B B …, so that every other one changes the
+owner and thus the worker's process. Also the privileges of the worker's box, read from the system."""
 
 import datetime
 import json
@@ -94,7 +95,7 @@ def summary(jobs, changed):
 
 
 def boxed_processes(runner):
-    """What the system says of the runner's children: user, capabilities, and how /proc/sys is mounted for each."""
+    """The user, the capabilities and the mount of /proc/sys of each of the runner's children, read from /proc."""
     found = []
     for status in pathlib.Path("/proc").glob("[0-9]*/status"):
         process = status.parent

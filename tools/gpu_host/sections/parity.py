@@ -1,4 +1,5 @@
-"""Every kernel's output beside every SDPA backend's on the same inputs, five a case, with the errors of both against fp64; the fastest on large shapes too."""
+"""Every kernel's output against every SDPA backend's on the same inputs, five per case, with the errors of both against
+fp64; the fastest kernels on large shapes, too."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every PTX instruction of kernels/primitives: this GPU against its definition and against the emulator's twin."""
+"""Every PTX instruction of kernels/primitives: this GPU against the definition and against the emulator."""
 
 
 def measure(m):

@@ -1,7 +1,7 @@
 """
-Kernels of every problem beside attention, and of attention's other forms, as ranked experiments in fp16 and bf16, each
-accepted over its problem's champion, where there is one; then attention's other forms one by one. With --kernels, only
-those of them.
+Kernels of every problem except attention, and of attention's other forms, as ranked experiments in fp16 and bf16, each
+accepted over its problem's champion, if there is one; then attention's other forms one by one. --kernels restricts it
+to those named.
 """
 
 import json

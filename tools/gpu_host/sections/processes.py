@@ -1,6 +1,6 @@
-"""Exported operators in a PyTorch graph beside the runner's hot figure: a new process of each in every round.
+"""Exported operators in a PyTorch graph against the runner's hot figure, with new processes of both in every round.
 
-PyTorch's process has one stream, and then what a second stream and a second context change.
+PyTorch's process first has one stream, then a second stream, then a second context.
 """
 
 import json
@@ -38,7 +38,7 @@ def measure(m):
 
 
 def runner_times(m, *_):
-    """Each kernel's hot p50 in microseconds and its clock in MHz; a runner of its own each."""
+    """Each kernel's hot p50 in microseconds and its clock in MHz; each kernel has its own runner."""
     times = {}
     for kernel in m.options.kernels:
         results = m.bench(kernel, "", "--shape", CANONICAL, "--max-seconds", "1")
@@ -48,7 +48,7 @@ def runner_times(m, *_):
 
 
 def torch_times(m, folder, check, stamp):
-    """Each kernel's microseconds a launch and MHz in each state of one process."""
+    """Each kernel's microseconds per launch and MHz in each state of one process."""
     _, _, text, errors = m.run([sys.executable, check, "time", folder, stamp, CANONICAL], limit=120)
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
@@ -56,7 +56,7 @@ def torch_times(m, folder, check, stamp):
 
 
 def compared(rounds, kernels):
-    """PyTorch's median over processes by the runner's."""
+    """The ratio of PyTorch's median over processes to the runner's."""
     found = {}
     for kernel in kernels:
         runner = [each["runner_times"][kernel][0] for each in rounds]

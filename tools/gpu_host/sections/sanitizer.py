@@ -1,5 +1,5 @@
-"""compute-sanitizer's own output on the fixtures: what its parser is tested with, and what docs/emulator.md compares
-the emulator's findings with."""
+"""compute-sanitizer's own output on the faulty kernels: fixtures of its parser's tests, and what docs/emulator.md
+compares the emulator's findings with."""
 
 import json
 import re

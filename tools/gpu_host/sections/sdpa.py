@@ -1,4 +1,4 @@
-"""SDPA as anybody would time it with PyTorch alone: a CUDA graph of 50 calls; beside it, our figure from a job of the same minute."""
+"""SDPA as anybody would time it with only PyTorch, in a CUDA graph of 50 calls, and our figure from the same minute."""
 
 import json
 import sys

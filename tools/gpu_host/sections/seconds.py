@@ -1,4 +1,4 @@
-"""From a changed source to the verdict, on a warm runner: where the seconds go, phase by phase, as the result tells."""
+"""From a changed source to the verdict, on a warm runner: how long each phase takes, according to the result."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ def measure(m):
 
 
 def edited(m, kernel, folder, index):
-    """One more line in the source, and the experiment of it."""
+    """Adds a line to the source and runs the experiment."""
     with open(folder / f"{kernel}.cu", "a", encoding="utf8") as source:
         source.write(f"// edit {index}\n")
     _, seconds, text, _ = m.tui("run", folder, "--json", "--no-fallback", limit=60)

@@ -1,4 +1,4 @@
-"""Two GPUs of one host: two jobs at the same time, a fault and a hang on one while the other measures, and where "any" goes."""
+"""Two GPUs of one host: two jobs at once, a fault and a hang on one while the other measures, and what "any" picks."""
 
 import json
 import time
@@ -39,7 +39,7 @@ def measure(m):
 
 
 def together(m, name, *jobs):
-    """Starts jobs at the same time, a moment apart so that they queue in this order; what each was, where and when."""
+    """Starts jobs a moment apart, so that they queue in this order; returns each one's outcome, device and times."""
     with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
         started = []
         for index, job in enumerate(jobs):
@@ -72,6 +72,6 @@ def together(m, name, *jobs):
 
 
 def seconds_of(timestamp):
-    """Seconds since the epoch of a proto timestamp as JSON has it: 2026-11-21T12:00:00.123456789Z."""
+    """Seconds since the epoch of a proto timestamp in JSON: 2026-11-21T12:00:00.123456789Z."""
     whole, _, fraction = timestamp.removesuffix("Z").partition(".")
     return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")

@@ -1,4 +1,4 @@
-"""The fastest kernels against every SDPA backend, each shape in turns with them."""
+"""The fastest kernels against every SDPA backend, in turns on each shape."""
 
 import json
 

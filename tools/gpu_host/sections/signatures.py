@@ -1,4 +1,4 @@
-"""The signatures of exported PyTorch files: host time of eager calls, results, gradients, training and decoding."""
+"""The functions of exported PyTorch files: host time of eager calls, results, gradients, training and decoding."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the same kernel costs as a PyTorch extension: build of torch.utils.cpp_extension.load_inline."""
+"""Build time of the same kernel as a PyTorch extension (torch.utils.cpp_extension.load_inline)."""
 
 import sys
 

@@ -1,6 +1,7 @@
 """
-Triton kernels: what ncu counts for each source line of six of them, which the emulator's counters are compared with, a
-run of machine code as the source, and a search over the parameters of one by `fa-tui tune` and by `fa-tui evolve` with the proposer that has no model.
+Triton kernels: ncu's counts for each source line of six of them, to compare the emulator's counters with; a run whose
+source is machine code; and a search over the parameters of one, by `fa-tui tune` and by `fa-tui evolve` with the
+proposer that needs no model.
 """
 
 import json
@@ -34,7 +35,7 @@ def measure(m):
 
 
 def measure_lines(m):
-    """For each launch NAME: lines.NAME.csv has ncu's figures by instruction, lines.NAME.sass.txt the instructions' lines."""
+    """For each launch NAME: lines.NAME.csv has ncu's figures by instruction, lines.NAME.sass.txt their source lines."""
     _, _, text, _ = m.run([sys.executable, "-c", "import triton; print(triton.__path__[0])"], limit=60)
     assembler, disassembler = (f"{text.strip()}/backends/nvidia/bin/{name}" for name in ("ptxas", "nvdisasm"))
     program = m.keep_program("triton_lines.py")
@@ -74,7 +75,7 @@ def measure_lines(m):
 
 
 def run_cubin(m):
-    """A ranked run of the example's machine code as the source, and of the same code with another architecture's flag."""
+    """A ranked run of the example from its machine code, and one of the same code marked for another architecture."""
     folder = m.work / "triton_cubin"
     shutil.copytree(ROOT / "examples/kernels/triton_attention", folder)
     manifest = folder / "kernel.yaml"

@@ -1,4 +1,4 @@
-"""Speaks the protocol of tools/sdpa.py without PyTorch: for tests. What it does wrong is in FAKE_SDPA (passed as PYTHON_FAKE_SDPA)."""
+"""Replaces tools/sdpa.py in tests, without PyTorch. FAKE_SDPA (passed as PYTHON_FAKE_SDPA) says how it misbehaves."""
 
 import json
 import os
@@ -37,8 +37,8 @@ for line in sys.stdin:
             struct.unpack_from(f"{count}e", data, 6 * count),
             struct.unpack_from(f"{count}d", data, 8 * count),
         )
-        # flash answers the reference itself; an output that is far off stands for an input that it does not take, one
-        # still farther for a device that is lost.
+        # flash returns the reference itself. An output that is far off stands for an input that flash does not take,
+        # one still farther for a device that is lost.
         difference = [abs(output[index] - reference[index]) for index in range(count)]
         reply["backends"] = [
             {

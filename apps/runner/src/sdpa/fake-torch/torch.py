@@ -1,4 +1,5 @@
-"""As much of PyTorch as tools/sdpa.py touches, without a device: for tests. Which backend fails, where and how, is in FAKE_TORCH: "cudnn in call: text", "efficient in capture: text", "lost"."""
+"""The part of PyTorch that tools/sdpa.py uses, without a device, for tests. FAKE_TORCH says which backend fails, where
+and how: "cudnn in call: text", "efficient in capture: text", "lost"."""
 
 import contextlib
 import os
