@@ -1,28 +1,28 @@
-// Windows, sinks and capped logits: what FORMED entries add to a mask by lengths, and CAPPED ones to the logits.
+// Windows and sinks, which FORMED entries add to the mask by lengths, and capped logits, of CAPPED entries.
 #pragma once
 #include "mechanisms/attention_form.cuh"
 #include "primitives/exp2.cuh"
 
 struct Forms {
-  const float* sinks = nullptr;  // [heads]: a logit a head that no value gets; null without
+  const float* sinks = nullptr;  // [heads]: one logit per head, for a key without a value; null: no sinks
   int heads = 1;  // of a batch
   int window = 0;  // row i sees no key before i + diagonal - window; INT_MAX without a window
-  float softcap = 0;  // logits x become softcap * tanh(x / softcap); unused where entries do not cap
+  float softcap = 0;  // logits x become softcap * tanh(x / softcap); used by CAPPED entries only
 
   __device__ __forceinline__ int keys_hidden(int row, const AttentionForm& form) const {
     return row + form.diagonal - window;
   }
-  // What the sink adds to the sum of a row's weights, whose maximum is row_max (log2 units). Where the sink is far above
+  // The sink's term in the sum of a row's weights; row_max is the row's maximum in log2 units. If the sink is far above
   // it, the sum is infinite and O is 0, as it should be.
   __device__ __forceinline__ float sink_weight(int head, float log2_e, float row_max) const {
     return sinks == nullptr ? 0.0f : exp2_approx(fmaf(sinks[head % heads], log2_e, -row_max));
   }
 };
 
-// tanh for logits. Where no argument of a warp is beyond 0.75 (with a cap of 50 no logit beyond 37), by an odd
-// polynomial on units that wait for the tensor cores anyway: relative error at most 6e-7, a fit in u^2 to tanh(u) / u by
-// least squares whose weights were raised where the error was large. Else by an exponential and a reciprocal, which
-// stand in line with the softmax's exponentials (tanh.approx does so, too, and is off by 5e-4).
+// tanh for logits. If all arguments of a warp are within 0.75 (logits within 37 for a cap of 50), an odd polynomial on
+// units that would wait for the tensor cores anyway. Its relative error is at most 6e-7: a least-squares fit in u^2 to
+// tanh(u) / u, reweighted where the error was large. Otherwise an exponential and a reciprocal, which compete with the
+// softmax's exponentials (so does tanh.approx, whose error is 5e-4).
 class Cap {
  public:
   __device__ __forceinline__ Cap(float factor) : factor(factor), most(0.75f / factor) {

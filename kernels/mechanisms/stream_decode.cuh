@@ -1,7 +1,7 @@
-// Decoding on mma.sync over a cache of ragged sequences. The query rows that share a head of K and V fill a stripe of 16
-// or 32 rows, so that a key is read once for all of them. As many CTAs as the GPU holds at once divide all keys of all
-// sequences evenly, by lengths that they read on the device, and the last of a sequence's CTAs to end merges the parts
-// of all (stream-K).
+// Decoding on mma.sync over a cache of ragged sequences. The query rows that share a head of K and V form a stripe of 16
+// or 32 rows, so that each key is read once for all of them. As many CTAs as fit on the GPU divide all keys of all
+// sequences evenly, based on lengths that they read on the device. The last CTA of a sequence to finish merges its parts
+// (stream-K).
 #pragma once
 #include <climits>
 
@@ -13,8 +13,8 @@ namespace stream_decode {
 using register_rows::LOG2_E, register_rows::NO_ROW_MAX, register_rows::WARP;
 constexpr float LN_2 = 0.6931471805599453f;
 
-// How a CTA is cut: WARPS_KV warps with the same query rows, each with a ring of tiles of its own.
-// PAGED: a table says where each page of keys is. STAGES 1: for caches of one tile a warp, where nothing is divided.
+// The tiling of a CTA: WARPS_KV warps with the same query rows, each with its own ring of tiles.
+// PAGED: a table says where each page of keys is. STAGES 1: for caches of one tile per warp, which are not divided.
 template <int D_, int ROWS_, int WARPS_, int TILE_KEYS_, bool PAGED_ = false, int STAGES_ = 2>
 struct Cut {
   static constexpr bool PAGED = PAGED_;
@@ -30,27 +30,27 @@ struct Cache {
   const int* lengths;  // [B]
   const float* sinks;  // [H], logits of keys without a value; null: none
   float* parts;  // [gridDim.x][2][rows of a stripe][D + 4]: Part
-  int* ended;  // [B, stripes], then [gridDim.x][2]: who has written a part, see merge(); 0 before and after a launch
+  int* ended;  // [B, stripes], then [gridDim.x][2]: numbers of parts written, see merge(); 0 before and after a launch
   int sequences, queries, heads, group, capacity, window;
-  int stripes;  // of a sequence, all heads together
+  int stripes;  // per sequence, over all heads
   float scale, softcap;
   const int* table = nullptr;  // [B, most_pages]: the page of each run of `page` keys
   int page = 1, most_pages = 0;
 
-  // The last query is at the last key; its window, and that of the first query, begin so many keys before.
+  // The first key that any query sees: the last query is at the last key, and the first query's window begins first.
   __device__ __forceinline__ int first_key(int length) const {
     return window < 0 ? 0 : max(0, length - queries - min(window, capacity));
   }
 };
 
-// All keys of all sequences as one line of rounds of ROUND keys, the same for every stripe; a sequence without a key has
-// one, too, so that its output is written. Teams of CTAs, one CTA for each stripe of a sequence, divide the line evenly:
-// the heads of a team read neighbouring memory at the same time, as DRAM likes it.
+// All keys of all sequences as one line of rounds of ROUND keys, the same for every stripe. A sequence without keys has a
+// round, too, so that its output is written. Teams of CTAs, with one CTA for each stripe of a sequence, divide the line
+// evenly. The heads of a team read neighbouring memory at the same time, which suits DRAM.
 template <int ROUND>
 struct Line {
   const Cache& cache;
   int rounds, teams;
-  int lane_rounds = 0;  // of the sequence of this lane's number
+  int lane_rounds = 0;  // of the sequence with this lane's number
   bool whole;  // each team has one sequence
 
   __device__ __forceinline__ int rounds_of(int sequence) const {
@@ -69,12 +69,12 @@ struct Line {
     least = __reduce_min_sync(0xffffffffu, least), most = __reduce_max_sync(0xffffffffu, most);
     const int most_teams = int(gridDim.x) / cache.stripes;
     teams = min(most_teams, rounds);
-    // To merge parts takes as long as about so many rounds.
+    // Merging parts takes about as long as this many rounds.
     constexpr int MERGE = 3;
     whole = cache.sequences <= most_teams && most <= (rounds + teams - 1) / teams + MERGE;
     if (whole) teams = cache.sequences;
-    // A sequence that begins in the middle of a team's share costs a part more, and a fresh start of the ring: those of
-    // one length are shared out without it, where nearly all teams have work then.
+    // A sequence that begins in the middle of a team's share costs an extra part and a refill of the ring. Sequences of
+    // equal length are divided without such splits, if that leaves nearly all teams with work.
     if (!whole && least == most) {
       const int parts = teams / cache.sequences, whole = (cache.sequences + teams - 1) / teams;
       const int even = parts > 0 ? parts * cache.sequences : (cache.sequences + whole - 1) / whole;
@@ -82,12 +82,12 @@ struct Line {
     }
   }
 
-  // a * b + c over d, of which the product seldom needs 64 bits: their division takes ten times as long.
+  // (a * b + c) / d. The product rarely needs 64 bits, in which a division takes ten times as long.
   __device__ __forceinline__ static int scaled(unsigned a, unsigned b, unsigned c, unsigned d) {
     const uint64_t product = uint64_t(a) * b + c;
     return product >> 32 == 0 ? int(unsigned(product) / d) : int(product / d);
   }
-  // A team has the rounds from its first to before the next team's first.
+  // A team's rounds are those from its first one up to the next team's first one, exclusive.
   __device__ __forceinline__ int first_round(int team) const { return scaled(rounds, team, 0, teams); }
   __device__ __forceinline__ int team_of(int round) const { return scaled(round + 1, teams, rounds - 1, rounds) - 1; }
 
@@ -115,7 +115,7 @@ struct Line {
   }
 };
 
-// Query rows that share a head of K and V: row r of all of them is query r / group of head r % group.
+// Query rows that share a head of K and V: row r is query r / group of head r % group.
 struct Stripe {
   int sequence, kv_head, first_row, rows;
 
@@ -128,7 +128,7 @@ struct Stripe {
     return kv_head * cache.group + (first_row + row) % cache.group;
   }
 
-  // Four columns of O, and LSE. A row that sees no key, and has no sink, has the sum 0, and an LSE of -infinity.
+  // Stores four columns of O, and LSE. A row without a visible key or a sink has the sum 0 and an LSE of -infinity.
   template <class T>
   __device__ __forceinline__ void store(const Cache& cache, int row, int quad, float4 O, float row_max,
                                         float row_sum) const {
@@ -141,8 +141,8 @@ struct Stripe {
   }
 };
 
-// Of the rows of a stripe, in mma's fragments: the unnormalised O, the maximum (log2 units) and the sum, of which
-// elements 0 and 2 are used.
+// The rows of a stripe in mma's fragments: the unnormalised O, the maximum (log2 units), and the sum, in elements 0 and
+// 2.
 template <class T>
 struct Rows {
   float O[T::M_TILES][T::D_TILES][4], max[T::M_TILES][2], sum[T::M_TILES][4];
@@ -172,8 +172,8 @@ struct Rows {
   }
 };
 
-// What a CTA hands over of a stripe that others have keys of, too: [rows][D] of O, [rows] of maximum and sum, and of a
-// group's [rows] of maximum and sum. It has two, one of a stripe that it goes on with, one of a stripe that it begins.
+// A CTA's partial result for a stripe whose keys are divided among several: O as [rows][D], then the maximum and sum as
+// [rows], then a group's maximum and sum as [rows]. A CTA has two: for a stripe that it continues and one that it begins.
 template <class T>
 struct Part {
   float* O;
@@ -189,12 +189,12 @@ struct Part {
   }
 };
 
-// Whether this CTA, which has written a part, is the last of so many to do so: then it sees all parts.
+// Whether this CTA, which has written its part, is the last of `ctas` to do so. If so, all parts are visible to it.
 __device__ __forceinline__ bool ends_last(int* ended, int ctas) {
   __shared__ int before;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();  // for all threads of the CTA: they have met
+    __threadfence();  // for all threads of the CTA, which the barrier has joined
     before = atomicAdd(ended, 1);
     if (before == ctas - 1) *ended = 0;
     __threadfence();
@@ -208,7 +208,7 @@ struct Quad {
   float4 O = {};
   float row_max = NO_ROW_MAX, row_sum = 0.0f;
 
-  // Takes in parts, of which `there` have the first so many.
+  // Adds the first `there` of the parts.
   template <int COUNT>
   __device__ __forceinline__ void add(const float4 (&parts)[COUNT], const float2 (&max_and_sum)[COUNT], int there) {
     float raised = row_max;
@@ -228,8 +228,8 @@ struct Quad {
   }
 };
 
-// The sum of the parts of a stripe that consecutive teams' CTAs have written, or every GROUP-th of them, in their order,
-// handed to give(row, quad, Quad) by four columns a thread; it waits for eight parts at a time.
+// Sums the parts of a stripe from consecutive teams' CTAs, or from every GROUP-th of them, in order. Each thread passes
+// four columns to give(row, quad, Quad). Eight parts are loaded at a time.
 template <class T, class Give>
 __device__ __forceinline__ void sum_parts(const Cache& cache, int rows, int first_cta, int parts, bool begun_here,
                                           int ctas_apart, bool of_groups, Give give) {
@@ -253,9 +253,9 @@ __device__ __forceinline__ void sum_parts(const Cache& cache, int rows, int firs
   }
 }
 
-// After a CTA has written its part of a stripe, the `number`-th of so many: who is the last to do so merges all. Where
-// they are many, one CTA would take longer for that than all for their keys: the last of each GROUP of consecutive
-// parts merges those, and the last to do that the groups'.
+// Called after a CTA has written part `number` of `parts` of a stripe: the last CTA to do so merges all of them. If there
+// are many, one CTA would need longer for that than all CTAs for their keys. So the last CTA of each GROUP of consecutive
+// parts merges these, and the last one to finish a group merges the groups.
 template <class T, class Give>
 __device__ __forceinline__ void merge(const Cache& cache, const Stripe& stripe, int index, int first_cta, int parts,
                                       int number, Give store) {
@@ -277,8 +277,8 @@ __device__ __forceinline__ void merge(const Cache& cache, const Stripe& stripe, 
     sum_parts<T>(cache, stripe.rows, first_cta, (parts + GROUP - 1) / GROUP, true, GROUP * cache.stripes, true, store);
 }
 
-// The sum of a CTA's warps, each thread's four columns of a row handed to give(row, quad, Quad). A warp's rows stand in
-// the place of its ring, blocks of eight columns rotated among four so that rows fall into different banks.
+// Sums the rows of a CTA's warps; each thread passes four columns of a row to give(row, quad, Quad). A warp's rows
+// overwrite its ring, with blocks of eight columns permuted among four so that rows fall into different banks.
 template <class T, class Give>
 __device__ __forceinline__ void merge_warps(const Rows<T>& own, int rows, unsigned char* smem, int warp, int lane,
                                             Give give) {
@@ -317,8 +317,8 @@ __device__ __forceinline__ void merge_warps(const Rows<T>& own, int rows, unsign
   }
 }
 
-// A stripe's attention to keys kv_begin to kv_end - 1 of `length`, or fewer of a row, and to its sinks; each warp has the
-// result for its own tiles.
+// A stripe's attention to keys kv_begin to kv_end - 1 of `length` (a row may see fewer) and to its sinks. Each warp gets
+// the result for its own tiles.
 template <class T>
 __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe, int length, int kv_begin, int kv_end,
                                        bool begins, unsigned char* smem, Rows<T>& own) {
@@ -334,7 +334,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   const size_t first_element =
       (T::PAGED ? stripe.kv_head : size_t(stripe.sequence) * cache.capacity * kv_heads + stripe.kv_head) * T::HEAD_DIM;
 
-  // Where in a paged cache a tile's keys are, one a lane, looked up a tile ahead: copies wait for nothing.
+  // Positions of a tile's keys in a paged cache, one per lane, looked up a tile ahead so that copies need not wait.
   const auto look_up = [&](int own_tile) {
     const int key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV + lane % T::BLOCK_KV;
     if (!T::PAGED || key >= kv_end) return 0;
@@ -344,7 +344,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   constexpr bool LOOKS_AHEAD = T::HEAD_DIM < 256;  // one register more would spill
   int found = look_up(0);
 
-  // Rows behind a sequence's length are never read: they stand as zeros.
+  // Rows beyond a sequence's length are never read; they are filled with zeros.
   const auto copy_tile = [&](int own_tile) {
     const int first_key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV;
     const int looked_up = LOOKS_AHEAD ? found : look_up(own_tile);
@@ -364,7 +364,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
       }
     }
   };
-  // Keys come from memory and Q as a rule from L2: the keys' copies are the first.
+  // The keys' copies go first: keys come from memory, Q usually from L2.
   copy_tile(0);
   for (int i = threadIdx.x; i < T::BLOCK_Q * CHUNKS; i += T::THREADS) {
     const int row = i / CHUNKS, chunk = i % CHUNKS;
@@ -381,12 +381,12 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
 
   own.clear();
   if (begins && warp == 0 && cache.sinks != nullptr) own.begin_with_sinks(cache, stripe, lane);
-  // Logits are in units of log2(e), so that weights are powers of 2; those that softcap has bounded are scaled already.
+  // Logits are in units of log2(e), so that weights are powers of 2. Capped logits are scaled already.
   const bool capped = cache.softcap > 0.0f;
   const float scale_log2 = capped ? LOG2_E : cache.scale * LOG2_E, inner_scale = cache.scale / cache.softcap;
 
   cp_async_wait<T::STAGES - 1>();
-  __syncthreads();  // Q and every warp's first tile are there
+  __syncthreads();  // Q and every warp's first tile have arrived
   uint32_t Q_rmem[T::M_TILES][T::D_STEPS][4];
   if constexpr (T::Q_IN_REGISTERS) {
 #pragma unroll
@@ -400,7 +400,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
     if constexpr (T::STAGES > 1) {
       if (own_tile > 0) {
         cp_async_wait<T::STAGES - 2>();
-        __syncwarp();  // this tile has landed, and the one before has been read: its stage may be refilled
+        __syncwarp();  // this tile has arrived and the previous one has been read, so its stage may be refilled
         copy_tile(own_tile - 1 + T::STAGES);
         cp_async_commit();
       }
@@ -488,7 +488,7 @@ __device__ __forceinline__ void decode(const Cache& cache) {
     }
     round += taken;
     if (round == stop) return;
-    first = round;  // the next sequence's: this one is done, else the CTA would have stopped
+    first = round;  // of the next sequence: this one is done, or the CTA would have stopped
     ++stripe.sequence;
     __syncthreads();  // shared memory is free again
   }

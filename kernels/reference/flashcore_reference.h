@@ -123,7 +123,7 @@ class Case {
  public:
   Input input(const std::string& name) const { return Input(named(name, false)); }
   Output output(const std::string& name) const { return Output(named(name, true)); }
-  // Whether an optional output is asked for: kernels have it that take it as an argument.
+  // Whether an optional output is wanted: only some kernels have it as an argument.
   bool has_output(const std::string& name) const {
     for (const Tensor& tensor : tensors)
       if (tensor.name == name && tensor.is_output) return true;

@@ -1,5 +1,5 @@
-// What host code names of cuBLAS, for sources that compare themselves with it: their device code compiles without the
-// library. Nothing here has an effect, and no host code of a kernel is ever run. A toolkit with cuBLAS has its own.
+// The names of cuBLAS in host code, for sources that compare themselves with it: their device code compiles without the
+// library. Nothing here has an effect, and host code of a kernel is never run. A toolkit with cuBLAS has its own header.
 #pragma once
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// What code that may draw random numbers names of cuRAND, for kernels that draw none: whoever draws one ends with a trap.
-// A toolkit with cuRAND has its own.
+// The names of cuRAND, for kernels that could draw random numbers but do not: drawing one ends in a trap.
+// A toolkit with cuRAND has its own header.
 #pragma once
 #include <cuda_runtime.h>
 

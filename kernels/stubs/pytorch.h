@@ -1,5 +1,5 @@
-// What extensions of PyTorch name in their host code, for sources that end in it: their device code compiles without
-// PyTorch. Nothing here has an effect, and no host code of a kernel is ever run. A runner with PyTorch's own headers
+// The names of PyTorch in the host code of extensions, for sources that contain it: their device code compiles without
+// PyTorch. Nothing here has an effect, and host code of a kernel is never run. A runner with PyTorch's own headers
 // (`serve --headers torch=PATH`) uses those.
 #pragma once
 #include <cuda_bf16.h>
@@ -34,7 +34,7 @@ enum class ScalarType : int8_t {
   Float8_e5m2
 };
 enum class DeviceType : int8_t { CPU, CUDA };
-// Types of their own, so that a trait may have an instance for each beside CUDA's.
+// Distinct types, so that a trait can be specialised for them as well as for CUDA's.
 struct Half : __half {
   using __half::__half;
   Half() = default;

@@ -173,42 +173,38 @@ test('a proposer that cannot be started ends the search', { timeout: 180_000 }, 
 });
 
 const CHEATS = join(ROOT, 'kernels/cheating');
-// One that the compiler names and one that the timing finds. The runner judges all cheats alike, whoever proposes them,
+// One that the compiler reports and one that timing exposes. The runner judges all cheats alike, whoever proposes them,
 // and its cheating-kernels.test.ts and drawn-shapes.test.ts have the others.
 const cheats = ['host_include', 'right_when_checked'];
 
-test(
-  'kernels of kernels/cheating given by a proposer are found out, and none is accepted',
-  { timeout: 600_000 },
-  () => {
-    const proposer = scripted(
-      'cheating',
-      `import { readdirSync } from 'node:fs';
+test('cheating kernels from a proposer are found out, and none is accepted', { timeout: 600_000 }, () => {
+  const proposer = scripted(
+    'cheating',
+    `import { readdirSync } from 'node:fs';
 const id = ${JSON.stringify(cheats)}[request.trial - 1];
 const folder = ${JSON.stringify(CHEATS)} + '/' + id;
 const files = Object.fromEntries(readdirSync(folder).filter((name) => /kernel.yaml|\\.cuh?$|\\.h$/.test(name)).map((name) => [name, readFileSync(folder + '/' + name, 'utf8')]));
 files['kernel.yaml'] = files['kernel.yaml'].replace(/^id: .*$/m, 'id: ' + request.task.kernel).replace(/^faulty:.*$/m, '');
 console.log(JSON.stringify({ name: id, thought: 'cheat', files }));`,
-    );
-    const { summary } = evolve(
-      'fa_v1_baseline',
-      '--proposer',
-      proposer,
-      '--trials',
-      String(cheats.length),
-      '--seeds',
-      '5',
-      '--samples',
-      '40',
-    );
-    expect(summary.lineage.map(({ name, status }) => [name, status])).toEqual([
-      ['fa_v1_baseline', 'root'],
-      ['host_include', 'not-built'],
-      ['right_when_checked', 'wrong'],
-    ]);
-    expect([summary.accepted, summary.best.trial]).toEqual([0, 0]);
-  },
-);
+  );
+  const { summary } = evolve(
+    'fa_v1_baseline',
+    '--proposer',
+    proposer,
+    '--trials',
+    String(cheats.length),
+    '--seeds',
+    '5',
+    '--samples',
+    '40',
+  );
+  expect(summary.lineage.map(({ name, status }) => [name, status])).toEqual([
+    ['fa_v1_baseline', 'root'],
+    ['host_include', 'not-built'],
+    ['right_when_checked', 'wrong'],
+  ]);
+  expect([summary.accepted, summary.best.trial]).toEqual([0, 0]);
+});
 
 test(
   'chat.mjs asks an endpoint, extracts the object from the model’s text, and reports the tokens',

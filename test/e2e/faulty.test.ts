@@ -41,8 +41,8 @@ const tried = inFull(
 const TITLE = '$id is named $finding, exit code 1';
 
 /**
- * Findings after which the device's process is replaced or its launch was ended, so a good kernel runs next. For the
- * others a launch came to its end, or there was none; reliability/faulty.test.ts runs a good kernel after some of them.
+ * Findings after which the device's process is replaced or its launch was aborted, so a good kernel runs next. With the
+ * others the launch completed or never began; reliability/faulty.test.ts runs a good kernel after some of them.
  */
 const DISTURBING = ['OUT_OF_BOUNDS', 'MISALIGNED_ADDRESS', 'INVALID_WARP_MASK', 'DEADLOCK', 'RACE', 'TIMED_OUT'];
 

@@ -81,7 +81,7 @@ test.skipIf(missing('triton') || noPtx)(
   },
 );
 
-test.skipIf(missing('triton'))('what Triton refuses has its line, and compile writes nothing', () => {
+test.skipIf(missing('triton'))('a refusal by Triton names the line, and compile writes nothing', () => {
   const folder = kernel('uncompilable', (text) => edited(text, 'tl.trans(k)', 'tl.turn(k)'));
   const to = join(home.path, 'never_compiled');
   const { exitCode, stderr } = home.faTui(['compile', folder, '--to', to]);

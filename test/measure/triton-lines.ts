@@ -2,7 +2,7 @@
  * `npm run triton-lines -- FOLDER`: compares what ncu counted for each source line of Triton kernels with the emulator.
  * FOLDER has the lines.* of `python3 tools/gpu_host --sections triton`. Each launch of test/fixtures/triton/counted is
  * repeated on the emulator's PTX engine. Prints a table and writes FOLDER/lines.json. Exit code 1: a figure differs by
- * more than 1 %, or a kernel was not read.
+ * more than 1 %, or a kernel could not be read.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

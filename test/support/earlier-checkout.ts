@@ -31,7 +31,7 @@ function installDependencies(folder: string): void {
     for (const installed of globSync(pattern, { cwd: ROOT }))
       runIn(ROOT, ['cp', '-a', installed, join(folder, dirname(installed))]);
   } else {
-    // What `npm ci` builds and compiles at its end is not used.
+    // Skips the builds at the end of `npm ci`, which are not used.
     runIn(folder, ['npm', 'ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']);
   }
 }

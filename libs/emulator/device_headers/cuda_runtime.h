@@ -11,7 +11,7 @@
 #include "flashcore_device/warp.h"
 #include "vector_types.h"
 
-// What nvcc's headers bring without being asked.
+// nvcc's headers include these implicitly.
 #include <time.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Clocks, as host functions name them.
+// Clocks, for host functions.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -19,7 +19,7 @@ struct tm {
 #define CLOCK_REALTIME 0
 #define CLOCK_MONOTONIC 1
 time_t time(time_t*);
-// Beside CUDA's clock(), which device functions call.
+// A host overload of CUDA's clock(), which device functions call.
 __attribute__((host)) clock_t clock();
 int clock_gettime(int, timespec*);
 int gettimeofday(timeval*, void*);

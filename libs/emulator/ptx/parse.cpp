@@ -190,8 +190,8 @@ class Parser {
   }
 
   /**
-   * Compilers do not escape quotes of a folder's name, so such a path ends at the line's last quote. Only where a quote
-   * touches the next word, which ptxas refuses: code behind a complete path must not be taken for a path.
+   * Compilers do not escape quotes in a folder's name, so such a path ends at the line's last quote. This applies only if
+   * a quote touches the next word, which ptxas refuses: code after a complete path must not become part of the path.
    */
   void take_quotes_of_path() {
     if (at_ >= text_.size() || !is_word(text_[at_])) return;

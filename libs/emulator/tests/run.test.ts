@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ALL_TESTS = process.env['FLASHCORE_TESTS'] === 'all';
 const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
-/** By this name tools/skipped-reporter.ts finds the package to install. The emulator imports nothing of flashcore. */
+/** tools/skipped-reporter.ts finds the package to install by this name. The emulator imports nothing of flashcore. */
 const missing = (name: 'clang' | 'nvcc') => !answers({ clang: 'clang++-19', nvcc: 'nvcc' }[name]);
 const hasNvcc = !missing('nvcc');
 const hasPtx = hasNvcc || !missing('clang');

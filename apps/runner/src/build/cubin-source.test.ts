@@ -127,7 +127,7 @@ test('a variable whose symbol was removed is found by its section, under any nam
   expect(stateInForeignCubin(elf(own))).toEqual([]);
 });
 
-/** Compiles the source; answers with the cubin's path and ptxas's report. */
+/** Compiles the source and returns the cubin's path and ptxas's report. */
 function compiled(folder: string, arch: string, source: string): { path: string; report: string[] } {
   const path = join(folder, `${arch}.cubin`);
   writeFileSync(join(folder, 'kernel.cu'), source);

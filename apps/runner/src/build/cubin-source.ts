@@ -71,7 +71,7 @@ export function cubinFault(file: Buffer, arch: string): string | undefined {
     file.readUInt16LE(HEADER.classAndOrder) !== ELF_64_LITTLE ||
     file.readUInt16LE(HEADER.machine) !== CUDA_MACHINE
   )
-    return 'must be a cubin (an ELF file for CUDA), as nvcc -cubin and ptxas write it, and is none';
+    return 'must be a cubin (an ELF file for CUDA), as nvcc -cubin and ptxas write it, got another kind of file';
   const type = file.readUInt16LE(HEADER.type);
   if (type !== EXECUTABLE)
     return `must be a linked cubin, got ${type === RELOCATABLE ? 'a relocatable one: compile without -dc or -rdc=true' : `an ELF file of type ${type}`}`;

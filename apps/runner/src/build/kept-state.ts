@@ -43,7 +43,7 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
   });
 }
 
-/** Sections that the driver loads and that no launch can leave data in. */
+/** Sections that the driver loads but in which no launch can leave data. */
 const CODE_OR_CONSTANT = /^\.(?:text\.|nv\.constant\d)/;
 const OF_A_LAUNCH = /^\.nv\.(?:shared|local)\./;
 const FLAGS = { write: 1, allocated: 2 };

@@ -50,6 +50,6 @@ test.each([
   ['kernel/a.cu', false],
   ['kernel/a.ptx', false],
   ['kernel/a.cuh', true],
-])('nvcc is told that %s is CUDA: %s', (unit, told) => {
+])('%s is compiled with -x cu: %s', (unit, told) => {
   expect(argumentsOf('13.0.88', undefined, undefined, unit).join(' ').includes(' -x cu ')).toBe(told);
 });

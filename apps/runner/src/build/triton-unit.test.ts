@@ -89,7 +89,7 @@ test.skipIf(noBox)('Python that loops is killed at the time limit', async () => 
   expect(ms).toBeLessThan(20_000);
 });
 
-test.skipIf(noBox)('what Python forks ends with it', async () => {
+test.skipIf(noBox)('processes that Python forks end with it', async () => {
   const { exitCode, ms } = await compiled('import os, time\nif os.fork() == 0:\n    time.sleep(1000)');
   expect(exitCode).toBe(0);
   expect(ms).toBeLessThan(20_000);
@@ -110,7 +110,7 @@ test.skipIf(noBox).each<[string, string, RegExp]>([
   ['patches Triton', 'triton.compile = lambda *_, **__: 1 / 0', /division by zero/],
   ['makes a link of the PTX', 'import os; os.symlink("/etc/passwd", "kernel.ptx"); os._exit(0)', /before Triton had/],
   ['does not parse', 'def broken(:', /SyntaxError/],
-])('Python that %s is an error at a line of it', async (_, statement, words) => {
+])('Python that %s causes an error at one of its lines', async (_, statement, words) => {
   const { exitCode, lines, outputs } = await compiled(statement);
   expect([exitCode, outputs, lines.at(-1)]).toEqual([1, [], expect.stringMatching(/^kernel\.py:\d+:\d+: error: /)]);
   expect(lines.at(-1)).toMatch(words);

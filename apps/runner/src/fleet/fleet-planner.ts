@@ -159,8 +159,8 @@ function planned<Method extends JobMethod>(
 }
 
 /**
- * The parts of a run that a pilot can't decide, because it knows neither the champions nor the client's own request;
- * and what the gateway will say of the result itself, so that it does not plan the run again.
+ * The parts of a run that a pilot can't decide, because it knows neither the champions nor the client's own request,
+ * and the gateway's own facts about the result, so that it need not plan the run again.
  */
 function assignedRun(spec: JobSpec, kernels: KernelCatalog): AssignedRun | undefined {
   const { ranking, over, kernel } = spec;

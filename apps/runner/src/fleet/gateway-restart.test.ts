@@ -186,7 +186,7 @@ function changeKept(path: string, change: (assigned: AssignedRun) => void): void
 
 test.each<[string, (assigned: AssignedRun) => void, string]>([
   ['carries', ({ facts }) => (facts!.gatesSource = 'as it was planned'), 'as it was planned'],
-  // By a gateway that planned each run again.
+  // Written by a gateway that planned each run again.
   ['does not carry', (assigned) => delete assigned.facts, "kernels/gates.yaml, and fa_v1_baseline's own"],
 ])(
   "after a restart a result has the gateway's own facts, if the request %s them",

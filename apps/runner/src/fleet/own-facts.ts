@@ -1,4 +1,4 @@
-/** What a gateway itself knows about a run replaces what a pilot's result says of it. */
+/** Replaces a pilot's claims about a run by the gateway's own facts. */
 import { create } from '@bufbuild/protobuf';
 import {
   Outcome,
@@ -25,7 +25,7 @@ export interface OwnFacts {
   facts: () => RunFacts;
 }
 
-/** What a plan says of its job's result; `lineage`: the kernel and the steps below it. */
+/** A plan's facts about its job's result; `lineage`: the kernel and the steps below it. */
 export const factsOf = ({ judged, kernel, resolved, benchmark }: JobSpec, lineage: string[]): RunFacts =>
   create(RunFactsSchema, {
     lineage,

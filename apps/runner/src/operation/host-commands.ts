@@ -125,7 +125,7 @@ export function purge(dataDirectory: string): string[] {
     throw new UsageError(`${dataDirectory} must be the data folder of a runner: it has no flashcore.db; see --data`);
   if (realpathSync(dataDirectory) === realpathSync(homedir()))
     throw new UsageError(
-      `${dataDirectory} must be a folder of flashcore's own, and it is your home, where "sources" or "tmp" may be yours: remove by hand what is flashcore's`,
+      `${dataDirectory} must be a folder used only by flashcore, but it is your home, where "sources" or "tmp" may be yours: remove flashcore's files by hand`,
     );
   const unlock = lockDirectory(dataDirectory);
   try {

@@ -171,7 +171,7 @@ function onDisk<Result>(work: () => Result): Result {
 /** A finer resolution is not needed. */
 const RESOLUTION_MS = 10 * 60 * 1000;
 
-/** Records the use in a file's or folder's time: when space is needed, unused files are removed first. */
+/** Records the use in a file's or folder's time, because files unused for longest are removed first. */
 export function markUsed(path: string): void {
   const now = new Date();
   const found = lstatSync(path, { throwIfNoEntry: false });

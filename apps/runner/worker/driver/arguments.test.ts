@@ -4,7 +4,7 @@ import type { CudaDriver } from './cuda-driver.ts';
 
 type Parts = Parameters<typeof prepareLaunches>[1];
 
-/** What the driver is asked to encode for a tensor of these dimensions. */
+/** The arguments of the driver's encoding call for a tensor of these dimensions. */
 function encoded(dims: readonly number[], box: readonly number[]): unknown {
   const maps: unknown[] = [];
   const driver = {
@@ -26,7 +26,7 @@ function encoded(dims: readonly number[], box: readonly number[]): unknown {
   return maps[0];
 }
 
-test("a tensor map has heads, rows and columns, and a matrix's has no heads unless its box has", () => {
+test("a tensor map has heads, rows and columns; a matrix's has heads only if its box does", () => {
   expect(encoded([2, 4, 128, 64], [64, 32])).toEqual({
     dimensions: [64, 128, 8],
     strides: [128, 16_384],

@@ -58,7 +58,7 @@ const F_SEAL_GROW = 4;
  * poisons.
  */
 const UNWRITTEN = 0xfd;
-/** Alignment of a CUtensorMap, the most that an argument needs. */
+/** Alignment of a CUtensorMap, the strictest of all arguments. */
 const SLOT_ALIGNMENT = 64;
 const EXIT_PATIENCE_MS = 2_000;
 
@@ -293,7 +293,7 @@ function memoryKills(group: string | undefined): number {
   return Number(/^oom_kill (\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 0);
 }
 
-/** Encodes the number of arguments and the bytes of a slot, then each argument in a slot that the largest one fits. */
+/** Encodes the number of arguments and the size of a slot, then each argument in a slot as large as the largest one. */
 export function slotsOf(parameters: BigUint64Array): Buffer {
   const values = argumentsOf(parameters);
   const most = Math.max(1, ...values.map(({ length }) => length));

@@ -30,7 +30,7 @@ export interface CompileOptions {
 
 /**
  * `fa-tui compile <folder> --to <new folder>`: makes a kernel folder of PTX from one of Triton's Python, with this
- * machine's Triton, for runners whose host has none. The Python goes along, so its lines stay known.
+ * machine's Triton, for runners whose host has none. The Python is copied, too, so that its lines can be shown.
  */
 export async function compileKernel(
   text: string,
@@ -68,7 +68,7 @@ export async function compileKernel(
   const ptxName = `${path.basename(source, '.py')}.ptx`;
   const yaml = manifestOfCompiled(files[MANIFEST_FILE]!, { id, source: ptxName, ptx: made.ptx, resolved });
   parseManifest(yaml, path.join(folder, MANIFEST_FILE), manifest.problem.brought);
-  // The PTX names the Python by its last name alone.
+  // The PTX names the Python file without its folder.
   const { [source]: python, ...others } = files;
   makeFolder(folder);
   writeSource(folder, { ...others, [path.basename(source)]: python!, [ptxName]: made.ptx, [MANIFEST_FILE]: yaml });

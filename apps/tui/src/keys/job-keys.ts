@@ -108,7 +108,7 @@ export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
 
 const MOST_NAMED = 3;
 
-/** Asks once about all of them; several are counted, and the first names among them are given. */
+/** One question about all jobs; several are counted and the first few named. */
 function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: string): void {
   const titles = [...new Set(jobs.map(jobTitle))];
   const others = titles.length > MOST_NAMED ? ` and ${counted(titles.length - MOST_NAMED, 'other')}` : '';

@@ -216,7 +216,7 @@ test('s in view 4 shows the sorted lines starting with the largest, and marks th
   );
 });
 
-test('the columns of the source lines keep their names while the lines scroll', async () => {
+test('the column names stay in place while the source lines scroll', async () => {
   show(modelledEvents('bank_conflict_32way'));
   await terminal.resize(80, 24);
   await terminal.press('4');
@@ -302,7 +302,7 @@ test('cancelling asks first, and any key except y leaves the job alone', async (
 });
 
 test.each(['?', 'R', '/'])(
-  'Ctrl-Z suspends and Ctrl-L redraws in the prompt of %s too, which stays open',
+  'Ctrl-Z suspends and Ctrl-L redraws in the prompt of %s, too, which stays open',
   async (opens) => {
     await terminal.press(`1${opens}`);
     const { overlay } = ui();
@@ -315,7 +315,7 @@ test.each(['?', 'R', '/'])(
   },
 );
 
-test('space marks jobs, and x cancels all of them after one question that names their number', async () => {
+test('space marks jobs, and x cancels all of them after one question that gives their number', async () => {
   const { jobs } = terminal.store.state;
   const waiting = ['first', 'second', 'third', 'fourth'].map((label, index) =>
     create(JobSchema, {

@@ -40,7 +40,7 @@ test('a session loads all lists and shows the running job', async () => {
   expect(store.log.end).toBeGreaterThan(40);
 });
 
-test('while a job runs, a terminal opens on it and not on the job it showed last', async () => {
+test('while a job runs, a terminal opens on it rather than on the job it showed last', async () => {
   const store = begin(fakeRunner(), { lastJob: 'jobs/22222222-0000-4000-8000-000000000004' });
   await vi.waitFor(() => expect(store.state.attached).toBe(SAMPLE_JOB));
 });
@@ -72,7 +72,7 @@ test('a job shown again is watched from the last event that this client has', as
   expect(store.log.end).toBe(lines);
 });
 
-test('comparing jobs that were read to their end asks for no more events, because none would ever come', async () => {
+test('comparing jobs that were read to their end requests no more events, because there are none', async () => {
   const runner = fakeRunner();
   const asked: string[] = [];
   const client: RunnerPort = {

@@ -249,7 +249,7 @@ export class Session {
     });
   }
 
-  /** One that can't be cancelled, for example because it belongs to somebody else, does not keep the others. */
+  /** A job that can't be cancelled, for example because it is somebody else's, does not keep the others from it. */
   async cancel(jobs: readonly string[]): Promise<void> {
     const answers = await Promise.all(
       jobs.map((name) =>

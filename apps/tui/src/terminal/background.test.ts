@@ -25,7 +25,7 @@ function open() {
       stdin.push(chunk);
       await vi.waitFor(() => expect(stdin.readableLength).toBe(0), { interval: 1 });
     }
-    // eslint-disable-next-line flashcore/no-fixed-wait -- Held keys are given back when time has passed.
+    // eslint-disable-next-line flashcore/no-fixed-wait -- Held keys are released after a time.
     await wait(60);
     return got;
   };
@@ -50,7 +50,7 @@ test.each([
   expect({ keys: keys.replaceAll(/[jGk]/g, ''), light }).toEqual({ keys: '', light: true });
 });
 
-test('keys that begin like a reply arrive, and a reply after them is still taken out', async () => {
+test('keys that begin like a reply arrive, and a reply after them is still removed', async () => {
   const terminal = open();
   expect(terminal.written).toEqual(['\u001b]11;?\u001b\\']);
   expect(await terminal.send('\u001b')).toEqual({ keys: '\u001b', light: false });
@@ -59,7 +59,7 @@ test('keys that begin like a reply arrive, and a reply after them is still taken
   expect(await terminal.send(REPLY, 'x')).toEqual({ keys: '\u001b\u001b]\u001b[Aqx', light: true });
 });
 
-test('a program that leaves before the reply waits for it, so that it does not reach the prompt', async () => {
+test('fa-tui waits for the reply before it exits, so that the reply does not reach the shell', async () => {
   const { background, ignore, push } = open();
   ignore();
   let isSettled = false;
@@ -72,7 +72,7 @@ test('a program that leaves before the reply waits for it, so that it does not r
   await background.settled();
 });
 
-test('a terminal that does not answer is waited for no longer than a second', async () => {
+test('a reply is waited for at most a second', async () => {
   const { background } = open();
   const from = performance.now();
   await background.settled();
@@ -80,7 +80,7 @@ test('a terminal that does not answer is waited for no longer than a second', as
   expect(performance.now() - from).toBeGreaterThan(900);
 });
 
-test('light and dark backgrounds by their luminance; anything else counts as dark', () => {
+test('a background is light or dark by its luminance; anything else counts as dark', () => {
   const light = ['rgb:ffff/ffff/ffff', 'rgb:fdfd/f6f6/e3e3', 'rgb:f/f/f', 'rgba:eeee/eeee/eeee/ffff', 'rgb:ff/ff/00'];
   const dark = [
     'rgb:0000/0000/0000',

@@ -1,8 +1,8 @@
 /**
  * Asks the terminal for its background colour with OSC 11, so that a light terminal gets colours that can be read on
  * it. xterm's reply is "ESC ] 11 ; rgb:ffff/ffff/ffff", ended by BEL or ST (ESC \), with one to four hex digits a
- * channel. It comes among the keys, in pieces, late (ssh) or never, and must not be taken for keys: Ink's parser would
- * pass on "]" with Alt and the rest as typed text. So it is taken out before Ink reads it, however late it comes.
+ * channel. It arrives between keys, in pieces, late (ssh) or never, and must not be mistaken for keys: Ink's parser would
+ * report Alt+] and the rest as typed text. So it is removed before Ink reads it, however late it comes.
  */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -13,14 +13,14 @@ const REPLY = /\u001b\]11;([^\u0007\u001b]*)(?:\u0007|\u001b\\)/;
 const BEGUN = /\u001b(?:\](?:1(?:1(?:;[^\u0007\u001b]{0,64}\u001b?)?)?)?)?$/;
 // Ink itself waits 20 ms for the rest of an escape sequence.
 const HOLD_MS = 30;
-// For a terminal behind a slow ssh. Only leaving or opening an editor at once waits so long.
+// For a terminal behind a slow ssh. Only exiting or opening an editor right after the start waits so long.
 const REPLY_WITHIN_MS = 1_000;
 
 /** Relative luminance of white is 1 (WCAG 2); above this value black text has more contrast than white text. */
 const LIGHT_LUMINANCE = 0.179;
 
 export interface Background {
-  /** Settles once no reply can reach another program: it is here, or the terminal has had its time. */
+  /** Resolves once no reply can reach another program: it has arrived, or the time limit is over. */
   readonly settled: () => Promise<void>;
 }
 
@@ -84,7 +84,7 @@ export function askBackground({ stdin, stdout, onLight }: BackgroundQuestion): B
   };
 }
 
-/** True if held text may also be keys; a longer beginning can only be a reply. */
+/** True if the held text may also be keys; a longer prefix can only be a reply. */
 const isKeys = (text: string): boolean => text !== '' && text.length <= 2;
 
 /** False for a reply in another form, for example the query echoed by a terminal that does not know it. */

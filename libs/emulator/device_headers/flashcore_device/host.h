@@ -1,11 +1,11 @@
-// What the host functions of a .cu name, so that a source that has some compiles to its device code. Nothing here is
-// defined: no host function of a kernel is ever compiled further, or run.
+// The names that host functions of a .cu use, so that a source with host functions compiles to its device code. Nothing
+// here is defined: host functions of a kernel are never compiled further, nor run.
 #pragma once
 #include "../vector_types.h"
 
 #include <cstddef>
 
-// Of the C library's types, for host and device functions.
+// Types of the C library, for host and device functions.
 using uint = unsigned;
 using ushort = unsigned short;
 using ulong = unsigned long;
@@ -35,10 +35,10 @@ struct cudaDeviceProp {
       warpSize, major, minor, l2CacheSize, regsPerBlock;
 };
 
-// What clang makes of a launch in <<< >>> where it knows of no toolkit.
+// clang compiles <<< >>> to this call if it has no toolkit.
 cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr);
 
-// Of the C library: overloads for host functions of what device functions have,
+// The C library: first the host overloads of functions that device code has, too,
 __attribute__((host)) void exit(int);
 __attribute__((host)) void abort();
 __attribute__((host)) void __assertfail(const char*, const char*, unsigned, const char*, size_t);
@@ -66,7 +66,7 @@ FLASHCORE_HOST_EXTREMES(double)
 __attribute__((host)) void* memcpy(void*, const void*, size_t);
 __attribute__((host)) void* memset(void*, int, size_t);
 
-// and what only host functions call.
+// then the names that only host functions use.
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
 #define RAND_MAX 2147483647

@@ -38,7 +38,7 @@ function requireRegular(found: Stats, path: string): void {
   if (!found.isFile()) throw systemError('EFTYPE', 'a pipe or a device, and only a file is read', path);
 }
 
-/** Most files are small: Node has buffers of this size ready, and one of a MiB took longer than to read a file. */
+/** Most files are small. Node pools buffers of this size; allocating a MiB took longer than reading such a file. */
 const CHUNK_BYTES = 4_000;
 
 function readAtMost(descriptor: number, path: string, { most, size }: { most: number; size: number }): Buffer {

@@ -53,7 +53,7 @@ const COMPILER_FLAGS = [
   '--expt-relaxed-constexpr',
   '--expt-extended-lambda',
   '--extra-device-vectorization',
-  // Whose asserts do not compile, or cost time.
+  // For sources whose asserts do not compile, or cost time.
   '-DNDEBUG',
   '-Xptxas=-O1',
   '-Xptxas=-O2',

@@ -17,7 +17,7 @@ function typesWith(limit: string): string[] {
   return tritonTypes(manifest, resolveVariant(manifest));
 }
 
-test('integers that limits make multiples of 16 are declared so, and no others', () => {
+test('only integers that limits make multiples of 16 are declared as such', () => {
   const tensors = ['*fp16', '*fp16', '*fp16'];
   expect(typesWith('K % 32 == 0 && N % 16 == 0')).toEqual([...tensors, 'i32', 'i32:16', 'i32:16']);
   expect(typesWith('K % 24 == 0')).toEqual([...tensors, 'i32', 'i32', 'i32']);
@@ -32,7 +32,7 @@ test('the dynamic shared memory is read from the first line of the PTX', () => {
 
 const PTX = '// flashcore: 4096 bytes of dynamic shared memory\n.version 8.7\n.target sm_90a\n.address_size 64\n';
 
-test("the manifest of Triton's PTX has the parameters as constants, and the launch of Triton's metadata", () => {
+test("the manifest of Triton's PTX has the parameters as constants and a launch from Triton's metadata", () => {
   const written = edited(TEXT, 'constants: {', '# of the tiles\nconstants: {');
   const resolved = resolveVariant(parseManifest(written, PATH), { parameters: { BLOCK: 64n } });
   const made = manifestOfCompiled(written, { id: 'compiled', source: 'kernel.ptx', ptx: PTX, resolved });
@@ -54,7 +54,7 @@ test("the manifest of Triton's PTX has the parameters as constants, and the laun
   ]);
 });
 
-test('a launch with shared memory of its own gets the larger of both', () => {
+test('a launch that already declares shared memory gets the larger of both sizes', () => {
   const written = edited(TEXT, 'grid:', 'shared_bytes: "2 * N"\n    grid:');
   const resolved = resolveVariant(parseManifest(written, PATH));
   const made = manifestOfCompiled(written, { id: 'compiled', source: 'kernel.ptx', ptx: PTX, resolved });

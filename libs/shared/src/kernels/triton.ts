@@ -1,4 +1,4 @@
-/** What tools/compile_triton.py is asked for and answers, and the manifest of the PTX that it makes. */
+/** Requests to tools/compile_triton.py and its answers, and the manifest of the PTX that it makes. */
 import { Scalar, parseDocument, type YAMLMap, type YAMLSeq } from 'yaml';
 import { FlashcoreError } from '../contract/errors.ts';
 import type { ExpressionNode } from '../data/expression.ts';
@@ -85,7 +85,7 @@ export interface CompiledTriton {
 
 /**
  * The kernel.yaml of a Triton kernel's PTX, from the kernel's own valid one: parameters become constants, and launches
- * get what Triton's metadata says. Everything else stays as it was written, comments included.
+ * follow Triton's metadata. Everything else stays as it was written, comments included.
  */
 export function manifestOfCompiled(text: string, { id, source, ptx, resolved }: CompiledTriton): string {
   const document = parseDocument(text);

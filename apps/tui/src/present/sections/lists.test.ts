@@ -33,7 +33,7 @@ test('jobs: start of the name, state or outcome', () => {
   ]);
 });
 
-test('an experiment whose first launch hung has no largest error, and not "0"', () => {
+test('an experiment whose first launch hung has no largest error instead of "0"', () => {
   const hung = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 0, maxAbsError: 0 });
   const exact = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 7, maxAbsError: 0 });
   expect([hung, exact].map(largestErrorText)).toEqual(['-', '0']);

@@ -8,7 +8,7 @@ import { caseRows } from './correct-live.ts';
 
 const failed = { verdict: Verdict.FAIL, elements: 596_736n, shape: parseShape('1x2x333x64') };
 
-test('a failed case whose worst element is within its limit says what is wrong, and not "14 %" of the limit', () => {
+test('a failed case whose worst element is within its limit says what is wrong instead of "14 %" of the limit', () => {
   const cases = [
     { ...failed, maxAbsError: 32.7, worstOfLimit: 0.14, mismatches: 101n },
     { ...failed, maxAbsError: 0.0132, worstOfLimit: 0.99, rounding: { ratio: 26.1, limit: 2.8 } },

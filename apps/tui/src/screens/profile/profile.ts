@@ -45,7 +45,7 @@ export const profileView: View = ({ state }, size) => {
   const rows = profileRows(state, size.width);
   const top = Math.max(0, Math.min(state.ui.selected.profile, rows.length - size.height));
   const pane = scrolled(title, rows, { ...size, top });
-  // The columns keep their names while their lines scroll.
+  // The column names stay in place while the lines scroll.
   const header = lineTables(state, size.width).find(({ first, last }) => top >= first && top <= last)?.header;
   return header === undefined ? pane : { ...pane, body: [rows[header] ?? [], ...pane.body.slice(1)] };
 };

@@ -28,7 +28,7 @@ function shownFor(...shapes: readonly string[]): string[] {
   ];
 }
 
-test('times of one shape have it in the title; others have a column, which outlives the age', () => {
+test('a shape that all times share is in the title; otherwise it has a column, which is dropped after the age', () => {
   expect(shownFor('1x4x128x64', '', '1x4x128x64')[0]).toBe('6 History  p50 at 1x4x128x64');
   expect(shownFor('1x4x128x64', '2x8x512x64')).toEqual([
     ...['6 History', 'experiment', 'cases', 'shape', 'p50 hot', 'hard gates', 'when'],
