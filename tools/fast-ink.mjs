@@ -1,8 +1,8 @@
 /**
  * fa-tui's changes to Ink, the same for the build and for the tests, so that the tests see the program that users run.
- * Ink asks string-width about every cell of every frame and lays out every cell again. fa-tui has faster ways for what
- * it draws (apps/tui/src/terminal), which leave the rest to the originals. It also changes how Ink's layout engine is
- * loaded.
+ * Ink calls string-width for every cell of every frame and lays out every cell again. fa-tui replaces both by faster
+ * code for what it draws (apps/tui/src/terminal), which calls the originals for everything else. It also changes how
+ * Ink's layout engine is loaded.
  */
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';

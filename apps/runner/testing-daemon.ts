@@ -1,5 +1,5 @@
 /**
- * What tests across projects take of the daemon: a runner in this process or as a child that can be killed, with
+ * Parts of the daemon for tests across projects: a runner in this process or as a child that can be killed, with
  * scripted or real planners.
  */
 export { createPlanner, type PlannerOptions } from './src/experiment/planner.ts';

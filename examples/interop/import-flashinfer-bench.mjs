@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const FA_TUI = join(import.meta.dirname, '../../apps/tui/bin/fa-tui.js');
-/** What FlashInfer-Bench's pages call attention: what else is not imported is counted by its kind. */
+/** Kinds that FlashInfer-Bench's pages call attention; other definitions that are not imported are counted by kind. */
 const ATTENTION = ['dsa_paged', 'gdn', 'gqa_paged', 'gqa_ragged', 'mla_paged', 'mla_ragged'];
 
 const [clone, commit, folder, kept] = process.argv.slice(2);

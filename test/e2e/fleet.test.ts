@@ -214,7 +214,7 @@ test.skipIf(missing('slurm-wlm'))(
 );
 
 test.skipIf(missing('slurm-wlm'))(
-  'if nodes have another device, the job and the fleet are told within 30 s and the pilot’s log says so',
+  'if nodes have another device, the job, the fleet and the pilot’s log say so within 30 s',
   { timeout: 120_000 },
   async () => {
     await using other = new Home();
@@ -240,7 +240,7 @@ test.skipIf(missing('slurm-wlm'))(
 );
 
 test.skipIf(missing('slurm-wlm'))(
-  'if a partition is down, the job and the fleet are told that its pilot waits',
+  'if a partition is down, the job and the fleet show that its pilot waits',
   { timeout: 120_000 },
   async () => {
     await using other = new Home();

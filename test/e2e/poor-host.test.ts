@@ -143,7 +143,7 @@ test.skipIf(missing('openssl'))('if bwrap fails, no runner with authenticated cl
 });
 
 test.skipIf(existsSync('/dev/nvidiactl'))(
-  'serve --no-emulator: without a GPU there is no device, and a job is told so',
+  'serve --no-emulator: without a GPU there is no device, and a job says so',
   async () => {
     await using home = new Home();
     const { address } = await home.startDaemonAt('127.0.0.1:0', '--no-emulator');

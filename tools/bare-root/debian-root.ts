@@ -35,7 +35,7 @@ export type Folders = Readonly<Record<string, string>>;
 interface Command {
   readonly user: User;
   readonly command: string;
-  /** Seconds that processes of the command get to end by themselves after it. */
+  /** Seconds that processes left by the command have to exit by themselves. */
   readonly grace: number;
   readonly environment?: Readonly<Record<string, string>>;
   readonly folders?: Folders;

@@ -23,7 +23,9 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--sections", type=names, default=one_gpu, help=f"of {', '.join(SECTIONS)}")
     parser.add_argument("--kernels", type=names, default=KERNELS)
-    parser.add_argument("--cheats", type=names, default=[], help="only these of kernels/cheating, or of the corpus")
+    parser.add_argument(
+        "--cheats", type=names, default=[], help="only these kernels of kernels/cheating or of the corpus"
+    )
     parser.add_argument("--edits", type=int, default=3, help="edits of a source, each from the keystroke to the gates")
     options = parser.parse_args()
     for name in options.sections:

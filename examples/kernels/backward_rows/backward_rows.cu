@@ -1,4 +1,4 @@
-// backward_rows: dQ, dK and dV of attention: a warp a row of dQ, then a warp a row of dK and dV, without atomics.
+// backward_rows: dQ, dK and dV of attention: one warp per row of dQ, then one per row of dK and dV, without atomics.
 // Limits: fp16 or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -135,7 +135,7 @@ def ask(library, chosen):
 
 
 def ask_apart(library, first, count):
-    """The same of FORMS[first : first + count] in a process of its own: a driver's compiler may die of a form."""
+    """The same for FORMS[first : first + count] in a separate process, because a form may crash the driver's compiler."""
     command = [sys.executable, __file__, library, "--range", str(first), str(count)]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode == 0:

@@ -281,7 +281,7 @@ def smaller_or_larger(op, a, b, with_nan):
 
 
 def near(function, domain=lambda x: True):
-    """Of an approximation: the true value, in double."""
+    """The exact value, in double, of an approximated function."""
 
     def value(x):
         if math.isnan(x) or not domain(x):

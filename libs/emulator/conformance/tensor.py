@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from floats import number_of, rounded
 
-# Of a type: elements a register, and bits of one.
+# By type: elements per register, and bits per element.
 PACKED = {"f16": (2, 16), "bf16": (2, 16), "tf32": (1, 32), "e4m3": (4, 8), "e5m2": (4, 8)}
 PACKED |= {"s8": (4, 8), "u8": (4, 8), "s4": (8, 4), "u4": (8, 4), "b1": (32, 1), "f64": (1, 64)}
 ACCUMULATORS = ("f16", "f32", "f64", "s32")

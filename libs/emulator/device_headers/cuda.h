@@ -1,4 +1,4 @@
-// Of the driver API what a kernel's signature needs.
+// The types of the driver API that a kernel's signature needs.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,5 +1,5 @@
-// What nvcc includes before a kernel, as far as device code uses it: for a clang without a CUDA toolkit. Thin: each
-// function is an instruction of PTX, or as few as CUDA's own headers make. Nothing of a host's C or C++ library is
+// The declarations that nvcc includes before a kernel, as far as device code uses them, for clang without a CUDA toolkit.
+// Each function is one PTX instruction, or as few as CUDA's own headers emit. Nothing of a host's C or C++ library is
 // read, so the PTX is the same on every host.
 #pragma once
 #include "flashcore_device/atomics.h"

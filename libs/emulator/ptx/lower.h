@@ -46,7 +46,7 @@ struct Operation {
 /** The table of operations by name, such as "add.s32". */
 const std::map<std::string, Operation>& arithmetic_operations();
 
-// Each returns true if the statement is one of its own and was lowered.
+// Each returns true if it handles the statement and lowered it.
 bool lower_arithmetic(Lowering& l, Ins& ins);
 bool lower_memory(Lowering& l, Ins& ins);
 /** "st.async.weak, which the emulator does not carry: why". */

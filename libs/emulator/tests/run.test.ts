@@ -60,7 +60,7 @@ function lowerPaths(): [string, string][] {
   return all.slice(all.findIndex(([, built]) => built === library) + 1);
 }
 
-/** What kernels/primitives has for Hopper, against the PTX manual. */
+/** The Hopper primitives of kernels/primitives, against the PTX manual. */
 function primitivesOn(library: string): string {
   const program = join(import.meta.dirname, '../../../test/dist/primitives.js');
   const env = { ...process.env, FLASHCORE_CONFORMANCE_CACHE: build };

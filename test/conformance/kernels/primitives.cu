@@ -63,7 +63,7 @@ extern "C" __global__ void ldmatrix_x2_trans_one(const uint16_t* in, uint32_t* o
   ldmatrix_x2_trans(m[0], m[1], row_of_lane(rows));
 }
 
-// Registers as they are: A [lane][4], B [lane][2], C and D [lane][4]; a product a CTA.
+// Registers as they are: A [lane][4], B [lane][2], C and D [lane][4]; one product per CTA.
 extern "C" __global__ void mma_f32_many(const uint32_t* A, const uint32_t* B, const float* C, float* D) {
   const int lane = blockIdx.x * 32 + threadIdx.x;
   const uint32_t a[4] = {A[4 * lane], A[4 * lane + 1], A[4 * lane + 2], A[4 * lane + 3]};

@@ -61,7 +61,7 @@ export function cubinProblems(files: readonly SnapshotFile[], arch: string): Com
   return message === undefined ? [] : [{ ...place, message }];
 }
 
-/** What is wrong with a cubin for this architecture. Takes time in proportion to the file's size, whatever it holds. */
+/** Why a cubin is refused for this architecture. Takes time in proportion to the file's size, whatever it holds. */
 export function cubinFault(file: Buffer, arch: string): string | undefined {
   if (file.length >= 4 && file.readUInt32LE(0) === FATBIN_MAGIC)
     return 'must be a cubin, got a fat binary: `cuobjdump -xelf all FILE` extracts its cubins';

@@ -105,7 +105,7 @@ test("all of PyTorch's headers are one stub, and CUDA_STD_HEADER names a header 
   ]);
 });
 
-test("cuBLAS's headers are another stub, and cuRAND's a third", () => {
+test("there is one stub for all of cuBLAS's headers and another for cuRAND's", () => {
   const { files, problems } = snapshot({
     'k/k.cu': '#include <cublas_v2.h>\n#include <cublasLt.h>\n#include <cublasXt.h>\n#include <curand_kernel.h>\n',
     'stubs/cublas.h': '',

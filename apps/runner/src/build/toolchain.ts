@@ -177,7 +177,7 @@ export class Toolchain {
     return toolPath(name);
   }
 
-  /** The tools with the answers that they have given so far. */
+  /** The tools, as far as they have been examined. */
   describe(): FoundTool[] {
     return [
       described({

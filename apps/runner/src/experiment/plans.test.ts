@@ -287,7 +287,7 @@ test.skipIf(missing('nvcc')).each(FAILURES)(
 );
 
 test(
-  'the legacy loop is reported with the last measurement of a shape, with a warning that it is no latency',
+  'the legacy loop is reported with the last measurement of a shape, with a warning that it is not a latency',
   { timeout: 60_000 },
   async () => {
     const kernel = { source: { case: 'kernelId', value: 'fa_v1_baseline' } } as const;

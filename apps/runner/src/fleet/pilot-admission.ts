@@ -12,7 +12,7 @@ const SESSION = /^[\w-]{43}$/;
 const MOST_LACKS = 300;
 /** Limit for a registration, because its device is part of every client's GetHost. */
 const MOST_REGISTER_BYTES = 64 * 1024;
-/** A larger difference between clocks is named in the pilot's lacks. */
+/** A larger difference between clocks is reported among the things that the pilot lacks. */
 const CLOCK_SKEW_MS = 5_000;
 
 export interface AdmissionRules {

@@ -13,7 +13,7 @@ export interface OwnerShare {
   owner: string;
   /** Weight of the client's role: a job of a client of weight 4 counts a quarter in the queue; default: 1. */
   weight?: number;
-  /** Most jobs of this owner that may wait and run at once; undefined: only the queue's limit applies. */
+  /** Maximum number of waiting and running jobs of this owner; undefined: only the queue's limit applies. */
   maxJobsOfOwner: number | undefined;
   /** Most device seconds a day for this owner's jobs; undefined: no limit. */
   maxDeviceSecondsOfOwner?: number | undefined;

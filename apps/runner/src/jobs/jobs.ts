@@ -38,7 +38,7 @@ export interface JobsOptions {
    * Makes the body of a job whose request was kept; default: none is kept, and jobs left by a runner are INTERRUPTED.
    */
   keptBody?: JobPlanner['keptBody'] | undefined;
-  /** Most jobs that wait at once, over all devices. */
+  /** Maximum number of waiting jobs, over all devices. */
   maxQueued: number;
   logger: Logger;
   /** Cleans all texts of events. */

@@ -55,7 +55,7 @@ function jobOn(device: { simulated?: boolean }) {
   return { services, found, said, evaluated };
 }
 
-test('it is ready before the kernel is built, launches it once verified, and no other profile is taken', async () => {
+test('the profiler is ready before the kernel is built, launches it once verified, and takes no other profile', async () => {
   const { services, found, said, evaluated } = jobOn({});
   expect(said).toEqual(['ready']);
   expect(profileVerifiedPhase.wants(services, found)).toBe(true);

@@ -8,7 +8,7 @@ export interface StreamLimits {
   perClient: number;
   /** Most open streams on one connection. */
   perConnection: number;
-  /** Most memory that all open streams may hold. */
+  /** Limit on the memory of all open streams. */
   bytes: number;
   /** How long an ending stream may take to send its status to the client. */
   farewellMs: number;

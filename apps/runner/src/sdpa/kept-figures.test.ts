@@ -62,7 +62,7 @@ pythonTest(
   },
 );
 
-pythonTest('a job that may not use them measures anew, and its own are used from then on', async () => {
+pythonTest('a job that may not use kept figures measures again, and later jobs use its figures', async () => {
   await measure('jobs/a');
   expect(await measure('jobs/b', { reuse: false })).toMatchObject({ turns: 6, results: measured });
   expect(await measure('jobs/c')).toMatchObject({ turns: 2, results: asMeasuredIn('jobs/b') });

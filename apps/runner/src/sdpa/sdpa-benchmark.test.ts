@@ -178,7 +178,7 @@ pythonTest("what one backend can't do leaves the others: no kernel, no plan, no 
   ]);
 });
 
-pythonTest("a device that is lost is no backend's reason", () => {
+pythonTest("a lost device is not reported as a backend's failure", () => {
   expect(
     prepareWith('lost; CUDNN_ATTENTION in call: CUDA error: an illegal memory access was encountered'),
   ).toMatchObject({

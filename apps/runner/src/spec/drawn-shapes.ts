@@ -53,7 +53,7 @@ interface Budget {
   longFlops: number;
   flops: number;
   allFlops: number;
-  /** Most elements of a tensor. */
+  /** Maximum number of elements of a tensor. */
   elements: number;
   longest: number;
   shapes: number;

@@ -99,7 +99,7 @@ function scored<Shape>(each: Classified<Shape>, numbers: Numbers): Scored<Shape>
   return { ...each, pairs, triples, singles: each.extents.map((name) => numbers.of(name)), atMost: Infinity };
 }
 
-/** Numbers texts in the order of their first use, so that a set of them is an array. */
+/** Gives each text a number, in order of first use, so that an array can serve as a set of texts. */
 class Numbers {
   readonly #numbers = new Map<string, number>();
 

@@ -122,7 +122,7 @@ test("a process that ran one owner's code serves no other owner: a new one does,
   await device.close();
 });
 
-test('an owner after an abandoned start gets one process, whose output is passed on', async () => {
+test('after an abandoned start the next owner gets one process, whose output is passed on', async () => {
   const { device, asked } = openDevice('given-up');
   device.serve('ada');
   const gone = AbortSignal.abort(new Error('cancelled'));

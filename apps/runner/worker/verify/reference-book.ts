@@ -9,7 +9,7 @@ import { drawInputs } from './inputs.ts';
 export interface Answer {
   inputs: TensorsByName;
   answers: Answers;
-  /** Set if the yardstick was asked for, which is done for a case's first input of each rule. */
+  /** Set if requested; a case requests it for its first input of each rule. */
   yardstick: Yardstick | undefined;
 }
 

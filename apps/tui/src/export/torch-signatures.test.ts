@@ -33,7 +33,7 @@ function fileOf(kernel: string): string {
   });
 }
 
-/** What PyTorch 1.13 lacks of the interface that the files use. */
+/** The parts of the interface used by the files that PyTorch 1.13 lacks. */
 const PRELUDE = `
 import math, sys, types
 import torch

@@ -449,7 +449,7 @@ test('an unsupported shape is refused before the start, and another kernel keeps
   expect(terminal.runner.started).toEqual(['flashcore_v5']);
 });
 
-test('a view is copied as text, Markdown, data or picture, and the user is told the file', async () => {
+test('a view is copied as text, Markdown, data or picture, and the file is shown', async () => {
   await terminal.press('5yt');
   await terminal.press('ymyjys');
   const [text, markdown, json, svg] = terminal.copied;

@@ -33,7 +33,7 @@ export function usualValues({ plans = [], tolerances, host }: UsualContext): Rea
   };
 }
 
-/** The value behind the first choice of a field in this form; undefined if only the runner knows it. */
+/** The value of a field's first choice, its default; undefined if only the runner knows it. */
 export function usualOf({ fields }: RunFields, { usual }: FormField): string | undefined {
   const plan = fields.find(({ id }) => id === 'plan');
   const text = typeof usual === 'string' ? usual : usual && entryOf(usual, plan === undefined ? '' : valueOf(plan));

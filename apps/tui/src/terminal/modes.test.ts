@@ -41,7 +41,7 @@ for (const [signal, exitCode] of [
   ['SIGHUP', 129],
   ['SIGINT', 130],
 ] as const) {
-  test(`${signal} gives the terminal back and is told in the exit code`, async () => {
+  test(`${signal} restores the terminal and sets the exit code`, async () => {
     const ended = await end('wait', signal);
     expect(ended).toMatchObject({ exitCode, screen: 'normal', pasteBracketed: false });
     expect(ended.output).toMatch(/\u001b\[\?25h/);

@@ -1,5 +1,5 @@
 // CUDA's keywords and built-in variables for clang, which knows them as attributes.
-// What these headers define has no debug information (nodebug): an instruction of theirs belongs to the line of the
+// The functions of these headers have no debug information (nodebug): an instruction of theirs belongs to the line of the
 // kernel that calls them, as faults, races and counters shall say.
 #pragma once
 #include <stddef.h>

@@ -8,7 +8,7 @@ FLASHCORE_DEVICE void* memset(void* to, int value, size_t bytes) { return __buil
 
 namespace flashcore::device {
 
-/** What a value of BYTES is moved as. */
+/** The type as which a value of BYTES is moved. */
 template <int BYTES>
 struct WordOf;
 template <>

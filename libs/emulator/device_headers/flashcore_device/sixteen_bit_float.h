@@ -102,7 +102,7 @@ FLASHCORE_DEVICE FLASHCORE_PAIR FLASHCORE_NAME(__halves2, 2)(FLASHCORE_SCALAR lo
 
 // --- arithmetic -----------------------------------------------------------------------------------------------
 
-// Of a scalar and of a pair; those named _rn are never fused into others, and here none is.
+// Of a scalar and of a pair; those named _rn are never fused into others; here none are fused.
 #define FLASHCORE_ARITHMETIC(NAME, FUNCTION)                                            \
   FLASHCORE_DEVICE FLASHCORE_SCALAR __h##NAME(FLASHCORE_SCALAR a, FLASHCORE_SCALAR b) { \
     return FLASHCORE_SCALAR::from_bits(FLASHCORE_BITS::FUNCTION(a.__x, b.__x));         \

@@ -62,7 +62,7 @@ extern "C" __global__ void volatile_sum(const int* threads) {
   if (threadIdx.x < (unsigned)threads[0]) guarded = guarded + 1;
 }
 
-// Whoever finds something raises the flag; nobody waits.
+// A thread that finds something raises the flag; none waits.
 extern "C" __global__ void raised_by_many() {
   __shared__ volatile int found;
   found = 1;

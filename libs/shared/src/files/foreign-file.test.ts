@@ -32,7 +32,7 @@ test('reads a file of exactly the maximum size, also through a link, and refuses
 test.each([
   ['a pipe that nobody writes to', (at: string) => void execFileSync('mkfifo', [at])],
   ['a link to a device without an end', (at: string) => symlinkSync('/dev/zero', at)],
-])('%s is no file, and is told at once', (_, make) => {
+])('%s is refused at once because it is not a regular file', (_, make) => {
   const file = path.join(folder(), 'file');
   make(file);
   expect(told(file, 1024)).toBe('a pipe or a device, and only a file is read');

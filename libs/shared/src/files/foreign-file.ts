@@ -27,7 +27,7 @@ export function readForeignFile(path: string, most: number): Buffer {
 /** Like readForeignFile(), but as text; invalid UTF-8 becomes "�". */
 export const readForeignText = (path: string, most: number): string => readForeignFile(path, most).toString('utf8');
 
-/** Why a file cannot be read, for the caller's text: the system's code if that says enough. */
+/** Why a file cannot be read, for an error message: the system's code, or a text if the code says too little. */
 export function whyUnreadable(error: unknown): string {
   const { code = String(error), message } = error as NodeJS.ErrnoException;
   return code === 'EFTYPE' || code === 'EFBIG' ? message.replace(/^\w+: /, '').replace(/, read '.*$/, '') : code;

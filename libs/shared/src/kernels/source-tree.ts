@@ -76,7 +76,7 @@ export function originalsIn(folder: string, source: string): string[] {
   if (isTritonSource(source)) return [source];
   if (!isPtxSource(source) && !isCubinSource(source)) return [];
   const own = isCubinSource(source) ? [source] : [];
-  // Whoever reads the source itself then says that it is too large.
+  // The reader of the source then reports that it is too large.
   if (statSync(join(folder, source)).size > MAX_TREE_BYTES) return own;
   const code = readForeignFile(join(folder, source), MAX_TREE_BYTES);
   const names = isCubinSource(source)

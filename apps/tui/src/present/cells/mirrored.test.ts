@@ -30,7 +30,7 @@ test('the last bin is visible if there are one or two more bins than cells', () 
   expect(rows.map(rowText).join('\n')).toMatch(/[▔▀█]/);
 });
 
-test('any two histograms have the exact size and show every count above 0', () => {
+test('any two histograms fill exactly the given size and show every count above 0', () => {
   const data = fc.record({
     low: fc.double({ min: 0, max: 1e6, noNaN: true }),
     binWidth: fc.double({ min: 1e-3, max: 1e4, noNaN: true }),

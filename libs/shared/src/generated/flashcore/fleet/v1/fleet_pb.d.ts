@@ -102,7 +102,7 @@ export declare type AttachResponse = Message<"flashcore.fleet.v1.AttachResponse"
     case: "assignment";
   } | {
     /**
-     * The job is to be stopped; its last event says how it ended.
+     * The pilot must stop the job; its last event says how it ended.
      *
      * @generated from field: flashcore.fleet.v1.Stop stop = 3;
      */
@@ -215,7 +215,7 @@ export declare type Registered = Message<"flashcore.fleet.v1.Registered"> & {
   lease: bigint;
 
   /**
-   * Under that lease, the number of the last event that the gateway has: those after it are to be told.
+   * Number of the last event that the gateway has under that lease; the pilot sends the later ones.
    *
    * @generated from field: int64 after_sequence = 3;
    */
@@ -235,7 +235,7 @@ export declare const RegisteredSchema: GenMessage<Registered>;
  */
 export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
   /**
-   * Number of the lease. Leases only grow; what a pilot says under an old one is refused.
+   * Number of the lease. Numbers only grow; messages of a pilot under an old lease are refused.
    *
    * @generated from field: int64 lease = 1;
    */
@@ -284,7 +284,7 @@ export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
   owner: string;
 
   /**
-   * What was compiled for it, also what did not compile: the pilot does not compile it again.
+   * Results of compiling for it, failures included: the pilot does not compile these again.
    *
    * @generated from field: repeated flashcore.fleet.v1.Compilation compilations = 8;
    */
@@ -353,14 +353,14 @@ export declare type Compilation = Message<"flashcore.fleet.v1.Compilation"> & {
   timedOut: boolean;
 
   /**
-   * What it said.
+   * Its output.
    *
    * @generated from field: repeated string lines = 8;
    */
   lines: string[];
 
   /**
-   * The files that it made, for ReadBuild; none where it failed.
+   * The files that it made, for ReadBuild; none if it failed.
    *
    * @generated from field: repeated flashcore.fleet.v1.CompiledFile files = 9;
    */
@@ -387,7 +387,7 @@ export declare type CompiledFile = Message<"flashcore.fleet.v1.CompiledFile"> & 
   sha256: string;
 
   /**
-   * What it is called in results.
+   * Its name in results.
    *
    * @generated from field: string file_name = 2;
    */

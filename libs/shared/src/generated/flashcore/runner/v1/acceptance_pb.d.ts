@@ -27,7 +27,7 @@ export declare type Decision = Message<"flashcore.runner.v1.Decision"> & {
   number: bigint;
 
   /**
-   * What was decided.
+   * The decision.
    *
    * @generated from field: flashcore.runner.v1.DecisionKind kind = 2;
    */
@@ -83,7 +83,7 @@ export declare type Decision = Message<"flashcore.runner.v1.Decision"> & {
   role: string;
 
   /**
-   * Of an acceptance: what it rests on; absent in acceptances from before ranked runs existed.
+   * The evidence for an acceptance; absent in acceptances from before ranked runs existed.
    *
    * @generated from field: flashcore.runner.v1.Evidence evidence = 10;
    */
@@ -558,7 +558,7 @@ export declare type ListChampionsRequest = Message<"flashcore.runner.v1.ListCham
   kernelId: string;
 
   /**
-   * Give the audit trail too: the latest decisions first, at most 1000.
+   * Also return the audit trail: the latest decisions first, at most 1000.
    *
    * @generated from field: bool include_decisions = 3;
    */
@@ -633,7 +633,7 @@ export enum DecisionKind {
   UNDONE = 3,
 
   /**
-   * Nothing was decided: a note alone.
+   * Nothing was decided: only a note.
    *
    * @generated from enum value: DECISION_KIND_NOTED = 4;
    */

@@ -109,7 +109,7 @@ export declare type Host = Message<"flashcore.runner.v1.Host"> & {
   processId: number;
 
   /**
-   * The cluster behind it; absent for a runner that is no gateway.
+   * The cluster behind it; absent for a runner that is not a gateway.
    *
    * @generated from field: flashcore.runner.v1.Fleet fleet = 14;
    */
@@ -123,7 +123,7 @@ export declare type Host = Message<"flashcore.runner.v1.Host"> & {
   time?: Timestamp | undefined;
 
   /**
-   * Bytes free on the disk of jobs and artifacts; absent where they can't be told, and from older runners.
+   * Bytes free on the disk of jobs and artifacts; absent if unknown, and from older runners.
    *
    * @generated from field: optional int64 free_disk_bytes = 16;
    */
@@ -178,7 +178,7 @@ export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
   lostLeases: bigint;
 
   /**
-   * Events that came under a lease that had ended, since the start; none was stored.
+   * Events received since the start under a lease that had ended; none of them was stored.
    *
    * @generated from field: int64 refused_events = 6;
    */
@@ -206,7 +206,7 @@ export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
 export declare const FleetSchema: GenMessage<Fleet>;
 
 /**
- * Gpus counts GPUs of nodes that take jobs, whoever uses them.
+ * Gpus counts the GPUs of nodes that take jobs, used by anyone or idle.
  *
  * @generated from message flashcore.runner.v1.Gpus
  */
@@ -301,7 +301,7 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
   deviceName: string;
 
   /**
-   * Most pilots at a time.
+   * Maximum number of pilots at a time.
    *
    * @generated from field: int32 max_pilots = 3;
    */
@@ -425,7 +425,7 @@ export declare type Pilot = Message<"flashcore.runner.v1.Pilot"> & {
   partition: string;
 
   /**
-   * Where it stands.
+   * Its state.
    *
    * @generated from field: flashcore.runner.v1.PilotState state = 3;
    */
@@ -460,7 +460,7 @@ export declare type Pilot = Message<"flashcore.runner.v1.Pilot"> & {
   startTime?: Timestamp | undefined;
 
   /**
-   * What the node lacks, for people; empty: nothing.
+   * Things that the node lacks, as a text for people; empty: nothing.
    *
    * @generated from field: string lacks = 8;
    */
@@ -529,7 +529,7 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
   l2Bytes: bigint;
 
   /**
-   * Most dynamic shared memory a CTA can opt in to, in bytes.
+   * Maximum dynamic shared memory that a CTA can opt in to, in bytes.
    *
    * @generated from field: int32 smem_optin_bytes = 8;
    */
@@ -621,13 +621,13 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
 export declare const DeviceSchema: GenMessage<Device>;
 
 /**
- * DeviceReading is the state of a GPU as nvidia-smi tells it. Absent values were not told.
+ * DeviceReading is the state of a GPU as nvidia-smi reports it. Absent values were not reported.
  *
  * @generated from message flashcore.runner.v1.DeviceReading
  */
 export declare type DeviceReading = Message<"flashcore.runner.v1.DeviceReading"> & {
   /**
-   * When it was read; absent where it was not.
+   * When it was read; absent if it was not.
    *
    * @generated from field: google.protobuf.Timestamp time = 1;
    */
@@ -676,14 +676,14 @@ export declare type DeviceReading = Message<"flashcore.runner.v1.DeviceReading">
   memoryUsedBytes?: bigint | undefined;
 
   /**
-   * Share of the last moments in which a kernel ran, percent.
+   * Share of the driver's last sampling period in which a kernel ran, percent.
    *
    * @generated from field: optional double utilization_percent = 8;
    */
   utilizationPercent?: number | undefined;
 
   /**
-   * Why there is none; absent where it was read.
+   * Why there is no reading; absent if there is one.
    *
    * @generated from field: optional string missing = 9;
    */
@@ -774,7 +774,7 @@ export declare type Tool = Message<"flashcore.runner.v1.Tool"> & {
   archs: string[];
 
   /**
-   * What is not possible without it, and how to get it; absent when it was found.
+   * Features that need it, and how to get it; absent when it was found.
    *
    * @generated from field: optional string missing = 4;
    */
@@ -801,7 +801,7 @@ export declare type Isolation = Message<"flashcore.runner.v1.Isolation"> & {
   kind: string;
 
   /**
-   * What it does, or why there is none.
+   * Its effect, or why there is none.
    *
    * @generated from field: string detail = 2;
    */

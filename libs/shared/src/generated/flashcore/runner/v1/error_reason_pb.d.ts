@@ -74,7 +74,8 @@ export enum ErrorReason {
   COMPILER_MISSING = 7,
 
   /**
-   * FAILED_PRECONDITION: ncu or another needed tool (PyTorch, for SDPA alone) is missing or not permitted; metadata `remedy`.
+   * FAILED_PRECONDITION: ncu or another needed tool (PyTorch, to measure only SDPA) is missing or not permitted;
+   * metadata `remedy`.
    *
    * @generated from enum value: ERROR_REASON_PROFILER_UNAVAILABLE = 8;
    */

@@ -162,8 +162,8 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "profileResult";
   } | {
     /**
-     * A gate was decided: as soon as the data for it is there, which may be long before its phase ends. The same gate may
-     * be told again where later data changes its answer; the last one counts.
+     * A gate was decided, which happens as soon as its data is there, perhaps long before its phase ends. The same gate
+     * may be reported again if later data changes its answer; the last report counts.
      *
      * @generated from field: flashcore.runner.v1.GateResult gate_result = 24;
      */
@@ -187,7 +187,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "deviceConditions";
   } | {
     /**
-     * Something that people should know, and that is no fault of the kernel.
+     * Something that people should know but that is not a fault of the kernel.
      *
      * @generated from field: flashcore.runner.v1.Warning warning = 27;
      */
@@ -227,7 +227,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "comparisonResult";
   } | {
     /**
-     * The gates that will be judged, before the first phase; each is then told by a gate_result as soon as it is
+     * The gates that will be judged, before the first phase; a gate_result then reports each one as soon as it is
      * decided.
      *
      * @generated from field: flashcore.runner.v1.GatePlanAnnounced gate_plan = 32;
@@ -236,7 +236,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "gatePlan";
   } | {
     /**
-     * What is different from the champion.
+     * Differences from the champion.
      *
      * @generated from field: flashcore.runner.v1.ChampionDifference champion_difference = 33;
      */
@@ -244,7 +244,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "championDifference";
   } | {
     /**
-     * A shape and timing mode of SDPA alone ended.
+     * One shape and timing mode of an SDPA-only measurement ended.
      *
      * @generated from field: flashcore.runner.v1.SdpaBenchmark sdpa_benchmark = 34;
      */
@@ -252,7 +252,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "sdpaBenchmark";
   } | {
     /**
-     * What is known of a variant of a search so far.
+     * The results of a search's variant so far.
      *
      * @generated from field: flashcore.runner.v1.TunedVariant tuned_variant = 35;
      */
@@ -260,7 +260,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "tunedVariant";
   } | {
     /**
-     * The job begins anew elsewhere: what was found out before does not count any more.
+     * The job starts again elsewhere: earlier results no longer count.
      *
      * @generated from field: flashcore.runner.v1.AttemptStarted attempt_started = 36;
      */
@@ -330,8 +330,7 @@ export declare type JobCreated = Message<"flashcore.runner.v1.JobCreated"> & {
 export declare const JobCreatedSchema: GenMessage<JobCreated>;
 
 /**
- * AttemptStarted says that a node took the job; from the second attempt on the phases begin anew. A runner that is no
- * gateway never sends it.
+ * AttemptStarted says that a node took the job; each further attempt starts the phases again. Only gateways send it.
  *
  * @generated from message flashcore.runner.v1.AttemptStarted
  */
@@ -358,7 +357,7 @@ export declare type AttemptStarted = Message<"flashcore.runner.v1.AttemptStarted
   device?: Device | undefined;
 
   /**
-   * Why the attempt before it came to no end; absent for the first.
+   * Why the previous attempt did not finish; absent for the first.
    *
    * @generated from field: optional string reason = 4;
    */
@@ -769,7 +768,7 @@ export declare type JobError = Message<"flashcore.runner.v1.JobError"> & {
   reason: string;
 
   /**
-   * What was wanted, what came, what to do.
+   * The wanted state, the actual one, and what to do.
    *
    * @generated from field: string message = 2;
    */

@@ -32,7 +32,7 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
   kind: JobKind;
 
   /**
-   * Where it stands.
+   * Its state.
    *
    * @generated from field: flashcore.runner.v1.JobState state = 3;
    */

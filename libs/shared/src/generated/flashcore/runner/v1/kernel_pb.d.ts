@@ -88,7 +88,7 @@ export declare const SourceTreeSchema: GenMessage<SourceTree>;
  */
 export declare type GitState = Message<"flashcore.runner.v1.GitState"> & {
   /**
-   * URL of the remote "origin" without user and password; the repository's folder name where it has no remote.
+   * URL of the remote "origin" without user and password; the repository's folder name if it has no remote.
    *
    * @generated from field: string repository = 1;
    */
@@ -315,14 +315,14 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   kernelId: string;
 
   /**
-   * What it is, in a few words.
+   * A description in a few words.
    *
    * @generated from field: string title = 2;
    */
   title: string;
 
   /**
-   * What the difference to `after` teaches.
+   * The lesson of its difference from `after`.
    *
    * @generated from field: string lesson = 3;
    */
@@ -399,14 +399,14 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   files: SourceFile[];
 
   /**
-   * NOTES.md next to the manifest: what was tried, with figures. Empty where there is none.
+   * NOTES.md next to the manifest: what was tried, with figures. Empty if there is none.
    *
    * @generated from field: string notes = 14;
    */
   notes: string;
 
   /**
-   * What a note claimed or projected for this kernel, from the manifest.
+   * Figures that notes claimed or projected for this kernel, from the manifest.
    *
    * @generated from field: repeated flashcore.runner.v1.Expectation expectations = 15;
    */
@@ -420,7 +420,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   deprecated: string;
 
   /**
-   * Of the emulator only its PTX engine runs it.
+   * On the emulator, only the PTX engine runs it.
    *
    * @generated from field: bool needs_ptx_engine = 17;
    */
@@ -461,7 +461,7 @@ export declare type Expectation = Message<"flashcore.runner.v1.Expectation"> & {
   shape?: Shape | undefined;
 
   /**
-   * What it is about, for example "latency_us".
+   * Its metric, for example "latency_us".
    *
    * @generated from field: string metric = 3;
    */
@@ -510,14 +510,14 @@ export declare type Expectation = Message<"flashcore.runner.v1.Expectation"> & {
   neverMeasured: boolean;
 
   /**
-   * What is to be known about it; may be empty.
+   * A remark; may be empty.
    *
    * @generated from field: string note = 10;
    */
   note: string;
 
   /**
-   * What this job measured on that shape; absent when it measured nothing of the kind.
+   * This job's measurement on that shape; absent when there is none.
    *
    * @generated from field: optional double measured = 11;
    */
@@ -640,7 +640,7 @@ export enum FindingKind {
   OUT_OF_BOUNDS = 3,
 
   /**
-   * An access at an address that is no multiple of its width.
+   * An access at an address that is not a multiple of its width.
    *
    * @generated from enum value: FINDING_KIND_MISALIGNED_ADDRESS = 4;
    */

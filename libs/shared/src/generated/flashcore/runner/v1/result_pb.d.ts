@@ -100,14 +100,14 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   fellBack?: string | undefined;
 
   /**
-   * SDPA measured alone, without a kernel: a shape and timing mode each.
+   * SDPA measured without a kernel: one entry per shape and timing mode.
    *
    * @generated from field: repeated flashcore.runner.v1.SdpaBenchmark sdpa_benchmarks = 12;
    */
   sdpaBenchmarks: SdpaBenchmark[];
 
   /**
-   * What notes claimed or projected for the kernel, beside what was measured here.
+   * Figures that notes claimed or projected for the kernel, with those measured here.
    *
    * @generated from field: repeated flashcore.runner.v1.Expectation expectations = 13;
    */
@@ -150,8 +150,8 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
 export declare const JobResultSchema: GenMessage<JobResult>;
 
 /**
- * Ranking says whether a run is ranked: its runner's owner fixed the plan, cases, seeds, tolerance, samples, champion and
- * gates that it was judged by. Only a ranked run can be accepted or stand in the leaderboard.
+ * Ranking says whether a run is ranked: its runner's owner fixed the plan, cases, seeds, tolerance, samples, champion
+ * and gates that it was judged by. Only a ranked run can be accepted or enter the leaderboard.
  *
  * @generated from message flashcore.runner.v1.Ranking
  */
@@ -219,7 +219,7 @@ export declare type PhaseTime = Message<"flashcore.runner.v1.PhaseTime"> & {
   seconds: number;
 
   /**
-   * Of these, seconds that it waited for the device's process to open the device.
+   * The part of these seconds in which it waited for the device's process to open the device.
    *
    * @generated from field: double wait_seconds = 5;
    */
@@ -246,14 +246,14 @@ export declare type GatePlan = Message<"flashcore.runner.v1.GatePlan"> & {
   name: string;
 
   /**
-   * What it decides, in a few words.
+   * Its purpose in a few words.
    *
    * @generated from field: string title = 2;
    */
   title: string;
 
   /**
-   * What it asks, in a sentence.
+   * Its question in a sentence.
    *
    * @generated from field: string about = 3;
    */
@@ -302,8 +302,8 @@ export declare type GatePlan = Message<"flashcore.runner.v1.GatePlan"> & {
   champion: boolean;
 
   /**
-   * What a failed variant with tensor cores does: "beside" (USE_WMMA=0 is run beside it and decides nothing), "continue"
-   * (its result decides) or "none".
+   * What happens if a variant with tensor cores fails: "beside" (USE_WMMA=0 is run too, and decides nothing),
+   * "continue" (its result decides) or "none".
    *
    * @generated from field: string fallback = 10;
    */
@@ -379,7 +379,7 @@ export declare type Acceptability = Message<"flashcore.runner.v1.Acceptability">
   command: string;
 
   /**
-   * What an AcceptRequest must name: the job of the champion that the run was compared with, or "none".
+   * The `over` that an AcceptRequest needs: the job of the champion that the run was compared with, or "none".
    *
    * @generated from field: string over = 5;
    */
@@ -413,7 +413,7 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
   parameters: { [key: string]: bigint };
 
   /**
-   * True for the fallback that stands beside the variant asked for.
+   * True for the fallback of the requested variant.
    *
    * @generated from field: bool fallback = 3;
    */
@@ -469,14 +469,14 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
   comparison?: ComparisonResult | undefined;
 
   /**
-   * What is different from the champion; absent when there is none.
+   * Differences from the champion; absent when there is no champion.
    *
    * @generated from field: flashcore.runner.v1.ChampionDifference difference = 11;
    */
   difference?: ChampionDifference | undefined;
 
   /**
-   * Of a candidate that leads a search: what became of it on shapes that no client sees; absent when it was not tried.
+   * The result of a search's leader on shapes that no client sees; absent when it was not tried.
    *
    * @generated from field: flashcore.runner.v1.HeldOutResult held_out = 12;
    */
@@ -490,8 +490,8 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
 export declare const VariantResultSchema: GenMessage<VariantResult>;
 
 /**
- * HeldOutResult is what became of a search's leader on the shapes that the runner keeps to itself. It has neither shapes
- * nor figures: a search that saw them could fit to them.
+ * HeldOutResult is the result of a search's leader on the shapes that the runner keeps secret. It has neither shapes
+ * nor figures, because a search that saw them could fit to them.
  *
  * @generated from message flashcore.runner.v1.HeldOutResult
  */
@@ -511,7 +511,7 @@ export declare type HeldOutResult = Message<"flashcore.runner.v1.HeldOutResult">
   detail: string;
 
   /**
-   * Number of shapes that the runner keeps to itself; how many of them the champion takes is not told.
+   * Number of shapes that the runner keeps secret. How many of them the champion takes is secret, too.
    *
    * @generated from field: int32 shapes = 3;
    */
@@ -648,7 +648,7 @@ export declare const FigureDifferenceSchema: GenMessage<FigureDifference>;
  */
 export declare type ParameterDifference = Message<"flashcore.runner.v1.ParameterDifference"> & {
   /**
-   * Its name; "config", "maxrregcount" and "fast_math" for what is no parameter of the manifest.
+   * Its name; "config", "maxrregcount" or "fast_math" for settings that are not parameters of the manifest.
    *
    * @generated from field: string name = 1;
    */
@@ -744,7 +744,7 @@ export declare type PrecheckItem = Message<"flashcore.runner.v1.PrecheckItem"> &
   verdict: Verdict;
 
   /**
-   * What was looked at and found.
+   * What was checked and found.
    *
    * @generated from field: string detail = 3;
    */
@@ -1040,7 +1040,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   time?: Timestamp | undefined;
 
   /**
-   * Seeds of the inputs, in the order in which they were drawn; those of inputs that take the place of timed ones, too.
+   * Seeds of the inputs, in the order in which they were drawn, including inputs that replace timed ones.
    *
    * @generated from field: repeated string seeds = 8;
    */
@@ -1061,8 +1061,8 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   flagsDigest?: string | undefined;
 
   /**
-   * State of the device when the job had it ready: clocks, power limit, temperature; `not_measured` says why values are
-   * absent.
+   * State of the device when it was ready for the job: clocks, power limit, temperature; `not_measured` says why values
+   * are absent.
    *
    * @generated from field: flashcore.runner.v1.DeviceConditions conditions = 11;
    */
@@ -1090,7 +1090,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   plan?: string | undefined;
 
   /**
-   * Commit that the kernel folder was taken from, as the client says; absent when it lies in no repository.
+   * Commit that the kernel folder was taken from, according to the client; absent when it is not in a repository.
    *
    * @generated from field: flashcore.runner.v1.GitState git = 15;
    */
@@ -1119,7 +1119,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   problem: string;
 
   /**
-   * The scheduler's number of the pilot that ran the job, as the gateway submitted it; absent on a runner that is no
+   * The scheduler's number of the pilot that ran the job, as the gateway submitted it; absent unless the runner is a
    * gateway.
    *
    * @generated from field: optional string scheduler_job = 18;
@@ -1183,7 +1183,7 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
   runs: CompilerRun[];
 
   /**
-   * What ptxas says, an entry each; empty when there is no nvcc.
+   * ptxas's report, one element per entry; empty when there is no nvcc.
    *
    * @generated from field: repeated flashcore.runner.v1.EntryResources entries = 6;
    */
@@ -1468,7 +1468,7 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
   occupancyPercent: number;
 
   /**
-   * What bounds it: "registers", "shared memory", "threads" or "CTAs"; absent where no data sheet says.
+   * The limiting resource: "registers", "shared memory", "threads" or "CTAs"; absent if no data sheet gives the limits.
    *
    * @generated from field: optional string occupancy_limiter = 13;
    */
@@ -1496,7 +1496,7 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
   waves: LaunchWaves[];
 
   /**
-   * Most shared memory that a CTA can have on this architecture, static and dynamic, bytes; 0: not known.
+   * Maximum shared memory of a CTA on this architecture, static and dynamic, bytes; 0: not known.
    *
    * @generated from field: int32 smem_limit_bytes = 17;
    */
@@ -1626,7 +1626,7 @@ export declare type VerifyResult = Message<"flashcore.runner.v1.VerifyResult"> &
   tolerance?: Tolerance | undefined;
 
   /**
-   * What it was compared with, for example "fp64 on the CPU".
+   * The reference, for example "fp64 on the CPU".
    *
    * @generated from field: string reference = 4;
    */
@@ -1647,7 +1647,7 @@ export declare type VerifyResult = Message<"flashcore.runner.v1.VerifyResult"> &
   seeds: string[];
 
   /**
-   * Small cases on the inputs that break known mistakes, drawn from the first seed; only beside the parity cases.
+   * Small cases with inputs that expose known mistakes, drawn from the first seed; only along with the parity cases.
    *
    * @generated from field: repeated flashcore.runner.v1.CaseResult probes = 7;
    */
@@ -1837,15 +1837,15 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   sdpaMissing?: string | undefined;
 
   /**
-   * The worst element's error over what the tolerance allows there: 1 is at the limit; absent where no element was
-   * compared or it is not finite.
+   * The worst element's error divided by its tolerance: 1 is at the limit; absent if no element was compared or the
+   * error is not finite.
    *
    * @generated from field: optional double worst_of_limit = 24;
    */
   worstOfLimit?: number | undefined;
 
   /**
-   * Of a probe and of a drawn shape: what was found on each of its inputs.
+   * For a probe or a drawn shape: the result on each of its inputs.
    *
    * @generated from field: repeated flashcore.runner.v1.InputResult inputs = 25;
    */
@@ -1860,7 +1860,7 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   rounding?: RoundingError | undefined;
 
   /**
-   * Of the smallest shape that fails: the drawn shape that it was found from.
+   * For the smallest failing shape: the drawn shape from which it was found.
    *
    * @generated from field: flashcore.runner.v1.Shape found_from = 27;
    */
@@ -1874,8 +1874,8 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   drawn: boolean;
 
   /**
-   * The output that the figures above are about: the first that is wrong, or the first. Empty where there is one output
-   * of four dimensions.
+   * The output that the figures above are about: the first wrong one, else the first. Empty if there is only one output
+   * and it has four dimensions.
    *
    * @generated from field: string output = 29;
    */
@@ -2111,8 +2111,8 @@ export declare type InputResult = Message<"flashcore.runner.v1.InputResult"> & {
 export declare const InputResultSchema: GenMessage<InputResult>;
 
 /**
- * SdpaComparison sets the kernel's output beside that of one backend of PyTorch's scaled_dot_product_attention, on the
- * same inputs and the same device.
+ * SdpaComparison compares the kernel's output with that of one backend of PyTorch's scaled_dot_product_attention, on
+ * the same inputs and the same device.
  *
  * @generated from message flashcore.runner.v1.SdpaComparison
  */
@@ -2174,14 +2174,14 @@ export declare type SdpaComparison = Message<"flashcore.runner.v1.SdpaComparison
   sdpaMeanAbsError: number;
 
   /**
-   * The kernel's largest error, over these inputs alone.
+   * The kernel's largest error over only these inputs.
    *
    * @generated from field: double max_abs_error = 9;
    */
   maxAbsError: number;
 
   /**
-   * The kernel's mean error, over these inputs alone.
+   * The kernel's mean error over only these inputs.
    *
    * @generated from field: double mean_abs_error = 10;
    */
@@ -2320,8 +2320,8 @@ export declare type ErrorMap = Message<"flashcore.runner.v1.ErrorMap"> & {
   tileRows: number;
 
   /**
-   * [batch, heads, rows, columns]: the same map of each head alone. Of a failed case with at most 64 heads in all; empty
-   * otherwise.
+   * [batch, heads, rows, columns]: the same map for each head. Only for a failed case with at most 64 heads in all;
+   * empty otherwise.
    *
    * @generated from field: repeated float head_max_abs_error = 10;
    */
@@ -2355,7 +2355,7 @@ export declare type BenchmarkProtocol = Message<"flashcore.runner.v1.BenchmarkPr
   minSamples: number;
 
   /**
-   * Most timed samples; default 2000.
+   * Maximum number of timed samples; default 2000.
    *
    * @generated from field: int32 max_samples = 2;
    */
@@ -2510,7 +2510,7 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   outputCheck: string;
 
   /**
-   * True when the result may stand in a leaderboard, else why not.
+   * True when the result may enter a leaderboard; otherwise invalid_reason says why not.
    *
    * @generated from field: bool valid = 17;
    */
@@ -2584,7 +2584,7 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   leastBasis?: string | undefined;
 
   /**
-   * What torch.utils.benchmark would say; absent when it was not measured.
+   * The figure that torch.utils.benchmark would give; absent when it was not measured.
    *
    * @generated from field: flashcore.runner.v1.LegacyLoop legacy_loop = 27;
    */
@@ -2599,7 +2599,7 @@ export declare const BenchmarkResultSchema: GenMessage<BenchmarkResult>;
 
 /**
  * LegacyLoop is the mean of launches in a plain loop with one event pair around them, for comparison with old notes. It
- * is no latency: launches overlap, the host's pace is in it, nothing is dropped and there is no spread.
+ * is not a latency: launches overlap, it includes the host's pace, nothing is dropped and there is no spread.
  *
  * @generated from message flashcore.runner.v1.LegacyLoop
  */
@@ -2619,7 +2619,7 @@ export declare type LegacyLoop = Message<"flashcore.runner.v1.LegacyLoop"> & {
   launches: number;
 
   /**
-   * Why it is no latency.
+   * Why it is not a latency.
    *
    * @generated from field: string warning = 3;
    */
@@ -3133,14 +3133,14 @@ export declare const RatioIntervalSchema: GenMessage<RatioInterval>;
  */
 export declare type ComparisonResult = Message<"flashcore.runner.v1.ComparisonResult"> & {
   /**
-   * What is compared with: A.
+   * The build to compare with: A.
    *
    * @generated from field: flashcore.runner.v1.ComparedBuild champion = 1;
    */
   champion?: ComparedBuild | undefined;
 
   /**
-   * What the job is about: B.
+   * The job's own build: B.
    *
    * @generated from field: flashcore.runner.v1.ComparedBuild candidate = 2;
    */
@@ -3162,7 +3162,7 @@ export declare type ComparisonResult = Message<"flashcore.runner.v1.ComparisonRe
   verdict: ComparisonVerdict;
 
   /**
-   * What the verdict rests on, with figures.
+   * The basis of the verdict, with figures.
    *
    * @generated from field: string reason = 5;
    */
@@ -3330,21 +3330,21 @@ export declare type ShapeComparison = Message<"flashcore.runner.v1.ShapeComparis
   verdict: ComparisonVerdict;
 
   /**
-   * What it rests on, or why nothing is judged.
+   * The basis of the verdict, or why nothing is judged.
    *
    * @generated from field: string reason = 4;
    */
   reason: string;
 
   /**
-   * Of the medians in microseconds.
+   * Ratio of the medians in microseconds.
    *
    * @generated from field: flashcore.runner.v1.RatioInterval time = 5;
    */
   time?: RatioInterval | undefined;
 
   /**
-   * Of the medians in SM cycles; absent when the clock was not measured.
+   * Ratio of the medians in SM cycles; absent when the clock was not measured.
    *
    * @generated from field: flashcore.runner.v1.RatioInterval cycles = 6;
    */
@@ -3386,14 +3386,14 @@ export declare type ShapeComparison = Message<"flashcore.runner.v1.ShapeComparis
   candidate?: LatencyStatistics | undefined;
 
   /**
-   * Of the champion's samples.
+   * Histogram of the champion's samples.
    *
    * @generated from field: flashcore.runner.v1.Histogram champion_histogram = 12;
    */
   championHistogram?: Histogram | undefined;
 
   /**
-   * Of the candidate's samples.
+   * Histogram of the candidate's samples.
    *
    * @generated from field: flashcore.runner.v1.Histogram candidate_histogram = 13;
    */
@@ -3519,7 +3519,7 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   stalls: Metric[];
 
   /**
-   * What bounds the kernel; absent when it was not measured.
+   * The kernel's bottleneck; absent when it was not measured.
    *
    * @generated from field: optional string bottleneck = 6;
    */
@@ -3554,14 +3554,14 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   modelled: boolean;
 
   /**
-   * What each line of the kernel's source did, by file and line; empty where the profiler does not tell.
+   * Counts for each line of the kernel's source, by file and line; empty if the profiler reports none.
    *
    * @generated from field: repeated flashcore.runner.v1.LineProfile lines = 11;
    */
   lines: LineProfile[];
 
   /**
-   * What a GPU would take, by a model; only where the emulator counted.
+   * A model's estimate of the time on a GPU; only if the emulator counted.
    *
    * @generated from field: flashcore.runner.v1.TimeEstimate estimate = 12;
    */
@@ -3575,8 +3575,8 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
 export declare const ProfileResultSchema: GenMessage<ProfileResult>;
 
 /**
- * TimeEstimate is what a model says of a kernel's time on a GPU that it was held against. No measurement: no gate is
- * decided by it.
+ * TimeEstimate is a model's estimate of a kernel's time on a GPU against which the model was validated. It is not a
+ * measurement, and no gate uses it.
  *
  * @generated from message flashcore.runner.v1.TimeEstimate
  */
@@ -3589,7 +3589,7 @@ export declare type TimeEstimate = Message<"flashcore.runner.v1.TimeEstimate"> &
   device: string;
 
   /**
-   * Hot latency; 0 where there is no estimate.
+   * Hot latency; 0 if there is no estimate.
    *
    * @generated from field: double latency_us = 2;
    */
@@ -3769,7 +3769,7 @@ export declare type Metric = Message<"flashcore.runner.v1.Metric"> & {
   unit: string;
 
   /**
-   * Where it is from, for example the profiler's metric name.
+   * Its source, for example the profiler's metric name.
    *
    * @generated from field: string source = 4;
    */
@@ -3844,7 +3844,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   value?: number | undefined;
 
   /**
-   * What is compared with what, for example ">=".
+   * The comparison operator, for example ">=".
    *
    * @generated from field: string comparison = 5;
    */
@@ -3894,7 +3894,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   phase: string;
 
   /**
-   * What is measured, for example "latency_us", or a counter of the profiler by its own name.
+   * The metric, for example "latency_us", or the name of a profiler's counter.
    *
    * @generated from field: string metric = 12;
    */
@@ -3922,7 +3922,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   ownReason: string;
 
   /**
-   * Lower end of the value's 95 % interval, where it has one.
+   * Lower end of the value's 95 % interval, if it has one.
    *
    * @generated from field: optional double value_low = 16;
    */
@@ -3957,7 +3957,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
 export declare const GateResultSchema: GenMessage<GateResult>;
 
 /**
- * TuneResult is what a search over variants came to.
+ * TuneResult is the result of a search over variants.
  *
  * @generated from message flashcore.runner.v1.TuneResult
  */
@@ -3984,7 +3984,7 @@ export declare type TuneResult = Message<"flashcore.runner.v1.TuneResult"> & {
   winner?: string | undefined;
 
   /**
-   * What the order is by; on the emulator, whose times judge nothing, by resources.
+   * The criterion of the order; on the emulator, whose times judge nothing, resources.
    *
    * @generated from field: string ranked_by = 4;
    */
@@ -4199,7 +4199,7 @@ export enum HeldOutVerdict {
   WRONG = 3,
 
   /**
-   * Nobody knows; the reason stands beside it.
+   * Unknown; the reason is given with it.
    *
    * @generated from enum value: HELD_OUT_VERDICT_NOT_JUDGED = 4;
    */
@@ -4239,14 +4239,14 @@ export enum Verdict {
   FAIL = 2,
 
   /**
-   * Nobody knows; the reason stands beside it.
+   * Unknown; the reason is given with it.
    *
    * @generated from enum value: VERDICT_NOT_MEASURED = 3;
    */
   NOT_MEASURED = 3,
 
   /**
-   * Known, and shown without being judged; the reason stands beside it.
+   * Known, but shown without being judged; the reason is given with it.
    *
    * @generated from enum value: VERDICT_NOT_JUDGED = 4;
    */
@@ -4373,7 +4373,7 @@ export enum ComparisonVerdict {
   SLOWER = 3,
 
   /**
-   * Nobody knows; the reason stands beside it.
+   * Unknown; the reason is given with it.
    *
    * @generated from enum value: COMPARISON_VERDICT_NOT_JUDGED = 4;
    */

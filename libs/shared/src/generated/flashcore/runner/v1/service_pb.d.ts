@@ -55,8 +55,8 @@ export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
   maxRunSeconds: number;
 
   /**
-   * What the client wants to find the job by, at most 16: names of [a-z][a-z0-9_.-]*, at most 63 characters; values of
-   * at most 1024 characters, without control characters.
+   * Labels by which the client can find the job, at most 16: names of [a-z][a-z0-9_.-]*, at most 63 characters; values
+   * of at most 1024 characters, without control characters.
    *
    * @generated from field: map<string, string> labels = 5;
    */
@@ -297,8 +297,8 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
   legacyLoop: boolean;
 
   /**
-   * Dtype of SDPA's tensors where it is measured alone: "fp16", "bf16" or "fp32"; empty: fp16. For a kernel, whose
-   * parameters decide its dtype, empty or that one.
+   * Dtype of SDPA's tensors if it is measured without a kernel: "fp16", "bf16" or "fp32"; empty: fp16. With a kernel,
+   * whose parameters decide the dtype, it must be empty or that dtype.
    *
    * @generated from field: string dtype = 60;
    */
@@ -325,7 +325,7 @@ export declare type BenchmarkRequest = Message<"flashcore.runner.v1.BenchmarkReq
   options?: JobOptions | undefined;
 
   /**
-   * The kernel; unset: SDPA is measured alone, with the backends and on the shapes of `settings`, on a GPU.
+   * The kernel; unset: only SDPA is measured, with the backends and on the shapes of `settings`, on a GPU.
    *
    * @generated from field: flashcore.runner.v1.KernelReference kernel = 2;
    */
@@ -544,8 +544,8 @@ export declare type RunExperimentRequest = Message<"flashcore.runner.v1.RunExper
   noChampion: boolean;
 
   /**
-   * For a search: where the comparison says FASTER, or on the emulator where the output is right, verify the candidate
-   * on the shapes that the runner keeps to itself, and time it there against the champion.
+   * For a search: if the comparison says FASTER, or on the emulator if the output is right, verify the candidate on the
+   * shapes that the runner keeps secret, and time it there against the champion.
    *
    * @generated from field: bool held_out = 11;
    */
@@ -607,7 +607,7 @@ export declare type AssignedRun = Message<"flashcore.runner.v1.AssignedRun"> & {
 export declare const AssignedRunSchema: GenMessage<AssignedRun>;
 
 /**
- * RunFacts is what a gateway says itself of a run's result, whatever its pilot says.
+ * RunFacts are a gateway's own facts about a run's result, which replace its pilot's.
  *
  * @generated from message flashcore.runner.v1.RunFacts
  */
@@ -716,7 +716,7 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
   shapes: Shape[];
 
   /**
-   * Most variants to try, drawn at random by `seed` where there are more; 0: all.
+   * Maximum number of variants to try, drawn at random with `seed` if there are more; 0: all.
    *
    * @generated from field: int32 max_trials = 4;
    */
@@ -738,14 +738,14 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
   variant?: Variant | undefined;
 
   /**
-   * Begin no measurement after so many seconds of the device; 0: no limit but the job's.
+   * Begin no measurement after this many seconds of device time; 0: no limit except the job's.
    *
    * @generated from field: double max_seconds = 7;
    */
   maxSeconds: number;
 
   /**
-   * Begin no measurement after so many US dollars of the device; 0: no limit. Needs a device whose rate is known.
+   * Begin no measurement after this many US dollars of device time; 0: no limit. Needs a device whose rate is known.
    *
    * @generated from field: double max_usd = 8;
    */
@@ -766,7 +766,7 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
   remeasure: boolean;
 
   /**
-   * What the winner is compared with; unset: the kernel as `variant` has it.
+   * The build to compare the winner with; unset: the kernel with `variant`.
    *
    * @generated from field: flashcore.runner.v1.KernelVariant champion = 11;
    */
@@ -927,7 +927,7 @@ export declare const GetJobResponseSchema: GenMessage<GetJobResponse>;
  */
 export declare type ListJobsRequest = Message<"flashcore.runner.v1.ListJobsRequest"> & {
   /**
-   * Most jobs to give, 1 to 1000; 0: 50.
+   * Maximum number of jobs to return, 1 to 1000; 0: 50.
    *
    * @generated from field: int32 page_size = 1;
    */
@@ -1156,7 +1156,7 @@ export declare const GetHostRequestSchema: GenMessage<GetHostRequest>;
  */
 export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostResponse"> & {
   /**
-   * What it has and can do.
+   * Its equipment and abilities.
    *
    * @generated from field: flashcore.runner.v1.Host host = 1;
    */
@@ -1233,8 +1233,8 @@ export declare type CaseSet = Message<"flashcore.runner.v1.CaseSet"> & {
   shapes: Shape[];
 
   /**
-   * What each shape weighs in a geometric mean over the set, in the same order; empty from runners older than this
-   * field, which is 1 each.
+   * Weight of each shape in a geometric mean over the set, in the same order; empty from runners older than this field,
+   * which means 1 each.
    *
    * @generated from field: repeated double weights = 3;
    */
@@ -1281,7 +1281,7 @@ export declare const CallerSchema: GenMessage<Caller>;
  */
 export declare type ListExperimentsRequest = Message<"flashcore.runner.v1.ListExperimentsRequest"> & {
   /**
-   * Most experiments to give, 1 to 1000; 0: 50.
+   * Maximum number of experiments to return, 1 to 1000; 0: 50.
    *
    * @generated from field: int32 page_size = 1;
    */
@@ -1468,8 +1468,8 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   decision?: Decision | undefined;
 
   /**
-   * Gates that can reject, which the plan says, and those of them that passed; both 0 in experiments older than these
-   * fields.
+   * Number of gates that can reject according to the plan, and how many of them passed; both 0 in experiments older
+   * than these fields.
    *
    * @generated from field: int32 hard_gates = 18;
    */
@@ -1490,7 +1490,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   registersPerThread?: number | undefined;
 
   /**
-   * What was timed and is valid, in the order of the job; not GPU times when simulated.
+   * The valid timings, in the order of the job; not GPU times when simulated.
    *
    * @generated from field: repeated flashcore.runner.v1.ExperimentTiming timings = 21;
    */
@@ -1649,15 +1649,15 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
   emptyReason?: string | undefined;
 
   /**
-   * What was left out though it is valid: results by another measuring protocol, which don't compare with these; absent:
-   * nothing.
+   * Valid results that were left out, because they used another measuring protocol and cannot be compared with these;
+   * absent: none.
    *
    * @generated from field: optional string left_out = 3;
    */
   leftOut?: string | undefined;
 
   /**
-   * What was asked for, with every default filled in.
+   * The requested place, with every default filled in.
    *
    * @generated from field: flashcore.runner.v1.LeaderboardPlace place = 4;
    */
@@ -1809,7 +1809,7 @@ export declare type RankedCase = Message<"flashcore.runner.v1.RankedCase"> & {
   shape?: Shape | undefined;
 
   /**
-   * What it weighs, over 0.
+   * Its weight, above 0.
    *
    * @generated from field: double weight = 2;
    */
@@ -1923,7 +1923,8 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   speedupOverBaseline?: number | undefined;
 
   /**
-   * Registers per thread, the most of the entries that the shape launches; absent where the compiler did not say.
+   * Registers per thread, the maximum over the entries that the shape launches; absent if the compiler did not report
+   * them.
    *
    * @generated from field: optional int32 registers = 13;
    */
@@ -1973,7 +1974,7 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   rank: number;
 
   /**
-   * Of a place with a case set, where `latency` is absent.
+   * For a place with a case set, where `latency` is absent.
    *
    * @generated from field: flashcore.runner.v1.GeometricMean mean = 20;
    */
@@ -2236,7 +2237,7 @@ export declare const KernelRunnerService: GenService<{
     output: typeof ListJobsResponseSchema;
   },
   /**
-   * Ends a job; cancelling an ended job is no error.
+   * Ends a job; cancelling an ended job is not an error.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.CancelJob
    */
@@ -2337,7 +2338,7 @@ export declare const KernelRunnerService: GenService<{
     output: typeof AcceptResponseSchema;
   },
   /**
-   * Notes that an experiment's result is not wanted, and why; a champion that it made is taken back. NOT_ACCEPTABLE where
+   * Records that an experiment's result is not wanted, and why; a champion that it made is withdrawn. NOT_ACCEPTABLE if
    * it is rejected already.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.Reject
