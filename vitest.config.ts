@@ -13,7 +13,7 @@ const CACHE = `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
 const BEFORE_VITEST = /[%#]/.test(import.meta.dirname) ? ['--import', './tools/percent-in-paths.mjs'] : [];
 if (BEFORE_VITEST.length > 0) await import('./tools/percent-in-paths.mjs');
 
-// What Node has compiled once, TypeScript above all, it reads again: tests start hundreds of processes.
+// Lets Node reuse code that it has compiled once, above all TypeScript, because tests start hundreds of processes.
 process.env['NODE_COMPILE_CACHE'] ??= `${CACHE}/code`;
 
 /** Projects whose files leave nothing behind share a process: a third of their time was loading the same modules. */

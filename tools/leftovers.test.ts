@@ -28,6 +28,6 @@ test.skipIf(!existsSync('/proc/self/environ'))(
   },
 );
 
-test('each test file has a mark of its own', () => {
+test('each test file has its own mark', () => {
   expect(process.env[FILE]).toMatch(/^[\w-]{36}\/[\w-]{36}$/);
 });

@@ -1,5 +1,5 @@
-// A kernel's output beside the fp64 reference, element by element. Compile with -ffp-contract=off: the figures are then
-// those of one addition after another, on every host. Plain C ABI; no global state; any number of calls at once.
+// Compares a kernel's output with the fp64 reference, element by element. Compile with -ffp-contract=off, so that sums
+// are rounded alike on every host. Plain C ABI; no global state; calls may run in parallel.
 #pragma once
 #include <stdint.h>
 

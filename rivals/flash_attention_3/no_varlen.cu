@@ -1,4 +1,4 @@
-// What the launch template calls for packed sequences, which forward.cu never has.
+// A stub of the function that the launch template calls for packed sequences, which forward.cu never has.
 #include <cuda_runtime.h>
 
 #include "flash.h"

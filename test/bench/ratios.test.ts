@@ -25,7 +25,7 @@ test('work that is done twice is found, unchanged work is not', async () => {
     return Promise.resolve(cpuMs() - before);
   };
   const work = { id: 'a', what: 'b', yardstick: 'c', measure: hashing(8e6), measureYardstick: hashing(4e6) };
-  // Of ratios to the yardstick: another process on the same core slows both.
+  // For ratios to the yardstick: another process on the same core slows both.
   const ratioOf = async (each: Bench) => (await figureOf(each, ROUNDS_OF_TEST)).ratio;
   const once = await ratioOf(work);
   const quotientOf = async (each: Bench) => (await ratioOf(each)) / once;

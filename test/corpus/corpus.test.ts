@@ -10,8 +10,8 @@ import { runCorpus } from './run-corpus.ts';
 const { families, cheats, honest } = readCorpus();
 // Each of these is found in a different way. The other cheats of their families take as long and show nothing new.
 const CHEATS = ['e4m3_keys_and_values', 'child_launch', ...(ALL_TESTS ? ['function_static'] : [])];
-// Caught because it reads unwritten memory, which fibres do not check. On fibres its flags are noise, and the cheat
-// gains nothing.
+// Caught because it reads unwritten memory, which fibres do not check. On fibres that memory holds noise, so the cheat
+// has no effect.
 const CAUGHT_ON_PTX = ['flags_never_reset'];
 const HONEST = ['honest_ways WAY=1', 'honest_ways WAY=17'];
 /** Number of seeds on a tiny shape, for each honest kernel. */

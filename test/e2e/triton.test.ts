@@ -123,7 +123,7 @@ test.skipIf(noTriton)('tune and evolve vary the options of Triton and the tiles'
   expect(evolved.stderr).toMatch(/trial 1 from 0: valid .*, (BLOCK|NUM_WARPS|NUM_STAGES) \d+ -> \d+/);
 });
 
-test.skipIf(noTriton)('Python that forks is compiled once what it forked would still run', () => {
+test.skipIf(noTriton)('Python whose forked process is still running is compiled', () => {
   const forks = `import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n\n\n${BEGIN}`;
   const began = performance.now();
   const { exitCode, stderr } = home.runJson(['build', kernel('forks', (text) => edited(text, BEGIN, forks))]);

@@ -316,7 +316,7 @@ test('every command of the table has a step here', () => {
 });
 
 test.concurrent(
-  'every command by its first key, with a runner',
+  'every command works by its first key, with a runner',
   async () => {
     const terminal = open([]);
     try {
@@ -376,7 +376,7 @@ test("a accepts the result on the screen with a note, u undoes it, X rejects it,
 }, 60_000);
 
 test.concurrent(
-  'every command that needs no runner by its last key, on a recorded job',
+  'every command that needs no runner works by its last key, on a recorded job',
   async () => {
     const terminal = open(['replay', recording, '--speed', '0']);
     try {

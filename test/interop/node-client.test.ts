@@ -29,7 +29,7 @@ async function client(...args: string[]): Promise<{ exitCode: number; lines: str
 const numbers = (lines: readonly string[]): number[] =>
   lines.map((line) => Number(line.slice(0, 4))).filter((number) => number > 0);
 
-test('it imports none of our code', () => {
+test('the client imports none of our code', () => {
   const imports = [...readFileSync(join(FOLDER, 'client.js'), 'utf8').matchAll(/^import .* from '([^']+)';$/gm)];
   expect(imports.map(([, name]) => name).filter((name) => !name!.startsWith('node:'))).toEqual([
     '@grpc/grpc-js',

@@ -1,4 +1,4 @@
-/** What flashcore_reference.h offers to a problem's own reference.cpp. */
+/** The functions of flashcore_reference.h for a problem's own reference.cpp. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

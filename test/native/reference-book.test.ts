@@ -42,7 +42,7 @@ test('a prepared reference equals a computed one, with the yardstick of the rule
   }
 });
 
-test('each is given out once; one not started yet is left to the caller and not computed later', async () => {
+test('each answer is returned once; one that was not started is left to the caller and never computed later', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs }]);
   const [first, second, third] = inputs as [Input, Input, Input];

@@ -1,4 +1,4 @@
-/** What ncu counts for each source line of a Triton kernel, next to what the emulator counts. */
+/** ncu's counts for each source line of a Triton kernel, next to the emulator's. */
 import { markdownTable } from './markdown.ts';
 
 export interface LineCounters {
@@ -34,7 +34,7 @@ const FIGURES = ['conflicts', 'wavefronts', 'sectors'] as const;
 const MAX_APART = 0.01;
 const ELSEWHERE = 'elsewhere';
 
-/** Compares the lines that access memory. Errors: the CSV has none of the columns, or another code than the cubin. */
+/** Compares the lines that access memory. Errors: the CSV lacks the columns, or is of other code than the cubin. */
 export function compareLines({ csv, sass, ptx, file }: NcuFiles, emulated: EmulatorLines): ComparedLines[] {
   const groups = new LineGroups(ptx, file);
   const ncu = new Map<string, LineCounters>();

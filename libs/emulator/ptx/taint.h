@@ -50,7 +50,7 @@ class Taint {
   void local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes);
   /** Sets the row for accesses until the next call. Without an argument they belong to the lanes that make them. */
   void name_row(unsigned row = NO_ROW) { named_row_ = row; }
-  /** These lanes shuffle from a lane that takes no part. */
+  /** These lanes shuffle from a lane that does not take part. */
   void shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes);
   /** Assigns the rows that a wgmma has just read: gives the row of A or column of B of the element at each byte. */
   template <class Outer>

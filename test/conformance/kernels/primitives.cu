@@ -78,7 +78,7 @@ extern "C" __global__ void mma_f32_bf16_many(const uint32_t* A, const uint32_t* 
   mma_m16n8k16_f32<true>(d, a, B[2 * lane], B[2 * lane + 1]);
   for (int i = 0; i < 4; ++i) D[4 * lane + i] = d[i];
 }
-// C and D [lane][2]: two halves a register.
+// C and D [lane][2]: two halves per register.
 extern "C" __global__ void mma_f16_many(const uint32_t* A, const uint32_t* B, const uint32_t* C, uint32_t* D) {
   const int lane = blockIdx.x * 32 + threadIdx.x;
   const uint32_t a[4] = {A[4 * lane], A[4 * lane + 1], A[4 * lane + 2], A[4 * lane + 3]};

@@ -1,4 +1,4 @@
-// What kernels/primitives has for sm_90 and later, with a twin on the emulator.
+// The functions of kernels/primitives for sm_90 and later that the emulator has, too.
 #include <cstdint>
 
 #include "primitives/smem.cuh"

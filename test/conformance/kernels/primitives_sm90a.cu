@@ -1,4 +1,4 @@
-// What kernels/primitives has for Hopper alone: of the emulator only the PTX engine carries it.
+// The functions of kernels/primitives for Hopper only; on the emulator only the PTX engine has them.
 #include <cuda_fp16.h>
 
 #include "primitives/barrier.cuh"

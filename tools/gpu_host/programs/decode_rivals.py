@@ -62,8 +62,8 @@ def load_torch():
 class Decode:
     """examples/kernels/decode_mma or decode_mma_paged, compiled for this device in one dtype."""
 
-    # Constants of kernel.yaml; warps and keys per tile by head dimension. Caches of a tile a warp have entries of their
-    # own, of four warps and one stage.
+    # Constants of kernel.yaml; warps and keys per tile by head dimension. Caches of one tile per warp have separate
+    # entries, with four warps and one stage.
     CTAS_AN_SM = 2
     CUTS = {64: (4, 32), 128: (4, 16), 256: (2, 16)}
     ENTRIES = ((64, 16), (64, 32), (128, 16), (128, 32), (256, 16))

@@ -128,7 +128,7 @@ test('a missing source is a problem of the manifest', () => {
   ]);
 });
 
-test('a source that is too large is reported as too large and not as missing', () => {
+test('a source that is too large is reported as too large rather than as missing', () => {
   expect(snapshot({ 'k/k.cu': '/'.repeat(2 * 1024 * 1024 + 1) })).toMatchObject({
     files: [],
     problems: [{ tool: 'runner', file: 'k.cu', message: 'a source may have at most 2 MiB: this one has more' }],

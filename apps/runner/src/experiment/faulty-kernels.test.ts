@@ -124,7 +124,7 @@ test('an endless loop ends within fifteen seconds, and the next kernel is unharm
 });
 
 test(
-  "an array larger than a thread's stack is reported as such, and not as an access past a tensor",
+  "an array larger than a thread's stack is reported as such rather than as an access past a tensor",
   { timeout: 120_000 },
   async () => {
     const manifest = `id: large_array

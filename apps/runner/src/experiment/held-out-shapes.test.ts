@@ -120,7 +120,7 @@ describe('an experiment of a search', () => {
   });
 });
 
-test('a client learns the number of held-out shapes and none of the shapes', () => {
+test('a client learns the number of held-out shapes but none of the shapes', () => {
   const { heldOutShapes, caseSets } = fixture.planner.judging();
   expect(heldOutShapes).toBe(2);
   expect(caseSets.flatMap(({ shapes }) => shapes).map(formatShape)).not.toContain('1x1x77x64');

@@ -146,7 +146,7 @@ function untruthful(): JobResult {
   return Object.assign(result, { lineage: ['fa_v1_baseline', 'flashcore_v12'] });
 }
 
-test('a pilot decides nothing of what the gateway itself knows about a run', async () => {
+test("the gateway's own facts about a run override a pilot's", async () => {
   await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result: untruthful() }));
   const [{ job }] = (await collect(cluster.client.start('runExperiment', kernel('fa_v1_baseline')))) as [JobEvent];
   const { champion } = await cluster.client.accept({ job, over: 'none' });
@@ -294,7 +294,7 @@ test('a pilot waits if the gateway answers that its disk is full', async () => {
   server.forceShutdown();
 });
 
-test('a pilot whose token the gateway did not give out says so', async () => {
+test('a pilot reports that the gateway does not know its token', async () => {
   await using cluster = await startCluster(() => warn('never'));
   expect(await landingOf(cluster.reach)).toMatchObject({
     reason: 'UNAUTHENTICATED',

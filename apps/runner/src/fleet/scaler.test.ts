@@ -119,7 +119,7 @@ test('submits one pilot per waiting job, up to the maximum', async () => {
   expect(present.size).toBe(3);
 });
 
-test('a pilot without a job is dismissed after its idle time and not before', async () => {
+test('a pilot without a job is dismissed after its idle time, not earlier', async () => {
   const { scaler, state, clock, comes, dismissed } = fixture();
   state.queued = 1;
   await scaler.round();
@@ -301,7 +301,7 @@ test('a partition that the scheduler refuses leaves the others their pilots, and
   expect([present.size, pool.account.schedulerProblem, heard]).toEqual([1, told, [`bad: ${told}`]]);
 });
 
-test("the cluster's GPUs are reported, counting nodes of two partitions once; a scheduler that cannot count them is no problem", async () => {
+test("the cluster's GPUs are reported, counting nodes of two partitions once; a scheduler that cannot count them is tolerated", async () => {
   const { scaler, state, pool, table, clock } = fixture();
   const told = () => {
     const { gpus, partitions, schedulerProblem } = pool.describe(table.pilots(), {

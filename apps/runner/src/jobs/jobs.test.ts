@@ -411,7 +411,7 @@ test('a job that hits a full disk ends as DISK_FULL, without a gap in its log', 
   });
 });
 
-test('an end that a full disk refuses is stored once there is space', async () => {
+test("a job's end that a full disk refused is stored once there is space", async () => {
   const summary = 'x'.repeat(100_000);
   const { database, jobs, start } = fixture({
     bodies: {

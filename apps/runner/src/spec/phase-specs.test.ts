@@ -56,7 +56,7 @@ const withOwn = (profile: string, shape: string): string =>
 const PROFILE = '{ atol: 0.5, rtol: 0.25, bf16: { atol: 0.75, rtol: 0.25 } }';
 const SHAPE = '{ B: 1, H: 2, S: 3, D: 64, causal: true }';
 
-test('a profile and a set added to cases.yaml count like those that it came with', () => {
+test('a profile and a set added to cases.yaml are used like the original ones', () => {
   const cases = parseCases(withOwn(PROFILE, SHAPE), 'cases.yaml');
   const mine = create(ToleranceSchema, { profile: 'mine' });
   expect([

@@ -82,9 +82,7 @@ export interface ExecutorFiles {
   library: string;
   /** Name of its process group: the device's. */
   name: string;
-  /**
-   * Its TMPDIR without a box, emptied now, because a candidate that ends its process leaves the module's file there.
-   */
+  /** Its TMPDIR if there is no box. Emptied first: a candidate that ended its process left the module's file there. */
   scratch: string;
 }
 

@@ -135,7 +135,7 @@ const fallen = (clocks: readonly number[]): number[] => {
 };
 const steady = (count: number, mhz: number): number[] => Array.from({ length: count }, (_, index) => mhz + (index % 3));
 
-test('reports only samples whose clock fell by more than 2 %, not their neighbors and not a rise', () => {
+test('reports only samples whose clock fell by more than 2 %, not their neighbors or a rise', () => {
   expect(fallen([...steady(20, 1980), 1900, 1945, ...steady(5, 1980), 2100, 1980])).toEqual([20]);
 });
 

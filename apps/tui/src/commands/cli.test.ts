@@ -147,7 +147,7 @@ test('the leaderboard of the emulator is empty and gives the reason; an unknown 
 });
 
 describe('a kernel that does not compile', () => {
-  test('is a result: 1, with file and line and the job on the last line; watch reports the same again', async () => {
+  test('exits with 1, names file and line, and ends with the job; watch reports the same again', async () => {
     const { code, stdout } = await run('build', 'syntax_error');
     expect(code).toBe(1);
     expect(stdout).toMatch(/COMPILE FAILED\n.*syntax_error\.cu:\d+/);

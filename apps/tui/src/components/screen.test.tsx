@@ -50,7 +50,7 @@ const CONTENT: Record<ViewId, RegExp[]> = {
 };
 
 for (const view of VIEWS) {
-  test(`view ${view} says what it must at 80x24`, async () => {
+  test(`view ${view} shows its essential texts at 80x24`, async () => {
     const { store, screen } = await open(80, 24);
     store.dispatch({ type: 'show', view });
     const text = await screen();

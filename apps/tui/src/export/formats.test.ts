@@ -226,7 +226,7 @@ pythonTest('base85 is what Python reads, whatever the length', () => {
 });
 
 test.skipIf(missing('python3-pip'))(
-  'the wheel is the PyTorch file, as pip installs and lists it',
+  'pip installs and lists the wheel, which contains the PyTorch file',
   { timeout: 60_000 },
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'fc-wheel-'));

@@ -12,7 +12,7 @@ const RESOURCES: readonly { readonly name: string; readonly of: (entry: EntryRes
   { name: 'CTAs/SM', of: (entry) => entry.ctasPerSm },
 ];
 
-/** Text such as "regs 76→61, p50 -3 %"; empty if no figure that both jobs have has changed. */
+/** Text such as "regs 76→61, p50 -3 %"; empty if the figures that both jobs have are equal. */
 export function saveDifference(before: JobView, after: JobView): string {
   const [a, b] = [variantsOf(before)[0], variantsOf(after)[0]];
   return [

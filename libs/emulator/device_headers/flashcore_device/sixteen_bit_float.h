@@ -1,6 +1,6 @@
-// A 16-bit floating-point format and its pair, as CUDA's headers have them; included once a format, by cuda_fp16.h and
+// A 16-bit floating-point format and its pair, as in CUDA's headers. Included once per format, by cuda_fp16.h and
 // cuda_bf16.h, which define
-//   FLASHCORE_FORMAT   half, bfloat16: what functions are named after (__half2float, __bfloat162float)
+//   FLASHCORE_FORMAT   half or bfloat16, as in the names of functions (__half2float, __bfloat162float)
 //   FLASHCORE_SCALAR, FLASHCORE_PAIR, FLASHCORE_RAW   its types
 //   FLASHCORE_BITS   the namespace with its instructions, on bits
 //   FLASHCORE_INFINITY   the bits of infinity

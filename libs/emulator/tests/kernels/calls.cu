@@ -1,4 +1,4 @@
-// Functions that are called and not inlined, and CUDA's own headers for groups of threads. For the PTX engine alone.
+// Functions that are called rather than inlined, and CUDA's own headers for groups of threads. Only for the PTX engine.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cstdio>

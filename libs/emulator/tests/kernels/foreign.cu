@@ -1,5 +1,5 @@
-// What code that was not written for the emulator brings: structs by value, 128-bit integers, calls by address. For the
-// PTX engine alone.
+// Features of code that was not written for the emulator: structs by value, 128-bit integers, calls by address. Only for
+// the PTX engine.
 
 struct __align__(16) Four {
   float x, y, z, w;
@@ -144,7 +144,7 @@ extern "C" __global__ void copies_with_barrier(const float* in, float* out) {
 #include <stubs/cublas.h>
 #include <stubs/pytorch.h>
 
-// An instance for each of PyTorch's types beside CUDA's own.
+// One instance for each of PyTorch's types and for CUDA's own.
 template <class T>
 struct Width;
 template <>

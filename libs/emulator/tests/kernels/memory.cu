@@ -4,7 +4,7 @@
 #include "primitives/cp_async.cuh"
 #include "primitives/smem.cuh"
 
-// What shared memory holds before anyone has written it; dirtied afterwards for the next block.
+// The content of shared memory before anyone has written it; dirtied afterwards for the next block.
 extern "C" __global__ void poisoned(unsigned* out) {
   __shared__ unsigned fixed[32];
   extern __shared__ unsigned dynamic[];

@@ -1,4 +1,4 @@
-// What fences and atomics order, between blocks and between warps, and what they do not. For the PTX engine alone.
+// What fences and atomics order, between blocks and between warps, and what they do not. Only for the PTX engine.
 
 #include <cooperative_groups.h>
 
@@ -98,7 +98,7 @@ __device__ __forceinline__ int load_acquire(const int* at) {
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
-// Each block adds to what the one before it has left: with two in flight, both can wait.
+// Each block adds to the result of the previous one: with two in flight, both can wait.
 extern "C" __global__ void chained(int* flags, int* values) {
   if (threadIdx.x == 0 && blockIdx.x > 0)
     while (load_acquire(flags + blockIdx.x - 1) == 0) {}

@@ -1,4 +1,4 @@
-// What the race check makes of volatile accesses: some are mistakes, some are flags and what locks guard.
+// Volatile accesses for the race check: some are mistakes, some are flags or data guarded by locks.
 
 // Two warps by volatile shared memory, with and without a barrier.
 template <bool BARRIER>

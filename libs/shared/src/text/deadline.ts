@@ -5,10 +5,7 @@ export class DeadlinePassed extends Error {
   override readonly name = 'DeadlinePassed';
 }
 
-/**
- * Each attempt has twice the time of the one before, for busy machines. In total the event loop is blocked for 7
- * limits.
- */
+/** Each attempt gets twice the time of the previous one, for busy machines: in total 1 + 2 + 4 limits. */
 const ATTEMPTS = 3;
 
 const KEY = Symbol.for('flashcore.work');

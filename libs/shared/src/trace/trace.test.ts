@@ -54,7 +54,7 @@ test('jobSpans() gives the wait, device, phases, parallel compilers, cases and b
   ]);
 });
 
-test('each attempt of a cluster job has its node and a track of its own, and a lost lease is shown', () => {
+test('each attempt of a cluster job has its node and its own track, and a lost lease is shown', () => {
   const device = { deviceId: 'slurm:gpu', name: 'NVIDIA L4' };
   const spans = jobSpans([
     at(10, { case: 'created', value: { job: { name: 'jobs/1', label: 'mine' } } }),

@@ -86,7 +86,7 @@ test('an ended job shows its own table and front', () => {
   expect(textOf({ ...job, tuned: ROWS, result }).title).toMatch(/1 dropped {2}decided$/);
 });
 
-test('if nothing is timed, the front is of shared memory and registers; a job of another kind has no race', () => {
+test('if nothing is timed, the Pareto front uses shared memory and registers; other kinds of job have no race', () => {
   const untimed = [row('A', { ...built(40, 4096), ...RIGHT }), row('B', { ...built(48, 4096), ...RIGHT })];
   expect([...raceOf({ ...job, tuned: untimed })!.pareto]).toEqual(['A']);
   expect(racePane(job, '3 Latency', look)).toBeUndefined();

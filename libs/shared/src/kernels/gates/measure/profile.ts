@@ -4,7 +4,7 @@ import { isCounter, isEmulators, isStall, profiledName } from '../metrics.ts';
 import type { Measure, MetricAnswer } from './answer.ts';
 import { entryOf } from '../../../text/entry-of.ts';
 
-/** What is unused if a utilization is below 100 %. */
+/** The resource that is partly unused if a utilization is below 100 %. */
 const IDLE: Readonly<Record<string, string>> = {
   tensor_pipe_percent: 'the tensor pipe is idle',
   dram_throughput_percent: 'device memory is idle',
