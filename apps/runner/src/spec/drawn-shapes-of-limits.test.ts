@@ -85,17 +85,19 @@ const WRONG_ON_WIDTHS: typeof WRONG_ON = {
 const all = ({ batch, heads }: Shape): number => batch * heads;
 /** Least share of runs that must draw a failing shape. */
 const SHARE = 0.85;
+/** The same of a kernel with windows, sinks and capped logits: it has more forms in as many shapes. */
+const SHARE_OF_FORMS = 0.65;
 
-const WRONG: [kernel: string, on: typeof WRONG_ON][] = [
-  ['flashcore_v6', WRONG_ON],
-  ['flashcore_v12', WRONG_ON],
-  ['corpus/cheats_shapes', { ...WRONG_ON, ...WRONG_ON_WIDTHS }],
+const WRONG: [kernel: string, on: typeof WRONG_ON, least: number][] = [
+  ['flashcore_v6', WRONG_ON, SHARE],
+  ['flashcore_v12', WRONG_ON, SHARE_OF_FORMS],
+  ['corpus/cheats_shapes', { ...WRONG_ON, ...WRONG_ON_WIDTHS }, SHARE],
 ];
 
 test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
   '%s: nearly every run has each pair and many triples of sizes, in seconds',
   { timeout: 240_000 },
-  (kernel, wrongOn) => {
+  (kernel, wrongOn, least) => {
     const runs = drawn(kernel, { count: RUNS });
     for (const shapes of runs) {
       expect(shapes.length).toBeLessThanOrEqual(30);
@@ -106,7 +108,7 @@ test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
     }
     const seldom = Object.entries(wrongOn)
       .map(([name, isWrong]) => ({ name, share: runs.filter((shapes) => shapes.some(isWrong)).length / RUNS }))
-      .filter(({ share }) => share < SHARE);
+      .filter(({ share }) => share < least);
     expect(seldom).toEqual([]);
     expect(new Set(runs.map((shapes) => shapes.map(formatShape).join())).size).toBe(RUNS);
   },
