@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findBox } from '../sandbox/find-box.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache, type Compilation } from './compile-cache.ts';
@@ -17,7 +17,11 @@ const ROOT = join(import.meta.dirname, '../../../..');
 const MANIFEST = join(ROOT, 'test/fixtures/triton/softmax/kernel.yaml');
 const noBox = missing('bubblewrap') || missing('python3');
 
-const folder = mkdtempSync(join(tmpdir(), 'flashcore-triton-unit-'));
+let folder: string;
+// Not at the top: where every test is skipped, nothing would remove the folder.
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'flashcore-triton-unit-'));
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const PACKAGE = {
@@ -37,11 +41,13 @@ def compile(source, target, options):
   'backends/compiler.py': 'GPUTarget = print\n',
   'compiler.py': 'def ASTSource(*arguments):\n    return arguments\n',
 };
-for (const [name, text] of Object.entries(PACKAGE)) {
-  const file = join(folder, 'site/triton', name);
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, text);
-}
+beforeAll(() => {
+  for (const [name, text] of Object.entries(PACKAGE)) {
+    const file = join(folder, 'site/triton', name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
+});
 
 /** Compiles Python that begins with a statement. */
 async function compiled(statement: string, limitMs = 30_000): Promise<Compilation & { ms: number }> {
