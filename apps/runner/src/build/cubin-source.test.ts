@@ -22,7 +22,7 @@ extern "C" __global__ void entry(const float* x, float* y, int n, Pair pair) {
 }
 `;
 
-/** A section as the ELF file has it; `bytes` only claims a size if there is no content. */
+/** A section of an ELF file. Without `content`, the header claims `bytes` and the file has none. */
 interface Section {
   name: string;
   content?: Buffer;

@@ -81,7 +81,7 @@ export class UnusableCompiler extends FlashcoreError {
   }
 }
 
-/** The version in a tool's output. Errors: UnusableCompiler if there is none: then the tool is not a compiler. */
+/** The version in a tool's output. Errors: UnusableCompiler if the output has none. */
 export function versionIn(text: string, pattern: RegExp, path: string): string {
   const version = pattern.exec(text)?.[1];
   if (version !== undefined) return version;

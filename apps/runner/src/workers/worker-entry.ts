@@ -82,7 +82,7 @@ export interface ExecutorFiles {
   library: string;
   /** Name of its process group: the device's. */
   name: string;
-  /** Its TMPDIR if there is no box. Emptied first: a candidate that ended its process left the module's file there. */
+  /** TMPDIR of a worker without a box. It is emptied first: a worker that a candidate ended left files there. */
   scratch: string;
 }
 

@@ -133,7 +133,7 @@ export interface UiState {
   readonly faulty: boolean;
   /** fa-tui handles wheel and clicks; the terminal then selects text only with Shift. */
   readonly mouse: boolean;
-  /** Names of the jobs that the user marked in view 6, some of which may have ended since. */
+  /** Names of the jobs that the user marked in view 6. Marked jobs may have ended. */
   readonly marked: readonly string[];
   /** Name of the job that other jobs are compared with. */
   readonly pinned?: string | undefined;
