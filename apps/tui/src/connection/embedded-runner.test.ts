@@ -4,6 +4,8 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
+  readdirSync,
   rmSync,
   symlinkSync,
   appendFileSync,
@@ -32,8 +34,7 @@ beforeEach(() => {
 
 afterEach(async () => {
   connected.splice(0).forEach(({ client }) => client.close());
-  const pid = readRunnerRecord(directory)?.pid;
-  if (pid) await kill(pid);
+  for (const pid of runnersOfFolder()) await kill(pid);
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -41,6 +42,27 @@ async function ensure(options: { program?: string; notify?: (message: string) =>
   const runner = await ensureEmbeddedRunner({ directory, environment: process.env, ...options });
   connected.push(runner);
   return runner;
+}
+
+/**
+ * All processes that were started for the folder: a runner that lost the race to serve it would take over from the one
+ * that is killed, and write to the folder after its removal. Without /proc, the recorded runner.
+ */
+function runnersOfFolder(): number[] {
+  if (!existsSync('/proc/self/cmdline')) return [readRunnerRecord(directory)?.pid ?? []].flat();
+  const pids = readdirSync('/proc').map(Number);
+  // Losers first: none is left to take over when the recorded runner is killed.
+  const recorded = readRunnerRecord(directory)?.pid;
+  return pids.filter(isOfFolder).toSorted((a, b) => Number(a === recorded) - Number(b === recorded));
+}
+
+function isOfFolder(pid: number): boolean {
+  if (!Number.isInteger(pid)) return false;
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(directory);
+  } catch {
+    return false; // it has ended since /proc was listed
+  }
 }
 
 async function kill(pid: number): Promise<void> {
