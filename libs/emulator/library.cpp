@@ -3,7 +3,6 @@
 #if !defined(FLASHCORE_PTX_ENGINE)
 #define FLASHCORE_PTX_ENGINE 0
 #endif
-#include "exec/alignment.cpp"
 #include "exec/async_copy.cpp"
 #include "exec/block.cpp"
 #include "exec/context_switch.cpp"
@@ -11,15 +10,11 @@
 #include "exec/device_printf.cpp"
 #include "exec/fault.cpp"
 #include "exec/grid.cpp"
-#include "exec/module_files.cpp"
 #include "exec/race.cpp"
 #include "exec/runtime_calls.cpp"
 #include "exec/shared_memory.cpp"
 #include "exec/signals.cpp"
 #include "exec/stack_pool.cpp"
-#if !FLASHCORE_PTX_ENGINE  // otherwise ptx/*.cpp are compiled separately, for the processor that they run on
-#include "ptx/absent.cpp"
-#endif
 #include "driver/context.cpp"
 #include "driver/device.cpp"
 #include "driver/errors.cpp"
@@ -33,3 +28,46 @@
 #include "driver/queue.cpp"
 #include "driver/streams.cpp"
 #include "driver/tensor_map.cpp"
+
+// Otherwise ptx/*.cpp are compiled separately, for the processor that they run on.
+#if !FLASHCORE_PTX_ENGINE
+#include "ptx/cluster.h"
+#include "ptx/counters.h"
+#include "ptx/loaded.h"
+#include "ptx/lower.h"
+#include "ptx/products.h"
+#include "ptx/races.h"
+
+// Loading PTX is refused.
+namespace flashcore::emu::ptx {
+
+LoadedProgram::LoadedProgram(const std::string&) { throw ProgramError("this build of the emulator has no PTX engine"); }
+LoadedProgram::~LoadedProgram() = default;
+const Kernel* LoadedProgram::kernel(const std::string&) { return nullptr; }
+const Entry* LoadedProgram::entry(const std::string&) const { return nullptr; }
+bool LoadedProgram::find_variable(const std::string&, CUdeviceptr*, size_t*) const { return false; }
+
+const Kernel& counted_form(const Kernel& kernel) { return kernel; }
+
+BlockRun::BlockRun() = default;
+BlockRun::~BlockRun() = default;
+
+ClusterRun::ClusterRun() = default;
+ClusterRun::~ClusterRun() = default;
+bool ClusterRun::run(const LaunchPlan&, const NextCluster&, unsigned, unsigned) { return false; }
+RunCounters ClusterRun::counters() const { return {}; }
+
+GlobalShadow& GlobalShadow::instance() {
+  static GlobalShadow none;
+  return none;
+}
+void GlobalShadow::mark_unwritten(uint64_t, uint64_t) {}
+void GlobalShadow::note_written(uint64_t, uint64_t) {}
+void GlobalShadow::forget_unwritten() {}
+void GlobalShadow::forget(uint64_t) {}
+
+std::string Profile::to_json() const { return ""; }
+std::vector<uint32_t> TraceLog::words() const { return {}; }
+
+}  // namespace flashcore::emu::ptx
+#endif

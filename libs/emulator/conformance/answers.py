@@ -1,16 +1,18 @@
-"""What a device answers to every form of table.py, through the driver API: a GPU's libcuda.so.1, or libcuda_emu.so.
+"""Runs every form of table.py on a device through the driver API: a GPU's libcuda.so.1, or libcuda_emu.so.
 
-  python3 answers.py LIBRARY [--definitions definitions.json] [--against answers.json] [--out answers.json]
+  python3 answers.py LIBRARY [--definitions FILE.json] [--against FILE.json.xz] [--out FILE.json [--digests]]
 
-Compares with the definitions and with the answers of another device; ends with 1 where a form does not run or differs
-by more than the table allows. --out keeps the answers. What the definitions say is kept in their file, for other
-libraries of the same run: it takes seconds, and does not depend on the library.
+Compares the results with the definitions and with the results of another device. Exit code 1: a form does not run, or
+differs by more than the table allows. --out stores the results; --digests stores only digests for forms that allow no
+difference. --definitions stores the defined results, which take seconds to compute and do not depend on the library, so
+that other libraries can be compared with them.
 """
 
 import argparse
 import base64
 import ctypes
 import json
+import lzma
 import pathlib
 import struct
 import subprocess
@@ -24,7 +26,7 @@ BATCH = 128
 
 
 class Driver:
-    """As much of the driver API as it takes to run an entry."""
+    """The part of the driver API that running an entry needs."""
 
     def __init__(self, library):
         self.cuda = ctypes.CDLL(library)
@@ -50,7 +52,7 @@ class Driver:
             raise RuntimeError(f"{name} failed with {result}{self.fault()}")
 
     def fault(self):
-        """What the emulator says of it; nothing on a GPU."""
+        """The emulator's report of the fault; empty on a GPU."""
         try:
             tell = self.cuda.flashcore_emulator_last_fault
         except AttributeError:
@@ -64,7 +66,7 @@ class Driver:
         self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(ptx.encode()))
 
     def run(self, entry, blocks, lanes, given, wanted_bytes):
-        """The output of one launch; an output that is not written stays 0."""
+        """The output of one launch; bytes that the entry does not write stay 0."""
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), self.module, entry.encode())
         pointers = []
@@ -84,7 +86,7 @@ class Driver:
 
 
 def answer_of(driver, number, each):
-    """[block][result][lane]."""
+    """The launch's output as [block][result][lane]."""
     given = b"".join(struct.pack(f"<{each.lanes}Q", *lanes) for operands in inputs_of(each) for lanes in operands)
     count = each.blocks * len(each.writes) * each.lanes
     flat = struct.unpack(f"<{count}Q", driver.run(f"form{number}", each.blocks, each.lanes, given, 8 * count))
@@ -94,7 +96,7 @@ def answer_of(driver, number, each):
 
 
 def packed(each, answer):
-    """Results as wide as their registers, compressed, as text."""
+    """Results in the width of their registers, compressed, as text."""
     data = bytearray()
     for results in answer:
         for kind, lanes in zip(each.writes, results, strict=True):
@@ -119,7 +121,7 @@ def unpacked(each, text):
 
 
 def ask(library, chosen):
-    """What a device says of these forms, and what went wrong."""
+    """A device's results for these forms, and the errors."""
     driver = Driver(library)
     driver.load(module_of(chosen))
     answers, wrong = {}, []
@@ -135,7 +137,7 @@ def ask(library, chosen):
 
 
 def ask_apart(library, first, count):
-    """The same for FORMS[first : first + count] in a separate process, because a form may crash the driver's compiler."""
+    """Like ask() for FORMS[first : first + count], in a separate process: a form may crash the driver's compiler."""
     command = [sys.executable, __file__, library, "--range", str(first), str(count)]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode == 0:
@@ -146,16 +148,21 @@ def ask_apart(library, first, count):
     return ask_apart(library, first, half) + ask_apart(library, first + half, count - half)
 
 
-# A policy of an address range: its bits are the device's own, and only its loads look at them.
+# A policy for an address range. Each device has its own bits for it, and only its own loads read them.
 OPAQUE = "createpolicy.range."
 
 
 def compared(each, answer, defined, kept):
     if each.name.startswith(OPAQUE):
         return
+    before = kept.get(each.name)
+    if before and before.startswith(definitions.DIGEST):
+        if before != definitions.digest(each, answer):
+            yield f"{each.name}: differs from what was kept, of which there is only a digest"
+        before = None
     for title, other in (
         ("the definition", defined.get(each.name)),
-        ("what was kept", each.name in kept and unpacked(each, kept[each.name])),
+        ("what was kept", before and unpacked(each, before)),
     ):
         said = other and definitions.difference(each, answer, other)
         if said:
@@ -163,7 +170,7 @@ def compared(each, answer, defined, kept):
 
 
 def defined_in(path, chosen):
-    """What the definitions answer, by a form's name: from this file, or computed and written there."""
+    """The defined results by form name: read from this file, or computed and stored there."""
     known = json.loads(path.read_text(encoding="utf8")) if path.exists() else {}
     known |= {each.name: definitions.answer_of(each) for each in chosen if each.name not in known}
     path.write_text(json.dumps(known), encoding="utf8")
@@ -174,8 +181,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--digests", action="store_true", help="--out keeps digests of forms that allow no difference")
     parser.add_argument("--against", type=pathlib.Path)
-    parser.add_argument("--definitions", type=pathlib.Path, help="compare with definitions.py; keeps what it says here")
+    parser.add_argument("--definitions", type=pathlib.Path, help="compare with definitions.py; its results go here")
     parser.add_argument("--forms", default="", help="only those whose name has this in it")
     parser.add_argument("--range", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -188,7 +196,7 @@ def main():
         parts = [part for first in range(0, len(FORMS), BATCH) for part in ask_apart(options.library, first, BATCH)]
     else:
         parts = [ask(options.library, chosen)]
-    kept = json.loads(options.against.read_text(encoding="utf8"))["answers"] if options.against else {}
+    kept = json.loads(lzma.decompress(options.against.read_bytes()))["answers"] if options.against else {}
     answers = {name: answer for part in parts for name, answer in part["answers"].items()}
     defined = defined_in(options.definitions, chosen) if options.definitions else {}
     wrong = [line for part in parts for line in part["wrong"]]
@@ -197,6 +205,9 @@ def main():
             wrong += compared(each, unpacked(each, answers[each.name]), defined, kept)
     device, driver = next(((part["device"], part["driver"]) for part in parts if "device" in part), ("no device", ""))
     if options.out:
+        if options.digests:
+            exact = [each for each in chosen if each.ulps == 0 and each.name in answers]
+            answers |= {each.name: definitions.digest(each, unpacked(each, answers[each.name])) for each in exact}
         document = {"device": device, "driver": driver, "answers": answers}
         options.out.write_text(json.dumps(document, indent=0) + "\n", encoding="utf8")
     print("\n".join([*wrong, f"{len(chosen)} forms on {device}: {len(answers)} run, {len(wrong)} differ or fail"]))

@@ -1,7 +1,8 @@
-"""What each form of table.py means by the PTX manual, done the obvious way: whole numbers, and exact fractions rounded
-once. Products of matrices are in tensor.py.
+"""The results of each form of table.py by the PTX manual, computed the obvious way: with integers, and with exact
+fractions that are rounded once. tensor.py has matrix products.
 """
 
+import hashlib
 import math
 import re
 from fractions import Fraction
@@ -18,7 +19,7 @@ def width_of(kind):
 
 
 def signed(value, kind):
-    """The whole number that a register stands for."""
+    """The integer in a register."""
     width = width_of(kind)
     value &= (1 << width) - 1
     return value - (1 << width) if kind[0] == "s" and value >> (width - 1) else value
@@ -36,7 +37,7 @@ def truncated_division(a, b):
 
 
 def to_bits(value, kind):
-    """A whole number in a register: sign-extended where the register is wider."""
+    """An integer in a register; sign-extended if the register is wider."""
     return value & ((1 << register_bits(kind)) - 1)
 
 
@@ -52,7 +53,7 @@ def shift(value, by, kind, left):
 
 def field(value, position, length, kind):
     width = width_of(kind)
-    if width == 32:  # of 64 bits an H200 looks at the whole operands
+    if width == 32:  # for 64 bits an H200 uses the whole operands
         position, length = position & 255, length & 255
     if length == 0:
         return 0
@@ -101,7 +102,7 @@ def permuted(a, b, c, mode):
 
 
 def nth_set(mask, base, n):
-    """The n-th set bit from base on, upwards, or downwards where n is below 0."""
+    """The position of the n-th set bit counting up from base, or down if n is negative."""
     if n == 0:
         return base if mask >> base & 1 else 0xFFFFFFFF
     left, at = abs(n), base
@@ -137,7 +138,7 @@ def carry_chain(op, a, b, c, d):
 
 
 def mixed_carry_chain(ops, width, bits):
-    """A difference is a sum with the complement and 1, or with the flag in the place of the 1."""
+    """A difference adds the complement and 1, or the flag instead of 1."""
     flag, results = 0, []
     for n, op in enumerate(op for op in ops if op != "cc"):
         a, b = bits[2 * n : 2 * n + 2]
@@ -149,7 +150,7 @@ def mixed_carry_chain(ops, width, bits):
 
 
 def integer(op, kind, a):
-    """a: the operands as whole numbers. None: not an operation of integers."""
+    """`a`: the operands as integers. None if the operation is not one on integers."""
     name, _, rest = op.partition(".")
     width = width_of(kind)
     simple = {
@@ -218,7 +219,7 @@ def flushed(x):
 
 
 def sum_of(terms, mode):
-    """An exact sum, and whether it is -0 if it is 0."""
+    """The exact sum, and whether a sum of 0 is -0."""
     if any(math.isnan(x) for x in terms) or (math.inf in terms and -math.inf in terms):
         return math.nan, False
     for x in terms:
@@ -231,7 +232,7 @@ def sum_of(terms, mode):
 
 
 def product_of(a, b):
-    """Exact, with the sign of a zero; inf times 0 is NaN."""
+    """The exact product, and whether it is negative even if it is 0; inf times 0 is NaN."""
     if math.isinf(a) or math.isinf(b) or math.isnan(a) or math.isnan(b):
         return a * b, False
     return Fraction(a) * Fraction(b), is_negative(a) != is_negative(b)
@@ -260,7 +261,7 @@ def quotient_of(a, b):
 
 
 def root_of(x, kind, mode):
-    """A number near the root that rounds as the root does: more digits than any format has, and a last one if inexact."""
+    """A number near the root that rounds like the root: more digits than any format has, and one more if inexact."""
     if math.isnan(x) or x < 0:
         return math.nan, False
     if x == 0 or math.isinf(x):
@@ -281,7 +282,7 @@ def smaller_or_larger(op, a, b, with_nan):
 
 
 def near(function, domain=lambda x: True):
-    """The exact value, in double, of an approximated function."""
+    """Wraps an approximated function: its exact value, in double."""
 
     def value(x):
         if math.isnan(x) or not domain(x):
@@ -337,14 +338,14 @@ def has_property(test, bits, kind):
         "infinite": magnitude == f.infinity,
         "number": magnitude <= f.infinity,
         "notanumber": magnitude > f.infinity,
-        # A zero is normal to an H200.
+        # An H200 counts 0 as normal.
         "normal": magnitude == 0 or 1 << f.mantissa <= magnitude < f.infinity,
         "subnormal": 0 < magnitude < 1 << f.mantissa,
     }[test]
 
 
 def float_operation(mods, kind, bits):
-    """One element; `bits` are the operands'. None: not defined here."""
+    """One element; `bits` are the operands' bits. None if the operation is not defined here."""
     op, flags = mods[0], set(mods[1:])
     mode = next((m for m in ("rz", "rm", "rp") if m in flags), "rn")
     sign = 1 << (FORMATS[kind].bits - 1)
@@ -393,14 +394,14 @@ def float_operation(mods, kind, bits):
 
 
 def joined(join, truth, p):
-    """A comparison and, where there is one, a predicate."""
+    """The comparison combined with the predicate, if there is one."""
     if p is None:
         return truth
     return {"and": truth and p, "or": truth or p, "xor": truth != p}[join]
 
 
 def set_of(test, to, kind, ftz, bits, join="", p=None):
-    """1.0 or a mask as wide as the result where the comparison holds; of pairs a half of it each."""
+    """1.0, or a mask as wide as the result, if the comparison holds; pairs fill each half separately."""
     pair = kind.endswith("x2")
     part, width = (kind[:-2], 16) if pair else (kind, register_bits(to))
     truth = bit_pattern(1.0, to.removesuffix("x2")) if to in (kind, "f32") else (1 << width) - 1
@@ -416,7 +417,7 @@ def set_of(test, to, kind, ftz, bits, join="", p=None):
 
 
 def policy_of(name, fraction):
-    """The manual calls a policy opaque: these are ptxas's bits for an H200."""
+    """The manual calls a policy opaque. These are the bits that ptxas produces for an H200."""
     first, second = (re.findall(r"L2::evict_(\w+)", name) + ["unchanged"])[:2]
     kind = 0x10 | {"unchanged": 0, "first": 2, "last": 4, "normal": 6}[first] | (second == "first")
     return kind << 56 | (math.ceil(16 * fraction) - 1) << 52
@@ -433,7 +434,7 @@ WHOLE = {
 
 
 def to_integer(x, kind, mode, source):
-    """A NaN becomes 0, but from or to 64 bits the highest bit alone."""
+    """NaN becomes 0; in conversions from f64 or to 64 bits only the highest bit is set."""
     if math.isnan(x):
         return -1 << (width_of(kind) - 1) if width_of(kind) == 64 or source == "f64" else 0
     if math.isinf(x):
@@ -515,7 +516,7 @@ def shuffled(name, values, by):
 
 
 def warp_operation(name, given):
-    """Of one warp: a list a result. None: not one."""
+    """The results of one warp, a list per result. None if the operation is not a warp's."""
     parts = name.split(".")
     if parts[0] == "shfl":
         return shuffled(name, given[0], given[1])
@@ -550,7 +551,7 @@ def warp_operation(name, given):
 
 
 def matrix_of(words):
-    """8 x 8 of 16 bits: lane 4 r + c has columns 2 c and 2 c + 1 of row r."""
+    """An 8 x 8 matrix of 16-bit elements: lane 4 r + c has columns 2 c and 2 c + 1 of row r."""
     return [[words[4 * r + c // 2] >> 16 * (c & 1) & 0xFFFF for c in range(8)] for r in range(8)]
 
 
@@ -563,12 +564,12 @@ def transposed(matrix):
 
 
 def row_of(words):
-    """8 of 16 bits, of four words."""
+    """Eight 16-bit elements from four words."""
     return [words[c // 2] >> 16 * (c & 1) & 0xFFFF for c in range(8)]
 
 
 def matrix_access(name, given):
-    """ldmatrix and stmatrix of a warp, in which lane n names row n of memory and stored its four words there."""
+    """ldmatrix or stmatrix of one warp. Lane n gives the address of row n, and stored its four words there before."""
     count = int(name.split(".x")[1][0])
     rows = [row_of([given[n][lane] for n in range(4)]) for lane in range(32)]
     if name.startswith("ldmatrix"):
@@ -601,12 +602,12 @@ def combined(op, kind, old, value):
 
 
 def flushed_f32(bits):
-    """Bits of a number, of 0 with its sign where it is subnormal."""
+    """The bits of an f32, with subnormals replaced by a zero of the same sign."""
     return bits if bits >> 23 & 0xFF else bits & 0x80000000
 
 
 def atomic_of(each, given):
-    """[result][lane]: the old values of an atom, what is in memory after a red."""
+    """[result][lane]: the old values for an atom, the new memory contents for a red."""
     parts = each.name.split(".")
     kind, op = each.writes[0], "add" if "add" in parts else "max"
     count, width = len(each.writes), register_bits(kind) // 8
@@ -631,7 +632,7 @@ def atomic_of(each, given):
 
 
 def lane_operation(each, bits):
-    """Results of one lane, or None where the form is not defined here."""
+    """The results of one lane; None if the form is not defined here."""
     name = each.name.split(" ")[0]
     mods = name.split(".")
     kind = mods[-1]
@@ -647,7 +648,7 @@ def lane_operation(each, bits):
         if mods[0] == "set":
             join = mods[2] if p is not None else ""
             return [set_of(test, mods[-2], kind, "ftz" in mods, bits, join, p)]
-        if kind.endswith("x2"):  # a predicate each
+        if kind.endswith("x2"):  # one predicate per half
             halves = [[number_of(b >> s & 0xFFFF, kind[:-2]) for b in bits[:2]] for s in (0, 16)]
             return [int(joined(mods[2], holds(test, *numbers, kind[:-2]), p)) for numbers in halves]
         numbers = [number_of(b, kind) if kind in FLOATS else signed(b, kind) for b in bits[:2]]
@@ -731,7 +732,7 @@ def by_warps(each, given, operation):
 
 
 def answer_of(each):
-    """[block][result][lane], or None where the form has no definition here."""
+    """[block][result][lane]; None if the form has no definition here."""
     answer = []
     for given in inputs_of(each):
         op = each.name.split(".")[0]
@@ -755,7 +756,7 @@ def answer_of(each):
 
 
 def parts_of(kind):
-    """The floats in a register: their kind and how many."""
+    """The type and number of the floats in a register."""
     kind = kind.partition(":")[0]
     if kind.endswith("x2"):
         return kind[:-2], 2
@@ -783,8 +784,30 @@ def differs(got, want, kind, ulps):
     return False
 
 
+DIGEST = "sha256:"  # no stored answer begins with this
+
+
+def digest(each, answer):
+    """Equal for answers that do not differ. Only for forms that allow no difference."""
+    values = [
+        [_comparable(value, kind) for value in lanes]
+        for results in answer
+        for kind, lanes in zip(each.writes, results, strict=True)
+    ]
+    return DIGEST + hashlib.sha256(repr(values).encode()).hexdigest()[:32]
+
+
+def _comparable(value, kind):
+    part, count = parts_of(kind)
+    if part is None:
+        return value
+    width = FORMATS[part].bits
+    parts = [value >> n * width & ((1 << width) - 1) for n in range(count)]
+    return ["nan" if math.isnan(number_of(each, part)) else order_of(each, part) for each in parts]
+
+
 def difference(each, got, want):
-    """The first result that differs by more than the form allows, in words; None if there is none. Two NaN are equal."""
+    """Describes the first result that differs by more than the form allows; None if there is none. All NaN are equal."""
     for block, (results, wanted) in enumerate(zip(got, want, strict=True)):
         for n, kind in enumerate(each.writes):
             for lane in range(each.lanes):

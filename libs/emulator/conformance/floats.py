@@ -44,7 +44,7 @@ FORMATS = {
 
 
 def number_of(bits, kind):
-    """A Python float: exact in every format."""
+    """The value as a Python float, which represents every format exactly."""
     if kind == "f64":
         return struct.unpack("<d", bits.to_bytes(8, "little"))[0]
     f = FORMATS[kind]
@@ -64,7 +64,9 @@ def is_negative(x):
 
 
 def divided(magnitude, exponent):
-    """By 2^exponent, in whole numbers, for Fraction's own division is ten times as slow: whole, 2 * rest, divisor."""
+    """Divides by 2^exponent in integers, because Fraction's division is ten times as slow. Returns whole, 2 * rest,
+    divisor.
+    """
     over, under = magnitude.numerator << max(-exponent, 0), magnitude.denominator << max(exponent, 0)
     whole, rest = divmod(over, under)
     return whole, 2 * rest, under
@@ -109,7 +111,7 @@ def rounded(value, kind, mode="rn", negative_zero=False, flush=False, saturate_f
 
 
 def order_of(bits, kind):
-    """A whole number that grows by one from each number to the next."""
+    """An integer that grows by one from each representable number to the next."""
     f = FORMATS[kind]
     magnitude = bits & ((1 << (f.bits - 1)) - 1)
     return -magnitude if bits >> (f.bits - 1) & 1 else magnitude

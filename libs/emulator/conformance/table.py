@@ -1,6 +1,6 @@
-"""The forms of PTX that are compared with a GPU: what each reads and writes, and its text.
+"""The forms of PTX that are compared with a GPU: operands and text of each.
 
-An operand is named by its type; `text` has {d0}, {d1} … for what is written and {a0}, {a1} … for what is read.
+An operand is named by its type. In `text`, {d0}, {d1} … are written and {a0}, {a1} … are read.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import random
 import struct
 import sys
 
-LANES = 64  # of a block: two warps, but where a form has more
+LANES = 64  # per block: two warps, unless a form needs more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Form:
     reads: tuple
     blocks: int = 1
     lanes: int = LANES
-    # How far two implementations may lie apart: in units of the last place of the result. 0: the same bits.
+    # Allowed difference between two implementations, in units of the last place of the result. 0: the same bits.
     ulps: int = 0
-    # Values of operands that are not drawn from everything: by operand.
+    # By operand, the rule for values that are not drawn from the whole range.
     ranges: tuple = ()
 
 
@@ -40,7 +40,7 @@ def form(name, writes, reads, text="", **more):
 
 
 def bits_of(kind):
-    """Width of an operand, 0 for a predicate."""
+    """Width of an operand in bits; 0 for a predicate."""
     if kind == "pred":
         return 0
     return int("".join(c for c in kind.split(":")[0].lstrip("befsu") if c.isdigit()) or 32)
@@ -114,7 +114,7 @@ form(
     "u32 u32 u32 u32",
     "mad.lo.cc.u32 {d0}, {a0}, {a1}, {a2}; madc.hi.u32 {d1}, {a0}, {a1}, {a3};",
 )
-# One flag for sums and differences: which of the two a difference leaves shows where a sum reads it.
+# Sums and differences share one flag. A sum that reads it shows which of the two a difference leaves.
 for w in ("u32", "u64"):
     four, six = " ".join([w] * 4), " ".join([w] * 6)
     form(f"add.cc.subc.{w}", f"{w} {w}", four, f"add.cc.{w} {{d0}}, {{a0}}, {{a1}}; subc.{w} {{d1}}, {{a2}}, {{a3}};")
@@ -144,7 +144,7 @@ form("set.gt.u32.f32", "u32", "f32 f32")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
 for half in ("f16", "bf16"):
     for test in COMPARISONS:
-        # 1.0, or a mask of 16 bits for each half.
+        # The result is 1.0, or a 16-bit mask, for each half.
         for to in (half + "x2", "u32"):
             form(f"set.{test}.{to}.{half}x2", "b32", f"{half}x2 {half}x2")
         form(f"set.{test}.{half}.{half}", "b16", f"{half} {half}")
@@ -158,7 +158,7 @@ for test in ("gt", "leu"):
     form(f"set.{test}.ftz.f16x2.f16x2", "b32", "f16x2 f16x2")
     form(f"set.{test}.ftz.f16.f16", "b16", "f16 f16")
 
-# Combined with a predicate.
+# Comparisons combined with a predicate.
 for test, join, to, t in (
     ("lt", "and", "u32", "s32"),
     ("ge", "or", "f32", "f32"),
@@ -225,7 +225,7 @@ for space in ("shared", "global", "local", "const", "param", "shared::cluster"):
 
 # --- atomics ----------------------------------------------------------------------------------------------------------
 
-# A lane has 16 bytes of the first two operands' memory for itself. Two registers of operands are one word of memory.
+# Each lane owns 16 bytes of the memory of the first two operands. Two registers of operands make one word of memory.
 OWN = "bar.sync 0; {{ .reg .b64 %at; mul.wide.u32 %at, {tid}, 8; add.u64 %at, %at, %in; "
 
 
@@ -235,7 +235,7 @@ def vector(letter, first, count):
 
 
 def atomic(name, t, count=1):
-    """The old value, or what is in memory after a red."""
+    """The old value for an atom, the new memory contents for a red."""
     d, width = vector("d", 0, count), {"f16": 16, "bf16": 16, "f64": 64}.get(t, 32)
     load = f"ld.global{'.v' + str(count) if count > 1 else ''}.b{width} {d}, [%at];"
     what = f"{d}, [%at]" if name.startswith("atom") else "[%at]"
@@ -355,7 +355,7 @@ for eight in ("e4m3x2", "e5m2x2"):
 
 
 def in_register(kind):
-    """There is no register of 8 bits."""
+    """PTX has no 8-bit registers."""
     return kind if int(kind[1:]) > 8 else kind + ":32"
 
 
@@ -470,7 +470,7 @@ def registers(first, count, letter):
 
 
 def mma(shape, d, a, b, c, counts, kinds, **more):
-    """counts: registers of D, A, B, C; kinds: types of the operands that A and B, and C are drawn from."""
+    """`counts`: registers of D, A, B, C. `kinds`: types from which the operands of A, B, and C are drawn."""
     nd, na, nb, nc = counts
     name = f"mma.sync.aligned.{shape}.row.col.{more.pop('mods', '')}{d}.{a}.{b}.{c}{more.pop('ending', '')}"
     text = f"{name} {registers(0, nd, 'd')}, {registers(0, na, 'a')}, {registers(na, nb, 'a')}, {registers(na + nb, nc, 'a')};"
@@ -499,7 +499,7 @@ for k, na, nb in ((16, 2, 1), (32, 4, 2)):
             mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"))
             mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"), mods="satfinite.")
 mma("m8n8k16", "s32", "s8", "s8", "s32", (2, 1, 1, 2), ("b32", "b32", "s32"))
-# ulps: where sums are fp16, the engine cuts them to fp32 first; one in some thousands is then off by one.
+# ulps: with fp16 sums, the engine first truncates to fp32, so about one result in some thousands is off by one.
 for a in ("e4m3", "e5m2"):
     for b in ("e4m3", "e5m2"):
         mma("m16n8k32", "f32", a, b, "f32", (4, 4, 2, 4), (a + "x4:product", b + "x4:product", "f32:product"))
@@ -521,7 +521,7 @@ for k in (8, 16, 4):
 mma("m8n8k4", "f64", "f64", "f64", "f64", (2, 1, 1, 2), ("f64:product", "f64:product", "f64:product"))
 
 
-# B is 8 columns of 32 bytes, in two pieces of 8 rows of 16 bytes: the words of the first 64 lanes.
+# B has 8 columns of 32 bytes, in two pieces of 8 rows of 16 bytes. The first 64 lanes write its words.
 WGMMA = (
     "shl.b32 {s0}, {tid}, 2; mov.u32 {s1}, tile; add.u32 {s0}, {s0}, {s1}; st.shared.b32 [{s0}], {a4}; "
     "fence.proxy.async; bar.sync 0; {{ .reg .b64 %matrix; .reg .b32 %low; shr.u32 %low, {s1}, 4; "
@@ -543,7 +543,7 @@ def wgmma(depth, d, a, b, kinds, ending="", count=4):
         " ".join([kinds[2]] * count),
         " ".join([kinds[0]] * 4 + [kinds[1]] + [kinds[2]] * count),
         text,
-        # The engine cuts sums to fp32 before it rounds them to fp16: one in 4,096 is then off by one.
+        # The engine truncates sums to fp32 before it rounds them to fp16, so about one in 4,096 is off by one.
         ulps=1 if (d, a) == ("f16", "f16") else 0,
         blocks=8,
         lanes=128,
@@ -581,7 +581,7 @@ SPECIAL = {
 
 
 def bit_pattern(value, kind):
-    """Bits of a Python float as f16, bf16 (cut), f32, f64."""
+    """The bits of a Python float as f16, bf16 (truncated), f32 or f64."""
     if kind == "f16":
         return struct.unpack("<H", struct.pack("<e", value))[0]
     if kind == "f64":
@@ -591,12 +591,12 @@ def bit_pattern(value, kind):
 
 
 def moderate(rng):
-    """Between 2^-8 and 2^8, of both signs."""
+    """A number between 2^-8 and 2^8, of either sign."""
     return (rng.getrandbits(20) / 2**20 + 0.5) * 2.0 ** (rng.getrandbits(4) - 8) * (1 if rng.getrandbits(1) else -1)
 
 
 def product(rng, block, kind):
-    """A factor of a matrix product: of one size, or (in every other block) of many."""
+    """A factor of a matrix product. The spread of magnitudes depends on the block."""
     spread = (0, 2, 4, 8)[block % 4] if kind != "f64" else 2
     return (rng.getrandbits(24) / 2**24 - 0.5) * 2.0 ** (rng.getrandbits(8) % (2 * spread + 1) - spread)
 
@@ -625,7 +625,7 @@ def one_value(rng, index, kind, block):
         part = kind[:-2]
         return one_float(rng, index, part, rule, block) | one_float(rng, index, part, rule, block) << 16
     if kind.endswith("x4"):
-        # Finite fp8: e4m3 has NaN at 0x7f, e5m2 infinities and NaN from 0x7c.
+        # Finite fp8 values: 0x7f is NaN in e4m3; infinities and NaN start at 0x7c in e5m2.
         top = 0x7E if kind.startswith("e4m3") else 0x7B
         span = (0x20, 0x40, top, top)[block % 4]
         low = 0x38 - min(span // 2, 0x38)
@@ -636,11 +636,11 @@ def one_value(rng, index, kind, block):
     width = 32 if rule == "32" else bits_of(kind)
     if rule == "shift":
         return rng.getrandbits(3) and rng.getrandbits(7) or rng.getrandbits(32)
-    if rule == "address":  # of 47 bits, at a boundary of some size
+    if rule == "address":  # 47 bits, aligned to a random power of two
         return rng.getrandbits(47) >> (shift := rng.getrandbits(5)) << shift
     if rule == "size":
         return rng.getrandbits(32) >> rng.getrandbits(4)
-    if rule == "policy":  # as createpolicy.fractional makes them, and anything
+    if rule == "policy":  # as createpolicy.fractional makes it, sometimes random bits
         policy = (0x10 | rng.getrandbits(3)) << 56 | rng.getrandbits(4) << 52
         return rng.getrandbits(64) if rng.getrandbits(3) == 0 else policy
     if rule == "lane":
@@ -661,7 +661,7 @@ def one_value(rng, index, kind, block):
 
 
 def inputs_of(each):
-    """[block][operand][lane]: the same on every machine."""
+    """[block][operand][lane]; the same values on every machine."""
     rng = random.Random(each.name)
     return [
         [[one_value(rng, lane, kind, block) for lane in range(each.lanes)] for kind in each.reads]
@@ -682,7 +682,7 @@ def register_bits(kind):
 
 
 def entry_of(number, each):
-    """A thread reads 8 bytes an operand, at [block][operand][lane], and writes as many a result."""
+    """Each thread reads 8 bytes per operand from [block][operand][lane] and writes 8 bytes per result."""
     lines = [f".visible .entry form{number}(.param .u64 in, .param .u64 out)", "{"]
     lines += ["  .reg .b64 %in, %out;", "  .reg .b32 %lane, %block, %at, %scratch<2>;"]
     names = {"tid": "%lane", "s0": "%scratch0", "s1": "%scratch1"}

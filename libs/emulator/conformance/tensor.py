@@ -1,4 +1,4 @@
-"""mma.sync: where elements lie in the registers of a warp, and how an H200 adds products of them."""
+"""mma.sync: which register of which lane holds each element, and how an H200 adds the products."""
 
 import math
 import re
@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from floats import number_of, rounded
 
-# By type: elements per register, and bits per element.
+# Elements per register and bits per element, by type.
 PACKED = {"f16": (2, 16), "bf16": (2, 16), "tf32": (1, 32), "e4m3": (4, 8), "e5m2": (4, 8)}
 PACKED |= {"s8": (4, 8), "u8": (4, 8), "s4": (8, 4), "u4": (8, 4), "b1": (32, 1), "f64": (1, 64)}
 ACCUMULATORS = ("f16", "f32", "f64", "s32")
@@ -18,12 +18,12 @@ def element_of(bits, kind):
         width = PACKED[kind][1]
         return bits - (1 << width) if kind[0] == "s" and bits >> (width - 1) else bits
     if kind == "tf32":
-        return number_of(bits >> 13, kind)  # the lower bits are not looked at
+        return number_of(bits >> 13, kind)  # the hardware ignores the lower bits
     return number_of(bits, kind)
 
 
 def operand_of(registers, kind, rows):
-    """[row][depth] of A, or [column][depth] of B, which has 8 rows: a lane has part of row lane / 4."""
+    """[row][depth] of A, or [column][depth] of B, which has 8 columns. A lane holds part of row or column lane / 4."""
     count, width = PACKED[kind]
     halves = rows // 8
     matrix = [[0] * (len(registers) // halves * 4 * count) for _ in range(rows)]
@@ -41,8 +41,8 @@ def exponent_of(x, least):
 
 
 def fused_sum(pairs, c, least, kept=25):
-    """Products and c, each cut toward zero at 2^-kept of the largest exponent among them; their sum is exact."""
-    # A factor has 12 bits at most, so a float holds a product exactly.
+    """The exact sum of the products and c, each first truncated at 2^-kept of the largest exponent among them."""
+    # A factor has at most 12 bits, so a double holds each product exactly.
     terms = [(exponent_of(a, least) + exponent_of(b, least), a * b) for a, b in pairs if a and b]
     if c:
         terms.append((exponent_of(c, -126), c))
@@ -53,14 +53,14 @@ def fused_sum(pairs, c, least, kept=25):
 
 
 def plain_sum(pairs, c):
-    """Of what is not all finite: an infinity, or no number."""
+    """The sum if an operand is not finite: infinity or NaN."""
     for x, y in pairs:
         c += x * y
     return c
 
 
 def sum_of(pairs, c, kinds, is_asynchronous=False):
-    """Bits of one element of D."""
+    """The bits of one element of D."""
     d, a, b = kinds
     if d == "s32":
         return c + sum(x * y for x, y in pairs)
@@ -78,7 +78,7 @@ def sum_of(pairs, c, kinds, is_asynchronous=False):
         unit = Fraction(2) ** (math.frexp(total)[1] - 14)
         return rounded(math.trunc(total / unit) * unit, d)
     if a in ("e4m3", "e5m2"):
-        # Two products of halves, of the lower and of the upper two bytes of each register; c comes last.
+        # Sums the products of the lower two bytes of each register, then of the upper two; c is added last.
         total, mode = 0.0, "rz" if d == "f32" else "rn"
         for part in (0, 2):
             chosen = [pair for n, pair in enumerate(pairs) if n % 4 in (part, part + 1)]
@@ -93,7 +93,7 @@ def sum_of(pairs, c, kinds, is_asynchronous=False):
 
 
 def warpgroup_product_of(name, given):
-    """Each warp has 16 rows of A and of the accumulators; the first two warps stored B."""
+    """Each warp has 16 rows of A and of the accumulators. The first two warps wrote B."""
     right = [given[4][:32], given[4][32:64]]
     results = []
     for first in range(0, 128, 32):
@@ -103,10 +103,10 @@ def warpgroup_product_of(name, given):
 
 
 def product_of(name, given):
-    """[result][lane] of a warp."""
+    """[result][lane] of one warp."""
     shape = re.search(r"m(\d+)n8k(\d+)", name)
     rows, depth = int(shape.group(1)), int(shape.group(2))
-    rows = min(rows, 16)  # of a warp
+    rows = min(rows, 16)  # rows per warp
     types = [part for part in name.split(".") if part in PACKED or part in ACCUMULATORS]
     d, a, b = types[:3]
     c = types[3] if len(types) > 3 else d

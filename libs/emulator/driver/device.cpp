@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "../exec/device_memory.h"
-#include "device_limits.h"
 #include "state.h"
 
 using namespace flashcore::emu;
@@ -128,7 +127,7 @@ FLASHCORE_DRIVER_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device
   return CUDA_SUCCESS;
 }
 
-/** Unknown attributes answer 0, as a device without the feature would. */
+/** Unknown attributes return 0, as on a device without the feature. */
 FLASHCORE_DRIVER_API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
   FLASHCORE_REQUIRE(check_device(device));
   if (!value || attribute < 1 || attribute > 147) return CUDA_ERROR_INVALID_VALUE;

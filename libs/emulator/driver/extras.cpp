@@ -19,7 +19,7 @@ std::atomic<bool> counting{false};
 std::mutex profile_mutex;
 std::string profiles;  // JSON of each launch since counting was turned on, separated by commas
 TracedBlocks traced;
-std::vector<uint32_t> traces;  // of the same launches, one after another
+std::vector<uint32_t> traces;  // traces of the same launches, one after another
 
 /** Copies as much of the text as fits and always adds the final 0. Returns the length of the whole text. */
 int copy_out(const std::string& text, char* out, size_t capacity) {

@@ -1,7 +1,6 @@
 // Attributes of functions, and the occupancy that follows from them.
 #include <algorithm>
 
-#include "device_limits.h"
 #include "module.h"
 #include "state.h"
 

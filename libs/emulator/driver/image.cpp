@@ -1,4 +1,4 @@
-#include "image.h"
+#include "module.h"
 
 #include <algorithm>
 #include <cstring>

@@ -11,7 +11,6 @@
 #include "../ptx/races.h"
 #include "../ptx/trace.h"
 #include "../ptx/warp.h"
-#include "device_limits.h"
 #include "module.h"
 #include "state.h"
 

@@ -18,11 +18,8 @@
 
 #include "../exec/device_memory.h"
 #include "../exec/fault.h"
-#include "../exec/module_files.h"
 #include "../exec/shared_memory.h"
 #include "../ptx/loaded.h"
-#include "device_limits.h"
-#include "image.h"
 #include "state.h"
 
 namespace flashcore::emu {

@@ -1,5 +1,6 @@
 // Loaded modules and their functions.
 #pragma once
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,20 @@ namespace flashcore::emu {
 namespace ptx {
 class LoadedProgram;
 }
+
+/** What cuModuleLoadData received; the call does not pass its size. */
+enum class ImageKind { Loadable, OtherMachine, Ptx, Unknown };
+
+struct Image {
+  ImageKind kind;
+  size_t bytes;
+};
+
+/**
+ * Tells whether `image` is an ELF or Mach-O shared object for this machine, PTX (text that ends with a 0), or something
+ * else.
+ */
+Image inspect_image(const void* image);
 
 struct LoadedModule;
 

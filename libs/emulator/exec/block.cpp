@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "context_switch.h"
 #include "race.h"
 
 __thread flashcore::emu::ThreadState* flashcore_emu_thread

@@ -1,4 +1,4 @@
-#include "context_switch.h"
+#include "fibre.h"
 
 #if defined(__APPLE__)
 #define FLASHCORE_SWITCH_SYMBOL ".private_extern flashcore_emu_switch_context\n"

@@ -1,5 +1,5 @@
 // Device printf. The output is collected in a buffer of a GPU's size (1 MB) and written when the launch has ended.
-#include "device_printf.h"
+#include "launch_plan.h"
 
 #include <algorithm>
 #include <cstdarg>

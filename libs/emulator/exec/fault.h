@@ -1,6 +1,8 @@
 // A fault of a launch: the CUDA error that a GPU would return, and details that a GPU would not give.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,5 +42,22 @@ std::string to_json(const Fault& fault);
 std::string describe(const uint3& index);
 /** Resolves a code address to file:line with addr2line if that is installed, else to symbol+offset. */
 std::string describe_code_address(const void* program_counter);
+
+/**
+ * The files of loaded modules. They are unlinked right after loading but kept open so that addr2line can read them.
+ */
+class ModuleFiles {
+ public:
+  void add(const std::string& path, int descriptor);
+  void remove(const std::string& path);
+  /** A path under which another process can read the module loaded from `path`. */
+  std::string readable_path(const std::string& path);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> descriptors_;
+};
+
+ModuleFiles& module_files();
 
 }  // namespace flashcore::emu

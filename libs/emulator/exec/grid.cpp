@@ -6,18 +6,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
-#include "device_memory.h"
 #include "../ptx/cluster.h"
-#include "device_printf.h"
-#include "signals.h"
+#include "device_memory.h"
 
 namespace flashcore::emu {
 

@@ -1,5 +1,8 @@
+// A launch as its blocks see it, and the output that they print.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "../include/flashcore_emulator/abi.h"
 
@@ -39,5 +42,14 @@ struct LaunchPlan {
   ptx::TraceLog* trace = nullptr;  // null unless launches are traced
   TracedBlocks traced;  // if tracing, only these blocks run
 };
+
+/** Writes the kernels' collected output to stdout; called after each launch. */
+void flush_device_printf();
+
+/** The most that a GPU keeps of a launch's output. A single conversion is cut to this size too. */
+constexpr size_t PRINTF_BUFFER_BYTES = 1 << 20;
+
+/** Collects a text, which may contain zeros, until the launch has ended. */
+void collect_printf(const std::string& text);
 
 }  // namespace flashcore::emu

@@ -1,6 +1,6 @@
 // A fibre's bad access raises a signal. The handler only records it and moves the fibre to a fresh stack, where code
 // that may allocate and print describes the fault and abandons the block.
-#include "signals.h"
+#include "grid.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -11,7 +11,6 @@
 #include <cstring>
 #include <mutex>
 
-#include "block.h"
 #include "device_memory.h"
 #include "effective_address.h"
 

@@ -1,6 +1,6 @@
-// The process in which a candidate's code runs. It loads a driver library and calls its functions as frames on a pipe
-// request, and knows nothing else. Its runner trusts no byte from it, whatever a candidate does here
-// (apps/runner/worker/driver/remote-library.ts is the other side).
+// The process that runs a candidate's code. It loads a driver library and calls the functions that arrive as frames on
+// a pipe; it has no other task. Its runner trusts none of its bytes, whatever the candidate does here
+// (apps/runner/worker/driver/remote-library.ts is the other end).
 //
 //   executor <driver library> <request descriptor> <reply descriptor> <memory descriptor> <memory bytes>
 #include <dlfcn.h>
@@ -86,7 +86,7 @@ Reply call(void* library, const Request& request, char* memory) {
   const auto function = reinterpret_cast<Function>(dlsym(library, request.name));
   if (!function) return reply;
   reply.found = 1;
-  if (request.count == 0 && request.unused == 1) return reply;  // asks only whether the function exists
+  if (request.count == 0 && request.unused == 1) return reply;  // only asks whether the function exists
   uint64_t values[MAX_ARGUMENTS + 1] = {};
   std::vector<void*> parameters;
   const char* text = nullptr;
@@ -129,8 +129,7 @@ Reply call(void* library, const Request& request, char* memory) {
 
 int main(int count, char** arguments) {
   if (count < 2) return 2;
-  // This process ends with its parent and has a process group of its own, so a signal to that group reaches nothing
-  // else.
+  // This process ends with its parent. Its own process group keeps signals to the group away from other processes.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);
   void* library = dlopen(arguments[1], RTLD_NOW);
@@ -154,6 +153,6 @@ int main(int count, char** arguments) {
     const Reply reply = call(library, request, memory);
     if (!write_all(replies, &reply, sizeof reply)) return 0;
   }
-  // Skip destructors: they would be a candidate's code.
+  // Skip destructors, because they could run a candidate's code.
   _exit(0);
 }

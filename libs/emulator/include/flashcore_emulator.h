@@ -25,13 +25,30 @@
 #include "flashcore_emulator/intrinsics.h"
 #include "flashcore_emulator/atomics.h"
 #include "flashcore_emulator/memory.h"
-#include "flashcore_emulator/device_output.h"
 
 #ifndef FLASHCORE_EMULATOR
 #define FLASHCORE_EMULATOR 1
 #endif
 #define __CUDA_ARCH__ 890
 #define __CUDACC__ 1
+
+// Device versions of printf, assert and __trap.
+#define printf(...) flashcore_emu_printf(__VA_ARGS__)
+
+#undef assert
+#ifdef NDEBUG
+#define assert(condition) static_cast<void>(0)
+#else
+#define FLASHCORE_TEXT_(x) #x
+#define FLASHCORE_TEXT(x) FLASHCORE_TEXT_(x)
+#define assert(condition)                                                                                     \
+  (static_cast<bool>(condition) ? static_cast<void>(0)                                                        \
+                                : flashcore_emu_fault("ASSERT", "assertion failed: " #condition " (" __FILE__ \
+                                                                ":" FLASHCORE_TEXT(__LINE__) ")"))
+#endif
+
+[[noreturn]] inline __attribute__((always_inline)) void __trap() { flashcore_emu_fault("TRAP", "executed __trap()"); }
+inline void __brkpt() {}
 
 // Describes the module; one translation unit is one module.
 extern "C" __attribute__((visibility("default"))) flashcore::emu::Module flashcore_emu_module;

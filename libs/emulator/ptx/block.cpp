@@ -157,6 +157,8 @@ void BlockRun::begin(const LaunchPlan& plan, uint3 index, Cluster& its_cluster, 
   products.assign(warps, Products());
   open_groups.assign(warps, {});
   barriers.fill(BlockBarrier());
+  barrier_clocks.fill(PhaseClocks());
+  cluster_clocks = PhaseClocks();
   epoch = 1;
   for (unsigned n = 0; n < warps; ++n) {
     Warp& w = warps_[n];
@@ -206,7 +208,8 @@ bool BlockRun::step() {
       }
     else if (shadow)
       while (i) {
-        if (kernel_->watches_products) products[w.index].check(w, i);
+        if (!kernel_->product_steps.empty() && kernel_->product_steps[i->statement].kind != ProductStep::None)
+          products[w.index].step(w, i, kernel_->product_steps[i->statement]);
         const Ins* const done = i;
         i = shadow->taint.follows(w) ? shadow->taint.step(w, i) : i->fn(w, i);
         if (__builtin_expect(shadow->taint.has_read(), 0)) shadow->taint.after(w, done);
@@ -253,11 +256,14 @@ void BlockRun::arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uin
     w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
     deadlock("divergent barrier: threads of one block came to different __syncthreads()");
   }
-  if (shadow && expected) shadow->arrives(w, id, waits);
+  if (shadow && (expected || kernel_->accumulators)) shadow->arrives(w, barrier_clocks[id]);
   barrier.arrived += static_cast<unsigned>(__builtin_popcount(lanes));
   barrier.truths += __builtin_popcount(truths & lanes);
   barrier.voters += static_cast<unsigned>(__builtin_popcount(lanes));
-  if (waits) w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
+  if (waits) {
+    w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
+    barrier.waiting += static_cast<unsigned>(__builtin_popcount(lanes));
+  }
   complete_if_full(id);
 }
 
@@ -267,14 +273,16 @@ void BlockRun::complete_if_full(unsigned id) {
   const unsigned wanted = barrier.expected ? barrier.expected : live_threads();
   if (barrier.arrived < wanted) return;
   ++counters_.barriers;
-  // The barrier orders the whole block unless a warp that did not wait has already written past it.
-  const bool orders_some = shadow && shadow->wrote_ahead(id);
-  if (!orders_some) ++epoch;
+  const bool of_all = (barrier.expected == 0 || barrier.waiting == threads_) && !(shadow && shadow->reads_operands());
+  for (Warp& w : warps_)
+    if (shadow && !of_all && barrier.expected == 0 && !w.live) shadow->arrives(w, barrier_clocks[id]);
+  if (of_all) ++epoch;
+  barrier_clocks[id].end_phase();
   for (Warp& w : warps_)
     for (Split& split : w.others) {
       if (split.state != SplitState::AtBarrier || split.barrier != id) continue;
       const Ins* i = split.pc;
-      if (orders_some) shadow->passes(w, id);
+      if (shadow && !of_all) shadow->passes(w, barrier_clocks[id]);
       // bar.red: 1 popc, 2 and, 3 or
       const int kind = i->extra ? i->extra->options[0] : 0;
       if (kind == 1) {

@@ -2,14 +2,16 @@
 // instruction.
 #pragma once
 #include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "../exec/launch_plan.h"
 #include "mbarrier.h"
+#include "orders.h"
 #include "trace.h"
 #include "warp.h"
-#include "wgmma.h"
 
 namespace flashcore::emu::ptx {
 
@@ -17,6 +19,35 @@ class Shadow;
 class Counters;
 class Cluster;
 struct RecentOperands;
+class BlockRun;
+
+/**
+ * Watches the accumulators of a warp's asynchronous products until the warp waits for them. Uses the program's
+ * registers, not slots, because a slot may be reused by another register.
+ */
+class Products {
+ public:
+  void start(const BlockRun& block, const Ins* i);
+  void commit() { ++committed_; }
+  /** Number of groups committed so far. */
+  uint32_t committed() const { return committed_; }
+  /** Marks the first `groups` groups as finished. */
+  void wait(uint32_t groups);
+  /** Faults if the instruction reads an unfinished accumulator, or is a product that lacks a wgmma.fence. */
+  void step(Warp& w, const Ins* i, const ProductStep& step);
+
+ private:
+  /** What a register holds. */
+  struct Accumulator {
+    const Ins* product = nullptr;  // that it comes from; null: none
+    uint32_t group = 0, fences = 0;  // the product's group, and the number of fences before it
+    bool busy = false;
+    const Ins* changed = nullptr;  // the instruction that changed it after the product
+  };
+  void check_fences(Warp& w, const Ins* i, const ProductStep& step) const;
+  std::vector<Accumulator> states_;  // by number
+  uint32_t committed_ = 0, fences_ = 0;
+};
 
 /** A cp.async that was issued, for the lanes whose copies have not been carried out yet. */
 struct Copy {
@@ -34,6 +65,7 @@ struct Copy {
 
 struct BlockBarrier {
   unsigned arrived = 0, expected = 0;  // threads; expected 0: all live threads
+  unsigned waiting = 0;                // those of the threads that wait
   int truths = 0;                      // of bar.red
   unsigned voters = 0;
 };
@@ -80,9 +112,11 @@ class BlockRun {
   uint64_t copies_issued = 0;
   std::vector<std::array<uint32_t, LANES>> open_groups;  // open groups of cp.async, by warp
   std::array<BlockBarrier, 16> barriers;
+  std::array<PhaseClocks, 16> barrier_clocks;  // of the same barriers, for the race check
+  PhaseClocks cluster_clocks;
   Shadow* shadow = nullptr;      // null unless the run looks for races
   Counters* observed = nullptr;  // null unless launches are counted
-  uint32_t epoch = 1;            // number of barriers of the whole block, for the race check
+  uint32_t epoch = 1;            // number of times that all warps met, for the race check
   bool spins = false;  // in the latest step every warp that ran only polled memory that others write
   Cluster* cluster = nullptr;
   unsigned rank = 0;  // within the cluster

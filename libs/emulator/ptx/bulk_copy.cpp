@@ -50,16 +50,21 @@ void fill_outside(const TensorMap& map, char* row, unsigned bytes) {
   }
 }
 
-void note_shared(BlockRun& block, Warp* w, const BulkCopy& copy, bool begins) {
+void note_begin(BlockRun& block, Warp& w, const BulkCopy& copy) {
   if (!block.shadow) return;
-  if (!w) return block.shadow->written_from_outside(copy.to, copy.bytes);
+  if (&block != w.block) return block.shadow->written_from_outside(copy.to, copy.bytes);
   uint32_t offsets[LANES];
   std::fill_n(offsets, LANES, copy.to);
-  if (begins) block.shadow->by_async_proxy(*w, copy.ins, copy.lane, copy.to, copy.bytes, true);
-  if (begins)
-    block.shadow->copy_begins(*w, copy.ins, 1u << copy.lane, copy.bytes, offsets);
-  else
-    block.shadow->copy_ends(*w, copy.ins, 1u << copy.lane, copy.bytes, offsets);
+  block.shadow->by_async_proxy(w, copy.ins, copy.lane, copy.to, copy.bytes, true);
+  block.shadow->copy_begins(w, copy.ins, 1u << copy.lane, copy.bytes, offsets);
+}
+
+void note_end(const BulkCopy& copy, const BlockRun& counting, Mbarrier& barrier) {
+  BlockRun& block = *copy.block;
+  if (!block.shadow) return;
+  if (copy.issuer != &block || &counting != &block) return block.shadow->written_from_outside(copy.to, copy.bytes);
+  block.shadow->copy_lands(copy.ins, copy.warp * LANES + copy.lane, barrier.copier, copy.to, copy.bytes,
+                           barrier.clocks);
 }
 
 TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_t coordinates) {
@@ -106,7 +111,7 @@ void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignme
                   " of shared memory, which nobody has initialised");
     copy.block = &block;
     counter->coming.push_back(copy);
-    note_shared(block, &block == w.block ? &w : nullptr, copy, true);
+    note_begin(block, w, copy);
     if (counter->awaited) counting.mbarriers.land(counting, barrier.offset, *counter);
   };
   if (i->b == NO_SLOT) return send(*place.block, *barrier.block);
@@ -223,12 +228,12 @@ const Ins* commit_stores(Warp& w, const Ins* i) {
 const Ins* wait_for_stores(Warp& w, const Ins* i) {
   if (!w.block->shadow) return i + 1;
   return each_active(
-      w, i, [&](unsigned lane) { w.block->shadow->wait_for_bulk_stores(w, lane, static_cast<uint32_t>(i->imm)); });
+      w, i, [&](unsigned lane) { w.block->shadow->wait_for_bulk_stores(w, i, lane, static_cast<uint32_t>(i->imm)); });
 }
 
 }  // namespace
 
-void carry_out(const BulkCopy& copy) {
+void carry_out(const BulkCopy& copy, BlockRun& counting, Mbarrier& barrier) {
   BlockRun& block = *copy.block;
   if (copy.tiled) {
     const unsigned row_bytes = copy.map.box_row_bytes();
@@ -242,7 +247,7 @@ void carry_out(const BulkCopy& copy) {
   } else {
     memcpy(block.shared + copy.to, copy.from, copy.bytes);
   }
-  note_shared(block, copy.issuer == &block ? &block.warps()[copy.warp] : nullptr, copy, false);
+  note_end(copy, counting, barrier);
 }
 
 bool lower_bulk_copy(Lowering& l, Ins& ins) {

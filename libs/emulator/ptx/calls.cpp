@@ -1,4 +1,4 @@
-#include "calls.h"
+#include "passes.h"
 
 #include <algorithm>
 #include <map>

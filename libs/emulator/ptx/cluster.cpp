@@ -86,12 +86,13 @@ void Cluster::complete_if_full() {
   ++phase_;
   arrived_ = false;
   for (BlockRun* block : blocks_) {
-    ++block->epoch;
+    block->cluster_clocks.end_phase();
     for (Warp& w : block->warps())
       for (Split& split : w.others) {
         if (split.state != SplitState::AtCluster) continue;
         for (unsigned k = 0; k < LANES; ++k)
           if (split.mask >> k & 1) arrivals_[block->rank][w.index][k] = 0;
+        if (block->shadow) block->shadow->passes(w, block->cluster_clocks);
         split.state = SplitState::Runnable;
         ++split.pc;
       }
@@ -237,6 +238,7 @@ namespace {
 const Ins* cluster_arrive(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   ++w.epoch;
+  if (m && w.block->shadow) w.block->shadow->arrives(w, w.block->cluster_clocks, !i->extra->options[0]);
   if (m) w.block->cluster->arrive(w, m);
   return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
 }
@@ -246,6 +248,7 @@ const Ins* cluster_wait(Warp& w, const Ins* i) {
   if (!m) return i + 1;
   ++w.epoch;
   const uint32_t waiting = m & ~w.block->cluster->passed(w, i, m);
+  if (w.block->shadow && waiting != m) w.block->shadow->passes(w, w.block->cluster_clocks);
   if (!waiting) return i + 1;
   w.others.push_back({i, waiting, SplitState::AtCluster});
   w.mask &= ~waiting;
@@ -291,6 +294,7 @@ bool lower_cluster(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op == "barrier" && has(s, "cluster")) {
     l.extra(ins).what = "barrier.cluster.wait";
+    l.extra(ins).options[0] = has(s, "relaxed");
     ins.fn = has(s, "arrive") ? cluster_arrive : (has(s, "wait") ? cluster_wait : nullptr);
     return ins.fn != nullptr;
   }

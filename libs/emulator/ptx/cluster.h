@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "access.h"
+#include "block.h"
 
 namespace flashcore::emu::ptx {
 

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <string>
 
-#include "../exec/device_printf.h"
-#include "access.h"
+#include "../exec/launch_plan.h"
+#include "block.h"
 #include "lower.h"
 
 namespace flashcore::emu::ptx {

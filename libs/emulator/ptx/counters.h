@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "access.h"
+#include "block.h"
 #include "trace.h"
 
 namespace flashcore::emu::ptx {

@@ -1,4 +1,4 @@
-#include "fuse.h"
+#include "passes.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "homes.h"
+#include "passes.h"
 
 #include "mentions.h"
 

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "../exec/device_memory.h"
-#include "calls.h"
+#include "passes.h"
 
 namespace flashcore::emu::ptx {
 

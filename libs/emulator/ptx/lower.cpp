@@ -7,12 +7,9 @@
 #include <queue>
 #include <set>
 
-#include "access.h"
-#include "calls.h"
-#include "homes.h"
+#include "block.h"
 #include "mentions.h"
-#include "simplify.h"
-#include "waits.h"
+#include "passes.h"
 
 namespace flashcore::emu::ptx {
 
@@ -157,7 +154,7 @@ class Lower final : public Lowering {
     kernel_->program = &program;
     kernel_->function = simplified_.get();
     kernel_->simplified = std::move(simplified_);
-    kernel_->watches_products = program.races && has_asynchronous_products(function_);
+    if (program.races) watch_products(function_, *kernel_);
   }
 
   std::unique_ptr<Kernel> run() {

@@ -1,6 +1,7 @@
 #include "mbarrier.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cluster.h"
 #include "lower.h"
@@ -23,6 +24,7 @@ Mbarrier& Mbarriers::initialise(uint32_t offset, uint32_t count, const Ins* i) {
   barrier.expected = count;
   barrier.pending = count;
   barrier.made = i;
+  barrier.copier = FIRST_COPIER + made_++ % COPIERS;
   return barrier;
 }
 
@@ -35,24 +37,35 @@ void Mbarriers::complete_if_full(BlockRun& block, uint32_t offset, Mbarrier& bar
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   ++barrier.phase;
   barrier.pending = barrier.expected;
-  ++block.epoch;
+  barrier.clocks.end_phase();
+  // What another block's warps order among those of this block is not followed.
+  if (std::exchange(barrier.from_outside, false)) ++block.epoch;
   if (!std::exchange(barrier.awaited, false)) return;
   for (Warp& w : block.warps())
     for (Split& split : w.others) {
       if (split.state != SplitState::AtMbarrier || split.barrier != offset) continue;
+      if (block.shadow && !split.pc->extra->options[0]) block.shadow->passes(w, barrier.clocks);
       write_pred(w, split.pc->d, split.mask, ALL);
       split.state = SplitState::Runnable;
       ++split.pc;
     }
 }
 
+namespace {
+void join_arrival(PhaseClocks& clocks, const CopyArrival& arrival) {
+  uint32_t& stamp = clocks.arriving[arrival.warp];
+  stamp = std::max(stamp, arrival.stamp);
+}
+}  // namespace
+
 void Mbarriers::land(BlockRun& block, uint32_t offset, Mbarrier& barrier) {
   for (const BulkCopy& copy : std::exchange(barrier.coming, {})) {
-    carry_out(copy);
+    carry_out(copy, block, barrier);
     barrier.bytes -= copy.bytes;
   }
   for (const CopyArrival& arrival : std::exchange(barrier.arriving, {})) {
-    land_copies(block, arrival.warp, arrival.lane, arrival.before);
+    land_copies(block, arrival);
+    if (block.shadow) join_arrival(barrier.clocks, arrival);
     --barrier.pending;
   }
   complete_if_full(block, offset, barrier);
@@ -126,7 +139,7 @@ const Ins* invalidate(Warp& w, const Ins* i) {
 
 // --- arrivals ---------------------------------------------------------------------------------------------------------
 
-enum ArriveOption { COUNTS_BYTES = 1, DROPS = 2, ARRIVES = 4, TAKES_BYTES = 8 };
+enum ArriveOption { COUNTS_BYTES = 1, DROPS = 2, ARRIVES = 4, TAKES_BYTES = 8, RELAXED = 16 };
 
 /** options[0]: ArriveOption; b: number of arrivals or bytes, or NO_SLOT for one; d: the state, or NO_SLOT. */
 const Ins* arrive(Warp& w, const Ins* i) {
@@ -138,6 +151,10 @@ const Ins* arrive(Warp& w, const Ins* i) {
     BlockRun* block;
     uint32_t offset;
     Mbarrier& barrier = barrier_at(w, i, lane, address_of(w, i, lane), &block, &offset);
+    if ((options & ARRIVES) && block != w.block)
+      barrier.from_outside = true;
+    else if ((options & ARRIVES) && block->shadow)
+      block->shadow->arrives(w, barrier.clocks, !(options & RELAXED));
     if (i->d != NO_SLOT) w.reg<uint64_t>(i->d)[lane] = barrier.phase;
     if (options & COUNTS_BYTES) {
       barrier.bytes += number[lane];
@@ -180,7 +197,8 @@ const Ins* arrive_after_copies(Warp& w, const Ins* i) {
       misused(w, i, lane, "INVALID_BARRIER",
               "arrived at the " + name_of(*block, offset, barrier) + " more often than the " +
                   std::to_string(barrier.expected) + " times that a phase has");
-    barrier.arriving.push_back({w.index, lane, block->copies_issued});
+    const uint32_t stamp = block->shadow ? block->shadow->arrives_after_copies(w) : 0;
+    barrier.arriving.push_back({w.index, lane, block->copies_issued, stamp});
     if (barrier.awaited) block->mbarriers.land(*block, offset, barrier);
   }
   return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
@@ -196,6 +214,7 @@ template <bool PARITY, bool BLOCKS>
 const Ins* wait(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
+  const bool is_relaxed = i->extra->options[0] != 0;
   uint32_t done = 0, left = 0, offsets[LANES];
   for (unsigned lane = 0; lane < LANES; ++lane) {
     if (!(m >> lane & 1)) continue;
@@ -210,6 +229,7 @@ const Ins* wait(Warp& w, const Ins* i) {
     if (!passed()) block->mbarriers.land(*block, offsets[lane], barrier);
     if (passed()) {
       done |= 1u << lane;
+      if (block->shadow && !is_relaxed) block->shadow->passes(w, barrier.clocks);
     } else {
       left |= 1u << lane;
       barrier.awaited |= BLOCKS;
@@ -239,6 +259,7 @@ bool lower_wait(Lowering& l, Ins& ins) {
   const bool parity = has(s, "parity"), blocks = has(s, "try_wait");
   ins.d = l.slot(s.operands[0], 0);
   ins.b = l.slot(s.operands[2], parity ? 4 : 8);
+  l.extra(ins).options[0] = has(s, "relaxed");
   l.extra(ins).what = blocks ? "mbarrier.try_wait" : "mbarrier.test_wait";
   ins.fn = parity ? (blocks ? wait<true, true> : wait<true, false>) : (blocks ? wait<false, true> : wait<false, false>);
   return true;
@@ -272,7 +293,7 @@ bool lower_mbarrier(Lowering& l, Ins& ins) {
     const bool counts = has(s, "expect_tx"), takes = has(s, "complete_tx");
     if (!arrives && !drops && !counts && !takes) return false;
     l.extra(ins).options[0] = (counts ? COUNTS_BYTES : 0) | (drops ? DROPS : 0) | (arrives || drops ? ARRIVES : 0) |
-                              (takes ? TAKES_BYTES : 0);
+                              (takes ? TAKES_BYTES : 0) | (has(s, "relaxed") ? RELAXED : 0);
     if (address == 1 && s.operands[0].kind == OperandKind::Register) ins.d = l.slot(s.operands[0], 8);
     ins.fn = arrive;
   }

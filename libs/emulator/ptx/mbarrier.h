@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../exec/tensor_map.h"
+#include "orders.h"
 
 namespace flashcore::emu::ptx {
 
@@ -31,6 +32,7 @@ struct BulkCopy {
 struct CopyArrival {
   unsigned warp, lane;
   uint64_t before;  // Copy::number
+  uint32_t stamp;  // for the race check
 };
 
 struct Mbarrier {
@@ -43,13 +45,19 @@ struct Mbarrier {
   const Ins* announced = nullptr;  // the instruction that last announced bytes
   std::vector<BulkCopy> coming;
   std::vector<CopyArrival> arriving;
+  PhaseClocks clocks;  // for the race check, and so are these
+  unsigned copier = 0;
+  bool from_outside = false;  // another block of the cluster arrived in this phase
   bool has_something_coming() const { return !coming.empty() || !arriving.empty(); }
 };
 
 /** The mbarriers of a block, by their offset in its shared memory. */
 class Mbarriers {
  public:
-  void clear() { barriers_.clear(); }
+  void clear() {
+    barriers_.clear();
+    made_ = 0;
+  }
   void forget(uint32_t offset) { barriers_.erase(offset); }
   Mbarrier& initialise(uint32_t offset, uint32_t count, const Ins* i);
   /** Null if there is none. */
@@ -65,15 +73,16 @@ class Mbarriers {
 
  private:
   std::map<uint32_t, Mbarrier> barriers_;
+  unsigned made_ = 0;
 };
 
 /** The initialised barrier that a lane names. Faults if there is none. */
 Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, BlockRun** block, uint32_t* offset);
 
-/** Carries out the cp.async of a lane with numbers below `before`. */
-void land_copies(BlockRun& block, unsigned warp, unsigned lane, uint64_t before);
+/** Carries out the cp.async that an arrival waits for. */
+void land_copies(BlockRun& block, const CopyArrival& arrival);
 
-/** Carries out a bulk copy. */
-void carry_out(const BulkCopy& copy);
+/** Carries out a bulk copy, which counts in at a barrier of the block `counting`. */
+void carry_out(const BulkCopy& copy, BlockRun& counting, Mbarrier& barrier);
 
 }  // namespace flashcore::emu::ptx

@@ -1,4 +1,4 @@
-#include "merge.h"
+#include "passes.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -59,6 +59,13 @@ Ordering ordering_of(const Statement& s) {
   return order;
 }
 
+bool synchronises_some(const Statement& s) {
+  if (s.op == "mbarrier" || s.op == "wgmma" || (s.op == "cp" && (has(s, "mbarrier") || has(s, "bulk")))) return true;
+  if ((s.op != "bar" && s.op != "barrier") || has(s, "warp")) return false;
+  const size_t of_all = has(s, "red") ? 3 : 1;
+  return has(s, "cluster") || has(s, "arrive") || s.operands.size() > of_all;
+}
+
 void PublishedOrders::begin(uint64_t launch) {
   if (launch_ == launch) return;
   *this = PublishedOrders();
@@ -85,32 +92,22 @@ void PublishedOrders::publish(uint64_t address, const Clock& own) {
 }
 
 void WarpOrders::begin(size_t warps) {
-  warps_ = warps;
-  lost_ = false;
-  passed_.clear();
+  lost_ = any_ = false;
+  passed_.assign(warps, ActorClock());
   published_.clear();
 }
 
 void WarpOrders::acquire(unsigned warp, uint64_t address) {
   const auto found = published_.find(address);
-  if (found == published_.end()) return;
-  if (passed_.empty()) passed_.assign(warps_ * warps_, 0);
-  for (size_t n = 0; n < warps_; ++n) {
-    uint32_t& stamp = passed_[warp * warps_ + n];
-    stamp = std::max(stamp, found->second[n]);
-  }
+  if (found != published_.end()) acquire(warp, found->second);
 }
 
 void WarpOrders::publish(unsigned warp, uint64_t address, uint32_t own) {
-  if (own == 0 && passed_.empty()) return;
-  std::vector<uint32_t>& stamps = published_[address];
-  stamps.resize(warps_);
-  stamps[warp] = std::max(stamps[warp], own);
-  for (size_t n = 0; n < warps_ && !passed_.empty(); ++n) stamps[n] = std::max(stamps[n], passed_[warp * warps_ + n]);
-  if (published_.size() > MOST_ADDRESSES) {
-    lost_ = true;
-    published_.clear();
-  }
+  if (own == 0 && !any_) return;
+  publish(warp, published_[address], own);
+  if (published_.size() <= MOST_ADDRESSES) return;
+  lost_ = true;
+  published_.clear();
 }
 
 }  // namespace flashcore::emu::ptx

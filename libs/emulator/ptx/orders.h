@@ -1,5 +1,7 @@
 // Tracks the order that fences and atomics establish between accesses: what each block has published and acquired.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -38,6 +40,8 @@ struct Ordering {
   bool of_async_proxy = false;  // fence.proxy.async, of shared memory
 };
 Ordering ordering_of(const Statement& s);
+/** True for barriers that need not order a whole block, mbarriers and products of a warpgroup. */
+bool synchronises_some(const Statement& s);
 
 /** For one launch: what was published at which address of device memory. */
 class PublishedOrders {
@@ -57,25 +61,57 @@ class PublishedOrders {
   std::unordered_map<uint64_t, Clock> clocks_;
 };
 
+/**
+ * Who accesses the shared memory of a block: its 32 warps, what copies bytes for an mbarrier, and the tensor cores that
+ * read operands for a warpgroup. Several mbarriers share a number if a block has more than there are.
+ */
+constexpr unsigned ACTORS = 64, FIRST_COPIER = 32, COPIERS = 24, FIRST_WARPGROUP = 56, WARPGROUP_WARPS = 4;
+
+/** The accesses of each actor up to this stamp. */
+using ActorClock = std::array<uint32_t, ACTORS>;
+inline void join(ActorClock& into, const ActorClock& other) {
+  for (unsigned n = 0; n < ACTORS; ++n) into[n] = std::max(into[n], other[n]);
+}
+
+/** What those that arrived at a barrier have published: in the phase that runs, and in those that are complete. */
+struct PhaseClocks {
+  ActorClock arriving{}, complete{};
+  void end_phase() {
+    join(complete, arriving);
+    arriving = {};
+  }
+};
+
 /** Within a block: the order that its warps have established among themselves. */
 class WarpOrders {
  public:
   void begin(size_t warps);
-  bool covers(unsigned warp, unsigned other, uint32_t stamp) const {
-    return lost_ || (!passed_.empty() && stamp <= passed_[warp * warps_ + other]);
+  /** True if the actor's accesses up to this stamp are ordered before what the warp does now. */
+  bool covers(unsigned warp, unsigned actor, uint32_t stamp) const { return stamp <= passed_[warp][actor] || lost_; }
+  const ActorClock& passed(unsigned warp) const { return passed_[warp]; }
+  void raise(unsigned warp, unsigned actor, uint32_t stamp) {
+    any_ = true;
+    passed_[warp][actor] = std::max(passed_[warp][actor], stamp);
   }
-  /** The other warp's accesses up to this stamp are ordered before this warp. */
-  uint32_t passed(unsigned warp, unsigned other) const { return passed_.empty() ? 0 : passed_[warp * warps_ + other]; }
+  void acquire(unsigned warp, const ActorClock& clock) {
+    any_ = true;
+    join(passed_[warp], clock);
+  }
+  /** Publishes what is ordered before the warp, and its own accesses up to `own`. */
+  void publish(unsigned warp, ActorClock& into, uint32_t own) const {
+    join(into, passed_[warp]);
+    into[warp] = std::max(into[warp], own);
+  }
   void acquire(unsigned warp, uint64_t address);
   /** `own`: the warp's accesses up to this stamp are followed by a fence. */
   void publish(unsigned warp, uint64_t address, uint32_t own);
 
  private:
   static constexpr size_t MOST_ADDRESSES = 1 << 16;
-  size_t warps_ = 0;
   bool lost_ = false;
-  std::vector<uint32_t> passed_;  // by warp and other warp; empty: nothing is ordered yet
-  std::unordered_map<uint64_t, std::vector<uint32_t>> published_;
+  bool any_ = false;  // something is in passed_
+  std::vector<ActorClock> passed_;  // by warp
+  std::unordered_map<uint64_t, ActorClock> published_;
 };
 
 }  // namespace flashcore::emu::ptx

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "program.h"
-#include "wellformed.h"
 
 namespace flashcore::emu::ptx {
 

@@ -131,4 +131,13 @@ struct Program {
 /** Reads PTX. Errors: ProgramError. */
 Program parse(const std::string& text);
 
+/**
+ * The error that ptxas would report in a statement of the input, so that a kernel that runs here also compiles for a
+ * GPU; empty if no rule finds one.
+ */
+std::string fault_of(const Statement& statement, const Function& function);
+
+/** True if there is a special register of this name. */
+bool is_special_register(const std::string& name);
+
 }  // namespace flashcore::emu::ptx

@@ -21,31 +21,37 @@ void Shadow::begin(BlockRun& block) {
   if (stamp_ > ~0u / 2) {
     cells_.clear();
     lines_.clear();
+    readers_.clear();
     stamp_ = 0;
   }
   const size_t lines = (block.shared_bytes + LINE_BYTES - 1) / LINE_BYTES;
   if (lines_of_ != kernel.serial || lines_.size() != lines) lines_.assign(lines, Line());
   if (lines_of_ != kernel.serial) {
     orderings_.clear();
-    uses_async_proxy_ = false;
+    uses_async_proxy_ = by_parts_ = false;
     for (const Statement& s : kernel.function->statements) {
       orderings_.push_back(ordering_of(s));
       uses_async_proxy_ |= s.op == "wgmma" || (s.op == "cp" && has(s, "bulk"));
+      by_parts_ |= synchronises_some(s);
     }
   }
+  columns_ = by_parts_ ? (block.threads() + LANES - 1) / LANES + (ACTORS - FIRST_WARPGROUP) : 0;
+  if (readers_.size() != lines * columns_) readers_.assign(lines * columns_, 0);
+  products_ = {};
+  landed_.clear();
   lines_of_ = kernel.serial;
   for (const uint32_t at : unfenced_) stores_[at].warps = 0;
   unfenced_.clear();
   stores_.resize(uses_async_proxy_ ? block.shared_bytes / STORES_BYTES + 1 : 0);
   for (Line& line : lines_) line.written = line.copied = 0;
   noted_ = 0;
+  room_ = SHORT_LOG;
   cells_.resize((block.shared_bytes + grain_ - 1) / grain_);
   block_began_ = since_ = ++stamp_;
   seen_epoch_ = block.epoch;
   warps_.assign((block.threads() + LANES - 1) / LANES, Seen());
   fenced_.assign(warps_.size(), ~block.epoch);
   fences_.assign(warps_.size(), Fence());
-  arrivals_.assign(warps_.size(), Arrivals());
   acquired_ = Clock();
   to_acquire_.m = 0;
   warp_orders_.begin(warps_.size());
@@ -63,39 +69,88 @@ Shadow::Seen& Shadow::seen_by(Warp& w) {
     end();
     seen_epoch_ = block_->epoch;
     since_ = stamp_;
-    drop_what_is_ordered();
+    drop([](Mark) { return true; });
+    room_ = std::max(2 * noted_, SHORT_LOG);
   }
   Seen& seen = warps_[w.index];
   if (seen.block_epoch != block_->epoch || seen.warp_epoch != w.epoch) seen = {block_->epoch, w.epoch, ++stamp_};
   return seen;
 }
 
+namespace {
+uint64_t place_bits(const Ins* i) { return static_cast<uint64_t>(i->place < PLACES ? i->place : 0) << PLACE_SHIFT; }
+Mark mark_at(uint32_t stamp, uint64_t place, unsigned actor) {
+  return static_cast<Mark>(stamp) << 32 | place | actor << ACTOR_SHIFT;
+}
+}  // namespace
+
 Mark Shadow::mark(Warp& w, const Ins* i) {
   const Seen& seen = seen_by(w);
-  const uint64_t place = i->place < PLACES ? i->place : 0;
-  return static_cast<Mark>(seen.stamp) << 32 | (i->sharing == Sharing::Volatile ? VOLATILE : 0) | place << 10 |
-         w.index << 5;
+  observer_ = w.index;
+  return mark_at(seen.stamp, place_bits(i), w.index) | (i->sharing == Sharing::Volatile ? VOLATILE : 0);
 }
 
-void Shadow::arrives(Warp& w, unsigned barrier, bool waits) {
+/** The thread that made an access; of a warpgroup its first. */
+unsigned Shadow::thread_at(Mark mark) const {
+  const unsigned actor = actor_of(mark);
+  if (actor < FIRST_COPIER) return thread_of(mark);
+  if (actor >= FIRST_WARPGROUP) return (actor - FIRST_WARPGROUP) * WARPGROUP_WARPS * LANES;
+  const auto found = std::lower_bound(landed_.begin(), landed_.end(), std::make_pair(stamp_of(mark), 0u));
+  return found == landed_.end() ? 0 : found->second;
+}
+
+void Shadow::arrives(Warp& w, PhaseClocks& clocks, bool releases) {
   Seen& seen = seen_by(w);
-  warp_orders_.publish(w.index, BARRIERS + barrier, seen.stamp);
-  seen.stamp = ++stamp_;  // later accesses are not before the barrier
-  if (!waits) arrivals_[w.index].open |= static_cast<uint16_t>(1u << barrier);
+  warp_orders_.publish(w.index, clocks.arriving, releases ? seen.stamp : fences_[w.index].block);
+  step(seen);  // later accesses are not before the barrier
 }
 
-bool Shadow::wrote_ahead(unsigned barrier) {
-  const auto bit = static_cast<uint16_t>(1u << barrier);
-  bool wrote = false;
-  for (Arrivals& arrivals : arrivals_) {
-    wrote |= (arrivals.wrote & bit) != 0;
-    arrivals.open &= static_cast<uint16_t>(~bit);
-    arrivals.wrote &= static_cast<uint16_t>(~bit);
+uint32_t Shadow::arrives_after_copies(Warp& w) {
+  Seen& seen = seen_by(w);
+  const uint32_t stamp = seen.stamp;
+  step(seen);
+  return stamp;
+}
+
+// --- products of a warpgroup ------------------------------------------------------------------------------------------
+
+Shadow::ProductGroup& Shadow::group_of(const Warp& w, uint32_t number) {
+  std::vector<ProductGroup>& groups = products_[w.index / WARPGROUP_WARPS].all;
+  while (groups.size() <= number) {
+    groups.emplace_back();
+    groups.back().stamp = ++stamp_;
   }
-  return wrote;
+  return groups[number];
 }
 
-void Shadow::passes(const Warp& w, unsigned barrier) { warp_orders_.acquire(w.index, BARRIERS + barrier); }
+void Shadow::commits_products(Warp& w, uint32_t number) {
+  Seen& seen = seen_by(w);
+  group_of(w, number).committed[w.index % WARPGROUP_WARPS] = seen.stamp;
+  step(seen);
+}
+
+bool Shadow::reads_operands() const {
+  return std::any_of(products_.begin(), products_.end(),
+                     [](const auto& groups) { return groups.done < groups.all.size(); });
+}
+
+/** A product is complete only if all four warps have come to it, and with it what they did before. */
+void Shadow::waited_for_products(const Warp& w, uint32_t number) {
+  const ProductGroup& group = group_of(w, number);
+  ProductGroups& groups = products_[w.index / WARPGROUP_WARPS];
+  groups.done = std::max<size_t>(groups.done, number + 1);
+  const unsigned first = w.index / WARPGROUP_WARPS * WARPGROUP_WARPS;
+  for (unsigned n = 0; n < WARPGROUP_WARPS; ++n) warp_orders_.raise(w.index, first + n, group.committed[n]);
+  warp_orders_.raise(w.index, FIRST_WARPGROUP + w.index / WARPGROUP_WARPS, group.stamp);
+}
+
+void Shadow::operand(Warp& w, const Ins* i, uint32_t m, const uint32_t* offsets) {
+  if (!block_->kernel().homes.empty()) look_at_home(w, i, m, 16, Access::Read, offsets);
+  seen_by(w);
+  observer_ = w.index;
+  const uint32_t stamp = group_of(w, block_->products[w.index].committed()).stamp;
+  read(w, i, m, 16, offsets, EACH_LANE, mark_at(stamp, place_bits(i), FIRST_WARPGROUP + w.index / WARPGROUP_WARPS));
+}
 
 void Shadow::fenced(const Warp& w) { fenced_[w.index] = block_->epoch; }
 
@@ -113,7 +168,7 @@ void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* o
     for (uint32_t at = offsets[k] / STORES_BYTES; at * STORES_BYTES < offsets[k] + bytes; ++at) {
       if (!stores_[at].warps) unfenced_.push_back(at);
       stores_[at].latest = now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane));
-      stores_[at].warps |= 1u << (now >> 5 & 31);
+      stores_[at].warps |= 1u << actor_of(now);
     }
   }
 }
@@ -122,7 +177,8 @@ void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* o
 void Shadow::fence_proxy(const Warp& w) {
   const auto is_fenced = [&](uint32_t at) {
     Stores& stores = stores_[at];
-    if (stamp_of(stores.latest) <= since_) stores.warps = 0;
+    const uint32_t stamp = stamp_of(stores.latest);
+    if (stamp <= since_ || warp_orders_.covers(w.index, actor_of(stores.latest), stamp)) stores.warps = 0;
     stores.warps &= ~(1u << w.index);
     return stores.warps == 0;
   };
@@ -173,8 +229,8 @@ void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_glo
     if (fences_[n].device && (n == w.index || fences_[n].device <= since_))
       own.add({linear_block_, n, fences_[n].device, fences_[n].since});
     // Accesses that a barrier of some warps has ordered before this warp's fence.
-    if (n != w.index && fences_[w.index].device && warp_orders_.passed(w.index, n))
-      own.add({linear_block_, n, warp_orders_.passed(w.index, n), 0});
+    const uint32_t passed = warp_orders_.passed(w.index)[n];
+    if (n != w.index && fences_[w.index].device && passed) own.add({linear_block_, n, passed, 0});
   }
   GlobalShadow::instance().publish(*this, m, addresses, own);
 }
@@ -200,9 +256,18 @@ bool Shadow::is_of_cluster(uint32_t block) const {
 
 bool Shadow::unordered(Mark earlier, Mark now) const {
   if (earlier & IN_FLIGHT) return stamp_of(earlier) > block_began_;
-  if (stamp_of(earlier) <= since_ || !((earlier ^ now) & THREAD_BITS)) return false;
-  const bool apart = ((earlier ^ now) & WARP_BITS) || stamp_of(earlier) == stamp_of(now);
-  return apart && !warp_orders_.covers(thread_of(now) / LANES, thread_of(earlier) / LANES, stamp_of(earlier));
+  const uint32_t stamp = stamp_of(earlier);
+  if (stamp <= since_) return false;
+  if (actor_of(earlier) == observer_)
+    return stamp == stamp_of(now) && actor_of(now) == observer_ && ((earlier ^ now) & LANE_BITS);
+  return !warp_orders_.covers(observer_, actor_of(earlier), stamp);
+}
+
+/** As unordered(), of an actor's access at this stamp, and without lanes: false if they decide. */
+inline bool Shadow::follows(unsigned actor, uint32_t stamp, Mark now) const {
+  if (stamp <= since_) return true;
+  if (actor == observer_) return stamp < stamp_of(now) || actor_of(now) != observer_;
+  return actor != SEVERAL && warp_orders_.covers(observer_, actor, stamp);
 }
 
 /**
@@ -212,7 +277,7 @@ bool Shadow::unordered(Mark earlier, Mark now) const {
 bool Shadow::meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
   if (!((earlier | now) & VOLATILE) || (earlier & IN_FLIGHT)) return false;
   if (earlier_wrote && writes && (earlier & now & VOLATILE)) return true;
-  const auto passed_fence = [&](Mark mark) { return fenced_[thread_of(mark) / LANES] == block_->epoch; };
+  const auto passed_fence = [&](Mark mark) { return fenced_[thread_at(mark) / LANES] == block_->epoch; };
   return passed_fence(earlier) && passed_fence(now);
 }
 
@@ -226,13 +291,31 @@ void Shadow::refine(unsigned bytes) {
   grain_ = bytes;
 }
 
-void Shadow::note_reader(Cell& cell, Mark now) const {
+inline void Shadow::note_reader(Cell& cell, Mark now) const {
   if (stamp_of(cell.reader) <= since_ || !((cell.reader ^ now) & THREAD_BITS))
     cell.reader = now;
-  else if ((cell.reader ^ now) & WARP_BITS)
-    cell.other_warp = now;
+  else if (actor_of(cell.reader) != actor_of(now))
+    note_other_reader(cell, now);
   else if (stamp_of(cell.reader) != stamp_of(now))
     cell.reader = now;  // a newer meeting of the same warp replaces the older one
+  else
+    cell.same_warp = now;
+}
+
+/** Keeps the readers that are not ordered before this one. */
+void Shadow::note_other_reader(Cell& cell, Mark now) const {
+  if (!by_parts_) {
+    cell.other_warp = now;
+    return;
+  }
+  const unsigned warp = thread_at(now) / LANES;
+  const auto is_ordered = [&](Mark reader) {
+    return stamp_of(reader) <= since_ || warp_orders_.covers(warp, actor_of(reader), stamp_of(reader));
+  };
+  if (is_ordered(cell.reader))
+    cell.reader = now;
+  else if (actor_of(cell.other_warp) == actor_of(now) || is_ordered(cell.other_warp))
+    cell.other_warp = now;
   else
     cell.same_warp = now;
 }
@@ -269,14 +352,7 @@ bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned
 
 /** Records an access. The reference is valid until the next call. */
 Shadow::Noted& Shadow::note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
-  if (noted_ == LOG_LENGTH) {
-    // After this many accesses without a barrier, all lines that they touched are checked cell by cell from now on.
-    for (size_t n = 0; n < noted_; ++n)
-      each_piece<false>(log_[n], [&](uint32_t line, uint64_t, uint32_t) {
-        if (!lines_[line].exact) make_exact(line, log_[noted_ - 1], ALL);
-      });
-    noted_ = 0;
-  }
+  if (__builtin_expect(noted_ >= room_, 0)) make_room();
   Noted& noted = log_[noted_++];
   noted.now = now;
   noted.m = m;
@@ -341,12 +417,44 @@ inline void Shadow::each_piece(const Noted& noted, const Visit& visit) {
 
 /** True if a write to one of these bytes since the barrier may not be ordered before `now`. */
 inline bool Shadow::meets_write(const Line& line, uint64_t bits, Mark now) const {
-  return line.write_stamp > since_ && (line.writes & bits) &&
-         (line.writer != (now & WARP_BITS) || line.write_stamp >= stamp_of(now));
+  return line.write_stamp > since_ && (line.writes & bits) && !follows(line.writer, line.write_stamp, now);
 }
 inline bool Shadow::meets_read(const Line& line, uint64_t bits, Mark now) const {
-  return line.read_stamp > since_ && (line.reads & bits) &&
-         (line.reader != (now & WARP_BITS) || line.read_stamp >= stamp_of(now));
+  return line.read_stamp > since_ && (line.reads & bits) && !follows(line.reader, line.read_stamp, now) &&
+         !(line.reader == SEVERAL && by_parts_ && follow_readers(line, now));
+}
+
+/** True if `now` comes after the reads of all who have read bytes of the line. */
+bool Shadow::follow_readers(const Line& line, Mark now) const {
+  const uint32_t* stamps = &readers_[static_cast<size_t>(&line - lines_.data()) * columns_];
+  const auto warps = static_cast<unsigned>(warps_.size());
+  for (unsigned n = 0; n < columns_; ++n)
+    if (!follows(n < warps ? n : FIRST_WARPGROUP + n - warps, stamps[n], now)) return false;
+  return true;
+}
+
+inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark now, uint32_t index) {
+  const auto actor = static_cast<uint16_t>(actor_of(now));
+  const bool others = line.reads && line.read_stamp > since_;
+  if (by_parts_) {
+    const auto warps = static_cast<unsigned>(warps_.size());
+    readers_[static_cast<size_t>(n) * columns_ + (actor < warps ? actor : warps + actor - FIRST_WARPGROUP)] =
+        stamp_of(now);
+  }
+  line.reader = others && line.reader != actor ? SEVERAL : actor;
+  const bool again = others && line.read_stamp == stamp_of(now) && line.read_note != index;
+  line.read_note = again || line.reader == SEVERAL ? NO_NOTE : index;
+  line.reads = others ? line.reads | bits : bits;
+  line.read_stamp = others ? std::max(line.read_stamp, stamp_of(now)) : stamp_of(now);
+}
+
+/** A write that is ordered after the accesses to its bytes; what comes after all accesses to the line stands for them. */
+inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
+  if (!by_parts_) return;
+  if ((line.writes & ~bits) == 0 || follows(line.writer, line.write_stamp, now)) line.writes = 0;
+  if ((line.reads & ~bits) == 0 || follows(line.reader, line.read_stamp, now) ||
+      (line.reader == SEVERAL && follow_readers(line, now)))
+    line.reads = 0;
 }
 
 /**
@@ -356,37 +464,62 @@ inline bool Shadow::meets_read(const Line& line, uint64_t bits, Mark now) const 
 inline bool Shadow::of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const {
   if (index >= noted_ || stamp != stamp_of(noted.now)) return false;
   const Noted& earlier = log_[index];
-  return ((earlier.now ^ noted.now) & WARP_BITS) == 0 && stamp_of(earlier.now) == stamp && earlier.m == noted.m &&
+  return actor_of(earlier.now) == actor_of(noted.now) && stamp_of(earlier.now) == stamp && earlier.m == noted.m &&
          earlier.bytes == noted.bytes && earlier.lane == noted.lane && &earlier != &noted &&
          !memcmp(earlier.offsets, noted.offsets, sizeof noted.offsets) &&
          (noted.lane != EACH_LANE || are_apart(noted.offsets, noted.m));
 }
 
 inline void Shadow::note_write(Line& line, uint64_t bits, Mark now, uint32_t index) const {
-  const auto warp = static_cast<uint16_t>(now & WARP_BITS);
-  const bool others = line.write_stamp > since_;
+  const auto actor = static_cast<uint16_t>(actor_of(now));
+  const bool others = line.writes && line.write_stamp > since_;
   const bool again = others && line.write_stamp == stamp_of(now) && line.write_note != index;
-  line.writer = others && line.writer != warp ? SEVERAL : warp;
+  line.writer = others && line.writer != actor ? SEVERAL : actor;
   line.write_note = again || line.writer == SEVERAL ? NO_NOTE : index;
   line.writes = others ? line.writes | bits : bits;
   line.written |= bits;
   line.write_stamp = stamp_of(now);
 }
 
-/** At a barrier, no earlier access races with later ones, except copies in flight. */
-void Shadow::drop_what_is_ordered() {
+/** Drops the accesses that no later one can race with, except copies in flight. */
+template <class Ordered>
+void Shadow::drop(const Ordered& is_ordered) {
   size_t kept = 0;
   for (size_t n = 0; n < noted_; ++n) {
-    if (log_[n].kind != Kind::CopyBegins) continue;
-    uint32_t in_flight = 0;
-    each_lane_piece(log_[n], [&](uint32_t line, uint64_t bits, uint32_t lane) {
-      if (lines_[line].copied & bits) in_flight |= lane;
-    });
-    if (!in_flight) continue;
+    if (is_ordered(log_[n].now)) {
+      if (log_[n].kind != Kind::CopyBegins) continue;
+      uint32_t in_flight = 0;
+      each_lane_piece(log_[n], [&](uint32_t line, uint64_t bits, uint32_t lane) {
+        if (lines_[line].copied & bits) in_flight |= lane;
+      });
+      if (!in_flight) continue;
+      log_[n].m = in_flight;
+    }
     if (kept != n) log_[kept] = log_[n];
-    log_[kept++].m = in_flight;
+    ++kept;
   }
   noted_ = kept;
+}
+
+/** Drops what is ordered before all warps that still run. */
+void Shadow::make_room() {
+  if (by_parts_) {
+    ActorClock known;
+    known.fill(~0u);
+    for (const Warp& w : const_cast<BlockRun*>(block_)->warps())
+      for (unsigned n = 0; n < ACTORS && w.live; ++n)
+        if (n != w.index) known[n] = std::min(known[n], warp_orders_.passed(w.index)[n]);
+    drop([&](Mark mark) { return stamp_of(mark) <= since_ || stamp_of(mark) <= known[actor_of(mark)]; });
+  }
+  if (noted_ > LOG_LENGTH * 3 / 4) {
+    // After this many accesses without a barrier, all lines that they touched are checked cell by cell from now on.
+    for (size_t n = 0; n < noted_; ++n)
+      each_piece<false>(log_[n], [&](uint32_t line, uint64_t, uint32_t) {
+        if (!lines_[line].exact) make_exact(line, log_[noted_ - 1], ALL);
+      });
+    noted_ = 0;
+  }
+  room_ = std::min(std::max(2 * noted_, SHORT_LOG), LOG_LENGTH);
 }
 
 /** Replays the log into the line's cells. Of the current instruction, only the lanes in `before` are replayed. */
@@ -448,7 +581,7 @@ void Shadow::read_unwritten(Warp& w, const Ins* i, const Noted& noted) {
     for (unsigned byte = 0; byte < noted.bytes; ++byte)
       if (!is_written(from + byte)) bits |= 1ull << byte % 64;
     if (!bits) continue;
-    const auto lane = thread_of(noted.mark_of(k)) % LANES;
+    const auto lane = static_cast<unsigned>(noted.mark_of(k) & LANE_BITS);
     const uint32_t first = from + static_cast<uint32_t>(__builtin_ctzll(bits));
     if (!taint.carries(i)) return note_unwritten(w, i, lane, first, noted.bytes);
     uint8_t origin = taint.origin_in_shared(first);
@@ -493,7 +626,6 @@ void Shadow::look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Acc
 
 void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
                     int lane) {
-  if (access != Access::Read) writes(w);
   if (!block_->kernel().homes.empty()) look_at_home(w, i, m, bytes, access, offsets);
   if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
   if (__builtin_expect(synchronises(i, access), 0) && lane == EACH_LANE) {
@@ -515,7 +647,10 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
       const bool ordered = !line.exact && !(line.copied & bits) &&
                            (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted)) &&
                            (!meets_read(line, bits, now) || of_same_lanes(line.read_stamp, line.read_note, noted));
-      if (ordered) return note_write(line, bits, now, at);
+      if (ordered) {
+        write_begins(line, bits, now);
+        return note_write(line, bits, now, at);
+      }
       look_exactly(w, i, noted, lanes, n);
       line.written |= bits;
     };
@@ -525,8 +660,12 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
       each_piece<true>(noted, visit);
     return;
   }
+  read(w, i, m, bytes, offsets, lane, now);
+}
+
+inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, uint32_t m, unsigned bytes,
+                                                        const uint32_t* offsets, int lane, Mark now) {
   const Noted& noted = note(Kind::Read, now, m, bytes, offsets, lane);
-  const auto warp = static_cast<uint16_t>(now & WARP_BITS);
   const auto at = static_cast<uint32_t>(&noted - log_.get());
   bool unwritten = false;
   const auto visit = [&](uint32_t n, uint64_t bits, uint32_t lanes) {
@@ -535,12 +674,7 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     const bool ordered = !line.exact && !(line.copied & bits) &&
                          (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted));
     if (!ordered) return look_exactly(w, i, noted, lanes == ALL ? two_of_each(offsets) : lanes, n);
-    const bool others = line.read_stamp > since_;
-    line.reader = others && line.reader != warp ? SEVERAL : warp;
-    const bool again = others && line.read_stamp == stamp_of(now) && line.read_note != at;
-    line.read_note = again || line.reader == SEVERAL ? NO_NOTE : at;
-    line.reads = others ? line.reads | bits : bits;
-    line.read_stamp = stamp_of(now);
+    note_reader_of(line, n, bits, now, at);
   };
   if (m != ALL || lane != EACH_LANE) {
     each_piece<false>(noted, visit);
@@ -596,7 +730,6 @@ void Shadow::look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32
 }
 
 void Shadow::copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets) {
-  writes(w);
   const Mark now = mark(w, i);
   if (!bulk_stores_.empty()) look_for_bulk_stores(w, now, m, bytes, offsets, EACH_LANE);
   const Noted& noted = note(Kind::CopyBegins, now, m, bytes, offsets, EACH_LANE);
@@ -604,12 +737,27 @@ void Shadow::copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, cons
     Line& line = lines_[n];
     if (line.exact || (line.copied & bits) || meets_write(line, bits, now) || meets_read(line, bits, now))
       look_exactly(w, nullptr, noted, lanes, n);
+    else
+      write_begins(line, bits, now);
     line.copied |= bits;
   });
 }
 
-void Shadow::copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets) {
+void Shadow::copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, uint32_t stamp) {
   const Mark now = mark(w, i);
+  land(stamp ? mark_at(stamp, place_bits(i), w.index) : now, m, bytes, offsets);
+}
+
+void Shadow::copy_lands(const Ins* i, unsigned thread, unsigned copier, uint32_t to, unsigned bytes,
+                        PhaseClocks& clocks) {
+  landed_.emplace_back(++stamp_, thread);
+  clocks.arriving[copier] = stamp_;
+  uint32_t offsets[LANES];
+  std::fill_n(offsets, LANES, to);
+  land(mark_at(stamp_, place_bits(i), copier), 1, bytes, offsets);
+}
+
+void Shadow::land(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets) {
   const Noted& noted = note(Kind::CopyEnds, now, m, bytes, offsets, EACH_LANE);
   each_piece<false>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
@@ -630,10 +778,15 @@ void Shadow::commit_bulk_stores(const Warp& w, unsigned lane) {
   ++bulk_groups_[w.index * LANES + lane];
 }
 
-void Shadow::wait_for_bulk_stores(const Warp& w, unsigned lane, uint32_t groups) {
+void Shadow::wait_for_bulk_stores(Warp& w, const Ins* i, unsigned lane, uint32_t groups) {
   const uint32_t thread = w.index * LANES + lane;
   const auto is_read = [&](const BulkStore& store) {
-    return store.thread == thread && uint64_t(store.group) + groups < bulk_groups_[thread];
+    if (store.thread != thread || uint64_t(store.group) + groups >= bulk_groups_[thread]) return false;
+    // For other warps it is read when they are ordered after this one.
+    uint32_t offsets[LANES];
+    std::fill_n(offsets, LANES, store.from);
+    read(w, i, 1u << lane, store.bytes, offsets, EACH_LANE, (mark(w, i) & ~PLACE_BITS) | (store.mark & PLACE_BITS));
+    return true;
   };
   bulk_stores_.erase(std::remove_if(bulk_stores_.begin(), bulk_stores_.end(), is_read), bulk_stores_.end());
 }
@@ -672,7 +825,6 @@ inline void Shadow::each_cell(uint32_t from, uint32_t to, const Visit& visit) {
 }
 
 void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses) {
-  if (access != Access::Read) writes(w);
   if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
   if (__builtin_expect(synchronises(i, access), 0)) synchronise(w, i, m, access, addresses);
   GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));
@@ -710,12 +862,12 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
   fault.access = writes ? "write" : "read";
   fault.bytes = bytes;
   fault.has_thread = true;
-  fault.thread = block.thread_index(thread_of(now));
+  fault.thread = block.thread_index(thread_at(now));
   fault.place = place_of(block, now);
   fault.warp = static_cast<int>(w.index);
-  fault.lanes = 1u << (now & 31);
+  fault.lanes = 1u << (now & LANE_BITS);
   const std::string other = place_of(block, earlier);
-  const uint3 theirs = block.thread_index(thread_of(earlier));
+  const uint3 theirs = block.thread_index(thread_at(earlier));
   const std::string what = "thread " + describe(fault.thread) + verb(writes) + " byte " + std::to_string(offset) +
                            " of " + fault.buffer + " at " + fault.place;
   if (by_async_proxy)
@@ -729,10 +881,19 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
     fault.message = what + ", which a cp.async of thread " + describe(theirs) + " at " + other +
                     " is still writing, with no wait for it (cp.async.wait_group, and a barrier for other threads)" +
                     " between them";
+  else if (actor_of(earlier) >= FIRST_WARPGROUP)
+    fault.message = what + ", which the wgmma of a warpgroup at " + other + " may still be reading, with no wait for " +
+                    "it (wgmma.wait_group, and a barrier for other warps) between them";
+  else if (actor_of(earlier) >= FIRST_COPIER)
+    fault.message =
+        what + ", which a bulk copy of thread " + describe(theirs) + " at " + other +
+        " wrote, with no wait for its mbarrier (by this thread, or by one that a barrier orders before it)" +
+        " between them";
   else
     fault.message = what + ", which thread " + describe(theirs) + (earlier_wrote ? " wrote" : " read") + " at " +
-                    other + ", with no __syncthreads()" + ((earlier ^ now) & WARP_BITS ? "" : " or __syncwarp()") +
-                    " between them" + why_volatile(earlier | now);
+                    other + ", with no __syncthreads()" +
+                    (actor_of(earlier) != actor_of(now) ? "" : " or __syncwarp()") + " between them" +
+                    why_volatile(earlier | now);
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
   fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
   fault.threads_total = 2;

@@ -1,6 +1,7 @@
 // Records which threads touched each piece of memory, if the run asks for it: finds races, and reads of unwritten
 // memory.
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "access.h"
+#include "block.h"
 #include "orders.h"
 #include "taint.h"
 
@@ -18,8 +19,8 @@ namespace flashcore::emu::ptx {
 
 /**
  * An access in 64 bits, from the top: a stamp (32 bits; grows with each barrier of the block and each meeting of the
- * warp), whether it is a cp.async in flight (1) and whether it is volatile (1), the source line's number (20), the warp
- * (5) and the lane (5).
+ * warp), whether it is a cp.async in flight (1) and whether it is volatile (1), the source line's number (19), the actor
+ * (6, see ACTORS) and the lane (5; of a warpgroup's product: 8 times the warp).
  */
 using Mark = uint64_t;
 
@@ -44,12 +45,17 @@ class Shadow {
               int lane = EACH_LANE);
   /** A cp.async writes at any time from here until its wait. */
   void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
-  void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
+  /** `stamp`: of the cp.async.mbarrier.arrive that waits for the copy; 0 if the warp itself has waited for it. */
+  void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, uint32_t stamp = 0);
+  /** A bulk copy has written for an mbarrier's copier. */
+  void copy_lands(const Ins* i, unsigned thread, unsigned copier, uint32_t to, unsigned bytes, PhaseClocks& clocks);
+  /** A warpgroup's product reads sixteen bytes for each lane, at any time until a warp waits for its group. */
+  void operand(Warp& w, const Ins* i, uint32_t m, const uint32_t* offsets);
   /** A bulk store reads at any time from here until its thread waits for its group. */
   void bulk_store_begins(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
   void commit_bulk_stores(const Warp& w, unsigned lane);
   /** The lane waits until at most `groups` of its groups are still unread. */
-  void wait_for_bulk_stores(const Warp& w, unsigned lane, uint32_t groups);
+  void wait_for_bulk_stores(Warp& w, const Ins* i, unsigned lane, uint32_t groups);
   /**
    * Marks bytes that another block of the cluster wrote, or a barrier's own bytes, as written and ordered before
    * everything.
@@ -72,12 +78,18 @@ class Shadow {
   void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
   Taint taint;
 
-  /** The warp reaches a barrier of the block and either waits or only arrives (bar.arrive). */
-  void arrives(Warp& w, unsigned barrier, bool waits);
-  /** Called when the barrier is complete. True if a warp that only arrived has written since. */
-  bool wrote_ahead(unsigned barrier);
-  /** The warp continues after a barrier that orders only the accesses before it. */
-  void passes(const Warp& w, unsigned barrier);
+  /** The warp arrives at a barrier of some of the warps, at an mbarrier or at the cluster's barrier. */
+  void arrives(Warp& w, PhaseClocks& clocks, bool releases = true);
+  /** The warp goes on after the latest complete phase. */
+  void passes(const Warp& w, const PhaseClocks& clocks) { warp_orders_.acquire(w.index, clocks.complete); }
+  /** The stamp of the warp's accesses up to a cp.async.mbarrier.arrive. */
+  uint32_t arrives_after_copies(Warp& w);
+  /** The warp commits a group of products: its number, from 0. */
+  void commits_products(Warp& w, uint32_t group);
+  /** True if a warpgroup's products may still be reading their operands, which no barrier ends. */
+  bool reads_operands() const;
+  /** The warp has waited for its warpgroup's products up to this group. */
+  void waited_for_products(const Warp& w, uint32_t group);
   /** The warp has passed a fence. */
   void fence(Warp& w, const Ins* i);
 
@@ -105,7 +117,7 @@ class Shadow {
     uint64_t writes = 0, reads = 0;  // since the latest barrier, if the stamps are newer than it
     uint32_t write_stamp = 0, read_stamp = 0;  // of the latest access
     uint32_t write_note = 0, read_note = 0;  // index in the log, or NO_NOTE: several accesses with one stamp
-    uint16_t writer = 0, reader = 0;  // warps, or SEVERAL
+    uint16_t writer = 0, reader = 0;  // actors, or SEVERAL
     bool exact = false;  // checked in cells immediately
   };
   enum class Kind : uint8_t { Read, Write, CopyBegins, CopyEnds, FromOutside };
@@ -127,9 +139,23 @@ class Shadow {
   struct Seen {
     uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0;
   };
+  /** A group of products: the stamp of its reads, and those of its warps when they committed it. */
+  struct ProductGroup {
+    uint32_t stamp = 0;
+    std::array<uint32_t, WARPGROUP_WARPS> committed{};
+  };
   Mark mark(Warp& w, const Ins* i);
   Seen& seen_by(Warp& w);
-  void writes(const Warp& w) { arrivals_[w.index].wrote |= arrivals_[w.index].open; }
+  void step(Seen& seen) { seen.stamp = ++stamp_; }
+  ProductGroup& group_of(const Warp& w, uint32_t number);
+  unsigned thread_at(Mark mark) const;
+  bool follows(unsigned actor, uint32_t stamp, Mark now) const;
+  bool follow_readers(const Line& line, Mark now) const;
+  void note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark now, uint32_t index);
+  void read(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane, Mark now);
+  void write_begins(Line& line, uint64_t bits, Mark now) const;
+  void make_room();
+  void land(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets);
   Noted& note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
   template <class Visit>
   void each_line(uint32_t from, uint32_t to, const Visit& visit);
@@ -141,7 +167,8 @@ class Shadow {
   bool meets_read(const Line& line, uint64_t bits, Mark now) const;
   bool of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const;
   void note_write(Line& line, uint64_t bits, Mark now, uint32_t index) const;
-  void drop_what_is_ordered();
+  template <class Ordered>
+  void drop(const Ordered& is_ordered);
   void make_exact(uint32_t line, const Noted& current, uint32_t before);
   void play(const Noted& noted, uint32_t lanes, uint32_t line);
   void look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
@@ -152,6 +179,7 @@ class Shadow {
   void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
+  void note_other_reader(Cell& cell, Mark now) const;
   void look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets) const;
   void note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
   void look_for_stores(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes);
@@ -181,6 +209,17 @@ class Shadow {
   std::vector<Ordering> orderings_;  // by statement of lines_of_
   Clock acquired_;  // accesses of other blocks that are ordered before this block's
   WarpOrders warp_orders_;
+  unsigned observer_ = 0;  // the warp whose access is looked at
+  bool by_parts_ = false;  // the kernel has synchronisation of some of a block's warps
+  /** In such a kernel, the latest read by each warp and warpgroup: readers_[line * columns_ + column]. */
+  std::vector<uint32_t> readers_;
+  unsigned columns_ = 0;
+  struct ProductGroups {
+    std::vector<ProductGroup> all;
+    size_t done = 0;
+  };
+  std::array<ProductGroups, ACTORS - FIRST_WARPGROUP> products_;
+  std::vector<std::pair<uint32_t, unsigned>> landed_;  // stamp and thread of bulk copies that have landed
   struct {
     uint32_t m;
     unsigned warp;
@@ -206,15 +245,12 @@ class Shadow {
   uint64_t lines_of_ = 0;  // serial of a kernel
   std::unique_ptr<Noted[]> log_;
   size_t noted_ = 0;  // number of accesses in the log
+  size_t room_ = 0;   // number of accesses at which those that are ordered before all warps are dropped
   uint32_t stamp_ = 0;  // the newest
   uint32_t block_began_ = 0;  // the stamps of this block are greater
   uint32_t since_ = 0;  // stamp of the latest barrier; everything before is ordered
   uint32_t seen_epoch_ = 0;  // of the block
   std::vector<Seen> warps_;
-  struct Arrivals {
-    uint16_t open = 0, wrote = 0;  // bit masks of barriers
-  };
-  std::vector<Arrivals> arrivals_;  // by warp: barriers where it has arrived, and those since which it has written
   std::vector<uint32_t> fenced_;  // by warp: the block's epoch at the warp's latest fence
   struct BulkStore {
     Mark mark;

@@ -1,12 +1,10 @@
-#include "simplify.h"
+#include "passes.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "fuse.h"
 #include "lower.h"
 #include "mentions.h"
-#include "merge.h"
 
 namespace flashcore::emu::ptx {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "access.h"
 #include "block.h"
 #include "lower.h"
 #include "races.h"

@@ -1,10 +1,87 @@
-// Tensor-core instructions of a warp; those of a warpgroup are in wgmma.cpp.
+// Tensor-core instructions of a warp, and ldmatrix, stmatrix and movmatrix; those of a warpgroup are in wgmma.cpp.
+#include "block.h"
+#include "collective.h"
 #include "lower.h"
-#include "tensor/matrices.h"
+#include "races.h"
 #include "tensor/mma.h"
+#include "tensor/operands.h"
 #include "tensor/wmma.h"
 
 namespace flashcore::emu::ptx {
+
+namespace {
+
+/** Addresses of rows of 16 bytes; lane n gives the address of row n. */
+void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
+  const uint32_t lanes = rows == LANES ? ALL : (1u << rows) - 1;
+  if (i->space != SHARED_SPACE) return resolve(w, i, lanes, 16, access, p);
+  alignas(64) uint32_t offsets[LANES];
+  Counters* const observed = std::exchange(w.block->observed, nullptr);
+  resolve_shared(w, i, lanes, 16, access, offsets);
+  w.block->observed = observed;
+  for (int k = 0; k < LANES; ++k) p.at[k] = w.block->shared + offsets[k];
+  if (observed) observed->rows(i, offsets, rows);
+}
+
+/** options[0]: number of matrices; [1]: transposed. */
+const Ins* load_matrices(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const int matrices = i->extra->options[0];
+    Pointers p;
+    rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Read, p);
+    alignas(64) uint16_t t[4][64];
+    for (int n = 0; n < matrices; ++n)
+      for (int r = 0; r < 8; ++r) memcpy(&t[n][8 * r], p.at[8 * n + r], 16);
+    for (int n = 0; n < matrices; ++n) {
+      alignas(64) uint16_t turned[64];
+      if (i->extra->options[1]) transpose8(t[n], turned);
+      const uint32_t* words = reinterpret_cast<const uint32_t*>(i->extra->options[1] ? turned : t[n]);
+      if (m == ALL)
+        memcpy(w.reg<uint32_t>(i->extra->d[n]), words, 128);
+      else
+        write_lanes<uint32_t>(w, i->extra->d[n], m, [=](int k) { return words[k]; });
+    }
+  });
+}
+
+const Ins* store_matrices(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t) {
+    const int matrices = i->extra->options[0];
+    Pointers p;
+    rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Write, p);
+    for (int n = 0; n < matrices; ++n) {
+      alignas(64) uint16_t turned[64];
+      const uint16_t* from = w.reg<uint16_t>(i->extra->d[n]);
+      if (i->extra->options[1]) transpose8(from, turned);
+      for (int r = 0; r < 8; ++r) memcpy(p.at[8 * n + r], (i->extra->options[1] ? turned : from) + 8 * r, 16);
+    }
+  });
+}
+
+bool lower_matrix_access(Lowering& l, Ins& ins, bool loads) {
+  const Statement& s = l.statement();
+  if (!has(s, "m8n8") || !has(s, "b16")) return false;
+  Extra& extra = l.extra(ins);
+  extra.what = loads ? "ldmatrix" : "stmatrix";
+  extra.options[0] = has(s, "x4") ? 4 : (has(s, "x2") ? 2 : 1);
+  extra.options[1] = has(s, "trans");
+  ins.space = has(s, "shared") || has(s, "shared::cta") ? SHARED_SPACE : GENERIC_SPACE;
+  slots_of(l, s.operands[loads ? 0 : 1], 4, extra.d);
+  l.address(s.operands[loads ? 1 : 0], ins);
+  ins.fn = loads ? load_matrices : store_matrices;
+  return extra.d.size() == static_cast<size_t>(extra.options[0]);
+}
+
+const Ins* move_matrix(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    alignas(64) uint16_t t[64];
+    transpose8(w.reg<uint16_t>(i->a), t);
+    const uint32_t* words = reinterpret_cast<const uint32_t*>(t);
+    write_lanes<uint32_t>(w, i->d, m, [=](int k) { return words[k]; });
+  });
+}
+
+}  // namespace
 
 bool lower_tensor(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();

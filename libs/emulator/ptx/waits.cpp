@@ -1,4 +1,4 @@
-#include "waits.h"
+#include "passes.h"
 
 #include <algorithm>
 #include <map>

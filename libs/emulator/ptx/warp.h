@@ -11,7 +11,6 @@
 
 #include "../exec/fault.h"
 #include "flow.h"
-#include "merge.h"
 #include "program.h"
 
 namespace flashcore::emu::ptx {
@@ -151,10 +150,24 @@ class Warp {
 
 struct Copy;  // a cp.async
 
+/** What a statement is to the accumulators of asynchronous products, and which it reads and writes, by number. */
+struct ProductStep {
+  enum Kind : uint8_t { None, Move, Other, Product, Fence } kind = None;
+  std::vector<unsigned> reads, writes;
+};
+
 /** The range of an array in shared memory. `to` 0: none; ~0: the end of dynamic memory. */
 struct Home {
   uint32_t from = 0, to = 0;
   std::string name;
+};
+
+/** How a statement's access to shared memory is counted. */
+struct CountedAccess {
+  bool joined = false;  // part of another statement's request: not counted
+  unsigned bytes = 0;  // per lane, including the accesses that joined it; 0: unchanged
+  int shift = 0;  // from its own address to the first byte
+  unsigned idle_requests = 0;  // loads without active lanes that ptxas puts before it
 };
 
 /** An entry of a program, ready to run. */
@@ -181,10 +194,11 @@ struct Kernel {
   unsigned caches = 0;
   unsigned static_shared = 0, dynamic_offset = 0, local_bytes = 0;
   bool flush_subnormals = false;
-  bool watches_products = false;  // finds reads of an accumulator of a running wgmma
+  std::vector<ProductStep> product_steps;  // indexed by statement, if the run looks for races and there is a wgmma
+  size_t accumulators = 0;  // number of registers that hold accumulators
   std::vector<CountedAccess> counted;  // indexed by statement, for profiles
   std::vector<Flow> flows;  // indexed by statement, if the run looks for races
-  std::vector<Home> homes;  // indexed by statement (homes.h); empty if there is only one array
+  std::vector<Home> homes;  // indexed by statement (passes.h); empty if there is only one array
   std::map<size_t, std::string> reasons;  // why a statement is not supported, if more is known than its opcode
   uint64_t serial = 0;  // not 0; the address of a kernel that was unloaded may be another's
   // For counted_form().
@@ -231,5 +245,39 @@ inline void write_pred(Warp& w, uint32_t slot, uint32_t m, uint32_t bits) {
   uint32_t& p = w.pred(slot);
   p = (p & ~m) | (bits & m);
 }
+
+// The memory locations of an instruction's lanes, checked and as host pointers.
+
+enum AddressSpace : uint8_t {
+  GLOBAL_SPACE,
+  SHARED_SPACE,
+  LOCAL_SPACE,
+  PARAMETER_SPACE,
+  GENERIC_SPACE,
+  /** Shared memory, including that of another block. */
+  CLUSTER_SPACE
+};
+
+enum class Access : uint8_t { Read, Write, ReadWrite };
+
+/** The address in a lane's operand, relative to its space. */
+inline uint64_t address_of(Warp& w, const Ins* i, unsigned lane) {
+  if (i->wide_address) return w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm);
+  return w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
+}
+
+struct Pointers {
+  alignas(64) char* at[LANES];  // lanes that take no part get the first lane's pointer
+};
+
+/** Host pointers of the lanes in `m` (not empty) for `bytes` bytes each; faults if one is outside its memory. */
+void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p);
+
+/** The checked shared-memory offsets of the lanes. Lanes outside `m` get the first lane's offset. */
+void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, uint32_t* offsets);
+
+/** One range of shared or global memory that a lane names (a row of ldmatrix, a matrix of wmma.load). */
+char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64_t bytes, unsigned alignment,
+                  Access access);
 
 }  // namespace flashcore::emu::ptx

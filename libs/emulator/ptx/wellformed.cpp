@@ -1,5 +1,5 @@
 // The rules are those of ptxas of CUDA 13.0; each was tried with it.
-#include "wellformed.h"
+#include "program.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,14 +1,18 @@
 // Products of a warpgroup (sm_90a). Each warp multiplies its own sixteen rows when it issues the instruction. The race
 // check makes sure that the accumulators are not used before wgmma.wait_group.
-#include "wgmma.h"
+#include "block.h"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "cluster.h"
 #include "collective.h"
 #include "halves.h"
 #include "lower.h"
+#include "mentions.h"
+#include "passes.h"
 #include "races.h"
 #include "tensor/mma.h"
 #include "tensor/operands.h"
@@ -17,7 +21,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-constexpr unsigned GROUP_WARPS = 4;
+constexpr unsigned GROUP_WARPS = WARPGROUP_WARPS;
 
 /** A matrix's layout in shared memory: 16-byte columns (8 numbers), eight rows at a time. Values are in bytes. */
 struct MatrixLayout {
@@ -67,7 +71,7 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
     if (block.shadow) block.shadow->by_async_proxy(w, i, 0, at, 16, false);
     if (!block.shadow || (count < LANES && n + 1 < total)) continue;
     std::fill(offsets + count, offsets + LANES, offsets[0]);
-    block.shadow->access(w, i, count == LANES ? ALL : (1u << count) - 1, 16, Access::Read, offsets);
+    block.shadow->operand(w, i, count == LANES ? ALL : (1u << count) - 1, offsets);
     if (block.shadow->taint.has_read())
       block.shadow->taint.to_operand(layout.is_left, [&](unsigned piece, unsigned byte) {
         piece += begin;
@@ -394,6 +398,7 @@ bool all_committed(const BlockRun& block, unsigned warp, uint32_t groups) {
 
 const Ins* commit_products(Warp& w, const Ins* i) {
   BlockRun& block = *w.block;
+  if (block.shadow) block.shadow->commits_products(w, block.products[w.index].committed());
   block.products[w.index].commit();
   for (Warp& other : block.warps()) {
     if (other.index / GROUP_WARPS != w.index / GROUP_WARPS) continue;
@@ -412,6 +417,7 @@ const Ins* wait_for_products(Warp& w, const Ins* i) {
   if (!all_committed(*w.block, w.index, groups)) return w.park(i, SplitState::AtProducts, 0, groups);
   ++w.epoch;
   own.wait(groups);
+  if (w.block->shadow && groups) w.block->shadow->waited_for_products(w, groups - 1);
   return i + 1;
 }
 
@@ -500,48 +506,114 @@ bool lower_wgmma(Lowering& l, Ins& ins) {
   return ins.fn != nullptr;
 }
 
-// --- accumulators that are still being written --------------------------------------------------------------------------
+// --- accumulators that are still being written, and fences -------------------------------------------------------------
 
-namespace {
-template <class Visit>
-void each_register(const Operand& o, const Visit& visit) {
-  if (o.reg >= 0) visit(o.reg);
-  for (const Operand& item : o.items) each_register(item, visit);
+/** Numbers the registers that hold accumulators, also under the names that the compiler's moves give them. */
+void watch_products(const Function& f, Kernel& kernel) {
+  std::vector<int> numbers(f.registers.size(), -1);
+  int count = 0;
+  const auto is_move = [](const Statement& s) {
+    return s.op == "mov" && s.operands.size() == 2 && s.operands[0].kind == OperandKind::Register &&
+           s.operands[1].kind == OperandKind::Register;
+  };
+  const auto number = [&](int reg) {
+    if (reg >= 0 && numbers[static_cast<size_t>(reg)] < 0) numbers[static_cast<size_t>(reg)] = count++;
+  };
+  for (const Statement& s : f.statements)
+    if (s.op == "wgmma" && s.mods[0] == "mma_async")
+      for (const Operand& item : s.operands[0].items) number(item.reg);
+  if (count == 0) return;
+  std::vector<std::pair<int, int>> moves;
+  for (const Statement& s : f.statements)
+    if (is_move(s) && s.operands[0].reg >= 0 && s.operands[1].reg >= 0)
+      moves.emplace_back(s.operands[0].reg, s.operands[1].reg);
+  for (int before = 0; before != count;) {
+    before = count;
+    const auto name = [&](const std::pair<int, int>& move) {
+      const auto is_one = [&](int reg) { return numbers[static_cast<size_t>(reg)] >= 0; };
+      if (is_one(move.first) == is_one(move.second)) return;
+      number(move.first);
+      number(move.second);
+    };
+    std::for_each(moves.begin(), moves.end(), name);
+    std::for_each(moves.rbegin(), moves.rend(), name);
+  }
+  for (const Statement& s : f.statements) {
+    ProductStep step;
+    const bool is_wgmma = s.op == "wgmma", stores = is_wgmma || !has_destination(s);
+    for (size_t n = 0; n < s.operands.size(); ++n)
+      visit_registers(s.operands[n], [&](int reg) {
+        const int accumulator = numbers[static_cast<size_t>(reg)];
+        if (accumulator < 0 || (is_wgmma && n > 0)) return;
+        (n > 0 || stores ? step.reads : step.writes).push_back(static_cast<unsigned>(accumulator));
+      });
+    if (is_wgmma)
+      step.kind = s.mods[0] == "mma_async" ? ProductStep::Product
+                  : s.mods[0] == "fence"   ? ProductStep::Fence
+                                           : ProductStep::None;
+    else if (!step.reads.empty() || !step.writes.empty())
+      step.kind = is_move(s) ? ProductStep::Move : ProductStep::Other;
+    kernel.product_steps.push_back(std::move(step));
+  }
+  kernel.accumulators = static_cast<size_t>(count);
 }
-}  // namespace
 
 void Products::start(const BlockRun& block, const Ins* i) {
-  const Statement& s = block.kernel().function->statements[i->statement];
-  for (const Operand& item : s.operands[0].items) busy_[item.reg] = {i, committed_};
+  for (const unsigned sum : block.kernel().product_steps[i->statement].reads)
+    states_[sum] = {i, committed_, fences_, true, nullptr};
 }
 
 void Products::wait(uint32_t groups) {
-  for (auto each = busy_.begin(); each != busy_.end();)
-    each = each->second.group < groups ? busy_.erase(each) : std::next(each);
+  for (Accumulator& each : states_) each.busy &= each.group >= groups;
 }
 
-void Products::check(Warp& w, const Ins* i) {
-  if (busy_.empty()) return;
-  const Statement& s = w.block->kernel().function->statements[i->statement];
-  if (s.op == "wgmma" || s.operands.empty()) return;
-  const bool moves = s.op == "mov" && s.operands.size() == 2;
-  for (size_t n = s.op == "st" ? 0 : 1; n < s.operands.size(); ++n)
-    each_register(s.operands[n], [&](int reg) {
-      const auto found = busy_.find(reg);
-      if (found == busy_.end()) return;
-      if (moves) return;  // the compiler's own renaming: the copy is as unfinished as its source
-      Fault fault;
-      fault.kind = "UNFINISHED_PRODUCT";
-      fault.message = "read an accumulator of the wgmma at " + w.block->place_of(found->second.ins) +
-                      ", for which no wgmma.wait_group has waited";
-      w.fail(i, static_cast<unsigned>(__builtin_ctz(w.mask)), std::move(fault));
-    });
-  if (!moves || s.operands[0].kind != OperandKind::Register) return;
-  const auto found = busy_.find(s.operands[1].reg);
-  if (found == busy_.end())
-    busy_.erase(s.operands[0].reg);
-  else
-    busy_[s.operands[0].reg] = found->second;
+/** Finds a product without the wgmma.fence that its accumulators need. */
+void Products::check_fences(Warp& w, const Ins* i, const ProductStep& step) const {
+  const auto unfenced = [&](const std::string& why) {
+    Fault fault;
+    fault.kind = "UNFENCED_PRODUCT";
+    fault.message = "started a wgmma " + why;
+    w.fail(i, static_cast<unsigned>(__builtin_ctz(w.mask)), std::move(fault));
+  };
+  if (fences_ == 0) unfenced("with no wgmma.fence before it: its warpgroup's first needs one");
+  if (!adds_to_sums(w, i, static_cast<unsigned>(__builtin_ctz(w.mask)))) return;
+  for (const unsigned n : step.reads) {
+    const Accumulator& sum = states_[n];
+    if (sum.changed && sum.fences == fences_)
+      unfenced("that adds to a register which was changed at " + w.block->place_of(sum.changed) +
+               ", with no wgmma.fence since the product before");
+  }
+}
+
+void Products::step(Warp& w, const Ins* i, const ProductStep& step) {
+  if (!w.active(i)) return;
+  states_.resize(w.block->kernel().accumulators);
+  if (step.kind == ProductStep::Fence) {
+    ++fences_;
+    return;
+  }
+  if (step.kind == ProductStep::Product) return check_fences(w, i, step);
+  if (step.kind == ProductStep::Move) {  // the compiler's renaming: the copy is as unfinished as its source
+    states_[step.writes[0]] = states_[step.reads[0]];
+    return;
+  }
+  // Of what is computed from an accumulator, the fences since that one's product count.
+  Accumulator result;
+  for (const unsigned n : step.reads) {
+    const Accumulator& read = states_[n];
+    if (read.product && (!result.product || read.fences > result.fences)) {
+      result.product = read.product;
+      result.fences = read.fences;
+    }
+    if (!read.busy) continue;
+    Fault fault;
+    fault.kind = "UNFINISHED_PRODUCT";
+    fault.message = "read an accumulator of the wgmma at " + w.block->place_of(read.product) +
+                    ", for which no wgmma.wait_group has waited";
+    w.fail(i, static_cast<unsigned>(__builtin_ctz(w.mask)), std::move(fault));
+  }
+  result.changed = result.product ? i : nullptr;
+  for (const unsigned n : step.writes) states_[n] = result;
 }
 
 }  // namespace flashcore::emu::ptx

@@ -1,4 +1,5 @@
-# Sourced by tests/run.sh and bench/run.sh, which set CXX, BUILD and EMULATOR: builds the library and kernel modules as README.md says.
+# Sourced by tests/run.sh and bench/run.sh, which set CXX, BUILD and EMULATOR. Builds the library and kernel modules as
+# described in README.md.
 case $(uname -m) in aarch64|arm64) NATIVE=-mcpu=native ;; *) NATIVE=-march=native ;; esac
 ARCH_FLAGS=${ARCH_FLAGS-$NATIVE}
 GNU_ONLY=
@@ -7,8 +8,8 @@ KERNEL_FLAGS="-x c++ -std=c++17 -O3 $ARCH_FLAGS -g1 -gdwarf-4 -fPIC -fno-math-er
 LIMIT="$EMULATOR/static_shared_limit.ld"
 mkdir -p "$BUILD/modules"
 
-# compile_cached <output> <argument…>: as $CXX -c. Where FLASHCORE_LIBRARY_CACHE names a folder, what was compiled before
-# from the same bytes is taken from there.
+# compile_cached <output> <argument…>: like $CXX -c. If FLASHCORE_LIBRARY_CACHE names a folder, objects already compiled
+# from the same input are reused.
 compile_cached() {
   output=$1
   shift
@@ -16,7 +17,7 @@ compile_cached() {
     $CXX "$@" -c -o "$output"
     return
   fi
-  # The preprocessor's output names the build folder, which is another each time.
+  # Remove the name of the build folder from the preprocessor's output, because it changes each time.
   key=$({ $CXX --version; echo "$@"; $CXX "$@" -E; } | sed "s|$BUILD||g" | sha256sum | cut -d ' ' -f 1)
   kept="$FLASHCORE_LIBRARY_CACHE/objects/$key.o"
   if [ ! -f "$kept" ]; then
@@ -31,10 +32,10 @@ build_library() {
   $CXX -shared -pthread "$BUILD/library.o" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
-# build_library_with_ptx <optimisation>: three units at a time
+# build_library_with_ptx <optimisation>: compiles three units at a time.
 build_library_with_ptx() {
   flags="-std=c++17 -Wall -Wextra -fPIC -pthread -fvisibility=hidden"
-  vectors="$ARCH_FLAGS -fno-math-errno -fno-trapping-math -Wno-uninitialized"  # g++ 12 warns of its own avx512fintrin.h
+  vectors="$ARCH_FLAGS -fno-math-errno -fno-trapping-math -Wno-uninitialized"  # avoids g++ 12's warnings about its own avx512fintrin.h
   compile_cached "$BUILD/library.o" $flags -O1 -DFLASHCORE_PTX_ENGINE=1 "$EMULATOR/library.cpp" &
   first=$!
   compile_cached "$BUILD/arithmetic.o" $flags $1 $vectors "$EMULATOR/ptx/arithmetic.cpp" &
@@ -46,7 +47,7 @@ build_library_with_ptx() {
 }
 
 # build_module <source> <name> <more flags> <linker script or nothing> [entries]
-# Without entries the source names them in the comment that it begins with: // entries: a b c
+# Default entries: those in the comment at the start of the source: // entries: a b c
 build_module() {
   source=$1 name=$2 extra=$3 limit=$4
   entries=${5:-$(sed -n '/^\/\//!q; s|^// \(entries: \)\{0,1\}||p' "$source")}
@@ -63,7 +64,7 @@ build_module() {
   $CXX -shared -pthread "$BUILD/modules/$name.o" ${limit:+"$limit"} -o "$BUILD/modules/$name.so"
 }
 
-# build_test <name> <optimisation>: <name>_test.cpp, linked with the library
+# build_test <name> <optimisation>: builds <name>_test.cpp and links it with the library.
 build_test() {
   compile_cached "$BUILD/$1.o" -std=c++17 $2 -Wall -Wextra $ARCH_FLAGS "$EMULATOR/tests/$1_test.cpp"
   $CXX "$BUILD/$1.o" -o "$BUILD/$1" -L "$BUILD" -lcuda_emu -pthread -Wl,-rpath,"$BUILD"

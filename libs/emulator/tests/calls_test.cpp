@@ -1,5 +1,5 @@
-// Functions that are called and not inlined, and cooperative groups as compiled from CUDA's own headers. Results are
-// compared with the same computation here. Recursion is a finding.
+// Calls of functions that are not inlined, and cooperative groups compiled from CUDA's own headers. Results are
+// compared with the same computation on the host. Recursion is a finding.
 #include <algorithm>
 
 #include "driver.h"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# tests/run.sh and tests/ptx.sh with every compiler that is installed: g++, clang++, and g++ for aarch64 under qemu-user. `npx nx compilers emulator`; minutes each.
+# Runs tests/run.sh and tests/ptx.sh with every installed compiler: g++, clang++, and g++ for aarch64 under qemu-user.
+# Started by `npx nx compilers emulator`; each compiler takes minutes.
 HERE=$(cd "$(dirname "$0")" && pwd)
 failed=0
 with() {
@@ -10,7 +11,7 @@ with() {
 }
 if command -v g++ >/dev/null; then with g++ CXX=g++; else echo "-- g++ is not installed"; fi
 if command -v g++ >/dev/null && [ "$(uname -m)" = x86_64 ]; then
-  # What a runner compiles for processors with less than this one may have (apps/runner/src/build/vector-path.ts).
+  # The builds that a runner makes for older processors (apps/runner/src/build/vector-path.ts).
   with "g++ for AVX2" CXX=g++ ARCH_FLAGS=-march=x86-64-v3
   with "g++ for any x86-64" CXX=g++ ARCH_FLAGS=-march=x86-64
 fi

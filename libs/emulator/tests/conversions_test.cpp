@@ -9,7 +9,7 @@
 using namespace flashcore::emu;
 
 namespace {
-/** The obvious method: sign, exponent and fraction by definition. */
+/** The obvious method: decodes sign, exponent and fraction. */
 double half_value(uint16_t h) {
   const int exponent = h >> 10 & 31, fraction = h & 1023;
   const double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
@@ -76,7 +76,9 @@ void test_bfloat16() {
   CHECK(float_to_bfloat16(1.00390625f) == 0x3f80 && float_to_bfloat16(1.01171875f) == 0x3f82);  // ties go to even
 }
 
-/** Products and sums of halves are exact in long double (or fit its 64 bits unless far apart) and are rounded once. */
+/** Sums and products of halves are exact in long double (unless they are too far apart for its 64 bits) and rounded
+ * once.
+ */
 uint16_t rounded_once(long double exact) {
   const auto near = static_cast<float>(exact);
   uint16_t best = float_to_half(near);
@@ -105,7 +107,7 @@ void test_arithmetic_rounds_once() {
     CHECK(same(a + b, x + y) && same(a - b, x - y) && same(a * b, x * y));
     if (sizeof(long double) > 8) CHECK(same(__hfma(a, b, c), x * y + z));
   }
-    // Only the addend's last bit breaks this tie; rounding to float first would lose it.
+    // Only the addend's last bit breaks this tie; rounding to float first would lose that bit.
   const __half one_and = __ushort_as_half(0x3c01), tiny = __ushort_as_half(0x0001);
   CHECK(__hfma(one_and, one_and, tiny).__x == rounded_once(half_value(0x3c01) * half_value(0x3c01) + half_value(1)));
 }
@@ -114,7 +116,8 @@ void test_arithmetic_rounds_once() {
 int main() {
   test_all_halves();
   {
-    // A kernel compiled with fast math flushes subnormal floats. A subnormal half is a normal float, so none are lost.
+    // A kernel compiled with fast math flushes subnormal floats. A subnormal half is a normal float, so it must not
+    // become 0.
     const ptx::FlushSubnormals flush(true);
     test_all_halves();
   }

@@ -1,4 +1,4 @@
-// The driver API as the tests call it: declarations, and short-hands that fail the test on an error.
+// The driver API for the tests: declarations, and wrappers that fail the test on an error.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -105,7 +105,7 @@ struct Size {
 /** A context on the device and the functions of one test module. */
 class Kernels {
  public:
-    /** `name` without its ending, as tests/kernels/<name>.cu was compiled to $FLASHCORE_TEST_MODULES/<name>.so */
+    /** `name` is the module's name: $FLASHCORE_TEST_MODULES/<name>.so, compiled from tests/kernels/<name>.cu. */
   explicit Kernels(const std::string& name) {
     CUdevice device;
     CHECK_OK(cuInit(0));
@@ -129,7 +129,7 @@ class Kernels {
     CHECK_OK(cuModuleGetFunction(&function, module_, name));
     return function;
   }
-    /** Launches and waits; the answer is what a caller learns of the launch. */
+    /** Launches, waits, and returns the error code that the caller sees. */
   template <class... Arguments>
   CUresult run(const char* name, Size grid, Size block, unsigned shared_bytes, Arguments... arguments) const {
     void* pointers[] = {&arguments..., nullptr};
@@ -172,7 +172,7 @@ inline std::string last_fault() {
   return text;
 }
 
-/** Every text must occur in the latest fault; then the context is made usable again. */
+/** Checks that the latest fault contains every text, then makes the context usable again. */
 inline void expect_fault(std::initializer_list<const char*> texts) {
   const std::string fault = last_fault();
   for (const char* text : texts)

@@ -48,7 +48,7 @@ void test_modules() {
   expect_fault({"STATIC_SHARED_TOO_LARGE", "49152 max"});
   const char text[256] = "neither PTX nor a module\n";
   CHECK_RESULT(cuModuleLoadData(&module, text), CUDA_ERROR_INVALID_IMAGE);
-    // Loads and unloads it many times, also while one of its launches waits.
+    // Loads and unloads a module many times, also while one of its launches waits.
   const std::string image = Kernels::bytes_of("static_shared_49152");
   for (int i = 0; i < 20; ++i) {
     CUfunction function;
@@ -68,7 +68,7 @@ CUresult launch_value(const Kernels& kernels, CUstream stream, CUdeviceptr out, 
   return cuLaunchKernel(kernels.function("spin_value"), 1, 1, 1, 4, 1, 1, 0, stream, arguments, nullptr);
 }
 
-/** A stream that waits for a value in host memory, as in the benchmark: nothing runs until the value is written. */
+/** A stream that waits for a value in host memory, as in the benchmark. Nothing runs until the value is written. */
 void test_held_stream_and_events(const Kernels& kernels) {
   const Buffer<int> out(std::vector<int>(4, 0));
   CUstream held, other;
@@ -107,7 +107,7 @@ void test_held_stream_and_events(const Kernels& kernels) {
   CHECK_OK(cuStreamDestroy_v2(other));
 }
 
-/** Captured operations run at each launch of the graph and not during capture. */
+/** Captured operations run at each launch of the graph, not during capture. */
 void test_graph_replay(const Kernels& kernels) {
   const Buffer<int> sum(std::vector<int>{0}), out(std::vector<int>(4, 0));
   const Buffer<float> float_sum(std::vector<float>{0});

@@ -1,4 +1,4 @@
-// Every fault gives the same CUDA error as on a GPU, with details that a GPU does not give. The next launch is
+// Every fault gives the same CUDA error as a GPU, plus details that a GPU does not report. The next launch is
 // unaffected.
 #include "driver.h"
 
@@ -28,11 +28,11 @@ void test_freed_and_null(const Kernels& kernels) {
   expect_fault({"OUT_OF_BOUNDS", "through a null pointer"});
 }
 
-// For an address beyond the 47 bits of user space the processor raises no page fault and reports no address.
+// For an address beyond the 47 bits of user space, the processor raises a fault without an address.
 void test_beyond_the_address_space(const Kernels& kernels) {
   const Buffer<float> buffer(64);
   CHECK_RESULT(kernels.run("write_far", {1}, {32}, 0, buffer.address(), 1ll << 40), CUDA_ERROR_ILLEGAL_ADDRESS);
-    // x86-64 reports neither address nor kind of access for a non-canonical address.
+    // For a non-canonical address, x86-64 reports neither the address nor the kind of access.
 #if defined(__x86_64__)
   expect_fault({"OUT_OF_BOUNDS", "accessed an address that belongs to no allocation", "faults.cu:62"});
 #else
@@ -79,9 +79,9 @@ void test_waiting(const Kernels& kernels) {
 void test_time_limit(const Kernels& kernels) {
   const Buffer<int> out(std::vector<int>(64, 0));
   flashcore_emulator_time_limit(200);
-  // Blocks run on every thread of the host; all of them are stopped.
+  // Blocks run on every thread of the host, and all of them must stop.
   CHECK_RESULT(kernels.run("never_ends", {64}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
-  // The time limit may stop the thread anywhere in its loop: line 69, or 70 where the loop ends.
+  // The time limit may stop the thread anywhere in its loop: at line 69, or at 70, where the loop ends.
   expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s", "1 thread runs at ",
                 "faults.cu:", "63 threads past __syncthreads() at faults.cu:68"});
   // The time limit applies to the next launch too.

@@ -1,4 +1,4 @@
-// Code that was not written for the emulator, compared with the same computation here.
+// Code that was not written for the emulator. Results are compared with the same computation on the host.
 #include "driver.h"
 
 namespace {
@@ -82,7 +82,7 @@ struct Results {
   Signed signed_quotient, signed_remainder, signed_right;
 };
 
-/** Numbers of any length, often next to a power of two, where carries run through all bits. */
+/** Numbers of any length, often near a power of two, where carries run through all bits. */
 Unsigned random_wide(uint32_t& state) {
   Unsigned value = 0;
   for (int n = 0; n < 4; ++n) value = value << 32 | next_random(state);
@@ -135,7 +135,7 @@ void test_calls_by_address(const Kernels& kernels) {
   expect_fault({"UNSUPPORTED_INSTRUCTION", "no function of the module", "foreign.cu:"});
 }
 
-/** An uninitialised variable gives a value that is clearly wrong, or a fault. */
+/** A read of an uninitialised variable gives a clearly wrong value, or a fault. */
 void test_uninitialised_registers(const Kernels& kernels) {
   const Buffer<float> in({3, 1, 2, 5}), out(1);
   for (const char* name : {"uninitialised_sum", "uninitialised_maximum", "uninitialised_rescaled"}) {
@@ -168,7 +168,7 @@ void test_barriers_of_libcudacxx(const Kernels& kernels) {
   CHECK(out.read() == turned);
 }
 
-/** Unsupported code does not matter unless a thread reaches it; then it is a finding. */
+/** Unsupported code is a finding only if a thread reaches it. */
 void test_unsupported_code_that_is_not_reached() {
   for (const char* body :
        {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
@@ -199,10 +199,7 @@ void test_unsupported_code_that_is_not_reached() {
   }
 }
 
-/**
- * Loads a module with variables and never unloads it, after a module without variables; the process must still end
- * normally.
- */
+/** Loads a module with variables after one without, and never unloads it; the process must still exit normally. */
 void load_without_variables() {
   CUdevice device;
   CUcontext context;

@@ -1,6 +1,5 @@
-// Hostile PTX (fuzz.sh): loads, lowers and runs texts of a corpus whose tokens are cut, doubled and swapped. Each must
-// end with a result of the driver API and break no rule that the compiler's sanitizers check.
-//   fuzz <corpus folder> <first seed> <count> <file that the text is written to before it runs>
+// Fuzzes the PTX engine (fuzz.sh): loads, lowers and runs corpus texts whose tokens are cut, doubled and swapped. Each
+// must end with a result of the driver API and pass the compiler's sanitizers.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -100,7 +99,7 @@ const Tokens ODD = {"{",
                     "brx.idx",
                     ".branchtargets"};
 
-/** A token of the corpus with its last part changed: another type or mode. */
+/** A corpus token with its last part (a type or mode) changed. */
 std::string other_modifier(Random& random, const std::string& opcode, const std::string& other) {
   const size_t dot = opcode.rfind('.'), from = other.rfind('.');
   if (dot == std::string::npos || from == std::string::npos) return other;
@@ -125,7 +124,7 @@ void mutate(Random& random, Tokens& tokens, const Tokens& others) {
     case 6: *here = other_modifier(random, *here, one_of(random, others)); break;
     case 7: (*here)[below(random, here->size())] = static_cast<char>(32 + below(random, 95)); break;
     default: {
-      // Replaces a number by another: sizes, offsets, register counts.
+      // Replaces a number, such as a size, an offset or a register count.
       const auto is_number = [](const std::string& t) { return isdigit(static_cast<unsigned char>(t[0])) != 0; };
       const auto number = std::find_if(here, tokens.end(), is_number);
       if (number != tokens.end()) *number = one_of(random, ODD_NUMBERS);
@@ -139,7 +138,7 @@ std::string mutated(Random& random, const std::vector<Tokens>& corpus) {
   for (size_t n = 0; n < count && !tokens.empty(); ++n) mutate(random, tokens, corpus[below(random, corpus.size())]);
   std::string text;
   for (const std::string& token : tokens) text += token;
-  // Most texts begin with .version, because others are not recognized as PTX.
+  // Most texts begin with .version, because otherwise they are not recognized as PTX.
   return below(random, 16) ? ".version 8.4\n" + text : text;
 }
 
@@ -223,7 +222,7 @@ int main(int count, char** arguments) {
   Device device;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     Random random(seed);
-    // Every other text runs with its memory watched.
+    // Every second text runs with memory checks.
     const std::string text = (seed % 2 ? "// flashcore: races\n" : "") + mutated(random, corpus);
     if (text.size() > LONGEST_TEXT) continue;
     std::ofstream(arguments[4], std::ios::binary) << "// seed " << seed << "\n" << text;

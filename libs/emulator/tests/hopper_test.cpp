@@ -1,5 +1,5 @@
-// Features of sm_90, each with a program of its own: bulk copies and tensor maps, phase barriers, clusters,
-// asynchronous products, and the reports of their misuse.
+// Features of sm_90, each with its own program: bulk copies and tensor maps, mbarriers, clusters, asynchronous
+// products, and reports of misuse.
 #include "driver.h"
 
 extern "C" CUresult cuTensorMapEncodeTiled(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
@@ -66,7 +66,7 @@ void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
       CHECK(got[thread] == (thread == 4 ? 0 : (thread ^ 1) + 1));  // thread 5 ignores its source
       early += got[64 + thread] == -1;
     }
-    CHECK(early == 32);  // the first warp's; the second warp's land at once, as the first waits by then
+    CHECK(early == 32);  // from the first warp; the second warp's copies land at once, because the first already waits
     CHECK_OK(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 0));
     CHECK_RESULT(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1),
                  CUDA_ERROR_LAUNCH_FAILED);

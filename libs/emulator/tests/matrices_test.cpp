@@ -1,4 +1,5 @@
-// Tensor-core operations against triple loops in double. Values are small multiples of 1/8, so that every sum is exact.
+// Compares tensor-core operations with triple loops in double. Values are small multiples of 1/8, so every sum is
+// exact.
 #include "../include/flashcore_emulator/half_bits.h"
 #include "driver.h"
 

@@ -1,4 +1,4 @@
-// Accesses ordered by fences, atomics and locks are not races; unordered ones are, except stores of the same value.
+// Accesses ordered by fences, atomics or locks are not races. Unordered ones are, except stores of the same value.
 #include <numeric>
 
 #include "driver.h"
@@ -8,7 +8,7 @@ namespace {
 void expect_race(const Kernels& kernels, CUresult result, std::initializer_list<const char*> texts) {
   CHECK_RESULT(result, CUDA_ERROR_LAUNCH_FAILED);
   expect_fault(texts);
-  // Restore the state after loading.
+  // Restores the state after loading.
   for (const char* name : {"arrived", "lock"}) {
     CUdeviceptr variable;
     size_t bytes;
@@ -115,6 +115,31 @@ void test_grid_barriers(const Kernels& kernels) {
   CHECK_RESULT(run_cooperative(kernels, "grid_sync", 59, 1024, arguments), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
+// Volatile values that threads exchange are races; flags and locks are not.
+void test_volatile() {
+  const Kernels kernels("volatile_watched");
+  const Buffer<int> out(64);
+  CHECK_OK(kernels.run("volatile_with_barrier", {1}, {64}, 0, out.address()));
+  CHECK_RESULT(kernels.run("volatile_exchange", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault({"RACE", "static shared memory", "no __syncthreads() between them (volatile orders nothing)"});
+  CHECK_RESULT(kernels.run("volatile_warp_sum", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault({"RACE", "or __syncwarp() between them"});
+
+  CHECK_OK(kernels.run("flag_with_fences", {1}, {64}, 0, out.address()));
+  CHECK(out.read()[0] == 7);
+  CHECK_RESULT(kernels.run("flag_without_fences", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault({"RACE", "thread (32,0,0) reads", "which thread (0,0,0) wrote"});
+  CHECK_OK(kernels.run("raised_by_many", {1}, {64}, 0));
+
+  CHECK_OK(kernels.run("volatile_under_lock", {2}, {64}, 0, out.address()));
+  const Buffer<int> all(std::vector<int>{64}), one(std::vector<int>{1});
+  CHECK_OK(kernels.run("volatile_sum", {1}, {64}, 0, one.address()));
+  CHECK_RESULT(kernels.run("volatile_sum", {1}, {64}, 0, all.address()), CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault({"RACE", "of the same block"});
+  CHECK_RESULT(kernels.run("volatile_sum", {2}, {64}, 0, one.address()), CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault({"RACE", "of block (0,0,0)", "nothing that orders the blocks"});
+}
+
 }  // namespace
 
 int main() {
@@ -127,4 +152,5 @@ int main() {
   test_read_only(kernels);
   test_arrays_next_to_each_other(kernels);
   test_grid_barriers(kernels);
+  test_volatile();
 }

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Builds the emulator, the test kernels and the tests, and runs the tests. Prints one line a test; fails if one does.
+# Builds the emulator, the test kernels and the tests, and runs the tests. Prints a line per test, and fails if a test
+# fails.
 #   tests/run.sh [build folder]
-# TESTS: which, by name; default: all of these. LIBRARY: a libcuda_emu.so that is built already. CXX: the compiler
-# (default c++). ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: what runs the tests,
+# TESTS: names of tests; default: all. LIBRARY: a libcuda_emu.so that is already built. CXX: the compiler (default c++).
+# ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: the command that runs the tests,
 # e.g. CXX=aarch64-linux-gnu-g++ ARCH_FLAGS=-march=armv8.2-a RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -17,9 +18,9 @@ wanted() { case " $TESTS " in *" $1 "*) ;; *) return 1 ;; esac; }
 for source in "$HERE"/kernels/*.cu; do
   name=$(basename "$source" .cu)
   case $name in
-    calls | volatile) ;;  # by tests/ptx.sh
-    static_shared_*) build_module "$source" "$name" "" "" ;;    # the driver's own check is tested with these
-    memory) build_module "$source" "$name" "" "$LIMIT" ;;  # driver has no kernels of its own
+    calls | volatile) ;;  # tested by tests/ptx.sh
+    static_shared_*) build_module "$source" "$name" "" "" ;;    # used to test the driver's own check
+    memory) build_module "$source" "$name" "" "$LIMIT" ;;  # also used by the driver test
     *) if wanted "$name"; then build_module "$source" "$name" "" "$LIMIT"; fi ;;
   esac
 done

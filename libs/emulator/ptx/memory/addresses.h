@@ -6,7 +6,7 @@
 
 #include "../../driver/host_memory.h"
 #include "../../exec/device_memory.h"
-#include "../access.h"
+#include "../block.h"
 #include "../cluster.h"
 #include "../counters.h"
 #include "../lanes.h"

@@ -89,7 +89,7 @@ uint32_t unfinished(const Copy& copy, const Groups& open, uint64_t most) {
 }
 
 /** Carries out a copy for the lanes that wait for it. */
-void land(BlockRun& block, Copy& copy, uint32_t done) {
+void land(BlockRun& block, Copy& copy, uint32_t done, uint32_t stamp = 0) {
   if (!done) return;
   if (done == ALL && copy.whole && copy.bytes == 16) {
     for (int k = 0; k < LANES; ++k) memcpy(block.shared + copy.to[k], reinterpret_cast<const void*>(copy.from[k]), 16);
@@ -101,7 +101,7 @@ void land(BlockRun& block, Copy& copy, uint32_t done) {
       memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
     }
   }
-  if (block.shadow) block.shadow->copy_ends(block.warps()[copy.warp], copy.ins, done, copy.bytes, copy.to);
+  if (block.shadow) block.shadow->copy_ends(block.warps()[copy.warp], copy.ins, done, copy.bytes, copy.to, stamp);
   copy.mask &= ~done;
 }
 void forget_landed(std::vector<Copy>& copies) {
@@ -165,9 +165,10 @@ bool lower_copy(Lowering& l, Ins& ins) {
 
 }  // namespace
 
-void land_copies(BlockRun& block, unsigned warp, unsigned lane, uint64_t before) {
+void land_copies(BlockRun& block, const CopyArrival& arrival) {
   for (Copy& copy : block.copies)
-    if (copy.warp == warp && copy.number < before) land(block, copy, copy.mask & 1u << lane);
+    if (copy.warp == arrival.warp && copy.number < arrival.before)
+      land(block, copy, copy.mask & 1u << arrival.lane, arrival.stamp);
   forget_landed(block.copies);
 }
 

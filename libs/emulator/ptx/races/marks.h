@@ -12,18 +12,20 @@ namespace flashcore::emu::ptx {
 namespace {
 
 constexpr Mark IN_FLIGHT = 1ull << 31, VOLATILE = 1ull << 30;
-constexpr Mark THREAD_BITS = 1023, WARP_BITS = 31 << 5;
-constexpr uint64_t PLACES = 1 << 20;
-constexpr uint64_t BARRIERS = ~uint64_t(0) << 16;  // not an address; plus a barrier's number, for what it publishes
+constexpr Mark LANE_BITS = 31, THREAD_BITS = 2047;
+constexpr unsigned ACTOR_SHIFT = 5, PLACE_SHIFT = 11;
+constexpr uint64_t PLACES = 1 << 19, PLACE_BITS = (PLACES - 1) << PLACE_SHIFT;
 constexpr uint16_t SEVERAL = 0xffff;
 constexpr uint32_t NO_NOTE = ~0u;
 constexpr uint32_t MOST_LINES = 4;  // a larger access is treated as reading everything in between
-constexpr size_t LOG_LENGTH = 8192;
+constexpr size_t LOG_LENGTH = 8192, SHORT_LOG = 512;
 
 uint32_t stamp_of(Mark mark) { return static_cast<uint32_t>(mark >> 32); }
-unsigned thread_of(Mark mark) { return static_cast<unsigned>(mark & THREAD_BITS); }
+unsigned actor_of(Mark mark) { return static_cast<unsigned>(mark >> ACTOR_SHIFT) % ACTORS; }
+/** The thread of a warp's own access. */
+unsigned thread_of(Mark mark) { return actor_of(mark) * LANES + static_cast<unsigned>(mark & LANE_BITS); }
 std::string place_of(const BlockRun& block, Mark mark) {
-  return block.kernel().program->describe(static_cast<int>(mark >> 10 & (PLACES - 1)));
+  return block.kernel().program->describe(static_cast<int>((mark & PLACE_BITS) >> PLACE_SHIFT));
 }
 
 /** The value that a lane's st stores in `count` bytes, from byte n of the access on. Returns false if unknown. */

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "formats.h"
-#include "integer_types.h"
 #include "lanes.h"
 
 namespace flashcore::emu::ptx {

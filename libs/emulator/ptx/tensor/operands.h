@@ -16,6 +16,11 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
+inline void transpose8(const uint16_t* from, uint16_t* to) {
+  for (int r = 0; r < 8; ++r)
+    for (int c = 0; c < 8; ++c) to[8 * r + c] = from[8 * c + r];
+}
+
 enum class Number : uint8_t { Half, Bfloat };
 
 inline void read_numbers(Number type, const uint16_t* from, float* to, int count) {

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "../access.h"
+#include "../block.h"
 #include "../collective.h"
 #include "../races.h"
-#include "matrices.h"
 #include "mma.h"
 #include "operands.h"
 

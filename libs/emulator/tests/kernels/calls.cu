@@ -1,4 +1,4 @@
-// Functions that are called rather than inlined, and CUDA's own headers for groups of threads. Only for the PTX engine.
+// Called functions that are not inlined, and CUDA's own headers for groups of threads. Only for the PTX engine.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cstdio>
@@ -11,7 +11,7 @@ struct Pair {
 
 __device__ __noinline__ int twice(int x) { return 2 * x; }
 
-// Calls itself a function, has an array in local memory, returns from the middle.
+// Calls another function, has an array in local memory, and returns from the middle.
 __device__ __noinline__ int picked(int x, const int* from, int count) {
   int kept[8];
   for (int i = 0; i < 8; ++i) kept[i] = i < count ? twice(from[i]) : -1;
@@ -30,7 +30,7 @@ __device__ __noinline__ void add_in_place(float* values, int i) {
 
 extern "C" __global__ void calls(const int* in, int* out) {
   const int i = threadIdx.x;
-  // Lanes call by different ways, some twice, some not at all.
+  // Lanes make the call from different places: some twice, some not at all.
   int sum = picked(i - 4, in, 8);
   if (i % 3 == 0) sum += picked(i, in, 4);
   const Pair pair = split({sum, i}, twice(i));

@@ -1,6 +1,7 @@
 // Small programs after CUDA's Programming Guide and the PTX ISA, in pairs: a correct one, and one with a fault. Above
 // each: what the checks have to say of it ("correct" or a kind of fault), blocks, threads, bytes of dynamic shared
-// memory. The line of a fault ends in "// fault"; where two lines are one (a race), either may be named.
+// memory. The line of a fault ends in "// fault", or "// fault in" and names of programs if it is in a function that
+// several call; where two lines are one (a race), either may be named.
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -8,6 +9,8 @@
 #include <stdint.h>
 
 #define PROGRAM(NAME) extern "C" __global__ void NAME(const float* in, float* out, int* scratch, int n)
+#define PROGRAM_OF_CLUSTER(NAME) \
+  extern "C" __global__ void __cluster_dims__(2) NAME(const float* in, float* out, int* scratch, int n)
 constexpr unsigned ALL = 0xffffffff;
 
 __device__ __forceinline__ uint32_t shared_at(const void* at) {
@@ -792,7 +795,8 @@ __device__ __forceinline__ void load_bulk(void* to, const void* from, int bytes,
                : "memory");
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_at(to)),
-      "l"(from), "r"(bytes), "r"(shared_at(barrier))
+      "l"(from), "r"(bytes),
+      "r"(shared_at(barrier))  // fault in ring_that_is_filled_early, operands_given_back_before_the_wait
       : "memory");
 }
 __device__ __forceinline__ void wait_for(uint64_t* barrier, int parity) {
@@ -956,4 +960,731 @@ PROGRAM(ragged_columns_of_a_warpgroup) {
   float d[4] = {};
   multiply_group(A, B, d);
   for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];  // fault
+}
+
+// --- some of a block's warps -----------------------------------------------------------------------------------------
+
+template <int ID, int THREADS>
+__device__ __forceinline__ void sync_some() {
+  asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+template <int ID, int THREADS>
+__device__ __forceinline__ void arrive_at() {
+  asm volatile("bar.arrive %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+
+// correct 1 128 0
+PROGRAM(halves_with_barriers_of_their_own) {
+  __shared__ float part[128];
+  const int half = threadIdx.x / 64;
+  part[threadIdx.x] = in[threadIdx.x];
+  if (half == 0)
+    sync_some<1, 64>();
+  else
+    sync_some<2, 64>();
+  out[threadIdx.x] = part[half * 64 + 63 - threadIdx.x % 64];
+}
+
+// RACE 1 128 0
+PROGRAM(halves_that_read_each_other) {
+  __shared__ float part[128];
+  part[threadIdx.x] = in[threadIdx.x];  // fault
+  if (threadIdx.x < 64)
+    sync_some<1, 64>();
+  else
+    sync_some<2, 64>();
+  out[threadIdx.x] = part[127 - threadIdx.x];  // fault
+}
+
+// correct 1 96 0
+PROGRAM(handed_on_by_a_second_warp) {
+  __shared__ float part[32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (warp == 0) {
+    part[lane] = in[lane];
+    arrive_at<1, 64>();
+  } else if (warp == 1) {
+    sync_some<1, 64>();
+    arrive_at<2, 64>();
+  } else {
+    sync_some<2, 64>();
+    out[lane] = part[31 - lane];
+  }
+}
+
+// RACE 1 96 0
+PROGRAM(handed_on_before_it_came) {
+  __shared__ float part[32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (warp == 0) {
+    part[lane] = in[lane];  // fault
+    arrive_at<1, 64>();
+  } else if (warp == 1) {
+    arrive_at<2, 64>();
+    sync_some<1, 64>();
+  } else {
+    sync_some<2, 64>();
+    out[lane] = part[31 - lane];  // fault
+  }
+}
+
+// correct 1 64 0
+PROGRAM(full_and_empty_by_name) {
+  __shared__ float part[32];
+  const int lane = threadIdx.x % 32;
+  for (int k = 0; k < 4; ++k)
+    if (threadIdx.x < 32) {
+      if (k > 0) sync_some<2, 64>();
+      part[lane] = in[k * 32 + lane];
+      arrive_at<1, 64>();
+    } else {
+      sync_some<1, 64>();
+      out[k * 32 + lane] = part[31 - lane];
+      if (k < 3) arrive_at<2, 64>();
+    }
+}
+
+// RACE 1 64 0
+PROGRAM(full_by_name_and_never_empty) {
+  __shared__ float part[32];
+  const int lane = threadIdx.x % 32;
+  for (int k = 0; k < 4; ++k)
+    if (threadIdx.x < 32) {
+      part[lane] = in[k * 32 + lane];  // fault
+      sync_some<1, 64>();
+    } else {
+      sync_some<1, 64>();
+      out[k * 32 + lane] = part[31 - lane];  // fault
+    }
+}
+
+// RACE 1 64 0
+PROGRAM(empty_before_it_is_read) {
+  __shared__ float part[32];
+  const int lane = threadIdx.x % 32;
+  for (int k = 0; k < 4; ++k)
+    if (threadIdx.x < 32) {
+      if (k > 0) sync_some<2, 64>();
+      part[lane] = in[k * 32 + lane];  // fault
+      arrive_at<1, 64>();
+    } else {
+      sync_some<1, 64>();
+      if (k < 3) arrive_at<2, 64>();
+      out[k * 32 + lane] = part[31 - lane];  // fault
+    }
+}
+
+// A vote of half a block.
+// correct 1 128 0
+PROGRAM(vote_of_half_a_block) {
+  __shared__ float part[64];
+  if (threadIdx.x >= 64) return;
+  part[threadIdx.x] = in[threadIdx.x];
+  int all;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.gt.f32 p, %1, 0f00000000;\nbarrier.sync 3, 64;\nbarrier.red.and.pred q, 4, 64, p;\n"
+      "selp.s32 %0, 1, 0, q;\n}"
+      : "=r"(all)
+      : "f"(in[threadIdx.x])
+      : "memory");
+  out[threadIdx.x] = part[63 - threadIdx.x] + all;
+}
+
+// RACE 1 128 0
+PROGRAM(vote_of_the_other_half) {
+  __shared__ float part[64];
+  if (threadIdx.x >= 64) {
+    part[threadIdx.x - 64] = in[threadIdx.x];  // fault
+    sync_some<2, 64>();
+    return;
+  }
+  int all;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.gt.f32 p, %1, 0f00000000;\nbarrier.red.and.pred q, 4, 64, p;\n"
+      "selp.s32 %0, 1, 0, q;\n}"
+      : "=r"(all)
+      : "f"(in[threadIdx.x])
+      : "memory");
+  out[threadIdx.x] = part[63 - threadIdx.x] + all;  // fault
+}
+
+// Sums of device memory by two warps, the third reads them.
+// correct 1 96 0
+PROGRAM(device_memory_after_a_named_barrier) {
+  const int warp = threadIdx.x / 32;
+  if (warp < 2) {
+    scratch[threadIdx.x] = threadIdx.x;
+    arrive_at<1, 96>();
+  } else {
+    sync_some<1, 96>();
+    out[threadIdx.x - 64] = scratch[threadIdx.x - 64] + scratch[threadIdx.x - 32];
+  }
+}
+
+// RACE 1 96 0
+PROGRAM(device_memory_of_a_warp_that_did_not_come) {
+  const int warp = threadIdx.x / 32;
+  if (warp < 2) scratch[threadIdx.x] = threadIdx.x;  // fault
+  if (warp == 1) arrive_at<1, 64>();
+  if (warp < 2) return;
+  sync_some<1, 64>();
+  out[threadIdx.x - 64] = scratch[threadIdx.x - 64] + scratch[threadIdx.x - 32];  // fault
+}
+
+// --- mbarriers -------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void arrive_on(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_at(barrier)) : "memory");
+}
+__device__ __forceinline__ void arrive_relaxed_on(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [%0];" ::"r"(shared_at(barrier)) : "memory");
+}
+__device__ __forceinline__ void init_barriers(uint64_t* barriers, int count, int arrivals) {
+  if (threadIdx.x == 0) {
+    for (int n = 0; n < count; ++n) init_barrier(barriers + n, arrivals);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+}
+
+// correct 1 96 0
+PROGRAM(each_reader_waits) {
+  __shared__ float part[32];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 32);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    part[lane] = in[lane];
+    arrive_on(&barrier);
+  } else {
+    wait_for(&barrier, 0);
+    out[threadIdx.x] = part[31 - lane];
+  }
+}
+
+// RACE 1 96 0
+PROGRAM(one_reader_waits) {
+  __shared__ float part[32];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 32);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    part[lane] = in[lane];  // fault
+    arrive_on(&barrier);
+  } else {
+    if (threadIdx.x < 64) wait_for(&barrier, 0);
+    out[threadIdx.x] = part[31 - lane];  // fault
+  }
+}
+
+// RACE 1 64 0
+PROGRAM(written_after_arriving) {
+  __shared__ float part[32];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 32);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    arrive_on(&barrier);
+    part[lane] = in[lane];  // fault
+  } else {
+    wait_for(&barrier, 0);
+    out[threadIdx.x] = part[31 - lane];  // fault
+  }
+}
+
+// correct 1 64 0
+PROGRAM(arrivals_with_a_fence) {
+  __shared__ float part[32];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 32);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    part[lane] = in[lane];
+    __threadfence_block();
+    arrive_relaxed_on(&barrier);
+  } else {
+    wait_for(&barrier, 0);
+    out[threadIdx.x] = part[31 - lane];
+  }
+}
+
+// RACE 1 64 0
+PROGRAM(arrivals_that_order_nothing) {
+  __shared__ float part[32];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 32);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    part[lane] = in[lane];  // fault
+    arrive_relaxed_on(&barrier);
+  } else {
+    wait_for(&barrier, 0);
+    out[threadIdx.x] = part[31 - lane];  // fault
+  }
+}
+
+// correct 1 96 0
+PROGRAM(ring_of_two_stages) {
+  __shared__ alignas(128) float tile[2][64];
+  __shared__ uint64_t full[2], empty[2];
+  init_barriers(full, 2, 1);
+  init_barriers(empty, 2, 64);
+  if (threadIdx.x == 0)
+    for (int k = 0; k < 6; ++k) {
+      wait_for(&empty[k % 2], (k / 2 & 1) ^ 1);
+      load_bulk(tile[k % 2], in + k * 64, sizeof tile[0], &full[k % 2]);
+    }
+  if (threadIdx.x < 32) return;
+  const int i = threadIdx.x - 32;
+  for (int k = 0; k < 6; ++k) {
+    wait_for(&full[k % 2], k / 2 & 1);
+    out[k * 64 + i] = tile[k % 2][63 - i];
+    arrive_on(&empty[k % 2]);
+  }
+}
+
+// RACE 1 96 0
+PROGRAM(ring_that_is_filled_early) {
+  __shared__ alignas(128) float tile[2][64];
+  __shared__ uint64_t full[2], empty[2];
+  init_barriers(full, 2, 1);
+  init_barriers(empty, 2, 64);
+  if (threadIdx.x == 0)
+    for (int k = 0; k < 6; ++k) {
+      if (k > 2) wait_for(&empty[(k - 1) % 2], ((k - 1) / 2 & 1) ^ 1);
+      load_bulk(tile[k % 2], in + k * 64, sizeof tile[0], &full[k % 2]);  // fault
+    }
+  if (threadIdx.x < 32) return;
+  const int i = threadIdx.x - 32;
+  for (int k = 0; k < 6; ++k) {
+    wait_for(&full[k % 2], k / 2 & 1);
+    out[k * 64 + i] = tile[k % 2][63 - i];  // fault
+    arrive_on(&empty[k % 2]);
+  }
+}
+
+// RACE 1 96 0
+PROGRAM(ring_that_is_given_back_early) {
+  __shared__ alignas(128) float tile[2][64];
+  __shared__ uint64_t full[2], empty[2];
+  init_barriers(full, 2, 1);
+  init_barriers(empty, 2, 64);
+  if (threadIdx.x == 0)
+    for (int k = 0; k < 6; ++k) {
+      wait_for(&empty[k % 2], (k / 2 & 1) ^ 1);
+      load_bulk(tile[k % 2], in + k * 64, sizeof tile[0], &full[k % 2]);  // fault
+    }
+  if (threadIdx.x < 32) return;
+  const int i = threadIdx.x - 32;
+  for (int k = 0; k < 6; ++k) {
+    wait_for(&full[k % 2], k / 2 & 1);
+    arrive_on(&empty[k % 2]);
+    out[k * 64 + i] = tile[k % 2][63 - i];  // fault
+  }
+}
+
+// correct 1 96 0
+PROGRAM(two_tiles_with_barriers_of_their_own) {
+  __shared__ alignas(128) float keys[32], values[32];
+  __shared__ uint64_t barriers[2];
+  init_barriers(barriers, 2, 1);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    load_bulk(keys, in, sizeof keys, &barriers[0]);
+    load_bulk(values, in + 32, sizeof values, &barriers[1]);
+  }
+  if (threadIdx.x < 32) return;
+  wait_for(&barriers[0], 0);
+  const float key = keys[31 - lane];
+  wait_for(&barriers[1], 0);
+  out[threadIdx.x] = key * values[31 - lane];
+}
+
+// The second warp of readers waits for the keys only. The first has waited for both, so that the values are there.
+// RACE 1 96 0
+PROGRAM(one_tile_waited_for_by_another_warp) {
+  __shared__ alignas(128) float keys[32], values[32];
+  __shared__ uint64_t barriers[2];
+  init_barriers(barriers, 2, 1);
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    load_bulk(keys, in, sizeof keys, &barriers[0]);
+    load_bulk(values, in + 32, sizeof values, &barriers[1]);  // fault
+  }
+  if (threadIdx.x < 32) return;
+  if (threadIdx.x < 64) wait_for(&barriers[1], 0);
+  wait_for(&barriers[0], 0);
+  out[threadIdx.x] = keys[31 - lane] * values[31 - lane];  // fault
+}
+
+// RACE 1 64 0
+PROGRAM(waited_for_the_phase_before) {
+  __shared__ alignas(128) float tile[64];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 1);
+  if (threadIdx.x == 0) load_bulk(tile, in, sizeof tile, &barrier);  // fault
+  wait_for(&barrier, 1);
+  out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
+}
+
+// correct 1 64 0
+PROGRAM(copies_that_arrive) {
+  __shared__ float tile[64];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 64);
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_at(&barrier)) : "memory");
+  wait_for(&barrier, 0);
+  out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+
+// RACE 1 64 0
+PROGRAM(threads_that_arrive_before_their_copies) {
+  __shared__ float tile[64];
+  __shared__ uint64_t barrier;
+  init_barriers(&barrier, 1, 64);
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);  // fault
+  arrive_on(&barrier);
+  wait_for(&barrier, 0);
+  out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
+}
+
+// --- locks and flags of a block --------------------------------------------------------------------------------------
+
+// correct 1 128 0
+PROGRAM(lock_of_a_block) {
+  __shared__ int lock, sum;
+  if (threadIdx.x == 0) lock = sum = 0;
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+    while (atomicCAS_block(&lock, 0, 1) != 0) {}
+    __threadfence_block();
+    sum += threadIdx.x;
+    __threadfence_block();
+    atomicExch_block(&lock, 0);
+  }
+  __syncthreads();
+  out[threadIdx.x] = sum;
+}
+
+// RACE 1 128 0
+PROGRAM(lock_given_back_early) {
+  __shared__ int lock, sum;
+  if (threadIdx.x == 0) lock = sum = 0;
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+    while (atomicCAS_block(&lock, 0, 1) != 0) {}
+    __threadfence_block();
+    __threadfence_block();
+    atomicExch_block(&lock, 0);
+    sum += threadIdx.x;  // fault
+  }
+  __syncthreads();
+  out[threadIdx.x] = sum;
+}
+
+// correct 1 128 0
+PROGRAM(last_warp_adds_up) {
+  __shared__ float part[128];
+  __shared__ int arrived;
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  part[threadIdx.x] = in[threadIdx.x];
+  __threadfence_block();
+  __syncwarp();
+  int before = 0;
+  if (threadIdx.x % 32 == 0) before = atomicAdd(&arrived, 1);
+  before = __shfl_sync(ALL, before, 0);
+  if (before < 3) return;
+  __threadfence_block();
+  for (int k = 0; k < 4; ++k) out[k * 32 + threadIdx.x % 32] = part[k * 32 + 31 - threadIdx.x % 32];
+}
+
+// RACE 1 128 0
+PROGRAM(last_warp_adds_up_unfenced) {
+  __shared__ float part[128];
+  __shared__ int arrived;
+  if (threadIdx.x == 0) arrived = 0;
+  __syncthreads();
+  part[threadIdx.x] = in[threadIdx.x];  // fault
+  __syncwarp();
+  int before = 0;
+  if (threadIdx.x % 32 == 0) before = atomicAdd(&arrived, 1);
+  before = __shfl_sync(ALL, before, 0);
+  if (before < 3) return;
+  for (int k = 0; k < 4; ++k) out[k * 32 + threadIdx.x % 32] = part[k * 32 + 31 - threadIdx.x % 32];  // fault
+}
+
+// --- operands and buffers of asynchronous engines --------------------------------------------------------------------
+
+__device__ __forceinline__ void start_unfenced(const half* A, const half* B, float (&d)[4]) {
+  const auto descriptor = [](const half* at, uint64_t leading, uint64_t stride) {
+    return static_cast<uint64_t>((shared_at(at) & 0x3ffff) >> 4) | leading >> 4 << 16 | stride >> 4 << 32;
+  };
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 0, 0;\n}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "l"(descriptor(A, 128, 256)),
+        "l"(descriptor(B, 128, 256)));  // fault in changed_without_a_fence, first_product_without_a_fence
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void start_group(const half* A, const half* B, float (&d)[4]) {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  start_unfenced(A, B, d);
+}
+__device__ __forceinline__ void wait_for_group(float (&d)[4]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])::"memory");
+}
+
+// correct 1 128 0
+PROGRAM(operands_used_again_after_the_wait) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
+  float d[4] = {};
+  for (int k = 0; k < 2; ++k) {
+    B[threadIdx.x] = __float2half(in[k * 128 + threadIdx.x]);
+    fence_proxy();
+    __syncthreads();
+    start_group(A, B, d);
+    wait_for_group(d);
+    __syncthreads();
+  }
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// RACE 1 128 0
+PROGRAM(operands_used_again_before_the_wait) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
+  B[threadIdx.x] = __float2half(in[threadIdx.x]);
+  fence_proxy();
+  __syncthreads();
+  float d[4] = {};
+  start_group(A, B, d);  // fault
+  B[threadIdx.x] = __float2half(in[128 + threadIdx.x]);  // fault
+  wait_for_group(d);
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// A barrier does not wait for products.
+// RACE 1 128 0
+PROGRAM(operands_used_again_after_a_barrier) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
+  B[threadIdx.x] = __float2half(in[threadIdx.x]);
+  fence_proxy();
+  __syncthreads();
+  float d[4] = {};
+  start_group(A, B, d);  // fault
+  __syncthreads();
+  B[threadIdx.x] = __float2half(in[128 + threadIdx.x]);  // fault
+  wait_for_group(d);
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// correct 1 160 0
+PROGRAM(operands_given_back_after_the_wait) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  __shared__ uint64_t full, empty;
+  init_barriers(&full, 1, 1);
+  init_barriers(&empty, 1, 1);
+  for (int i = threadIdx.x; i < 64 * 16; i += 160) A[i] = __float2half(in[i]);
+  fence_proxy();
+  __syncthreads();
+  if (threadIdx.x >= 128) {
+    if (threadIdx.x == 128)
+      for (int k = 0; k < 3; ++k) {
+        wait_for(&empty, k & 1 ^ 1);
+        load_bulk(B, in + 64 * k, sizeof B, &full);
+      }
+    return;
+  }
+  float d[4] = {};
+  for (int k = 0; k < 3; ++k) {
+    wait_for(&full, k & 1);
+    start_group(A, B, d);
+    wait_for_group(d);
+    if (threadIdx.x == 0) arrive_on(&empty);
+  }
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// RACE 1 160 0
+PROGRAM(operands_given_back_before_the_wait) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  __shared__ uint64_t full, empty;
+  init_barriers(&full, 1, 1);
+  init_barriers(&empty, 1, 1);
+  for (int i = threadIdx.x; i < 64 * 16; i += 160) A[i] = __float2half(in[i]);
+  fence_proxy();
+  __syncthreads();
+  if (threadIdx.x >= 128) {
+    if (threadIdx.x == 128)
+      for (int k = 0; k < 3; ++k) {
+        wait_for(&empty, k & 1 ^ 1);
+        load_bulk(B, in + 64 * k, sizeof B, &full);  // fault
+      }
+    return;
+  }
+  float d[4] = {};
+  for (int k = 0; k < 3; ++k) {
+    wait_for(&full, k & 1);
+    start_group(A, B, d);  // fault
+    if (threadIdx.x == 0) arrive_on(&empty);
+    wait_for_group(d);
+  }
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+template <class First, class Second>
+__device__ __forceinline__ void multiply_twice(const float* in, float* out, First first, Second second) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
+  B[threadIdx.x] = __float2half(in[threadIdx.x]);
+  fence_proxy();
+  __syncthreads();
+  float d[4] = {};
+  first(A, B, d);
+  wait_for_group(d);
+  for (float& each : d) each *= in[1];
+  second(A, B, d);
+  wait_for_group(d);
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// correct 1 128 0
+PROGRAM(changed_before_a_fence) { multiply_twice(in, out, start_group, start_group); }
+
+// UNFENCED_PRODUCT 1 128 0
+PROGRAM(changed_without_a_fence) { multiply_twice(in, out, start_group, start_unfenced); }
+
+// UNFENCED_PRODUCT 1 128 0
+PROGRAM(first_product_without_a_fence) { multiply_twice(in, out, start_unfenced, start_group); }
+
+// Products that add to the same registers need no fence between them.
+// correct 1 128 0
+PROGRAM(products_one_after_another) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
+  B[threadIdx.x] = __float2half(in[threadIdx.x]);
+  fence_proxy();
+  __syncthreads();
+  float d[4] = {};
+  start_group(A, B, d);
+  start_unfenced(A, B, d);
+  wait_for_group(d);
+  start_unfenced(A, B, d);
+  wait_for_group(d);
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// The buffer is another warp's to write again, after the one that waited.
+// correct 1 64 0
+PROGRAM(buffer_for_another_warp) {
+  __shared__ alignas(128) float tile[32];
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    tile[lane] = in[lane];
+    fence_proxy();
+    __syncwarp();
+    if (lane == 0) {
+      store_bulk(out, tile, sizeof tile);
+      wait_for_reads();
+    }
+    __syncwarp();
+    arrive_at<1, 64>();
+  } else {
+    sync_some<1, 64>();
+    tile[lane] = in[32 + lane];
+    fence_proxy();
+    __syncwarp();
+    if (lane == 0) {
+      store_bulk(out + 32, tile, sizeof tile);
+      wait_for_reads();
+    }
+  }
+}
+
+// RACE 1 64 0
+PROGRAM(buffer_for_another_warp_too_early) {
+  __shared__ alignas(128) float tile[32];
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    tile[lane] = in[lane];  // fault
+    fence_proxy();
+    __syncwarp();
+    arrive_at<1, 64>();
+    if (lane == 0) {
+      store_bulk(out, tile, sizeof tile);  // fault
+      wait_for_reads();
+    }
+    __syncwarp();
+  } else {
+    sync_some<1, 64>();
+    tile[lane] = in[32 + lane];  // fault
+    fence_proxy();
+    __syncwarp();
+    if (lane == 0) {
+      store_bulk(out + 32, tile, sizeof tile);
+      wait_for_reads();
+    }
+  }
+}
+
+// correct 1 64 0
+PROGRAM(fenced_by_the_warp_that_copies) {
+  __shared__ alignas(128) float tile[32];
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    tile[lane] = in[lane];
+    arrive_at<1, 64>();
+  } else {
+    sync_some<1, 64>();
+    fence_proxy();
+    if (lane == 0) {
+      store_bulk(out, tile, sizeof tile);
+      wait_for_reads();
+    }
+  }
+}
+
+// RACE 1 64 0
+PROGRAM(fenced_before_the_barrier) {
+  __shared__ alignas(128) float tile[32];
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x < 32) {
+    tile[lane] = in[lane];  // fault
+    arrive_at<1, 64>();
+  } else {
+    fence_proxy();
+    sync_some<1, 64>();
+    if (lane == 0) {
+      store_bulk(out, tile, sizeof tile);  // fault
+      wait_for_reads();
+    }
+  }
+}
+
+// --- clusters --------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wait_in_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+
+// correct 2 64 0
+PROGRAM_OF_CLUSTER(barrier_of_a_cluster) {
+  __shared__ float part[64];
+  part[threadIdx.x] = in[threadIdx.x];
+  arrive_in_cluster();
+  wait_in_cluster();
+  out[blockIdx.x * 64 + threadIdx.x] = part[63 - threadIdx.x];
+}
+
+// RACE 2 64 0
+PROGRAM_OF_CLUSTER(written_between_arrival_and_wait) {
+  __shared__ float part[64];
+  arrive_in_cluster();
+  part[threadIdx.x] = in[threadIdx.x];  // fault
+  wait_in_cluster();
+  out[blockIdx.x * 64 + threadIdx.x] = part[63 - threadIdx.x];  // fault
 }

@@ -11,7 +11,7 @@ struct Pairs {
   short2 halves;
 };
 
-// Read in vectors, for they are next to each other and aligned.
+// Adjacent and aligned, so they are read as vectors.
 extern "C" __global__ void by_value(const __grid_constant__ Pairs given, Pairs* out) {
   const volatile Four four = {given.four.x, given.four.y, given.four.z, given.four.w};
   *out = {{four.w, four.z, four.y, four.x},
@@ -43,7 +43,7 @@ __device__ Operation operations[3] = {sum_of, product_of, difference_of};
 __device__ int seven = 7;
 __device__ int* pointer_to_seven = &seven;
 
-// Lanes of a warp call three functions.
+// The lanes of a warp call three different functions.
 extern "C" __global__ void by_address(const int* in, int* out) {
   const int i = threadIdx.x;
   out[i] = operations[in[i] % 3](in[i], *pointer_to_seven);
@@ -74,7 +74,7 @@ extern "C" __global__ void at_no_function(int* out, unsigned long long address) 
   *out = reinterpret_cast<Operation>(address)(1, 2);
 }
 
-// None of these variables has a value when it is first read.
+// All of these variables are read before they are written.
 extern "C" __global__ void uninitialised_sum(const float* in, float* out, int count) {
   float sum;
   for (int i = 0; i < count; ++i) sum += in[i];
@@ -102,7 +102,7 @@ extern "C" __global__ void first_iteration_sets(const float* in, float* out, int
   *out = count ? most : 0;
 }
 
-// Only the lower half of the warp takes part; lane 8 reads lane 16, and nobody uses what it gets.
+// Only the lower half of the warp takes part. Lane 8 reads lane 16, and its result is not used.
 extern "C" __global__ void sum_of_half(const float* in, float* out) {
   if (threadIdx.x >= 16) return;
   float sum = in[threadIdx.x];
@@ -116,7 +116,7 @@ extern "C" __global__ void from_outside_the_mask(const float* in, float* out) {
   }
 }
 
-// Each turn turns 128 elements round, which a barrier of libcu++ waits for.
+// Each round reverses 128 elements and waits for a barrier of libcu++.
 #include <cuda/barrier>
 extern "C" __global__ void copies_with_barrier(const float* in, float* out) {
   __shared__ cuda::barrier<cuda::thread_scope_block> arrived;
@@ -132,7 +132,7 @@ extern "C" __global__ void copies_with_barrier(const float* in, float* out) {
   }
 }
 
-// Host functions are compiled by the front ends that have some headers for them, and run by none.
+// Some front ends have headers with host functions. These compile but never run.
 #include <sys/time.h>
 
 #include <cassert>
@@ -144,7 +144,7 @@ extern "C" __global__ void copies_with_barrier(const float* in, float* out) {
 #include <stubs/cublas.h>
 #include <stubs/pytorch.h>
 
-// One instance for each of PyTorch's types and for CUDA's own.
+// One instance for each of PyTorch's types and each of CUDA's own.
 template <class T>
 struct Width;
 template <>

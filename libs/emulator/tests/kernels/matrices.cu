@@ -36,8 +36,8 @@ WMMA_ENTRY(wmma_m32n8k16, 32, 8, 16, half, row_major, row_major, float)
 WMMA_ENTRY(wmma_m8n32k16, 8, 32, 16, half, row_major, col_major, float)
 WMMA_ENTRY(wmma_bf16, 16, 16, 16, __nv_bfloat16, row_major, row_major, float)
 
-// A [16][16] and B [8][16] (col-major: B^T row by row) through shared memory and ldmatrix; registers as the PTX manual
-// has them.
+// A [16][16] and B [8][16] (col-major: B^T row by row) go through shared memory and ldmatrix, in the PTX manual's
+// register layout.
 __device__ void load_operands(const half* A, const half* B, half* A_smem, half* B_smem, uint32_t (&a)[4], uint32_t& b0,
                               uint32_t& b1) {
   const int lane = threadIdx.x;
@@ -72,7 +72,7 @@ extern "C" __global__ void mma_f16(const half* A, const half* B, const half* C, 
   *(uint32_t*)(D + (group + 8) * 8 + 2 * member) = d[1];
 }
 
-// Loads four 8 x 8 matrices transposed and stores them straight: out[m] = in[m]^T.
+// Loads four 8 x 8 matrices transposed and stores them unchanged: out[m] = in[m]^T.
 extern "C" __global__ void matrix_moves(const uint16_t* in, uint16_t* out) {
   __shared__ __align__(16) uint16_t tile[256];
   const int lane = threadIdx.x;

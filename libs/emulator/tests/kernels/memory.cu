@@ -4,7 +4,7 @@
 #include "primitives/cp_async.cuh"
 #include "primitives/smem.cuh"
 
-// The content of shared memory before anyone has written it; dirtied afterwards for the next block.
+// Outputs the initial contents of shared memory, then overwrites it before the next block.
 extern "C" __global__ void poisoned(unsigned* out) {
   __shared__ unsigned fixed[32];
   extern __shared__ unsigned dynamic[];
@@ -25,7 +25,7 @@ __device__ void copy_tile(const int* in, int* out) {
 extern "C" __global__ void copies(const int* in, int* out) { copy_tile<true>(in, out); }
 extern "C" __global__ void copies_without_wait(const int* in, int* out) { copy_tile<false>(in, out); }
 
-// Two groups in flight; waiting for the older one must not bring the newer.
+// Two groups are in flight. Waiting for the older one must not complete the newer one.
 extern "C" __global__ void two_stages(const int* in, int* out) {
   __shared__ __align__(16) int tile[2][4];
   __pipeline_memcpy_async(tile[0], in, 16);
@@ -45,7 +45,7 @@ extern "C" __global__ void atomics(int* sum, float* float_sum, unsigned* highest
   atomicAdd(half_sum, __float2half(0.25f));
 }
 
-// A spin lock within a block: the holder must get its turn.
+// A spin lock within a block. The thread that holds it must get to run.
 extern "C" __global__ void block_lock(int* lock, int* counter) {
   for (bool done = false; !done;) {
     if (atomicCAS(lock, 0, 1) == 0) {
@@ -63,7 +63,7 @@ extern "C" __global__ void globals(float* out) { out[threadIdx.x] = table[thread
 extern "C" __global__ void prints(int value) { printf("thread %d says %d\n", (int)threadIdx.x, value); }
 extern "C" __global__ void spin_value(int* out, int value) { out[threadIdx.x] = value; }
 
-// Vectors of bytes and of shorts, through global and shared memory: their elements are in wider registers.
+// Vectors of bytes and of shorts through global and shared memory. Their elements are in wider registers.
 extern "C" __global__ void byte_vectors(const uchar4* bytes, const char2* pairs, uchar4* out, short2* sums) {
   __shared__ uchar4 tile[32];
   const uchar4 four = bytes[threadIdx.x];

@@ -1,4 +1,4 @@
-// What fences and atomics order, between blocks and between warps, and what they do not. Only for the PTX engine.
+// Accesses that fences and atomics do or do not order, between blocks and between warps. Only for the PTX engine.
 
 #include <cooperative_groups.h>
 
@@ -7,7 +7,7 @@ __device__ int lock;
 
 enum Publishing { FENCED, BY_ONE_AFTER_BARRIER, UNFENCED, FENCED_TOO_EARLY, BY_ONE_WITHOUT_BARRIER, OF_BLOCK_ONLY };
 
-// The block that arrives last adds up what all have written.
+// The last block to arrive adds up the results of all blocks.
 template <Publishing HOW>
 __device__ void sum_of_last(const int* in, int* parts, int* out) {
   __shared__ bool is_last;
@@ -37,7 +37,7 @@ SUM_OF_LAST(last_fenced_too_early, FENCED_TOO_EARLY)
 SUM_OF_LAST(last_by_one_without_barrier, BY_ONE_WITHOUT_BARRIER)
 SUM_OF_LAST(last_fenced_for_block, OF_BLOCK_ONLY)
 
-// An atomic that has nothing to do with what the blocks exchange.
+// An atomic that is unrelated to the data that the blocks exchange.
 extern "C" __global__ void unrelated_atomic(int* counter, int* out) {
   if (threadIdx.x == 0) atomicAdd(counter, 1);
   out[threadIdx.x] = blockIdx.x;
@@ -70,7 +70,7 @@ extern "C" __global__ void locked_by_lanes(int* sum) {
   }
 }
 
-// From one warp to the other through shared memory.
+// One warp passes data to another through shared memory.
 template <bool FENCES>
 __device__ void hand_over(int* out) {
   __shared__ int payload[32];
@@ -98,7 +98,7 @@ __device__ __forceinline__ int load_acquire(const int* at) {
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
-// Each block adds to the result of the previous one: with two in flight, both can wait.
+// Each block adds to the result of the previous one. With two in flight, both may wait.
 extern "C" __global__ void chained(int* flags, int* values) {
   if (threadIdx.x == 0 && blockIdx.x > 0)
     while (load_acquire(flags + blockIdx.x - 1) == 0) {}
@@ -137,7 +137,7 @@ extern "C" __global__ void read_only_of_written(const int* __restrict__ in, int*
   out[64 + threadIdx.x] = __ldg(in + 63 - threadIdx.x);
 }
 
-// Two arrays next to each other: an index beyond the first one is in the second, or before the second in the first.
+// Two adjacent arrays: an index past the end of the first, or before the second, reaches the other one.
 extern "C" __global__ void next_array(int* out, int shift) {
   __shared__ int first[64];
   __shared__ int second[64];
@@ -161,7 +161,7 @@ extern "C" __global__ void beyond_dynamic(int* out, int shift) {
   out[i] = fixed[i + shift] + dynamic[i];
 }
 
-// Every block waits for all blocks of the grid, twice; the sum needs what each has written.
+// Every block waits twice for all blocks of the grid. The sum needs the results of all.
 struct OfGroups {
   __device__ void operator()(int*) const { cooperative_groups::this_grid().sync(); }
 };

@@ -1,6 +1,6 @@
-// Volatile accesses for the race check: some are mistakes, some are flags or data guarded by locks.
+// Volatile accesses for the race check: some are mistakes, others are flags or data guarded by locks.
 
-// Two warps by volatile shared memory, with and without a barrier.
+// Two warps communicate through volatile shared memory, with and without a barrier.
 template <bool BARRIER>
 __device__ void exchange(int* out) {
   __shared__ volatile int tile[64];
@@ -11,7 +11,7 @@ __device__ void exchange(int* out) {
 extern "C" __global__ void volatile_exchange(int* out) { exchange<false>(out); }
 extern "C" __global__ void volatile_with_barrier(int* out) { exchange<true>(out); }
 
-// The end of a sum as it was written before warps had threads of their own.
+// The end of a reduction in the style from before Volta's independent thread scheduling.
 extern "C" __global__ void volatile_warp_sum(int* out) {
   __shared__ volatile int sums[64];
   sums[threadIdx.x] = (int)threadIdx.x;
@@ -23,7 +23,7 @@ extern "C" __global__ void volatile_warp_sum(int* out) {
   }
 }
 
-// The second warp waits for the first one's flag; a fence on both sides orders what the first one wrote before it.
+// The second warp waits for the first one's flag. A fence on each side orders the first warp's earlier writes.
 template <bool FENCES>
 __device__ void hand_over(int* out) {
   __shared__ volatile int flag, value;
@@ -42,7 +42,7 @@ __device__ void hand_over(int* out) {
 extern "C" __global__ void flag_with_fences(int* out) { hand_over<true>(out); }
 extern "C" __global__ void flag_without_fences(int* out) { hand_over<false>(out); }
 
-// A lock in device memory, of all threads; what it guards is volatile.
+// All threads share a lock in device memory. The data that it guards is volatile.
 __device__ int lock;
 __device__ volatile int guarded;
 extern "C" __global__ void volatile_under_lock(int* out) {
@@ -57,12 +57,12 @@ extern "C" __global__ void volatile_under_lock(int* out) {
   }
 }
 
-// The same number with no lock: of threads of one block, and of one thread of each block.
+// The same count without a lock: by threads of one block, and by one thread of each block.
 extern "C" __global__ void volatile_sum(const int* threads) {
   if (threadIdx.x < (unsigned)threads[0]) guarded = guarded + 1;
 }
 
-// A thread that finds something raises the flag; none waits.
+// Any thread may raise the flag; none waits for it.
 extern "C" __global__ void raised_by_many() {
   __shared__ volatile int found;
   found = 1;

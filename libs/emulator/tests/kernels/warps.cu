@@ -29,7 +29,7 @@ extern "C" __global__ void reductions(int* out) {    // [32][3]
   out[lane * 3 + 2] = (int)__reduce_xor_sync(0xffffffffu, 1u << lane);
 }
 
-// The two halves of a warp shuffle at the same time, each with its own mask and its own number of steps.
+// The two halves of a warp shuffle at the same time, each with its own mask and number of steps.
 extern "C" __global__ void sub_warps(int* out) {
   const int lane = threadIdx.x;
   int value = lane;
@@ -53,7 +53,7 @@ extern "C" __global__ void block_reductions(int* out) {
   out[t] = count * 100 + all * 10 + any;
 }
 
-// Warps 0 and 1 hand a value to warps 2 and 3: bar.arrive and bar.sync.
+// Warps 0 and 1 pass a value to warps 2 and 3 with bar.arrive and bar.sync.
 #include "primitives/barrier.cuh"
 extern "C" __global__ void named_barriers(int* out) {
   __shared__ int box[64];

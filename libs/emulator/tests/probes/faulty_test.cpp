@@ -1,5 +1,5 @@
-// Runs kernels of kernels/faulty on the PTX engine. Each fault is recognized, with its source line, in plain runs and
-// in runs that watch memory.
+// Runs kernels of kernels/faulty on the PTX engine. Each fault is found with its source line, with and without memory
+// checks.
 #include "../driver.h"
 
 namespace {
