@@ -30,7 +30,7 @@ const RUNNER = join(HERE, '../../apps/runner/bin/flashcore-runner.js');
 const RESULTS = join(HERE, 'results.json');
 const PAGE = join(HERE, 'results.md');
 const COMPILERS = ['nvcc', 'clang'];
-/** Small cases of each problem; a kernel runs the first that its limits allow. */
+/** Small cases of each problem; a kernel runs the first one that its limits allow. */
 const SHAPES = {
   attention: ['1x2x100x64', '1x2x128x64', '1x2x128x128', '1x1x128x128', '1x2x128x64c'],
   gemm: ['M=72,N=100,K=68', 'M=128,N=128,K=64', 'M=256,N=256,K=32', 'M=256,N=256,K=96', 'M=2048,N=2048,K=256'],
@@ -40,9 +40,9 @@ const SHAPES = {
   softmax: ['rows=5,N=333', 'rows=5,N=516', 'rows=5,N=256', 'rows=3,N=2048'],
   transpose: ['M=37,N=65'],
 };
-/** Whose faults are, as faults.yaml and the page name them. */
+/** Whose fault a failure is, by the names in faults.yaml and on the page. */
 const WHOSE = { theirs: "the source's", ours: "flashcore's", precision: "nobody's" };
-/** fa-tui's exit status for a request that no runner takes. */
+/** fa-tui's exit status for a request that no runner accepts. */
 const REFUSED = 2;
 
 const { values: options, positionals } = parseArgs({
@@ -50,7 +50,7 @@ const { values: options, positionals } = parseArgs({
   options: { clone: { type: 'boolean' }, compiler: { type: 'string', multiple: true }, page: { type: 'boolean' } },
 });
 const repositories = parse(readFileSync(join(HERE, 'repositories.yaml'), 'utf8'));
-/** Why kernels do not pass, as found by reading them. */
+/** Why kernels fail, found by reading them. */
 const faults = parse(readFileSync(join(HERE, 'faults.yaml'), 'utf8')) ?? {};
 const results = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : {};
 async function check(checkouts, wanted, compilers) {
@@ -86,12 +86,12 @@ async function check(checkouts, wanted, compilers) {
   }
 }
 
-/** Starts a runner whose emulator runs what this compiler makes. */
+/** Starts a runner whose emulator runs the PTX of this compiler. */
 async function startRunner(compiler, { folder, data, headers }) {
   const address = `unix:${join(folder, `${compiler}.sock`)}`;
   const env = { ...process.env, FLASHCORE_PROBLEMS: join(HERE, 'problems') };
   if (compiler === 'clang') {
-    // A runner prefers nvcc, and skips one that does not work.
+    // A runner prefers nvcc, and skips an nvcc that does not work.
     const tools = join(folder, 'tools');
     mkdirSync(tools);
     writeFileSync(join(tools, 'nvcc'), '#!/bin/sh\nexit 1\n');
@@ -117,7 +117,7 @@ async function startRunner(compiler, { folder, data, headers }) {
   };
 }
 
-/** Folders of headers for the runner, as `name=folder`: those of repositories.yaml whose clones are there. */
+/** Header folders for the runner, as `name=folder`: those of repositories.yaml whose clones exist. */
 function headersIn(checkouts, folder) {
   const trees = Object.entries(repositories).flatMap(([name, { commit, headers = {} }]) =>
     Object.entries(headers).map(([tree, path]) => ({
@@ -147,7 +147,7 @@ function cloneOf(checkouts, name, url) {
   return clone;
 }
 
-/** The kernel's folder: our kernel.yaml next to the repository's files. */
+/** A kernel's folder: our kernel.yaml next to the repository's files. */
 function assemble(kernel, { folder, clone, commit, files }) {
   const path = join(folder, kernel);
   mkdirSync(path, { recursive: true });
@@ -198,7 +198,7 @@ function outcomeOf(shape, stdout, stderr) {
   };
 }
 
-/** results.md: what became of each kernel by compiler, and why those that did not pass did not. */
+/** results.md: each kernel's result by compiler, and the reasons of failures. */
 function page() {
   const rows = Object.entries(repositories).flatMap(([repository, { url, commit, kernels }]) =>
     Object.keys(kernels).map((kernel) => ({ repository, url, commit, kernel, ...results[kernel] })),
@@ -286,7 +286,7 @@ const cells = (result) =>
 
 const total = (all, key) => all.reduce((sum, each) => sum + (each[key] ?? 0), 0).toFixed(0);
 
-/** One line of Markdown, without what Markdown would read as markup. */
+/** One line of Markdown, with markup characters removed. */
 const cut = (text) => `\`${text.replaceAll('`', "'").replaceAll('|', '/').split('\n')[0].slice(0, 300)}\``;
 
 const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');

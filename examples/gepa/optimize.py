@@ -16,7 +16,7 @@ SHAPES = os.environ.get("FLASHCORE_SHAPES", "2x8x512x64").split(",")
 
 
 def evaluate(candidate, example=None):
-    """The score of a candidate's source on a shape (higher is better), and what a model can learn from it."""
+    """The score of a candidate's source on a shape (higher is better), and the feedback for a model."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "candidate.cu")
         source.write_text(candidate)

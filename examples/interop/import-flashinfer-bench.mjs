@@ -1,5 +1,5 @@
-// Imports the definitions that FlashInfer-Bench and FlashInfer have in their repositories, and prints what became of
-// each as a table of Markdown.
+// Imports the definitions that FlashInfer-Bench and FlashInfer have in their repositories, and prints the result
+// for each as a Markdown table.
 //   node examples/interop/import-flashinfer-bench.mjs CLONE COMMIT FOLDER [TO]
 // CLONE is a clone of flashinfer-ai/flashinfer-bench, whose last commit with its data set is ecafa9c2 and FOLDER
 // flashinfer_trace; or of flashinfer-ai/flashinfer with tests/trace/fi_trace_out. Needs a build of fa-tui (npm run
@@ -10,7 +10,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const FA_TUI = join(import.meta.dirname, '../../apps/tui/bin/fa-tui.js');
-/** Kinds that FlashInfer-Bench's pages call attention; other definitions that are not imported are counted by kind. */
+/**
+ * The kinds that FlashInfer-Bench's pages call attention. Other definitions that are not imported are only counted by
+ * kind.
+ */
 const ATTENTION = ['dsa_paged', 'gdn', 'gqa_paged', 'gqa_ragged', 'mla_paged', 'mla_ragged'];
 
 const [clone, commit, folder, kept] = process.argv.slice(2);
@@ -64,7 +67,7 @@ function row({ name, workloads, reason }) {
   return `| ${name} | yes | ${found === 0 ? '' : `${taken} of ${found}`} |`;
 }
 
-/** Without the file, and as a cell of Markdown. */
+/** The reason without the file's name, escaped for a Markdown cell. */
 function cell(reason) {
   return reason.replace(/^\S+\.json(:\d+)?: /, '').replaceAll('|', String.raw`\|`);
 }

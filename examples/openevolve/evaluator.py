@@ -16,7 +16,8 @@ SECONDS = int(os.environ.get("FLASHCORE_SECONDS", "240"))
 def evaluate(program_path):
     command = ["fa-tui", "evaluate", program_path, "--base", BASE, "--timeout", str(SECONDS), "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 30)
-    # 0: the candidate was judged, well or badly. Any other status says nothing about it: OpenEvolve may call again.
+    # 0: the candidate was judged, whatever the result. Other statuses say nothing about it, and OpenEvolve may try
+    # again.
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
     result = json.loads(done.stdout)

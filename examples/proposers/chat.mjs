@@ -3,7 +3,7 @@
 //   CHAT_URL=http://127.0.0.1:8000/v1 CHAT_MODEL=some-model CHAT_KEY=... \
 //     fa-tui evolve flashcore_v8 --config insight --proposer "node examples/proposers/chat.mjs"
 //
-// CHAT_TEMPERATURE (default 0.8) and CHAT_MAX_TOKENS (default 16000) are passed on. The key goes to the endpoint alone;
+// CHAT_TEMPERATURE (default 0.8) and CHAT_MAX_TOKENS (default 16000) are passed on. The key goes only to the endpoint;
 // flashcore's runner never sees it.
 import { readFileSync } from 'node:fs';
 
@@ -73,7 +73,7 @@ const body = await response.text();
 if (!response.ok) fail(`${CHAT_URL} answered ${response.status}: ${body.slice(0, 500)}`);
 const completion = JSON.parse(body);
 const content = completion.choices?.[0]?.message?.content ?? '';
-// Models wrap JSON in a fence and say something before it.
+// Models wrap JSON in a code fence and write text before it.
 const [first, last] = [content.indexOf('{'), content.lastIndexOf('}')];
 if (first < 0 || last < first) fail(`the model answered no JSON object: ${content.slice(0, 500)}`);
 let answer;

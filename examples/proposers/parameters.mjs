@@ -15,7 +15,7 @@ if (request.protocol !== 'flashcore-proposer 1') {
 }
 const { base, task, seed, insights } = request;
 
-/** mulberry32: a number in [0, 1) a call. */
+/** mulberry32: each call gives a number in [0, 1). */
 function generator(state) {
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -63,7 +63,7 @@ const whole = (parameters) =>
 const triedSets = new Set(insights.tried.map(({ parameters }) => whole(parameters)));
 const triedHere = new Set(insights.tried.filter(({ parents }) => parents[0] === base.trial).map(({ name }) => name));
 
-/** Moves made at once, and whether nothing like it was tried. */
+/** The proposal that makes these changes together, and whether it is new. */
 function proposal(moves) {
   const { parameters, files } = moves.reduce((made, { change }) => change(made), {
     parameters: { ...current },
@@ -74,7 +74,7 @@ function proposal(moves) {
   return { isNew, name, thought: moves.map((move) => move.thought).join('; '), parameters, files };
 }
 
-// One change at a time says what it did; two are for when all single ones are known.
+// A single change shows its own effect, so pairs come only after all single changes.
 const singles = [...parameterMoves, ...constantMoves];
 const doubles = singles.flatMap((one, index) =>
   singles.slice(index + 1).flatMap((other) => (one.target === other.target ? [] : [[one, other]])),

@@ -26,7 +26,7 @@ def sdpa(q, k, v):
 
 
 def exported(path):
-    """The same with an exported kernel, whose module provides gradients, too."""
+    """The same with an exported kernel, whose module also provides gradients."""
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

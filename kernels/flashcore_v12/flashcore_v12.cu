@@ -1,8 +1,8 @@
 // flashcore_v12: one kernel for every shape. Rows are summed by the tensor cores, from a column of ones beside V; two or
 // three warpgroups take turns at large grids, small ones divide the keys over warpgroups and the CTAs of a cluster, and
 // the shortest go by mma.sync, without tensor maps.
-// Heads of Q may share keys; windows, sinks and capped logits have entries of their own. Limits: fp16 or bf16, HEAD_DIM
-// 64 or 128, lengths >= 1, sm_90a only.
+// Heads of Q may share keys; windows, sinks and capped logits have entries of their own at HEAD_DIM 64 and 128. Limits:
+// fp16 or bf16, HEAD_DIM 64, 96, 128, 256, or 192 with values of 128, lengths >= 1, sm_90a only.
 //
 // Against flashcore_v11: no addition a weight, and what is summed is P as rounded to an element, so that a weight's rounding
 // error stands in numerator and denominator alike; Q as an operand in shared memory leaves registers for a third
@@ -49,7 +49,7 @@ struct Producer {
       for (int i = 0; i < T::WGS_KV; ++i) {
         if (i >= tiles) break;
         mbarrier_wait(barriers.K_empty(place.stage), place.parity ^ 1);
-        load_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::KV_BYTES, problem.K_map,
+        load_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::K_BYTES, problem.K_map,
                                           barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, kv_head);
         place.step(1);
       }
@@ -57,8 +57,8 @@ struct Producer {
       for (int i = 0; i < T::WGS_KV; ++i) {
         if (i >= tiles) break;
         mbarrier_wait(barriers.V_empty(V_place.stage), V_place.parity ^ 1);
-        load_tile<T::BLOCK_KV, T::PANELS>(V_ring + V_place.stage * T::KV_BYTES, problem.V_map,
-                                          barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, kv_head);
+        load_tile<T::BLOCK_KV, T::V_PANELS>(V_ring + V_place.stage * T::V_BYTES, problem.V_map,
+                                            barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, kv_head);
         V_place.step(1);
       }
     }
@@ -119,11 +119,11 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   const auto multiply_scores = [&] {
     mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
     my_turn();
-    start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::KV_BYTES);
+    start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::K_BYTES);
   };
   const auto multiply_values = [&] {
     mbarrier_wait(barriers.V_full(V_place.stage), V_place.parity);
-    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::KV_BYTES, ones_smem);
+    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::V_BYTES, ones_smem);
     next_turn();
   };
   const auto release_K = [&](bool now) {
@@ -213,8 +213,9 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     add_lanes<T>(O_rmem, row_sum);
     if constexpr (T::FORMED)
       for (int h = 0; h < 2; ++h) row_sum[h] += problem.forms.sink_weight(work.head, LOG2_E, row_max[h]);
-    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::HEAD_DIM, work.first_row + row_in_tile,
+    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::VALUE_DIM, work.first_row + row_in_tile,
                   form.S, lane);
+    if constexpr (WRITE_LSE) store_lse(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
   };
 
   if constexpr (T::PING_PONG)
@@ -263,7 +264,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
   // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
   // for its own.
   static_assert(T::STAGES % T::WGS_KV == 0);
-  static_assert(!T::PING_PONG && T::Q_IN_REGISTERS && !T::SUMS_BY_ONES);
+  static_assert(!T::PING_PONG && !T::SUMS_BY_ONES);
   const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
             group = consumer / T::WGS_Q;
   const int lane = threadIdx.x % WARP,
@@ -284,11 +285,11 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
 
   const auto multiply_scores = [&] {
     mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
-    start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::KV_BYTES);
+    start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::K_BYTES);
   };
   const auto multiply_values = [&] {
     mbarrier_wait(barriers.V_full(V_place.stage), V_place.parity);
-    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::KV_BYTES, 0);
+    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::V_BYTES, 0);
   };
   const auto scores_there = [&] {
     wgmma_hold(S_rmem);
@@ -320,7 +321,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
   const int own_end = (form.keys_before(work.first_row + (q_part + 1) * WGMMA_M) + T::BLOCK_KV - 1) / T::BLOCK_KV;
   if (tile < own_end) {
     mbarrier_wait(barriers.Q_full(), 0);
-    load_Q_fragments<T>(Q_rmem, Q_smem);
+    if constexpr (T::Q_IN_REGISTERS) load_Q_fragments<T>(Q_rmem, Q_smem);
     multiply_scores();
     wgmma_wait<0>();
     scores_there();
@@ -356,9 +357,11 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
   if constexpr (T::WGS_KV > 1) merge_groups<T>(O_rmem, row_max, row_sum, smem + T::MERGE_OFFSET, consumer, lane);
   if constexpr (T::CLUSTER > 1)
     if (group == 0) merge_cluster<T>(O_rmem, row_max, row_sum, smem + T::CLUSTER_MERGE_OFFSET, rank, lane);
-  if (group == 0 && rank == 0)
-    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::HEAD_DIM, work.first_row + row_in_tile,
+  if (group == 0 && rank == 0) {
+    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::VALUE_DIM, work.first_row + row_in_tile,
                   form.S, lane);
+    if constexpr (WRITE_LSE) store_lse(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
+  }
 }
 
 // The column of ones, before any product reads it: by the consumers, while the first copies are under way.
@@ -398,6 +401,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
 // What entries compute beyond lengths and a causal mask: windows and sinks, and capped logits with those.
 struct Plain {
   static constexpr bool FORMED = false, CAPPED = false;
+  static constexpr int VALUE_DIM = AS_HEAD_DIM;
 };
 template <class CUT>
 struct Formed : CUT {
@@ -473,36 +477,75 @@ struct D128Rows128 : Plain {  // no ones, which would take the room of the third
   static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = false,
                         RAISES_BY_VOTE = false;
 };
+// Other head dimensions. Where S and O leave no registers, Q stays in shared memory.
+struct D96Small : D128Small {
+  static constexpr int HEAD_DIM = 96;
+};
+struct D192Small : D128Small {
+  static constexpr int HEAD_DIM = 192, VALUE_DIM = 128;
+};
+struct D256Small : D128Small {
+  static constexpr int HEAD_DIM = 256, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
+  static constexpr bool Q_IN_REGISTERS = false;
+};
+struct D96Rows128 : D128Rows128 {
+  static constexpr int HEAD_DIM = 96;
+};
+struct D192Rows128 : D128Rows128 {
+  static constexpr int HEAD_DIM = 192, VALUE_DIM = 128, STAGES = 2;
+  static constexpr bool Q_IN_REGISTERS = false;
+};
+struct D256Rows128 : D128Rows128 {
+  static constexpr int EARLY = 5;
+  static constexpr int HEAD_DIM = 256, BLOCK_KV = WIDE_KEYS, STAGES = 2;
+  static constexpr bool Q_IN_REGISTERS = false;
+};
+
+#if WRITE_LSE
+#define LSE_PARAMETER , float* LSE
+#define LSE_ARGUMENT LSE
+#else
+#define LSE_PARAMETER
+#define LSE_ARGUMENT nullptr
+#endif
 
 // An entry, held to the threads and bytes that the manifest launches it with.
-#define FLASHCORE_V12_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                          \
-  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));         \
-  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                             \
-      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                  \
-           const __grid_constant__ CUtensorMap V_map, Element* O, int heads, int S, int Skv, unsigned reciprocal, \
-           float scale, int causal, int diagonal, int paired_heads) {                                             \
-    if constexpr (FLASHCORE_WANTED(NAME))                                                                         \
-      attention<Tiling<CUT>>(                                                                                     \
-          {&Q_map, &K_map, &V_map, O, heads, {S, Skv, reciprocal, causal, diagonal}, scale, paired_heads});       \
+#define FLASHCORE_V12_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                   \
+  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));  \
+  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                      \
+      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,           \
+           const __grid_constant__ CUtensorMap V_map, Element* O LSE_PARAMETER, int heads, int S, int Skv, \
+           unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads) {                 \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                  \
+      attention<Tiling<CUT>>({&Q_map,                                                                      \
+                              &K_map,                                                                      \
+                              &V_map,                                                                      \
+                              O,                                                                           \
+                              LSE_ARGUMENT,                                                                \
+                              heads,                                                                       \
+                              {S, Skv, reciprocal, causal, diagonal},                                      \
+                              scale,                                                                       \
+                              paired_heads});                                                              \
   }
 
-#define FLASHCORE_V12_FORMED_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                  \
-  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));        \
-  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                            \
-      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                 \
-           const __grid_constant__ CUtensorMap V_map, const float* sinks, Element* O, int heads, int S, int Skv, \
-           unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads, int heads_of_a_batch,   \
-           int window, float softcap) {                                                                          \
-    if constexpr (FLASHCORE_WANTED(NAME))                                                                        \
-      attention<Tiling<CUT>>({&Q_map,                                                                            \
-                              &K_map,                                                                            \
-                              &V_map,                                                                            \
-                              O,                                                                                 \
-                              heads,                                                                             \
-                              {S, Skv, reciprocal, causal, diagonal},                                            \
-                              scale,                                                                             \
-                              paired_heads,                                                                      \
-                              {sinks, heads_of_a_batch, window, softcap}});                                      \
+#define FLASHCORE_V12_FORMED_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                       \
+  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));             \
+  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                                 \
+      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                      \
+           const __grid_constant__ CUtensorMap V_map, const float* sinks, Element* O LSE_PARAMETER, int heads, int S, \
+           int Skv, unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads,                     \
+           int heads_of_a_batch, int window, float softcap) {                                                         \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                             \
+      attention<Tiling<CUT>>({&Q_map,                                                                                 \
+                              &K_map,                                                                                 \
+                              &V_map,                                                                                 \
+                              O,                                                                                      \
+                              LSE_ARGUMENT,                                                                           \
+                              heads,                                                                                  \
+                              {S, Skv, reciprocal, causal, diagonal},                                                 \
+                              scale,                                                                                  \
+                              paired_heads,                                                                           \
+                              {sinks, heads_of_a_batch, window, softcap}});                                           \
   }
 
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
@@ -519,6 +562,12 @@ FLASHCORE_V12_ENTRY(flashcore_v12_d128_small, D128Small, ONE_CONSUMER, D128_SMAL
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_cluster, D128Cluster, TWO_CONSUMERS, D128_CLUSTER_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows64, D128Rows64, ONE_CONSUMER, D128_ROWS64_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows128, D128Rows128, TWO_CONSUMERS, D128_ROWS128_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d96_small, D96Small, ONE_CONSUMER, D128_SMALL_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d192_small, D192Small, ONE_CONSUMER, D192_SMALL_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d256_small, D256Small, ONE_CONSUMER, D256_SMALL_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d96_rows128, D96Rows128, TWO_CONSUMERS, D128_ROWS128_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d192_rows128, D192Rows128, TWO_CONSUMERS, D192_ROWS128_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d256_rows128, D256Rows128, TWO_CONSUMERS, D256_ROWS128_BYTES)
 FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_formed64, Formed<D64Causal>, ONE_CONSUMER, D64_CAUSAL_BYTES)
 FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_formed128, Formed<D64Rows128>, TWO_CONSUMERS, D64_ROWS128_BYTES)
 FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d64_formed192, Formed<D64Rows192>, THREE_CONSUMERS, D64_ROWS192_BYTES)

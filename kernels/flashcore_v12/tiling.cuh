@@ -9,17 +9,19 @@
 #include "mechanisms/tma_ring.cuh"
 #include "primitives/cluster.cuh"
 
+constexpr int AS_HEAD_DIM = 0;  // head dimension of V and O
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
 constexpr int WORK_BYTES = 16;  // as wide as a load: nvcc would read four bytes of the next one, too
 // What was announced is read again when its outputs are stored, while the next work is under way and the one after that
 // may be announced.
 constexpr int WORK_SLOTS = 3;
 
-// A launch's arguments. Q and O are [heads][S][HEAD_DIM], heads of all batches in a row, K and V
-// [heads / group][Skv][HEAD_DIM].
+// A launch's arguments. Q is [heads][S][HEAD_DIM], heads of all batches in a row, O [heads][S][VALUE_DIM], K
+// [heads / group][Skv][HEAD_DIM] and V [heads / group][Skv][VALUE_DIM].
 struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map;
   Element* O;
+  float* LSE;  // [heads][S]: natural logarithm of each row's sum of weights; null: not wanted
   int heads;
   AttentionForm form;
   float scale;
@@ -46,18 +48,22 @@ struct Tiling : CUT {
   // Divided keys are few tiles a warpgroup: nearly each raises some row's maximum. In a persistent CTA the branch costs
   // more than the product, which runs beside exponentials.
   static constexpr bool SKIP_RESCALE = !PERSISTENT && KV_PARTS == 1;
-  static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K;
+  static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, D_STEPS = HEAD_DIM / WGMMA_K;
+  static constexpr int VALUE_DIM = CUT::VALUE_DIM == AS_HEAD_DIM ? HEAD_DIM : CUT::VALUE_DIM;
+  // TMA fills the rest of a last panel with zeros, which no product reads.
+  static constexpr int PANELS = (HEAD_DIM + PANEL - 1) / PANEL, V_PANELS = (VALUE_DIM + PANEL - 1) / PANEL;
   // Accumulators a thread: 64 rows x N over 128 threads. Eight columns of ones beside V make O's last ones row sums.
-  static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = HEAD_DIM / 2, SUMS = SUMS_BY_ONES ? 4 : 0;
+  static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = VALUE_DIM / 2, SUMS = SUMS_BY_ONES ? 4 : 0;
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
-  static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
+  static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES;
+  static constexpr int K_BYTES = PANELS * KV_PANEL_BYTES, V_BYTES = V_PANELS * KV_PANEL_BYTES;
   // The ones stand where the product looks for the panel after V's: 16 rows for every step. (With two panels they would
   // have to stand as far from the second as that from the first, after each stage of V.)
-  static_assert(!SUMS_BY_ONES || PANELS == 1);
+  static_assert(!SUMS_BY_ONES || V_PANELS == 1);
   static constexpr int ONES_BYTES = SUMS_BY_ONES ? WGMMA_K * PANEL_ROW_BYTES : 0;
   using Barriers = RingBarriers<STAGES, CONSUMERS, WGS_Q>;
-  using Merge = MergeBuffer<HEAD_DIM / 8, 4>;
-  static constexpr int V_OFFSET = Q_BYTES + STAGES * KV_BYTES, ONES_OFFSET = V_OFFSET + STAGES * KV_BYTES;
+  using Merge = MergeBuffer<VALUE_DIM / 8, 4>;
+  static constexpr int V_OFFSET = Q_BYTES + STAGES * K_BYTES, ONES_OFFSET = V_OFFSET + STAGES * V_BYTES;
   static constexpr int MERGE_OFFSET = ONES_OFFSET + ONES_BYTES;
   static constexpr int CLUSTER_MERGE_OFFSET = MERGE_OFFSET + (CONSUMERS - WGS_Q) * Merge::SLOT_BYTES;
   static constexpr int BARRIERS_OFFSET = CLUSTER_MERGE_OFFSET + (CLUSTER - 1) * Merge::SLOT_BYTES;

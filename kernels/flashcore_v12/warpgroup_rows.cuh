@@ -34,8 +34,13 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const u
   for (int step = 0; step < T::D_STEPS; ++step) {
     const int in_panel = step % 4 * WGMMA_K * 2;
     const uint64_t K = wgmma_descriptor_after(K_start, step / 4 * T::KV_PANEL_BYTES + in_panel);
-    if constexpr (!T::Q_IN_REGISTERS)
-      wgmma_m64n128k16_ss(S_rmem, wgmma_descriptor_after(Q_start, step / 4 * T::Q_PANEL_BYTES + in_panel), K, step > 0);
+    const uint64_t Q = wgmma_descriptor_after(Q_start, step / 4 * T::Q_PANEL_BYTES + in_panel);
+    if constexpr (!T::Q_IN_REGISTERS && T::BLOCK_KV == 80)
+      wgmma_m64n80k16_ss(S_rmem, Q, K, step > 0);
+    else if constexpr (!T::Q_IN_REGISTERS && T::BLOCK_KV == 64)
+      wgmma_m64n64k16_ss(S_rmem, Q, K, step > 0);
+    else if constexpr (!T::Q_IN_REGISTERS)
+      wgmma_m64n128k16_ss(S_rmem, Q, K, step > 0);
     else if constexpr (T::BLOCK_KV == 128)
       wgmma_m64n128k16_rs(S_rmem, Q_rmem[step], K, step > 0);
     else
@@ -57,8 +62,12 @@ __device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUM
     const uint64_t V = wgmma_descriptor_after(V_start, step * STEP_BYTES, T::ONES_BYTES > 0 ? -step * STEP_BYTES : 0);
     if constexpr (T::SUMS_BY_ONES)
       wgmma_m64n72k16_rs_bt(O_rmem, P_rmem[step], V, true);
-    else if constexpr (T::HEAD_DIM == 128)
+    else if constexpr (T::VALUE_DIM == 256)
+      wgmma_m64n256k16_rs_bt(O_rmem, P_rmem[step], V, true);
+    else if constexpr (T::VALUE_DIM == 128)
       wgmma_m64n128k16_rs_bt(O_rmem, P_rmem[step], V, true);
+    else if constexpr (T::VALUE_DIM == 96)
+      wgmma_m64n96k16_rs_bt(O_rmem, P_rmem[step], V, true);
     else
       wgmma_m64n64k16_rs_bt(O_rmem, P_rmem[step], V, true);
   }
@@ -179,7 +188,7 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
   for (int h = 0; h < 2; ++h) {
     const float norm = T::FORMED && row_sum[h] == 0.0f ? 0.0f : 1.0f / row_sum[h];  // 0: the row sees no key
 #pragma unroll
-    for (int block = 0; block < T::HEAD_DIM / 32; ++block) {
+    for (int block = 0; block < T::VALUE_DIM / 32; ++block) {
       uint32_t pair[4];
 #pragma unroll
       for (int n = 0; n < 4; ++n)
@@ -197,10 +206,22 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
           pair[n + distance] = upper ? pair[n + distance] : received;
         }
       if (row + 8 * h < S)
-        *reinterpret_cast<uint4*>(O + size_t(row + 8 * h) * T::HEAD_DIM + 32 * block + 8 * quad_lane) =
+        *reinterpret_cast<uint4*>(O + size_t(row + 8 * h) * T::VALUE_DIM + 32 * block + 8 * quad_lane) =
             make_uint4(pair[0], pair[1], pair[2], pair[3]);
     }
   }
+}
+
+// The natural logarithm of the sum of a lane's two rows' weights, exp(score) each; minus infinity for a row without keys.
+// row_max is in log2 units, and row_sum relative to it.
+__device__ __forceinline__ void store_lse(const float (&row_max)[2], const float (&row_sum)[2], const Problem& problem,
+                                          int head, int row, int lane) {
+  constexpr float LN_2 = 0.6931471805599453f;
+  if (lane & 3) return;
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    if (row + 8 * h < problem.form.S)
+      problem.LSE[size_t(head) * problem.form.S + row + 8 * h] = LN_2 * (row_max[h] + log2f(row_sum[h]));
 }
 
 // The groups' parts of O become one in log2(WGS_KV) steps: the upper half of the groups hands over to the lower half
@@ -208,7 +229,7 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
 template <class T>
 __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_max)[2],
                                              float (&row_sum)[2], unsigned char* smem, int consumer, int lane) {
-  const MergeBuffer<T::HEAD_DIM / 8, 4> buffer{smem};  // slot by the consumer that hands over
+  const typename T::Merge buffer{smem};  // slot by the consumer that hands over
   const int stripe = threadIdx.x % WARPGROUP / WARP;
 #pragma unroll
   for (int half = T::CONSUMERS / 2; half >= T::WGS_Q; half /= 2) {

@@ -78,6 +78,9 @@ void multiply_rows(const Real* a, size_t a_stride, Panels<Real>& B, int begin, i
   }
 }
 
+// As many threads as the machine has.
+constexpr int ALL_THREADS = 0;
+
 // Runs task(0) .. task(tasks - 1) on up to `threads` threads, each of which has a task of its own from make_task().
 // False: out of memory.
 template <typename MakeTask>

@@ -1,5 +1,6 @@
-// Compares rows; see output_comparison.h for what it promises. A row whose elements are all finite goes through loops
-// that the compiler turns into vectors; only the sums, whose order is kept, are added one after another.
+// Compares rows; see output_comparison.h for what it promises. Threads take groups of heads, whose number depends on the
+// shape only, and the groups' figures are added in order, so that every host gets the same sums. A row whose elements
+// are all finite goes through loops that the compiler turns into vectors.
 #include "output_comparison.h"
 
 #include <algorithm>
@@ -7,9 +8,11 @@
 #include <cstddef>
 #include <limits>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "attention_reference.h"
+#include "blocked.h"
 #include "elements.h"
 
 namespace {
@@ -29,21 +32,10 @@ struct Comparison {
   float* head_map;
 };
 
-// The n-th smallest (from 0) of floats that are not negative: their bits are in the order of their values. Those whose
-// upper half of bits is the wanted one's are few.
-float nth_smallest(const std::vector<float>& values, size_t n) {
-  std::vector<uint32_t> buckets(1 << 15);
-  for (const float value : values) ++buckets[float_to_bits(value) >> 16];
-  uint32_t bucket = 0;
-  while (n >= buckets[bucket]) n -= buckets[bucket++];
-  std::vector<float> among;
-  among.reserve(buckets[bucket]);
-  for (const float value : values)
-    if (float_to_bits(value) >> 16 == bucket) among.push_back(value);
-  std::nth_element(among.begin(), among.begin() + static_cast<std::ptrdiff_t>(n), among.end());
-  return among[n];
-}
+// Heads of a thread's task: at least 2^16 elements, a few tenths of a millisecond. Heads are few where rows are many.
+int64_t heads_of_task(int64_t S, int64_t D) { return std::max<int64_t>(1, (1 << 16) / (S * D)); }
 
+// Compares some heads.
 class Rows {
  public:
   explicit Rows(const Comparison& comparison)
@@ -59,16 +51,14 @@ class Rows {
     std::fill_n(c.map_index, blocks, 0.0);
   }
 
-  void all(int64_t heads) {
-    errors.reserve(static_cast<size_t>(heads) * c.S * c.D);
-    for (int64_t head = 0; head < heads; ++head) {
+  // Returns the errors of the finite elements.
+  std::vector<float> compare(int64_t first_head, int64_t last_head) {
+    errors.reserve(static_cast<size_t>(last_head - first_head) * c.S * c.D);
+    for (int64_t head = first_head; head < last_head; ++head) {
       if (c.head_map) std::fill_n(c.head_map + head * blocks, blocks, 0.0f);
       for (int32_t row = 0; row < c.S; ++row) this->row(head, row);
     }
-    const size_t finite = errors.size();
-    if (finite == 0) return;
-    const auto rank = static_cast<size_t>(std::max(0.0, std::ceil(static_cast<double>(finite) * 0.999) - 1));
-    c.figures[FLASHCORE_COMPARED_P999_ABS] = nth_smallest(errors, std::min(finite - 1, rank));
+    return std::move(errors);
   }
 
  private:
@@ -188,6 +178,94 @@ class Rows {
   std::vector<float> errors;
 };
 
+// The results of a task, in memory of its own.
+struct Part {
+  std::vector<double> figures, first, map, map_index;
+  std::vector<float> errors;
+};
+
+// Adds the results of heads that follow those of `c`.
+void append(const Comparison& c, const Part& part) {
+  const auto found = static_cast<int64_t>(c.figures[FLASHCORE_COMPARED_MISMATCHES]);
+  for (int64_t i = found; i < c.listed; ++i) c.first[i] = part.first[i - found];
+  double most = c.figures[FLASHCORE_COMPARED_MAX_ABS], worst = c.figures[FLASHCORE_COMPARED_WORST_INDEX];
+  if (part.figures[FLASHCORE_COMPARED_MAX_ABS] > most || worst < 0) {
+    most = part.figures[FLASHCORE_COMPARED_MAX_ABS];
+    worst = part.figures[FLASHCORE_COMPARED_WORST_INDEX];
+  }
+  const double relative = std::max(c.figures[FLASHCORE_COMPARED_MAX_REL], part.figures[FLASHCORE_COMPARED_MAX_REL]);
+  for (int i = 0; i < FLASHCORE_COMPARED_FIGURES; ++i) c.figures[i] += part.figures[i];
+  c.figures[FLASHCORE_COMPARED_MAX_ABS] = most;
+  c.figures[FLASHCORE_COMPARED_WORST_INDEX] = worst;
+  c.figures[FLASHCORE_COMPARED_MAX_REL] = relative;
+  for (size_t block = 0; block < part.map.size(); ++block) {
+    const double most_here = part.map[block];
+    // NaN stays: no comparison with it holds.
+    if (!(most_here > c.map[block] || (std::isnan(most_here) && !std::isnan(c.map[block])))) continue;
+    c.map[block] = most_here;
+    c.map_index[block] = part.map_index[block];
+  }
+}
+
+// The n-th smallest (from 0) of floats that are not negative: their bits are in the order of their values. Those whose
+// upper half of bits is the wanted one's are few.
+float nth_smallest(const std::vector<Part>& parts, size_t n) {
+  std::vector<uint32_t> buckets(1 << 15);
+  for (const Part& part : parts)
+    for (const float value : part.errors) ++buckets[float_to_bits(value) >> 16];
+  uint32_t bucket = 0;
+  while (n >= buckets[bucket]) n -= buckets[bucket++];
+  std::vector<float> among;
+  among.reserve(buckets[bucket]);
+  for (const Part& part : parts)
+    for (const float value : part.errors)
+      if (float_to_bits(value) >> 16 == bucket) among.push_back(value);
+  std::nth_element(among.begin(), among.begin() + static_cast<std::ptrdiff_t>(n), among.end());
+  return among[n];
+}
+
+// False: out of memory.
+bool compare(const Comparison& c, int64_t heads) {
+  const size_t blocks =
+      static_cast<size_t>((c.S + c.block_rows - 1) / c.block_rows) * ((c.D + c.block_columns - 1) / c.block_columns);
+  const int64_t of_task = heads_of_task(c.S, c.D), tasks = (heads + of_task - 1) / of_task;
+  std::vector<Part> parts(static_cast<size_t>(tasks));
+  const bool done = in_parallel(tasks, ALL_THREADS, [&] {
+    return [&](int64_t task) {
+      Part& part = parts[static_cast<size_t>(task)];
+      part.figures.resize(FLASHCORE_COMPARED_FIGURES);
+      part.first.resize(static_cast<size_t>(c.listed));
+      part.map.resize(blocks);
+      part.map_index.resize(blocks);
+      Comparison own = c;
+      own.figures = part.figures.data();
+      own.first = part.first.data();
+      own.map = part.map.data();
+      own.map_index = part.map_index.data();
+      part.errors = Rows(own).compare(task * of_task, std::min(heads, (task + 1) * of_task));
+    };
+  });
+  if (!done) return false;
+  std::copy(parts[0].figures.begin(), parts[0].figures.end(), c.figures);
+  std::copy(parts[0].first.begin(), parts[0].first.end(), c.first);
+  std::copy(parts[0].map.begin(), parts[0].map.end(), c.map);
+  std::copy(parts[0].map_index.begin(), parts[0].map_index.end(), c.map_index);
+  size_t finite = parts[0].errors.size();
+  for (size_t i = 1; i < parts.size(); ++i) {
+    append(c, parts[i]);
+    finite += parts[i].errors.size();
+  }
+  if (finite == 0) return true;
+  const auto rank = static_cast<size_t>(std::max(0.0, std::ceil(static_cast<double>(finite) * 0.999) - 1));
+  c.figures[FLASHCORE_COMPARED_P999_ABS] = nth_smallest(parts, std::min(finite - 1, rank));
+  return true;
+}
+
+struct BlockRatio {
+  double ratio;
+  int64_t index;
+};
+
 }  // namespace
 
 int flashcore_compare_output(int32_t dtype, const void* got, const double* want, int32_t heads, int32_t S, int32_t D,
@@ -198,13 +276,13 @@ int flashcore_compare_output(int32_t dtype, const void* got, const double* want,
       block_rows < 1 || block_columns < 1 || listed < 0)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   try {
-    Rows({dtype, got, want, S, D, poison, absolute, relative, block_rows, block_columns, listed, figures, first, map,
-          map_index, head_map})
-        .all(heads);
+    const bool done = compare({dtype, got, want, S, D, poison, absolute, relative, block_rows, block_columns, listed,
+                               figures, first, map, map_index, head_map},
+                              heads);
+    return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
   } catch (const std::bad_alloc&) {
     return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
   }
-  return FLASHCORE_REFERENCE_OK;
 }
 
 int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out) {
@@ -229,27 +307,39 @@ int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want,
   if (!known_dtype(dtype) || !got || !want || !rounding || !out || heads < 1 || S < 1 || D < 1)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   constexpr int BLOCK_ROWS = 16;
-  std::vector<double> value(D);
-  out[0] = out[1] = 0;
-  for (int64_t head = 0; head < heads; ++head)
-    for (int32_t first = 0; first < S; first += BLOCK_ROWS) {
-      double squares = 0;
-      int64_t counted = 0;
-      for (int32_t row = first; row < std::min(S, first + BLOCK_ROWS); ++row) {
-        const int64_t base = (head * S + row) * D;
-        unpack(dtype, got, static_cast<size_t>(base), D, value.data());
-        for (int32_t d = 0; d < D; ++d) {
-          const double error = value[d] - want[base + d], share = error == 0 ? 0 : error / rounding[base + d];
-          const bool finite = std::fabs(error) < INFINITE;
-          squares += finite ? share * share : 0;
-          counted += finite;
-        }
-      }
-      const double ratio = counted > 0 ? std::sqrt(squares / static_cast<double>(counted)) : 0;
-      if (ratio > out[0]) {
-        out[0] = ratio;
-        out[1] = static_cast<double>((head * S + first) * D);
-      }
-    }
-  return FLASHCORE_REFERENCE_OK;
+  const int64_t of_task = heads_of_task(S, D), tasks = (heads + of_task - 1) / of_task;
+  try {
+    std::vector<BlockRatio> worst(static_cast<size_t>(tasks));
+    const bool done = in_parallel(tasks, ALL_THREADS, [&] {
+      return [&, value = std::vector<double>(static_cast<size_t>(D))](int64_t task) mutable {
+        BlockRatio& most = worst[static_cast<size_t>(task)];
+        for (int64_t head = task * of_task; head < std::min<int64_t>(heads, (task + 1) * of_task); ++head)
+          for (int32_t first = 0; first < S; first += BLOCK_ROWS) {
+            double squares = 0;
+            int64_t counted = 0;
+            for (int32_t row = first; row < std::min(S, first + BLOCK_ROWS); ++row) {
+              const int64_t base = (head * S + row) * D;
+              unpack(dtype, got, static_cast<size_t>(base), D, value.data());
+              for (int32_t d = 0; d < D; ++d) {
+                const double error = value[d] - want[base + d], share = error == 0 ? 0 : error / rounding[base + d];
+                const bool finite = std::fabs(error) < INFINITE;
+                squares += finite ? share * share : 0;
+                counted += finite;
+              }
+            }
+            const double ratio = counted > 0 ? std::sqrt(squares / static_cast<double>(counted)) : 0;
+            if (ratio > most.ratio) most = {ratio, (head * S + first) * D};
+          }
+      };
+    });
+    if (!done) return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+    BlockRatio most = {};
+    for (const BlockRatio& each : worst)
+      if (each.ratio > most.ratio) most = each;
+    out[0] = most.ratio;
+    out[1] = static_cast<double>(most.index);
+    return FLASHCORE_REFERENCE_OK;
+  } catch (const std::bad_alloc&) {
+    return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+  }
 }

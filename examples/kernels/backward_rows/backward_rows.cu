@@ -15,7 +15,7 @@ __device__ __forceinline__ Element to_element(float x) { return __float2half_rn(
 #endif
 
 constexpr int NUM_WARPS = 4;
-constexpr int LANE_DIM = 256 / 32;  // elements of a row in a lane: d = lane, lane + 32, ...
+constexpr int LANE_DIM = 256 / 32;  // elements of a row per lane: d = lane, lane + 32, ...
 constexpr int TOP_LEFT = 1, BOTTOM_RIGHT = 2;  // values of `causal`
 
 __device__ __forceinline__ float warp_sum(float x) {
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   store_row(dQ + (size_t)row * D, dQ_rmem, lane, D);
 }
 
-// dK_j = scale * sum over queries i of dS_ij Q_i, dV_j = sum of P_ij dO_i: over all heads of Q that share the row.
+// dK_j = scale * sum over queries i of dS_ij Q_i, dV_j = sum of P_ij dO_i, over all heads of Q that share the row.
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     backward_dkv(const Element* __restrict__ Q, const Element* __restrict__ K, const Element* __restrict__ V,
                  const Element* __restrict__ dO, const float* __restrict__ LSE, const float* __restrict__ delta,

@@ -15,7 +15,7 @@ __device__ __forceinline__ Element to_element(float x) { return __float2half_rn(
 #endif
 
 constexpr int NUM_WARPS = 4;
-constexpr int LANE_DIM = 256 / 32;  // elements of a row in a lane: d = lane, lane + 32, ...
+constexpr int LANE_DIM = 256 / 32;  // elements of a row per lane: d = lane, lane + 32, ...
 
 __device__ __forceinline__ float warp_sum(float x) {
   for (int offset = 16; offset > 0; offset >>= 1) x += __shfl_xor_sync(0xffffffffu, x, offset);
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                  int queries, int heads, int D,
                  int group,  // heads of Q that share one of K and V
                  int page_size, int most_pages, float scale,
-                 int window,       // keys before a query's own that it sees; -1: all
+                 int window,       // number of keys before a query's own that it sees; -1: all
                  float softcap) {  // 0: none
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;

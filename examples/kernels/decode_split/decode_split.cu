@@ -19,8 +19,8 @@ __device__ __forceinline__ Element to_element(float x) { return __float2half_rn(
 #endif
 
 constexpr int NUM_WARPS = 4;
-constexpr int LANE_DIM = 8;  // elements of a row in a lane: one 16-byte load
-constexpr int UNROLL = 4;  // loads of K, and of V, in flight in a lane
+constexpr int LANE_DIM = 8;  // elements of a row per lane: one 16-byte load
+constexpr int UNROLL = 4;  // loads of K, and of V, in flight per lane
 constexpr float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
 
 struct alignas(16) Chunk {
@@ -59,7 +59,7 @@ __device__ __forceinline__ void decode_part(const Cache& cache, float* part_O, f
   const int sequence = blockIdx.x / cache.splits / kv_heads;
   const int first_row = blockIdx.y * ROWS, num_rows = min(ROWS, group * queries - first_row);
 
-  // The last query is at the last key. Rows of this CTA see keys of begin to end - 1, each perhaps fewer.
+  // The last query is at the last key. Rows of this CTA see keys from begin to end - 1, some of them fewer.
   const int offset = cache.lengths[sequence] - queries;
   const int window = min(cache.window, cache.capacity);
   const int begin = window < 0 ? 0 : max(0, first_row / group + offset - window);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void decode_part(const Cache& cache, float* part_O, f
     Chunk K_rmem[UNROLL], V_rmem[UNROLL];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-      // Rows behind a sequence's length are never read: keys past the end repeat the last one, without weight.
+      // Rows beyond a sequence's length are never read: keys past the end repeat the last key with weight 0.
       const int key = min(base + u * KEYS + team_of_warp, kv_end - 1);
       K_rmem[u] = *reinterpret_cast<const Chunk*>(cache.K + head_offset + key * row_stride);
       V_rmem[u] = *reinterpret_cast<const Chunk*>(cache.V + head_offset + key * row_stride);

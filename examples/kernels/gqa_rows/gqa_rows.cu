@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
              const Element* __restrict__ K,  // [B, Hkv, Skv, HEAD_DIM]
              const Element* __restrict__ V,  // [B, Hkv, Skv, HEAD_DIM]
              const float* __restrict__ sinks,   // [H], logits; null: none
-             const float* __restrict__ slopes,  // [H]; null: distances change nothing
+             const float* __restrict__ slopes,  // [H]; null: distances have no effect
              const Element* __restrict__ bias,  // [B, H, S, Skv]; null: none
              Element* __restrict__ O,          // [B, H, S, HEAD_DIM]
 #if WRITE_LSE
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
              int queries, int keys, int heads,
              int group,  // heads / Hkv
              float scale, int causal,
-             int window,       // keys before a query's own that it sees; -1: all
+             int window,       // number of keys before a query's own that it sees; -1: all
              float softcap) {  // 0: none
   const int row = blockIdx.x * NUM_THREADS + threadIdx.x;
   if (row >= queries) return;
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
     if (slopes) logit -= slopes[head] * abs(position - key);
     if (bias) logit += to_float(bias[((size_t)blockIdx.y * queries + row) * keys + key]);
-    if (logit == -INFINITY) continue;  // hidden by the bias; it may come before every key that is seen
+    if (logit == -INFINITY) continue;  // hidden by the bias; this may happen before any visible key
     const float new_max = fmaxf(row_max, logit);
     const float alpha = expf(row_max - new_max);  // 0 for the first key, unless there is a sink
     const float p = expf(logit - new_max);
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     row_sum = row_sum * alpha + p;
     for (int d = 0; d < HEAD_DIM; ++d) O_rmem[d] = fmaf(p, to_float(V_row[d]), O_rmem[d] * alpha);
   }
-  // A query before the first key, as with causal 2 and fewer keys than queries, sees none: its row is 0.
+  // A query before the first key (causal 2 with fewer keys than queries) sees none, and its row is 0.
   const float normaliser = row_sum > 0.0f ? 1.0f / row_sum : 0.0f;
   Element* O_row = O + ((size_t)blockIdx.y * queries + row) * HEAD_DIM;
   for (int d = 0; d < HEAD_DIM; ++d) O_row[d] = to_element(O_rmem[d] * normaliser);

@@ -16,7 +16,7 @@ __device__ __forceinline__ Element to_element(float x) { return __float2half_rn(
 
 constexpr int NUM_WARPS = 4;
 constexpr int DIM = 576, VALUE_DIM = 512;
-constexpr int LANE_DIM = DIM / 32, LANE_VALUE_DIM = VALUE_DIM / 32;  // elements of a row in a lane: d = lane + 32 * i
+constexpr int LANE_DIM = DIM / 32, LANE_VALUE_DIM = VALUE_DIM / 32;  // elements of a row per lane: d = lane + 32 * i
 
 __device__ __forceinline__ float warp_sum(float x) {
   for (int offset = 16; offset > 0; offset >>= 1) x += __shfl_xor_sync(0xffffffffu, x, offset);

@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(128) softmax_rows(const Element* __
   for (int n = lane; n < columns; n += 32) {
     const float x = to_float(X_row[n]);
     const float new_max = fmaxf(row_max, x);
-    row_sum = row_sum * expf(row_max - new_max) + expf(x - new_max);  // the first: 0 * exp(-inf)
+    row_sum = row_sum * expf(row_max - new_max) + expf(x - new_max);  // for the first column: 0 * exp(-inf)
     row_max = new_max;
   }
   for (int offset = 16; offset > 0; offset /= 2) {

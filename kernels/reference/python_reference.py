@@ -1,0 +1,756 @@
+"""Runs a problem's reference.py, and describes problems of others that are written in Python.
+
+  python_reference.py check                     ends with 0 if this Python has PyTorch
+  python_reference.py run reference.py          the protocol of reference_main.cpp, over standard input and output
+  python_reference.py describe FORM FILE ...    prints axes, tensors and cases of foreign problems, a line of JSON each
+
+It runs in a box, without network, and with limits on time, memory and files: everything that it loads is foreign.
+A reference.py has one function, which computes the expected outputs in double precision:
+
+  def reference(c):
+      x = c.input("X")               # a tensor of float64; int32 inputs are int64
+      c.set_output("Y", x * c.value("scale"))
+"""
+
+import ast
+import importlib.util
+import json
+import math
+import os
+import random
+import resource
+import select
+import signal
+import struct
+import sys
+import time
+import types
+
+FORMATS = {0: "float16", 1: "bfloat16", 2: "float32", 3: "int32"}
+NAME_BYTES = 32
+
+
+def fail(message):
+    sys.stderr.write(message + "\n")
+    sys.exit(1)
+
+
+class Case:
+    """The values and tensors of a case, by name."""
+
+    def __init__(self, values, inputs, outputs):
+        self._values, self._inputs, self._outputs = values, inputs, outputs
+        self.answers = {}
+
+    def input(self, name):
+        if name not in self._inputs:
+            fail(f"the problem has no input {name}")
+        return self._inputs[name]
+
+    def has_output(self, name):
+        return name in self._outputs
+
+    def value(self, name):
+        if name not in self._values:
+            fail(f"the problem has no axis or attribute {name}")
+        return self._values[name]
+
+    def set_output(self, name, tensor):
+        if name not in self._outputs:
+            fail(f"the problem has no output {name}")
+        if list(tensor.shape or [1]) != self._outputs[name]:
+            fail(f"{name} must have the shape {self._outputs[name]}, got {list(tensor.shape)}")
+        self.answers[name] = tensor
+
+
+def read_all(count):
+    data = bytearray()
+    while len(data) < count:
+        part = os.read(0, min(count - len(data), 1 << 20))
+        if not part:
+            fail("the case ended early")
+        data += part
+    return data
+
+
+def unpack(form):
+    return struct.unpack("<" + form, read_all(struct.calcsize("<" + form)))
+
+
+def read_name():
+    return bytes(read_all(NAME_BYTES)).rstrip(b"\0").decode()
+
+
+def read_case(torch):
+    values = {read_name(): unpack("d")[0] for _ in range(unpack("I")[0])}
+    inputs, outputs = {}, {}
+    for _ in range(unpack("I")[0]):
+        name = read_name()
+        dtype, is_output, rank = unpack("III")
+        dims = list(unpack(f"{rank}q"))
+        if is_output:
+            outputs[name] = dims
+            continue
+        form = getattr(torch, FORMATS[dtype])
+        size = math.prod(dims) * torch.empty(0, dtype=form).element_size()
+        tensor = torch.frombuffer(read_all(size), dtype=form).reshape(dims)
+        inputs[name] = tensor.long() if FORMATS[dtype] == "int32" else tensor.double()
+    return Case(values, inputs, outputs)
+
+
+def run(path):
+    # What the reference prints must not mix with its outputs.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    with open(path, encoding="utf-8") as file:
+        source = file.read()
+    case = read_case(torch)
+    register_helpers(torch, source)
+    scope = load(source)
+    if "reference" not in scope:
+        fail("reference.py must define reference(c)")
+    with torch.no_grad():
+        scope["reference"](case)
+    for name, dims in case._outputs.items():
+        tensor = case.answers.get(name)
+        if tensor is None:
+            tensor = torch.full(dims, math.nan)
+        data = memoryview(tensor.detach().double().cpu().contiguous().numpy()).cast("B")
+        while len(data) > 0:
+            data = data[os.write(out, data) :]
+
+
+def register_helpers(torch, source):
+    """The module that an imported reference.py takes its adapter from."""
+    helpers = types.ModuleType("flashcore_reference")
+    helpers.run_model = lambda c, axes, inputs, weights, outputs: run_model(
+        KernelBench(torch, source), c, axes=axes, inputs=inputs, weights=weights, outputs=outputs
+    )
+    sys.modules["flashcore_reference"] = helpers
+
+
+def run_model(program, c, *, axes, inputs, weights, outputs):
+    """Runs a module with the extents of a case. `weights`: names of tensors by those of the module's state."""
+    model = program.build({axis: int(c.value(axis)) for axis in axes})
+    for name, tensor in weights.items():
+        model.weights[name].copy_(c.input(tensor).reshape(model.weights[name].shape))
+    for name, answer in zip(outputs, model(*[c.input(name) for name in inputs])):
+        c.set_output(name, answer)
+
+
+def load(source, constants=None):
+    """Executes a program in which top-level constants have other values: each is set behind its assignment."""
+    tree = ast.parse(source)
+    if constants:
+        body = []
+        for statement in tree.body:
+            body.append(statement)
+            for name in assigned(statement):
+                if name in constants:
+                    body.append(ast.Assign([ast.Name(name, ast.Store())], ast.Constant(constants[name])))
+        tree.body = body
+        ast.fix_missing_locations(tree)
+    module = types.ModuleType("problem")
+    sys.modules["problem"] = module
+    exec(compile(tree, "problem.py", "exec"), module.__dict__)
+    return module.__dict__
+
+
+def assigned(statement):
+    """The names that a top-level assignment gives values to."""
+    if not isinstance(statement, ast.Assign):
+        return []
+    return [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+class Refused(Exception):
+    """Why a problem cannot be imported: a key of the file, and the reason."""
+
+
+class Model:
+    """A module of a case, with its weights by name."""
+
+    def __init__(self, module):
+        self._module = module
+        self.weights = {name: value for name, value in module.state_dict().items() if value.is_floating_point()}
+
+    def __call__(self, *inputs):
+        answer = self._module(*inputs)
+        return list(answer) if isinstance(answer, (tuple, list)) else [answer]
+
+
+class KernelBench:
+    """`Model`, `get_inputs` and `get_init_inputs`, whose extents follow from integers at the top of the file."""
+
+    def __init__(self, torch, source):
+        self._torch, self._source = torch, source
+
+    def scope(self, extents):
+        constants = {}
+        base = self._base()
+        for axis, extent in extents.items():
+            name, place = base["axes"][axis]
+            if place is None:
+                constants[name] = extent
+            else:
+                numbers = list(constants.get(name, base["scope"][name]))
+                numbers[place] = extent
+                constants[name] = tuple(numbers)
+        scope = load(self._source, constants)
+        return scope
+
+    def _base(self):
+        if not hasattr(self, "_known"):
+            scope = load(self._source)
+            axes = {}
+            for statement in ast.parse(self._source).body:
+                computed = isinstance(statement, ast.Assign) and any(
+                    isinstance(node, ast.Name) for node in ast.walk(statement.value)
+                )
+                for name in [] if computed else assigned(statement):
+                    value = scope.get(name)
+                    if is_extent(value):
+                        axes[name] = (name, None)
+                    if isinstance(value, (tuple, list)) and value and all(is_extent(each) for each in value):
+                        for place in range(len(value)):
+                            axes[f"{name}_{place}"] = (name, place)
+            self._known = {"scope": scope, "axes": axes}
+        return self._known
+
+    def constants(self):
+        base = self._base()
+        for key in ("Model", "get_inputs", "get_init_inputs"):
+            if not callable(base["scope"].get(key)):
+                raise Refused(f"{key}: is not defined, as KernelBench's problems have it")
+        values = {}
+        for axis, (name, place) in base["axes"].items():
+            values[axis] = base["scope"][name] if place is None else base["scope"][name][place]
+        return values
+
+    def shapes(self, extents):
+        """Shapes and dtypes of the inputs, without memory for them."""
+        scope = self.scope(extents)
+        with on_meta(self._torch):
+            given = scope["get_inputs"]()
+        tensors = []
+        for index, each in enumerate(given):
+            if not isinstance(each, self._torch.Tensor):
+                raise Refused(f"get_inputs: input {index} is {type(each).__name__}: every input must be a tensor")
+            if not each.is_floating_point():
+                raise Refused(f"get_inputs: input {index} has dtype {str(each.dtype)[6:]}: must be floating-point")
+            tensors.append(list(each.shape))
+        return tensors
+
+    def input_names(self, count):
+        code = self._base()["scope"]["Model"].forward.__code__
+        names = list(code.co_varnames[1 : code.co_argcount])
+        return (names + [f"input_{index}" for index in range(len(names), count)])[:count]
+
+    def build(self, extents):
+        scope = self.scope(extents)
+        # KernelBench runs modules as they are constructed, in training mode.
+        given = scope["get_init_inputs"]()
+        module = scope["Model"](**given) if isinstance(given, dict) else scope["Model"](*given)
+        return Model(module)
+
+
+def is_extent(value):
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31
+
+
+FACTORIES = ("rand", "randn", "randint", "zeros", "ones", "empty", "full", "arange", "randperm", "eye", "linspace")
+
+
+class on_meta:
+    """Within it, tensors are made without memory."""
+
+    def __init__(self, torch):
+        self._torch = torch
+        self._own = {name: getattr(torch, name) for name in FACTORIES}
+
+    def __enter__(self):
+        for name, make in self._own.items():
+            setattr(self._torch, name, self._elsewhere(make))
+
+    def __exit__(self, *_):
+        for name, make in self._own.items():
+            setattr(self._torch, name, make)
+
+    def _elsewhere(self, make):
+        def made(*given, **options):
+            options["device"] = "meta"
+            options.pop("generator", None)
+            return make(*given, **options)
+
+        return made
+
+
+# Extents that a problem is first tried with, and the changes that show how shapes follow from an axis.
+CAPS = (8, 16, 24, 32, 64, 128, 256, 512)
+BATCH_CAP = 3
+STEPS = (1, 2, 3, 8)
+MOST_PROBED_ELEMENTS = 2**22
+# Tensors of the largest of the small cases, which the emulator also runs.
+MOST_CASE_ELEMENTS = 2**15
+MOST_AXES = 8
+MOST_WEIGHTS = 64
+# Inputs, weights and outputs of the case that launches are timed on: the reference holds them as doubles.
+MOST_ELEMENTS = 2**25
+DRAWS = {
+    "normal": lambda torch, shape: torch.randn(shape),
+    "positive": lambda torch, shape: 2 ** (2 * torch.rand(shape) - 1),
+    "few": lambda torch, shape: torch.randint(-1, 2, shape).to(torch.get_default_dtype()),
+    "outlier_elements": lambda torch, shape: torch.randn(shape) * (1 + 7 * (torch.rand(shape) < 1 / 64)),
+}
+
+
+class Describer:
+    """Finds out by running a program on small extents what problem.yaml and cases.yaml need to say."""
+
+    def __init__(self, torch, program):
+        self._torch, self._program = torch, program
+
+    def describe(self):
+        values = self._program.constants()
+        shapes = self._guarded("get_inputs", lambda: self._program.shapes({}))
+        if not shapes:
+            raise Refused("get_inputs: returns no inputs")
+        axes = {}
+        for axis, value in values.items():
+            try:
+                changed = self._program.shapes({axis: value + 1}) != shapes
+            except Exception:
+                changed = False
+            if changed:
+                axes[axis] = value
+        if not axes:
+            raise Refused(
+                "get_inputs: no integer at the top of the file changes the shape of an input, so that there would be one case only"
+            )
+        if len(axes) > MOST_AXES:
+            raise Refused(f"get_inputs: shapes depend on {len(axes)} integers: at most {MOST_AXES}")
+        self._axes, self._inputs = axes, self._program.input_names(len(shapes))
+        base = self._first_extents()
+        dims, draws, cases = self._shapes_of(base)
+        larger = self._larger(dims, base)
+        if larger != base:
+            cases.append(larger)
+        behaviour = self._behaviour(base, cases)
+        used = behaviour.pop("used")
+        dims = {key: value for key, value in dims.items() if key[0] != "weight" or key[1] in used}
+        return {
+            "axes": [{"name": axis, "value": value, "draw": draws[axis]} for axis, value in axes.items()],
+            "tensors": [
+                {"kind": kind, "name": name, "dims": [text(each) for each in each_dims] or ["1"]}
+                for (kind, name), each_dims in dims.items()
+            ],
+            "cases": cases,
+            "canonical": self._canonical(dims, base),
+            **behaviour,
+        }
+
+    def _guarded(self, what, action):
+        try:
+            return action()
+        except Refused:
+            raise
+        except (Exception, SystemExit) as error:
+            raise Refused(f"{what}: {said(error)}") from error
+
+    def _first_extents(self):
+        problem = None
+        # Independent work is the least; where that does not run, an axis that only sounds so may have to fit another.
+        for cap, batches in [(cap, batches) for cap in CAPS for batches in (BATCH_CAP, cap)]:
+            extents = {a: min(v, batches if "batch" in a.lower() else cap) for a, v in self._axes.items()}
+            try:
+                if sum(math.prod(shape) for shape in self._program.shapes(extents)) > MOST_PROBED_ELEMENTS:
+                    break
+                self._run(extents, seed=1)
+                return extents
+            except Refused:
+                raise
+            except Exception as error:
+                problem = said(error)
+        raise Refused(f"Model: {problem or 'the smallest extents are too large to try'}")
+
+    def _drawn(self, shape, kind="normal"):
+        return DRAWS[kind](self._torch, list(shape))
+
+    def _run(self, extents, seed, kind="normal", change=None, dtype=None, noise=0):
+        """Outputs, shapes and weights of a case whose inputs and weights follow from the seed."""
+        torch = self._torch
+        torch.set_default_dtype(dtype or torch.float64)
+        try:
+            with torch.no_grad():
+                torch.manual_seed(seed + noise)
+                model = self._program.build(extents)
+                if len(model.weights) > MOST_WEIGHTS:
+                    raise Refused(f"Model: has {len(model.weights)} weights: at most {MOST_WEIGHTS}")
+                started = {name: (list(value.shape), rms(value)) for name, value in model.weights.items()}
+                torch.manual_seed(seed)
+                scale = self.weight_scale if hasattr(self, "weight_scale") else scale_of(started)
+                # Drawn in double precision, so that a run in another dtype has the same values.
+                torch.set_default_dtype(torch.float64)
+                inputs = [self._drawn(shape, kind) for shape in self._program.shapes(extents)]
+                weights = {name: self._drawn(value.shape) * scale for name, value in model.weights.items()}
+                torch.set_default_dtype(dtype or torch.float64)
+                for name, tensor in [*zip(self._inputs, inputs), *weights.items()]:
+                    if change == name:
+                        tensor.zero_() if name in self._inputs else tensor.mul_(-2)
+                for name, tensor in weights.items():
+                    model.weights[name].copy_(tensor)
+                torch.manual_seed(seed + 2 * noise)
+                given = [tensor.to(torch.get_default_dtype()) for tensor in inputs]
+                answers = model(*[tensor.clone() for tensor in given])
+                for index, answer in enumerate(answers):
+                    if not isinstance(answer, torch.Tensor) or not answer.is_floating_point():
+                        what = str(answer.dtype)[6:] if isinstance(answer, torch.Tensor) else type(answer).__name__
+                        raise Refused(f"Model.forward: output {index} is {what}: must be a floating-point tensor")
+                if any(answer.numel() == 0 for answer in answers):
+                    raise ValueError("an output has no elements")
+                again = model(*[tensor.clone() for tensor in given]) if noise else answers
+                return {
+                    "answers": [answer.double() for answer in answers],
+                    "again": [answer.double() for answer in again],
+                    "inputs": [list(tensor.shape) for tensor in inputs],
+                    "weights": {name: shape for name, (shape, _) in started.items()},
+                    "scale": scale,
+                }
+        finally:
+            torch.set_default_dtype(torch.float64)
+
+    def _extents_of(self, found):
+        """Shapes by kind and name."""
+        named = {("input", name): shape for name, shape in zip(self._inputs, found["inputs"])}
+        named.update({("weight", name): shape for name, shape in found["weights"].items()})
+        answers = found["answers"]
+        for index, answer in enumerate(answers):
+            named[("output", "out" if len(answers) == 1 else f"out_{index}")] = list(answer.shape)
+        return named
+
+    def _shapes_of(self, base):
+        """How each extent follows from the axes, how axes may be drawn, and cases that were tried."""
+        first = self._run(base, seed=1)
+        self.weight_scale = first["scale"]
+        samples = [(base, self._extents_of(first))]
+        draws, tried, constants = {}, {}, []
+        for axis in self._axes:
+            worked = []
+            for step in (*STEPS, 2 * base[axis] + 1):
+                extents = {**base, axis: base[axis] + step}
+                found = self._tried(extents)
+                if found is not None:
+                    samples.append((extents, found))
+                    worked.append(step)
+            if not worked:
+                if base[axis] != self._axes[axis]:
+                    raise Refused(f"{axis}: other extents would have to change with it, but nothing says how")
+                constants.append(axis)
+                continue
+            tried[axis] = worked[: len(STEPS)]
+            whole = len(worked) > len(STEPS)
+            draws[axis] = "count" if whole and "batch" in axis.lower() else "length" if whole else "width"
+        for axis in constants:
+            del self._axes[axis], base[axis]
+            for extents, _ in samples[1:]:
+                del extents[axis]
+        if not base:
+            raise Refused(
+                f"{', '.join(constants)}: the model runs with no other extents, so that there would be one case only"
+            )
+        names = list(samples[0][1])
+        if any(
+            list(found) != names or [len(s) for s in found.values()] != [len(s) for s in samples[0][1].values()]
+            for _, found in samples
+        ):
+            raise Refused("Model: the number of tensors or of their dimensions follows from an extent")
+        dims = self._formulas(samples, base)
+        # With a divisor, every remainder and larger extents show whether the formula is right.
+        checked = set()
+        while True:
+            divided = {
+                (a, f[2]) for each in dims.values() for f in each if isinstance(f, tuple) and f[2] > 1 for a in f[1]
+            }
+            if divided <= checked:
+                break
+            for axis, divisor in sorted(divided - checked):
+                for step in [*range(1, divisor + 1), 2 * divisor + 1, 5 * divisor, 8 * divisor - 1]:
+                    extents = {**base, axis: base[axis] + step}
+                    found = None if any(extents == known for known, _ in samples) else self._tried(extents)
+                    if found is not None:
+                        samples.append((extents, found))
+            checked |= divided
+            dims = self._formulas(samples, base)
+        picked = random.Random(7)
+        cases = [base]
+        for _ in range(12):
+            extents = {axis: base[axis] + picked.choice([0, *tried[axis]]) for axis in self._axes}
+            if extents in cases or len(cases) == 3:
+                continue
+            found = self._tried(extents)
+            if found is None:
+                continue
+            for key, shape in found.items():
+                for place, extent in enumerate(shape):
+                    if dims[key][place] is None or value_of(dims[key][place], extents) != extent:
+                        raise Refused(
+                            f"{key[1]}: dimension {place} does not follow from {', '.join(self._axes)} by a formula that is known here"
+                        )
+            cases.append(extents)
+        unknown = next((key for key, each in dims.items() if None in each), None)
+        if unknown:
+            raise Refused(
+                f"{unknown[1]}: a dimension does not follow from {', '.join(self._axes)} by a formula that is known here"
+            )
+        return dims, draws, cases
+
+    def _formulas(self, samples, base):
+        return {
+            key: [fitted(samples, key, place, base) for place in range(len(shape))]
+            for key, shape in samples[0][1].items()
+        }
+
+    def _larger(self, dims, base):
+        """The base with each extent multiplied, as long as the model runs and nothing becomes large."""
+        extents = dict(base)
+        for axis in sorted(self._axes, key=self._axes.get, reverse=True):
+            for factor in (16, 4, 2):
+                more = {**extents, axis: factor * extents[axis]}
+                small = more[axis] <= self._axes[axis] and elements(dims, more) <= MOST_CASE_ELEMENTS
+                if small and self._tried(more) is not None:
+                    extents = more
+                    break
+        return extents
+
+    def _tried(self, extents):
+        try:
+            return self._extents_of(self._run(extents, seed=1))
+        except Refused:
+            raise
+        except Exception:
+            return None
+
+    def _behaviour(self, base, cases):
+        """Which tensors matter, that nothing is random, inputs on which outputs are finite, and rounding errors."""
+        plain = self._run(base, seed=1)
+        noisy = self._run(base, seed=1, noise=1000)
+        if differ(plain, noisy, "answers"):
+            raise Refused(
+                "Model: outputs differ from run to run with the same inputs and weights (dropout, or values drawn when it is made)"
+            )
+        if any(not same(a, b) for a, b in zip(noisy["answers"], noisy["again"])):
+            raise Refused("Model.forward: a second call gives other outputs: the model keeps state between calls")
+        ends = [cases[0], cases[-1]]
+        kinds = [kind for kind in DRAWS if all(finite(self._run(case, seed=2, kind=kind)) for case in ends)]
+        main = next((kind for kind in ("normal", "positive") if kind in kinds), None)
+        if main is None:
+            raise Refused("Model.forward: outputs are not finite on N(0, 1), nor on numbers from 1/2 to 2")
+        used, ignored = [], []
+        plain = self._run(base, seed=1, kind=main)
+        for name in plain["weights"]:
+            if differ(plain, self._run(base, seed=1, kind=main, change=name), "answers"):
+                used.append(name)
+        for name in self._inputs:
+            if not differ(plain, self._run(base, seed=1, kind=main, change=name), "answers", visible=True):
+                ignored.append(name)
+        smallest, error, largest = math.inf, 0.0, 0.0
+        for case in cases:
+            exact = self._run(case, seed=2, kind=main)["answers"]
+            try:
+                single = self._run(case, seed=2, kind=main, dtype=self._torch.float32)["answers"]
+            except Exception as problem:
+                raise Refused(f"Model.forward: does not run in float32: {said(problem)}") from problem
+            for want, got in zip(exact, single):
+                smallest = min(smallest, rms(want))
+                largest = max(largest, float(want.abs().max()))
+                error = max(error, float((want - got).abs().max()))
+        if not smallest > 0:
+            raise Refused("Model.forward: an output is 0 everywhere on drawn inputs: nothing could be judged")
+        return {
+            "used": used,
+            "ignored": ignored,
+            "distributions": [main] + [kind for kind in kinds if kind != main],
+            "weightScale": self.weight_scale,
+            "rms": smallest,
+            "largest": largest,
+            "roundingError": error,
+        }
+
+    def _canonical(self, dims, base):
+        """The program's own extents, halved until the case fits."""
+        extents = dict(self._axes)
+        while elements(dims, extents) > MOST_ELEMENTS:
+            axis = max((a for a in extents if extents[a] // 2 >= base[a]), key=extents.get, default=None)
+            if axis is None:
+                raise Refused(
+                    f"get_inputs: {elements(dims, extents)} elements in the smallest case: at most {MOST_ELEMENTS}"
+                )
+            extents[axis] //= 2
+        return extents
+
+
+def said(error):
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no message'}"[:300]
+
+
+def rms(tensor):
+    return float(tensor.double().pow(2).mean().sqrt()) if tensor.numel() else 0.0
+
+
+def scale_of(weights):
+    """The power of two next to the size that matrices of weights have when a module is made."""
+    sizes = [size for shape, size in weights.values() if len(shape) > 1 and size > 0 and math.isfinite(size)]
+    return 2.0 ** round(math.log2(sum(sizes) / len(sizes))) if sizes else 1.0
+
+
+def same(a, b):
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b)) | ((a - b).abs() <= 1e-12 * b.abs())).all())
+
+
+def differ(one, other, key, visible=False):
+    for a, b in zip(one[key], other[key]):
+        if visible:
+            if not float((a - b).abs().max()) <= 0.05 * rms(a):
+                return True
+        elif not same(a, b):
+            return True
+    return False
+
+
+def finite(found):
+    return all(bool(answer.isfinite().all()) for answer in found["answers"])
+
+
+MOST_DIVISOR = 16
+# An extent as a formula: a constant, or (factor, axes, divisor, before, after) for
+# floor((factor * product of axes + before) / divisor) + after.
+
+
+def fitted(samples, key, place, base):
+    """The formula that gives the extent in all samples; None if none of those known here does."""
+    seen = [(extents, found[key][place]) for extents, found in samples]
+    first = seen[0][1]
+    axes = [a for a in base if any(e[a] != base[a] and value != first for e, value in seen)]
+    if not axes:
+        return first
+    product = math.prod(base[a] for a in axes)
+
+    def fits(formula):
+        return all(value_of(formula, e) == value for e, value in seen)
+
+    for divisor in range(1, MOST_DIVISOR + 1):
+        for factor in range(1, 9) if divisor == 1 else (1,):
+            for before in range(divisor) if divisor > 1 else (0,):
+                after = first - math.floor((factor * product + before) / divisor)
+                if fits((factor, axes, divisor, before, after)):
+                    return (factor, axes, divisor, before, after)
+    if first % product == 0 and fits((first // product, axes, 1, 0, 0)):
+        return (first // product, axes, 1, 0, 0)
+    return None
+
+
+def value_of(formula, extents):
+    if isinstance(formula, int):
+        return formula
+    factor, axes, divisor, before, after = formula
+    return (factor * math.prod(extents[a] for a in axes) + before) // divisor + after
+
+
+def elements(dims, extents):
+    return sum(math.prod(value_of(each, extents) for each in of) for of in dims.values())
+
+
+def text(formula):
+    if isinstance(formula, int):
+        return str(formula)
+    factor, axes, divisor, before, after = formula
+    written = " * ".join(([str(factor)] if factor != 1 else []) + axes)
+    if divisor != 1:
+        written = f"floor({written if before == 0 else f'({written} + {before})'} / {divisor})"
+    return written if after == 0 else f"{written} {'+' if after > 0 else '-'} {abs(after)}"
+
+
+PROGRAMS = {"kernelbench": KernelBench}
+
+
+MOST_SECONDS = 600
+MOST_CPU_SECONDS = 90
+MOST_MEMORY_BYTES = 8 * 2**30
+MOST_ANSWER_BYTES = 2**17
+
+
+def describe(form, *paths):
+    """Each file has a process of its own, forked when PyTorch is loaded, which takes seconds."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    for path in paths:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            os.dup2(2, 1)
+            answer = describe_one(torch, form, path)
+            os.write(writer, json.dumps(answer).encode())
+            os._exit(0)
+        os.close(writer)
+        print(json.dumps(answer_of(child, reader)), flush=True)
+
+
+def describe_one(torch, form, path):
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+    try:
+        with open(path, encoding="utf-8") as file:
+            source = file.read()
+        return Describer(torch, PROGRAMS[form](torch, source)).describe()
+    except Refused as refused:
+        return {"refused": str(refused)}
+    except MemoryError:
+        return {"refused": f"needs more than {MOST_MEMORY_BYTES >> 30} GiB of memory on the smallest extents"}
+    except (Exception, SystemExit) as error:
+        return {"refused": said(error)}
+
+
+def answer_of(child, reader):
+    """A child's answer. The child is foreign code: it may hang, end early, or write anything."""
+    answer, until = bytearray(), time.monotonic() + MOST_SECONDS
+    while len(answer) <= MOST_ANSWER_BYTES:
+        ready, _, _ = select.select([reader], [], [], max(0, until - time.monotonic()))
+        part = os.read(reader, 1 << 16) if ready else b""
+        if not part:
+            break
+        answer += part
+    late = time.monotonic() >= until
+    if late or len(answer) > MOST_ANSWER_BYTES:
+        os.kill(child, signal.SIGKILL)
+    os.close(reader)
+    _, status = os.waitpid(child, 0)
+    if late:
+        return {"refused": f"did not end within {MOST_SECONDS} s"}
+    try:
+        return json.loads(answer)
+    except ValueError:
+        ended = os.waitstatus_to_exitcode(status)
+        if ended == -signal.SIGXCPU:
+            return {"refused": f"needs more than {MOST_CPU_SECONDS} s of processor time on small extents"}
+        return {
+            "refused": f"ended with {'signal ' + str(-ended) if ended < 0 else 'status ' + str(ended)} and without an answer"
+        }
+
+
+def main(action, *given):
+    sys.dont_write_bytecode = True
+    if action == "check":
+        if importlib.util.find_spec("torch") is None:
+            fail("this Python has no PyTorch")
+        return
+    {"run": run, "describe": describe}[action](*given)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
