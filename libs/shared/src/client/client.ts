@@ -22,11 +22,11 @@ import {
   API_VERSION,
   CLIENT_CHANNEL_OPTIONS,
   type JobRpcName,
-  type RpcRequest,
   type RpcRequestInit,
   type RpcResponse,
+  UNARY_RPCS,
   type UnaryRpcName,
-  once,
+  unaryRequest,
   withRequestId,
 } from './grpc.ts';
 import { jobEvents, type JobEvents, type Link, type WatchOptions } from './job-events.ts';
@@ -60,11 +60,26 @@ export interface CallOptions {
   resume?: ResumeOptions | undefined;
 }
 
+/** Requests that may be left out, because all their fields have defaults. */
+type AskedWithoutRequest = Extract<UnaryRpcName, `list${string}` | 'getHost' | 'getLeaderboard'>;
+
+/** A method for each unary RPC. */
+type UnaryCalls = {
+  readonly [Name in UnaryRpcName]: (
+    ...given: Name extends AskedWithoutRequest
+      ? [request?: RpcRequestInit<Name>, options?: CallOptions]
+      : [request: RpcRequestInit<Name>, options?: CallOptions]
+  ) => Promise<RpcResponse<Name>>;
+};
+
+/** Declares the methods that the constructor makes from the service's descriptor. */
+const WithUnaryCalls = class {} as new () => UnaryCalls;
+
 /**
  * A connection to one runner. All methods throw FlashcoreError with the runner's reason, or with RUNNER_UNREACHABLE if
  * the runner is lost. An aborted call throws the signal's reason.
  */
-export class RunnerClient {
+export class RunnerClient extends WithUnaryCalls {
   /** The runner's name in texts. */
   readonly address: string;
   readonly #link: Link;
@@ -72,6 +87,11 @@ export class RunnerClient {
   #greeting: Greeting | undefined;
 
   private constructor({ address, security, name = address }: ConnectOptions) {
+    super();
+    for (const rpc of UNARY_RPCS) {
+      const call = (request?: RpcRequestInit<typeof rpc>, options?: CallOptions) => this.#unary(rpc, request, options);
+      Object.defineProperty(this, rpc, { value: call, enumerable: true });
+    }
     this.address = name;
     this.#attempt = {
       address: name,
@@ -118,35 +138,6 @@ export class RunnerClient {
   get judgingDigest(): string {
     return this.#greeting!.judgingDigest;
   }
-
-  readonly getHost = (request: RpcRequestInit<'getHost'> = {}, options?: CallOptions) =>
-    this.#unary('getHost', request, options);
-  readonly getJob = (request: RpcRequestInit<'getJob'>, options?: CallOptions) =>
-    this.#unary('getJob', request, options);
-  readonly listJobs = (request: RpcRequestInit<'listJobs'> = {}, options?: CallOptions) =>
-    this.#unary('listJobs', request, options);
-  readonly cancelJob = (request: RpcRequestInit<'cancelJob'>, options?: CallOptions) =>
-    this.#unary('cancelJob', request, options);
-  readonly listKernels = (request: RpcRequestInit<'listKernels'> = {}, options?: CallOptions) =>
-    this.#unary('listKernels', request, options);
-  readonly getKernel = (request: RpcRequestInit<'getKernel'>, options?: CallOptions) =>
-    this.#unary('getKernel', request, options);
-  readonly listExperiments = (request: RpcRequestInit<'listExperiments'> = {}, options?: CallOptions) =>
-    this.#unary('listExperiments', request, options);
-  readonly getLeaderboard = (request: RpcRequestInit<'getLeaderboard'> = {}, options?: CallOptions) =>
-    this.#unary('getLeaderboard', request, options);
-  readonly accept = (request: RpcRequestInit<'accept'>, options?: CallOptions) =>
-    this.#unary('accept', once(request), options);
-  readonly reject = (request: RpcRequestInit<'reject'>, options?: CallOptions) =>
-    this.#unary('reject', once(request), options);
-  readonly undo = (request: RpcRequestInit<'undo'>, options?: CallOptions) =>
-    this.#unary('undo', once(request), options);
-  readonly note = (request: RpcRequestInit<'note'>, options?: CallOptions) =>
-    this.#unary('note', once(request), options);
-  readonly listChampions = (request: RpcRequestInit<'listChampions'> = {}, options?: CallOptions) =>
-    this.#unary('listChampions', request, options);
-  readonly findMissingSources = (request: RpcRequestInit<'findMissingSources'>, options?: CallOptions) =>
-    this.#unary('findMissingSources', request, options);
 
   /**
    * Starts a job and yields its events until `finished`. A dropped stream is resumed through WatchJob. The request
@@ -205,13 +196,10 @@ export class RunnerClient {
 
   async #unary<Name extends UnaryRpcName>(
     name: Name,
-    init: RpcRequestInit<Name>,
+    init?: RpcRequestInit<Name>,
     options: CallOptions = {},
   ): Promise<RpcResponse<Name>> {
-    const request = create(
-      KernelRunnerService.method[name].input,
-      init as RpcRequestInit<UnaryRpcName>,
-    ) as RpcRequest<Name>;
+    const request = unaryRequest(name, init);
     const call = () => callUnary(this.#link.channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
     // Every unary call is safe to repeat: it only reads, repeats a cancellation, or has a request_id. The channel
     // reconnects by itself.
@@ -227,7 +215,7 @@ export class RunnerClient {
         policy.progress();
         return response;
       } catch (cause) {
-        // A runner that is reachable but does not answer has had its time.
+        // A runner that is reachable but does not answer has used up its time.
         if (isServiceError(cause) && cause.code === status.DEADLINE_EXCEEDED) throw cause;
         await policy.waitAfter(cause, name);
       }
@@ -263,8 +251,8 @@ export class RunnerClient {
     const deadline = Date.now() + timeoutMs;
     const call = () =>
       callUnary(this.#link.channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
-    // A greeting does not wait for a runner that was never there, and retries cuts because a refused certificate first
-    // looks like one.
+    // A greeting does not wait for a runner that was never there. It retries cuts, because a refused certificate first
+    // looks like a cut.
     const { host, caller, judgingDigest } = await this.#again(call, isCut).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);

@@ -33,7 +33,7 @@ test('a client with a login learns that a runner without TLS needs none', () => 
   );
 });
 
-test('an expired certificate is named, whatever the runner answers', () => {
+test('the error names an expired certificate, whatever the runner answers', () => {
   const cause = Object.assign(new Error('reset'), {
     code: status.UNAVAILABLE,
     details: 'read ECONNRESET',

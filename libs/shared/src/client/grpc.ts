@@ -46,6 +46,9 @@ type NamesOfKind<Kind extends string> = {
   [Name in RpcName]: Methods[Name]['methodKind'] extends Kind ? Name : never;
 }[RpcName];
 export type UnaryRpcName = NamesOfKind<'unary'>;
+export const UNARY_RPCS = KernelRunnerService.methods
+  .filter(({ methodKind }) => methodKind === 'unary')
+  .map(({ localName }) => localName as UnaryRpcName);
 export type ServerStreamingRpcName = NamesOfKind<'server_streaming'>;
 /** The RPCs that start a job and stream its events. */
 export const JOB_RPCS = [
@@ -129,14 +132,29 @@ class MalformedRequest {
   }
 }
 
+/**
+ * Answers a malformed request. What the handler of a stream sends from then on is dropped: grpc-js would write it after
+ * the end, which destroys the stream before its status is sent, and the client would wait until its deadline.
+ */
 function refuseMalformedRequests(...[, call]: Parameters<ServerInterceptor>): ServerInterceptingCall {
+  let isRefused = false;
   const listener = new ServerListenerBuilder()
     .withOnReceiveMessage((message, next) => {
-      if (message instanceof MalformedRequest) call.sendStatus(statusFromError(message.error));
-      else next(message);
+      if (message instanceof MalformedRequest) {
+        isRefused = true;
+        call.sendStatus(statusFromError(message.error));
+      } else next(message);
     })
     .build();
-  return new ServerInterceptingCall(call, { start: (next) => next(listener) });
+  return new ServerInterceptingCall(call, {
+    start: (next) => next(listener),
+    sendMessage: (message, next) => {
+      if (!isRefused) next(message);
+    },
+    sendStatus: (status, next) => {
+      if (!isRefused) next(status);
+    },
+  });
 }
 
 function methodDefinition({ parent, name, methodKind, input, output }: DescMethod): MethodDefinition<unknown, unknown> {
@@ -179,8 +197,13 @@ export function withRequestId<Name extends JobRpcName>(method: Name, init: RpcRe
   return message as RpcRequest<JobRpcName> as RpcRequest<Name>;
 }
 
-/** Adds a UUID to a request without one, so that a repeated call after a cut decides only once. */
-export const once = <Request extends { requestId?: string }>(request: Request): Request => ({
-  ...request,
-  requestId: request.requestId || randomUUID(),
-});
+/**
+ * Makes a unary call's request. A decision without a request_id gets one, so that a call repeated after a cut decides
+ * only once.
+ */
+export function unaryRequest<Name extends UnaryRpcName>(name: Name, init?: RpcRequestInit<Name>): RpcRequest<Name> {
+  const { input } = KernelRunnerService.method[name];
+  const given = { ...init } as RpcRequestInit<UnaryRpcName> & { requestId?: string };
+  if (input.fields.some(({ localName }) => localName === 'requestId')) given.requestId ||= randomUUID();
+  return create(input, given) as RpcRequest<Name>;
+}

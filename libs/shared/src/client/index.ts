@@ -4,7 +4,6 @@ export { type ClientSecurity, channelCredentials, tlsChannelOptions } from './cl
 export {
   API_VERSION,
   CLIENT_CHANNEL_OPTIONS,
-  definitionOf,
   JOB_RPCS,
   type JobRpcName,
   type RpcHandlers,

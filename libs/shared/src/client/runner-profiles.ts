@@ -5,8 +5,7 @@ import * as z from 'zod';
 import type { ClientSecurity } from './client-security.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HAND_WRITTEN_BYTES, readForeignFile, readForeignText } from '../files/foreign-file.ts';
-import { makeFolder } from '../files/make-folder.ts';
-import { configFolder } from '../files/user-folders.ts';
+import { makeFolder, configFolder } from '../files/user-folders.ts';
 import { entryOf } from '../text/entry-of.ts';
 
 const path = z.string().min(1);

@@ -1,14 +1,20 @@
 /**
- * The only error class of flashcore: a reason from the proto's enum, facts by name, and a text that says what was
- * wanted, what was found, and what to do.
+ * The error class of everything but the command line: a reason from the proto's enum, facts by name, and a text that
+ * says what was wanted, what was found, and what to do.
  */
 import { randomUUID } from 'node:crypto';
 // Not imported from the package itself, which loads Node's HTTP/2; fa-tui's first frame must not wait for that.
 import { Status as status } from '@grpc/grpc-js/build/src/constants.js';
 import { ErrorReason } from '../generated/flashcore/runner/v1/error_reason_pb.js';
+import type { EnumName } from './message-types.ts';
+
+/** The command line asks for something that can't be done. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
 
 /** Name of the proto's ErrorReason without its prefix. */
-export type ErrorReasonName = Exclude<keyof typeof ErrorReason, 'UNSPECIFIED'>;
+export type ErrorReasonName = EnumName<typeof ErrorReason>;
 
 /** A wrong field of a request, or a wrong key of a file. */
 export interface FieldViolation {

@@ -2,8 +2,22 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { Outcome } from '../generated/flashcore/runner/v1/job_pb.js';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { ComparisonVerdict, VariantResultSchema, Verdict } from '../generated/flashcore/runner/v1/result_pb.js';
-import { exitCodeOfError, exitCodeOfOutcome, outcomeOfJob, outcomeOfVariant } from './outcome.ts';
+import {
+  ComparisonVerdict,
+  VariantResultSchema,
+  Verdict,
+  VerifyResultSchema,
+} from '../generated/flashcore/runner/v1/result_pb.js';
+import {
+  exitCodeOfError,
+  exitCodeOfOutcome,
+  outcomeOfJob,
+  outcomeOfVariant,
+  isParity,
+  parityCounts,
+  parityShort,
+  parityText,
+} from './outcome.ts';
 
 const variant = (init: Parameters<typeof create<typeof VariantResultSchema>>[1]) => create(VariantResultSchema, init);
 const found = (...kinds: FindingKind[]) => variant({ findings: kinds.map((kind) => ({ kind })) });
@@ -95,4 +109,27 @@ test('exitCodeOfOutcome() and exitCodeOfError() return the documented codes', ()
       ] as const
     ).map(exitCodeOfError),
   ).toEqual([2, 2, 2, 3, 3, 3]);
+});
+
+const verify = (cases: Verdict[], probes: Verdict[]) =>
+  parityCounts(
+    create(VerifyResultSchema, {
+      cases: cases.map((verdict) => ({ verdict })),
+      probes: probes.map((verdict) => ({ verdict })),
+    }),
+  );
+
+test.each([
+  [verify([Verdict.PASS], []), '1 of 1 case', '1/1', true],
+  [verify([Verdict.PASS, Verdict.PASS], [Verdict.PASS]), '2 of 2 cases and 1 of 1 probe', '2/2', true],
+  [
+    verify([Verdict.PASS, Verdict.PASS], [Verdict.PASS, Verdict.FAIL]),
+    '2 of 2 cases and 1 of 2 probes',
+    '2/2, 1/2 probes',
+    false,
+  ],
+  [verify([Verdict.NOT_MEASURED], [Verdict.FAIL]), '0 of 1 case and 0 of 1 probe', '0/1, 0/1 probes', false],
+  [verify([], []), '0 of 0 cases', '-', true],
+])('%j', (counts, text, short, all) => {
+  expect([parityText(counts), parityShort(counts), isParity(counts)]).toEqual([text, short, all]);
 });

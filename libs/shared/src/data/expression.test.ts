@@ -4,7 +4,7 @@ import { evaluate, ExpressionError, parseExpression } from './expression.ts';
 
 const value = (text: string, scope: Record<string, number> = {}) => evaluate(parseExpression(text), scope);
 
-test('expressions have the value that they spell', () => {
+test('evaluates each expression to its value', () => {
   const scope = { B: 2, H: 8, S: 500, D: 64, causal: 1 };
   expect(
     [

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { archLimits, DATA_SHEETS, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
+import { archLimits, DATA_SHEETS, findDataSheet, occupancy, rooflineSeconds, launchWaves } from './devices.ts';
 import { TENSOR_DTYPES } from '../data/dtype.ts';
 
 // Answers of cudaOccMaxActiveBlocksPerMultiprocessor (cuda_occupancy.h of CUDA 13.0) for random kernels: arch,
@@ -138,4 +138,18 @@ test('the tensor peak depends on the dtype: bf16 equals fp16, and fp32 has half 
   const l4 = findDataSheet('NVIDIA L4')!;
   const seconds = TENSOR_DTYPES.map((dtype) => rooflineSeconds({ flops: 121e12, bytes: 0, dtype }, l4));
   expect(seconds).toEqual([1, 1, 2]);
+});
+
+test('the busiest multiprocessor sets the pace of one wave, and the last wave that of several', () => {
+  const of = (ctas: number, ctasPerSm: number, multiprocessors: number) => {
+    const { waves, tailEfficiencyPercent, text } = launchWaves({ shape: '', ctas, ctasPerSm, multiprocessors });
+    return [Number(waves.toFixed(2)), Math.round(tailEfficiencyPercent), text];
+  };
+  expect([of(128, 1, 132), of(128, 4, 132), of(140, 2, 132), of(2048, 4, 58), of(132, 1, 132)]).toEqual([
+    [0.97, 97, '128 CTAs on 132 SMs: one wave, 3 % idle'],
+    [0.24, 97, '128 CTAs on 132 SMs: one wave, 3 % idle'],
+    [0.53, 53, '140 CTAs on 132 SMs: one wave, 47 % idle'],
+    [8.83, 98, '2,048 work items in 8.8 waves on 58 SMs, 2 % idle'],
+    [1, 100, '132 CTAs on 132 SMs: one wave, 0 % idle'],
+  ]);
 });

@@ -1,5 +1,7 @@
-/** GPU data sheets, the occupancy they imply, and the roofline. */
+/** GPU data sheets, the occupancy and waves they imply, and the roofline. */
+import { create } from '@bufbuild/protobuf';
 import type { TensorDtype } from '../data/dtype.ts';
+import { type LaunchWaves, LaunchWavesSchema } from '../generated/flashcore/runner/v1/result_pb.js';
 
 /**
  * Limits of an architecture (compute capability), from the CUDA C++ Programming Guide's table of technical
@@ -243,3 +245,32 @@ export const rooflineSeconds = (
   { flops, bytes, dtype }: Work,
   sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>,
 ): number => Math.max(flops / (tensorTflops(sheet, dtype) * 1e12), bytes / (sheet.memoryGbPerSecond * 1e9));
+
+interface WaveInput {
+  /** In formatShape()'s form. */
+  shape: string;
+  ctas: number;
+  /** CTAs that a multiprocessor holds at once, at least 1. */
+  ctasPerSm: number;
+  multiprocessors: number;
+}
+
+/**
+ * Computes how the CTAs of a launch fill a device: waves and tail efficiency. Waves are the CTAs divided by those that
+ * the device holds at once. In a single wave the CTAs are spread over the multiprocessors, and the one with the most
+ * CTAs sets the pace. With more waves, the last one takes as long as a full one. All CTAs are assumed to take the same
+ * time.
+ */
+export function launchWaves({ shape, ctas, ctasPerSm, multiprocessors }: WaveInput): LaunchWaves {
+  const waves = ctas / (multiprocessors * ctasPerSm);
+  const efficiency =
+    waves <= 1 ? ctas / (multiprocessors * Math.ceil(ctas / multiprocessors)) : waves / Math.ceil(waves);
+  const tailEfficiencyPercent = 100 * efficiency;
+  const idle = 100 - tailEfficiencyPercent;
+  const count = ctas.toLocaleString('en');
+  const text =
+    waves <= 1
+      ? `${count} CTAs on ${multiprocessors} SMs: one wave, ${idle.toFixed(0)} % idle`
+      : `${count} work items in ${waves.toFixed(1)} waves on ${multiprocessors} SMs, ${idle.toFixed(0)} % idle`;
+  return create(LaunchWavesSchema, { shape, ctas: BigInt(ctas), multiprocessors, waves, tailEfficiencyPercent, text });
+}

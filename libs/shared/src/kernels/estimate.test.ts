@@ -19,7 +19,7 @@ const measured: MeasuredLaunch = {
   busyPercent: 30,
 };
 
-test('one CTA per SM there and three here that are not co-resident take three times as long', () => {
+test('three CTAs per SM that are not co-resident take three times as long as one', () => {
   expect(estimateLatency(L4, work, measured)).toMatchObject({
     lowUs: 31,
     highUs: 31,

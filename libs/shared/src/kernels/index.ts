@@ -17,7 +17,6 @@ export {
   type ElementDtype,
   type TensorDtype,
   bfloatBits,
-  bitsOf,
   fillOf,
   isTensorDtype,
   recordedDtype,
@@ -34,29 +33,15 @@ export {
   type Work,
 } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
-export { FEWEST_SAMPLES } from './fewest-samples.ts';
-export {
-  type Expression,
-  type ExpressionNode,
-  ExpressionError,
-  evaluate,
-  parseExpression,
-  valueOr,
-} from '../data/expression.ts';
-export {
-  CPP,
-  CPP_HELPERS,
-  type ExpressionLanguage,
-  PYTHON,
-  PYTHON_HELPERS,
-  expressionCode,
-} from './expression-code.ts';
-export type { Fallback, Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gates/gate.ts';
-export { evaluateGate, evaluateGates, evaluateGroup, measureMetric } from './gates/evaluate-gates.ts';
+export { FEWEST_SAMPLES } from './gates/measure/benchmark.ts';
+export { type Expression, evaluate, parseExpression, valueOr } from '../data/expression.ts';
+export { CPP, CPP_HELPERS, PYTHON, PYTHON_HELPERS, expressionCode } from './expression-code.ts';
+export type { GatesFile, Plan, PlannedGate, Requirements } from './gates/gate.ts';
+export { evaluateGate, evaluateGroup, measureMetric } from './gates/evaluate-gates.ts';
 export { parseGates } from './gates/gates-file.ts';
 export type { GateContext } from './gates/measure/answer.ts';
 export { loosenedGates } from './gates/plan-gates.ts';
-export { type GatePhase, METRICS, isCounter } from './gates/metrics.ts';
+export { METRICS, isCounter } from './gates/metrics.ts';
 export {
   type GateNeeds,
   findPlan,
@@ -66,13 +51,12 @@ export {
   shapesNamed,
   undecided,
 } from './gates/plan-gates.ts';
-export { kernelMessage } from './kernel-message.ts';
+export { kernelMessage } from './manifest.ts';
 export {
   type LaunchPlan,
   type PlainArgument,
   type PlannedArgument,
   type PlannedLaunch,
-  type PlannedWorkspace,
   checkShape,
   planLaunches,
   requireShape,
@@ -89,8 +73,8 @@ export {
 } from '../problems/case-values.ts';
 export {
   MAX_EXTENT,
+  RANDOM,
   type AxisDraw,
-  type Operation,
   type Problem,
   type ProblemAxis,
   type TensorRole,
@@ -116,10 +100,13 @@ export {
   isCurrentProblem,
   ownDefinition,
   referenceSource,
+  PROBLEM_PROGRAMS,
+  type ProblemProgram,
+  type ReferenceSource,
   requireProblems,
 } from '../problems/installed-problems.ts';
-export { accumulateOf, dtypeParameters, inputsOf } from './manifest-value.ts';
-export { MANIFEST_FILE, TRITON_SCRATCH_ARGUMENTS, loadManifest, parseManifest, readManifestText } from './manifest.ts';
+export { accumulateOf, dtypeParameters, inputsOf, manifestOfVariant } from './manifest-value.ts';
+export { MANIFEST_FILE, loadManifest, parseManifest, readManifestText } from './manifest.ts';
 export {
   type Manifest,
   type ManifestArgument,
@@ -149,7 +136,6 @@ export {
   MAX_TREE_BYTES,
   MAX_TREE_FILES,
   NOTES_FILE,
-  SOURCE_NAME,
   isSourcePath,
   mayBeSource,
   originalsIn,
@@ -161,7 +147,7 @@ export {
 } from './source-tree.ts';
 export { sha256Of } from '../contract/digest.ts';
 export { manifestOfCompiled, sharedBytesIn, tritonRequest, tritonTypes } from './triton.ts';
-export { type ResolvedVariant, archMismatch, resolveVariant } from './variant.ts';
-export { launchWaves } from './waves.ts';
+export { type ResolvedVariant, archMismatch, nearestOf, resolveVariant } from './variant.ts';
+export { launchWaves } from './devices.ts';
 export * as yamlFile from '../data/yaml-file.ts';
 export { TO_FILL_IN, draftFiles, originalsOfPtx } from './ptx-draft.ts';

@@ -15,7 +15,7 @@ import type {
   Swizzle,
   TensorName,
 } from './manifest-model.ts';
-import { valueOf, wrongValue, inputsOf } from './manifest-value.ts';
+import { accumulateOf, inputsOf, manifestOfVariant, valueOf, wrongValue } from './manifest-value.ts';
 import { type ProblemCase, problemCase } from '../problems/case-values.ts';
 import { type ShapeFields, formatShape, scopeOfShape, valuesOf } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';
@@ -23,6 +23,8 @@ import { entryOf, setEntry } from '../text/entry-of.ts';
 
 export interface LaunchPlan extends ProblemCase {
   launches: PlannedLaunch[];
+  /** The dtype in which the kernel says that it accumulates. */
+  accumulate: 'fp16' | 'fp32';
   workspace: PlannedWorkspace[];
   /** Initial values of outputs before each run, by name; undefined if the kernel does not read them. */
   initialOutputs?: Readonly<Record<TensorName, Fill>>;
@@ -137,8 +139,8 @@ export function planLaunches(
 ): LaunchPlan {
   requireShape(manifest, resolved, shape);
   const scope = scopeOf(manifest, resolved, shape);
-  const launches = manifest.launches
-    .filter((launch) => holds(manifest, launch.when, scope, `${launch.key}.when`))
+  const launches = manifestOfVariant(manifest, resolved.parameters)
+    .launches.filter((launch) => holds(manifest, launch.when, scope, `${launch.key}.when`))
     .map((launch) => planLaunch(manifest, launch, scope, shape));
   if (launches.length === 0)
     throw wrongValue(
@@ -161,6 +163,7 @@ export function planLaunches(
   return {
     ...planned,
     launches,
+    accumulate: accumulateOf(manifest, resolved.parameters),
     workspace,
     ...(initialOutput !== undefined && {
       initialOutputs: Object.fromEntries(outputs.map((output) => [output.name, fillOf(initialOutput, output.dtype)])),

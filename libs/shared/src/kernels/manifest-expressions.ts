@@ -26,6 +26,7 @@ const TENSOR_MAP_ALIGNMENT = 64;
 type Key = (string | number)[];
 type Compiled = Pick<Manifest, 'problem' | 'uses' | 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
 type RawArgument = RawLaunch['arguments'][number];
+type RawTensorOfVariants = Extract<RawArgument, { when: string }>;
 type RawStruct = Extract<RawArgument, { struct: unknown }>['struct'];
 type RawPlainArgument = RawStruct['fields'][string]['value'];
 
@@ -111,6 +112,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
   const compiler = new LaunchCompiler(parse, {
     problem,
     workspaces: Object.keys(raw.workspace),
+    parameters: new Set(Object.keys(raw.parameters)),
     values: names,
     uses,
     faults,
@@ -135,6 +137,7 @@ function nameClashes(raw: RawManifest, problem: Problem): YamlFault[] {
 interface LaunchNames {
   problem: Problem;
   workspaces: readonly string[];
+  parameters: ReadonlySet<string>;
   /** Names of axes, attributes, parameters and constants. */
   values: ReadonlySet<string>;
   /**
@@ -152,6 +155,7 @@ class LaunchCompiler {
   /** Attributes that the problem computes, which are floats. */
   readonly #computed: ReadonlySet<string>;
   readonly #workspaces: readonly string[];
+  readonly #parameters: ReadonlySet<string>;
   readonly #values: ReadonlySet<string>;
   readonly #uses: Set<string>;
   readonly #faults: YamlFault[];
@@ -160,13 +164,14 @@ class LaunchCompiler {
 
   constructor(
     parse: (text: string, key: Key) => Expression,
-    { problem, workspaces, values, uses, faults }: LaunchNames,
+    { problem, workspaces, parameters, values, uses, faults }: LaunchNames,
   ) {
     this.#parse = parse;
     this.#tensors = problem.tensors.map(({ name }) => name);
     this.#when = new Map(problem.tensors.flatMap(({ name, when }) => (when ? [[name, when] as const] : [])));
     this.#computed = new Set(problem.attributes.filter(({ value }) => value !== undefined).map(({ name }) => name));
     this.#workspaces = workspaces;
+    this.#parameters = parameters;
     this.#values = values;
     this.#uses = uses;
     this.#faults = faults;
@@ -228,8 +233,9 @@ class LaunchCompiler {
   }
 
   #argument(argument: RawArgument, key: Key): ManifestArgument {
-    if (typeof argument !== 'object' || argument === null || !('struct' in argument))
-      return this.#plainArgument(argument, key);
+    if (typeof argument !== 'object' || argument === null) return this.#plainArgument(argument, key);
+    if ('tensor' in argument) return this.#tensorOfVariants(argument, key);
+    if (!('struct' in argument)) return this.#plainArgument(argument, key);
     const { bytes, fields } = argument.struct;
     const compiled = Object.entries(fields).map(([name, { at, value }]) => ({
       name,
@@ -238,6 +244,18 @@ class LaunchCompiler {
     }));
     this.#checkLayout(bytes, compiled, [...key, 'struct', 'fields']);
     return { kind: 'struct', bytes, fields: compiled };
+  }
+
+  /** A kernel's signature is decided when the kernel is compiled, so that shapes can't decide about its arguments. */
+  #tensorOfVariants({ tensor, when }: RawTensorOfVariants, key: Key): ManifestArgument {
+    const condition = this.#parse(when, [...key, 'when']);
+    const other = condition.names.find((name) => !this.#parameters.has(name));
+    if (other !== undefined && this.#faults.length < MAX_FAULTS)
+      this.#faults.push({
+        key: [...key, 'when'],
+        message: `must use parameters alone, because it decides about the compiled entry's signature, got ${other}`,
+      });
+    return { kind: 'tensor', tensor: this.#tensor(tensor, [...key, 'tensor']), when: condition };
   }
 
   /** Refuses a layout that C++ cannot produce: fields past the end, overlapping, or misaligned. */

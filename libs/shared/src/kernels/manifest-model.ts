@@ -149,7 +149,10 @@ export interface StructField<Value> {
 }
 
 export type ManifestArgument =
-  PlainManifestArgument | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainManifestArgument>[] };
+  | PlainManifestArgument
+  /** An argument that only variants have for whose parameters `when` holds. */
+  | { kind: 'tensor'; tensor: TensorName; when: Expression }
+  | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainManifestArgument>[] };
 
 /** Size of an argument that is not a struct. */
 export function argumentBytes({ kind }: { kind: PlainManifestArgument['kind'] }): number {

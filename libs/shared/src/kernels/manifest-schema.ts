@@ -21,10 +21,11 @@ import {
   wanted,
 } from '../data/yaml-file.ts';
 import { entryOf } from '../text/entry-of.ts';
+import type { EnumName } from '../contract/message-types.ts';
 
 const MAX_INT32 = 2 ** 31 - 1;
 
-type FindingName = Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>;
+type FindingName = EnumName<typeof FindingKind>;
 const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(name)) && name !== 'UNSPECIFIED') as [
   FindingName,
   ...FindingName[],
@@ -129,35 +130,42 @@ const structArgument = strict({
   }),
 });
 
-/** An argument, or a struct of arguments; faults in a struct keep their own paths. */
-const argument = z
-  .unknown()
-  .transform((value, context): z.output<typeof plainArgument> | z.output<typeof structArgument> => {
-    const isStruct = typeof value === 'object' && value !== null && Object.hasOwn(value, 'struct');
-    const parsed = isStruct
-      ? structArgument.safeParse(value)
-      : z
-          .union(plainArguments, {
-            error: (issue) => wanted(`${PLAIN_ARGUMENTS} or { struct: { bytes, fields } }`, issue.input),
-          })
-          .safeParse(value);
+/** A value of the first form if `isFirst`, else of the second; unlike with a union, faults keep their own paths. */
+const eitherForm = <First, Second>(
+  isFirst: (value: unknown) => boolean,
+  first: z.ZodType<First>,
+  second: z.ZodType<Second>,
+) =>
+  z.unknown().transform((value, context): First | Second => {
+    const parsed = (isFirst(value) ? first : second).safeParse(value);
     if (parsed.success) return parsed.data;
     for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
     return z.NEVER;
   });
+const hasKey = (key: string) => (value: unknown) =>
+  typeof value === 'object' && value !== null && Object.hasOwn(value, key);
+
+/** A tensor that only some variants take. */
+const tensorOfVariants = z.strictObject({ tensor: cIdentifier, when: expression });
+/** An argument, or a struct of arguments. */
+const argument = eitherForm(
+  hasKey('struct'),
+  structArgument,
+  z.union([...plainArguments, tensorOfVariants], {
+    error: (issue) =>
+      wanted(`${PLAIN_ARGUMENTS}, { tensor: LSE, when: expression } or { struct: { bytes, fields } }`, issue.input),
+  }),
+);
 
 const persistedTensors = listOf(cIdentifier);
 const persistedWhen = strict({ tensors: persistedTensors, when: expression });
 
-/** A list of tensors, or a list with a condition; faults keep their own paths. */
-const l2Persist = z.unknown().transform((value, context): { tensors: string[]; when?: string } => {
-  const parsed = Array.isArray(value)
-    ? persistedTensors.transform((tensors) => ({ tensors })).safeParse(value)
-    : persistedWhen.safeParse(value);
-  if (parsed.success) return parsed.data;
-  for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
-  return z.NEVER;
-});
+/** A list of tensors, or a list with a condition. */
+const l2Persist = eitherForm(
+  Array.isArray,
+  persistedTensors.transform((tensors): { tensors: string[]; when?: string } => ({ tensors })),
+  persistedWhen,
+);
 
 /** The fields that each launch of an `each` list has separately, then those that all launches share. */
 const ownOfLaunch = { entry: entryName, when: expression.optional(), cluster: threeExpressions.optional() };
@@ -181,14 +189,8 @@ const launchesAlike = strict({
   ...sharedOfLaunches,
 });
 
-/** A launch, or several that differ only in the values of a few names; faults keep their own paths. */
-const launch = z.unknown().transform((value, context): z.output<typeof oneLaunch> | z.output<typeof launchesAlike> => {
-  const alike = typeof value === 'object' && value !== null && Object.hasOwn(value, 'each');
-  const parsed = (alike ? launchesAlike : oneLaunch).safeParse(value);
-  if (parsed.success) return parsed.data;
-  for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
-  return z.NEVER;
-});
+/** A launch, or several that differ only in the values of a few names. */
+const launch = eitherForm(hasKey('each'), launchesAlike, oneLaunch);
 
 const parameter = strict({
   values: listOf(integer(-MAX_INT32, MAX_INT32), 256).min(1, 'wanted at least one value'),
@@ -246,16 +248,12 @@ const elementsOfWorkspace = strict({
   if (problem) context.addIssue({ code: 'custom', path: ['initial'], message: problem });
 });
 
-/** A size in bytes, or elements; faults keep their own paths. */
-const workspace = z.unknown().transform((value, context): string | z.output<typeof elementsOfWorkspace> => {
-  const parsed =
-    typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? elementsOfWorkspace.safeParse(value)
-      : bytesOfWorkspace.safeParse(value);
-  if (parsed.success) return parsed.data;
-  for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
-  return z.NEVER;
-});
+/** A size in bytes, or elements. */
+const workspace = eitherForm(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  elementsOfWorkspace,
+  bytesOfWorkspace,
+);
 
 const accumulateTypes = ['fp16', 'fp32'] as const;
 

@@ -35,6 +35,19 @@ export function inputsOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: 
   return chosen?.dtype ?? 'fp16';
 }
 
+/** The manifest with the arguments that a variant has. Errors: those of inputsOf(). */
+export const manifestOfVariant = (manifest: Manifest, parameters: Parameters): Manifest => ({
+  ...manifest,
+  launches: manifest.launches.map((launch) => ({
+    ...launch,
+    arguments: launch.arguments.flatMap((argument, index) => {
+      if (!('when' in argument)) return [argument];
+      const holds = valueOf(manifest, argument.when, parameters, `${launch.key}.arguments[${index}].when`) !== 0;
+      return holds ? [{ kind: 'tensor', tensor: argument.tensor }] : [];
+    }),
+  })),
+});
+
 /** Parameters that decide the dtype of Q, K, V and O. */
 export const dtypeParameters = ({ math: { inputs } }: Pick<Manifest, 'math'>): string[] =>
   typeof inputs === 'string' ? [] : inputs.flatMap(({ when }) => when.names);

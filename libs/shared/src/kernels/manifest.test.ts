@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
-import { loadManifest, parseManifest } from './manifest.ts';
+import { kernelMessage, loadManifest, parseManifest } from './manifest.ts';
 import { checkShape, planLaunches } from './launch-plan.ts';
 import { attentionCase, parseShape } from './shape.ts';
 import { type DeviceFacts, archMismatch, resolveVariant } from './variant.ts';
@@ -106,6 +106,36 @@ test('a struct by value has fields by name and offset, with every kind of argume
   });
 });
 
+test('an argument that some variants have is passed by them alone, and brings the output with it', () => {
+  const manifest = parseManifest(
+    passing('{ tensor: LSE, when: "WRITE_LSE == 1" }').replace(
+      /^parameters:\n/m,
+      'parameters:\n  WRITE_LSE: { values: [0, 1], default: 0, about: "1: also writes LSE" }\n',
+    ),
+    'kernel.yaml',
+  );
+  const planned = (WRITE_LSE: number) => {
+    const { launches, tensors } = planLaunches(
+      manifest,
+      resolveVariant(manifest, { parameters: { WRITE_LSE } }),
+      parseShape('2x8x512x64c'),
+    );
+    return [launches[0]!.arguments.filter((each) => 'tensor' in each && each.tensor === 'LSE'), outputsOf(tensors)];
+  };
+  expect(planned(0)).toEqual([[], ['O']]);
+  expect(planned(1)).toEqual([[{ kind: 'tensor', tensor: 'LSE' }], ['O', 'LSE']]);
+});
+
+const outputsOf = (tensors: readonly { name: string; direction: string }[]): string[] =>
+  tensors.filter(({ direction }) => direction === 'out').map(({ name }) => name);
+
+test.each([
+  ['S <= 64', /arguments\[\d+\]\.when: must use parameters alone, .* got S$/m],
+  ['WRITE_LES == 1', /arguments\[\d+\]\.when: unknown name "WRITE_LES"/],
+])('an argument under the condition %s is refused', (when, message) => {
+  expect(() => parseManifest(passing(`{ tensor: LSE, when: "${when}" }`), 'kernel.yaml')).toThrow(message);
+});
+
 test.each([
   ['q: { at: 4, value: Q }', /fields\.q\.at: must be a multiple of 8, as a tensor is, got 4/],
   ['q: { at: 12, value: S }, k: { at: 12, value: S }', /fields\.k\.at: must be at least 16, where q ends, got 12/],
@@ -167,7 +197,7 @@ test('launches that differ in a few names share the rest', () => {
   ]);
 });
 
-test('a number in the shared part of launches is not one of their names', () => {
+test("a number in the shared part of launches is not replaced by a launch's own names", () => {
   const manifest = parseManifest(
     ALIKE.replace('2 * rows', '1e3 + e3').replaceAll('with: { ', 'with: { e3: 5, '),
     'kernel.yaml',
@@ -244,6 +274,7 @@ test('a manifest with every feature becomes a launch plan', () => {
   });
   expect(planLaunches(manifest, resolved, parseShape('2x8x512x64c'))).toEqual({
     ...attentionCase(parseShape('2x8x512x64c'), 'fp16'),
+    accumulate: 'fp32',
     launches: [
       {
         entry: 'attend',
@@ -319,7 +350,7 @@ test('the error names the first limit that a shape violates', () => {
   );
 });
 
-test('a kernel with a tensor of some cases takes those cases and has the tensor in their plans', () => {
+test('a kernel with a tensor that only some cases have takes those cases, and its plan for them has the tensor', () => {
   const plain = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const takesSinks = parseManifest(SPLIT_KV.replace('V, partial_O, B', 'V, sink_logits, partial_O, B'), 'kernel.yaml');
   const shape = (text: string) => parseShape(`2x8x512x64${text}`);
@@ -334,7 +365,7 @@ test('a kernel with a tensor of some cases takes those cases and has the tensor 
   expect([inputs(''), inputs(',sinks=1')].map((each) => each.slice(3))).toEqual([[], ['sink_logits 8']]);
 });
 
-test('every wrong field of a variant is named', () => {
+test('the error names every wrong field of a variant', () => {
   const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const error = thrown(() =>
     resolveVariant(manifest, {
@@ -532,6 +563,12 @@ test("a parameter of_device takes the value nearest to the device's count, unles
       multiprocessors ? { multiprocessors } : undefined,
     ).parameters['SMS'];
   expect([sms(), sms(58), sms(60), sms(132), sms(58, 142)]).toEqual([132, 58, 58, 132, 142]);
+  // A client reads this to show the default of a device.
+  const listed = Object.fromEntries(kernelMessage(manifest).parameters.map(({ name, ofDevice }) => [name, ofDevice]));
+  expect(listed).toEqual({
+    ...Object.fromEntries(Object.keys(listed).map((name) => [name, ''])),
+    SMS: 'multiprocessors',
+  });
 });
 
 const INITIALISED = `
@@ -569,7 +606,7 @@ test('workspaces have a dtype, a shape and an initial value, and O may have an i
   });
 });
 
-test('parameters decide the dtype of Q, K, V and O, of the plan and of initial outputs', () => {
+test('parameters decide the dtype of Q, K, V and O, in the plan and for initial outputs', () => {
   const written = INITIALISED.replace(
     'math:',
     'parameters:\n  DTYPE: { values: [0, 1, 2], default: 0, about: d }\nmath:',

@@ -4,9 +4,11 @@
  */
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../contract/errors.ts';
+import type { EnumName } from '../contract/message-types.ts';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/foreign-file.ts';
-import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { FindingKind, KernelSchema, type Kernel, type SourceFile } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
 import { isCubinSource, isPtxSource, isTritonSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
@@ -146,5 +148,42 @@ export function readManifestText(folder: string, path: string): string {
   );
 }
 
-const findingNamed = (name: 'NONE' | Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>): FindingKind =>
+const findingNamed = (name: 'NONE' | EnumName<typeof FindingKind>): FindingKind =>
   name === 'NONE' ? FindingKind.UNSPECIFIED : FindingKind[name];
+
+interface KernelFiles {
+  readonly sourceDigest: string;
+  readonly files: SourceFile[];
+  readonly notes: string;
+}
+
+/** A manifest in the form in which runners and clients list it, with the known facts about the folder's files. */
+export const kernelMessage = (
+  manifest: Manifest,
+  { sourceDigest, files, notes }: KernelFiles = { sourceDigest: '', files: [], notes: '' },
+): Kernel =>
+  create(KernelSchema, {
+    kernelId: manifest.id,
+    problem: manifest.problem.id,
+    title: manifest.title,
+    lesson: manifest.lesson,
+    ...(manifest.after !== undefined && { after: manifest.after }),
+    parameters: Object.entries(manifest.parameters).map(([name, parameter]) => ({
+      name,
+      values: parameter.values.map(BigInt),
+      defaultValue: BigInt(parameter.default),
+      about: parameter.about,
+      ofDevice: parameter.ofDevice ?? '',
+    })),
+    configs: Object.keys(manifest.configs),
+    limits: manifest.limits.map(({ require, because }) => ({ require: require.text, because })),
+    minArch: manifest.minArch,
+    emulated: manifest.emulated !== false,
+    needsPtxEngine: manifest.emulated === 'ptx',
+    deprecated: manifest.deprecated ?? '',
+    expectations: manifest.expectations.map(({ note, ...each }) => ({ ...each, note: note ?? '' })),
+    ...(manifest.faulty && { expectedFinding: manifest.faulty.finding }),
+    sourceDigest,
+    files,
+    notes,
+  });

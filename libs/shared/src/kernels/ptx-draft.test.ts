@@ -34,7 +34,7 @@ test.each([
   expect(parseManifest(text, 'kernel.yaml').problem.id).toBe(problem);
 });
 
-test('drafts structures, several entries, an exact architecture, and a block that the code leaves open', () => {
+test('drafts structures, several entries, an exact architecture, and a block that the code does not specify', () => {
   const text = draft(`${withEntry('.param .align 8 .b8 args[24]')}\n.visible .entry other()\n{\nret;\n}\n`);
   expect(text).toContain('arch: sm_90a');
   expect(text).toContain('- { struct: { bytes: 24, fields: {} } } # TODO: parameter 1, structure [24]; ');
@@ -47,7 +47,7 @@ test.each(['', 'def attention(): pass', '.entry hidden() { ret; }', '// .visible
   (text) => expect(() => draft(text)).toThrow('mine.ptx: must have a .visible .entry, and has none'),
 );
 
-test('originals are file names without folders', () => {
+test('originals are names of files without their folders', () => {
   expect(originalsOfPtx(TRITON)).toEqual(['attention.py', 'standard.py']);
   expect(originalsOfPtx('.file 1 "/etc/passwd"\n.file\t2 "../../a b.cu"\n  .file 1 "x/passwd"\n')).toEqual([
     'passwd',

@@ -17,7 +17,7 @@ function typesWith(limit: string): string[] {
   return tritonTypes(manifest, resolveVariant(manifest));
 }
 
-test('only integers that limits make multiples of 16 are declared as such', () => {
+test('only integers that the limits make multiples of 16 are declared as such', () => {
   const tensors = ['*fp16', '*fp16', '*fp16'];
   expect(typesWith('K % 32 == 0 && N % 16 == 0')).toEqual([...tensors, 'i32', 'i32:16', 'i32:16']);
   expect(typesWith('K % 24 == 0')).toEqual([...tensors, 'i32', 'i32', 'i32']);

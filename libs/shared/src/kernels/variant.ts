@@ -153,9 +153,12 @@ function resolveParameters(
 
 function defaultOf({ values, default: value, ofDevice }: ManifestParameter, device: DeviceFacts | undefined): number {
   if (!ofDevice || !device) return value;
-  const fact = device[ofDevice];
-  return values.reduce((nearest, each) => (Math.abs(each - fact) < Math.abs(nearest - fact) ? each : nearest), value);
+  return nearestOf([value, ...values], device[ofDevice]);
 }
+
+/** The value nearest to `wanted`, the first of several. `values` must not be empty. */
+export const nearestOf = (values: readonly number[], wanted: number): number =>
+  values.reduce((nearest, each) => (Math.abs(each - wanted) < Math.abs(nearest - wanted) ? each : nearest));
 
 function shapelessConstants(manifest: Manifest, parameters: Record<string, number>): Record<string, number> {
   const constants: Record<string, number> = {};

@@ -24,9 +24,10 @@ export const PROBLEMS_REMEDY =
   'folders of others: problems in flashcore.yaml, $FLASHCORE_PROBLEMS, and --problems of a runner when it starts';
 
 const PROBLEM_FILE = 'problem.yaml';
-const REFERENCE_FILE = 'reference.cpp';
+/** A problem of `op: own` has one of them. */
+const REFERENCE_FILES = ['reference.cpp', 'reference.py'] as const;
 const CASES_FILE = 'cases.yaml';
-const FILES = [CASES_FILE, PROBLEM_FILE, REFERENCE_FILE] as const;
+const FILES = [CASES_FILE, PROBLEM_FILE, ...REFERENCE_FILES] as const;
 /** Folder inside a kernel's folder with the problem that comes with it. */
 export const BROUGHT_FOLDER = 'problem';
 /** A file's limit: a runner keeps the definitions that clients send with their kernels in memory. */
@@ -88,9 +89,25 @@ export function installedProblem(id: string): Problem {
 
 type NamedProblem = Pick<Problem, 'id' | 'brought'>;
 
-/** The text of a problem's reference.cpp. Errors: INVALID_MANIFEST if there is none. */
-export const referenceSource = (problem: NamedProblem): string =>
-  textIn(problem, REFERENCE_FILE, 'reference.op', 'because problem.yaml says reference: { op: own }').text;
+/** Benchmarks whose problems are Python programs that kernels/reference/python_reference.py can describe. */
+export const PROBLEM_PROGRAMS = ['kernelbench'] as const;
+export type ProblemProgram = (typeof PROBLEM_PROGRAMS)[number];
+
+/** A reference in C++ or Python. */
+export interface ReferenceSource {
+  readonly name: (typeof REFERENCE_FILES)[number];
+  readonly text: string;
+}
+
+/** A problem's reference.cpp or reference.py. Errors: INVALID_MANIFEST if there is none, or if there are both. */
+export function referenceSource(problem: NamedProblem): ReferenceSource {
+  const [cpp, python] = REFERENCE_FILES;
+  if (has(problem, cpp) && has(problem, python))
+    throw wrong(pathIn(problem, python), `must be the only reference, and there is ${cpp} too: remove one of them`);
+  const name = has(problem, python) ? python : cpp;
+  const why = `because problem.yaml says reference: { op: own }; ${python} can take its place`;
+  return { name, text: textIn(problem, name, 'reference.op', why).text };
+}
 
 /** A problem's cases.yaml, with the path that error messages show. Errors: INVALID_MANIFEST if there is none. */
 export const casesSource = (problem: NamedProblem): { text: string; path: string } =>
@@ -104,7 +121,7 @@ export function ownDefinition(problem: Problem): string | undefined {
   const files = problem.brought ?? ownProblemFiles(problem.id);
   if (files === undefined) return undefined;
   const text = files[PROBLEM_FILE];
-  return problem.operation === 'own' ? `${text}\0${referenceSource(problem)}` : text;
+  return problem.operation === 'own' ? `${text}\0${referenceSource(problem).text}` : text;
 }
 
 /** The files of a user's problem; undefined for a problem of this installation. Errors: INVALID_MANIFEST. */
@@ -121,7 +138,13 @@ export const broughtFiles = (textAt: (path: string) => string | undefined): Prob
 function filesBy(text: (name: (typeof FILES)[number]) => string | undefined): ProblemFiles | undefined {
   const definition = text(PROBLEM_FILE);
   if (definition === undefined) return undefined;
-  return { [PROBLEM_FILE]: definition, [CASES_FILE]: text(CASES_FILE), [REFERENCE_FILE]: text(REFERENCE_FILE) };
+  const [cpp, python] = REFERENCE_FILES;
+  return {
+    [PROBLEM_FILE]: definition,
+    [CASES_FILE]: text(CASES_FILE),
+    [cpp]: text(cpp),
+    [python]: text(python),
+  };
 }
 
 /** The problem that comes with a kernel, read from its folder. Errors: INVALID_MANIFEST for a link. */
@@ -176,6 +199,12 @@ export function installedProblems(): string[] {
   }
   return ids;
 }
+
+const has = ({ id, brought }: NamedProblem, name: (typeof FILES)[number]): boolean =>
+  brought ? brought[name] !== undefined : existsSync(join(placeOf(id).folder, name));
+
+const pathIn = ({ id, brought }: NamedProblem, name: (typeof FILES)[number]): string =>
+  join(brought ? BROUGHT_FOLDER : placeOf(id).shown, name);
 
 function textIn(
   { id, brought }: NamedProblem,

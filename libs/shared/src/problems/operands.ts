@@ -106,7 +106,7 @@ export function readOperands(
   const read: Operands = { operands, tables, ...(base2 && { lseBase2: true }) };
   const named = [...Object.keys(operands), ...Object.keys(tables)];
   if (op === 'own') {
-    for (const name of named) fault(['reference', name], 'reference.cpp reads tensors by name: leave it out');
+    for (const name of named) fault(['reference', name], 'a reference of its own reads tensors by name: leave it out');
     return read;
   }
   const { needs, takes, writes, derives } = TENSORS[op];

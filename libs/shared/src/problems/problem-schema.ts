@@ -81,7 +81,7 @@ const tensor = strict({
   error: 'wanted exactly one of `in` and `out`',
 });
 
-/** `own` is the reference.cpp next to problem.yaml; the others are operations of the built-in oracle. */
+/** `own` is the reference.cpp or reference.py next to problem.yaml; the others are the built-in oracle's operations. */
 export const OPERATIONS = ['attention', 'attention_backward', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
@@ -192,6 +192,7 @@ export type AxisDraw = (typeof AXIS_DRAWS)[number];
 const axis = strict({
   default: expression.optional(),
   draw: oneOf(AXIS_DRAWS).default('length'),
+  independent: flag().default(false),
   about: text(),
 }).refine((written) => written.draw !== 'divisor' || written.default !== undefined, {
   error: '`draw: divisor` divides the default: give one',

@@ -417,7 +417,7 @@ test.each([
     /wanted 2, or no key for base e, found 10/,
   ],
   ['o: O[b h d]\n  lse: LSE[b h]', 'o: O[b h d]\n  lse_base: 2', 26, 'reference.lse_base', /it is the base of lse/],
-  ['op: attention', 'op: own', 22, 'reference.q', /reference.cpp reads tensors by name: leave it out/],
+  ['op: attention', 'op: own', 22, 'reference.q', /a reference of its own reads tensors by name: leave it out/],
 ])('%s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
   expect(DECODE).toContain(was);
   const read = () => parseProblem(DECODE.replace(was, is), 'p/problem.yaml');

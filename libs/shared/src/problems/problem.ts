@@ -22,6 +22,9 @@ export type { AxisDraw, Operation, SymmetryAct, TensorRole };
 /** Name in `work.bytes` for the bytes of an element of the kernel's dtype. */
 export const DTYPE_SIZE = 'dtype_bytes';
 
+/** Name in an attribute's `draw` for a number from 0 up to 1, drawn for each shape. */
+export const RANDOM = 'random';
+
 /** Extents are passed to kernels as int32. */
 export const MAX_EXTENT = 2 ** 31 - 1;
 
@@ -55,6 +58,7 @@ export interface ProblemFiles {
   readonly 'problem.yaml': string;
   readonly 'cases.yaml'?: string | undefined;
   readonly 'reference.cpp'?: string | undefined;
+  readonly 'reference.py'?: string | undefined;
 }
 
 export interface ProblemAxis {
@@ -62,6 +66,8 @@ export interface ProblemAxis {
   /** Undefined if every case must give it. */
   readonly default: Expression | undefined;
   readonly draw: AxisDraw;
+  /** Whether results along it are independent, as they always are along a `count`: large inputs may repeat. */
+  readonly independent: boolean;
   readonly about: string;
 }
 export type DefaultAxis = ProblemAxis & { readonly default: Expression };
@@ -72,7 +78,7 @@ export interface ProblemAttribute {
   readonly value: Expression | undefined;
   /** The value if a case gives none. */
   readonly default: number;
-  /** Values for ranked runs, over axes and the attributes before this one; empty: the default. */
+  /** Values for ranked runs, over axes, the attributes before this one and RANDOM; empty: the default. */
   readonly draw: readonly Expression[];
   readonly about: string;
 }
@@ -151,15 +157,18 @@ class ProblemCompiler {
   compile(): Problem {
     const { id, title, ...raw } = this.#raw;
     this.#refuseNameClashes();
-    const axes = Object.entries(raw.axes).map(([name, { default: written, draw, about }]) => ({
+    const axes = Object.entries(raw.axes).map(([name, { default: written, draw, independent, about }]) => ({
       name,
       default: written === undefined ? undefined : this.#extent(written, ['axes', name, 'default']),
       draw,
+      independent,
       about,
     }));
     const names = new Set(this.#axes);
     const attributes = Object.entries(raw.attributes).map(([name, { value, default: fallback, draw, about }]) => {
-      const drawn = draw.map((text, index) => this.#parse(text, ['attributes', name, 'draw', index], names));
+      const drawn = draw.map((text, index) =>
+        this.#parse(text, ['attributes', name, 'draw', index], new Set([...names, RANDOM])),
+      );
       names.add(name);
       return {
         name,

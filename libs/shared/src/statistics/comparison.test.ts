@@ -141,7 +141,7 @@ test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
   expect(ComparisonVerdict[found]).toBe(ComparisonVerdict[verdict]);
 });
 
-test('over all shapes a slower one rejects, an unknown one leaves it open, and a faster one is enough', () => {
+test('over all shapes a slower one rejects, an unknown one leaves the verdict open, and one faster is enough', () => {
   const { FASTER, SLOWER, WITHIN_MARGIN, NOT_JUDGED } = ComparisonVerdict;
   const all = (...verdicts: ComparisonVerdict[]) =>
     judgeComparison(
@@ -176,7 +176,7 @@ test('one shape in two modes is two comparisons of one shape, and the deciding o
   ]);
 });
 
-test('a requested but unmeasured shape leaves the comparison not judged, unless a slower one decides', () => {
+test('a requested but unmeasured shape leaves the comparison undecided, unless a slower one decides it', () => {
   const asked = ['2x8x512x64', '4x16x2048x64'].map(parseShape);
   const measured = (verdict: ComparisonVerdict) =>
     judgeComparison([{ shape: asked[0]!, verdict, reason: 'why' }], asked);

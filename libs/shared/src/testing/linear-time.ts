@@ -25,6 +25,13 @@ export function growth(textOf: (length: number) => string, read: (text: string) 
     : `${SHORT} characters took ${short.toFixed(1)} ms, ${LONG} took ${long.toFixed(1)} ms`;
 }
 
+/** The repeated pieces of text that `read` does not read in linear time, each with its times. */
+export const slowPieces = (read: (text: string) => unknown): string[] =>
+  REPEATED.flatMap((piece) => {
+    const found = growth((length) => piece.repeat(Math.ceil(length / piece.length)).slice(0, length), read);
+    return found === undefined ? [] : [`${JSON.stringify(piece)}: ${found}`];
+  });
+
 function leastMs(text: string, read: (text: string) => unknown): number {
   let least = Infinity;
   for (let attempt = 0; attempt < TRIES && least > FLOOR_MS / 4; ++attempt) {

@@ -1,10 +1,10 @@
 /** A real sshd on a loopback port, with its own keys and configuration, for one test file. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './free-port.ts';
+import { once } from 'node:events';
 import { until, waitFor } from './wait-for.ts';
 
 const SSHD = '/usr/sbin/sshd';
@@ -167,4 +167,14 @@ function listens(port: number): Promise<boolean> {
     };
     socket.once('connect', answer(true)).once('error', answer(false));
   });
+}
+
+/** A port on which nobody listens, and most likely nobody will for a while. */
+export async function freePort(host = '127.0.0.1'): Promise<number> {
+  const server = createServer().listen(0, host);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
 }

@@ -7,4 +7,4 @@ export { didYouMean, nearestNames } from './nearest-names.ts';
 export { bytesText, counted, formatCount, formatError, formatNumber, formatPair } from './numbers.ts';
 export { plainLine, plainText } from './plain-text.ts';
 export { shellWord } from './plain-text.ts';
-export { TOKEN_PREFIX, withoutTokens } from './without-tokens.ts';
+export { TOKEN_PREFIX, withoutTokens } from './plain-text.ts';

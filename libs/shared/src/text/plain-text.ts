@@ -3,8 +3,6 @@
  * clients.
  */
 
-import { withoutTokens } from './without-tokens.ts';
-
 /** Control characters that are kept: only tabs, or tabs and newlines. */
 export type KeptControls = 'tab' | 'tab-and-newline';
 
@@ -110,3 +108,13 @@ export const errorText = (error: unknown): string => (error instanceof Error ? e
 /** Formats a text as one word of a POSIX shell: unchanged if it needs no quotes, else in single quotes. */
 export const shellWord = (text: string): string =>
   /^[\w./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+
+/** Begins every token of a runner, so that it can be recognized in a text. */
+export const TOKEN_PREFIX = 'fct_';
+
+/** Characters of a token after its prefix: 256 bits in base64url. */
+const TOKEN = new RegExp(`${TOKEN_PREFIX}[\\w-]{43}`, 'g');
+
+/** Replaces tokens in a text, for logs and events: a client may have put one into a label, a source or a printf. */
+export const withoutTokens = (text: string): string =>
+  text.includes(TOKEN_PREFIX) ? text.replace(TOKEN, `${TOKEN_PREFIX}[redacted]`) : text;

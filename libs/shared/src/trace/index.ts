@@ -1,3 +1,3 @@
 /** Timelines of jobs for trace viewers. */
-export { type JobSpan, jobSpans } from './job-spans.ts';
-export { otlpTraces, parseTraceParent, type TraceParent } from './otlp.ts';
+export { jobSpans } from './job-spans.ts';
+export { otlpTraces, parseTraceParent } from './otlp.ts';

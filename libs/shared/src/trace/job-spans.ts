@@ -33,15 +33,7 @@ const QUEUE = 'queue';
 
 type Draft = { -readonly [Key in keyof JobSpan]: JobSpan[Key] };
 
-interface NewSpan {
-  readonly kind: SpanKind;
-  readonly name: string;
-  readonly fromUs: number;
-  readonly untilUs?: number;
-  readonly track?: string;
-  readonly parent?: number | undefined;
-  readonly attributes?: JobSpan['attributes'];
-}
+type NewSpan = Pick<JobSpan, 'kind' | 'name' | 'fromUs'> & Partial<Omit<JobSpan, 'failed'>>;
 
 /** Spans in the order of their start. An open span ends when the next one starts. */
 class SpanList {

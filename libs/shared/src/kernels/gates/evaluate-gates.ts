@@ -2,9 +2,8 @@
 import { type GateResult, Verdict } from '../../generated/flashcore/runner/v1/result_pb.js';
 import type { GateOperator, PlannedGate } from './gate.ts';
 import type { GateContext, Measure, MetricAnswer } from './measure/answer.ts';
-import { measureBenchmark } from './measure/benchmark.ts';
+import { measureBenchmark, measureHistory } from './measure/benchmark.ts';
 import { measureBuild } from './measure/build.ts';
-import { measureHistory } from './measure/history.ts';
 import { measureProfile } from './measure/profile.ts';
 import { measureVerify } from './measure/verify.ts';
 import { phaseOfMetric, type GatePhase, type Metric } from './metrics.ts';
@@ -14,7 +13,9 @@ import { undecided } from './plan-gates.ts';
 const measureManifest: Measure = ({ undocumented }) => ({
   value: undocumented.length,
   detail:
-    undocumented.length === 0 ? 'title, lesson and NOTES.md are there' : `not filled in: ${undocumented.join(', ')}`,
+    undocumented.length === 0
+      ? 'title, lesson and NOTES.md are there'
+      : `fill in ${undocumented.join(', ')} and run it again to accept the result`,
   source: 'the kernel folder',
 });
 
@@ -83,6 +84,12 @@ function judged(gate: PlannedGate, result: GateResult, answer: Extract<MetricAns
     return result;
   }
   const passed = OPERATIONS[gate.op](answer.value, gate.target);
+  if (!passed && gate.phase === 'manifest' && gate.level === 'hard') {
+    // Documentation is for those who read the result later, so it stops an acceptance and not a run.
+    result.verdict = Verdict.NOT_JUDGED;
+    result.detail = answer.detail;
+    return result;
+  }
   result.verdict = passed ? Verdict.PASS : Verdict.FAIL;
   result.detail = passed ? answer.detail : `${answer.detail}; ${gate.why}`;
   return result;

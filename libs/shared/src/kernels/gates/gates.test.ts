@@ -4,6 +4,8 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { parseCases, toleranceProfile } from '../cases.ts';
 import { FlashcoreError } from '../../contract/errors.ts';
+import { outcomeOfVariant } from '../../contract/outcome.ts';
+import { Outcome } from '../../generated/flashcore/runner/v1/job_pb.js';
 import { parseManifest } from '../manifest.ts';
 import { evaluateGates } from './evaluate-gates.ts';
 import { parseGates } from './gates-file.ts';
@@ -181,7 +183,7 @@ test('a benchmark that timed out or is invalid is not judged', () => {
   expect(detail({ mode: TimingMode.HOT })).toBe('2x8x512x64 was not benchmarked cold');
 });
 
-test('correctness needs all parity cases within the parity profile', () => {
+test('the correctness gate needs all parity cases within the parity profile', () => {
   const correctness = (verify: VariantInit['verify']) => {
     const { verdict, value, detail } = answers({ verify })['correctness']!;
     return [Verdict[verdict], value, detail];
@@ -369,6 +371,30 @@ test('a gate with level off shows its value without a verdict', () => {
   expect(off.detail).toMatch(/^a scalar kernel has none \(/);
 });
 
+test('missing documentation fails no run: a hard gate asks for it before an acceptance, a softer one warns', () => {
+  const context = { undocumented: ['NOTES.md'], noChampion: undefined, verified: [], benchmarked: [] };
+  const answer = (level: string) => {
+    const own = parseGates(
+      `
+default: mine
+gates:
+  - { id: documented, metric: documentation_missing, op: "==", target: 0, why: others read it }
+plans:
+  mine: { title: Mine, about: all, from: here, gates: { documented: ${level} } }
+`,
+      'mine.yaml',
+    );
+    const gates = plannedGates(own, { plan: findPlan(own, ''), own: [], arch });
+    const variant = create(VariantResultSchema, {});
+    const [result] = evaluateGates(gates, { ...context, cases, variant });
+    return [Verdict[result!.verdict], outcomeOfVariant(create(VariantResultSchema, { gates: [result!] }))];
+  };
+  expect([answer('hard'), answer('warn')]).toEqual([
+    ['NOT_JUDGED', Outcome.PASSED],
+    ['FAIL', Outcome.PASSED],
+  ]);
+});
+
 test("a gate that the emulator's counters decide says so, and so does its group", () => {
   const text = `
 default: mine
@@ -493,7 +519,7 @@ plans:
   ]);
 });
 
-test('the notes: a means rejects only in the nsight plans', () => {
+test('resource metrics reject only in the nsight plans', () => {
   const means = ['registers', 'shared_memory', 'theoretical_ctas', 'resident_ctas', 'tensor_cores', 'dram'];
   const rejecting = [...file.plans.values()].filter(({ gates }) => means.some((id) => gates.get(id)?.level === 'hard'));
   expect(rejecting.map(({ name }) => name)).toEqual(['nsight', 'nsight_busy']);

@@ -2,7 +2,7 @@
  * Applies a plan to one kernel: each gate with its level and target, and everything that must be measured for the
  * gates.
  */
-import { TIMING_MODES } from '../../contract/timing-modes.ts';
+import { TIMING_MODES } from '../../contract/message-types.ts';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../../contract/errors.ts';
 import {
@@ -14,7 +14,7 @@ import {
 import type { Shape } from '../../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../../text/nearest-names.ts';
 import type { Cases } from '../cases.ts';
-import { formatShape, parseShape } from '../shape.ts';
+import { parseShape } from '../shape.ts';
 import { DEFAULT_PROBLEM } from '../../problems/installed-problems.ts';
 import type { Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gate.ts';
 import { conditionText, isCounter } from './metrics.ts';
@@ -191,8 +191,6 @@ function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Re
     ...(toggle ? ['tensor cores can be turned off, or the manifest says why not'] : []),
   ];
 }
-
-export const shapesText = (shapes: readonly Shape[]): string => shapes.map(formatShape).join(', ');
 
 /**
  * Ids of the locked gates that the manifest loosens. The locked gates are those that reject in the file's plan, and the

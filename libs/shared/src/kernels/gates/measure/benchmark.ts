@@ -1,15 +1,16 @@
 /** Metrics of a benchmark. */
-import { TIMING_MODES } from '../../../contract/timing-modes.ts';
+import { TIMING_MODES } from '../../../contract/message-types.ts';
 import type { Shape } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   type BenchmarkResult,
   type LatencyStatistics,
   type SdpaResult,
   StopReason,
+  ComparisonVerdict,
+  type RatioInterval,
 } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { EMULATOR_TIMES } from '../../../text/numbers.ts';
 import type { Cases } from '../../cases.ts';
-import { FEWEST_SAMPLES } from '../../fewest-samples.ts';
 import { formatShape, sameShape } from '../../shape.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
@@ -30,7 +31,7 @@ export const measureBenchmark: Measure = (context, metric, target) => {
     result: benchmarks.find((each) => each.mode === TIMING_MODES[mode] && each.shape && sameShape(each.shape, shape)),
   }));
   const lacking = results.find(({ result }) => unusable(result) !== undefined);
-  // On the emulator no shape can be used, so say that and not which shape is missing.
+  // On the emulator no shape can be judged, so do not name the missing shape.
   if (lacking && !lacking.result && benchmarks.every(({ simulated }) => simulated))
     return { notMeasured: EMULATOR_TIMES };
   if (lacking)
@@ -79,6 +80,13 @@ const LATENCY: Readonly<Record<string, (latency: LatencyStatistics) => number>> 
   p50_low: ({ p50LowUs }) => p50LowUs,
   p50_high: ({ p50HighUs }) => p50HighUs,
 };
+/**
+ * Minimum number of samples for each latency figure. With fewer than 1 / (1 - p) samples, a percentile tells no
+ * more than the greatest sample. With fewer than five, the interval from the least to the greatest contains the median
+ * less than 93 % of the time.
+ */
+export const FEWEST_SAMPLES = { interval: 5, p90: 10, p95: 20, p99: 100, deviation: 2 } as const;
+
 const { interval: LEAST_OF_INTERVAL, deviation, ...PERCENTILES } = FEWEST_SAMPLES;
 const LEAST_SAMPLES: Readonly<Record<string, number>> = {
   ...PERCENTILES,
@@ -195,3 +203,37 @@ function shapesFasterThanSdpa(
     partial: measured.length < benchmarked.length,
   };
 }
+
+const RATIOS: Readonly<Record<string, (ratio: RatioInterval) => number>> = {
+  ratio: ({ ratio }) => ratio,
+  low: ({ low }) => low,
+  high: ({ high }) => high,
+};
+
+/**
+ * Reads the job's interleaved comparison. Each shape has the smaller of its time and cycles values. Over all shapes, a
+ * ratio gate uses the least value (no shape may be slower), and a gate on an interval's end uses the greatest (one
+ * shape must be faster). Stored figures of another day are not used.
+ */
+export const measureHistory: Measure = ({ variant: { comparison }, noChampion }, { statistic = 'ratio' }) => {
+  if (!comparison) return { notMeasured: noChampion ?? 'the job did not come to the comparison with the champion' };
+  const source = `interleaved with ${comparison.champion?.label ?? 'the champion'} in this job`;
+  if (comparison.verdict === ComparisonVerdict.NOT_JUDGED) return { notMeasured: comparison.reason, source };
+  const values = comparison.shapes.flatMap((each) =>
+    [each.time, each.cycles].flatMap((ratio) =>
+      ratio ? [{ value: entryOf(RATIOS, statistic)!(ratio), ratio, shape: each.shape!, reason: each.reason }] : [],
+    ),
+  );
+  const ofShape = [...Map.groupBy(values, ({ shape }) => formatShape(shape)).values()].map((all) =>
+    all.reduce((a, b) => (b.value < a.value ? b : a)),
+  );
+  const least = statistic === 'ratio';
+  const chosen = ofShape.reduce((a, b) => ((least ? b.value < a.value : b.value > a.value) ? b : a));
+  return {
+    value: chosen.value,
+    detail: `${formatShape(chosen.shape)}: ${chosen.reason}`,
+    source,
+    low: chosen.ratio.low,
+    high: chosen.ratio.high,
+  };
+};

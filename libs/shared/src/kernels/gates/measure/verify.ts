@@ -5,7 +5,7 @@ import {
   Verdict,
   type VerifyResult,
 } from '../../../generated/flashcore/runner/v1/result_pb.js';
-import { allProbes } from '../../../contract/parity-text.ts';
+import { allProbes } from '../../../contract/outcome.ts';
 import { formatShape, sameShape } from '../../shape.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
@@ -173,7 +173,10 @@ const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
 
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 
-/** `cases` includes `probes` failed probes, which the text counts apart because every other count does. */
+/**
+ * `cases` includes `probes` failed probes, which the text mentions separately, because all other counts include only
+ * cases.
+ */
 function shareOf(passed: CaseResult[], cases: CaseResult[], probes = 0): { value: number; detail: string } {
   const failed = cases.find((each) => !passed.includes(each));
   const seeds = Math.min(...cases.map((each) => each.seeds));

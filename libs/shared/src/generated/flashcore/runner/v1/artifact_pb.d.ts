@@ -133,6 +133,13 @@ export enum ArtifactKind {
    * @generated from enum value: ARTIFACT_KIND_SM_CLOCKS = 9;
    */
   SM_CLOCKS = 9,
+
+  /**
+   * Instructions with their source lines: an InstructionListing in the proto's JSON mapping.
+   *
+   * @generated from enum value: ARTIFACT_KIND_INSTRUCTIONS = 10;
+   */
+  INSTRUCTIONS = 10,
 }
 
 /**

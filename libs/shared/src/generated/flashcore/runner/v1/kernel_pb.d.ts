@@ -570,6 +570,14 @@ export declare type KernelParameter = Message<"flashcore.runner.v1.KernelParamet
    * @generated from field: string about = 4;
    */
   about: string;
+
+  /**
+   * The device's figure to which the default is the nearest of `values`: "multiprocessors". Empty: `default_value`
+   * is the default on every device.
+   *
+   * @generated from field: string of_device = 5;
+   */
+  ofDevice: string;
 };
 
 /**

@@ -3566,6 +3566,13 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
    * @generated from field: flashcore.runner.v1.TimeEstimate estimate = 12;
    */
   estimate?: TimeEstimate | undefined;
+
+  /**
+   * The instructions of the entries that were launched, by language; empty if a module has none, as on the fibre engine.
+   *
+   * @generated from field: repeated flashcore.runner.v1.InstructionListingFile listings = 13;
+   */
+  listings: InstructionListingFile[];
 };
 
 /**
@@ -3573,6 +3580,149 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
  * Use `create(ProfileResultSchema)` to create a new message.
  */
 export declare const ProfileResultSchema: GenMessage<ProfileResult>;
+
+/**
+ * InstructionListingFile says where a listing is.
+ *
+ * @generated from message flashcore.runner.v1.InstructionListingFile
+ */
+export declare type InstructionListingFile = Message<"flashcore.runner.v1.InstructionListingFile"> & {
+  /**
+   * "PTX" or "SASS".
+   *
+   * @generated from field: string language = 1;
+   */
+  language: string;
+
+  /**
+   * An InstructionListing; absent if there is none.
+   *
+   * @generated from field: flashcore.runner.v1.Artifact file = 2;
+   */
+  file?: Artifact | undefined;
+
+  /**
+   * Why there is none, and what to do; absent when there is one.
+   *
+   * @generated from field: optional string missing = 3;
+   */
+  missing?: string | undefined;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.InstructionListingFile.
+ * Use `create(InstructionListingFileSchema)` to create a new message.
+ */
+export declare const InstructionListingFileSchema: GenMessage<InstructionListingFile>;
+
+/**
+ * InstructionListing is a kernel's code with the source line of each instruction. It is the content of an artifact.
+ *
+ * @generated from message flashcore.runner.v1.InstructionListing
+ */
+export declare type InstructionListing = Message<"flashcore.runner.v1.InstructionListing"> & {
+  /**
+   * In the order of the code; neighbouring instructions of one line are together. At most 20,000 instructions.
+   *
+   * @generated from field: repeated flashcore.runner.v1.InstructionBlock blocks = 1;
+   */
+  blocks: InstructionBlock[];
+
+  /**
+   * The source lines that blocks name, by file and line; at most 4,000.
+   *
+   * @generated from field: repeated flashcore.runner.v1.SourceLine lines = 2;
+   */
+  lines: SourceLine[];
+
+  /**
+   * Instructions beyond the limit.
+   *
+   * @generated from field: int32 left_out = 3;
+   */
+  leftOut: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.InstructionListing.
+ * Use `create(InstructionListingSchema)` to create a new message.
+ */
+export declare const InstructionListingSchema: GenMessage<InstructionListing>;
+
+/**
+ * InstructionBlock is neighbouring instructions of one source line. A header's instructions are the calling line's.
+ *
+ * @generated from message flashcore.runner.v1.InstructionBlock
+ */
+export declare type InstructionBlock = Message<"flashcore.runner.v1.InstructionBlock"> & {
+  /**
+   * Name of the function in the code.
+   *
+   * @generated from field: string function = 1;
+   */
+  function: string;
+
+  /**
+   * File as the kernel folder names it; empty if the code does not say.
+   *
+   * @generated from field: string file = 2;
+   */
+  file: string;
+
+  /**
+   * Line, from 1; 0 if the code does not say.
+   *
+   * @generated from field: int32 line = 3;
+   */
+  line: number;
+
+  /**
+   * The instructions and labels, each at most 160 characters; control characters are removed.
+   *
+   * @generated from field: repeated string instructions = 4;
+   */
+  instructions: string[];
+};
+
+/**
+ * Describes the message flashcore.runner.v1.InstructionBlock.
+ * Use `create(InstructionBlockSchema)` to create a new message.
+ */
+export declare const InstructionBlockSchema: GenMessage<InstructionBlock>;
+
+/**
+ * SourceLine is a line of a kernel's source.
+ *
+ * @generated from message flashcore.runner.v1.SourceLine
+ */
+export declare type SourceLine = Message<"flashcore.runner.v1.SourceLine"> & {
+  /**
+   * File as the kernel folder names it.
+   *
+   * @generated from field: string file = 1;
+   */
+  file: string;
+
+  /**
+   * Line, from 1.
+   *
+   * @generated from field: int32 line = 2;
+   */
+  line: number;
+
+  /**
+   * The line itself, at most 240 characters; control characters are removed.
+   *
+   * @generated from field: string text = 3;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.SourceLine.
+ * Use `create(SourceLineSchema)` to create a new message.
+ */
+export declare const SourceLineSchema: GenMessage<SourceLine>;
 
 /**
  * TimeEstimate is a model's estimate of a kernel's time on a GPU against which the model was validated. It is not a

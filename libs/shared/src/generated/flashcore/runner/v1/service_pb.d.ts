@@ -766,7 +766,8 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
   remeasure: boolean;
 
   /**
-   * The build to compare the winner with; unset: the kernel with `variant`.
+   * The build to compare the winner with; unset: the device's champion on these shapes, or without one the kernel with
+   * `variant`.
    *
    * @generated from field: flashcore.runner.v1.KernelVariant champion = 11;
    */

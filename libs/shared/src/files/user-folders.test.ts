@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { makeFolder } from './make-folder.ts';
+import { makeFolder } from './user-folders.ts';
 
 test('makeFolder() creates missing folders for this user only and leaves existing ones unchanged', () => {
   const root = mkdtempSync(join(tmpdir(), 'fc-'));
