@@ -6,9 +6,12 @@ export { createPlanner, type PlannerOptions } from './src/experiment/planner.ts'
 export type { JobBody } from './src/jobs/job-context.ts';
 export { LATE_MS } from './src/testing/fake-planner.ts';
 export {
+  residentMib,
   startChildGateway,
   startChildRunner,
   startChildRunnerIn,
+  unreadConnection,
+  unreadWatch,
   type ChildRunner,
 } from './src/testing/child-runner.ts';
 export {
@@ -26,13 +29,8 @@ export { flyPilot } from './src/fleet/pilot.ts';
 export type { Scheduler } from './src/fleet/slurm.ts';
 export { createLogger } from './src/log.ts';
 export { fakePlanner, FAKE_DEVICE } from './src/testing/fake-planner.ts';
-export {
-  simulateCluster,
-  type RecordedExperiment,
-  type Simulation,
-  type SimulationOptions,
-} from './src/testing/simulated-cluster.ts';
+export { simulateCluster, type RecordedExperiment, type Simulation } from './src/testing/simulated-cluster.ts';
 export { ATTACKS, FIRST_LENGTH, HOSTILE_MANIFEST, chosenAttack, hostileSource } from './src/testing/hostile-kernel.ts';
 export { BadFrame, REPLY_BYTES, decodeReply } from './worker/driver/frames.ts';
 export { ExecutorEnded, RemoteLibrary } from './worker/driver/remote-library.ts';
-export { ownersKernels } from './src/testing/owners-kernels.ts';
+export { ownersKernels } from './src/testing/test-runner.ts';

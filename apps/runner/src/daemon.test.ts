@@ -1,5 +1,4 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
@@ -7,7 +6,13 @@ import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome } from '@flashcore/shared/contract';
 import { until, PATIENT_MS } from '@flashcore/shared/testing';
-import { startChildRunner, startChildRunnerIn, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
+import {
+  startChildRunner,
+  startChildRunnerIn,
+  startChildRunnerWithDescriptors,
+  unreadConnection,
+  unreadWatch,
+} from './testing/child-runner.ts';
 import { fakePlanner } from './testing/fake-planner.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from './testing/test-runner.ts';
 
@@ -142,10 +147,11 @@ test("with 50 paused watchers and a flood of log lines, the daemon's memory stay
   const before = daemon.rssMiB();
   const job = client.start('build', kernel('flood_60000'));
   const { job: name } = await firstEvent(job);
-  const paused = Array.from({ length: 50 }, () => pausedWatcher(daemon.address, name));
+  const paused = Array.from({ length: 50 }, () => unreadConnection(daemon.address));
+  for (const connection of paused) unreadWatch(connection, name);
   await until(async () => (await client.getJob({ name })).job?.state === JobState.ENDED);
   expect(daemon.rssMiB() - before).toBeLessThan(100);
-  for (const watcher of paused) watcher.destroy();
+  for (const connection of paused) connection.destroy();
   expect(await collect(client.watch(name))).toHaveLength(60_003);
 });
 
@@ -239,25 +245,6 @@ test('an embedded runner has a private socket and exits when no client and no jo
   await runner.ended;
   expect(existsSync(runner.address.slice('unix:'.length))).toBe(false);
 });
-
-/**
- * A watcher with its own connection that never reads. It uses plain HTTP/2, because grpc-js's client reads ahead
- * without bound.
- */
-function pausedWatcher(address: string, job: string): ClientHttp2Session {
-  const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
-  session.on('error', () => undefined); // The test closes the session.
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob',
-    'content-type': 'application/grpc',
-    te: 'trailers',
-  });
-  stream.on('error', () => undefined);
-  const message = [0x0a, job.length, ...Buffer.from(job)];
-  stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
-  return session;
-}
 
 /** Asks the standard health service about the whole runner: 1 is SERVING, 2 NOT_SERVING. */
 async function health(address: string): Promise<number> {

@@ -4,7 +4,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { makeFolder, whyUnwritable } from '@flashcore/shared/files';
 import { parseListenAddress, type ListenAddress } from './rpc/address.ts';
-import { UsageError } from './usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 
 /**
  * The socket of a data directory's embedded runner: a short path in a folder that is private to its user. Throws

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pause } from './async.ts';
 import { DirectoryInUse, lockDirectory } from './store/directory-lock.ts';
-import { UsageError } from './usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 
 export interface GpuLockOptions {
   /** A folder on the node that is private to this user. */

@@ -7,9 +7,8 @@ import { KernelReferenceSchema, parseSha256 } from '@flashcore/shared/contract';
 import { readSourceTree } from '@flashcore/shared/kernels';
 import { edited } from '@flashcore/shared/testing';
 import { KernelCatalog } from './kernels.ts';
-import { BuildStore } from './store/builds.ts';
+import { BuildStore, SourceStore } from './store/sources.ts';
 import { openDatabase } from './store/database.ts';
-import { SourceStore } from './store/sources.ts';
 import { REPOSITORY_ROOT } from './testing/test-runner.ts';
 
 let folder = '';

@@ -30,9 +30,8 @@ import {
   type Manifest,
 } from '@flashcore/shared/kernels';
 import { didYouMean, nearestNames } from '@flashcore/shared/text';
-import type { BuildStore } from './store/builds.ts';
+import type { BuildStore, SourceStore } from './store/sources.ts';
 import { readTree } from './store/source-tree.ts';
-import type { SourceStore } from './store/sources.ts';
 
 /** A kernel that can be built, with its folder on this host and its manifest. */
 export interface ResolvedKernel {

@@ -8,7 +8,7 @@ import {
   VariantSchema,
   VerifySettingsSchema,
 } from '@flashcore/shared/contract';
-import { cpuMs, growth, REPEATED } from '@flashcore/shared/testing';
+import { cpuMs, slowPieces } from '@flashcore/shared/testing';
 import { parseTraceParent } from '@flashcore/shared/trace';
 import { afterAll, expect, test } from 'vitest';
 import { parseGnuDiagnostics, parseNvccDiagnostics } from './build/diagnostics.ts';
@@ -78,11 +78,7 @@ const READERS: Record<string, (text: string) => unknown> = {
 };
 
 test.each(Object.entries(READERS))('%s reads foreign text in time proportional to its length', (_, read) => {
-  const slow = REPEATED.flatMap((piece) => {
-    const found = growth((length) => piece.repeat(Math.ceil(length / piece.length)).slice(0, length), read);
-    return found === undefined ? [] : [`${JSON.stringify(piece)}: ${found}`];
-  });
-  expect(slow).toEqual([]);
+  expect(slowPieces(read)).toEqual([]);
 });
 
 test.each([

@@ -5,7 +5,7 @@ import { defaultLimits } from './sandbox/groups.ts';
 import { temporaryFolder } from './testing/test-runner.ts';
 import { parseOptions } from './options.ts';
 import { formatAddress, parseListenAddress } from './rpc/address.ts';
-import { UsageError } from './usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 
 const parse = (...argv: string[]) =>
   parseOptions(argv, { version: '1.2.3', repositoryRoot: '/repo', environment: { FLASHCORE_HOME: '/home/data' } });
@@ -83,6 +83,20 @@ test('rates of devices come from the flag, or else from the environment', () => 
     new Map([['NVIDIA H200', 4]]),
   );
   expect(() => rates(['--usd-per-hour', 'cheap'])).toThrow(UsageError);
+});
+
+test('a value says where it came from and what it must be, from a flag and from a variable alike', () => {
+  const from = (flags: string[], environment: Record<string, string> = {}) =>
+    parseOptions(['serve', ...flags], { version: '1', repositoryRoot: '/repo', environment });
+  expect(() => from(['--grace-seconds', 'x'])).toThrow(
+    '--grace-seconds: must be a number from 0.001 to 86400, got "x"',
+  );
+  expect(() => from([], { FLASHCORE_LOG_LEVEL: 'loud' })).toThrow(/^FLASHCORE_LOG_LEVEL: must be one of trace, /);
+  const vectors = 'must be one of auto, avx512, avx2, neon, portable, got "mmx"';
+  expect(() => from(['--emulator-vectors', 'mmx'])).toThrow(`--emulator-vectors: ${vectors}`);
+  expect(() => from([], { FLASHCORE_EMULATOR_VECTORS: 'mmx' })).toThrow(`FLASHCORE_EMULATOR_VECTORS: ${vectors}`);
+  const flagWins = from(['--emulator-vectors', 'portable'], { FLASHCORE_EMULATOR_VECTORS: 'auto' });
+  expect(flagWins?.host.vectors).toBe('portable');
 });
 
 test('an embedded runner chooses its own socket unless it is given one', () => {

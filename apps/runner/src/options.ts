@@ -1,5 +1,3 @@
-import { homedir } from 'node:os';
-import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
 import { addAccessCommands } from './access/access-commands.ts';
@@ -8,10 +6,9 @@ import { DEFAULT_SCRATCH_GIB, fleetSchema } from './fleet/fleet-file.ts';
 import { addOperationCommands, keepOptions } from './operation/host-commands.ts';
 import { KEEP_ALL } from './operation/retention.ts';
 import { addCheckCommand } from './problem-check/check-command.ts';
-import { optionsOf, requireTlsFor } from './options-of-flags.ts';
-import { addServeOptions, type ServeFlags } from './serve-flags.ts';
-import type { ServeOptions } from './serve-options.ts';
-import { UsageError } from './usage-error.ts';
+import { addDescribeCommand } from './problem-check/describe-command.ts';
+import { addServeOptions, defaultData as dataOf, optionsOf, type ServeOptions } from './serve-options.ts';
+import { UsageError } from '@flashcore/shared/contract';
 
 export interface CommandLine {
   version: string;
@@ -31,31 +28,25 @@ export function parseOptions(
   { version, repositoryRoot, environment, defer = () => undefined }: CommandLine,
 ): ServeOptions | undefined {
   let options: ServeOptions | undefined;
-  const defaultData = environment['FLASHCORE_HOME'] || join(homedir(), '.flashcore');
+  const defaultData = dataOf(environment);
   const program = new Command('flashcore-runner')
     .description('Builds, verifies, benchmarks and profiles attention kernels for its clients')
     .version(version)
     .exitOverride();
   program.configureOutput({ outputError: () => undefined }); // UsageError contains the text.
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
-  const serving = (flags: ServeFlags, command: Command): void => {
-    options = optionsOf(flags, environment);
-    if (!options.security)
-      requireTlsFor(
-        command.options
-          .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
-          .map(({ long }) => long!),
-      );
+  const serving = (_: unknown, command: Command): void => {
+    options = optionsOf(command, { repositoryRoot, environment });
   };
   const serve = program
     .command('serve', { isDefault: true })
     .description('serve until SIGTERM or SIGINT; the default command');
-  addServeOptions(serve, { defaultData, repositoryRoot }).action(serving);
+  addServeOptions(serve).action(serving);
   const gateway = program
     .command('gateway')
     .description('serve a Slurm cluster: jobs run on its nodes (docs/fleet.md)')
     .requiredOption('--slurm <file>', 'the cluster: partitions, pilots, how nodes reach the gateway');
-  addServeOptions(gateway, { defaultData, repositoryRoot }).action(serving);
+  addServeOptions(gateway).action(serving);
   program
     .command('fleet-schema')
     .description("the JSON Schema of the gateway's --slurm file, for editors")
@@ -65,7 +56,7 @@ export function parseOptions(
     .description('take jobs from a gateway, whose scheduler starts it on a node')
     .requiredOption('--gateway <address>', 'host:port where the gateway lets pilots register')
     .option('--tls-ca <file>', "certificate of the authority that signed the gateway's");
-  addServeOptions(pilot, { defaultData, repositoryRoot }).action(serving);
+  addServeOptions(pilot).action(serving);
   for (const command of [serve, gateway]) keepOptions(command, KEEP_ALL);
   // The gateway keeps everything that must last.
   keepOptions(pilot, { eventsDays: 1, filesDays: 30, artifactsGib: DEFAULT_SCRATCH_GIB });
@@ -73,6 +64,7 @@ export function parseOptions(
   addOperationCommands(program, { defaultData, say, defer });
   addCompileCommand(program, { repositoryRoot, defer });
   addCheckCommand(program, { repositoryRoot, defaultData, environment, say, defer });
+  addDescribeCommand(program, { repositoryRoot, environment, say, defer });
   try {
     requireKnown(argv[0], program);
     program.parse(argv, { from: 'user' });

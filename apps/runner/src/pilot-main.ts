@@ -1,24 +1,23 @@
 import { lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DeviceState, type Device, type Tool } from '@flashcore/shared/contract';
+import { DeviceState, type Device, type Tool, UsageError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { AssignedBuilds } from './build/assigned-builds.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
 import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
 import { lockGpus } from './gpu-lock.ts';
 import { createLogger } from './log.ts';
-import type { PilotSettings, ServeOptions } from './serve-options.ts';
+import type { ServeOptions } from './serve-options.ts';
 import { startRunner, type Runner } from './runner.ts';
 import { findGroups } from './sandbox/groups.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';
-import { UsageError } from './usage-error.ts';
 
 /**
  * Options of a pilot's process. `serve` has the options of the pilot's own runner, whose data folder is the node's
  * scratch folder.
  */
 export interface PilotProcess {
-  pilot: PilotSettings;
+  pilot: NonNullable<ServeOptions['pilot']>;
   serve: ServeOptions;
   environment: NodeJS.ProcessEnv;
   version: string;
@@ -71,7 +70,7 @@ export async function runPilot(own: PilotProcess): Promise<void> {
     const device = devices?.().find(({ state }) => state === DeviceState.READY);
     if (!planner || !device) throw new UsageError('Give pilots nodes with a GPU: this one has no device');
     await flyPilot(
-      { address: runner.address, device, tools: await describeTools(), owners, ...planner },
+      { ...planner, address: runner.address, device, tools: await describeTools(), owners },
       optionsOf(own, { token, logger, signal: ended.signal }),
     );
   } finally {

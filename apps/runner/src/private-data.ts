@@ -1,9 +1,8 @@
 import { chmodSync, lstatSync, readdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CleanText } from '@flashcore/shared/contract';
+import { type CleanText, UsageError } from '@flashcore/shared/contract';
 import { isOwnData, makeFolder, whyUnwritable } from '@flashcore/shared/files';
 import { plainText } from '@flashcore/shared/text';
-import { UsageError } from './usage-error.ts';
 
 const OTHERS = 0o077;
 

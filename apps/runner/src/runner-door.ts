@@ -6,13 +6,12 @@ import {
   type Identify,
 } from './access/authentication.ts';
 import { readServerTls } from './access/certificates.ts';
-import { RevokedCertificates } from './access/revoked-certificates.ts';
-import { TokenFile } from './access/token-file.ts';
+import { RevokedCertificates, TokenFile } from './access/credential-files.ts';
 import { announceRunner, embeddedAddress } from './embedded.ts';
 import { BEGIN_WITHIN_MS, listen, type Listener } from './rpc/listen.ts';
 import { STREAM_LIMITS } from './rpc/open-streams.ts';
 import { createRpcServer, type RpcServer, type RpcServerOptions } from './rpc/server.ts';
-import type { RunnerOptions } from './runner-options.ts';
+import type { RunnerOptions } from './serve-options.ts';
 import type { RunnerStores } from './runner-stores.ts';
 import { isStorageFailure, storageError } from './store/storage-error.ts';
 import type { WriteState } from './store/write-state.ts';

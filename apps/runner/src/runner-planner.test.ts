@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { formatShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readHeldOut } from './runner-planner.ts';
-import { UsageError } from './usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 
 let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'held-out-'))));

@@ -1,15 +1,14 @@
 import { realpathSync } from 'node:fs';
-import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
+import { FlashcoreError, type Shape, UsageError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { parseHeldOut } from '@flashcore/shared/kernels';
 import type { JobPlanner } from './jobs/job-context.ts';
 import type { Logger } from './log.ts';
-import type { RunnerOptions } from './runner-options.ts';
+import type { RunnerOptions } from './serve-options.ts';
 import type { RunnerStores } from './runner-stores.ts';
 import { noGroups } from './sandbox/groups.ts';
 import { FleetTable } from './store/fleet-table.ts';
 import { MeasuredSteps } from './store/measured-steps.ts';
-import { UsageError } from './usage-error.ts';
 
 /**
  * Makes the planner for stores whose lock the caller has. Errors: UsageError if a sandbox is required and none works.
@@ -27,27 +26,28 @@ export async function makePlanner(
     made.close(),
   );
   if (findGroups) logger[groups.limited ? 'info' : 'warn']({ detail: groups.detail }, 'cgroups of boxes');
+  // Field by field: a planner's options are spread into others, where more of the runner's would replace their own.
   const planner = options.createPlanner({
     version: options.version,
     buildId: options.buildId,
     repositoryRoot: options.repositoryRoot,
     kernelsDirectory: options.kernelsDirectory,
     dataDirectory,
+    logger,
+    emulator: options.emulator,
+    emulatorEngine: options.emulatorEngine,
+    headers: options.headers,
+    rates: options.rates,
+    host: options.host,
     artifacts,
     sources,
     kernels,
     decisions,
     steps: new MeasuredSteps(database),
     fleet: new FleetTable(database),
-    logger,
     isolation,
     groups,
-    emulator: options.emulator,
-    emulatorEngine: options.emulatorEngine,
-    headers: options.headers,
-    rates: options.rates,
     heldOut: readHeldOut(options.heldOut),
-    host: options.host,
   });
   // A gateway without a sandbox compiles nothing; its nodes compile in theirs.
   if (isolation === 'required' && !options.fleet) await requireBox(planner, options);

@@ -1,28 +1,25 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { KernelCatalog } from './kernels.ts';
-import type { RunnerOptions } from './runner-options.ts';
+import type { Services } from './rpc/call.ts';
+import type { RunnerOptions } from './serve-options.ts';
 import { PROTOCOL_VERSION } from './spec/benchmark-protocol.ts';
 import { ArtifactStore } from './store/artifacts.ts';
-import { BuildStore } from './store/builds.ts';
+import { BuildStore, SourceStore } from './store/sources.ts';
 import { openDatabase, refuseEmptyDatabase, type Database } from './store/database.ts';
 import { DecisionStore } from './store/decisions.ts';
 import { HistoryStore } from './store/history.ts';
 import { Leaderboard } from './store/leaderboard.ts';
-import { SourceStore } from './store/sources.ts';
 import { clearTemporary } from './store/temporary.ts';
 import { WriteState } from './store/write-state.ts';
 
 /** The stores in a runner's data folder. */
-export interface RunnerStores {
+export interface RunnerStores extends Pick<
+  Services,
+  'history' | 'leaderboard' | 'decisions' | 'sources' | 'artifacts' | 'kernels'
+> {
   database: Database;
   writes: WriteState;
-  history: HistoryStore;
-  leaderboard: Leaderboard;
-  decisions: DecisionStore;
-  sources: SourceStore;
-  artifacts: ArtifactStore;
-  kernels: KernelCatalog;
   /** Resolves when everything stored so far is on the disk. Errors: DISK_FULL, which the write state also records. */
   synced: () => Promise<void>;
 }

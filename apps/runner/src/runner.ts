@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import type { CleanText } from '@flashcore/shared/contract';
+import { type CleanText, UsageError } from '@flashcore/shared/contract';
 import { Quotas } from './access/quotas.ts';
 import { DeviceReadings } from './device/readings.ts';
 import { watchIdle } from './embedded.ts';
@@ -11,14 +11,14 @@ import { serveMetrics } from './operation/prometheus.ts';
 import { retainDaily } from './operation/retention.ts';
 import { Tracing } from './operation/tracing.ts';
 import { makePrivate, hidingFolder } from './private-data.ts';
-import { openDoor } from './runner-door.ts';
-import { serveUntilStopped } from './runner-end.ts';
-import type { RunnerOptions } from './runner-options.ts';
+import { openDoor, type RunnerDoor } from './runner-door.ts';
+import type { RunnerOptions } from './serve-options.ts';
 import { makePlanner } from './runner-planner.ts';
 import { openStores } from './runner-stores.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { storageError } from './store/storage-error.ts';
-import { UsageError } from './usage-error.ts';
+import { endsWithin } from './async.ts';
+import type { WriteState } from './store/write-state.ts';
 
 /** A running daemon. */
 export interface Runner {
@@ -133,4 +133,58 @@ function describerOf(options: RunnerOptions, planner: JobPlanner, cleanText: Cle
     cleanText,
     logger,
   });
+}
+
+/** Time limit for calls that are still open when all jobs have ended, so that watchers can read the last events. */
+const CALLS_GRACE_MS = 2_000;
+/**
+ * Workers are killed, but one that hangs in its driver must not keep the runner from ending. Longer than the workers'
+ * own limits.
+ */
+const WORKERS_GRACE_MS = 7_000;
+
+interface Running {
+  door: RunnerDoor;
+  jobs: Jobs;
+  planner: JobPlanner;
+  writes: WriteState;
+  tracing: Tracing | undefined;
+  /** Closes what is still open after the last call. */
+  close: () => void;
+}
+
+interface RunnerEnd {
+  readonly ended: Promise<void>;
+  stop: () => void;
+}
+
+/** Accepts work until the runner is stopped, then ends it. */
+function serveUntilStopped(
+  { logger, graceSeconds }: Pick<RunnerOptions, 'logger' | 'graceSeconds'>,
+  { door, jobs, planner, writes, tracing, close }: Running,
+): RunnerEnd {
+  const ended = Promise.withResolvers<void>();
+  let stopping = false;
+  // Reads and watches continue while nothing can be stored.
+  door.setServing(writes.failure === undefined);
+  writes.onChange((writable) => door.setServing(writable && !stopping));
+  const end = async (): Promise<void> => {
+    if (!planner.keptBody) await jobs.drain(graceSeconds * 1_000);
+    const closed = planner.close();
+    // Another runner will continue these jobs, so they are not ended and the planner hears nothing more about them.
+    if (planner.keptBody) jobs.leave();
+    if (!(await endsWithin(closed, WORKERS_GRACE_MS)))
+      logger.warn('a worker or compiler does not end: it is left behind');
+    await door.listener.close(CALLS_GRACE_MS);
+    await tracing?.close();
+    close();
+  };
+  const stop = (): void => {
+    if (stopping) return planner.keptBody ? undefined : jobs.stopAll();
+    stopping = true;
+    door.setServing(false);
+    logger.info({ activeJobs: jobs.active }, 'ending');
+    end().then(ended.resolve, ended.reject);
+  };
+  return { ended: ended.promise, stop };
 }

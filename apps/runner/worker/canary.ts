@@ -27,6 +27,7 @@ const PLAN: LaunchPlan = {
       arguments: [{ kind: 'tensor', tensor: 'O' }],
     },
   ],
+  accumulate: 'fp32',
   workspace: [],
 };
 

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { installedProblem, parseCases } from '@flashcore/shared/kernels';
 import { loadReference } from './driver/reference.ts';
-import type { CheckProblemJob } from './messages/checking.ts';
+import type { CheckProblemJob } from './messages/verifying.ts';
 import { checkProblem } from './verify/problem-check.ts';
 
 const EXIT_WRONG_DEFINITION = 3;

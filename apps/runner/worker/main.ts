@@ -1,14 +1,15 @@
+import { accessSync, constants, writeFileSync } from 'node:fs';
 import { errorText } from '@flashcore/shared/text';
-import { benchmark } from './benchmark/latency.ts';
+import { benchmark, type BenchmarkTools } from './benchmark/latency.ts';
 import { compare } from './benchmark/interleaved.ts';
 import { Conditions } from './benchmark/conditions.ts';
 import { runCanary } from './canary.ts';
 import { countLaunches } from './count-launches.ts';
-import { dieWithParent } from './die-with-parent.ts';
+import { setAttribute } from './driver/adopted-processes.ts';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { listDevices } from './driver/device-facts.ts';
-import { loadReference, type Reference } from './driver/reference.ts';
+import { loadReference } from './driver/reference.ts';
 import type { NativeLibrary } from './driver/declarations.ts';
 import { ExecutorEnded, RemoteLibrary, type ExecutorEnd } from './driver/remote-library.ts';
 import type { Proceed, ReplyByRequest, SentRequest, WorkerMessage, WorkerRequest } from './messages/channel.ts';
@@ -23,19 +24,19 @@ import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
  * State of the process that holds a device. It answers one request at a time and exits after a CUDA error, because the
  * context cannot be trusted after one. It knows nothing of jobs, the daemon's files or the network.
  */
-interface Open {
+interface Open extends Omit<BenchmarkTools, 'driver' | 'reporter'> {
   /** Kept across requests, or a function that opens a new library in a separate process for each request. */
   driver: CudaDriver | (() => NativeLibrary & Disposable);
   ordinal: number;
-  reference: Reference;
   book: ReferenceBook;
-  conditions: Conditions;
-  clockStampImage: string | undefined;
-  judgeImage: string | undefined;
 }
 
 const EXIT_AFTER_FAULT = 3;
 const OPEN_LIMIT_MS = 60_000;
+const SIGKILL = 9;
+const OOM_SCORE = '/proc/self/oom_score_adj';
+/** Out of a thousand. Candidates and compilers have 1000, the daemon 0. */
+const WORKER_SCORE = '500';
 let open: Open | undefined;
 
 async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof ReplyByRequest]> {
@@ -138,6 +139,30 @@ if (process.argv[2] === 'list-devices') {
   // Prints one line of JSON for the daemon, which itself loads no driver.
   process.stdout.write(`${JSON.stringify(listDevices(process.argv[3] ?? ''))}\n`);
   process.exit(0);
+}
+
+/**
+ * Asks Linux to kill this process when its parent dies, however that happens. A process in a hung native call
+ * would not notice that the channel is closed. Linux only; elsewhere a hung worker outlives a killed daemon.
+ */
+function dieWithParent(): void {
+  if (process.platform !== 'linux') return;
+  setAttribute('PR_SET_PDEATHSIG', SIGKILL);
+  dieBeforeDaemon();
+}
+
+/** If memory runs out, Linux kills this process before the daemon, which holds all jobs. */
+function dieBeforeDaemon(): void {
+  if (isWritable(OOM_SCORE)) writeFileSync(OOM_SCORE, WORKER_SCORE);
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false; // A container may mount /proc read-only.
+  }
 }
 
 dieWithParent();

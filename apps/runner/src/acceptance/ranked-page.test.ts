@@ -6,7 +6,7 @@ import { parseCases, parseGates } from '@flashcore/shared/kernels';
 import { ROLES, ROLE_NAMES } from '../access/roles.ts';
 import { FEWEST_SEEDS } from '../spec/ranked-run.ts';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
-import { OVERRULES, type DecidedBy } from './overruling.ts';
+import { OVERRULES, type DecidedBy } from './current-champion.ts';
 
 const page = readFileSync(join(REPOSITORY_ROOT, 'docs/ranked-runs.md'), 'utf8')
   .replace(/ +\|/g, ' |')

@@ -21,8 +21,7 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { initTls } from '../access/certificates.ts';
 import { createPlanner } from '../experiment/planner.ts';
-import { ownersKernels } from '../testing/owners-kernels.ts';
-import { collect, temporaryFolder } from '../testing/test-runner.ts';
+import { ownersKernels, collect, temporaryFolder } from '../testing/test-runner.ts';
 import { startTokenRunner, type TokenRunner } from '../testing/token-runner.ts';
 import { NO_CHAMPION } from '../store/decisions.ts';
 

@@ -3,9 +3,8 @@ import { join, resolve } from 'node:path';
 import { makeFolder } from '@flashcore/shared/files';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
-import { RevokedCertificates } from './revoked-certificates.ts';
+import { RevokedCertificates, DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS, TokenFile } from './credential-files.ts';
 import { DEFAULT_ROLE, ROLE_NAMES, ROLES, type Role } from './roles.ts';
-import { DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS, TokenFile } from './token-file.ts';
 
 /** A week; a longer-lived token is given its days. */
 const MAX_TOKEN_HOURS = 168;

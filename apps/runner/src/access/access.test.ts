@@ -9,7 +9,7 @@ import { Outcome } from '@flashcore/shared/contract';
 import { parseOptions } from '../options.ts';
 import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { addClient, initTls } from './certificates.ts';
-import { TokenFile } from './token-file.ts';
+import { TokenFile } from './credential-files.ts';
 import { missing } from '@flashcore/shared/testing';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;

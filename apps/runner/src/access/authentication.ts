@@ -4,9 +4,8 @@ import { FlashcoreError, asFlashcoreError, statusFromError } from '@flashcore/sh
 import type { Logger } from '../log.ts';
 import { isClientName, LOCAL_CALLER, setChecked, type Caller } from './caller.ts';
 import type { Quotas } from './quotas.ts';
-import type { RevokedCertificates } from './revoked-certificates.ts';
+import type { RevokedCertificates, TokenFile } from './credential-files.ts';
 import { DEFAULT_ROLE, isRole, neededFor, requirePermission, ROLE_NAMES } from './roles.ts';
-import type { TokenFile } from './token-file.ts';
 
 /** The credentials that come with a call. */
 export interface Credential {

@@ -1,5 +1,5 @@
 import type { Metadata } from '@grpc/grpc-js';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 import type { Role } from './roles.ts';
 
 /** The client that makes a call, from its credential. */

@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { HAND_WRITTEN_BYTES, makeFolder, readForeignFile, whyUnreadable } from '@flashcore/shared/files';
 import { runSync } from '../sandbox/run-sync.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 

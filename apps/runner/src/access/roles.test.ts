@@ -23,7 +23,7 @@ import {
 import { startTokenRunner } from '../testing/token-runner.ts';
 import { NO_CHAMPION } from '../store/decisions.ts';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
-import { RevokedCertificates } from './revoked-certificates.ts';
+import { RevokedCertificates } from './credential-files.ts';
 import { NEEDED, ROLES, ROLE_NAMES, type Role } from './roles.ts';
 import { missing, until } from '@flashcore/shared/testing';
 

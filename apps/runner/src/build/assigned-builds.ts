@@ -1,6 +1,5 @@
-import { FlashcoreError, type Sha256 } from '@flashcore/shared/contract';
 import { keyOf, type OtherBuild, type OtherBuilds } from './compile-cache.ts';
-import type { CompiledFiles } from './compile-record.ts';
+import { isIntact, type CompiledFiles } from './compile-record.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { nvccOfVersion, type Nvcc } from './compilers.ts';
 
@@ -39,21 +38,11 @@ export class AssignedBuilds implements OtherBuilds {
 
   copyTo(own: CompiledFiles, key: string): OtherBuild | undefined {
     const record = this.#builds.get(key)?.record;
-    if (!record?.outputs.every(({ sha256 }) => this.#isHere(sha256))) return undefined;
+    if (!record?.outputs.every(({ sha256 }) => isIntact(this.#artifacts, sha256))) return undefined;
     for (const { sha256 } of record.outputs) own.putFile(this.#artifacts.path(sha256));
     return record;
   }
 
   /** Does nothing, because this host's compilations are not kept for others. */
   keep(): void {}
-
-  #isHere(sha256: Sha256): boolean {
-    try {
-      this.#artifacts.get(sha256);
-      return true;
-    } catch (error) {
-      if (error instanceof FlashcoreError && error.reason === 'ARTIFACT_NOT_FOUND') return false;
-      throw error;
-    }
-  }
 }

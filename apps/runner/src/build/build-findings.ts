@@ -4,7 +4,7 @@ import { archLimits, registersPerCta } from '@flashcore/shared/kernels';
 import { formatCount } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import type { SmemExcess } from './ptxas-report.ts';
-import { HOW_TO_GET_PTX } from './missing-compiler.ts';
+import { HOW_TO_GET_PTX } from './compilers.ts';
 import type { SharedBuffer } from './shared-buffers.ts';
 
 const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;

@@ -6,40 +6,36 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
 import { CompileCache } from './compile-cache.ts';
 import { CompileClaims } from './compile-claims.ts';
-import { DecidedEmulation } from './decided-emulation.ts';
-import { disassemble } from './disassembly.ts';
-import type { Emulation } from './emulation.ts';
-import { DEFAULT_ENGINE, type EngineWanted } from './emulator-engine.ts';
-import { deviceHeaders, emulatorHeaders, standardHeaders } from './emulator-sources.ts';
+import { DecidedEmulation, type Emulation } from './emulation.ts';
+import { disassemble, type Listing } from './disassembly.ts';
+import {
+  DEFAULT_ENGINE,
+  type EngineWanted,
+  deviceHeaders,
+  emulatorHeaders,
+  standardHeaders,
+} from './host-libraries.ts';
 import { HeaderTrees, type NamedFolder } from './header-trees.ts';
-import { installedFolder, InstalledLibraries } from './installed-libraries.ts';
+import { installedFolder, InstalledLibraries, SharedBuilds } from './shared-builds.ts';
 import { KernelBuilder } from './kernel-builder.ts';
 import { LibraryFiles } from './library-files.ts';
 import { OwnLibraries } from './own-libraries.ts';
-import { SharedBuilds } from './shared-builds.ts';
 import { digestOf } from './source-snapshot.ts';
 import { Toolchain } from './toolchain.ts';
 import { chooseVectorPath, hostProcessorFeatures, type VectorsWanted } from './vector-path.ts';
 
-interface BuildToolsOptions {
+export interface BuildToolsOptions extends Partial<Omit<HostSettings, 'emulatedDevices'>> {
   repositoryRoot: string;
   dataDirectory: string;
   kernelsFolder: string;
   artifacts: ArtifactStore;
-  libraryCache?: string | undefined;
-  /** Folder of kernel builds that several runners share. */
-  buildCache?: string | undefined;
   box?: () => Promise<Box>;
   /** Header folders of the host that kernels may include, by name; default: none. */
   headers?: readonly NamedFolder[] | undefined;
   /** The emulator's engine; default: auto. */
   engine?: EngineWanted | undefined;
-  /** Vector path of the PTX engine; default: the best one for the processor. */
-  vectors?: VectorsWanted | undefined;
   /** Compilations by another host for this job; default: none. */
   assigned?: AssignedBuilds | undefined;
-  /** A Python whose wheels may contain NVRTC; default: none. */
-  python?: string | undefined;
 }
 
 /** Everything that compiles: kernels, and the programs that the runner itself needs on this host. */
@@ -56,6 +52,7 @@ export class BuildTools {
   readonly #builds: CompileCache;
   readonly #emulation: DecidedEmulation;
   readonly #emulatorFolder: string;
+  readonly #dataDirectory: string;
 
   /**
    * `libraryCache` may be shared by several runners, because its contents depend only on the host and the runner's own
@@ -65,6 +62,7 @@ export class BuildTools {
     const { artifacts, assigned, dataDirectory, kernelsFolder, repositoryRoot } = options;
     this.box = options.box ?? (() => findBox('none'));
     this.headers = new HeaderTrees(options.headers ?? []);
+    this.#dataDirectory = dataDirectory;
     const toolchain = new Toolchain({
       python: options.python,
       nvrtcProgram: () => this.libraries.nvrtcProgram(),
@@ -107,7 +105,7 @@ export class BuildTools {
       tritonScript: () => readFileSync(join(repositoryRoot, 'tools/compile_triton.py'), 'utf8'),
       assigned,
       headers: () => this.headers.now(),
-      disassemble: (cubin, signal) => disassemble(cubin, { toolchain, box: this.box, dataDirectory, signal }),
+      disassemble: (cubin, signal) => this.#disassemble(cubin, 'cuobjdump', signal),
     });
   }
 
@@ -151,6 +149,16 @@ export class BuildTools {
     return this.emulation().frontEnd === 'clang' ? digestOf(deviceHeaders(this.#emulatorFolder)) : undefined;
   }
 
+  /** A cubin's code with its source lines. Errors: as disassemble(). */
+  disassembleByLine(cubin: string, signal: AbortSignal): Promise<Listing> {
+    return this.#disassemble(cubin, 'nvdisasm', signal);
+  }
+
+  #disassemble(cubin: string, tool: 'cuobjdump' | 'nvdisasm', signal: AbortSignal): Promise<Listing> {
+    const { toolchain, box } = this;
+    return disassemble(cubin, { tool, toolchain, box, dataDirectory: this.#dataDirectory, signal });
+  }
+
   /** Compilations of kernels since the start, found in the cache or not. */
   cacheUse(): { hits: number; misses: number } {
     return this.#builds.use;
@@ -163,3 +171,19 @@ function libraryFolderOf({ libraryCache, dataDirectory }: BuildToolsOptions): st
   mkdirSync(asked, { recursive: true, mode: 0o700 });
   return realpathSync(asked);
 }
+
+/** Settings of the runner's host from the environment; options.ts reads them once. */
+export interface HostSettings {
+  /** Folder of the compiled emulator and reference; runners may share it. Default: in the data directory. */
+  libraryCache?: string | undefined;
+  /** Folder in which kernel builds are also stored for this user's other runners; undefined: none. */
+  buildCache?: string | undefined;
+  /** A Python that has PyTorch, and whose wheels may contain NVRTC. */
+  python: string;
+  /** Vector path of the PTX engine's loops over lanes; default: auto. */
+  vectors?: VectorsWanted | undefined;
+  /** Number of emulators that are served. */
+  emulatedDevices: number;
+}
+
+export const DEFAULT_HOST: HostSettings = { python: 'python3', emulatedDevices: 1 };

@@ -1,33 +1,18 @@
-import type { CompileUnit } from './compile-unit.ts';
-import { type HeaderTree, headersPlace } from './header-trees.ts';
+import { KERNEL_LIMIT_MS, type CompileUnit, type DeviceCode } from './compile-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Clang } from './compilers.ts';
-import { standardOf, stubsFolder } from './nvcc-unit.ts';
+import { includePath, standardOf } from './nvcc-unit.ts';
 
-export interface ClangOptions {
+export interface ClangOptions extends DeviceCode {
   clang: Clang;
-  /** For example "sm_89". */
-  arch: string;
-  files: readonly SnapshotFile[];
   /** Substitutes for CUDA's headers, under "emulator/device_headers/" and "emulator/include/". */
   deviceHeaders: readonly SnapshotFile[];
-  /** Path of the translation unit in the build folder. */
-  unit: string;
-  /** Name of the artifacts, without extension. */
-  name: string;
-  defines: readonly string[];
-  fastMath: boolean;
-  /** Flags out of COMPILER_FLAGS; only the C++ standard and -DNDEBUG have an effect here. */
-  flags?: readonly string[];
-  /** Header folders of the host that kernels may include under their usual names. */
-  headers?: readonly HeaderTree[];
 }
-
-const LIMIT_MS = 180_000;
 
 /**
  * The unit with which clang makes a kernel's PTX without a CUDA toolkit, using the emulator's own headers and none of
- * the host's. All flags are generated here; no request's text is used as a flag.
+ * the host's. All flags are generated here; no request's text is used as a flag. Of COMPILER_FLAGS only the C++
+ * standard and -DNDEBUG have an effect.
  */
 export function clangUnit(options: ClangOptions): CompileUnit {
   const args = [
@@ -60,12 +45,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     ...(options.fastMath ? FAST_MATH : []),
     ...(options.flags ?? []).filter((flag) => flag.startsWith('-D')),
     ...options.defines,
-    '-I',
-    'kernel',
-    '-I',
-    'kernels',
-    ...(options.headers ?? []).flatMap(({ name }) => ['-isystem', headersPlace(name)]),
-    ...stubsFolder(options.files),
+    ...includePath(options),
     // The kernel's author need not correct a loop that clang can't unroll.
     '-Wno-pass-failed',
     '-Wno-unknown-pragmas',
@@ -84,7 +64,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     ...(options.headers && options.headers.length > 0 && { headers: options.headers }),
     stages: [[{ arguments: args }]],
     outputs: [{ path: 'kernel.ptx', fileName: `${options.name}.${options.arch}.ptx`, kind: 'ptx' }],
-    limitMs: LIMIT_MS,
+    limitMs: KERNEL_LIMIT_MS,
   };
 }
 

@@ -21,9 +21,8 @@ import { CompileClaims } from './compile-claims.ts';
 import { faultOfTwo, hostFault } from './compile-blame.ts';
 import { CompileCache, keyOf } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
-import { InstalledLibraries } from './installed-libraries.ts';
+import { InstalledLibraries, SharedBuilds } from './shared-builds.ts';
 import { LibraryFiles } from './library-files.ts';
-import { SharedBuilds } from './shared-builds.ts';
 
 const signal = new AbortController().signal;
 let folder: string;

@@ -3,9 +3,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isRunning } from '@flashcore/shared/files';
-import type { Box } from '../sandbox/box.ts';
+import { type Box, sizeOfMade } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
-import { sizeOfMade } from '../sandbox/made-file.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
 import { faultOfTwo, hostError, hostFault } from './compile-blame.ts';
@@ -216,4 +215,16 @@ function writeInside(folder: string, { path, text, binary }: SnapshotFile): void
 function removeAbandoned(folder: string): void {
   for (const name of readdirSync(folder))
     if (!isRunning(parseInt(name, 10))) rmSync(join(folder, name), { recursive: true, force: true });
+}
+
+export interface BuildListener {
+  signal: AbortSignal;
+  /** A background build, which only uses processors that others leave idle. */
+  aside?: boolean | undefined;
+  /** Called with each line of "nvcc", "clang++" or "g++". */
+  onLine?: (source: string, line: string) => void;
+  /** Called when a compiler is about to run because nothing was in the cache. */
+  onStart?: (() => void) | undefined;
+  /** Called for each compilation, even if it was in the cache or failed. */
+  onCompiled?: ((unit: CompileUnit, compilation: Compilation) => void) | undefined;
 }

@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
-import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './emulator-engine.ts';
-import { installedFolder } from './installed-libraries.ts';
+import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './host-libraries.ts';
+import { installedFolder } from './shared-builds.ts';
 import { vectorPathsOf } from './vector-path.ts';
 
 interface Surroundings {

@@ -66,7 +66,8 @@ export function writeRecord(path: string, record: CompileRecord): void {
   }
 }
 
-function isIntact(files: CompiledFiles, sha256: Sha256): boolean {
+/** Whether the files have this one undamaged. */
+export function isIntact(files: CompiledFiles, sha256: Sha256): boolean {
   try {
     files.get(sha256);
     return true;

@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { realpathSync } from 'node:fs';
+import { realpathSync, existsSync, statfsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, homedir } from 'node:os';
-import { dirname } from 'node:path';
-import type { Command, CompileOptions, CompileUnit } from './compile-unit.ts';
+import { dirname, join } from 'node:path';
+import { withinDeadline } from '@flashcore/shared/text';
+import { type Command, type CompileOptions, type CompileUnit, atPriority } from './compile-unit.ts';
 import { untilAborted } from '../async.ts';
 import { type Box, type BoxLimits, type BoxPolicy, endedInBox } from '../sandbox/box.ts';
-import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
-import { FreeSpace } from './free-space.ts';
+import { hostLoad, runProgram, type ProgramEnd } from '../sandbox/run.ts';
 import { withHeaderFolders } from './header-trees.ts';
-import { missingCompiler } from './missing-compiler.ts';
-import { atPriority } from './priority.ts';
-import { readsHostFile } from './preprocessed.ts';
-import { shownLine } from './source-snapshot.ts';
+import { missingCompiler } from './compilers.ts';
+import { shownLine, READS_FILE, shownPath } from './source-snapshot.ts';
+import { readSourceText } from './source-text.ts';
 
 /**
  * Placeholder in arguments for the build folder's absolute path, which must not appear in digests and shown arguments.
@@ -120,7 +119,14 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
       const { program, args: boxed } = group.enter(wrapped);
       const [started, given] = atPriority(program, boxed, options);
       try {
-        return await runProgram(started, given, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
+        return await runProgram(started, given, {
+          cwd: folder,
+          limitMs: remainingMs,
+          // Triton runs the kernel's own Python, whose time load must not extend.
+          ...(unit.compiler.name !== 'triton' && { growth: hostLoad }),
+          signal: options.signal,
+          onLine,
+        });
       } finally {
         if (box.kind !== 'none' && !endedInBox(status)) end.boxBroke = true;
       }
@@ -131,6 +137,8 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
     if (end.exitCode !== 0) break;
   }
   end.seconds = (performance.now() - started) / 1000;
+  // If load has extended the limit, the sandbox's limit on processor time may kill the compiler first.
+  end.timedOut ||= end.exitCode === KILLED && end.seconds * 1000 >= unit.limitMs;
   end.leastFreeBytes = space.least();
   return end;
 }
@@ -157,4 +165,90 @@ async function runPool(
   };
   await Promise.all(Array.from({ length: Math.min(availableParallelism(), commands.length) }, lane));
   return ends;
+}
+
+const EVERY_MS = 100;
+
+/**
+ * Watches the free space on a folder's disk, because a compiler that fails for lack of space frees what it had used.
+ */
+class FreeSpace implements Disposable {
+  readonly #folder: string;
+  readonly #timer: NodeJS.Timeout;
+  #least = Infinity;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#look();
+    this.#timer = setInterval(() => this.#look(), EVERY_MS).unref();
+  }
+
+  /** The fewest free bytes so far, including now; 0 if there was no room for another file. */
+  least(): number {
+    this.#look();
+    return this.#least;
+  }
+
+  #look(): void {
+    // A removed folder has no free space to report; its compiler fails anyway.
+    if (!existsSync(this.#folder)) return;
+    const { bavail, bsize, files, ffree } = statfsSync(this.#folder);
+    this.#least = Math.min(this.#least, files > 0 && ffree === 0 ? 0 : bavail * bsize);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+}
+
+const PREPROCESSED = 'preprocessed.ii';
+const PREPROCESS_LIMIT_MS = 60_000;
+const READ_LIMIT_MS = 10_000;
+const MAX_BYTES = 128 * 1024 ** 2;
+
+/**
+ * Without a sandbox: looks in the preprocessed source for assembly that reads a file of the host, and returns a
+ * compiler's message about it; undefined if none is found. Directives that the assembler itself composes (.macro) are
+ * not found.
+ */
+async function readsHostFile(
+  unit: CompileUnit,
+  { folder, signal, aside }: CompileOptions & { folder: string },
+): Promise<string | undefined> {
+  const command = unit.files.some(({ path }) => path.startsWith('kernel/')) ? preprocessing(unit) : undefined;
+  if (!command) return undefined;
+  const [program, args] = atPriority(unit.compiler.path, withHeaderFolders(command, unit.headers), { aside });
+  const end = await runProgram(program, args, { cwd: folder, limitMs: PREPROCESS_LIMIT_MS, signal });
+  // If preprocessing fails, the compile reports the error.
+  if (end.exitCode !== 0) return undefined;
+  const path = join(folder, PREPROCESSED);
+  const bytes = readFileSync(path);
+  rmSync(path);
+  if (bytes.length > MAX_BYTES)
+    return `kernel.cu:1:1: error: the preprocessed source is larger than ${MAX_BYTES} bytes`;
+  return withinDeadline(READ_LIMIT_MS, () => refusal(bytes.toString('utf8')));
+}
+
+/** The first command of a compilation, changed to only preprocess. */
+function preprocessing({ stages }: CompileUnit): string[] | undefined {
+  const args = stages[0]?.[0]?.arguments ?? [];
+  const output = args.indexOf('-o');
+  const mode = args.findIndex((arg) => arg === '-c' || arg === '-cubin' || arg === '-S');
+  if (output < 0 || mode < 0) return undefined;
+  return args
+    .with(output + 1, PREPROCESSED)
+    .with(mode, '-E')
+    .filter((arg, index) => arg !== '--keep' && arg !== '--keep-dir' && args[index - 1] !== '--keep-dir');
+}
+
+function refusal(text: string): string | undefined {
+  const { code, strings } = readSourceText(text);
+  const found = strings.find((each) => READS_FILE.test(each.text));
+  if (!found) return undefined;
+  // A line marker such as "# 12 \"kernel/k.cu\"" gives the place in the source.
+  const marker = code.lastIndexOf('\n# ', found.index);
+  const [, line = '1', file = 'kernel.cu'] = /^# (\d+) "([^"\n]*)"/.exec(code.slice(marker + 1, marker + 500)) ?? [];
+  const from = code.indexOf('\n', marker + 1);
+  const below = code.slice(from + 1, found.index).split('\n').length - 1;
+  return `${shownPath(file)}:${Number(line) + below}:1: error: .incbin and .include are not allowed: there is no box here that would hide the files of the host`;
 }

@@ -28,6 +28,26 @@ export interface CompileUnit {
   limitMs: number;
 }
 
+/** Limit on the compilation of a kernel. */
+export const KERNEL_LIMIT_MS = 180_000;
+
+/** A kernel's device code, as every compiler of it takes it. */
+export interface DeviceCode {
+  /** For example "sm_89". */
+  arch: string;
+  files: readonly SnapshotFile[];
+  /** Path of the translation unit in the build folder. */
+  unit: string;
+  /** Name of the artifacts, without extension. */
+  name: string;
+  defines: readonly string[];
+  fastMath: boolean;
+  /** Flags out of COMPILER_FLAGS. */
+  flags?: readonly string[];
+  /** Header folders of the host that kernels may include under their usual names ("cutlass/cutlass.h"). */
+  headers?: readonly HeaderTree[];
+}
+
 export interface CompileOutput {
   /** Path in the build folder. */
   path: string;
@@ -47,3 +67,13 @@ export interface CompileOptions {
   /** Called when the compiler is about to run because nothing was in the cache. */
   onStart?: (() => void) | undefined;
 }
+
+/** The lowest priority: the process only gets processor time that others leave. */
+const LOWEST = '19';
+
+/** A program and its arguments; `aside` runs it at the lowest priority. */
+export const atPriority = (
+  program: string,
+  args: readonly string[],
+  { aside }: { aside?: boolean | undefined },
+): [string, readonly string[]] => (aside ? ['nice', ['-n', LOWEST, program, ...args]] : [program, args]);

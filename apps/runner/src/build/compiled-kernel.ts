@@ -25,11 +25,10 @@ import {
   wrongSpellingFinding,
 } from './build-findings.ts';
 import { argumentFinding } from './argument-findings.ts';
-import { codeFrame, type SourceText } from './code-frame.ts';
+import { codeFrame, type SourceText, type CompilerDiagnostic } from './diagnostics.ts';
 import { keyOf, type Compilation } from './compile-cache.ts';
 import type { CompileUnit, OutputKind } from './compile-unit.ts';
 import { flagsDigest, partsAsOne, type CompilerRun } from './compiler-runs.ts';
-import type { CompilerDiagnostic } from './diagnostics.ts';
 import type { Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
 import { entryResources } from './entry-resources.ts';

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { cudaVersionIn, type NvrtcPlace } from './nvrtc-place.ts';
 import { versionIn } from './tool-answers.ts';
 
@@ -132,3 +133,22 @@ function hostProcessor(): string {
     : '';
   return `${process.platform} ${process.arch} ${cpus()[0]?.model ?? ''} ${flags}`;
 }
+
+/** How a user gets a front end for the emulator's PTX engine. */
+export const HOW_TO_GET_PTX = 'install clang 16 or later (apt-get install clang-19, brew install llvm)';
+
+const HOW_TO_GET = {
+  nvcc: "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
+  ptx: `The emulator's PTX engine needs nvcc or clang on PATH, and neither was found: ${HOW_TO_GET_PTX}, or start the runner without --emulator-engine ptx`,
+  triton:
+    "No Python with Triton was found on the runner's host: run pip install triton there and name that Python in FLASHCORE_PYTHON, or run fa-tui compile where Triton is, which makes a kernel folder of PTX (docs/languages.md)",
+  box: "A kernel's Python runs only in a sandbox, and the runner's host has none: install bubblewrap there, or make a kernel folder of PTX with fa-tui compile on a machine that has Triton (docs/languages.md)",
+  pytorch:
+    "A reference in Python needs PyTorch, and the Python of the runner's host has none: run pip install torch there and name that Python in FLASHCORE_PYTHON (docs/problems.md)",
+  'g++':
+    "No C++ compiler on PATH, which the emulator and the CPU reference need: install g++ 12 or clang++ 15 or later on the runner's host",
+};
+
+/** COMPILER_MISSING, and what to do about it. */
+export const missingCompiler = (wanted: keyof typeof HOW_TO_GET): FlashcoreError =>
+  new FlashcoreError('COMPILER_MISSING', { wanted }, HOW_TO_GET[wanted]);

@@ -8,7 +8,7 @@ import { cubinEntries, cubinFault } from './cubin-source.ts';
 import { cubinParameters } from './entry-parameters.ts';
 import { stateInForeignCubin } from './kept-state.ts';
 import { parsePtxasReport } from './ptxas-report.ts';
-import { toolPath } from './tool-paths.ts';
+import { toolPath } from './toolchain.ts';
 
 const NVCC = toolPath('nvcc') ?? 'nvcc';
 const SOURCE = `__constant__ float table[4];

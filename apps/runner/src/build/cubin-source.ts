@@ -8,7 +8,7 @@ import {
   symbolsOf,
   type SectionHeader,
 } from './cubin-code.ts';
-import type { CompileUnit } from './compile-unit.ts';
+import type { CompileUnit, DeviceCode } from './compile-unit.ts';
 import type { Compiler } from './compilers.ts';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { infoRecords } from './entry-parameters.ts';
@@ -31,15 +31,9 @@ const OLD_ABI = 7;
 const MAX_SECTIONS = 10_000;
 const MAX_SYMBOL_NAMES_BYTES = 4 * 2 ** 20;
 
-export interface CubinSourceOptions {
+export interface CubinSourceOptions extends Pick<DeviceCode, 'arch' | 'files' | 'unit' | 'name'> {
   /** Identifies the host. */
   compiler: Compiler;
-  arch: string;
-  files: readonly SnapshotFile[];
-  /** Path of the cubin in the build folder. */
-  unit: string;
-  /** Name of the artifact, without extension. */
-  name: string;
 }
 
 /** The unit of a cubin, with which no compiler runs. */

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
 import type { Emulation } from './emulation.ts';
-import type { EngineWanted } from './emulator-engine.ts';
+import type { EngineWanted } from './host-libraries.ts';
 
 let folder: string;
 

@@ -1,27 +1,21 @@
 import { isSpelledEntry } from '@flashcore/shared/kernels';
-import type { CompileUnit } from './compile-unit.ts';
+import { KERNEL_LIMIT_MS, type CompileUnit, type DeviceCode } from './compile-unit.ts';
 import { BUILD_FOLDER } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
-import { isWordCharacter } from './source-tokens.ts';
+import { isWordCharacter } from './source-text.ts';
 import { SPELLING_FILE } from './spelled-entries.ts';
 import type { Compiler } from './compilers.ts';
 
-export interface EmulatorModuleOptions {
+export interface EmulatorModuleOptions extends Pick<DeviceCode, 'files' | 'unit' | 'name' | 'defines'> {
   cxx: Compiler;
-  files: readonly SnapshotFile[];
   /** The emulator's headers and linker script, under "emulator/". */
   emulatorFiles: readonly SnapshotFile[];
-  /** Path of the translation unit in the build folder. */
-  unit: string;
-  name: string;
-  defines: readonly string[];
   /** Entry points that launches name. */
   entries: readonly string[];
   /** Adds the hooks that find data races; about ten times slower. */
   instrumented: boolean;
 }
 
-const LIMIT_MS = 180_000;
 const DYNAMIC_SHARED = /\bextern\s{1,200}__shared__\s{1,200}/g;
 /** The longest declaration that is rewritten; a longer one does not compile. */
 const MAX_DECLARATION = 1_000;
@@ -62,7 +56,7 @@ export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
         kind: 'emulator-module',
       },
     ],
-    limitMs: LIMIT_MS,
+    limitMs: KERNEL_LIMIT_MS,
   };
 }
 

@@ -1,7 +1,7 @@
 /** Compiles a kernel's entries separately and in parallel (kernels/mechanisms/first_entries.cuh). */
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
-import type { BuildListener } from './build-listener.ts';
+import type { BuildListener } from './compile-cache.ts';
 import type { StoredOutput } from './compile-record.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import type { CompilerRun } from './compiler-runs.ts';

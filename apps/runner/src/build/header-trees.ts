@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 
 export interface NamedFolder {
   readonly name: string;

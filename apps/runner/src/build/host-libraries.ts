@@ -1,11 +1,25 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Command, CompileUnit } from './compile-unit.ts';
-import type { EmulatorEngine } from './emulator-engine.ts';
 import { nativeFlag } from './emulator-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './compilers.ts';
 import { vectorFlags, type VectorPath } from './vector-path.ts';
+
+/**
+ * What executes blocks in libcuda_emu.so: fibres running the C++ compiler's code, or the engine for PTX from nvcc or
+ * clang.
+ */
+export type EmulatorEngine = 'fibres' | 'ptx';
+
+export const ENGINE_NAMES: Record<EmulatorEngine, string> = { fibres: 'fibre engine', ptx: 'PTX engine' };
+
+/** The value of `serve --emulator-engine`; auto: PTX if a front end makes it. */
+export type EngineWanted = EmulatorEngine | 'auto';
+
+export const ENGINES_WANTED: readonly EngineWanted[] = ['auto', 'ptx', 'fibres'];
+
+export const DEFAULT_ENGINE: EngineWanted = 'auto';
 
 const LIMIT_MS = 600_000;
 const SOURCE = /\.(cpp|h|hpp|inc|ld)$|^[^.]+$/;
@@ -153,3 +167,32 @@ export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit
     limitMs: LIMIT_MS,
   };
 }
+
+/**
+ * Sources for compiling an emulated kernel: substitutes for CUDA's headers, and the linker's limit on static shared
+ * memory.
+ */
+export function emulatorHeaders(folder: string): SnapshotFile[] {
+  return [
+    ...readSources(join(folder, 'include'), 'emulator/include'),
+    { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(folder, 'static_shared_limit.ld'), 'utf8') },
+  ];
+}
+
+/**
+ * Substitutes for CUDA's headers when clang makes PTX: those for device code, and redirections that both engines share.
+ */
+export const deviceHeaders = (folder: string): SnapshotFile[] =>
+  ['device_headers', 'include'].flatMap((part) => readSources(join(folder, part), `emulator/${part}`));
+
+/** Headers of the C++ library that NVRTC shares with clang: each includes its C header. */
+const SHARED_STANDARD_HEADERS = ['cassert', 'cfloat', 'climits', 'cstddef', 'cstdint', 'cstring'];
+
+/** Substitutes for the headers of the C and C++ libraries when NVRTC makes PTX. */
+export const standardHeaders = (folder: string): SnapshotFile[] => [
+  ...readSources(join(folder, 'nvrtc/headers'), 'emulator/nvrtc/headers'),
+  ...SHARED_STANDARD_HEADERS.map((name) => ({
+    path: `emulator/nvrtc/headers/${name}`,
+    text: readFileSync(join(folder, 'device_headers', name), 'utf8'),
+  })),
+];

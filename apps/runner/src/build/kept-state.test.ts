@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { missing } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { keepsStateFinding, stateInCubin, stateInPtx } from './kept-state.ts';
-import { toolPath } from './tool-paths.ts';
+import { toolPath } from './toolchain.ts';
 
 /** The path at which the toolchain finds nvcc, because PATH may lack the toolkit. */
 const NVCC = toolPath('nvcc') ?? 'nvcc';

@@ -4,8 +4,7 @@ import pLimit from 'p-limit';
 import { isPtxSource, isTritonSource, sharedBytesIn } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
-import type { BuildListener } from './build-listener.ts';
-import type { CompileCache } from './compile-cache.ts';
+import type { BuildListener, CompileCache } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { compiled, KernelAssembly, type CompiledKernel, type KernelBuild } from './compiled-kernel.ts';
 import type { CompilerRun } from './compiler-runs.ts';
@@ -19,12 +18,20 @@ import {
 import { cubinProblems } from './cubin-source.ts';
 import { joinedListing, type Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
-import { LOOK_FOR_RACES, REFUSE_WHAT_IS_NOT_CARRIED } from './emulator-engine.ts';
 import { compileApart } from './entries-apart.ts';
 import { KernelUnits, type BuildSpec, type KernelCompilation, type KernelUnitsParts } from './kernel-units.ts';
-import { missingCompiler } from './missing-compiler.ts';
+import { missingCompiler } from './compilers.ts';
 import { snapshotSources, type SnapshotFile } from './source-snapshot.ts';
 import { tritonUnit } from './triton-unit.ts';
+
+/** The first line of a PTX image that is to be checked for races (libs/emulator/ptx/parse.cpp). */
+const LOOK_FOR_RACES = '// flashcore: races\n';
+
+/**
+ * A first line like it, for PTX that another compiler made: an entry with an instruction that the engine does not carry
+ * fails to load. CUDA C++ may have such instructions behind a branch that no thread takes.
+ */
+const REFUSE_WHAT_IS_NOT_CARRIED = '// flashcore: complete\n';
 
 const READ_DIAGNOSTICS = {
   nvcc: parseNvccDiagnostics,

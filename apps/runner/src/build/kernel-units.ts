@@ -8,13 +8,11 @@ import type { Emulation } from './emulation.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import type { ShapeLaunch } from './entry-resources.ts';
 import type { HeaderTree } from './header-trees.ts';
-import { missingCompiler } from './missing-compiler.ts';
-import { nvccUnit } from './nvcc-unit.ts';
+import { missingCompiler, type Compiler, type Nvcc } from './compilers.ts';
+import { nvccUnit, ptxSourceUnit } from './nvcc-unit.ts';
 import { nvrtcUnit } from './nvrtc-unit.ts';
-import { ptxSourceUnit } from './ptx-source-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { withMarkers } from './spelled-entries.ts';
-import type { Compiler, Nvcc } from './compilers.ts';
 import type { Toolchain } from './toolchain.ts';
 
 /** A kernel to build, with its target. */

@@ -25,7 +25,11 @@ export class LibraryFiles implements CompiledFiles {
 
   /** Errors: DISK_FULL. */
   putFile(path: string): Sha256 {
-    const bytes = readFileSync(path);
+    return this.put(readFileSync(path));
+  }
+
+  /** Errors: DISK_FULL. */
+  put(bytes: Buffer): Sha256 {
     const sha256 = sha256Of(bytes);
     const temporary = join(this.#folder, `${randomUUID()}.incoming`);
     try {

@@ -1,33 +1,18 @@
-import type { CompileUnit } from './compile-unit.ts';
-import { type HeaderTree, headersPlace } from './header-trees.ts';
-import { STUBS, type SnapshotFile } from './source-snapshot.ts';
-import type { Nvcc } from './compilers.ts';
+import { KERNEL_LIMIT_MS, type CompileUnit, type DeviceCode } from './compile-unit.ts';
+import { headersPlace } from './header-trees.ts';
+import { STUBS } from './source-snapshot.ts';
+import type { Nvcc, Compiler } from './compilers.ts';
 
-export interface NvccOptions {
+export interface NvccOptions extends DeviceCode {
   nvcc: Nvcc;
-  /** For example "sm_89". */
-  arch: string;
-  files: readonly SnapshotFile[];
-  /** Path of the translation unit in the build folder. */
-  unit: string;
-  /** Name of the artifacts, without extension. */
-  name: string;
-  defines: readonly string[];
-  fastMath: boolean;
-  /** Flags out of COMPILER_FLAGS. */
-  flags?: readonly string[];
   /** Maximum registers per thread; 0: no limit. */
   maxRegisters: number;
   keepPtx: boolean;
-  /** Header folders of the host that kernels may include under their usual names ("cutlass/cutlass.h"). */
-  headers?: readonly HeaderTree[];
   /** Entry points that the manifest launches; several are optimized in parallel. */
   entries?: readonly string[];
   /** Compiles only these entry points (kernels/mechanisms/first_entries.cuh). Default: all. */
   apart?: readonly string[] | undefined;
 }
-
-const LIMIT_MS = 180_000;
 
 /**
  * nvcc's unit for a kernel: device code only, with the assembler's report. All flags are generated here; no request's
@@ -51,12 +36,7 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     ...(options.keepPtx ? ['--keep', '--keep-dir', '.'] : []),
     ...options.defines,
     ...(options.apart ? onlyThese(options.apart) : []),
-    '-I',
-    'kernel',
-    '-I',
-    'kernels',
-    ...(options.headers ?? []).flatMap(({ name }) => ['-isystem', headersPlace(name)]),
-    ...stubsFolder(options.files),
+    ...includePath(options),
     '-o',
     'kernel.cubin',
     options.unit,
@@ -77,13 +57,16 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
       { path: 'kernel.cubin', fileName: `${name}.cubin`, kind: 'cubin' },
       ...(options.keepPtx ? [{ path: ptx, fileName: `${name}.ptx`, kind: 'ptx' as const }] : []),
     ],
-    limitMs: LIMIT_MS,
+    limitMs: KERNEL_LIMIT_MS,
   };
 }
 
-/** Adds the stubs at the end of the include path if a source includes any of them. */
-export const stubsFolder = (files: readonly SnapshotFile[]): string[] =>
-  files.some(({ path }) => path.startsWith(`${STUBS}/`)) ? ['-isystem', STUBS] : [];
+/** The kernel's include path. The stubs come last, if a source includes any of them. */
+export const includePath = ({ headers = [], files }: DeviceCode): string[] => [
+  ...['-I', 'kernel', '-I', 'kernels'],
+  ...headers.flatMap(({ name }) => ['-isystem', headersPlace(name)]),
+  ...(files.some(({ path }) => path.startsWith(`${STUBS}/`)) ? ['-isystem', STUBS] : []),
+];
 
 /** The C++ standard for a kernel's sources. */
 export const standardOf = (flags: readonly string[] = []): string =>
@@ -108,4 +91,45 @@ const onlyThese = (entries: readonly string[]): string[] => [
 function canSplit({ version }: Nvcc): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > 12 || (major === 12 && minor >= 1);
+}
+
+export interface PtxSourceOptions extends Pick<DeviceCode, 'arch' | 'files' | 'unit' | 'name'> {
+  /** nvcc, which has the assembler for GPUs. Any other compiler does not run and only identifies the host. */
+  compiler: Compiler;
+  /** Flags out of COMPILER_FLAGS; only ptxas's flags have an effect here. */
+  flags: readonly string[];
+  /** Maximum registers per thread; 0: no limit. */
+  maxRegisters: number;
+}
+
+/**
+ * A kernel whose source is PTX, compiled from any language. nvcc assembles it for a GPU, and the emulator's engine
+ * loads the file as it is. All flags are generated here; no request's text is used as a flag.
+ */
+export function ptxSourceUnit(options: PtxSourceOptions): CompileUnit {
+  const { compiler, arch, files, unit, name, flags, maxRegisters } = options;
+  const assembles = compiler.name === 'nvcc';
+  const args = [
+    '-cubin',
+    `-arch=${arch}`,
+    '-lineinfo',
+    '-Xptxas',
+    '-v',
+    ...flags.filter((flag) => flag.startsWith('-Xptxas')),
+    ...(maxRegisters > 0 ? [`-maxrregcount=${maxRegisters}`] : []),
+    '-o',
+    'kernel.cubin',
+    unit,
+  ];
+  return {
+    compiler,
+    target: arch,
+    files,
+    stages: assembles ? [[{ arguments: args }]] : [],
+    outputs: [
+      ...(assembles ? [{ path: 'kernel.cubin', fileName: `${name}.${arch}.cubin`, kind: 'cubin' as const }] : []),
+      { path: unit, fileName: `${name}.${arch}.ptx`, kind: 'ptx' },
+    ],
+    limitMs: KERNEL_LIMIT_MS,
+  };
 }

@@ -1,31 +1,17 @@
-import type { CompileUnit } from './compile-unit.ts';
+import { KERNEL_LIMIT_MS, type CompileUnit, type DeviceCode } from './compile-unit.ts';
 import { type HeaderTree, headersPlace } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Nvrtc } from './compilers.ts';
 import { standardOf } from './nvcc-unit.ts';
 
-export interface NvrtcOptions {
+export interface NvrtcOptions extends DeviceCode {
   nvrtc: Nvrtc;
-  /** For example "sm_89". */
-  arch: string;
-  files: readonly SnapshotFile[];
   /** Substitutes for the headers of the C and C++ libraries, under "emulator/nvrtc/headers/". */
   standardHeaders: readonly SnapshotFile[];
-  /** Path of the translation unit in the build folder. */
-  unit: string;
-  /** Name of the artifacts, without extension. */
-  name: string;
-  defines: readonly string[];
-  fastMath: boolean;
-  /** Flags out of COMPILER_FLAGS. */
-  flags?: readonly string[];
   /** Maximum registers per thread; 0: no limit. */
   maxRegisters: number;
-  /** Header folders of the host that kernels may include under their usual names. */
-  headers?: readonly HeaderTree[];
 }
 
-const LIMIT_MS = 180_000;
 /** The flags that NVRTC accepts too. The others have no effect, because it compiles device code only. */
 const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
 
@@ -74,6 +60,6 @@ export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
     headers: [library, ...cuda, ...(options.headers ?? [])],
     stages: [[{ arguments: args }]],
     outputs: [{ path: 'kernel.ptx', fileName: `${options.name}.${options.arch}.ptx`, kind: 'ptx' }],
-    limitMs: LIMIT_MS,
+    limitMs: KERNEL_LIMIT_MS,
   };
 }

@@ -1,23 +1,22 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import type { ReferenceSource } from '@flashcore/shared/kernels';
 import type { AssignedBuilds } from './assigned-builds.ts';
-import type { BuildListener } from './build-listener.ts';
-import type { Compilation, CompileCache } from './compile-cache.ts';
+import type { BuildListener, Compilation, CompileCache } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
-import type { Compiler, Nvcc } from './compilers.ts';
-import type { EmulatorEngine } from './emulator-engine.ts';
-import { emulatorHeaders } from './emulator-sources.ts';
-import { emulatorUnit } from './emulator-unit.ts';
+import { type Compiler, type Nvcc, missingCompiler } from './compilers.ts';
 import {
+  type EmulatorEngine,
+  emulatorHeaders,
   emulatorLibraryUnit,
   executorUnit,
   nvrtcProgramUnit,
   ownReferenceUnit,
   referenceUnit,
 } from './host-libraries.ts';
+import { emulatorUnit } from './emulator-unit.ts';
 import type { LibraryFiles } from './library-files.ts';
-import { missingCompiler } from './missing-compiler.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { UnusableCompiler } from './tool-answers.ts';
@@ -43,6 +42,23 @@ export interface OwnLibrariesOptions {
   vectors: VectorPath;
   /** Compilations by another host for this job; default: none. */
   assigned?: AssignedBuilds | undefined;
+}
+
+/** A program that runs a problem's reference, and how it is started. */
+export interface ReferenceProgram {
+  program: string;
+  args: readonly string[];
+  /** Arguments with which it does nothing, to test if it runs in a box. */
+  trial: readonly string[];
+  /** What it needs besides the system's folders. */
+  readable: readonly string[];
+  /** Whether it may never run without a box; default: false. */
+  onlyBoxed?: boolean;
+}
+
+interface PythonAction {
+  action: readonly string[];
+  readable: readonly string[];
 }
 
 /** Programs and kernels that the runner itself needs, compiled on first use. Each call returns a path. */
@@ -75,17 +91,40 @@ export class OwnLibraries {
   }
 
   /**
-   * The reference program of a problem, from its reference.cpp. Errors: COMPILER_MISSING, INVALID_MANIFEST if it does
-   * not compile, because the problem's author must fix it.
+   * The reference program of a problem, from its reference.cpp or reference.py. Errors: COMPILER_MISSING,
+   * INVALID_MANIFEST if it does not compile, because the problem's author must fix it.
    */
-  async ownReference(source: string, listener: BuildListener): Promise<string> {
+  async ownReference({ name, text }: ReferenceSource, listener: BuildListener): Promise<ReferenceProgram> {
+    if (name === 'reference.py') {
+      const { files } = this.#options;
+      const source = files.path(files.put(Buffer.from(text)));
+      return this.python({ action: ['run', source], readable: [dirname(source)] });
+    }
     await this.#options.toolchain.askCompilers();
-    return this.#make(
-      ownReferenceUnit(this.#cxx(), this.#options.kernelsFolder, source),
+    const program = await this.#make(
+      ownReferenceUnit(this.#cxx(), this.#options.kernelsFolder, text),
       listener,
-      (unit, ended) =>
-        new FlashcoreError('INVALID_MANIFEST', { path: 'reference.cpp' }, notCompiled('reference.cpp', unit, ended)),
+      (unit, ended) => new FlashcoreError('INVALID_MANIFEST', { path: name }, notCompiled(name, unit, ended)),
     );
+    return { program, args: [], trial: ['check'], readable: [dirname(program)] };
+  }
+
+  /**
+   * The program kernels/reference/python_reference.py with an action; `readable`: paths that the action names. Errors:
+   * COMPILER_MISSING if the host's Python has no PyTorch.
+   */
+  async python({ action, readable }: PythonAction): Promise<ReferenceProgram> {
+    const python = await this.#options.toolchain.askPyTorch();
+    if (!python) throw missingCompiler('pytorch');
+    const script = realpathSync(join(this.#options.kernelsFolder, 'reference/python_reference.py'));
+    const isolated = ['-I', script];
+    return {
+      program: python.program,
+      args: [...isolated, ...action],
+      trial: [...isolated, 'check'],
+      readable: [...new Set([script, ...python.folders, ...readable])],
+      onlyBoxed: true,
+    };
   }
 
   /** The program that runs NVRTC. Errors: COMPILER_MISSING. */

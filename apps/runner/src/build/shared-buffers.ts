@@ -1,7 +1,7 @@
 import { evaluate, parseExpression, type Expression } from '@flashcore/shared/kernels';
 import { entryOf, setEntry } from '@flashcore/shared/text';
 import { shownPath, type SnapshotFile } from './source-snapshot.ts';
-import { tokensFrom, wordIndices } from './source-tokens.ts';
+import { tokensFrom, wordIndices } from './source-text.ts';
 
 /** A statically sized array in shared memory, as the source declares it. */
 export interface SharedBuffer {

@@ -1,6 +1,8 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { readRecord, writeRecord, type CompiledFiles, type CompileRecord } from './compile-record.ts';
+import { sha256Of } from '@flashcore/shared/contract';
+import { readForeignFile } from '@flashcore/shared/files';
+import { readRecord, writeRecord, type CompiledFiles, type CompileRecord, openRecord } from './compile-record.ts';
 import { LibraryFiles } from './library-files.ts';
 
 /**
@@ -32,5 +34,48 @@ export class SharedBuilds {
 
   #path(key: string): string {
     return join(this.#entries, `${key}.json`);
+  }
+}
+
+/** Limit for a file; the largest library has some MiB. */
+const MOST_BYTES = 1024 ** 3;
+
+/** Where an installation stores its own compilations; the folder is removed with node_modules. */
+export const installedFolder = (repositoryRoot: string): string =>
+  join(repositoryRoot, 'node_modules/.cache/flashcore/libraries');
+
+/**
+ * Compilations that `flashcore-runner compile` made at installation, by the digest of all inputs: sources, flags,
+ * compiler, processor. Read only, because the folder may be another user's.
+ */
+export class InstalledLibraries {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Copies a compilation into a runner's own files; undefined if it is missing or incomplete. Errors: DISK_FULL. */
+  copyTo(own: CompiledFiles, key: string): CompileRecord | undefined {
+    const text = this.#read(`entries/${key}.json`)?.toString('utf8');
+    const record = text === undefined ? undefined : openRecord(text);
+    if (record?.key !== key) return undefined;
+    const files = record.outputs.map(({ sha256 }) => `files/${sha256}.so`);
+    if (!record.outputs.every(({ sha256 }, index) => this.#has(files[index]!, sha256))) return undefined;
+    for (const file of files) own.putFile(join(this.#folder, file));
+    return record;
+  }
+
+  /** Does nothing, because the installation is read only. */
+  keep(): void {}
+
+  #has(file: string, sha256: string): boolean {
+    const bytes = this.#read(file);
+    return bytes !== undefined && sha256Of(bytes) === sha256;
+  }
+
+  #read(file: string): Buffer | undefined {
+    const path = join(this.#folder, file);
+    return statSync(path, { throwIfNoEntry: false }) ? readForeignFile(path, MOST_BYTES) : undefined;
   }
 }

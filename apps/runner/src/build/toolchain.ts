@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import {
   archsIn,
@@ -14,7 +16,6 @@ import {
 } from './compilers.ts';
 import { findNvrtc, type NvrtcPlace } from './nvrtc-place.ts';
 import { ToolAnswers, VERSION, type ToolAnswersOptions } from './tool-answers.ts';
-import { clangPaths, namedToolkits, toolPath } from './tool-paths.ts';
 
 export interface FoundTool {
   name: string;
@@ -49,8 +50,22 @@ const WHICH_TRITON = [
   '-c',
   'import os, sys, triton; print(triton.__version__, sys.version.split()[0], sys.prefix, os.path.dirname(os.path.dirname(triton.__file__)), sep="\\n")',
 ];
+/** Where a Python and its PyTorch are; PyTorch is only looked for, because importing it takes seconds. */
+const WHICH_PYTORCH = [
+  '-I',
+  '-c',
+  'import importlib.util, os, sys; at = importlib.util.find_spec("torch").origin; print(sys.executable, sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(at)), sep="\\n")',
+];
 /** Fails if clang was built without a back end for PTX. */
 const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
+
+/** A Python that has PyTorch. */
+export interface PyTorch {
+  /** The interpreter itself, which a launcher on PATH may only lead to. */
+  program: string;
+  /** All that it needs besides the system's folders. */
+  folders: readonly string[];
+}
 
 export interface ToolchainOptions extends ToolAnswersOptions {
   /** A Python whose wheels may contain NVRTC; default: none. */
@@ -128,6 +143,15 @@ export class Toolchain {
     return tritonThatSays(path, this.#answers.of(path, WHICH_TRITON));
   }
 
+  /** Asks the host's Python for PyTorch; undefined if it has none. */
+  async askPyTorch(): Promise<PyTorch | undefined> {
+    const path = this.#python === undefined ? undefined : toolPath(this.#python);
+    if (path === undefined) return undefined;
+    await this.#answers.ask(path, WHICH_PYTORCH);
+    const [program, ...folders] = (this.#answers.known(path, WHICH_PYTORCH) ?? '').split('\n').slice(-4);
+    return program?.startsWith('/') && folders.length === 3 ? { program, folders } : undefined;
+  }
+
   /** Asks the compilers and the other tools. */
   async askAll(): Promise<void> {
     await Promise.all([
@@ -173,7 +197,7 @@ export class Toolchain {
   }
 
   /** Path of a tool; undefined if it is not installed. */
-  path(name: 'ncu' | 'compute-sanitizer' | 'cuobjdump'): string | undefined {
+  path(name: 'ncu' | 'compute-sanitizer' | 'cuobjdump' | 'nvdisasm'): string | undefined {
     return toolPath(name);
   }
 
@@ -246,3 +270,32 @@ const withArchs = (compiler: Compiler | undefined, archs: string[]): (Compiler &
   compiler && { ...compiler, archs };
 
 const missing = (name: string, without: string): FoundTool => ({ name, archs: [], missing: without });
+
+/** "clang++" and Debian's versioned names, newest first. */
+const CLANGS = ['clang++', ...Array.from({ length: 17 }, (_, index) => `clang++-${30 - index}`)];
+/** Homebrew's folders for clang, which it leaves off PATH. */
+const HOMEBREW_LLVM = ['/opt/homebrew/opt/llvm/bin', '/usr/local/opt/llvm/bin'];
+
+/** Path of a program on this host, or undefined if it is not installed. Each call looks again. */
+export function toolPath(name: string): string | undefined {
+  if (name.startsWith('/')) return existsSync(name) ? name : undefined;
+  const cuda = namedToolkits().map((root) => join(root, 'bin'));
+  const folders = [
+    ...(name.endsWith('++') ? [] : cuda),
+    ...(process.env['PATH'] ?? '').split(delimiter),
+    ...(name.startsWith('clang') ? HOMEBREW_LLVM : []),
+    // If a toolkit is named, only that one is used.
+    ...(cuda.length === 0 ? ['/usr/local/cuda/bin'] : []),
+  ];
+  return folders
+    .filter((folder) => folder !== '')
+    .map((folder) => join(folder, name))
+    .find((path) => existsSync(path));
+}
+
+/** Each clang++ of this host. */
+export const clangPaths = (): string[] => [...new Set(CLANGS.flatMap((name) => toolPath(name) ?? []))];
+
+/** The toolkits that CUDA_HOME and CUDA_PATH name. */
+export const namedToolkits = (): string[] =>
+  [process.env['CUDA_HOME'], process.env['CUDA_PATH']].flatMap((root) => (root ? [root] : []));

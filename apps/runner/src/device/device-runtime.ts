@@ -6,11 +6,11 @@ import {
   LogLineSchema,
   type Device,
   type DeviceConditions,
+  type Plain,
 } from '@flashcore/shared/contract';
 import type { ReplyByRequest, WorkerRequest } from '../../worker/messages/channel.ts';
-import type { Plain } from '../../worker/messages/plain.ts';
 import type { BuildTools } from '../build/build-tools.ts';
-import type { BuildListener } from '../build/build-listener.ts';
+import type { BuildListener } from '../build/compile-cache.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { DeviceNotServing, DeviceWorker, describeOutcome } from '../workers/device-worker.ts';
 import { boxedExecutor, boxedWorker, plainWorker, type WorkerCommand } from '../workers/worker-entry.ts';

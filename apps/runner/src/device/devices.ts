@@ -5,7 +5,7 @@ import { create } from '@bufbuild/protobuf';
 import { DeviceState, DeviceSchema, type Device } from '@flashcore/shared/contract';
 import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../../worker/messages/device.ts';
-import type { HostSettings } from '../host-settings.ts';
+import type { HostSettings } from '../build/build-tools.ts';
 import { EMULATOR_ID } from '../spec/choose-device.ts';
 import { listDevicesOf } from '../workers/worker-entry.ts';
 

@@ -70,6 +70,16 @@ test.each<[string, Fields, string]>([
     },
     'not measured: "No spills"',
   ],
+  [
+    'of a kernel without notes',
+    {
+      gates: [
+        { gateId: 'correctness', metric: 'parity_cases_passed', level: 'hard', verdict: Verdict.PASS },
+        { gateId: 'documented', level: 'hard', verdict: Verdict.NOT_JUDGED, detail: 'fill in NOTES.md' },
+      ],
+    },
+    'fill in NOTES.md',
+  ],
 ])('a run %s cannot be accepted', (_, given, reason) => {
   for (const spec of [rankedRun(), rankedRun(CHAMPION)])
     expect(answer(spec, variantWith(given))).toMatchObject({ possible: false, reason });

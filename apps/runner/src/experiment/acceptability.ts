@@ -65,10 +65,15 @@ function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string 
     return 'it was not probed: it takes none of the shapes that the probes of cases.yaml have';
   return (
     correctnessProblem(variants[0]!) ??
+    documentationProblem(variants[0]!) ??
     heldOutProblem(variants[0]!) ??
     (device.simulated ? undefined : timesProblem(spec, variants[0]!))
   );
 }
+
+/** Missing documentation fails no run, so only here does it count. */
+const documentationProblem = ({ gates }: VariantResult): string | undefined =>
+  gates.find(({ level, verdict }) => level === 'hard' && verdict === Verdict.NOT_JUDGED)?.detail;
 
 function heldOutProblem({ heldOut }: VariantResult): string | undefined {
   const refused = heldOut?.verdict === HeldOutVerdict.WRONG || heldOut?.verdict === HeldOutVerdict.SLOWER;

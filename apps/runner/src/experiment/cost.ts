@@ -34,8 +34,8 @@ export const usdPerHour = (device: Pick<Device, 'name' | 'simulated'>, rates: De
   device.simulated ? 0 : costOf(device, 0, rates).usdPerHour;
 
 /**
- * Parses "NVIDIA L4=0.68"; several are separated by ";" or given as separate texts. Errors: RangeError with what was
- * wanted.
+ * Parses "NVIDIA L4=0.68"; several are separated by ";" or given as separate texts. Errors: RangeError with what
+ * it must be.
  */
 export function parseRates(texts: readonly string[]): DeviceRates {
   const entries = texts
@@ -46,7 +46,7 @@ export function parseRates(texts: readonly string[]): DeviceRates {
     entries.map((entry) => {
       const [, name = '', rate = ''] = /^(.+?)\s*=\s*(\d+(?:\.\d+)?)$/.exec(entry) ?? [];
       if (name === '' || !(Number(rate) < 10_000))
-        throw new RangeError(`wanted <device>=<US dollars an hour>, for example "NVIDIA L4=0.68", got "${entry}"`);
+        throw new RangeError(`must be <device>=<US dollars an hour>, for example "NVIDIA L4=0.68", got "${entry}"`);
       return [name, Number(rate)];
     }),
   );

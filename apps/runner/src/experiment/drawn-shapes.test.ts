@@ -6,7 +6,16 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { FindingKind, Outcome, Verdict, type JobResult } from '@flashcore/shared/contract';
-import { checkShape, formatShape, parseManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
+import {
+  attention,
+  checkShape,
+  formatShape,
+  parseManifest,
+  parseShape,
+  resolveVariant,
+  tensorElements,
+  valuesOf,
+} from '@flashcore/shared/kernels';
 import { inFull } from '@flashcore/shared/testing';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
@@ -76,11 +85,11 @@ test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head
     const [shape, from] = [formatShape(last.shape!), formatShape(last.foundFrom!)];
     expect(finding!.message).toContain(`smallest failing shape ${shape} (found from ${from}): `);
     // Checks the remedy's command, and runs the same on a shape on which the kernel is right.
-    const seeds = [...finding!.remedy.matchAll(/--seed (\w+)/g)].map(([, seed]) => seed!);
+    const seeds = [...finding!.remedy.matchAll(/--seed (\S+)/g)].map(([, seed]) => seed!);
     expect(finding!.remedy).toContain(
       `fa-tui verify ${cheat} --device emulator --shape ${shape} --seed ${seeds[0]} --seed ${seeds[1]}`,
     );
-    expect(result.provenance!.seeds).toEqual(expect.arrayContaining(seeds));
+    expect(result.provenance!.seeds).toEqual(expect.arrayContaining(seeds.map((seed) => seed.split('@')[0])));
     const again = await fixture.run('verify', {
       kernel: { source: { case: 'kernelId', value: cheat } },
       settings: { shapes: [parseShape(shape), parseShape(passes)], seeds },
@@ -91,6 +100,71 @@ test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head
     ]);
   },
 );
+
+test('a kernel that is wrong on values only on unknown shapes is found by a probe’s inputs there', LIMITS, async () => {
+  const { outcome, result } = await experiment('values_elsewhere');
+  const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+  expect(outcome).toBe('WRONG_RESULT');
+  expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
+  expect(verify!.drawn.at(-1)!.verdict).toBe(Verdict.FAIL);
+  expect(findings[0]!.remedy).toMatch(/--seed [0-9a-f]+@(around_448|mixed_scales)( --seed [0-9a-f]+(@\w+)?)+$/);
+  // The remedy's command repeats the failure, and N(0, 1) does not show it.
+  const shapes = [verify!.drawn.at(-1)!.shape!];
+  const verdicts = await Promise.all(
+    [[...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!), ['ab']].map(async (seeds) => {
+      const settings = { shapes, seeds };
+      const kernel = { source: { case: 'kernelId', value: 'values_elsewhere' } } as const;
+      return (await fixture.run('verify', { kernel, settings })).outcome.result.variants[0]!.verify!.cases[0]!.verdict;
+    }),
+  );
+  expect(verdicts).toEqual([Verdict.FAIL, Verdict.PASS]);
+  await expect(
+    fixture.run('verify', {
+      kernel: { source: { case: 'kernelId', value: 'values_elsewhere' } },
+      settings: { shapes, seeds: ['ab@aroun_448'] },
+    }),
+  ).rejects.toThrow(/must name one of normal, .*, got "aroun_448".*around_448/);
+});
+
+test('a kernel that is wrong on values only in large tensors is found by a probe’s inputs there', LIMITS, async () => {
+  const { outcome, result } = await experiment('values_of_large_shapes');
+  const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+  expect(outcome).toBe('WRONG_RESULT');
+  expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
+  const last = verify!.drawn.at(-1)!;
+  expect([last.verdict, tensorElements(attention(), last.shape!) > 65_536]).toEqual([Verdict.FAIL, true]);
+  // The inputs repeat those of one head, and so do those of the remedy's command.
+  const seeds = [...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!);
+  const again = await fixture.run('verify', {
+    kernel: { source: { case: 'kernelId', value: 'values_of_large_shapes' } },
+    settings: { shapes: [last.shape!], seeds },
+  });
+  expect(again.outcome.result.variants[0]!.verify!.cases[0]!.verdict).toBe(Verdict.FAIL);
+});
+
+test(
+  'a kernel whose limits leave out the probes’ shapes has their inputs on a shape that it takes',
+  LIMITS,
+  async () => {
+    const { outcome, result } = await experiment('shapes_without_probes', '1x8x64x64');
+    const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+    expect(outcome).toBe('WRONG_RESULT');
+    // One shape with a mask and one without, if both are among those that it takes.
+    const probed = verify!.probes.map(({ verdict, inputs }) => [verdict, inputs.length]);
+    expect(probed).toEqual(probed.map(() => [Verdict.FAIL, 14]));
+    expect(probed.length).toBeGreaterThan(0);
+    expect(findings[0]!.message).toMatch(/ on (outliers, )?around_448/);
+  },
+);
+
+test('a kernel that knows the values of attributes from a list is found by those that are drawn', LIMITS, async () => {
+  const { outcome, result } = await experiment('shapes_listed_attributes');
+  const [{ verify }] = result.variants as [(typeof result.variants)[number]];
+  expect(outcome).toBe('WRONG_RESULT');
+  expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
+  const { softcap = 0, window = -1 } = valuesOf(verify!.drawn.at(-1)!.shape!);
+  expect(softcap > 0 || window > 0).toBe(true);
+});
 
 test.each(['values_clamped_to_8_bits', 'values_rounded_to_8_bits'])(
   '%s passes its case and fails on the probes',

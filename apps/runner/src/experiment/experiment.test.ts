@@ -68,6 +68,24 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
+test(
+  'a waiting job and its champion are compiled ahead, and the job finds both in the cache',
+  { timeout: 120_000 },
+  async () => {
+    const request = create(RunExperimentRequestSchema, {
+      kernel: kernel('flashcore_v6'),
+      benchmark: { shapes: [SMALL], champion: { kernel: kernel('flashcore_v5') } },
+    });
+    const planned = fixture.planner.planJob('runExperiment', request, () => 0);
+    if (!planned.body) throw new Error('a runner of its own keeps no request');
+    await planned.compileAhead!(new AbortController().signal);
+    for (const id of ['flashcore_v6', 'flashcore_v5']) {
+      const { outcome } = await fixture.run('build', { kernel: kernel(id) });
+      expect(outcome.result.variants[0]!.build!.cacheHit).toBe(true);
+    }
+  },
+);
+
 test('every source that was compiled is kept with the build', { timeout: 60_000 }, async () => {
   const { outcome } = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
   const sources = outcome.result.variants[0]!.build!.artifacts.filter(({ kind }) => kind === ArtifactKind.SOURCE);

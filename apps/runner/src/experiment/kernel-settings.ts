@@ -6,7 +6,6 @@ import {
   ToleranceSchema,
   type CaseSet,
   type GatePlan,
-  type Tolerance,
 } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
 import {
@@ -25,21 +24,9 @@ import {
   type Problem,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import type { RankedCases } from '../jobs/job-context.ts';
+import type { Judging, RankedCases } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { GatesText } from '../spec/judged-by.ts';
-
-/** What jobs are judged by, for GetHost. */
-export interface Judging {
-  plans: GatePlan[];
-  caseSets: CaseSet[];
-  /** The tolerances for fp16, the default first. */
-  tolerances: Tolerance[];
-  /** The number of held-out shapes. */
-  heldOutShapes: number;
-  /** Changes when earlier judgements become invalid; empty if unknown. */
-  judgingDigest: string;
-}
 
 /** Files kept in parsed form. */
 const MAX_PARSED = 64;

@@ -11,8 +11,7 @@ import {
   type Tool,
 } from '@flashcore/shared/contract';
 import type { Cases } from '@flashcore/shared/kernels';
-import type { AssignedBuilds } from '../build/assigned-builds.ts';
-import { BuildTools } from '../build/build-tools.ts';
+import { BuildTools, DEFAULT_HOST, type HostSettings, type BuildToolsOptions } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
 import { noGroups, type ProcessGroups } from '../sandbox/groups.ts';
@@ -26,48 +25,44 @@ import {
   type JobRequests,
 } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
-import { DEFAULT_HOST, type HostSettings } from '../host-settings.ts';
 import type { Logger } from '../log.ts';
-import type { ArtifactStore } from '../store/artifacts.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';
 import type { FleetTable } from '../store/fleet-table.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import type { SourceStore } from '../store/sources.ts';
 import { costOf, type DeviceRates } from './cost.ts';
-import type { NamedFolder } from '../build/header-trees.ts';
-import { ENGINE_NAMES, type EngineWanted } from '../build/emulator-engine.ts';
+import { ENGINE_NAMES, type EngineWanted } from '../build/host-libraries.ts';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
 import { runJob, runTuneJob } from './experiment.ts';
 import { JudgingDigest, type JudgedWith } from './judging-digest.ts';
 import { KernelSettings } from './kernel-settings.ts';
+import { compileAhead } from './run-ahead.ts';
 import { runSdpaJob } from './sdpa-job.ts';
 import { planSdpa, type SdpaSpec } from '../spec/sdpa-spec.ts';
 import { labelOf, type JobSpec } from '../spec/job-spec.ts';
 import { planSpec } from '../spec/plan-spec.ts';
 
-export interface PlannerOptions {
+export interface PlannerOptions extends Pick<
+  BuildToolsOptions,
+  'repositoryRoot' | 'dataDirectory' | 'artifacts' | 'headers' | 'assigned'
+> {
   version: string;
   /** Digest of the runner's own code. */
   buildId: string;
-  repositoryRoot: string;
   /** kernels/, with shared headers, cases.yaml, gates.yaml and the reference. */
   kernelsDirectory: string;
-  dataDirectory: string;
   /** Default: one emulator, with its compiled code in the data directory. */
   host?: HostSettings;
-  /** Default: a sandbox if it works on this host. */
+  /** Whether foreign code runs in a sandbox: if possible (the default), never, or required. */
   isolation?: IsolationWanted;
   /** Groups the processes of one sandbox; default: no groups. */
   groups?: ProcessGroups;
   /** The emulator's engine; default: auto. */
   emulatorEngine?: EngineWanted;
-  /** The host's header folders that kernels may include, by name; default: none. */
-  headers?: readonly NamedFolder[];
-  /** Whether the emulator is a device; default: yes. */
+  /** Whether the emulator is served along with the GPUs; default: yes. */
   emulator?: boolean;
-  artifacts: ArtifactStore;
   sources: SourceStore;
   kernels: KernelCatalog;
   decisions: DecisionStore;
@@ -78,10 +73,8 @@ export interface PlannerOptions {
   logger: Logger;
   /** Held-out shapes; default: none. */
   heldOut?: readonly Shape[];
-  /** What devices cost; default: the known prices. */
+  /** US dollars per hour, by the device's name; default: the known prices. */
   rates?: DeviceRates;
-  /** On a pilot: another host's compilations for the job; default: none. */
-  assigned?: AssignedBuilds;
 }
 
 /** A connecting client waits 2.5 s for its first answer. An engine that is not chosen by then is reported later. */
@@ -100,13 +93,10 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     dataDirectory: options.dataDirectory,
     kernelsFolder: options.kernelsDirectory,
     artifacts: options.artifacts,
-    libraryCache: host.libraryCache,
-    buildCache: host.buildCache,
+    ...host,
     engine: options.emulatorEngine,
-    vectors: host.vectors,
     assigned: options.assigned,
     headers: options.headers,
-    python: host.python,
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
@@ -237,11 +227,15 @@ interface PlannedJobParts {
 function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
   const { options, tools, runtimes, cases } = parts;
   const { kernel, device } = spec;
+  const { artifacts, kernels, decisions } = options;
+  const planned = { spec, tools, artifacts, kernels, decisions, cases };
   return {
     kind: JOB_KINDS[spec.method],
     label: labelOf(spec),
     kernelId: kernel.kernelId,
     deviceId: device.deviceId,
+    // A search over variants compiles on all cores as soon as it begins.
+    compileAhead: spec.tune ? undefined : (signal) => compileAhead(planned, signal),
     body: async (job) => {
       const runtime = runtimes.get(device.deviceId);
       if (!runtime)
@@ -254,16 +248,7 @@ function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
       const box = await tools.box();
       if (box.kind === 'none')
         job.emit({ case: 'warning', value: create(WarningSchema, { message: `No box: ${box.detail}` }) });
-      const services = {
-        job,
-        spec,
-        runtime,
-        tools,
-        artifacts: options.artifacts,
-        kernels: options.kernels,
-        decisions: options.decisions,
-        cases,
-      };
+      const services = { ...planned, job, runtime };
       const runner = { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() };
       return spec.tune ? runTuneJob(services, options.steps, runner) : runJob(services, runner);
     },

@@ -6,8 +6,7 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { edited, missing } from '@flashcore/shared/testing';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobPayload } from '../jobs/job-context.ts';
-import { ownersKernels } from '../testing/owners-kernels.ts';
-import { REPOSITORY_ROOT, collect, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
+import { ownersKernels, REPOSITORY_ROOT, collect, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { createPlanner } from './planner.ts';
 import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/run-job.ts';
 
@@ -354,9 +353,9 @@ test(
     const next = await experiment({ kernel: { source: { case: 'kernelId', value: 'flashcore_v5' } } });
     expect(next.result.variants[0]!.difference).toMatchObject({
       champion: 'fa_v2_wmma USE_WMMA=1',
-      sources: [{ path: 'kernel.cu' }],
+      sources: [{ path: 'flashcore_v5.cu' }],
       warning: expect.stringMatching(
-        /^\d+ changes at once: .*kernel\.cu in \d+ places; change one thing at a time$/,
+        /^\d+ changes at once: .*flashcore_v5\.cu in \d+ places; change one thing at a time$/,
       ) as string,
     });
     expect(next.result.lineage).toEqual(['flashcore_v5', 'fa_v2_wmma', 'fa_v1_baseline']);

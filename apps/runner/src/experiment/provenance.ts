@@ -10,7 +10,7 @@ import {
   type Tool,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { ENGINE_NAMES } from '../build/emulator-engine.ts';
+import { ENGINE_NAMES } from '../build/host-libraries.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { JobFound } from '../phases/job-found.ts';

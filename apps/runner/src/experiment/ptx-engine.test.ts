@@ -6,7 +6,15 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ArtifactKind, FindingKind, Outcome, Verdict } from '@flashcore/shared/contract';
+import { fromJsonString } from '@bufbuild/protobuf';
+import {
+  ArtifactKind,
+  FindingKind,
+  InstructionListingSchema,
+  Outcome,
+  Verdict,
+  parseSha256,
+} from '@flashcore/shared/contract';
 import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -54,6 +62,24 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     const checked = watched.find((text) => text.startsWith('race check on'));
     expect(checked).toContain('every access to memory watched, no race found');
     for (const shape of shapes) expect(checked).toContain(shape);
+  });
+
+  test('a profile lists the PTX of the launched entries by the lines that its counts are for', async () => {
+    const { outcome } = await fixture.run('profile', {
+      kernel: kernel('flashcore_v6'),
+      settings: { shape: parseShape('1x1x64x64') },
+    });
+    const { lines, listings } = outcome.result.variants[0]!.profile!;
+    const text = fixture.artifacts.get(parseSha256(listings[0]!.file!.sha256)).toString('utf8');
+    const listing = fromJsonString(InstructionListingSchema, text);
+    const placeOf = ({ file, line }: { file: string; line: number }): string => `${file}:${line}`;
+    const listed = new Set(listing.blocks.map(placeOf));
+    expect(lines.length).toBeGreaterThan(20);
+    expect(lines.map(placeOf).filter((place) => !listed.has(place))).toEqual([]);
+    const tensorLine = lines.find(({ tensorInstructions }) => tensorInstructions > 0n)!;
+    const ofTensorLine = listing.blocks.filter((block) => placeOf(block) === placeOf(tensorLine));
+    expect(ofTensorLine.flatMap(({ instructions }) => instructions).join('\n')).toContain('mma.sync');
+    expect(listing.lines.find((line) => placeOf(line) === placeOf(tensorLine))?.text).toBe(tensorLine.text);
   });
 
   test('an entry may have a C++ name of any length, and the manifest can ask for C++20 and device lambdas', async () => {

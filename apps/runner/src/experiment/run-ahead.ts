@@ -2,8 +2,9 @@ import type { BuildResult } from '@flashcore/shared/contract';
 import { DeviceNeeded } from '../device/no-device.ts';
 import type { JobContext, JobOutcome, JobPayload } from '../jobs/job-context.ts';
 import { runBuild } from '../phases/build-phase.ts';
-import { championServices } from '../phases/comparison-phase.ts';
+import { championServices, championVariant } from '../phases/comparison-phase.ts';
 import { variantServices, type JobServices } from '../phases/job-services.ts';
+import { launchedEntries } from '../phases/rest-of-build-phase.ts';
 import { runJob } from './experiment.ts';
 import type { RunnerIdentity } from './provenance.ts';
 
@@ -38,6 +39,21 @@ export async function runAhead(services: JobServices, runner: RunnerIdentity): P
   if (champion && benchmark)
     await runBuild(championServices(variantServices({ ...services, job }, services.spec.resolved), champion));
   return { builds: builds() };
+}
+
+/**
+ * Compiles a waiting job's kernel and champion at the lowest priority, so that the job finds them in the cache when it
+ * gets its device. Errors: as KernelBuilder.build(); the job's own build reports them.
+ */
+export async function compileAhead(services: Omit<JobServices, 'job' | 'runtime'>, signal: AbortSignal): Promise<void> {
+  const { spec, tools } = services;
+  const variant = variantServices(services, spec.resolved);
+  const listener = { signal, aside: true };
+  // The same entries first as in the job, because compilations of other entries would not be found.
+  const { complete } = await tools.kernels.build({ ...variant.build, first: launchedEntries(variant) }, listener);
+  if (spec.champion && spec.benchmark)
+    await tools.kernels.build(championVariant(variant, spec.champion).build, listener);
+  await complete;
 }
 
 /** No device was held, so the job costs nothing. */

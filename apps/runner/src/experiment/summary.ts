@@ -85,7 +85,7 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
   if (gates.length === 0) return '';
   const hard = gates.filter(({ level }) => level === 'hard');
   const of = (verdict: Verdict): GateResult[] => hard.filter((gate) => gate.verdict === verdict);
-  const [failed, unknown] = [of(Verdict.FAIL), of(Verdict.NOT_MEASURED)];
+  const [failed, unknown, undocumented] = [of(Verdict.FAIL), of(Verdict.NOT_MEASURED), of(Verdict.NOT_JUDGED)];
   const modelled = [...of(Verdict.PASS), ...failed].filter((gate) => gate.modelled);
   const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
   return [
@@ -95,6 +95,7 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
     ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
     // A failed gate of level "warn" rejects nothing, so it must be mentioned next to "passed".
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
+    ...undocumented.map(({ detail }) => detail),
   ].join(', ');
 }
 

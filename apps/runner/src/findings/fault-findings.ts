@@ -8,7 +8,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { bytesText, entryOf } from '@flashcore/shared/text';
-import type { CudaFault, EmulatorFault } from '../../worker/messages/faults.ts';
+import type { CudaFault, EmulatorFault } from '../../worker/messages/channel.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 
@@ -26,6 +26,7 @@ const EMULATOR_KINDS: Record<string, FindingKind> = {
   INVALID_BARRIER: FindingKind.TRAP,
   INVALID_COPY: FindingKind.TRAP,
   UNFINISHED_PRODUCT: FindingKind.RACE,
+  UNFENCED_PRODUCT: FindingKind.RACE,
   ASSERT: FindingKind.TRAP,
   TIMED_OUT: FindingKind.TIMED_OUT,
   STATIC_SHARED_TOO_LARGE: FindingKind.SMEM_LIMIT,
@@ -74,6 +75,7 @@ const EMULATOR_REMEDIES: Record<string, string | undefined> = {
   INVALID_COPY:
     'A bulk copy needs 16 bytes at a time, a tensor map of cuTensorMapEncodeTiled with as many dimensions as it names coordinates, and an initialised mbarrier to count in at',
   UNFINISHED_PRODUCT: 'Put a wgmma.wait_group between the product and the first use of its accumulators',
+  UNFENCED_PRODUCT: 'Put a wgmma.fence before the product, after what changes its registers',
   UNSUPPORTED_INSTRUCTION:
     "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU",
 };

@@ -5,7 +5,7 @@ import { caseFindings } from './verify-findings.ts';
 
 /** The messages about an output with these counts, without the shape. */
 function messages(
-  counts: Partial<Record<'mismatches' | 'nanCount' | 'infCount' | 'unwrittenCount', number>>,
+  counts: Partial<Record<'mismatches' | 'nanCount' | 'infCount' | 'unwrittenCount', number>> & { worst?: object },
 ): string[] {
   const figures = {
     ...{ mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0, elements: 8n, maxAbsError: 0.5 },
@@ -35,4 +35,13 @@ test('counts agree with their verbs, and a kind that does not occur is not menti
     '1 of 8 elements is NaN, 2 of 8 elements are Inf',
     '1 of 8 elements was never written',
   ]);
+});
+
+test('the worst element is not said to have the largest error if another one has it', () => {
+  const at = { batch: 0, head: 1, row: 2, column: 3, want: 1 };
+  const text = (got: number): string => messages({ mismatches: 2, worst: { ...at, got } }).join();
+  expect(text(1.5)).toMatch(/the largest error is 5\.00e-1 at b0 h1 s2 d3 \(got 1\.5\d*, want 1\.0*\)$/);
+  expect(text(1.2)).toMatch(
+    /the largest error is 5\.00e-1, the one farthest beyond its limit at b0 h1 s2 d3 \(got 1\.2/,
+  );
 });

@@ -1,8 +1,14 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema, type Finding, type Shape, type ElementError } from '@flashcore/shared/contract';
+import {
+  FindingKind,
+  FindingSchema,
+  type Finding,
+  type Shape,
+  type ElementError,
+  type Plain,
+} from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { formatCount, formatError, formatPair } from '@flashcore/shared/text';
-import type { Plain } from '../../worker/messages/plain.ts';
 import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
 
 /** The findings about a case's outputs, worst first; empty if there are none. */
@@ -91,7 +97,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${counted(wrong)} outside the tolerance; the largest error is ${formatError(figures.maxAbsError)}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
+        `${counted(wrong)} outside the tolerance; the largest error is ${formatError(figures.maxAbsError)}${worstText(figures, place)}`,
         'See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to the running maximum and sum',
       ),
     );
@@ -116,6 +122,16 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     );
   }
   return findings;
+}
+
+/** The worst element, which may have a smaller error than another one: its limit may be smaller still. */
+function worstText(
+  { worst, maxAbsError }: OutputReport['figures'],
+  place: (element: Plain<ElementError>) => string,
+): string {
+  if (!worst) return '';
+  const isLargest = Math.abs(worst.got - worst.want) > 0.99 * maxAbsError;
+  return isLargest ? ` ${place(worst)}` : `, the one farthest beyond its limit ${place(worst)}`;
 }
 
 /** The place and values of a finding, such as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */

@@ -10,6 +10,7 @@ import {
   type FleetBuilds,
   type Gpus,
   type Pilot,
+  type Plain,
 } from '@flashcore/shared/contract';
 import type { ClientLoad } from '../jobs/job-context.ts';
 import type { PilotRow } from '../store/fleet-table.ts';
@@ -115,7 +116,7 @@ function gpusOf(all: readonly NodeGpus[]): { gpus?: Gpus } {
 function describePilot(
   { schedulerJob, partition, submitMs }: PilotRow,
   live: AccountedPilot | undefined,
-): Omit<Pilot, '$typeName' | '$unknown'> {
+): Plain<Pilot> {
   return {
     schedulerJob,
     partition,

@@ -1,8 +1,7 @@
 import * as z from 'zod';
-import { FlashcoreError } from '@flashcore/shared/contract';
+import { FlashcoreError, UsageError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { yamlFile } from '@flashcore/shared/kernels';
-import { UsageError } from '../usage-error.ts';
 
 const { strict, text, integer, matching, oneOf, listOf } = yamlFile;
 

@@ -10,14 +10,7 @@ import {
   type Metadata,
   type ServerInterceptor,
 } from '@grpc/grpc-js';
-import {
-  FlashcoreError,
-  asFlashcoreError,
-  parseSha256,
-  sha256Of,
-  statusFromError,
-  type JobEvent,
-} from '@flashcore/shared/contract';
+import { FlashcoreError, asFlashcoreError, parseSha256, sha256Of, statusFromError } from '@flashcore/shared/contract';
 import {
   AttachResponseSchema,
   MAX_FILE_BYTES,
@@ -109,7 +102,7 @@ function unary<Request, Response>(
       );
     } catch (thrown) {
       const error = asFlashcoreError(storageError(thrown, 'keep this'));
-      if (error.reason === 'INTERNAL') logger.error({ err: thrown }, 'a pilot could not be answered');
+      if (error.reason === 'INTERNAL') logger.error({ err: error }, 'a pilot could not be answered');
       done(statusFromError(error));
     }
   };
@@ -121,11 +114,12 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
   let said: Promise<void> = Promise.resolve();
   /**
    * Sends a message once the session and the lease are on the disk, so that after a power cut none is given out again.
+   * A write after the end would destroy the call before its status is sent, and the pilot would wait for ever.
    */
   const say = (message: MessageInitShape<typeof AttachResponseSchema>['message']): void => {
     said = said
       .then(synced)
-      .then(() => void (call.destroyed || call.write(create(AttachResponseSchema, { message }))))
+      .then(() => void (call.destroyed || call.writableEnded || call.write(create(AttachResponseSchema, { message }))))
       .catch((thrown: unknown) => {
         end('the gateway could not store its lease');
         refuse(asFlashcoreError(thrown));
@@ -157,7 +151,8 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
   const refuse = (error: FlashcoreError): void => {
     clearTimeout(silent);
     over = true;
-    logger.warn({ reason: error.reason, message: error.message }, 'a pilot was not let in');
+    if (error.reason === 'INTERNAL') logger.error({ err: error }, 'a pilot could not be heard');
+    else logger.warn({ reason: error.reason, message: error.message }, 'a pilot was not let in');
     call.emit('error', statusFromError(error));
   };
   const heard = (): void => {
@@ -192,8 +187,11 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
 
 function tell(session: PilotSession, message: AttachRequest['message']): void {
   switch (message.case) {
-    case 'event':
-      return session.event(Number(message.value.lease), message.value.event as JobEvent);
+    case 'event': {
+      const { lease, event } = message.value;
+      if (!event) throw new FlashcoreError('INVALID_REQUEST', {}, 'Say which event the job has');
+      return session.event(Number(lease), event);
+    }
     case 'giveBack':
       return session.giveBack(Number(message.value.lease), message.value.reason);
     case 'heartbeat':

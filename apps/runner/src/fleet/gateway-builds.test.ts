@@ -4,10 +4,9 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createPlanner } from '../experiment/planner.ts';
 import type { JobPlanner } from '../jobs/job-context.ts';
-import { startTestCluster, type TestCluster } from '../testing/test-cluster.ts';
+import { startTestCluster, type TestCluster, attempts, isGapless } from '../testing/test-cluster.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
 import { collect, finished, kernel } from '../testing/test-runner.ts';
-import { attempts, isGapless } from '../testing/told.ts';
 
 let cluster: TestCluster;
 /** Planners of the pilots' runners, which have no shared build cache. */

@@ -5,9 +5,8 @@ import { FleetBuildsSchema, FlashcoreError, type Device, type FleetBuilds } from
 import { CompilationSchema, type Compilation } from '@flashcore/shared/fleet';
 import { untilAborted } from '../async.ts';
 import { BuildTools } from '../build/build-tools.ts';
-import type { Compilation as Compiled } from '../build/compile-cache.ts';
+import type { Compilation as Compiled, BuildListener } from '../build/compile-cache.ts';
 import type { CompileUnit } from '../build/compile-unit.ts';
-import type { BuildListener } from '../build/build-listener.ts';
 import type { Compiler } from '../build/compilers.ts';
 import { NoDevice } from '../device/no-device.ts';
 import type { KernelSettings } from '../experiment/kernel-settings.ts';

@@ -20,7 +20,7 @@ import { startChildGatewayIn } from '../testing/child-runner.ts';
 import { acceptable } from '../testing/fake-planner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
 import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
-import { attempts, isGapless, warnings } from '../testing/told.ts';
+import { attempts, isGapless, warnings } from '../testing/test-cluster.ts';
 
 const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
 

@@ -32,10 +32,9 @@ import type { JobBody } from '../jobs/job-context.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { acceptable } from '../testing/fake-planner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
-import { startTestCluster, type TestClusterOptions } from '../testing/test-cluster.ts';
+import { startTestCluster, type TestClusterOptions, attempts, isGapless, warnings } from '../testing/test-cluster.ts';
 import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
-import { attempts, isGapless, warnings } from '../testing/told.ts';
-import { UNREACHABLE_EXITS } from './unreachable.ts';
+import { UNREACHABLE_EXITS } from './pilot-connection.ts';
 
 const SAMPLES = Buffer.from('bytes that a job made');
 const SHA256 = createHash('sha256').update(SAMPLES).digest('hex');

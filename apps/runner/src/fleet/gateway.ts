@@ -12,7 +12,7 @@ import type { PlannerOptions } from '../experiment/planner.ts';
 import type { ClientLoad, JobPlanner, JobQueues } from '../jobs/job-context.ts';
 import { formatAddress, isExposed, parseListenAddress } from '../rpc/address.ts';
 import { AddressInUse, BEGIN_WITHIN_MS, listen, type Listener } from '../rpc/listen.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 import type { FleetFile } from './fleet-file.ts';
 import { createFleetPlanner } from './fleet-planner.ts';
 import { fleetHandlers, onlySessions } from './fleet-service.ts';

@@ -1,8 +1,7 @@
 import { clone, create } from '@bufbuild/protobuf';
-import { DeviceSchema, DeviceState, FlashcoreError, type Device } from '@flashcore/shared/contract';
+import { DeviceSchema, DeviceState, FlashcoreError, type Device, UsageError } from '@flashcore/shared/contract';
 import { archLimits, findDataSheet } from '@flashcore/shared/kernels';
 import { EMULATOR_ID } from '../spec/choose-device.ts';
-import { UsageError } from '../usage-error.ts';
 import { describeEmulator } from '../device/devices.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 

@@ -1,4 +1,4 @@
-import type { Device, JobEvent, JobFinished } from '@flashcore/shared/contract';
+import type { Device, JobEvent, JobFinished, Plain } from '@flashcore/shared/contract';
 import type { Assignment } from '@flashcore/shared/fleet';
 
 /** Messages from the gateway to a pilot. */
@@ -36,7 +36,7 @@ export interface Lease {
   schedulerJob: string;
   device: Device;
   /** Runs a job to its end and releases the pilot. A job that the pilot already has continues. Errors: LeaseLost. */
-  run(assignment: Omit<Assignment, 'lease' | '$typeName' | '$unknown'>, options: LeaseOptions): Promise<JobFinished>;
+  run(assignment: Omit<Plain<Assignment>, 'lease'>, options: LeaseOptions): Promise<JobFinished>;
 }
 
 export interface LeaseOptions {

@@ -64,7 +64,9 @@ export function pilotRequest<Method extends JobMethod>(
   }
   if (copy.champion) copy.champion = asTree(copy.champion);
   const measured = method === 'runExperiment' ? 'benchmark' : 'settings';
-  if (championBuild !== undefined) {
+  if (championBuild !== undefined && method === 'tune') {
+    copy.champion = asTree(create(KernelVariantSchema, { kernel: buildReference(championBuild) }));
+  } else if (championBuild !== undefined) {
     copy.benchmark ??= create(BenchmarkSettingsSchema);
     copy.benchmark.champion = create(KernelVariantSchema, { kernel: buildReference(championBuild) });
   }

@@ -13,27 +13,17 @@ import {
 import { errorFromStatus, type Device, type Tool } from '@flashcore/shared/contract';
 import { fleetServiceDefinition, RegisterSchema, type Register } from '@flashcore/shared/fleet';
 import { entryOf } from '@flashcore/shared/text';
-import type { AssignedBuilds } from '../build/assigned-builds.ts';
 import type { Logger } from '../log.ts';
-import type { ArtifactStore } from '../store/artifacts.ts';
-import type { SourceStore } from '../store/sources.ts';
-import { LeasedJob } from './leased-job.ts';
-import { PilotConnection, type ConnectionEnd } from './pilot-connection.ts';
-import { GatewayUnreachable } from './unreachable.ts';
+import { LeasedJob, type LeasedJobOptions } from './leased-job.ts';
+import { PilotConnection, type ConnectionEnd, GatewayUnreachable } from './pilot-connection.ts';
 
 /** What a pilot needs from the runner in its own process. */
-export interface PilotRunner {
+export interface PilotRunner extends Pick<LeasedJobOptions, 'sources' | 'artifacts' | 'owners' | 'assigned'> {
   /** Address of the runner, in a folder that only this user can enter. */
   address: string;
   buildId: string;
   device: Device;
   tools: readonly Tool[];
-  sources: SourceStore;
-  artifacts: ArtifactStore;
-  /** The owners of the runner's requests, by request_id. */
-  owners: Map<string, string>;
-  /** The gateway's compilations, for the runner to look up; undefined if the runner compiles everything itself. */
-  assigned?: AssignedBuilds | undefined;
 }
 
 export interface PilotOptions {

@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { FlashcoreError } from '@flashcore/shared/contract';
+import { FlashcoreError, UsageError } from '@flashcore/shared/contract';
 import { plainLine, shellWord } from '@flashcore/shared/text';
 import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
-import { UsageError } from '../usage-error.ts';
 import type { FleetFile, PartitionSettings } from './fleet-file.ts';
-import { UNREACHABLE_EXITS } from './unreachable.ts';
+import { UNREACHABLE_EXITS } from './pilot-connection.ts';
 
 /** A cluster's scheduler, as the gateway needs it. */
 export interface Scheduler {

@@ -4,7 +4,6 @@ import type { ClientLoad, DeviceDescription } from './job-context.ts';
 import { costOf, FairShare, processMs } from './fair-share.ts';
 import type { JobRun } from './job-run.ts';
 import { RunningCost } from './running-cost.ts';
-import { WaitingList } from './waiting-list.ts';
 
 /** Callbacks through which a queue asks about its device. */
 export interface QueuedDevice {
@@ -42,6 +41,7 @@ export class DeviceQueue {
   readonly #holders = new Set<JobRun>();
   readonly #running: RunningCost;
   #length = 0;
+  #compilesAhead = false;
 
   constructor({ describe, mayStart = () => true, capacity = () => 1, elapsedMs = processMs }: QueuedDevice) {
     this.#describe = describe;
@@ -158,6 +158,17 @@ export class DeviceQueue {
       const run = this.#takeNext();
       this.#hold(run);
     }
+    void this.#compileNext();
+  }
+
+  /** Compiles the job that comes next while others have the device; one job at a time. */
+  async #compileNext(): Promise<void> {
+    const run = this.#holders.size > 0 && !this.#compilesAhead ? this.#next()?.waiting.runs.next : undefined;
+    if (!run?.canCompileAhead) return;
+    this.#compilesAhead = true;
+    await run.compileAhead();
+    this.#compilesAhead = false;
+    void this.#compileNext();
   }
 
   #hold(run: JobRun): void {
@@ -171,19 +182,75 @@ export class DeviceQueue {
     });
   }
 
-  /** The first job of the client whose turn it is; the client then comes after those that have used as much. */
-  #takeNext(): JobRun {
+  /** The client whose turn it is; undefined if nobody waits. */
+  #next(): { owner: string; waiting: Waiting } | undefined {
     const using = this.#using();
     let next: { owner: string; waiting: Waiting; used: number } | undefined;
     for (const [owner, waiting] of this.#waiting) {
       const used = using(owner) / waiting.weight;
       if (!next || used < next.used) next = { owner, waiting, used };
     }
-    const { owner, waiting } = next!;
+    return next;
+  }
+
+  /** The first job of the client whose turn it is; the client then comes after those that have used as much. */
+  #takeNext(): JobRun {
+    const { owner, waiting } = this.#next()!;
     const run = waiting.runs.shift()!;
     this.#length -= 1;
     this.#waiting.delete(owner);
     if (waiting.runs.length > 0) this.#waiting.set(owner, waiting);
     return run;
+  }
+}
+
+/** Waiting jobs of one client, in order of arrival; looked up by binary search. */
+class WaitingList<Run extends { jobId: number }> {
+  /** By ascending id. Entries before #first are gone. */
+  #runs: Run[] = [];
+  #first = 0;
+
+  get length(): number {
+    return this.#runs.length - this.#first;
+  }
+
+  /** The job that shift() would return. */
+  get next(): Run | undefined {
+    return this.#runs[this.#first];
+  }
+
+  push(run: Run): void {
+    this.#runs.push(run);
+  }
+
+  /** Removes and returns the first job. */
+  shift(): Run | undefined {
+    const run = this.#runs[this.#first];
+    if (!run) return undefined;
+    this.#first += 1;
+    // Compacts only now and then, so the amortized cost is constant.
+    if (this.#first > this.#runs.length / 2) {
+      this.#runs = this.#runs.slice(this.#first);
+      this.#first = 0;
+    }
+    return run;
+  }
+
+  /** How many jobs come before a run; -1 if it is not in the list. */
+  indexOf({ jobId }: Run): number {
+    let [low, high] = [this.#first, this.#runs.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#runs[middle]!.jobId < jobId) low = middle + 1;
+      else high = middle;
+    }
+    return this.#runs[low]?.jobId === jobId ? low - this.#first : -1;
+  }
+
+  /** Removes a run; returns whether it was in the list. */
+  remove(run: Run): boolean {
+    const index = this.indexOf(run);
+    if (index >= 0) this.#runs.splice(this.#first + index, 1);
+    return index >= 0;
   }
 }

@@ -109,6 +109,8 @@ interface OwnBody {
   body: JobBody;
   /** The body takes and leaves its device itself and reports this; otherwise it has the device from start to end. */
   takesDevice?: boolean;
+  /** Compiles what the body will need, while the job waits; absent: nothing. */
+  compileAhead?: ((signal: AbortSignal) => Promise<void>) | undefined;
   kept?: undefined;
 }
 
@@ -153,13 +155,7 @@ export interface JobPlanner {
    * read. Of the shapes that the host keeps secret, only the number is given. The digest changes when any of these or
    * the emulator's engine changes; it is empty if a file can't be read.
    */
-  judging(): {
-    plans: GatePlan[];
-    caseSets: CaseSet[];
-    tolerances: Tolerance[];
-    heldOutShapes: number;
-    judgingDigest: string;
-  };
+  judging(): Judging;
   /** Compilations requested since the start, split by cache hit and miss. */
   cacheUse(): { hits: number; misses: number };
   /** How many jobs a device runs side by side; absent: one. */
@@ -172,6 +168,16 @@ export interface JobPlanner {
   begin?(queues: JobQueues): Promise<void>;
   /** Stops the worker processes. */
   close(): Promise<void>;
+}
+
+/** What jobs are judged by, for GetHost. */
+export interface Judging {
+  plans: GatePlan[];
+  caseSets: CaseSet[];
+  /** The tolerances for fp16, the default first. */
+  tolerances: Tolerance[];
+  heldOutShapes: number;
+  judgingDigest: string;
 }
 
 /** A client's jobs on a device, and its use of it. */

@@ -36,6 +36,8 @@ export interface JobRunOptions {
   body: JobBody | undefined;
   /** The body takes and leaves its device itself. */
   takesDevice: boolean;
+  /** Compiles what the body will need. */
+  compileAhead?: ((signal: AbortSignal) => Promise<void>) | undefined;
   maxQueueSeconds: number;
   maxRunSeconds: number;
   /** For a job left by an earlier runner: when it was created, and when it began to run, if it did. */
@@ -106,6 +108,10 @@ export class JobRun {
   /** When an earlier runner started the job. */
   readonly #startedMs: number | undefined;
   readonly #body: JobBody | undefined;
+  /** Undefined once it was called. */
+  #compileAhead: JobRunOptions['compileAhead'];
+  /** Aborted when the job is stopped or left. */
+  readonly #ahead = new AbortController();
   /** The log already has the job's `started` event. */
   #toldStart: boolean;
   #queueTimer: NodeJS.Timeout | undefined;
@@ -131,6 +137,7 @@ export class JobRun {
     this.maxRunSeconds = options.maxRunSeconds;
     this.deviceId = options.deviceId;
     this.#body = options.body;
+    this.#compileAhead = options.compileAhead;
     this.#takesDevice = options.takesDevice;
     this.#startedMs = before?.startMs ?? undefined;
     this.#toldStart = this.#startedMs !== undefined;
@@ -174,11 +181,27 @@ export class JobRun {
     this.#deviceSinceMs = has ? now : undefined;
   }
 
+  /** Compiles what the body will need, once, if the job still waits. Never rejects; the body's build reports errors. */
+  async compileAhead(): Promise<void> {
+    const compile = this.#compileAhead;
+    this.#compileAhead = undefined;
+    if (this.#state !== 'queued' || this.#ahead.signal.aborted) return;
+    await compile?.(this.#ahead.signal).catch((thrown: unknown) =>
+      this.#host.logger.debug({ job: this.name, err: thrown }, 'the waiting job was not compiled'),
+    );
+  }
+
+  /** Whether compileAhead() has something to do. */
+  get canCompileAhead(): boolean {
+    return this.#compileAhead !== undefined;
+  }
+
   /** Stops the job from outside. The first cause counts; stopping has no effect once the body has settled. */
   stop(cause: StopCause): void {
     if (this.#left || this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
     if (cause.type === 'queue-limit' && this.#runTimer) return;
     this.#stopCause = cause;
+    this.#ahead.abort(new DOMException(`The job was stopped: ${cause.type}`, 'AbortError'));
     if (this.#state === 'queued') {
       this.#host.onLeftQueue(this);
       void this.#finish(endByStop(cause, 'queued'));
@@ -191,6 +214,7 @@ export class JobRun {
   /** Leaves the stored job to another runner; this one stores nothing more of it. */
   leave(): void {
     this.#left = true;
+    this.#ahead.abort(new DOMException('Another runner goes on with the job', 'AbortError'));
     this.#leaveQueue();
     clearTimeout(this.#runTimer);
     this.#running?.controller.abort(new DOMException('Another runner goes on with the job', 'AbortError'));

@@ -84,6 +84,69 @@ function stubborn() {
   return { bodies: { stubborn: () => promise }, letGo: () => resolve(undefined as never) };
 }
 
+/** Compilations that end only when the test says so, in the order in which they began. */
+function compilations() {
+  const begun: { kernelId: string; signal: AbortSignal; end: PromiseWithResolvers<void> }[] = [];
+  const compileAhead = (kernelId: string, signal: AbortSignal): Promise<void> => {
+    const end = Promise.withResolvers<void>();
+    begun.push({ kernelId, signal, end });
+    return end.promise;
+  };
+  return { begun, compileAhead, names: () => begun.map(({ kernelId }) => kernelId) };
+}
+
+test('the job that comes next is compiled while another has the device, and only that one', async () => {
+  const { begun, compileAhead, names } = compilations();
+  const { bodies, letGo } = stubborn();
+  const { jobs, start } = fixture({ bodies, compileAhead });
+  start('stubborn');
+  const [next] = [start('ok'), start('sleep_1')];
+  await settle();
+  expect(names()).toEqual(['ok']);
+  // A failure is the job's own to report, when it builds.
+  begun[0]!.end.reject(new Error('does not compile'));
+  await settle();
+  expect(names()).toEqual(['ok']);
+  letGo();
+  await settle();
+  expect(jobs.get(next.name).job.outcome).toBe(Outcome.PASSED);
+  // The last job came next as soon as that one had the device.
+  expect(names()).toEqual(['ok', 'sleep_1']);
+});
+
+test("a cancelled job's compilation is stopped, and the next job's begins", async () => {
+  const { begun, compileAhead, names } = compilations();
+  const { jobs, start } = fixture({ compileAhead });
+  start('hang');
+  const [cancelled] = [start('ok_1'), start('ok_2')];
+  await settle();
+  jobs.cancel(cancelled.name);
+  expect(begun[0]!.signal.aborted).toBe(true);
+  begun[0]!.end.resolve();
+  await settle();
+  expect(names()).toEqual(['ok_1', 'ok_2']);
+  expect(begun[1]!.signal.aborted).toBe(false);
+  jobs.stopAll();
+  expect(begun[1]!.signal.aborted).toBe(true);
+});
+
+test("a job begins though its compilation ahead has not ended, and the next job's then waits", async () => {
+  const { begun, compileAhead, names } = compilations();
+  const { bodies, letGo } = stubborn();
+  const { jobs, start } = fixture({ bodies, compileAhead });
+  start('stubborn');
+  const hang = start('hang');
+  start('ok');
+  await settle();
+  letGo();
+  await settle();
+  expect([jobs.get(hang.name).job.state, names()]).toEqual([JobState.RUNNING, ['hang']]);
+  begun[0]!.end.resolve();
+  await settle();
+  expect(names()).toEqual(['hang', 'ok']);
+  jobs.stopAll();
+});
+
 test('a job whose body ignores the cancellation ends after the grace; its device takes no job until the body has settled', async () => {
   const { bodies, letGo } = stubborn();
   const { jobs, start } = fixture({ bodies });

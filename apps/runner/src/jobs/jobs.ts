@@ -1,18 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import {
-  JobState,
-  Outcome,
-  FlashcoreError,
-  type CleanText,
-  type Job,
-  type JobResult,
-} from '@flashcore/shared/contract';
+import { JobState, Outcome, FlashcoreError, type Job, type JobResult } from '@flashcore/shared/contract';
 import { pause } from '../async.ts';
 import type { Logger } from '../log.ts';
-import type { Database } from '../store/database.ts';
 import { isStorageFailure } from '../store/storage-error.ts';
 import type { WriteState } from '../store/write-state.ts';
-import type { HistoryStore } from '../store/history.ts';
 import type { JobQuery, JobRow, Labels } from '../store/job-table.ts';
 import { ActiveRuns } from './active-runs.ts';
 import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
@@ -22,14 +13,12 @@ import { processMs } from './fair-share.ts';
 import type { ClientLoad, PlannedJob, DeviceDescription, DeviceLoad, JobMethod, JobPlanner } from './job-context.ts';
 import { JobRun, STOP_GRACE_MS, type JobRunHost } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
-import { StoredJobs, jobMessage } from './stored-jobs.ts';
+import { StoredJobs, jobMessage, type StoredJobsOptions } from './stored-jobs.ts';
 
 /** Retry interval for a job that the store refused, if nothing reports whether the store takes writes. */
 const TRY_AGAIN_MS = 1_000;
 
-export interface JobsOptions {
-  database: Database;
-  history: HistoryStore;
+export interface JobsOptions extends Pick<StoredJobsOptions, 'database' | 'history' | 'cleanText'> {
   /** The host's devices, the default first. */
   devices: () => DeviceDescription[];
   /** How many jobs a device runs side by side; default: one. */
@@ -41,8 +30,6 @@ export interface JobsOptions {
   /** Maximum number of waiting jobs, over all devices. */
   maxQueued: number;
   logger: Logger;
-  /** Cleans all texts of events. */
-  cleanText?: CleanText;
   /** Called for each job that has ended. */
   onEnded?: ((name: string) => void) | undefined;
   /** The time of day; default: the machine's, which may be set back. */
@@ -335,7 +322,18 @@ export class Jobs {
     // Made after the commit: a rolled-back job must leave no timer behind, because its id goes to the next job.
     const takesDevice = body ? (planned.takesDevice ?? false) : true;
     return new JobRun(
-      { jobId, name, owner, weight, deviceId, body, takesDevice, maxQueueSeconds, maxRunSeconds },
+      {
+        jobId,
+        name,
+        owner,
+        weight,
+        deviceId,
+        body,
+        takesDevice,
+        compileAhead: planned.body && planned.compileAhead,
+        maxQueueSeconds,
+        maxRunSeconds,
+      },
       this.#runHost,
     );
   }

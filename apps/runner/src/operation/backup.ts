@@ -1,7 +1,7 @@
 import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 import { lockDirectory } from '../store/directory-lock.ts';
 import { SCHEMA_VERSION, SchemaTooNew } from '../store/migrations.ts';
 

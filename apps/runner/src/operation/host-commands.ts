@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { isDataFolder, isOwnData } from '@flashcore/shared/files';
 import { plainLine } from '@flashcore/shared/text';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 import { openDatabase, openDatabaseToRead } from '../store/database.ts';
 import { lockDirectory } from '../store/directory-lock.ts';
 import { backUp, restore } from './backup.ts';

@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { JobState, FlashcoreError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
-import { BuildStore } from '../store/builds.ts';
+import { BuildStore } from '../store/sources.ts';
 import type { Database } from '../store/database.ts';
 import { DecisionStore } from '../store/decisions.ts';
 

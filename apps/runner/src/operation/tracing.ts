@@ -1,12 +1,11 @@
 /** Sends the spans of ended jobs by OTLP over HTTP, if OpenTelemetry's variables name a receiver. */
 import { fromBinary } from '@bufbuild/protobuf';
-import { JobEventSchema, type JobEvent } from '@flashcore/shared/contract';
+import { JobEventSchema, type JobEvent, UsageError } from '@flashcore/shared/contract';
 import { jobSpans, otlpTraces, parseTraceParent } from '@flashcore/shared/trace';
 import { endsWithin } from '../async.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Logger } from '../log.ts';
 import { TRACEPARENT } from '../rpc/start-job.ts';
-import { UsageError } from '../usage-error.ts';
 
 export interface TraceTarget {
   readonly url: URL;

@@ -8,24 +8,26 @@ import {
   type Finding,
   type Shape,
   TIMING_MODES,
+  ArtifactKind,
+  type Sha256,
 } from '@flashcore/shared/contract';
 import { problemCase, valuesOf, formatShape, isPlainAttention } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
-import type { LatencyReport } from '../../worker/messages/measuring.ts';
+import type { LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
 import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
-import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
+import { candidateFor, judgementRules } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
 import { ratesOf, withRates } from './sdpa-alone.ts';
 import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
-import { judgesRounding, type BenchmarkSpec } from '../spec/job-spec.ts';
+import { type BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
-import { storeRaw } from './raw-samples.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
 
 interface Benchmarking {
   results: BenchmarkResult[];
@@ -93,7 +95,7 @@ const BUSY_LOAD = 1.5;
 export function busyHost(results: readonly Pick<BenchmarkResult, 'conditions'>[]): string | undefined {
   const { hostLoad = 0, hostCpus = 0 } = results.at(-1)?.conditions ?? {};
   return hostLoad > BUSY_LOAD * hostCpus
-    ? `the host is busy: load ${hostLoad.toFixed(1)} on ${hostCpus} CPUs; the emulator's times swing with it`
+    ? `the host is busy: load ${hostLoad.toFixed(1)} on ${hostCpus} CPUs; the emulator's times vary with it`
     : undefined;
 }
 
@@ -113,10 +115,7 @@ async function measureShape(
       candidate: candidateFor(services, { image, shape }),
       modes: spec.modes,
       seed,
-      tolerance: spec.tolerance,
-      ownTolerances: toleranceOfOutputs(services),
-      judgeRounding: judgesRounding(spec),
-      ownReference: await referenceProcess(services),
+      ...(await judgementRules(services, spec)),
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,
       legacyLaunches: spec.legacyLaunches,
@@ -234,4 +233,37 @@ function benchmarkResult(
     launchesPerSample: report.launchesPerSample,
     eventOverheadUs: report.eventOverheadUs,
   });
+}
+
+export interface StoredSamples {
+  sha256: Sha256;
+  kind: ArtifactKind;
+  fileName: string;
+  sizeBytes: bigint;
+}
+
+interface SamplesOf {
+  name: string;
+  shape: Shape;
+  mode: TimingModeName;
+}
+
+/**
+ * Keeps raw samples, or their clocks, as little-endian float32. `name` is "samples", "sm-clocks" …, the beginning of
+ * the file's name.
+ */
+export function storeRaw(
+  artifacts: ArtifactStore,
+  values: Float32Array,
+  { name, shape, mode }: SamplesOf,
+): StoredSamples {
+  const bytes = Buffer.alloc(values.length * 4);
+  values.forEach((value, index) => bytes.writeFloatLE(value, index * 4));
+  const clocks = name.endsWith('sm-clocks');
+  return {
+    sha256: artifacts.put(bytes),
+    kind: clocks ? ArtifactKind.SM_CLOCKS : ArtifactKind.SAMPLES,
+    fileName: `${name}.${formatShape(shape)}.${mode}.f32`,
+    sizeBytes: BigInt(bytes.length),
+  };
 }

@@ -3,9 +3,16 @@ import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
 import { variantMessage } from '../spec/job-spec.ts';
 import { warnOfPlan } from './candidate.ts';
-import { compileFallback } from './fallback-build.ts';
-import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
-import type { VariantFound } from './job-found.ts';
+import {
+  emitFindings,
+  emitLog,
+  emitWarning,
+  startPhase,
+  type VariantServices,
+  variantServices,
+  type JobServices,
+} from './job-services.ts';
+import type { BuildBeside, VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 import { profileBeside } from './profile-phase.ts';
 import { comingVerification } from './coming-verification.ts';
@@ -146,4 +153,27 @@ function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantSer
     );
   }
   kernels.keepBuild(buildId, kernel, variantMessage(resolved));
+}
+
+/**
+ * Compiles a job's fallback at the lowest priority while its variant is verified and timed, so that it is in the cache
+ * if it is needed. Does nothing and returns undefined in three cases: the job has no fallback, it runs on the emulator
+ * (where kernels need the CPUs themselves), or the build is for another host.
+ */
+export function compileFallback(services: JobServices): BuildBeside | undefined {
+  const { spec, tools, job, compiling } = services;
+  if (!spec.fallback || spec.device.simulated || compiling) return undefined;
+  const dropped = new AbortController();
+  const { build } = variantServices(services, spec.fallback);
+  const over = tools.kernels.build(build, { signal: AbortSignal.any([job.signal, dropped.signal]), aside: true }).then(
+    () => undefined,
+    // If the fallback is needed, its own build reports the error.
+    () => undefined,
+  );
+  return {
+    drop: () => {
+      dropped.abort(new Error('the fallback is not wanted'));
+      return over;
+    },
+  };
 }

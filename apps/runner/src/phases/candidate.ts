@@ -9,7 +9,8 @@ import {
 } from '@flashcore/shared/kernels';
 import type { Executor } from '../../worker/messages/device.ts';
 import type { Candidate, DeviceImage } from '../../worker/messages/launchable.ts';
-import type { VerifyRequest } from '../../worker/messages/verifying.ts';
+import type { JudgementRules } from '../../worker/messages/verifying.ts';
+import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
 import { boxedReference } from '../workers/worker-entry.ts';
 import { type VariantServices, emitWarning, emitLog } from './job-services.ts';
 
@@ -19,7 +20,7 @@ interface CandidateOptions {
   instrumented?: boolean;
 }
 
-/** Minimum for any launch, however small its shape, so that a busy host does not make a kernel look endless. */
+/** Minimum for any launch, however small its shape. */
 const BASE_MS = 8_000;
 /**
  * Far below the slowest kernel of the ladder: the emulator does some 1e9 operations a second on two CPUs, a GPU 1e12.
@@ -90,15 +91,26 @@ function optionsWithoutEffect(
   ]);
 }
 
-/** Tolerances declared by outputs of the kernel's problem, by output name. */
-export const toleranceOfOutputs = ({ spec, cases, resolved }: VariantServices): VerifyRequest['ownTolerances'] =>
-  outputTolerances(spec.kernel.manifest.problem, cases, resolved.dtype);
+/** How the worker judges the variant's outputs. Errors: referenceProcess()'s. */
+export async function judgementRules(
+  services: VariantServices,
+  { tolerance }: Pick<VerifySpec, 'tolerance'>,
+): Promise<JudgementRules> {
+  const { spec, cases, resolved } = services;
+  return {
+    tolerance: { absolute: tolerance.absolute, relative: tolerance.relative },
+    ownTolerances: outputTolerances(spec.kernel.manifest.problem, cases, resolved.dtype),
+    judgeRounding: judgesRounding({ tolerance }),
+    ownReference: await referenceProcess(services),
+  };
+}
 
 /**
- * The process that runs the reference.cpp of the kernel's problem; undefined if the built-in oracle covers the problem.
- * Errors: INTERNAL if reference.cpp does not compile; the job's log has the compiler's output.
+ * The process that runs the own reference of the kernel's problem; undefined if the built-in oracle covers the problem.
+ * If reference.cpp does not compile, the job's log has the compiler's output. Errors: COMPILER_MISSING,
+ * INVALID_MANIFEST, DEVICE_UNAVAILABLE.
  */
-export async function referenceProcess({ job, spec, tools, runtime }: VariantServices): Promise<Executor | undefined> {
+async function referenceProcess({ job, spec, tools, runtime }: VariantServices): Promise<Executor | undefined> {
   const { problem } = spec.kernel.manifest;
   if (problem.operation !== 'own') return undefined;
   const program = await tools.libraries.ownReference(referenceSource(problem), {
@@ -107,5 +119,5 @@ export async function referenceProcess({ job, spec, tools, runtime }: VariantSer
   });
   const name = spec.device.deviceId;
   const scratch = join(runtime.instruments.dataDirectory, 'references', name);
-  return boxedReference(await tools.box(), { program, name, scratch });
+  return boxedReference(await tools.box(), { ...program, name, scratch });
 }

@@ -11,10 +11,10 @@ import {
 import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport } from '../../worker/messages/verifying.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
-import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
-import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
+import type { VerifySpec } from '../spec/job-spec.ts';
+import { candidateFor, judgementRules } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
-import { probesOf } from './coming-verification.ts';
+import { inputsOn, probesOf } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
 import { endedByWatching, type Watching } from './race-check.ts';
 
@@ -29,11 +29,9 @@ interface CaseOptions {
 export async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {
   const { job, runtime } = services;
   const { spec, image, shape, inputs, watching } = options;
-  const { absolute, relative } = spec.tolerance;
   const candidate = candidateFor(services, { image, shape });
   const parity = openParity(services, shape);
-  const ownReference = await referenceProcess(services);
-  const ownTolerances = toleranceOfOutputs(services);
+  const rules = await judgementRules(services, spec);
   const progress = {
     caseIndex: spec.shapes.indexOf(shape),
     caseCount: spec.shapes.length,
@@ -47,12 +45,10 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
         type: 'verify',
         candidate,
         watched,
-        inputs: [...inputs],
-        tolerance: { absolute, relative },
-        ownTolerances,
-        judgeRounding: judgesRounding(spec),
-        ownReference,
+        inputs: inputsOn(services, candidate.plan, { shape, inputs }),
+        ...rules,
         checkDeterminism: isCheapTwice(services, shape),
+        reportPlain: true,
         tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
       },
       {
@@ -78,7 +74,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
       outcome = await verify();
     }
   }
-  const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance, ownTolerances });
+  const run = judge(outcome, { shape, plan: candidate.plan, ...rules, tolerance: spec.tolerance });
   Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
   return run;
 }
@@ -98,32 +94,39 @@ interface ProbeOptions {
 
 /** Runs probes until one does not finish. */
 export async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
-  const { job, runtime } = services;
   const runs: CaseRun[] = [];
-  const ownReference = await referenceProcess(services);
-  const ownTolerances = toleranceOfOutputs(services);
   for (const { shape, inputs } of probesOf(services, spec, seed)) {
     if (runs.some(({ ends }) => ends)) break;
-    const candidate = candidateFor(services, { image, shape });
-    const outcome = await runtime.request(
-      {
-        type: 'verify',
-        candidate,
-        inputs,
-        tolerance: { absolute: spec.tolerance.absolute, relative: spec.tolerance.relative },
-        ownTolerances,
-        judgeRounding: judgesRounding(spec),
-        ownReference,
-        checkDeterminism: true,
-        allInputs: true,
-        tellOutputs: 0,
-      },
-      { signal: job.signal },
-    );
-    const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance, ownTolerances });
-    runs.push(outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run);
+    runs.push(await runOnce(services, { spec, image, shape, inputs, checkDeterminism: true }));
   }
   return runs;
+}
+
+interface OnceOptions extends Omit<CaseOptions, 'watching'> {
+  checkDeterminism: boolean;
+}
+
+/** Runs a shape on all inputs, each judged by itself. */
+export async function runOnce(services: VariantServices, options: OnceOptions): Promise<CaseRun> {
+  const { job, runtime } = services;
+  const { spec, image, shape, inputs, checkDeterminism } = options;
+  const candidate = candidateFor(services, { image, shape });
+  const rules = await judgementRules(services, spec);
+  const outcome = await runtime.request(
+    {
+      type: 'verify',
+      candidate,
+      inputs: inputsOn(services, candidate.plan, { shape, inputs }),
+      ...rules,
+      checkDeterminism,
+      allInputs: true,
+      reportPlain: false,
+      tellOutputs: 0,
+    },
+    { signal: job.signal },
+  );
+  const run = judge(outcome, { shape, plan: candidate.plan, ...rules, tolerance: spec.tolerance });
+  return outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run;
 }
 
 interface ProbedInputs {
@@ -143,8 +146,11 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
     }),
   );
   const failed = inputs.filter((_, index) => found[index]!.failed).map(({ rule }) => rule.name);
+  // Fourteen names say less than "all".
+  const names =
+    failed.length > 1 && failed.length === inputs.length ? `all ${failed.length} inputs` : failed.join(', ');
   for (const finding of run.findings)
-    finding.message = finding.message.replace(formatShape(shape), `${formatShape(shape)} on ${failed.join(', ')}`);
+    finding.message = finding.message.replace(formatShape(shape), `${formatShape(shape)} on ${names}`);
   return run;
 }
 

@@ -172,7 +172,10 @@ function sourceDifferences(champion: ResolvedKernel, candidate: ResolvedKernel):
   return [...new Set([...a.keys(), ...b.keys()])]
     .sort()
     .filter((path) => a.get(path) !== b.get(path))
-    .map((path) => sourceDifference(path, read(champion, path), read(candidate, path)));
+    .map((path) => {
+      const name = path === MAIN_SOURCE ? candidate.manifest.source : path;
+      return sourceDifference(name, read(champion, path), read(candidate, path));
+    });
 }
 
 const digestsOf = ({ files, manifest }: ResolvedKernel): Map<string, string> =>

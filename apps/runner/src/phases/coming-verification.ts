@@ -4,17 +4,21 @@ import {
   caseFlops,
   checkShape,
   planLaunches,
+  problemCase,
   sameShape,
   valuesOf,
+  type Distribution,
   type Probes,
   type Problem,
+  type ProblemCase,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
-import { affordedInputs, takesShape } from '../spec/drawn-shapes.ts';
+import { namedDistribution } from '../spec/choose-shapes.ts';
+import { affordedInputs, affordsNormalInput, affordsProbe, repeatedShape, takesShape } from '../spec/drawn-shapes.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
-import type { VariantServices } from './job-services.ts';
+import type { PlannedVariant, VariantServices } from './job-services.ts';
 
 /** What a verification will run, in order. */
 export interface ComingVerification {
@@ -23,7 +27,7 @@ export interface ComingVerification {
 }
 
 /** Every shape that a verification may launch. */
-export const verifiedShapes = (services: VariantServices, spec: VerifySpec): Shape[] => [
+export const verifiedShapes = (services: PlannedVariant, spec: VerifySpec): Shape[] => [
   ...spec.shapes,
   ...(spec.probes ? probesOf(services, spec, '').map(({ shape }) => shape) : []),
   ...drawnShapes(services, spec),
@@ -37,14 +41,13 @@ export function comingVerification(services: VariantServices, spec: VerifySpec):
     .filter((shape) => checkShape(kernel.manifest, services.resolved, shape) === undefined)
     .map((shape) => ({ shape, inputs }));
   const probes = spec.probes ? probesOf(services, spec, inputs[0]!.seed) : [];
-  const drawn = drawnShapes(services, spec).map((shape) => ({ shape, inputs: drawnInputs(services, spec) }));
-  return {
-    inputs,
-    cases: [...probes, ...cases, ...drawn].map((each) => ({
-      kind: planLaunches(kernel.manifest, services.resolved, each.shape),
-      inputs: each.inputs,
-    })),
-  };
+  const drawn = drawnShapes(services, spec).map((shape) => ({ shape, inputs: drawnInputs(services, spec, shape) }));
+  const prepared = (all: readonly Probe[], reportPlain: boolean): PreparedCase[] =>
+    all.map((each) => {
+      const kind = planLaunches(kernel.manifest, services.resolved, each.shape);
+      return { kind, inputs: inputsOn(services, kind, each), reportPlain };
+    });
+  return { inputs, cases: [...prepared(probes, false), ...prepared(cases, true), ...prepared(drawn, false)] };
 }
 
 export function smallestFirst({ spec: { kernel } }: VariantServices, { shapes }: VerifySpec): Shape[] {
@@ -54,7 +57,22 @@ export function smallestFirst({ spec: { kernel } }: VariantServices, { shapes }:
 
 interface Probe {
   shape: Shape;
-  inputs: SeededInput[];
+  inputs: readonly SeededInput[];
+}
+
+/** The inputs as a shape has them: on a large one those of probes repeat a smaller case. */
+export function inputsOn(
+  { spec: { kernel }, cases }: Pick<PlannedVariant, 'spec' | 'cases'>,
+  { dtype, tensors }: Pick<ProblemCase, 'dtype' | 'tensors'>,
+  { shape, inputs }: Probe,
+): SeededInput[] {
+  const { problem } = kernel.manifest;
+  const smaller = repeatedShape(problem, shape);
+  if (!smaller) return [...inputs];
+  const declared = new Set(tensors.map(({ name }) => name));
+  const repeats = problemCase(problem, valuesOf(smaller), dtype, declared);
+  const rules = new Set(cases.probes.distributions.map(({ name }) => name));
+  return inputs.map((input) => (rules.has(input.rule.name) ? { ...input, repeats } : input));
 }
 
 /**
@@ -62,11 +80,13 @@ interface Probe {
  * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Then follow the timed
  * shapes, on as many of these as the run affords, and long probes on request.
  */
-export function probesOf(
-  { resolved, cases: { probes }, spec: { kernel, device } }: VariantServices,
-  { longProbes, timedShapes }: VerifySpec,
-  seed: string,
-): Probe[] {
+export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string): Probe[] {
+  const {
+    resolved,
+    cases: { distributions, probes },
+    spec: { kernel, device },
+  } = variant;
+  const { longProbes, shapes, timedShapes } = spec;
   const { manifest } = kernel;
   const taken = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>): Probe[] => {
     const inputs = distributions.map((rule) => ({ seed, rule }));
@@ -77,16 +97,31 @@ export function probesOf(
     }
     return inputs.length > 0 ? [...firsts.values()].map((shape) => ({ shape, inputs })) : [];
   };
-  const usual = taken(probes);
-  if (usual.length === 0) return longProbes ? taken(probes.long) : [];
+  // A kernel whose limits leave out the probes' shapes has their inputs on the smallest shape that it does take.
+  const attributes = new Set(probes.shapes.map((shape) => attributesText(manifest.problem, shape)));
+  const others = [...shapes, ...timedShapes, ...drawnShapes(variant, spec)].toSorted(
+    (a, b) => caseFlops(manifest.problem, a) - caseFlops(manifest.problem, b),
+  );
+  const alike = others.filter((shape) => attributes.has(attributesText(manifest.problem, shape)));
+  const first = taken({ ...probes, shapes: [...probes.shapes, ...alike] });
+  const usual = first.length > 0 ? first : taken({ ...probes, shapes: others }).slice(0, 1);
   const timed = timedShapes.flatMap((shape): Probe[] => {
     const isTaken = checkShape(manifest, resolved, shape) === undefined;
     if (!isTaken || usual.some((probe) => sameShape(probe.shape, shape))) return [];
-    const rules = rotated(probes.distributions, seed).slice(0, affordedInputs(manifest.problem, device, shape));
+    const rules = [
+      ...(affordsNormalInput(manifest.problem, device, shape) ? normalRules(distributions).slice(0, 1) : []),
+      ...rotated(probes.distributions, seed).slice(0, affordedInputs(manifest.problem, device, shape)),
+    ];
     return rules.length > 0 ? [{ shape, inputs: rules.map((rule) => ({ seed, rule })) }] : [];
   });
   return [...usual, ...timed, ...(longProbes ? taken(probes.long) : [])];
 }
+
+/** Distributions that scale N(0, 1), the largest logits first, so N(0, 1) itself comes last. */
+const normalRules = (distributions: Readonly<Record<string, Distribution>>): Distribution[] =>
+  Object.values(distributions)
+    .filter(({ q, k, v }) => [q, k, v].every((kind) => kind === 'normal'))
+    .toSorted((a, b) => b.logitScale - a.logitScale);
 
 /** The values, beginning at one that the seed decides. */
 function rotated<Value>(values: readonly Value[], seed: string): Value[] {
@@ -100,25 +135,49 @@ function attributesText({ attributes }: Problem, shape: Shape): string {
 }
 
 /** The drawn shapes that the running variant takes: its limits may be narrower than those of the requested one. */
-export const drawnShapes = ({ spec: { kernel }, resolved, cases }: VariantServices, { drawn }: VerifySpec): Shape[] =>
+export const drawnShapes = ({ spec: { kernel }, resolved, cases }: PlannedVariant, { drawn }: VerifySpec): Shape[] =>
   drawn?.shapes.filter((shape) => takesShape({ manifest: kernel.manifest, resolved, cases }, shape)) ?? [];
 
-/** N(0, 1), and the next distribution. */
-export const drawnInputs = (services: VariantServices, { drawn }: VerifySpec): SeededInput[] =>
-  drawn ? drawSeeds(services, { seeds: [...drawn.seeds], seedCount: 0 }) : [];
+/**
+ * The inputs of a drawn shape: the probes' distributions and N(0, 1), which the shapes share so that each run has every
+ * distribution, and the one that follows N(0, 1). Otherwise a kernel could be wrong on the probes' distributions
+ * everywhere but on the probes' own shapes, which are known. Shapes on which they would take too long to draw have
+ * N(0, 1).
+ */
+export function drawnInputs(services: VariantServices, { drawn }: VerifySpec, shape: Shape): SeededInput[] {
+  if (!drawn) return [];
+  const [normal, ...others] = drawSeeds(services, { seeds: [...drawn.seeds], seedCount: 0 });
+  const { problem } = services.spec.kernel.manifest;
+  const { device } = services.spec;
+  const probed = drawn.shapes.filter((each) => affordsProbe(problem, device, each));
+  const rules = rotated([...services.cases.probes.distributions, normal!.rule], normal!.seed);
+  const place = probed.findIndex((each) => sameShape(each, shape));
+  if (place < 0) return [normal!, ...others];
+  const turns = Math.max(probed.length, rules.length);
+  const own = Array.from({ length: turns }, (_, turn) => rules[turn % rules.length]!).filter(
+    (_, turn) => turn % probed.length === place,
+  );
+  return [...own.map((rule) => ({ seed: normal!.seed, rule })), ...others];
+}
+
+/** The --seed that repeats an input. It names the distribution unless the input's position implies it. */
+export const seedText = (services: VariantServices, { seed, rule }: SeededInput, index: number): string =>
+  ruleOfSeed(services, seed, index).name === rule.name ? seed : `${seed}@${rule.name}`;
 
 /**
- * The first input is N(0, 1); the next ones use the other distributions of cases.yaml in turn. Seeds are drawn here,
- * where no kernel can know them, and are reported afterwards.
+ * The first input is N(0, 1); the next ones use the other distributions of cases.yaml in turn, unless a seed names one:
+ * 5c0e@max_last. Seeds are drawn here, where no kernel can know them, and are reported afterwards.
  */
 export function drawSeeds(
-  { cases }: VariantServices,
+  services: Pick<VariantServices, 'cases'>,
   { seeds, seedCount }: Pick<VerifySpec, 'seeds' | 'seedCount'>,
 ): SeededInput[] {
   const chosen = seeds.length > 0 ? seeds : Array.from({ length: seedCount }, () => randomBytes(8).toString('hex'));
-  const names = [
-    cases.defaults.distribution,
-    ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution),
-  ];
-  return chosen.map((seed, index) => ({ seed, rule: entryOf(cases.distributions, names[index % names.length]!)! }));
+  return chosen.map((seed, index) => ({ seed: seed.split('@')[0]!, rule: ruleOfSeed(services, seed, index) }));
+}
+
+function ruleOfSeed({ cases }: Pick<VariantServices, 'cases'>, seed: string, index: number): SeededInput['rule'] {
+  const { distribution } = cases.defaults;
+  const names = [distribution, ...Object.keys(cases.distributions).filter((name) => name !== distribution)];
+  return namedDistribution(cases, seed.split('@')[1] ?? names[index % names.length]!)!;
 }

@@ -24,11 +24,11 @@ import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
-import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
+import { candidateFor, judgementRules } from './candidate.ts';
 import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { emitConditions, emitFindings, startPhase, variantServices, type VariantServices } from './job-services.ts';
-import { judgesRounding, type BenchmarkSpec, type ChampionSpec } from '../spec/job-spec.ts';
+import { type BenchmarkSpec, type ChampionSpec } from '../spec/job-spec.ts';
 import type { VariantPhase } from './phase.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
 
@@ -62,14 +62,16 @@ export const comparisonPhase: VariantPhase = {
 
 /** Services that build and run the champion. Its log lines go to the job; its results do not. */
 export function championServices(services: VariantServices, champion: ChampionSpec): VariantServices {
-  return variantServices(
-    {
-      ...services,
-      job: onlyLogs(services.job),
-      spec: { ...services.spec, kernel: champion.kernel, arch: champion.arch, shapes: champion.shapes },
-    },
-    champion.resolved,
-  );
+  const side = championVariant(services, champion);
+  return { ...side, job: onlyLogs(side.job) };
+}
+
+/** The services with the champion in place of the job's kernel. */
+export function championVariant<Services extends Pick<VariantServices, 'spec'>>(
+  services: Services,
+  { kernel, arch, shapes, resolved }: ChampionSpec,
+): Services & Pick<VariantServices, 'resolved' | 'build' | 'frames'> {
+  return variantServices({ ...services, spec: { ...services.spec, kernel, arch, shapes } }, resolved);
 }
 
 interface Comparing {
@@ -248,10 +250,7 @@ export async function compareShape(
       candidate: candidateFor(services, { image: candidate, shape }),
       modes,
       seed,
-      tolerance: spec.tolerance,
-      ownTolerances: toleranceOfOutputs(services),
-      judgeRounding: judgesRounding(spec),
-      ownReference: await referenceProcess(services),
+      ...(await judgementRules(services, spec)),
       protocol: spec.protocol.sampling,
       ownProcesses: runtime.ownProcesses,
     },

@@ -18,7 +18,7 @@ import {
 import type { ComparisonReport, PairedSamples } from '../../worker/messages/measuring.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE } from '../findings/timing-findings.ts';
-import { storeRaw } from './raw-samples.ts';
+import { storeRaw } from './benchmark-phase.ts';
 
 /** Samples of each build in a block. */
 export const PER_BLOCK = 2;

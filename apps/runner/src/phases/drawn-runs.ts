@@ -1,14 +1,21 @@
 import { FindingKind, Verdict, type Shape } from '@flashcore/shared/contract';
-import { formatShape, sameShape } from '@flashcore/shared/kernels';
-import type { DeviceImage } from '../../worker/messages/launchable.ts';
+import {
+  formatShape,
+  sameShape,
+  type CaseValues,
+  type Problem,
+  scopeOfShape,
+  shapeOf,
+  valuesOf,
+} from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
+import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import { takesShape } from '../spec/drawn-shapes.ts';
-import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
-import { candidateFor, toleranceOfOutputs, referenceProcess } from './candidate.ts';
-import { judge, type CaseRun } from './case-judgement.ts';
-import { withInputs } from './case-runs.ts';
-import { drawnInputs, drawnShapes } from './coming-verification.ts';
+import type { VerifySpec } from '../spec/job-spec.ts';
+import type { CaseRun } from './case-judgement.ts';
+import { runOnce } from './case-runs.ts';
+import { drawnInputs, drawnShapes, seedText } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
-import { smallestFailing } from './shrink-shape.ts';
 
 interface DrawnOptions {
   spec: VerifySpec;
@@ -22,46 +29,29 @@ interface DrawnOptions {
 export async function runDrawn(services: VariantServices, { spec, image }: DrawnOptions): Promise<CaseRun[]> {
   const runs: CaseRun[] = [];
   for (const shape of drawnShapes(services, spec)) {
-    const run = await runShape(services, { spec, image, shape });
+    const inputs = drawnInputs(services, spec, shape);
+    const run = await runShape(services, { spec, image, inputs, shape });
     runs.push(run);
-    if (run.findings.length > 0) return [...runs, ...(await shrunk(services, { spec, image, run }))];
+    if (run.findings.length > 0) return [...runs, ...(await shrunk(services, { spec, image, inputs, run }))];
   }
   return runs;
 }
 
-async function runShape(services: VariantServices, { spec, image, shape }: DrawnOptions & { shape: Shape }) {
-  const { job, runtime } = services;
-  const { absolute, relative } = spec.tolerance;
-  const candidate = candidateFor(services, { image, shape });
-  const inputs = drawnInputs(services, spec);
-  const ownReference = await referenceProcess(services);
-  const ownTolerances = toleranceOfOutputs(services);
-  const outcome = await runtime.request(
-    {
-      type: 'verify',
-      candidate,
-      inputs,
-      tolerance: { absolute, relative },
-      ownTolerances,
-      judgeRounding: judgesRounding(spec),
-      ownReference,
-      // On the emulator a second run would take as long again, and reads beyond a tensor fault there anyway.
-      checkDeterminism: !services.spec.device.simulated,
-      allInputs: true,
-      tellOutputs: 0,
-    },
-    { signal: job.signal },
-  );
-  const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance, ownTolerances });
-  const told = outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run;
-  told.result.drawn = true;
-  return told;
+interface OnInputs extends DrawnOptions {
+  inputs: readonly SeededInput[];
+}
+
+async function runShape(services: VariantServices, options: OnInputs & { shape: Shape }): Promise<CaseRun> {
+  // On the emulator a second run would take as long again, and reads beyond a tensor fault there anyway.
+  const run = await runOnce(services, { ...options, checkDeterminism: !services.spec.device.simulated });
+  run.result.drawn = true;
+  return run;
 }
 
 /** The run of the smallest failing shape, if it is another; its findings replace those of `run`. */
 async function shrunk(
   services: VariantServices,
-  { spec, image, run }: DrawnOptions & { run: CaseRun },
+  { spec, image, inputs, run }: OnInputs & { run: CaseRun },
 ): Promise<CaseRun[]> {
   const { kernel, device } = services.spec;
   const from = run.result.shape!;
@@ -74,7 +64,7 @@ async function shrunk(
         takes: (shape) =>
           takesShape({ manifest: kernel.manifest, resolved: services.resolved, cases: services.cases }, shape),
         fails: async (shape) => {
-          const tried = await runShape(services, { spec, image, shape });
+          const tried = await runShape(services, { spec, image, inputs, shape });
           found.set(formatShape(shape), tried);
           return tried.result.verdict === Verdict.FAIL;
         },
@@ -83,7 +73,7 @@ async function shrunk(
   const last = found.get(name)!;
   const isFirst = sameShape(smallest, from);
   const origin = isFirst ? 'drawn for this run' : `found from ${formatShape(from)}`;
-  const seeds = spec.drawn!.seeds.map((seed) => `--seed ${seed}`).join(' ');
+  const seeds = inputs.map((input, index) => `--seed ${seedText(services, input, index)}`).join(' ');
   const repeat = `fa-tui verify ${kernel.kernelId} --device ${device.deviceId} --shape ${name} ${seeds}`;
   for (const finding of last.findings) {
     const said = finding.message.startsWith(name)
@@ -97,4 +87,65 @@ async function shrunk(
   run.findings.length = 0;
   last.result.foundFrom = from;
   return [last];
+}
+
+/** Limit of launches in the search for a smaller shape: a binary search over a length of 2^14 takes 15. */
+const MOST_TRIES = 48;
+
+interface Shrinking {
+  problem: Problem;
+  /** Whether the kernel's limits allow a shape. */
+  takes: (shape: Shape) => boolean;
+  /** Whether the kernel is wrong on a shape. */
+  fails: (shape: Shape) => Promise<boolean>;
+}
+
+/**
+ * Finds the smallest failing shape. Optional axes and attributes are set to their defaults if the kernel still fails;
+ * then each axis is set to 1, or else to the smallest failing extent; then attributes are tried again. The same answers
+ * always give the same tries.
+ */
+export async function smallestFailing(from: Shape, { problem, takes, fails }: Shrinking): Promise<Shape> {
+  let smallest = from;
+  let tries = 0;
+  const tried = new Set([formatShape(from)]);
+  const failsAt = async (shape: Shape): Promise<boolean> => {
+    if (tries >= MOST_TRIES || tried.has(formatShape(shape))) return false;
+    tried.add(formatShape(shape));
+    tries += 1;
+    if (!(await fails(shape))) return false;
+    smallest = shape;
+    return true;
+  };
+  const leaveOut = async (name: string): Promise<void> => {
+    const { [name]: left, ...rest } = valuesOf(smallest);
+    if (left !== undefined && takes(shapeOf(rest))) await failsAt(shapeOf(rest));
+  };
+  const shrink = async (axis: string): Promise<void> => {
+    const extentOf = (shape: Shape): number => entryOf(scopeOfShape(problem, shape), axis)!;
+    const at = (extent: number): Shape => shapeOf({ ...valuesOf(smallest), [axis]: extent } satisfies CaseValues);
+    /** The first extent from `least` up to `end` (exclusive) that the kernel takes. */
+    const firstTaken = (least: number, end: number): Shape | undefined => {
+      for (let extent = least; extent < end; extent += 1) {
+        const shape = at(extent);
+        if (takes(shape)) return shape;
+      }
+      return undefined;
+    };
+    const one = firstTaken(1, extentOf(smallest));
+    if (one === undefined || (await failsAt(one))) return;
+    let passes = extentOf(one);
+    while (extentOf(smallest) - passes > 1 && tries < MOST_TRIES) {
+      const middle = Math.floor((passes + extentOf(smallest)) / 2);
+      const next = firstTaken(middle, extentOf(smallest)) ?? firstTaken(passes + 1, middle);
+      if (next === undefined) return;
+      if (!(await failsAt(next))) passes = extentOf(next);
+    }
+  };
+  const optional = problem.axes.filter((axis) => axis.default).map(({ name }) => name);
+  const attributes = problem.attributes.map(({ name }) => name);
+  for (const name of [...optional, ...attributes.toReversed()]) await leaveOut(name);
+  for (const { name } of problem.axes) if (Object.hasOwn(valuesOf(smallest), name)) await shrink(name);
+  for (const name of attributes.toReversed()) await leaveOut(name);
+  return smallest;
 }

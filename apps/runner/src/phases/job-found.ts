@@ -7,12 +7,12 @@ import {
   type PrecheckItem,
   type VariantResult,
   type DeviceConditions,
+  type Plain,
 } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
-import type { Plain } from '../../worker/messages/plain.ts';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
-import type { BuildBeside } from './fallback-build.ts';
+import { variantMessage } from '../spec/job-spec.ts';
 import type { Judging } from './judging.ts';
 
 /** A job's findings so far, filled in by its phases; a stopped job keeps them. */
@@ -38,6 +38,12 @@ export interface BirthFacts {
   flagsDigest?: string;
   /** The device's state when it was ready for the job. */
   conditions?: Plain<DeviceConditions>;
+}
+
+/** A build in the background. */
+export interface BuildBeside {
+  /** Stops the build if it is still running. */
+  drop(): Promise<void>;
 }
 
 /** A profiler that started during the build and waits for it. */
@@ -83,11 +89,11 @@ export const nothingFound = (): JobFound => ({
 
 export function variantFound(
   job: JobFound,
-  { label, parameters }: ResolvedVariant,
+  resolved: ResolvedVariant,
   { fallback }: { fallback: boolean },
 ): VariantFound {
-  const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
-  const result = create(VariantResultSchema, { label, parameters: values, fallback });
+  const { parameters } = variantMessage(resolved);
+  const result = create(VariantResultSchema, { label: resolved.label, parameters, fallback });
   job.variants.push(result);
   return { job, result };
 }

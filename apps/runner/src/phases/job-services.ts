@@ -12,8 +12,8 @@ import {
 import { isTritonSource, tritonTypes, type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { WorkerNotice } from '../../worker/messages/channel.ts';
 import type { BuildTools } from '../build/build-tools.ts';
-import type { BuildListener } from '../build/build-listener.ts';
-import { codeFrame, type Place, type SourceText } from '../build/code-frame.ts';
+import type { BuildListener } from '../build/compile-cache.ts';
+import { codeFrame, type Place, type SourceText } from '../build/diagnostics.ts';
 import type { BuildSpec } from '../build/kernel-units.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobContext } from '../jobs/job-context.ts';
@@ -74,7 +74,13 @@ export interface VariantServices extends JobServices {
   build: BuildSpec;
 }
 
-export function variantServices(services: JobServices, resolved: ResolvedVariant): VariantServices {
+/** The parts of a variant's services that are known before its job has a device. */
+export type PlannedVariant = Omit<VariantServices, 'job' | 'runtime'>;
+
+export function variantServices<Services extends Pick<JobServices, 'spec'>>(
+  services: Services,
+  resolved: ResolvedVariant,
+): Services & Pick<VariantServices, 'resolved' | 'build' | 'frames'> {
   const { kernel, arch, device, shapes } = services.spec;
   const { manifest } = kernel;
   const build: BuildSpec = {

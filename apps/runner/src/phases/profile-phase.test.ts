@@ -38,6 +38,7 @@ function jobOn(device: { simulated?: boolean }) {
     job: { signal: new AbortController().signal, emit: ({ case: what }: { case: string }) => void said.push(what) },
     resolved: resolveVariant(manifest, {}, undefined),
     runtime: { instruments: { profiler: () => profiler } },
+    tools: { disassembleByLine: () => Promise.resolve({ missing: 'nvdisasm was not found' }) },
     spec: {
       device: create(DeviceSchema, { arch: 'sm_90', ...device }),
       kernel: { manifest },
@@ -48,7 +49,7 @@ function jobOn(device: { simulated?: boolean }) {
   const found = {
     job: nothingFound(),
     result: create(VariantResultSchema),
-    build: { image: 'kernel.cubin', result: { entries: [] } },
+    build: { image: 'kernel.cubin', result: { entries: [], artifacts: [] } },
   } as unknown as VariantFound;
   const profiling = profileBeside(services);
   if (profiling) found.profiling = profiling;
@@ -66,6 +67,10 @@ test('the profiler is ready before the kernel is built, launches it once verifie
   expect(profileReadPhase.wants(services, found)).toBe(true);
   await profileReadPhase.run(services, found);
   expect(said).toEqual(['ready', 'phaseStarted', 'launched kernel.cubin', 'profileResult']);
+  expect(found.result.profile?.listings.map(({ language, missing }) => [language, missing])).toEqual([
+    ['SASS', 'nvdisasm was not found'],
+    ['PTX', 'run the kernel with --keep-ptx'],
+  ]);
   expect(profilePhase.wants(services, found)).toBe(false);
   await found.profiling!.drop();
 });

@@ -9,16 +9,23 @@ import {
   FindingKind,
   FindingSchema,
   type Finding,
+  type InstructionListingFile,
   type LineProfile,
 } from '@flashcore/shared/contract';
 import { accumulateOf, formatShape, planLaunches } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
-import type { ProfiledBuild } from '../profile/profiler.ts';
+import { type ProfiledBuild, notMeasured } from '../profile/profiler.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
-import { countedProfile } from './counted-profile.ts';
+import { instructionListings } from './listed-instructions.ts';
 import type { Profiling, VariantFound } from './job-found.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
+import { modelledResult } from '../profile/modelled-result.ts';
+import { fillingOf, timeEstimate } from '../profile/time-estimate.ts';
+import { describeOutcome } from '../workers/device-worker.ts';
+import { candidateFor } from './candidate.ts';
 
 /**
  * Starts the profiler while a kernel is built and verified, because ncu and a process with its own context take a
@@ -63,8 +70,10 @@ export const profileVerifiedPhase: VariantPhase = {
     startPhase(services, Phase.PROFILE, 0);
     const { profiling } = found;
     await profiling!.go(found.build!);
-    found.profiled = profiling!.result.then((profile) => {
-      keep(services, found, profile);
+    // Disassembled while the kernel is timed, as the counters are evaluated.
+    const listings = instructionListings(services, found.build!);
+    found.profiled = Promise.all([profiling!.result, listings]).then(([profile, all]) => {
+      keep(services, found, withListings(profile, all));
       found.judging?.look();
     });
     // The error reaches the phase that awaits the profile.
@@ -99,7 +108,7 @@ export const profilePhase: VariantPhase = {
     const profile = counts
       ? countedProfile(services, { spec: options, ...built, build: build.result })
       : readCounters(services, { spec: options, built, signal: services.job.signal });
-    keep(services, found, await profile);
+    keep(services, found, withListings(...(await Promise.all([profile, instructionListings(services, build)]))));
     return undefined;
   },
 };
@@ -110,6 +119,11 @@ function keep(services: VariantServices, { result }: VariantFound, profile: Prof
   const findings = profileFindings(profile);
   emitFindings(services, findings);
   result.findings.push(...findings);
+}
+
+function withListings(profile: ProfileResult, listings: InstructionListingFile[]): ProfileResult {
+  profile.listings = listings;
+  return profile;
 }
 
 const profiledBuild = ({ image, result }: KernelBuild, { shape }: ProfileSpec): ProfiledBuild => ({
@@ -184,4 +198,47 @@ export function profileFindings({ metrics, shape, lines }: ProfileResult): Findi
       ...(worst && { location: { file: worst.file, line: worst.line } }),
     }),
   ];
+}
+
+interface CountOptions {
+  spec: ProfileSpec;
+  image: DeviceImage;
+  build: BuildResult;
+  waves: LaunchWaves | undefined;
+}
+
+const SEED = '666c617368';
+
+/** The profile of a device without counters: the emulator's PTX engine counts what the kernel does. */
+async function countedProfile(services: VariantServices, options: CountOptions): Promise<ProfileResult> {
+  const { job, spec, runtime, frames, resolved, cases } = services;
+  const { shape, counters } = options.spec;
+  const candidate = candidateFor(services, { image: options.image, shape, instrumented: true });
+  const filling = fillingOf(candidate.plan.launches, options.build.entries);
+  const outcome = await runtime.request(
+    {
+      type: 'count',
+      candidate,
+      input: { seed: SEED, rule: entryOf(cases.distributions, cases.defaults.distribution)!, evenLengths: true },
+      ...(typeof filling === 'string' ? {} : { filling }),
+    },
+    { signal: job.signal },
+  );
+  if (outcome.status !== 'done')
+    return notMeasured({ shape, plan: candidate.plan }, `the counted run failed: ${describeOutcome(outcome)}`);
+  const result = modelledResult({
+    arch: spec.device.arch,
+    deviceName: spec.device.name,
+    shape,
+    computed: candidate.plan,
+    accumulate: accumulateOf(spec.kernel.manifest, resolved.parameters),
+    launches: outcome.value.launches,
+    frontEnd: options.build.runs.some(({ compiler }) => compiler === 'clang++') ? 'clang' : 'nvcc',
+    entries: options.build.entries,
+    waves: options.waves,
+    counters,
+    textOf: (file, line) => frames.lineAt(file, line),
+  });
+  result.estimate = timeEstimate(filling, outcome.value);
+  return result;
 }

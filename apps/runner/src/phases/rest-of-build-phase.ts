@@ -2,7 +2,7 @@ import { Phase } from '@flashcore/shared/contract';
 import { checkShape, planLaunches } from '@flashcore/shared/kernels';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { keepsStateFinding } from '../build/kept-state.ts';
-import { emitFindings, type VariantServices, emitWarning } from './job-services.ts';
+import { emitFindings, type PlannedVariant, type VariantServices, emitWarning } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 import { verifiedShapes } from './coming-verification.ts';
 
@@ -10,7 +10,7 @@ import { verifiedShapes } from './coming-verification.ts';
  * Entries that a job launches on a GPU, if the kernel also has others. They are compiled first; the others are compiled
  * while these are verified and timed. Undefined: all entries are compiled together.
  */
-export function launchedEntries(services: VariantServices): string[] | undefined {
+export function launchedEntries(services: PlannedVariant): string[] | undefined {
   const { spec, resolved, build } = services;
   if (spec.device.simulated) return undefined;
   const shapes = [

@@ -16,8 +16,7 @@ import { checkProblem } from '../../worker/verify/problem-check.ts';
 import { BuildTools } from '../build/build-tools.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
-import { checkOne } from './check-command.ts';
-import { matrixLines, refusals } from './matrix.ts';
+import { checkOne, matrixLines, refusals } from './check-command.ts';
 
 const repositoryRoot = fileURLToPath(new URL('../../../../', import.meta.url));
 const MINUTES_MS = 600_000;
@@ -75,9 +74,10 @@ test('a mutant that no case finds, or that changes nothing, is refused', { timeo
   expect(refusals(same)).toEqual([
     'mistake changes nothing on any case: change or remove it, or add a case that it changes',
   ]);
+  expect(matrixLines(same)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  none']);
   const found = await checked({ kind: 'unwritten', tensor: 'O', part: 'element' });
   expect(refusals(found)).toEqual([]);
-  expect(matrixLines(found)).toEqual(['', 'parity   case       normal', 'mistake  1x2x33x32  x']);
+  expect(matrixLines(found)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  1x2x33x32  x']);
 });
 
 test('a problem whose tolerance rejects a correct answer is refused', () => {

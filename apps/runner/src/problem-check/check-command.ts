@@ -14,15 +14,14 @@ import {
   referenceSource,
   type TensorDtype,
 } from '@flashcore/shared/kernels';
-import type { CheckProblemJob, ProblemCheck } from '../../worker/messages/checking.ts';
-import { BuildTools } from '../build/build-tools.ts';
+import type { CheckProblemJob, ProblemCheck, CheckedGroup, MutantCell } from '../../worker/messages/verifying.ts';
+import { BuildTools, DEFAULT_HOST } from '../build/build-tools.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import { judgesRounding } from '../spec/job-spec.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
-import { workerProgram } from '../worker-program.ts';
+import { workerProgram } from '../sandbox/child.ts';
 import { boxedReference, workerEnvironment } from '../workers/worker-entry.ts';
-import { LEGEND, matrixLines, refusals } from './matrix.ts';
 
 interface Surroundings {
   repositoryRoot: string;
@@ -97,6 +96,7 @@ export async function checkOne(
       kernelsFolder,
       artifacts: new ArtifactStore(join(work, 'artifacts')),
       libraryCache: environment['FLASHCORE_LIBRARY_CACHE'],
+      python: environment['FLASHCORE_PYTHON'] || DEFAULT_HOST.python,
       box: () => findBox('auto'),
     });
     const { signal } = new AbortController();
@@ -111,7 +111,7 @@ export async function checkOne(
     if (problem.operation === 'own') {
       const program = await tools.libraries.ownReference(referenceSource(problem), { signal });
       job.ownReference = await boxedReference(await tools.box(), {
-        program,
+        ...program,
         name: 'check',
         scratch: join(work, 'reference'),
       });
@@ -137,4 +137,54 @@ export async function checkOne(
 function casesOf(id: string, kernelsFolder: string): { text: string; path: string } {
   if (id !== DEFAULT_PROBLEM) return casesSource({ id });
   return { text: readFileSync(join(kernelsFolder, 'cases.yaml'), 'utf8'), path: 'kernels/cases.yaml' };
+}
+
+/** Reasons to refuse the problem, one line per mutant or correct answer; empty if it passes. */
+export function refusals({ problem, mutants, groups }: ProblemCheck): string[] {
+  if (mutants.length === 0) return [`${problem} has no mutants: add \`mutants\` to problem.yaml`];
+  const wronged = groups.flatMap((group) =>
+    group.wronged.map(
+      (at) => `a right answer is called wrong on ${at.case}, ${at.distribution}: widen the tolerance \`parity\``,
+    ),
+  );
+  const ofMutants = mutants.flatMap(({ name }, index) => {
+    const cells = groups.flatMap((group) => group.cells[index]!.flat());
+    if (cells.includes('found')) return [];
+    return cells.includes('missed')
+      ? [`${name} survives: add a case or distribution to cases.yaml that finds it`]
+      : [`${name} changes nothing on any case: change or remove it, or add a case that it changes`];
+  });
+  return [...wronged, ...ofMutants];
+}
+
+const MARKS: Readonly<Record<MutantCell, string>> = { found: 'x', missed: '.', same: '-' };
+const LEGEND = 'x found, . missed, - unchanged; no row where a mutant changes nothing';
+const LETTERS = 'abcdefghijklmnopqrstuvwxyz';
+
+/**
+ * One table per group of cases: a line for each mutant and each case that the mutant changes, a column for each
+ * distribution, named by a letter.
+ */
+export function matrixLines(check: ProblemCheck): string[] {
+  return check.groups.flatMap((group) => (group.cases.length === 0 ? [] : ['', ...groupLines(check, group)]));
+}
+
+function groupLines({ mutants }: ProblemCheck, { name, cases, distributions, cells }: CheckedGroup): string[] {
+  const nameWidth = Math.max(...mutants.map((mutant) => mutant.name.length), name.length);
+  const caseWidth = Math.max(...cases.map((each) => each.length));
+  const line = (first: string, second: string, marks: string): string =>
+    [first.padEnd(nameWidth), second.padEnd(caseWidth), marks].join('  ').trimEnd();
+  const letters = distributions.map((_, column) => LETTERS[column % LETTERS.length]!);
+  return [
+    letters.map((letter, column) => `${letter} ${distributions[column]!}`).join(', '),
+    line(name, 'case', letters.join('')),
+    ...mutants.flatMap((mutant, index) => {
+      const rows = cases.map((each, at) => ({ each, cellsHere: cells[index]![at]! }));
+      const changed = rows.filter(({ cellsHere }) => cellsHere.some((cell) => cell !== 'same'));
+      if (changed.length === 0) return [line(mutant.name, 'none', '')];
+      return changed.map(({ each, cellsHere }, at) =>
+        line(at === 0 ? mutant.name : '', each, cellsHere.map((cell) => MARKS[cell]).join('')),
+      );
+    }),
+  ];
 }

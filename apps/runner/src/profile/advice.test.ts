@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { zstdDecompressSync } from 'node:zlib';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { adviceFor, type Figures } from './advice.ts';
 
@@ -17,16 +17,12 @@ interface Stored {
   };
 }
 
-const RESULTS = join(import.meta.dirname, '../../../../docs/results/h200-2026-11-21');
-
 /** Figures measured for each kernel on an H200, in the form that advice needs. */
 function measured(): [string, Figures][] {
-  return globSync(join(RESULTS, 'run.*.json{,.zst}'))
+  return globSync(join(measuredFolder('h200-2026-11-21'), 'run.*.json'))
     .sort()
     .map((path) => {
-      const bytes = readFileSync(path);
-      const text = path.endsWith('.zst') ? zstdDecompressSync(bytes) : bytes;
-      const { result } = JSON.parse(text.toString()) as Stored;
+      const { result } = JSON.parse(readFileSync(path, 'utf8')) as Stored;
       const { build, profile } = result.variants[0]!;
       const values = new Map(profile.metrics.map(({ name, value = 0 }) => [name, value]));
       const launched = build.entries.find(({ shapes }) => shapes.includes('2x8x512x64')) ?? build.entries[0];
@@ -37,7 +33,7 @@ function measured(): [string, Figures][] {
         arch: build.arch,
         accumulate: 'fp32',
       };
-      return [basename(path).replace(/^run\.|\.json(\.zst)?$/g, ''), figures];
+      return [basename(path).replace(/^run\.|\.json$/g, ''), figures];
     });
 }
 

@@ -8,20 +8,15 @@ import {
   type LaunchWaves,
   type Metric,
   type ProfileResult,
-  type Shape,
 } from '@flashcore/shared/contract';
-import { findDataSheet, tensorTflops, type ProblemCase } from '@flashcore/shared/kernels';
+import { findDataSheet, tensorTflops } from '@flashcore/shared/kernels';
 import { entryOf, setEntry } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
 import { evaluateRule, metricRules, missingText } from './counters.ts';
+import type { ProfiledKernel } from './profile-result.ts';
 
-export interface CountedKernel {
-  arch: string;
-  deviceName: string;
-  shape: Shape;
-  /** Inputs for arithmetic and traffic figures. */
-  computed: Pick<ProblemCase, 'dtype' | 'flops' | 'bytes'>;
+export interface CountedKernel extends Omit<ProfiledKernel, 'accumulate' | 'launches'> {
   /** "fp32" or "fp16"; empty if not known. */
   accumulate: string;
   /** Counts of one run of the plan, in order. */
@@ -30,16 +25,13 @@ export interface CountedKernel {
   frontEnd: 'nvcc' | 'clang';
   /** ptxas's report on the entries. */
   entries: readonly EntryResources[];
-  waves?: LaunchWaves | undefined;
-  /** Counters requested by their own names. */
-  counters?: readonly string[];
   /** Returns the source text of a line. */
   textOf: (file: string, line: number) => string;
 }
 
 /** clang and nvcc address shared memory differently, and ptxas merges different accesses. */
 const NOT_NCUS = "the shared-memory counters of ncu are modelled for nvcc's code, and clang made this";
-const NOT_TIMED = "the emulator counts what a kernel does; time, stalls and utilisation are a GPU's to measure";
+const NOT_TIMED = 'the emulator counts instructions and memory accesses; time, stalls and utilisation need a GPU';
 const SECTOR_BYTES = 32;
 const MODELLED = 'modelled';
 

@@ -48,6 +48,7 @@ function profileBy(
   const plan: LaunchPlan = {
     launches: [{ entry: 'k', grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [] }],
     ...attentionCase(parseShape('2x8x512x64'), 'fp16'),
+    accumulate: 'fp32',
     workspace: [],
   };
   return profiler.profile(

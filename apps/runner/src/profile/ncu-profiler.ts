@@ -8,10 +8,9 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
 import { readProgram, type ProgramOutput } from '../sandbox/run.ts';
-import { workerProgram } from '../worker-program.ts';
-import { toolEnvironment } from './tool-environment.ts';
+import { workerProgram } from '../sandbox/child.ts';
+import { toolEnvironment, notMeasured, type Profiler } from './profiler.ts';
 import { parseNcuCsv } from './ncu-report.ts';
-import { notMeasured, type Profiler } from './profiler.ts';
 import { profileResult } from './profile-result.ts';
 
 export interface NcuProfilerOptions {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { Verdict, type ProfileResult } from '@flashcore/shared/contract';
 import { attentionCase, parseShape } from '@flashcore/shared/kernels';
@@ -10,7 +11,7 @@ const recorded = (name: string) => parseNcuCsv(readFileSync(new URL(`recorded/${
 const of = (result: ProfileResult, name: string): number | undefined =>
   result.metrics.find((metric) => metric.name === name)?.value;
 /** flashcore_v10 at 2x8x512x64 on an H200, recorded with all of our counters. */
-const SAVED = new URL('../../../../docs/results/h200-2026-11-21/profile.flashcore_v10.saved.csv', import.meta.url);
+const SAVED = `${measuredFolder('h200-2026-11-21')}/profile.flashcore_v10.saved.csv`;
 const h200 = (launches = parseNcuCsv(readFileSync(SAVED, 'utf8'))): ProfileResult =>
   profileResult({
     arch: 'sm_90',

@@ -13,7 +13,12 @@ test("the job's file is in the data folder while compute-sanitizer reads it, and
     `#!/bin/sh\nfor file; do :; done\necho "$file" >${dataDirectory}/told; grep -q '"runs":1' "$file" || exit 1\n`,
     { mode: 0o755 },
   );
-  const plan = { ...attentionCase(parseShape('1x1x64x64'), 'fp16'), launches: [], workspace: [] };
+  const plan = {
+    ...attentionCase(parseShape('1x1x64x64'), 'fp16'),
+    launches: [],
+    accumulate: 'fp32' as const,
+    workspace: [],
+  };
   const answer = await runSanitizer(
     { program, library: '', ordinal: 0, dataDirectory },
     {

@@ -6,8 +6,8 @@ import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { runProgram } from '../sandbox/run.ts';
-import { workerProgram } from '../worker-program.ts';
-import { toolEnvironment } from './tool-environment.ts';
+import { workerProgram } from '../sandbox/child.ts';
+import { toolEnvironment } from './profiler.ts';
 import { parseSanitizerReport, type SanitizerError } from './sanitizer-report.ts';
 
 export const SANITIZER_TOOLS = ['memcheck', 'racecheck', 'synccheck', 'initcheck'] as const;

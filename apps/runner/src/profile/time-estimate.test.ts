@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { EntryResourcesSchema } from '@flashcore/shared/contract';
 import type { PlannedLaunch } from '@flashcore/shared/kernels';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { HOPPER } from '../../worker/timing/machine.ts';
 import { ESTIMATE_MODEL, fillingOf, timeEstimate } from './time-estimate.ts';
 
-const ROOT = join(import.meta.dirname, '../../../..');
 const LAUNCH = { entry: 'attend', grid: [8, 16, 1] } as unknown as PlannedLaunch;
 const ENTRY = create(EntryResourcesSchema, { entry: 'attend', arch: 'sm_90', ctasPerSm: 3, registersPerThread: 128 });
 
@@ -19,7 +19,9 @@ interface Report {
 }
 
 test("the model's figures match the report, and are good enough to show", () => {
-  const report = JSON.parse(readFileSync(join(ROOT, ESTIMATE_MODEL.source), 'utf8')) as Report;
+  const { source } = ESTIMATE_MODEL;
+  const file = join(measuredFolder(basename(dirname(source))), basename(source));
+  const report = JSON.parse(readFileSync(file, 'utf8')) as Report;
   const walked = report.errors[0]!;
   expect(ESTIMATE_MODEL).toMatchObject({
     device: report.device,
@@ -55,7 +57,7 @@ test('a latency always comes with its device, error and source', () => {
 });
 
 test.for([
-  ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, '--arch sm_90 builds for it'],
+  ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, '--arch sm_90 builds for the'],
   ['no ptxas', [LAUNCH], { ...ENTRY, ctasPerSm: 0 }, 'known from nvcc only'],
   ['two launches', [LAUNCH, LAUNCH], ENTRY, 'this one has 2'],
 ] as const)('%s: no estimate, with the reason', ([, launches, entry, why]) => {

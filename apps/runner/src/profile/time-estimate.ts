@@ -29,7 +29,7 @@ export function fillingOf(launches: readonly PlannedLaunch[], entries: readonly 
   if (entry === undefined || entry.ctasPerSm === 0)
     return 'how many CTAs a multiprocessor holds is known from nvcc only';
   if (entry.arch !== arch)
-    return `the model is of the ${device}, and this build is for ${entry.arch}; --arch ${arch} builds for it`;
+    return `the model covers only the ${device}, and this build is for ${entry.arch}; --arch ${arch} builds for the ${device}`;
   return {
     ctas: launch.grid[0] * launch.grid[1] * launch.grid[2],
     multiprocessors: findDataSheet(device)!.multiprocessors,

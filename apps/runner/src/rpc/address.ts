@@ -1,5 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
 
 /** An address to listen on. */
 export type ListenAddress = { kind: 'tcp'; host: string; port: number } | { kind: 'unix'; path: string };

@@ -11,6 +11,16 @@ import { callerOf, checkedCall, type Caller } from '../access/caller.ts';
 import type { Logger } from '../log.ts';
 import { storageError } from '../store/storage-error.ts';
 import { type OpenStream, type OpenStreams, transportOf } from './open-streams.ts';
+import type { Quotas } from '../access/quotas.ts';
+import type { HostDescriber } from '../host.ts';
+import type { JobPlanner } from '../jobs/job-context.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import type { KernelCatalog } from '../kernels.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { DecisionStore } from '../store/decisions.ts';
+import type { HistoryStore } from '../store/history.ts';
+import type { Leaderboard } from '../store/leaderboard.ts';
+import type { SourceStore } from '../store/sources.ts';
 
 /** A call as its handler sees it. */
 export interface CallContext {
@@ -188,3 +198,21 @@ function drained(call: ServerWritableStream<unknown, unknown>, signal: AbortSign
     signal.addEventListener('abort', done, { once: true });
   });
 }
+
+/** The parts of the runner that answer the RPCs. */
+export interface Services {
+  jobs: Jobs;
+  planner: JobPlanner;
+  kernels: KernelCatalog;
+  sources: SourceStore;
+  artifacts: ArtifactStore;
+  history: HistoryStore;
+  leaderboard: Leaderboard;
+  decisions: DecisionStore;
+  host: HostDescriber;
+  quotas: Quotas;
+  ownerOf: OwnerOf;
+}
+
+/** The owner of a request's job, if the caller acts for somebody else; undefined: the caller. */
+export type OwnerOf = (requestId: string) => string | undefined;

@@ -1,185 +1,166 @@
-import { create, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
+import { create, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf';
 import {
   DecisionKind,
   FlashcoreError,
-  AcceptResponseSchema,
-  NoteResponseSchema,
-  RejectResponseSchema,
-  UndoResponseSchema,
-  AcceptRequestSchema,
-  NoteRequestSchema,
-  RejectRequestSchema,
-  UndoRequestSchema,
-  type AcceptRequest,
-  type AcceptResponse,
+  KernelRunnerService,
   type Champion,
+  type Decision,
   type Job,
-  type NoteRequest,
-  type NoteResponse,
-  type RejectRequest,
-  type RejectResponse,
-  type UndoRequest,
-  type UndoResponse,
   ListChampionsResponseSchema,
   type ListChampionsRequest,
   type ListChampionsResponse,
 } from '@flashcore/shared/contract';
+import type { Caller } from '../access/caller.ts';
 import { requirePermission } from '../access/roles.ts';
-import { NO_CHAMPION } from '../store/decisions.ts';
+import { NO_CHAMPION, type DecisionStore, type NewDecision, type RepeatableRequest } from '../store/decisions.ts';
 import { championOf, evidenceOf } from '../acceptance/champion-of.ts';
-import { replacedChampions, sharesPlace } from '../acceptance/current-champion.ts';
-import { requireOverruling, requireReplacing } from '../acceptance/overruling.ts';
-import type { RepeatableRequest } from '../store/decisions.ts';
-import type { CallContext, UnaryHandler } from './call.ts';
-import type { Services } from './services.ts';
+import { replacedChampions, sharesPlace, requireOverruling, requireReplacing } from '../acceptance/current-champion.ts';
+import type { UnaryHandler, Services } from './call.ts';
 import { checkRequestId, requestDigest } from './start-job.ts';
-import { checkJobName, checkKernelId } from './validate/names.ts';
-import { Violations } from './validate/violations.ts';
+import { checkJobName, checkKernelId, Violations } from './validate/violations.ts';
 
 const MAX_NOTE = 4096;
+
+type DecisionName = 'accept' | 'reject' | 'undo' | 'note';
+type Methods = typeof KernelRunnerService.method;
+type DecisionMessage<Name extends DecisionName = DecisionName> = MessageShape<Methods[Name]['input']>;
+type ResponseSchema<Name extends DecisionName> = Methods[Name]['output'];
+
+interface DecisionRpc<Name extends DecisionName> {
+  /** What the client does with the result, for the text of a refusal. */
+  what: string;
+  decide: (about: Deciding<DecisionMessage<Name>>) => {
+    decision: Decision;
+    answer: MessageInitShape<ResponseSchema<Name>>;
+  };
+}
+
+/** The ended job that a request is about. */
+interface Deciding<Request> extends ReturnType<Services['jobs']['ended']> {
+  decisions: DecisionStore;
+  caller: Caller;
+  request: Request;
+  /** Records the decision. */
+  add: (entry: Pick<NewDecision, 'kind' | 'champion' | 'evidence' | 'undoes'>) => Decision;
+}
+
+/** Checks a decision, and makes it once per request. */
+const decisionRpc =
+  <Name extends DecisionName>(name: Name, { what, decide }: DecisionRpc<Name>) =>
+  (services: Services): UnaryHandler<DecisionMessage<Name>, MessageShape<ResponseSchema<Name>>> =>
+  (request, { caller }) => {
+    const response: ResponseSchema<Name> = KernelRunnerService.method[name].output;
+    const repeatable = checkDecision(services, request, { caller, what, name });
+    const { jobs, decisions } = services;
+    const ended = jobs.ended(request.job);
+    const { id, job } = ended;
+    return decisions.once(repeatable, response, () => {
+      const add: Deciding<DecisionMessage<Name>>['add'] = (entry) =>
+        decisions.add({
+          ...entry,
+          job: { id, name: job.name, label: job.label },
+          client: caller.name,
+          role: caller.role,
+          note: request.note,
+        });
+      const { decision, answer } = decide({ ...ended, decisions, caller, request, add });
+      return { number: Number(decision.number), response: create(response, answer) };
+    });
+  };
 
 /**
  * Accepts the build of a passed ranked run as champion of its kernel, device model, shapes, dtype and protocol,
  * replacing the champion that it was compared with. Errors: NOT_ACCEPTABLE if the build is already champion, or if the
  * champion has changed since; PERMISSION_DENIED if the caller may not replace that champion.
  */
-export const accept =
-  (services: Services): UnaryHandler<AcceptRequest, AcceptResponse> =>
-  (request, context) => {
-    const repeatable = checkDecision(services, request, { context, what: 'accept', schema: AcceptRequestSchema });
-    const { jobs, decisions } = services;
-    const { job, result, id } = jobs.ended(request.job);
-    return decisions.once(repeatable, AcceptResponseSchema, () => {
-      const champion = championOf(job, result);
-      const champions = decisions.champions();
-      const held = champions.filter((other) => sharesPlace(other, champion));
-      refuseAgain(job, held.length === 1 && championEverywhere(champion, held[0]!) ? 'the champion' : undefined);
-      const { over } = request;
-      const [replaced] = replacedChampions({ job, result: result!, wanted: champion, champions, over });
-      if (replaced) {
-        const verdict = result!.variants[0]!.comparison?.verdict;
-        requireReplacing(context.caller, replaced, { job: job.name, buildId: champion.buildId, verdict });
-      }
-      const decision = decisions.add({
-        kind: DecisionKind.ACCEPTED,
-        job: { id, name: job.name, label: job.label },
-        client: context.caller.name,
-        role: context.caller.role,
-        note: request.note,
-        champion,
-        evidence: evidenceOf(job, result!),
-      });
-      const now = decisions.champions().find(({ decision: made }) => made?.number === decision.number);
-      const response = create(AcceptResponseSchema, { ...(now && { champion: now }), ...(replaced && { replaced }) });
-      return { number: Number(decision.number), response };
-    });
-  };
+export const accept = decisionRpc('accept', {
+  what: 'accept',
+  decide: ({ job, result, decisions, caller, request: { over }, add }) => {
+    const champion = championOf(job, result);
+    const champions = decisions.champions();
+    const held = champions.filter((other) => sharesPlace(other, champion));
+    refuseAgain(job, held.length === 1 && championEverywhere(champion, held[0]!) ? 'the champion' : undefined);
+    const [replaced] = replacedChampions({ job, result: result!, wanted: champion, champions, over });
+    if (replaced) {
+      const verdict = result!.variants[0]!.comparison?.verdict;
+      requireReplacing(caller, replaced, { job: job.name, buildId: champion.buildId, verdict });
+    }
+    const decision = add({ kind: DecisionKind.ACCEPTED, champion, evidence: evidenceOf(job, result!) });
+    const now = decisions.champions().find(({ decision: made }) => made?.number === decision.number);
+    return { decision, answer: { ...(now && { champion: now }), ...(replaced && { replaced }) } };
+  },
+});
 
 /** Records that a result is not wanted, and ends its championship. Errors: NOT_ACCEPTABLE if rejected already. */
-export const reject =
-  (services: Services): UnaryHandler<RejectRequest, RejectResponse> =>
-  (request, context) => {
-    const repeatable = checkDecision(services, request, { context, what: 'reject', schema: RejectRequestSchema });
-    const { jobs, decisions } = services;
-    const { job, id } = jobs.ended(request.job);
-    return decisions.once(repeatable, RejectResponseSchema, () => {
-      requireOverruling(context.caller, decisions.latestOf(id), `reject ${job.label}`);
-      refuseAgain(job, decisions.latestOf(id)?.kind === DecisionKind.REJECTED ? 'rejected' : undefined);
-      const removed = decisions.champions().filter((champion) => champion.job === job.name);
-      const decision = decisions.add({
-        kind: DecisionKind.REJECTED,
-        job: { id, name: job.name, label: job.label },
-        client: context.caller.name,
-        role: context.caller.role,
-        note: request.note,
-      });
-      const response = create(RejectResponseSchema, { decision, removed });
-      return { number: Number(decision.number), response };
-    });
-  };
+export const reject = decisionRpc('reject', {
+  what: 'reject',
+  decide: ({ job, id, decisions, caller, add }) => {
+    requireOverruling(caller, decisions.latestOf(id), `reject ${job.label}`);
+    refuseAgain(job, decisions.latestOf(id)?.kind === DecisionKind.REJECTED ? 'rejected' : undefined);
+    const removed = decisions.champions().filter((champion) => champion.job === job.name);
+    const decision = add({ kind: DecisionKind.REJECTED });
+    return { decision, answer: { decision, removed } };
+  },
+});
 
 /** Takes back the latest decision about an experiment. Errors: NOT_ACCEPTABLE if there is none. */
-export const undo =
-  (services: Services): UnaryHandler<UndoRequest, UndoResponse> =>
-  (request, context) => {
-    const repeatable = checkDecision(services, request, { context, what: 'decide about', schema: UndoRequestSchema });
-    const { jobs, decisions } = services;
-    const { job, id } = jobs.ended(request.job);
-    return decisions.once(repeatable, UndoResponseSchema, () => {
-      const latest = decisions.latestOf(id);
-      if (!latest)
-        throw new FlashcoreError(
-          'NOT_ACCEPTABLE',
-          { job: job.name },
-          `Nothing to undo: ${job.name} was neither accepted nor rejected, or that was undone already`,
-        );
-      requireOverruling(context.caller, latest, `take back the decision about ${job.label}`);
-      const decision = decisions.add({
-        kind: DecisionKind.UNDONE,
-        job: { id, name: job.name, label: job.label },
-        client: context.caller.name,
-        role: context.caller.role,
-        note: request.note,
-        undoes: Number(latest.number),
-      });
-      const champions = decisions.champions().filter(({ kernelId }) => kernelId === job.kernelId);
-      return { number: Number(decision.number), response: create(UndoResponseSchema, { decision, champions }) };
-    });
-  };
+export const undo = decisionRpc('undo', {
+  what: 'decide about',
+  decide: ({ job, id, decisions, caller, add }) => {
+    const latest = decisions.latestOf(id);
+    if (!latest)
+      throw new FlashcoreError(
+        'NOT_ACCEPTABLE',
+        { job: job.name },
+        `Nothing to undo: ${job.name} was neither accepted nor rejected, or that was undone already`,
+      );
+    requireOverruling(caller, latest, `take back the decision about ${job.label}`);
+    const decision = add({ kind: DecisionKind.UNDONE, undoes: Number(latest.number) });
+    const champions = decisions.champions().filter(({ kernelId }) => kernelId === job.kernelId);
+    return { decision, answer: { decision, champions } };
+  },
+});
 
 /** Adds a note to an experiment. */
-export const note =
-  (services: Services): UnaryHandler<NoteRequest, NoteResponse> =>
-  (request, context) => {
-    const repeatable = checkDecision(services, request, { context, what: 'note', schema: NoteRequestSchema });
-    const { jobs, decisions } = services;
-    const { job, id } = jobs.ended(request.job);
-    return decisions.once(repeatable, NoteResponseSchema, () => {
-      const decision = decisions.add({
-        kind: DecisionKind.NOTED,
-        job: { id, name: job.name, label: job.label },
-        client: context.caller.name,
-        role: context.caller.role,
-        note: request.note,
-      });
-      return { number: Number(decision.number), response: create(NoteResponseSchema, { decision }) };
-    });
-  };
-
-type DecisionMessage = MessageShape<DescMessage> & { job: string; note: string; requestId: string; over?: string };
+export const note = decisionRpc('note', {
+  what: 'note',
+  decide: ({ add }) => {
+    const decision = add({ kind: DecisionKind.NOTED });
+    return { decision, answer: { decision } };
+  },
+});
 
 interface DecisionCall {
-  context: CallContext;
+  caller: Caller;
   what: string;
-  schema: DescMessage;
+  name: DecisionName;
 }
 
 /** Checks permission and request; a note must have text. */
 function checkDecision(
   { jobs }: Services,
   request: DecisionMessage,
-  { context, what, schema }: DecisionCall,
+  { caller, what, name }: DecisionCall,
 ): RepeatableRequest {
   const violations = new Violations();
   checkJobName('job', request.job, violations);
-  if (schema === AcceptRequestSchema && request.over === '')
+  if ('over' in request && request.over === '')
     violations.add(
       'over',
       `must be the champion that the result was compared with, as its acceptability names it: a job, or "${NO_CHAMPION}"`,
     );
-  else if (schema === AcceptRequestSchema && request.over !== NO_CHAMPION)
-    checkJobName('over', request.over ?? '', violations);
+  else if ('over' in request && request.over !== NO_CHAMPION) checkJobName('over', request.over, violations);
   // A note may have several lines, but no other control characters.
   violations.text('note', request.note.replaceAll('\n', ' '), MAX_NOTE);
-  if (schema === NoteRequestSchema && request.note.trim() === '') violations.add('note', 'must not be empty');
+  if (name === 'note' && request.note.trim() === '') violations.add('note', 'must not be empty');
   const id = checkRequestId('request_id', request.requestId, violations);
   violations.throwIfAny();
   const { owner } = jobs.get(request.job).job;
-  if (owner !== context.caller.name)
-    requirePermission(context.caller, 'decide-any', `${what} a result of ${owner || 'nobody known'}`);
+  if (owner !== caller.name) requirePermission(caller, 'decide-any', `${what} a result of ${owner || 'nobody known'}`);
   // The same id in upper case counts as the same request.
   request.requestId = id;
-  return { id, client: context.caller.name, digest: requestDigest(schema.typeName, schema, request) };
+  const schema = KernelRunnerService.method[name].input;
+  return { id, client: caller.name, digest: requestDigest(schema.typeName, schema, request) };
 }
 
 /** A decision that would change nothing is refused and not recorded. */

@@ -20,8 +20,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 import { BASELINE_KERNEL, type Leaderboard, type LeftOut, type RankedPlace } from '../store/leaderboard.ts';
-import type { UnaryHandler } from './call.ts';
-import type { Services } from './services.ts';
+import type { UnaryHandler, Services } from './call.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Lists the best valid result per kernel variant for a device, shape, dtype, timing mode and protocol. */

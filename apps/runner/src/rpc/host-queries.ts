@@ -19,8 +19,7 @@ import {
   type ReadArtifactResponse,
 } from '@flashcore/shared/contract';
 import { kernelMessageOf } from '../kernels.ts';
-import type { UnaryHandler, StreamHandler } from './call.ts';
-import type { Services } from './services.ts';
+import type { UnaryHandler, StreamHandler, Services } from './call.ts';
 import { checkKernelReference } from './validate/kernel.ts';
 import { Violations } from './validate/violations.ts';
 

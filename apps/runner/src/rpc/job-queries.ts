@@ -17,10 +17,8 @@ import {
   type CancelJobResponse,
 } from '@flashcore/shared/contract';
 import { requirePermission } from '../access/roles.ts';
-import type { UnaryHandler, StreamHandler } from './call.ts';
-import type { Services } from './services.ts';
-import { checkJobName, checkKernelId, checkLabels, labelFilter } from './validate/names.ts';
-import { Violations } from './validate/violations.ts';
+import type { UnaryHandler, StreamHandler, Services } from './call.ts';
+import { checkJobName, checkKernelId, checkLabels, labelFilter, Violations } from './validate/violations.ts';
 
 /** Returns a job and, once it has ended, its result. */
 export const getJob =
@@ -57,11 +55,7 @@ export const listJobs =
     const found = jobs.list({ limit: page.size, before: page.before, state, kernelId, labels });
     return create(ListJobsResponseSchema, {
       jobs: found.map(({ job }) => job),
-      nextPageToken: nextPageToken(
-        found.map(({ id }) => id),
-        page.size,
-        filter,
-      ),
+      nextPageToken: page.tokenAfter(found.map(({ id }) => id)),
     });
   };
 
@@ -82,11 +76,7 @@ export const listExperiments =
       kernels.requireKnown(kernelId);
     return create(ListExperimentsResponseSchema, {
       experiments: found.map(({ jobId, summary }) => ({ ...summary, job: jobs.byId(jobId) })),
-      nextPageToken: nextPageToken(
-        found.map(({ jobId }) => jobId),
-        page.size,
-        filter,
-      ),
+      nextPageToken: page.tokenAfter(found.map(({ jobId }) => jobId)),
     });
   };
 
@@ -109,6 +99,8 @@ interface Page {
   size: number;
   /** Continue with ids below this one. */
   before: number | undefined;
+  /** The next page's token: the last id of this one, bound to the filter. Empty if the page is not full. */
+  tokenAfter: (ids: readonly number[]) => string;
 }
 
 /** Reads page_size and page_token; `filter` is the rest of the request, which the token is bound to. */
@@ -121,13 +113,10 @@ function checkPage(
   const before = pageToken === '' ? undefined : readToken(pageToken, filter);
   if (pageToken !== '' && before === undefined)
     violations.add('page_token', 'must be the next_page_token of an answer to the same request');
-  return { size: pageSize || DEFAULT_PAGE_SIZE, before };
-}
-
-/** The next page's token: the last id of this one, bound to the filter. Empty if the page is not full. */
-function nextPageToken(ids: readonly number[], size: number, filter: string): string {
-  const last = ids.at(-1);
-  return last === undefined || ids.length < size ? '' : Buffer.from(`${last} ${filter}`).toString('base64url');
+  const size = pageSize || DEFAULT_PAGE_SIZE;
+  const tokenAfter = (ids: readonly number[]): string =>
+    ids.length < size ? '' : Buffer.from(`${ids.at(-1)} ${filter}`).toString('base64url');
+  return { size, before, tokenAfter };
 }
 
 function readToken(token: string, filter: string): number | undefined {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect as connectHttp2, constants, type ClientHttp2Stream } from 'node:http2';
+import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
@@ -12,7 +12,8 @@ import { JobState, WatchJobRequestSchema, errorFromStatus, type FlashcoreError }
 import { missing, until, PATIENT_MS } from '@flashcore/shared/testing';
 import { initTls } from '../access/certificates.ts';
 import { LOCAL_CALLER } from '../access/caller.ts';
-import { TokenFile } from '../access/token-file.ts';
+import { TokenFile } from '../access/credential-files.ts';
+import { unreadConnection, unreadWatch } from '../testing/child-runner.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { OpenStreams } from './open-streams.ts';
 
@@ -80,7 +81,7 @@ test('streams without a reader are reset, and leave the runner', async () => {
   await using fixture = await startTestRunner({ maxStreamsPerClient: 5, streams: { farewellMs: 20 } });
   const { job } = await firstEvent(fixture.client.start('build', kernel('flood_20000')));
   await until(async () => (await fixture.client.getJob({ name: job })).job?.state === JobState.ENDED);
-  const five = () => Array.from({ length: 5 }, () => pausedWatcher(fixture.runner.address, job));
+  const five = () => Array.from({ length: 5 }, () => unreadWatch(unreadConnection(fixture.runner.address), job));
   const first = five();
   // Their connections accept no more data.
   await until(() => first.every(({ readableLength }) => readableLength >= 63 * KIB));
@@ -181,20 +182,4 @@ function watchRaw(client: Client, name: string): Promise<ServiceError> {
   const call = client.makeServerStreamRequest('/flashcore.runner.v1.KernelRunnerService/WatchJob', pass, pass, request);
   call.on('data', () => undefined);
   return new Promise((resolve) => call.on('error', (error) => resolve(error as ServiceError)));
-}
-
-/** A watcher on its own connection that never reads. */
-function pausedWatcher(address: string, job: string): ClientHttp2Stream {
-  const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
-  session.on('error', () => undefined);
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob',
-    'content-type': 'application/grpc',
-    te: 'trailers',
-  });
-  stream.on('error', () => undefined);
-  const message = toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }));
-  stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
-  return stream;
 }

@@ -5,18 +5,17 @@ import {
   type ServiceDefinition,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import { JOB_RPCS, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared/client';
-import type { CleanText } from '@flashcore/shared/contract';
+import { JOB_RPCS, type RpcName, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared/client';
+import { type CleanText, KernelRunnerService } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
-import { callWrappers } from './call.ts';
-import { accept, note, reject, undo, listChampions } from './decide.ts';
-import { getLeaderboard } from './get-leaderboard.ts';
-import { getHost, listKernels, getKernel, readArtifact } from './host-queries.ts';
-import { getJob, watchJob, listJobs, listExperiments, cancelJob } from './job-queries.ts';
+import { callWrappers, type Services } from './call.ts';
+import * as decisions from './decide.ts';
+import * as leaderboard from './get-leaderboard.ts';
+import * as hostQueries from './host-queries.ts';
+import * as jobQueries from './job-queries.ts';
 import { OpenStreams, type StreamLimits, rememberTransports } from './open-streams.ts';
-import type { Services } from './services.ts';
-import { build, verify, benchmark, profile, runExperiment, tune } from './start-job.ts';
-import { uploadSources, findMissingSources } from './upload-sources.ts';
+import * as jobStarts from './start-job.ts';
+import * as uploads from './upload-sources.ts';
 
 export interface RpcServer {
   server: Server;
@@ -56,35 +55,29 @@ export async function createRpcServer(options: RpcServerOptions): Promise<RpcSer
   return { server, setServing: addStandardServices(server, { reflection: standard === 'health and reflection' }) };
 }
 
-function handlers(
-  services: Services,
-  { unary, stream, upload }: ReturnType<typeof callWrappers>,
-): UntypedServiceImplementation {
-  return {
-    build: stream(build(services)),
-    verify: stream(verify(services)),
-    benchmark: stream(benchmark(services)),
-    profile: stream(profile(services)),
-    runExperiment: stream(runExperiment(services)),
-    tune: stream(tune(services)),
-    watchJob: stream(watchJob(services)),
-    getJob: unary(getJob(services)),
-    listJobs: unary(listJobs(services)),
-    cancelJob: unary(cancelJob(services)),
-    listKernels: unary(listKernels(services)),
-    getKernel: unary(getKernel(services)),
-    getHost: unary(getHost(services)),
-    listExperiments: unary(listExperiments(services)),
-    getLeaderboard: unary(getLeaderboard(services)),
-    accept: unary(accept(services)),
-    reject: unary(reject(services)),
-    undo: unary(undo(services)),
-    note: unary(note(services)),
-    listChampions: unary(listChampions(services)),
-    readArtifact: stream(readArtifact(services)),
-    findMissingSources: unary(findMissingSources(services)),
-    uploadSources: upload(uploadSources(services)),
+/** The handler of every RPC, by its name. */
+const HANDLERS = {
+  ...jobStarts,
+  ...jobQueries,
+  ...hostQueries,
+  ...leaderboard,
+  ...decisions,
+  ...uploads,
+} satisfies Record<RpcName, (services: Services) => unknown>;
+
+/** Wraps each handler according to the kind of its RPC. */
+function handlers(services: Services, wrappers: ReturnType<typeof callWrappers>): UntypedServiceImplementation {
+  const byKind: Record<string, (handler: never) => UntypedServiceImplementation[string]> = {
+    unary: wrappers.unary,
+    server_streaming: wrappers.stream,
+    client_streaming: wrappers.upload,
   };
+  return Object.fromEntries(
+    KernelRunnerService.methods.map(({ localName, methodKind }) => [
+      localName,
+      byKind[methodKind]!(HANDLERS[localName as RpcName](services) as never),
+    ]),
+  );
 }
 
 /** The service definition that sends stored events without decoding and encoding them again. */

@@ -1,21 +1,12 @@
 import { createHash } from 'node:crypto';
 import { type DescMessage, type MessageShape, toJson, type JsonValue } from '@bufbuild/protobuf';
-import {
-  type JobOptions,
-  BuildRequestSchema,
-  VerifyRequestSchema,
-  BenchmarkRequestSchema,
-  ProfileRequestSchema,
-  RunExperimentRequestSchema,
-  TuneRequestSchema,
-} from '@flashcore/shared/contract';
+import { KernelRunnerService, type JobOptions } from '@flashcore/shared/contract';
 import { parseTraceParent } from '@flashcore/shared/trace';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { ROLE_WEIGHTS } from '../access/roles.ts';
-import type { StreamHandler } from './call.ts';
-import type { Services } from './services.ts';
+import type { StreamHandler, Services } from './call.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';
-import { checkLabels } from './validate/names.ts';
+import { checkLabels, Violations } from './validate/violations.ts';
 import {
   checkVerifySettings,
   checkBenchmarkSettings,
@@ -24,13 +15,10 @@ import {
   checkPlan,
   checkShapes,
 } from './validate/settings.ts';
-import { Violations } from './validate/violations.ts';
 
-export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
-  method: Method;
-  schema: Schema;
+interface JobRpc<Method extends JobMethod> {
   /** Checks the whole request except its options. */
-  validate: (request: JobRequests[Method], violations: Violations) => void;
+  validate: (request: JobRequests[Method], violations: Violations, services: Services) => void;
   /** A repeated request restarts a job that the runner's end interrupted. */
   resumable?: boolean;
 }
@@ -75,36 +63,36 @@ export function checkJobOptions(options: JobOptions | undefined, violations: Vio
  * The handler of an RPC that starts a job and streams its stored events until it ends. The job continues if the client
  * leaves.
  */
-export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
-  { method, schema, validate, resumable = false }: JobRpc<Method, Schema>,
-  { jobs, planner, quotas, ownerOf }: Services,
-): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
-  return async function* start(request, { signal, caller, traceparent }) {
-    const violations = new Violations();
-    const limits = checkJobOptions(request.options, violations);
-    validate(request, violations);
-    violations.throwIfAny();
-    const restart = request.options?.restartInterrupted ?? false;
-    if (request.options) {
-      // The same id in upper case, or a request to restart, counts as the same request.
-      request.options.requestId = limits.requestId;
-      request.options.restartInterrupted = false;
-    }
-    await planner.prepare();
-    const job = jobs.start({
-      ...limits,
-      labels: withTraceParent(limits.labels, traceparent),
-      owner: ownerOf(limits.requestId) ?? caller.name,
-      weight: ROLE_WEIGHTS[caller.role],
-      resumable: resumable || restart,
-      maxJobsOfOwner: quotas.maxJobs(caller),
-      maxDeviceSecondsOfOwner: quotas.maxDeviceSeconds(caller),
-      requestDigest: requestDigest(method, schema, request),
-      plan: (load) => planner.planJob(method, request, load),
-    });
-    yield* jobs.watch(job.name, { afterSequence: 0, signal });
+const startsJob =
+  <Method extends JobMethod>(method: Method, { validate, resumable = false }: JobRpc<Method>) =>
+  (services: Services): StreamHandler<JobRequests[Method], Uint8Array> => {
+    const { jobs, planner, quotas, ownerOf } = services;
+    return async function* start(request, { signal, caller, traceparent }) {
+      const violations = new Violations();
+      const limits = checkJobOptions(request.options, violations);
+      validate(request, violations, services);
+      violations.throwIfAny();
+      const restart = request.options?.restartInterrupted ?? false;
+      if (request.options) {
+        // The same id in upper case, or a request to restart, counts as the same request.
+        request.options.requestId = limits.requestId;
+        request.options.restartInterrupted = false;
+      }
+      await planner.prepare();
+      const job = jobs.start({
+        ...limits,
+        labels: withTraceParent(limits.labels, traceparent),
+        owner: ownerOf(limits.requestId) ?? caller.name,
+        weight: ROLE_WEIGHTS[caller.role],
+        resumable: resumable || restart,
+        maxJobsOfOwner: quotas.maxJobs(caller),
+        maxDeviceSecondsOfOwner: quotas.maxDeviceSeconds(caller),
+        requestDigest: requestDigest(method, KernelRunnerService.method[method].input, request),
+        plan: (load) => planner.planJob(method, request, load),
+      });
+      yield* jobs.watch(job.name, { afterSequence: 0, signal });
+    };
   };
-}
 
 /** Length in every version; we do not read what later versions append (W3C Trace Context, section 3.2.2). */
 const TRACEPARENT_CHARACTERS = 55;
@@ -119,86 +107,55 @@ const withTraceParent = (labels: Record<string, string>, text: string | undefine
     : { [TRACEPARENT]: text.slice(0, TRACEPARENT_CHARACTERS), ...labels };
 
 /** Compiles a kernel. */
-export const build = (services: Services) =>
-  startsJob(
-    {
-      method: 'build',
-      schema: BuildRequestSchema,
-      validate: ({ kernel, variant }, violations) => {
-        checkKernelReference(kernel, violations);
-        checkVariant(variant, violations);
-      },
-    },
-    services,
-  );
+export const build = startsJob('build', {
+  validate: ({ kernel, variant }, violations) => {
+    checkKernelReference(kernel, violations);
+    checkVariant(variant, violations);
+  },
+});
 
 /** Compiles a kernel if necessary, and compares its output with the reference. */
-export const verify = (services: Services) =>
-  startsJob(
-    {
-      method: 'verify',
-      schema: VerifyRequestSchema,
-      validate: ({ kernel, variant, settings }, violations) => {
-        checkKernelReference(kernel, violations);
-        checkVariant(variant, violations);
-        checkVerifySettings('settings', settings, violations);
-      },
-    },
-    services,
-  );
+export const verify = startsJob('verify', {
+  validate: ({ kernel, variant, settings }, violations) => {
+    checkKernelReference(kernel, violations);
+    checkVariant(variant, violations);
+    checkVerifySettings('settings', settings, violations);
+  },
+});
 
 /** Compiles a kernel if necessary, checks it on one case, and measures its latency; or SDPA's, without a kernel. */
-export const benchmark = (services: Services) =>
-  startsJob(
-    {
-      method: 'benchmark',
-      schema: BenchmarkRequestSchema,
-      validate: ({ kernel, variant, settings }, violations) => {
-        if (kernel || (settings?.sdpaBackends.length ?? 0) === 0) checkKernelReference(kernel, violations);
-        else checkSdpaAlone({ variant, settings: settings! }, violations);
-        checkVariant(variant, violations);
-        checkBenchmarkSettings('settings', settings, violations);
-      },
-    },
-    services,
-  );
+export const benchmark = startsJob('benchmark', {
+  validate: ({ kernel, variant, settings }, violations) => {
+    if (kernel || (settings?.sdpaBackends.length ?? 0) === 0) checkKernelReference(kernel, violations);
+    else checkSdpaAlone({ variant, settings: settings! }, violations);
+    checkVariant(variant, violations);
+    checkBenchmarkSettings('settings', settings, violations);
+  },
+});
 
 /** Compiles a kernel if necessary, and reads hardware counters while it runs. */
-export const profile = (services: Services) =>
-  startsJob(
-    {
-      method: 'profile',
-      schema: ProfileRequestSchema,
-      validate: ({ kernel, variant, settings }, violations) => {
-        checkKernelReference(kernel, violations);
-        checkVariant(variant, violations);
-        checkProfileSettings('settings', settings, violations);
-      },
-    },
-    services,
-  );
+export const profile = startsJob('profile', {
+  validate: ({ kernel, variant, settings }, violations) => {
+    checkKernelReference(kernel, violations);
+    checkVariant(variant, violations);
+    checkProfileSettings('settings', settings, violations);
+  },
+});
 
 /** Precheck, build, verification, benchmark, profile, then the gates. */
-export const runExperiment = (services: Services) =>
-  startsJob(
-    {
-      method: 'runExperiment',
-      schema: RunExperimentRequestSchema,
-      validate: (request, violations) => {
-        checkKernelReference(request.kernel, violations);
-        checkVariant(request.variant, violations);
-        checkVerifySettings('verify', request.verify, violations);
-        checkBenchmarkSettings('benchmark', request.benchmark, violations);
-        checkProfileSettings('profile', request.profile, violations);
-        checkPlan(request, violations);
-        // Whether this is a pilot and its gateway sent the request.
-        const fromGateway = services.ownerOf(request.options?.requestId ?? '') !== undefined;
-        if (request.assigned && !fromGateway)
-          violations.add('assigned', 'must be unset: a gateway sets it for its pilots');
-      },
-    },
-    services,
-  );
+export const runExperiment = startsJob('runExperiment', {
+  validate: (request, violations, { ownerOf }) => {
+    checkKernelReference(request.kernel, violations);
+    checkVariant(request.variant, violations);
+    checkVerifySettings('verify', request.verify, violations);
+    checkBenchmarkSettings('benchmark', request.benchmark, violations);
+    checkProfileSettings('profile', request.profile, violations);
+    checkPlan(request, violations);
+    // Whether this is a pilot and its gateway sent the request.
+    const fromGateway = ownerOf(request.options?.requestId ?? '') !== undefined;
+    if (request.assigned && !fromGateway) violations.add('assigned', 'must be unset: a gateway sets it for its pilots');
+  },
+});
 
 const MAX_TRIALS = 10_000;
 const MAX_PARAMETERS = 64;
@@ -207,32 +164,26 @@ const MAX_SEARCH_SECONDS = 7 * 24 * 3600;
 const MAX_USD = 1e6;
 
 /** Searches a kernel's variants for the fastest correct one. */
-export const tune = (services: Services) =>
-  startsJob(
-    {
-      method: 'tune',
-      schema: TuneRequestSchema,
-      resumable: true,
-      validate: ({ kernel, variant, shapes, champion, parameters, maxTrials, maxSeconds, maxUsd }, violations) => {
-        checkKernelReference(kernel, violations);
-        checkVariant(variant, violations);
-        checkShapes('shapes', shapes, violations);
-        if (champion) {
-          checkKernelReference(champion.kernel, violations, 'champion.kernel');
-          checkVariant(champion.variant, violations, 'champion.variant');
-        }
-        violations.count('parameters', parameters, MAX_PARAMETERS);
-        parameters.slice(0, MAX_PARAMETERS).forEach(({ name, values }, index) => {
-          violations.text(`parameters[${index}].name`, name);
-          violations.count(`parameters[${index}].values`, values, MAX_VALUES);
-        });
-        violations.range('max_trials', maxTrials, { least: 0, most: MAX_TRIALS });
-        violations.range('max_seconds', maxSeconds, { least: 0, most: MAX_SEARCH_SECONDS, unit: 's' });
-        violations.range('max_usd', maxUsd, { least: 0, most: MAX_USD, unit: 'USD' });
-      },
-    },
-    services,
-  );
+export const tune = startsJob('tune', {
+  resumable: true,
+  validate: ({ kernel, variant, shapes, champion, parameters, maxTrials, maxSeconds, maxUsd }, violations) => {
+    checkKernelReference(kernel, violations);
+    checkVariant(variant, violations);
+    checkShapes('shapes', shapes, violations);
+    if (champion) {
+      checkKernelReference(champion.kernel, violations, 'champion.kernel');
+      checkVariant(champion.variant, violations, 'champion.variant');
+    }
+    violations.count('parameters', parameters, MAX_PARAMETERS);
+    parameters.slice(0, MAX_PARAMETERS).forEach(({ name, values }, index) => {
+      violations.text(`parameters[${index}].name`, name);
+      violations.count(`parameters[${index}].values`, values, MAX_VALUES);
+    });
+    violations.range('max_trials', maxTrials, { least: 0, most: MAX_TRIALS });
+    violations.range('max_seconds', maxSeconds, { least: 0, most: MAX_SEARCH_SECONDS, unit: 's' });
+    violations.range('max_usd', maxUsd, { least: 0, most: MAX_USD, unit: 'USD' });
+  },
+});
 
 /**
  * Digest of a method and a request, equal for equal content. It is not computed from the received bytes, because

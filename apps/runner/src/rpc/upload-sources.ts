@@ -14,8 +14,7 @@ import {
 import { MAX_TREE_BYTES, MAX_TREE_FILES } from '@flashcore/shared/kernels';
 import type { BlobWriter } from '../store/blob-store.ts';
 import { sourceFileViolations } from '../store/source-tree.ts';
-import type { UploadHandler, UnaryHandler } from './call.ts';
-import type { Services } from './services.ts';
+import type { UploadHandler, UnaryHandler, Services } from './call.ts';
 import { Violations } from './validate/violations.ts';
 
 const MAX_PIECE_BYTES = 64 * 1024;

@@ -1,8 +1,13 @@
-import { readlinkSync, lstatSync, readFileSync, rmSync } from 'node:fs';
-import type { BoxedCommand } from './boxed-command.ts';
-import type { BoxedKind } from './call-filters.ts';
-import { filterFile } from './filter-file.ts';
+import { readlinkSync, lstatSync, readFileSync, rmSync, closeSync, openSync, unlinkSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import type { BoxedCommand } from './child.ts';
+import { type BoxedKind, CALL_FILTERS } from './call-filters.ts';
 import type { ProcessGroup } from './groups.ts';
+import { compileFilter } from './bpf.ts';
+import { isFilteredArch } from './syscall-numbers.ts';
 
 /** A boxed program's resources; all paths keep their names in the box. */
 export interface BoxPolicy {
@@ -180,4 +185,60 @@ export function endedInBox(status: string): boolean {
   } finally {
     rmSync(status, { force: true });
   }
+}
+
+/**
+ * The size of a file that a boxed program should have made, checked before the runner reads it: a link in its place
+ * would be followed with the runner's rights, and reading a pipe might never end. Errors: INTERNAL.
+ */
+export function sizeOfMade(path: string): number {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found?.isFile()) return found.size;
+  throw new FlashcoreError(
+    'INTERNAL',
+    {},
+    `A tool said that it was done and left ${found ? 'no file' : 'nothing'} where its result was to be: look at the tool's own messages`,
+  );
+}
+
+/** In memory if the system has /dev/shm, because a full disk must not prevent the box. */
+const FOLDERS = ['/dev/shm', tmpdir()];
+
+const files = new Map<BoxedKind, string>();
+
+/**
+ * The path through which a process of the runner's user opens the compiled filter of a kind during the runner's life.
+ * The file has no name, so no other process can change it and no cleanup removes it. Errors: the system's.
+ */
+function filterFile(kind: BoxedKind): string {
+  let path = files.get(kind);
+  if (path === undefined) files.set(kind, (path = namelessFile(compiled(kind))));
+  return path;
+}
+
+function compiled(kind: BoxedKind): Buffer {
+  const { arch } = process;
+  if (!isFilteredArch(arch)) throw new Error(`There is a filter for x64 and arm64 only, and this is ${arch}`);
+  return compileFilter(CALL_FILTERS[kind], arch);
+}
+
+function namelessFile(bytes: Buffer): string {
+  const problems: unknown[] = [];
+  for (const folder of FOLDERS) {
+    const path = join(folder, `flashcore-${randomUUID()}`);
+    let descriptor: number | undefined;
+    try {
+      descriptor = openSync(path, 'wx+', 0o600);
+      unlinkSync(path);
+      writeSync(descriptor, bytes);
+      return `/proc/${process.pid}/fd/${descriptor}`;
+    } catch (error) {
+      problems.push(error);
+      if (descriptor !== undefined) closeSync(descriptor);
+    }
+  }
+  throw new AggregateError(
+    problems,
+    `Can't keep a filter of system calls in ${FOLDERS.join(' or ')}: ${problems.join(', ')}`,
+  );
 }

@@ -1,9 +1,8 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { processGone, runs } from '../testing/process-gone.ts';
+import { killedWithRunner } from '../testing/child-runner.ts';
 import { Child } from './child.ts';
 
 const PIPES = { stdio: ['ignore', 'pipe', 'pipe'] } as const;
@@ -49,13 +48,7 @@ test("kill -9 of the runner ends a group, including its leader's children", asyn
   if (!existsSync('/proc/self')) return skip('for Linux');
   const module = JSON.stringify(new URL('./child.ts', import.meta.url).href);
   const script = `import { Child } from ${module}; new Child('/bin/sh', ['-c', 'sleep 60 & echo $!; wait'], { stdio: ['ignore', 'pipe', 'pipe'], ownGroup: true }).stdout.pipe(process.stdout); setInterval(() => {}, 1000);`;
-  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const [pid] = (await once(runner.stdout, 'data')) as [Buffer];
-  expect(runs(Number(pid))).toBe(true);
-  runner.kill('SIGKILL');
-  expect(await processGone(Number(pid))).toBe(true);
+  expect(await killedWithRunner(script)).toEqual({ ran: true, ended: true });
 });
 
 test('ended() waits for the last output, but not forever if another process holds it', async () => {

@@ -1,6 +1,14 @@
 import { spawn, type ChildProcess, type Serializable, type SpawnOptions } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { PassThrough, type Readable, type Writable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import { endsWithin } from '../async.ts';
+
+/** A program and its arguments, ready to spawn. */
+export interface BoxedCommand {
+  program: string;
+  args: string[];
+}
 
 /** How a child ended. Exit code and signal are both null if it never started. */
 export interface ChildEnd {
@@ -146,4 +154,17 @@ function spawnGroup(program: string, args: readonly string[], { stdio, ...option
   lifeline?.on('error', () => undefined);
   child.once('exit', () => lifeline?.destroy());
   return child;
+}
+
+/**
+ * Path of a program of apps/runner/worker: NAME.js next to the bundle. If the runner runs from its sources, it is
+ * NAME.js in the folder that FLASHCORE_PROGRAMS names (the tests build it), or else the source itself. Node then strips
+ * its types, which takes ten times the processor time.
+ */
+export function workerProgram(name: string, source: string): string {
+  const file = `${name}.js`;
+  const bundled = new URL(file, import.meta.url);
+  if (existsSync(bundled)) return fileURLToPath(bundled);
+  const folder = process.env['FLASHCORE_PROGRAMS'];
+  return folder ? `${folder}/${file}` : fileURLToPath(new URL(`../../worker/${source}`, import.meta.url));
 }

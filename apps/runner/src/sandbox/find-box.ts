@@ -26,8 +26,8 @@ const PROBE_LIMIT_MS = 5_000;
 const DEVICE_PROBE_LIMIT_MS = 30_000;
 
 const DETAIL =
-  "compilers and the emulator's executors are nobody without rights, see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, " +
-  'and are limited in processor time, processes and file size';
+  "compilers and the emulator's executors run as nobody without privileges, with the system and their own files read-only, a private /tmp, no network and no view of other processes; they end with the runner, " +
+  'and their processor time, processes and file size are limited';
 const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
 
 /**

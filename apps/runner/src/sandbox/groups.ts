@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, statSync, 
 import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { killGroup } from '@flashcore/shared/files';
-import type { BoxedCommand } from './boxed-command.ts';
+import type { BoxedCommand } from './child.ts';
 import { runSync } from './run-sync.ts';
 
 /** Limits for all processes of one box together. */

@@ -1,4 +1,4 @@
-import type { BoxedCommand } from './boxed-command.ts';
+import type { BoxedCommand } from './child.ts';
 import { runProgram } from './run.ts';
 
 const FAILURE_KEPT_MS = 60_000;

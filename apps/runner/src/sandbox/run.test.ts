@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { PassThrough } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { processGone, runs } from '../testing/process-gone.ts';
-import { runProgram, MAX_LINE_LENGTH, onBoundedLines } from './run.ts';
+import { killedWithRunner, processGone } from '../testing/child-runner.ts';
+import { hostLoad, runProgram, MAX_LINE_LENGTH, onBoundedLines } from './run.ts';
 
 const never = new AbortController().signal;
 
@@ -47,6 +45,19 @@ test('runProgram() kills the whole group at its limit', async () => {
   expect(performance.now() - started).toBeLessThan(5_000);
 });
 
+test('a limit that has grown when it is reached gives the program that much longer', async () => {
+  const asleep = async (seconds: number): Promise<boolean> => {
+    const options = { limitMs: 200, growth: () => 5, signal: never };
+    return (await runProgram('sleep', [String(seconds)], options)).timedOut;
+  };
+  expect([await asleep(0.4), await asleep(30)]).toEqual([false, true]);
+});
+
+test('hostLoad() is from 1 to 5', () => {
+  expect(hostLoad()).toBeGreaterThanOrEqual(1);
+  expect(hostLoad()).toBeLessThanOrEqual(5);
+});
+
 test('runProgram() kills and throws the reason when the signal aborts', async () => {
   const controller = new AbortController();
   await expect(
@@ -75,13 +86,7 @@ test('kill -9 of the runner leaves no profiled program on the device', async ({ 
   if (!existsSync('/proc/self')) return skip('for Linux');
   const module = JSON.stringify(new URL('./run.ts', import.meta.url).href);
   const script = `import { runProgram } from ${module}; await runProgram('/bin/sh', ${JSON.stringify(TOOL)}, { limitMs: 60_000, signal: new AbortController().signal, onLine: (line) => process.stdout.write(line) });`;
-  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const [pid] = (await once(runner.stdout, 'data')) as [Buffer];
-  expect(runs(Number(pid))).toBe(true);
-  runner.kill('SIGKILL');
-  expect(await processGone(Number(pid))).toBe(true);
+  expect(await killedWithRunner(script)).toEqual({ ran: true, ended: true });
 });
 
 async function linesOf(...chunks: string[]): Promise<string[]> {

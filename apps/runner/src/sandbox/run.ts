@@ -1,3 +1,4 @@
+import { availableParallelism, loadavg } from 'node:os';
 import type { Readable } from 'node:stream';
 import { plainLine } from '@flashcore/shared/text';
 import { Child } from './child.ts';
@@ -17,6 +18,8 @@ export interface RunOptions {
   /** The working folder, also for temporary files. Default: the runner's own folder. */
   cwd?: string;
   limitMs: number;
+  /** Factor by which the limit grows, read when the limit is reached: hostLoad() if the limit is for an idle host. */
+  growth?: () => number;
   signal: AbortSignal;
   /** The program's complete environment. Default: only PATH. */
   environment?: NodeJS.ProcessEnv;
@@ -40,6 +43,15 @@ export interface ReadOptions extends RunOptions {
 // The last lines matter: ptxas, for example, lists the entries after any number of warnings.
 const MAX_FIRST_LINES = 4_000;
 const MAX_LAST_LINES = 1_000;
+
+/** Maximum factor by which load extends a limit. */
+const MOST_GROWTH = 5;
+
+/**
+ * How many processes share each processor, from 1 to MOST_GROWTH: the factor by which work takes longer than on an idle
+ * host.
+ */
+export const hostLoad = (): number => Math.min(MOST_GROWTH, Math.max(1, loadavg()[0]! / availableParallelism()));
 
 /** How long children outside a killed program's group may hold its output. */
 const AFTER_KILL_MS = 1_000;
@@ -89,7 +101,7 @@ export async function readProgram(
 async function run(
   program: string,
   args: readonly string[],
-  { cwd, limitMs, signal, environment }: RunOptions,
+  { cwd, limitMs, growth = () => 1, signal, environment }: RunOptions,
   listen: (child: Child) => void,
 ): Promise<Omit<ProgramOutput, 'lines' | 'output'>> {
   signal.throwIfAborted();
@@ -106,10 +118,16 @@ async function run(
     killed.resolve();
   };
   let timedOut = false;
-  const timer = setTimeout(() => {
+  const atLimit = (): void => {
+    const leftMs = limitMs * growth() - (performance.now() - started);
+    if (leftMs > 1) {
+      timer = setTimeout(atLimit, leftMs);
+      return;
+    }
     timedOut = true;
     kill();
-  }, limitMs);
+  };
+  let timer = setTimeout(atLimit, limitMs);
   signal.addEventListener('abort', kill);
   listen(child);
   try {

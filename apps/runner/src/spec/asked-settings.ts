@@ -42,7 +42,7 @@ export function settingsOf({ method, request, judged, device }: Asked): Settings
       return { profile: (request as JobRequests['profile']).settings ?? {} };
     case 'tune': {
       const { shapes, kernel, variant, champion } = request as JobRequests['tune'];
-      // The winner is compared back to back, with the unchanged kernel if no other champion is named.
+      // The champion is the unchanged kernel if the request names none and the device has none.
       return {
         verify: { shapes: shapes.length > 0 ? shapes : [], seedCount: TUNE_SEEDS },
         benchmark: { shapes, champion: champion ?? create(KernelVariantSchema, { kernel, variant }) },

@@ -2,7 +2,7 @@
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import { archMismatch, isCubinSource, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { BY_OPTION, type Emulation } from '../build/emulation.ts';
-import { HOW_TO_GET_PTX, missingCompiler } from '../build/missing-compiler.ts';
+import { HOW_TO_GET_PTX, missingCompiler } from '../build/compilers.ts';
 import type { SpecContext } from './spec-context.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 

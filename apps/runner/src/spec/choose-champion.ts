@@ -45,7 +45,7 @@ interface ChampionContext {
 }
 
 /** Errors: as for the kernel of the job; the champion must take every compared shape, and qualify as a champion. */
-export function planChampion(named: KernelVariant, options: ChampionContext): ChampionSpec {
+function planChampion(named: KernelVariant, options: ChampionContext): ChampionSpec {
   const { benchmark, context, device } = options;
   const kernel = context.kernels.resolve(kernelOf(named.kernel));
   const { manifest } = kernel;
@@ -123,8 +123,25 @@ interface AcceptedChampion {
   leftOut: string | undefined;
 }
 
+interface ChampionChoice extends AcceptedContext {
+  named: KernelVariant | undefined;
+  /** The request names no champion; `named` is the unchanged kernel. */
+  byDefault: boolean;
+}
+
+/** The named champion or the accepted one. A search prefers the accepted one to the unchanged kernel. */
+export function chosenChampion(
+  kernel: ResolvedKernel,
+  { named, byDefault, benchmark, ...options }: ChampionChoice,
+): AcceptedChampion {
+  if (!named || !benchmark) return planAccepted(kernel, { ...options, benchmark });
+  const current = byDefault ? planCurrent(kernel, { ...options, benchmark }) : undefined;
+  if (current?.champion) return current;
+  return { champion: planChampion(named, { ...options, benchmark }), noChampion: undefined, leftOut: undefined };
+}
+
 /** The device's champion if the plan compares with it; else why there is none. */
-export function planAccepted(
+function planAccepted(
   kernel: ResolvedKernel,
   { judged, leftOut, benchmark, ...options }: AcceptedContext,
 ): AcceptedChampion {
@@ -132,8 +149,13 @@ export function planAccepted(
   if (!judged || !benchmark) return none('nothing was benchmarked');
   if (!judged.plan.champion) return none(`plan ${judged.plan.name} compares with no champion`);
   if (leftOut) return none('the request left the champion out');
-  const { context, device } = options;
-  const { dtype, problem } = options;
+  return planCurrent(kernel, { ...options, benchmark });
+}
+
+/** The device's champion on the benchmark's shapes, or the reason why the device has none. */
+function planCurrent(kernel: ResolvedKernel, options: ChampionContext): AcceptedChampion {
+  const none = (noChampion: string): AcceptedChampion => ({ champion: undefined, noChampion, leftOut: noChampion });
+  const { context, device, benchmark, dtype, problem } = options;
   const place = { deviceName: device.name, protocol: PROTOCOL_VERSION, dtype, problem };
   const lineage = (): string[] => context.kernels.lineage(kernel);
   const found = benchmark.shapes
@@ -147,7 +169,7 @@ export function planAccepted(
       leftOut: undefined,
     };
   try {
-    const champion = acceptedSpec(found, { ...options, benchmark });
+    const champion = acceptedSpec(found, options);
     return { champion, noChampion: device.simulated ? EMULATOR_TIMES : undefined, leftOut: undefined };
   } catch (error) {
     // An accepted kernel may no longer build here; the candidate is then judged without it, and the result says so.

@@ -7,6 +7,7 @@ import {
   planLaunches,
   requireShape,
   type Cases,
+  type Distribution,
   type Manifest,
   type PlannedLaunch,
   type ResolvedVariant,
@@ -90,6 +91,23 @@ export function caseSet(name: string, { sets }: Cases, field: string): readonly 
     field,
     description: `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`,
   });
+}
+
+/** A distribution of cases.yaml or of its probes. */
+export const namedDistribution = ({ distributions, probes }: Cases, name: string): Distribution | undefined =>
+  entryOf(distributions, name) ?? probes.distributions.find((each) => each.name === name);
+
+/** Errors: INVALID_REQUEST for a seed whose distribution cases.yaml does not have. */
+export function requireDistributions(seeds: readonly string[], cases: Cases): void {
+  const known = [...Object.keys(cases.distributions), ...cases.probes.distributions.map(({ name }) => name)];
+  for (const [index, seed] of seeds.entries()) {
+    const name = seed.split('@')[1];
+    if (name === undefined || namedDistribution(cases, name)) continue;
+    throw invalidRequest({
+      field: `seeds[${index}]`,
+      description: `must name one of ${known.join(', ')}, got "${name}"${didYouMean(name, known)}`,
+    });
+  }
 }
 
 /** Removes duplicate shapes, keeping the order of first appearance. */

@@ -131,6 +131,14 @@ test('a GPU draws longer rows, and as many heads as the limit allows or more tha
   expect(Math.max(...longest)).toBeGreaterThan(6_000);
 });
 
+test('most runs draw a head dimension that is in no list', () => {
+  const runs = drawn('cheating/shapes_listed_widths', { count: RUNS });
+  const wrong = runs.filter((shapes) =>
+    shapes.some(({ headDim }) => headDim > 16 && headDim % 8 >= 2 && headDim % 8 <= 6),
+  );
+  expect(wrong.length).toBeGreaterThan(SHARE * RUNS);
+});
+
 test('every run draws a head dimension outside the cases, for a kernel that takes one', () => {
   for (const shapes of drawn('cheating/shapes_unlisted_head_dim'))
     expect(shapes.some(({ headDim }) => headDim === 96)).toBe(true);
@@ -143,6 +151,21 @@ test.each([
   ['short rows', '  - { require: "D == 64 && S <= 64", because: "x" }'],
 ])('limits that exclude some classes of shapes leave the others: %s', (_, limits) => {
   for (const shapes of drawn('fa_v1_baseline', { limits })) expect(shapes.length).toBeGreaterThan(0);
+});
+
+test.each(['B * H >= 4', 'B >= 2 && H >= 2', 'B * H >= 5 && causal == 0', 'B == 2 && H == 8'])(
+  'limits that refuse a single head do not keep a kernel from being tried on others: %s',
+  { timeout: 240_000 },
+  (limits) => {
+    for (const shapes of drawn('fa_v1_baseline', { limits: `  - { require: "D == 64 && ${limits}", because: "x" }` }))
+      expect(shapes.length).toBeGreaterThan(5);
+  },
+);
+
+test('limits that allow nothing but a case have inputs drawn on it', { timeout: 240_000 }, () => {
+  const limits = 'D == 64 && B == 2 && H == 8 && S == 512 && Skv == S && Hkv == H';
+  for (const shapes of drawn('fa_v1_baseline', { limits: `  - { require: "${limits}", because: "x" }`, device: gpu }))
+    expect(shapes.map(formatShape)).toContain('2x8x512x64');
 });
 
 test('limits that exclude everything leave none', () => {

@@ -6,10 +6,12 @@ import {
   caseFlops,
   caseViolations,
   planLaunches,
+  RANDOM,
   scopeOfShape,
   shapeOf,
   tensorElements,
   valueOr,
+  valuesOf,
   type AxisDraw,
   type CaseValues,
   type Expression,
@@ -21,7 +23,7 @@ import {
 import { entryOf } from '@flashcore/shared/text';
 import { uniqueShapes, type PlannedKernel } from './choose-shapes.ts';
 import type { DrawnSpec } from './job-spec.ts';
-import { coveringShapes, shapeClasses, type SizeClasses } from './shape-coverage.ts';
+import { coveringShapes, shapeClasses, WIDTH_CLASSES, type SizeClasses } from './shape-coverage.ts';
 
 /** Draws a whole number from 0 to `count` - 1. */
 export type Below = (count: number) => number;
@@ -53,19 +55,44 @@ interface Budget {
   longFlops: number;
   flops: number;
   allFlops: number;
-  /** Maximum number of elements of a tensor. */
+  /** Maximum number of elements of a tensor, and of one of a shape that is timed or exceeds a grid's limit. */
   elements: number;
+  mostElements: number;
   longest: number;
   shapes: number;
 }
 /**
- * Limits for each shape of a run and for all together. For a GPU, 16 CPUs compute the references in advance, the
- * longest in a tenth of a second. A problem's own reference has one thread per input, and no vector instructions.
+ * Limits for each shape of a run and for all together. For a GPU, 16 CPUs compute the references in advance, all of a
+ * run's in about a second. A problem's own reference has one thread per input, and no vector instructions.
  */
 const BUDGETS: Record<'simulated' | 'real' | 'ownReference', Budget> = {
-  simulated: { longFlops: 6e8, flops: 1e8, allFlops: 2.4e9, elements: 2 ** 18, longest: 2 ** 11, shapes: 20 },
-  real: { longFlops: 2e10, flops: 2e9, allFlops: 5e10, elements: 2 ** 23, longest: 2 ** 14, shapes: 32 },
-  ownReference: { longFlops: 2e8, flops: 5e7, allFlops: 8e8, elements: 2 ** 20, longest: 2 ** 14, shapes: 24 },
+  simulated: {
+    longFlops: 6e8,
+    flops: 1e8,
+    allFlops: 2.4e9,
+    elements: 2 ** 18,
+    mostElements: 2 ** 18,
+    longest: 2 ** 11,
+    shapes: 20,
+  },
+  real: {
+    longFlops: 8e9,
+    flops: 2e9,
+    allFlops: 2.5e10,
+    elements: 2 ** 22,
+    mostElements: 2 ** 23,
+    longest: 2 ** 14,
+    shapes: 26,
+  },
+  ownReference: {
+    longFlops: 2e8,
+    flops: 5e7,
+    allFlops: 8e8,
+    elements: 2 ** 20,
+    mostElements: 2 ** 20,
+    longest: 2 ** 14,
+    shapes: 24,
+  },
 };
 function budgetOf({ operation }: Problem, { simulated }: Device): Budget {
   if (simulated) return BUDGETS.simulated;
@@ -77,12 +104,72 @@ function budgetOf({ operation }: Problem, { simulated }: Device): Budget {
  * there are from save to gates; timed caches of 1 GB would take minutes, and more memory than a worker has.
  */
 export function affordedInputs(problem: Problem, device: Device, shape: Shape): number {
-  const { allFlops, elements } = budgetOf(problem, device);
-  if (tensorElements(problem, shape) > elements) return 0;
-  return Math.floor((device.simulated ? 1 : TIMED_SHARE) * (allFlops / caseFlops(problem, shape)));
+  const { allFlops, mostElements } = budgetOf(problem, device);
+  const size = tensorElements(problem, shape);
+  // The emulator's time is the kernel's, which has all of the shape to compute.
+  if (device.simulated) return size > mostElements ? 0 : Math.floor(allFlops / caseFlops(problem, shape));
+  const smaller = repeatedShape(problem, shape);
+  if (!smaller && size > mostElements) return 0;
+  const most = smaller ? Math.floor(MOST_REPEATED_ELEMENTS / size) : Infinity;
+  return Math.min(most, Math.floor((TIMED_SHARE * allFlops) / caseFlops(problem, smaller ?? shape)));
 }
+/** Of all a timed shape's inputs together. */
+const MOST_REPEATED_ELEMENTS = 2 ** 24;
+
+/**
+ * The smaller shape whose tensors a probe's inputs repeat on a large shape, along axes of independent work. Most
+ * distributions are drawn in JavaScript, a million numbers in a tenth of a second, and references take longer still.
+ * undefined: the shape has inputs of its own.
+ */
+export function repeatedShape(problem: Problem, shape: ShapeFields): Shape | undefined {
+  if (tensorElements(problem, shape) <= MOST_OWN_ELEMENTS) return undefined;
+  const outputs = problem.tensors.filter(({ direction }) => direction === 'out');
+  // An output without the axis sums over it, as dK does over the heads of Q that share it.
+  const isOfOutputs = ({ name }: ProblemAxis): boolean =>
+    outputs.every(({ dims }) => dims.some(({ text }) => text === name));
+  const counts = problem.axes.filter((axis) => axis.draw === 'count' && !axis.default && isOfOutputs(axis));
+  const ofRows = problem.axes.filter((axis) => axis.independent && isOfOutputs(axis));
+  const along = new Set([...counts, ...ofRows].map(({ name }) => name));
+  // A table says which rows belong together, and a dimension such as B + 1 is no repetition.
+  const repeats = problem.tensors.every(
+    ({ ownDtype, dims }) =>
+      ownDtype !== 'int32' &&
+      dims.every(({ text, names }) => along.has(text) || !names.some((name) => along.has(name))),
+  );
+  if (!repeats) return undefined;
+  const scope = scopeOfShape(problem, shape);
+  const rows = ofRows.map(({ name }) => [name, Math.min(REPEATED_ROWS, entryOf(scope, name)!)] as const);
+  // Heads of Q that share one of K and V stay together.
+  const smaller = [counts, counts.slice(0, -1)]
+    .map((axes) => [...rows, ...axes.map(({ name }) => [name, 1] as const)])
+    .map((extents) => shapeOf({ ...valuesOf(shape), ...Object.fromEntries(extents) }))
+    .find((each) => caseViolations(problem, each, 'shape').length === 0);
+  return smaller && caseFlops(problem, smaller) < caseFlops(problem, shape) ? smaller : undefined;
+}
+
+/** Whether a probe's distribution can be drawn on a shape within tenths of a second. */
+export const affordsProbe = (problem: Problem, device: Device, shape: ShapeFields): boolean =>
+  tensorElements(problem, repeatedShape(problem, shape) ?? shape) <=
+  (device.simulated ? BUDGETS.simulated.elements : MOST_OWN_ELEMENTS);
+
+const MOST_OWN_ELEMENTS = 2 ** 16;
+/** A prime, so that no two tiles have the same rows. */
+const REPEATED_ROWS = 61;
 /** On a GPU. */
-const TIMED_SHARE = 1 / 24;
+const TIMED_SHARE = 1 / 12;
+
+/**
+ * Whether a timed shape is too large for the probes' inputs, and its reference is not: then it has an input whose
+ * elements are all normal, which are drawn at a gigabyte a second. Nothing else has tables as they come there, because
+ * timed launches have full caches.
+ */
+export function affordsNormalInput(problem: Problem, device: Device, shape: Shape): boolean {
+  const { longFlops, mostElements } = budgetOf(problem, device);
+  const size = tensorElements(problem, shape);
+  return size > mostElements && size <= MOST_TIMES * mostElements && caseFlops(problem, shape) <= longFlops;
+}
+/** Up to 2^28 elements on a GPU: 32 sequences of 8,192 keys. */
+const MOST_TIMES = 2 ** 5;
 
 /**
  * CTAs that today's largest devices run at once, one per SM: a kernel may fail at a wave of another device than the
@@ -133,14 +220,18 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   // So a kernel with many forms is tried on as many sizes as one with a single form.
   const chosen = [...cover(true, 1), ...(draw.hasForms ? cover(false, FORMS_SHARE) : [])];
   const grid = device.simulated ? undefined : draw.beyondGrid();
-  return uniqueShapes(grid ? [...chosen, grid] : chosen).toSorted(
-    (a, b) => caseFlops(problem, a) - caseFlops(problem, b),
-  );
+  const bySize = (shapes: readonly Shape[]): Shape[] =>
+    shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
+  const all = uniqueShapes(grid ? [...chosen, grid] : chosen);
+  return bySize(all.length > 0 ? all : draw.ofCases());
 }
 
 type Range = readonly [number, number];
 /** Values by axis or attribute name. */
 type Chosen = Map<string, number>;
+
+/** Limits of one shape. */
+type Limits = Pick<Budget, 'flops' | 'elements'>;
 
 class ShapeDraw {
   readonly budget: Budget;
@@ -154,6 +245,7 @@ class ShapeDraw {
   /** Ranges, all equally likely. */
   readonly #lengths: readonly Range[];
   readonly #longestCase: number;
+  readonly #cases: readonly Shape[];
   readonly #counts: readonly Range[];
 
   constructor(kernel: DrawnKernel, below: Below) {
@@ -175,8 +267,10 @@ class ShapeDraw {
       ...ofCases.map((values) => product(this.#of('count').map(({ name }) => entryOf(values, name)!))),
     );
     const wave = Math.max(MOST_MULTIPROCESSORS, device.multiprocessors, most);
+    this.#longestCase = longest;
+    this.#cases = uniqueShapes([...cases.sets.parity, ...cases.sets.canonical]);
     this.#widths = new Map(
-      this.#of('width').map(({ name }) => [name, WIDTHS.filter((width) => this.#takesWidth(name, width, longest))]),
+      this.#of('width').map(({ name }) => [name, WIDTHS.filter((width) => this.#takesWidth(name, width))]),
     );
     this.classes = {
       tiles: constants.length > 0 ? constants : USUAL_TILES,
@@ -185,7 +279,6 @@ class ShapeDraw {
       widths: this.#widths,
       uses: manifest.uses,
     };
-    this.#longestCase = longest;
     const { lengths, counts } = this.classes;
     this.#lengths = ranges([0, ...lengths, Math.max(this.budget.longest, 4 * longest)]);
     this.#counts = ranges([0, ...counts, MOST_COUNT]);
@@ -205,22 +298,23 @@ class ShapeDraw {
     const constants = drawn.filter(({ value }) => value.names.length === 0);
     const chosen: Chosen = new Map(constants.map(({ name, value }) => [name, valueOr(0, value, {})]));
     for (const { name } of this.#required('width')) {
-      const width = this.#oneOf(this.#widths.get(name)!);
+      const width = this.#width(name);
       if (width === undefined) return undefined;
       chosen.set(name, width);
     }
     let { flops } = this.budget;
+    const { elements } = this.budget;
     for (const { name } of this.#shuffled(this.#required('length'))) {
       const [least, longest] = this.#oneOf(this.#lengths)!;
       if (least > this.#longestCase) flops = this.budget.longFlops;
-      const most = this.#greatest(chosen, name, { flops, most: longest });
+      const most = this.#greatest(chosen, name, { flops, elements, most: longest });
       if (most < least) return undefined;
       const length = this.#nearTile(this.#between(least, most));
       chosen.set(name, Math.min(most, Math.max(least, length)));
     }
     const counts = this.#required('count');
     if (counts.length > 0) {
-      const most = this.#greatest(chosen, counts[0]!.name, { flops, most: MOST_COUNT });
+      const most = this.#greatest(chosen, counts[0]!.name, { flops, elements, most: MOST_COUNT });
       const range = this.#oneOf(this.#counts.filter(([from]) => from <= most));
       if (!range) return undefined;
       let rest = this.#between(range[0], Math.min(range[1], most));
@@ -233,11 +327,12 @@ class ShapeDraw {
     }
     if (!plain) this.#drawOptional(chosen);
     for (const { name, value, usual } of drawn) {
-      const now = valueOr(usual, value, this.#scope(chosen));
+      const random = value.names.includes(RANDOM) ? this.#below(2 ** 20) / 2 ** 20 : 0;
+      const now = valueOr(usual, value, { [RANDOM]: random, ...this.#scope(chosen) });
       if (now === usual) chosen.delete(name);
       else chosen.set(name, now);
     }
-    return this.#taken(chosen, flops);
+    return this.#taken(chosen, { flops, elements });
   }
 
   /**
@@ -249,10 +344,20 @@ class ShapeDraw {
     if (last === undefined) return undefined;
     const chosen: Chosen = new Map();
     for (const { name } of this.#required('width')) chosen.set(name, this.#oneOf(this.#widths.get(name)!) ?? 1);
-    const { flops } = this.budget;
+    const { flops, mostElements: elements } = this.budget;
     const most = GRID_Y_LIMIT + this.#below(64);
-    chosen.set(last.name, this.#greatest(chosen, last.name, { flops, most }));
-    return this.#taken(this.#withOnes(chosen), flops);
+    chosen.set(last.name, this.#greatest(chosen, last.name, { flops, elements, most }));
+    return this.#taken(this.#withOnes(chosen), { flops, elements });
+  }
+
+  /** The cases that the kernel takes, within the budget, for limits that no draw meets: inputs are drawn anyway. */
+  ofCases(): Shape[] {
+    let { allFlops } = this.budget;
+    return this.#cases.filter((shape) => {
+      const fits = fitsDevice(this.#kernel, shape) && caseFlops(this.#problem, shape) <= allFlops;
+      if (fits) allFlops -= caseFlops(this.#problem, shape);
+      return fits;
+    });
   }
 
   /** Chooses one value under `draw` for each attribute that the kernel uses. */
@@ -274,18 +379,18 @@ class ShapeDraw {
   }
 
   #optional(name: string, draw: AxisDraw, usual: number): number | undefined {
-    if (draw === 'width') return this.#oneOf(this.#widths.get(name)!);
+    if (draw === 'width') return this.#width(name);
     if (draw === 'divisor') return this.#oneOf(WIDTHS.filter((width) => width < usual && usual % width === 0));
     const [least, most] = this.#oneOf(draw === 'count' ? this.#counts : this.#lengths)!;
     return this.#nearTile(this.#between(least, most));
   }
 
-  #taken(chosen: Chosen, flops: number): Shape | undefined {
+  #taken(chosen: Chosen, { flops, elements }: Limits): Shape | undefined {
     const shape = this.#nearestTaken(chosen);
     const fits =
       shape &&
       caseFlops(this.#problem, shape) <= flops &&
-      tensorElements(this.#problem, shape) <= this.budget.elements &&
+      tensorElements(this.#problem, shape) <= elements &&
       fitsMemory(this.#kernel, shape);
     return fits ? shape : undefined;
   }
@@ -309,24 +414,28 @@ class ShapeDraw {
     if (last === undefined) return undefined;
     const all = product(counts.map((name) => chosen.get(name) ?? 1));
     const fewer = counts.map((name) => [name, name === last ? Math.min(GRID_Y_LIMIT, all) : 1] as const);
-    const shape = shapeWith([...chosen, ...fewer]);
-    return fitsDevice(this.#kernel, shape) ? shape : undefined;
+    // Limits may require the counts of the cases.
+    const ofCases = this.#cases.map((shape) => counts.map((name) => [name, entryOf(valuesOf(shape), name)!] as const));
+    return [fewer, ...ofCases]
+      .map((extents) => shapeWith([...chosen, ...extents]))
+      .find((shape) => fitsDevice(this.#kernel, shape));
   }
 
-  #takesWidth(axis: string, width: number, longest: number): boolean {
-    const widths = this.#required('width').map(({ name }) => [name, width] as const);
-    return [1, 64, longest].some((length) => {
-      const lengths = this.#required('length').map(({ name }) => [name, length] as const);
-      const chosen = this.#withOnes(new Map([...lengths, ...widths, [axis, width]]));
-      return fitsDevice(this.#kernel, shapeWith([...chosen]));
-    });
+  /** Whether a shape of this width is taken: one of a single head and a usual length, or a case with this width. */
+  #takesWidth(axis: string, width: number): boolean {
+    const widths = [...this.#required('width').map(({ name }) => [name, width] as const), [axis, width] as const];
+    const single = [1, 64, this.#longestCase].map((length) => [
+      ...this.#withOnes(new Map(this.#required('length').map(({ name }) => [name, length]))),
+    ]);
+    const ofCases = this.#cases.map((shape) => Object.entries(valuesOf(shape)));
+    return [...single, ...ofCases].some((extents) => fitsDevice(this.#kernel, shapeWith([...extents, ...widths])));
   }
 
   /** The greatest extent that the budget allows on an axis, at most `most`; axes without a value count as 1. */
-  #greatest(chosen: Chosen, axis: string, { flops, most }: { flops: number; most: number }): number {
+  #greatest(chosen: Chosen, axis: string, { flops, elements, most }: Limits & { most: number }): number {
     const allows = (extent: number): boolean => {
       const shape = shapeWith([...this.#withOnes(new Map([...chosen, [axis, extent]]))]);
-      return tensorElements(this.#problem, shape) <= this.budget.elements && caseFlops(this.#problem, shape) <= flops;
+      return tensorElements(this.#problem, shape) <= elements && caseFlops(this.#problem, shape) <= flops;
     };
     if (allows(most)) return most;
     let [least, tooMany] = [0, most];
@@ -369,6 +478,13 @@ class ShapeDraw {
     const tiles = Math.round(length / tile);
     // Below half a tile the nearest end would be 0, that is, no keys at all.
     return drawn === 3 || tiles === 0 ? length : tiles * tile + drawn - 1;
+  }
+
+  /** For kernels of many widths, one in three is drawn from all up to the greatest, because the others are known. */
+  #width(name: string): number | undefined {
+    const widths = this.#widths.get(name)!;
+    const any = widths.length > WIDTH_CLASSES && this.#below(3) === 0 ? 1 + this.#below(widths.at(-1)!) : 0;
+    return any > 0 && this.#takesWidth(name, any) ? any : this.#oneOf(widths);
   }
 
   #shuffled<Value>(values: readonly Value[]): Value[] {

@@ -17,7 +17,14 @@ import {
   type TensorDtype,
 } from '@flashcore/shared/kernels';
 import { planProtocol } from './benchmark-protocol.ts';
-import { type ChosenShapes, type PlannedKernel, chooseShapes, defaultShapes, caseSet } from './choose-shapes.ts';
+import {
+  type ChosenShapes,
+  type PlannedKernel,
+  caseSet,
+  chooseShapes,
+  defaultShapes,
+  requireDistributions,
+} from './choose-shapes.ts';
 import { drawForRun } from './drawn-shapes.ts';
 import type { BenchmarkSpec, ProfileSpec, VerifySpec } from './job-spec.ts';
 import { sdpaBackendsOf } from './sdpa-spec.ts';
@@ -40,6 +47,7 @@ export function planVerify(settings: Partial<VerifySettings>, planned: PlannedVe
   const { cases, device, acceptable } = planned;
   const asked = settings.shapes ?? [];
   const set = settings.caseSet || cases.defaults.set;
+  requireDistributions(settings.seeds ?? [], cases);
   const probes = acceptable || (asked.length === 0 && PROBED_SETS.includes(set));
   return {
     ...shapesOf({ asked, named: settings.caseSet, set: caseSet(set, cases, 'case_set') }, planned),

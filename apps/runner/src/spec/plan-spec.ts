@@ -20,7 +20,7 @@ import {
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { namesNoShapes, settingsOf } from './asked-settings.ts';
 import { chooseArch, requireCompilers } from './choose-arch.ts';
-import { planAccepted, planChampion, kernelOf, variantOf } from './choose-champion.ts';
+import { chosenChampion, kernelOf, variantOf } from './choose-champion.ts';
 import { chooseDevice } from './choose-device.ts';
 import { acceptedShapes, shapeLaunches, uniqueShapes } from './choose-shapes.ts';
 import { requireMemory } from './device-memory.ts';
@@ -63,10 +63,13 @@ export function planSpec<Method extends JobMethod>(
   const { dtype } = resolved;
   const problem = manifest.problem.id;
   const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype, problem };
-  const { champion, noChampion, leftOut } =
-    named && benchmark
-      ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined, leftOut: undefined }
-      : planAccepted(kernel, { ...asked, judged, leftOut: experiment?.noChampion ?? false });
+  const { champion, noChampion, leftOut } = chosenChampion(kernel, {
+    ...asked,
+    judged,
+    named,
+    byDefault: method === 'tune' && !(request as JobRequests['tune']).champion,
+    leftOut: experiment?.noChampion ?? false,
+  });
   // On the emulator the parity cases of every variant would take minutes.
   if (method === 'tune' && device.simulated && verify && benchmark) verify.shapes = benchmark.shapes;
   const shapes = uniqueShapes([

@@ -4,7 +4,7 @@
  * covers every pair of classes that any of the shapes has, as far as its budget allows, and as many triples as there is
  * room for.
  */
-import { type CaseValues, type Problem, valueOr } from '@flashcore/shared/kernels';
+import { type CaseValues, type Expression, type Problem, RANDOM, valueOr } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 
 /** Limits of classes, each ascending. */
@@ -20,7 +20,7 @@ export interface SizeClasses {
 }
 
 /** If a kernel takes more widths, they are grouped by their rank. */
-const WIDTH_CLASSES = 4;
+export const WIDTH_CLASSES = 4;
 /** Larger counts are "many". */
 const FEW = 4;
 /** Larger constants are more often numbers of threads than rows or keys of a tile. */
@@ -138,7 +138,7 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
       ...(counts.length > 0 ? [`all ${rank(all, sizes.counts)}`] : []),
       ...problem.attributes
         .filter(({ name, draw }) => draw.length > 0 && sizes.uses.has(name))
-        .map(({ name }) => `${name} ${entryOf(values, name)}`),
+        .map(({ name, draw }) => `${name} ${valueClass(entryOf(values, name)!, draw, values)}`),
     ],
     extents: axes.flatMap(({ name, draw }) => {
       if (draw === 'width') return [`${name}=${entryOf(values, name)}`];
@@ -147,8 +147,14 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
   };
 }
 
+/** The expression that gives the value; all values that only a random number gives are one class. */
+const valueClass = (value: number, draw: readonly Expression[], values: CaseValues): number =>
+  draw.findIndex((each) => !each.names.includes(RANDOM) && valueOr(Number.NaN, each, values) === value);
+
 const widthClass = (width: number, widths: readonly number[]): number =>
-  widths.length <= WIDTH_CLASSES ? width : Math.floor((WIDTH_CLASSES * widths.indexOf(width)) / widths.length);
+  widths.length <= WIDTH_CLASSES
+    ? width
+    : Math.floor((WIDTH_CLASSES * widths.findLastIndex((each) => each <= width)) / widths.length);
 
 const parity = (count: number): string => (count === 1 ? 'one' : ['even', 'odd'][count % 2]!);
 

@@ -65,12 +65,7 @@ export class FleetTable {
   admit({ token, session }: { token: string; session: string }): Admission {
     const row = this.#database.prepare('SELECT * FROM pilots WHERE token_sha256 = ?').get(digestOf(token));
     if (!row) return 'unknown';
-    const pilot = {
-      id: row['id'] as number,
-      schedulerJob: row['scheduler_job'] as string,
-      partition: row['partition'] as string,
-      submitMs: row['submit_ms'] as number,
-    };
+    const pilot = pilotOf(row);
     if (row['session_sha256'] === digestOf(session)) return { ...pilot, use: 'again' };
     if (row['session_sha256'] === null) return { ...pilot, use: 'first' };
     return row['session_sha256'] === DISMISSED ? 'dismissed' : 'used';
@@ -99,13 +94,7 @@ export class FleetTable {
     return this.#database
       .prepare('SELECT id, scheduler_job, partition, submit_ms, session_sha256 FROM pilots ORDER BY id')
       .all()
-      .map((row) => ({
-        id: row['id'] as number,
-        schedulerJob: row['scheduler_job'] as string,
-        partition: row['partition'] as string,
-        submitMs: row['submit_ms'] as number,
-        registered: row['session_sha256'] !== null,
-      }));
+      .map((row) => ({ ...pilotOf(row), registered: row['session_sha256'] !== null }));
   }
 
   ended(pilot: number): void {
@@ -154,3 +143,10 @@ export class FleetTable {
 }
 
 const digestOf = (secret: string): string => createHash('sha256').update(secret).digest('hex');
+
+const pilotOf = (row: Record<string, unknown>): PilotRow => ({
+  id: row['id'] as number,
+  schedulerJob: row['scheduler_job'] as string,
+  partition: row['partition'] as string,
+  submitMs: row['submit_ms'] as number,
+});

@@ -2,12 +2,14 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   ComparisonVerdict,
+  HeldOutVerdict,
   Outcome,
   TimingMode,
   Verdict,
   ExperimentSummarySchema,
   LeaderboardEntrySchema,
   allProbes,
+  outcomeOfVariant,
   type BenchmarkResult,
   type ComparisonResult,
   type ExperimentSummary,
@@ -18,7 +20,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
-import { labelConditions, type Labels } from './job-table.ts';
+import { labelConditions, type JobQuery } from './job-table.ts';
 
 /** An ended experiment. */
 export interface EndedExperiment {
@@ -31,12 +33,7 @@ export interface EndedExperiment {
 }
 
 /** Filters a list: experiments older than the job `before`, of a kernel, with labels. */
-export interface HistoryQuery {
-  limit: number;
-  before?: number | undefined;
-  kernelId?: string | undefined;
-  labels?: Labels;
-}
+export type HistoryQuery = Omit<JobQuery, 'state'>;
 
 /** Results of ended experiments: the history, and the measurements for the leaderboard. */
 export class HistoryStore {
@@ -153,13 +150,19 @@ export class HistoryStore {
   }
 }
 
+/** Outcomes of a variant that computes what is right; FAILED ones missed a gate. */
+const CORRECT: readonly Outcome[] = [Outcome.PASSED, Outcome.FAILED];
+
 /**
- * Whether a variant was verified and passed every case and probe that ran; cases that the kernel does not take do not
- * count against it.
+ * Whether a variant was verified and passed every case and probe that ran, and nothing found it wrong afterwards: the
+ * race checker, the comparison, held-out shapes. Cases that the kernel does not take do not count against it.
  */
-function isCorrect({ verify }: VariantResult): boolean {
+function isCorrect(variant: VariantResult): boolean {
+  const { verify, heldOut } = variant;
   return (
     verify !== undefined &&
+    heldOut?.verdict !== HeldOutVerdict.WRONG &&
+    CORRECT.includes(outcomeOfVariant(variant)) &&
     verify.passedCases > 0 &&
     [...allProbes(verify), ...verify.cases].every(
       ({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED,

@@ -47,6 +47,15 @@ test('at() ranks measurements of ranked runs, a row for each person and kernel, 
   expect(board.places().map(({ results }) => results)).toEqual([3, 3]);
 });
 
+test('a kernel that is found wrong after its verification has no row', () => {
+  const board = boardOf(
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 30, wrong: 'on held-out shapes' } },
+    { kernelId: 'c', outcome: Outcome.WRONG_RESULT, measured: { p50: 20, wrong: 'while compared' } },
+  );
+  expect(board.at(place).map(kernelAndTime)).toEqual([['a', 40]]);
+});
+
 test('at() returns the best valid result of each kernel, fastest first', () => {
   const board = boardOf(
     { kernelId: 'a', outcome: FAILED, measured: { p50: 30, speedups: [2, 1.5] } },

@@ -7,25 +7,19 @@ import {
   type GeometricMean,
   type LeaderboardEntry,
   type LeaderboardPlace,
-  type Shape,
   type TimingMode,
 } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES, formatShape, parseShape } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
+import type { ChampionPlace } from './decisions.ts';
 import { readLabels } from './job-table.ts';
 
 /** The first step of the ladder: speedups of all kernels refer to it. */
 export const BASELINE_KERNEL = 'fa_v1_baseline';
 
 /** A place whose figures are comparable. Another protocol gives other figures for the same kernel. */
-export interface RankedPlace {
-  deviceName: string;
-  problem: string;
-  shape: Shape;
-  /** Dtype of the tensors. */
-  dtype: string;
+export interface RankedPlace extends ChampionPlace {
   mode: TimingMode;
-  protocol: string;
 }
 
 /** A place whose geometric means over the shapes of a case set are comparable. */

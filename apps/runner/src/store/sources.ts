@@ -8,12 +8,17 @@ import {
   type Sha256,
   type SourceFile,
   type SourceTree,
+  SourceTreeSchema,
+  VariantSchema,
+  type Variant,
 } from '@flashcore/shared/contract';
 import { treeDigest } from '@flashcore/shared/kernels';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BlobStore, type BlobWriter, markUsed } from './blob-store.ts';
 import { readTree, sourceTreeViolations } from './source-tree.ts';
 import { storageError } from './storage-error.ts';
 import { setAside } from './verified-file.ts';
+import type { Database } from './database.ts';
 
 /** An unfinished folder is named after the digest of the finished one. */
 const HALF_MADE = /^[0-9a-f]{64}\./;
@@ -143,6 +148,41 @@ function checkSizes(files: readonly SourceFile[], sizeOf: (file: SourceFile) => 
       'DIGEST_MISMATCH',
       { path, sha256 },
       `${path} has ${size} bytes, the request says ${sizeBytes}: give the size that it was uploaded with`,
+    );
+  }
+}
+
+/** Sources and variant of a build. */
+export interface KnownBuild {
+  tree: SourceTree;
+  variant: Variant;
+}
+
+/** Known builds by build_id, with the sources and the variant from which each can be made again. */
+export class BuildStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  keep(buildId: string, { tree, variant }: KnownBuild): void {
+    this.#database.transaction(() =>
+      this.#database
+        .prepare(
+          'INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET tree = excluded.tree, variant = excluded.variant',
+        )
+        .run(buildId, toBinary(SourceTreeSchema, tree), toBinary(VariantSchema, variant), Date.now()),
+    );
+  }
+
+  find(buildId: string): KnownBuild | undefined {
+    const row = this.#database.prepare('SELECT tree, variant FROM builds WHERE build_id = ?').get(buildId);
+    return (
+      row && {
+        tree: fromBinary(SourceTreeSchema, row['tree'] as Uint8Array),
+        variant: fromBinary(VariantSchema, row['variant'] as Uint8Array),
+      }
     );
   }
 }

@@ -1,7 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, existsSync } from 'node:fs';
+import { connect as connectHttp2, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { WatchJobRequestSchema } from '@flashcore/shared/contract';
+import { waitFor } from '@flashcore/shared/testing';
 
 /** The daemon with the fake planner, as a separate process. */
 export interface ChildRunner extends AsyncDisposable {
@@ -16,6 +21,10 @@ export interface ChildRunner extends AsyncDisposable {
   /** Sends a signal and waits for the end; returns the exit code, or null if the signal ended the process. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
+
+/** Resident memory of a process, MiB (Linux). */
+export const residentMib = (pid: number): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 
 /** Starts the daemon with these flags and waits until it serves. Throws its stderr if it ends before. */
 export async function startChildRunner(...flags: string[]): Promise<ChildRunner> {
@@ -35,7 +44,7 @@ export async function startChildRunnerWithDescriptors(descriptors: number, ...fl
   );
 }
 
-/** Starts a gateway of the cluster described by a fleet file, with a folder as scheduler (fake-gateway-main.ts). */
+/** Starts a gateway of the cluster described by a fleet file, with a folder as scheduler (fake-runner-main.ts). */
 export async function startChildGateway(file: string, folder: string, ...flags: string[]): Promise<ChildRunner> {
   return startChildGatewayIn(process.env, file, folder, ...flags);
 }
@@ -47,16 +56,12 @@ export async function startChildGatewayIn(
   folder: string,
   ...flags: string[]
 ): Promise<ChildRunner> {
-  return start([process.execPath, GATEWAY, file, folder, 'serve', ...flags], environment);
+  return start([process.execPath, MAIN, 'gateway', file, folder, 'serve', ...flags], environment);
 }
 
 /** A single file if the tests have built it (tools/build-for-tests.ts). */
-const program = (name: string): string => {
-  const folder = process.env['FLASHCORE_PROGRAMS'];
-  return folder ? join(folder, `${name}.js`) : join(import.meta.dirname, `${name}.ts`);
-};
-const GATEWAY = program('fake-gateway-main');
-const MAIN = program('fake-runner-main');
+const PROGRAMS = process.env['FLASHCORE_PROGRAMS'];
+const MAIN = PROGRAMS ? join(PROGRAMS, 'fake-runner-main.js') : join(import.meta.dirname, 'fake-runner-main.ts');
 
 async function start([program, ...args]: string[], environment: NodeJS.ProcessEnv): Promise<ChildRunner> {
   const child = spawn(program!, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment });
@@ -82,7 +87,7 @@ async function start([program, ...args]: string[], environment: NodeJS.ProcessEn
     get stderr() {
       return texts.stderr;
     },
-    rssMiB: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024,
+    rssMiB: () => residentMib(child.pid!),
     liveMiB: async () => {
       const answer = once(child.stdout, 'data');
       child.kill('SIGUSR2');
@@ -92,4 +97,60 @@ async function start([program, ...args]: string[], environment: NodeJS.ProcessEn
       await end('SIGKILL');
     },
   };
+}
+
+/**
+ * Whether a process ends within two seconds (Linux). A zombie counts as ended: its memory, files and devices are free,
+ * and only its exit status has not been read.
+ */
+export async function processGone(pid: number): Promise<boolean> {
+  return await waitFor(`process ${pid} to end`, () => !runs(pid) || undefined, 2_000).catch(() => !runs(pid));
+}
+
+/** Whether the process exists and is not a zombie. */
+function runs(pid: number): boolean {
+  try {
+    return existsSync(`/proc/${pid}`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+    throw error;
+  }
+}
+
+/**
+ * A connection for streams that are never read. It uses plain HTTP/2, because grpc-js's client reads ahead without
+ * bound.
+ */
+export function unreadConnection(address: string): ClientHttp2Session {
+  const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
+  session.on('error', () => undefined); // The test closes the session.
+  return session;
+}
+
+/** A watch of a job that is never read. */
+export function unreadWatch(session: ClientHttp2Session, job: string): ClientHttp2Stream {
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob',
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  });
+  stream.on('error', () => undefined);
+  const message = toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }));
+  stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
+  return stream;
+}
+
+/**
+ * Runs a module's text that prints the id of a process it started, and kills it with SIGKILL. Returns whether that
+ * process ran, and whether it then ended.
+ */
+export async function killedWithRunner(script: string): Promise<{ ran: boolean; ended: boolean }> {
+  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [pid] = (await once(runner.stdout, 'data')) as [Buffer];
+  const ran = runs(Number(pid));
+  runner.kill('SIGKILL');
+  return { ran, ended: await processGone(Number(pid)) };
 }

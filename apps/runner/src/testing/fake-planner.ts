@@ -44,6 +44,8 @@ export interface FakeOptions {
   bodies?: Record<string, JobBody>;
   /** The bodies take and leave their device themselves. */
   takesDevice?: boolean;
+  /** Compiles a waiting job's kernel; default: nothing is compiled. */
+  compileAhead?: (kernelId: string, signal: AbortSignal) => Promise<void>;
   /** Store of the champion that a run is compared with; default: there never is one. */
   decisions?: DecisionStore;
 }
@@ -55,7 +57,7 @@ export interface FakeOptions {
  * from a timer; "error", "bug". Any other id is not found.
  */
 export function fakePlanner(options: FakeOptions = {}): JobPlanner {
-  const { result = create(JobResultSchema), bodies = {}, takesDevice = false, decisions } = options;
+  const { result = create(JobResultSchema), bodies = {}, takesDevice = false, decisions, compileAhead } = options;
   const passed = { outcome: Outcome.PASSED, summary: 'passed', result };
   const script = (kernelId: string): JobBody => {
     const [name = '', argument = '0'] = kernelId.split('_');
@@ -100,7 +102,11 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     prepare: () => Promise.resolve(),
-    planJob: (method, request) => ({ ...planFake(method, request, script), takesDevice }),
+    planJob: (method, request) => {
+      const planned = planFake(method, request, script);
+      const ahead = compileAhead && ((signal: AbortSignal) => compileAhead(planned.kernelId, signal));
+      return { ...planned, takesDevice, compileAhead: ahead };
+    },
     judging: () => ({ plans: [], caseSets: [], tolerances: [], heldOutShapes: 0, judgingDigest: '' }),
     cacheUse: () => ({ hits: 3, misses: 1 }),
     close: () => Promise.resolve(),
@@ -111,7 +117,7 @@ function planFake<Method extends JobMethod>(
   method: Method,
   request: JobRequests[Method],
   script: (kernelId: string) => JobBody,
-): PlannedJob {
+): PlannedJob & { body: JobBody } {
   const source = request.kernel?.source;
   const kernelId = source?.case === 'kernelId' ? source.value : 'tree';
   return {

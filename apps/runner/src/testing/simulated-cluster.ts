@@ -23,13 +23,12 @@ import { KernelCatalog } from '../kernels.ts';
 import { createLogger } from '../log.ts';
 import { requestDigest } from '../rpc/start-job.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
-import { BuildStore } from '../store/builds.ts';
+import { BuildStore, SourceStore } from '../store/sources.ts';
 import { openDatabase } from '../store/database.ts';
 import { DecisionStore } from '../store/decisions.ts';
 import { FleetTable } from '../store/fleet-table.ts';
 import { HistoryStore } from '../store/history.ts';
 import { MeasuredSteps } from '../store/measured-steps.ts';
-import { SourceStore } from '../store/sources.ts';
 import { REPOSITORY_ROOT, temporaryFolder } from './test-runner.ts';
 import { VirtualClock } from './virtual-clock.ts';
 

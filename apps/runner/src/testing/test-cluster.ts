@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { freePort } from '@flashcore/shared/testing';
+import type { JobEvent } from '@flashcore/shared/contract';
 import { readServerTls } from '../access/certificates.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import { parseFleet } from '../fleet/fleet-file.ts';
@@ -123,3 +124,17 @@ partitions:
     },
   };
 }
+
+/** Reads a gateway's attempts from a job's events. */
+
+/** "2: its Slurm job has ended": each attempt with the reason why it was necessary. */
+export const attempts = (events: readonly JobEvent[]): string[] =>
+  events.flatMap(({ payload }) =>
+    payload.case === 'attemptStarted' ? [`${payload.value.attempt}: ${payload.value.reason ?? ''}`] : [],
+  );
+
+export const warnings = (events: readonly JobEvent[]): string[] =>
+  events.flatMap(({ payload }) => (payload.case === 'warning' ? [payload.value.message] : []));
+
+export const isGapless = (events: readonly JobEvent[]): boolean =>
+  events.every(({ sequence }, index) => Number(sequence) === index + 1);

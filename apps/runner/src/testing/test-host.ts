@@ -1,6 +1,6 @@
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { DEFAULT_HOST, type HostSettings } from '../host-settings.ts';
+import { DEFAULT_HOST, type HostSettings } from '../build/build-tools.ts';
 
 /**
  * The host in tests: compiled libraries, above all the emulator, are shared between them. vitest.config.ts names the

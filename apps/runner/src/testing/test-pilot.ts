@@ -4,27 +4,22 @@ import { create } from '@bufbuild/protobuf';
 import { DeviceSchema, invalidRequest } from '@flashcore/shared/contract';
 import { AssignedBuilds } from '../build/assigned-builds.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
-import { flyPilot } from '../fleet/pilot.ts';
+import { flyPilot, type PilotOptions } from '../fleet/pilot.ts';
 import type { JobBody, JobPlanner } from '../jobs/job-context.ts';
 import { createLogger } from '../log.ts';
 import { FAKE_DEVICE, fakePlanner } from './fake-planner.ts';
 import { startTestRunner } from './test-runner.ts';
 
-export interface TestPilotOptions {
-  gateway: string;
-  token: string;
+export interface TestPilotOptions extends Pick<PilotOptions, 'gateway' | 'token' | 'signal' | 'firstReachMs'> {
   /** Body of every kernel on this pilot. */
   body: JobBody;
   /** Planner of its runner, instead of one with `body` for every kernel; its first device is the pilot's. */
   planner?: ((options: PlannerOptions) => JobPlanner) | undefined;
-  /** Like the TERM signal from Slurm. */
-  signal: AbortSignal;
   /** Folder of the gateway's certificates; undefined: plain text. */
   tls?: string | undefined;
   /** The pilot refuses every request. */
   refuse?: boolean;
   buildId?: string;
-  firstReachMs?: number;
   /** Called with the options of its runner before it starts. */
   onRunner?: (options: PlannerOptions) => void;
 }

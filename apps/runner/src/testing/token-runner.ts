@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import { ROLE_NAMES } from '../access/roles.ts';
-import { TokenFile } from '../access/token-file.ts';
+import { TokenFile } from '../access/credential-files.ts';
 import { startTestRunner, temporaryFolder, type TestRunner } from './test-runner.ts';
 
 export interface TokenRunner extends AsyncDisposable {

@@ -2,11 +2,12 @@ import { existsSync, mkdirSync, readdirSync, realpathSync, rmSync } from 'node:f
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { randomUUID } from 'node:crypto';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import type { DeviceFacts, Executor } from '../../worker/messages/device.ts';
 import type { Box, BoxLimits } from '../sandbox/box.ts';
 import { tellingLine } from '../sandbox/probe.ts';
 import { runSync, type SyncEnd } from '../sandbox/run-sync.ts';
-import { workerProgram } from '../worker-program.ts';
+import { workerProgram } from '../sandbox/child.ts';
 
 const workerEntry = (): string => workerProgram('worker', 'main.ts');
 
@@ -101,22 +102,24 @@ export const boxedExecutor = (box: Box, { program, library, name, scratch }: Exe
     scratch,
   });
 
-/** The process that runs a problem's reference.cpp: it sees the system and the folder of its program. */
-export const boxedReference = (
-  box: Box,
-  { program, name, scratch }: Omit<ExecutorFiles, 'library'>,
-): Promise<Executor> =>
+export interface ReferenceProcess
+  extends
+    Pick<ExecutorFiles, 'name' | 'scratch'>,
+    Required<Pick<BoxedProcess, 'program' | 'args' | 'trial' | 'readable'>> {
+  onlyBoxed?: boolean;
+}
+
+/** The process that runs a problem's own reference: it sees the system and what `readable` names. */
+export const boxedReference = (box: Box, { name, ...reference }: ReferenceProcess): Promise<Executor> =>
   boxedProcess(box, {
-    program,
-    trial: ['check'],
-    readable: [dirname(program)],
+    ...reference,
     limits: { fileBytes: MAX_FILE_BYTES, cpuSeconds: REFERENCE_CPU_SECONDS },
     group: `reference-${name}`,
-    scratch,
   });
 
 interface BoxedProcess {
   program: string;
+  args?: readonly string[];
   /** Arguments with which the program does nothing, to test if it runs in the box. */
   trial: readonly string[];
   readable: readonly string[];
@@ -125,24 +128,32 @@ interface BoxedProcess {
   group: string;
   /** Folder for temporary files if there is no box; emptied here. */
   scratch: string;
+  /** Whether it may never run without a box; default: false. */
+  onlyBoxed?: boolean;
 }
 
 /** Errors: DEVICE_UNAVAILABLE if a box is required but missing or unable to run the program. */
 async function boxedProcess(
   box: Box,
-  { program, trial, readable, limits, group: name, scratch }: BoxedProcess,
+  { program, args = [], trial, readable, limits, group: name, scratch, onlyBoxed = false }: BoxedProcess,
 ): Promise<Executor> {
   const policy = { kind: 'executor' as const, readable, limits };
   const usable = await box.for(program, trial, policy);
   const { path, enter } = box.group(name);
   const group = path === undefined ? {} : { group: path };
   if (usable.kind !== 'none')
-    return { ...enter(box.wrap(program, [], policy)), env: { ...candidateEnvironment(), TMPDIR: '/tmp' }, ...group };
+    return { ...enter(box.wrap(program, args, policy)), env: { ...candidateEnvironment(), TMPDIR: '/tmp' }, ...group };
+  if (onlyBoxed)
+    throw new FlashcoreError(
+      'DEVICE_UNAVAILABLE',
+      { program },
+      `A reference in Python runs only in a sandbox (${usable.detail}): install bubblewrap on the runner's host, and serve without --isolation none`,
+    );
   const id = randomUUID();
   rmSync(scratch, { recursive: true, force: true });
   mkdirSync(scratch, { recursive: true, mode: 0o700 });
   return {
-    ...enter({ program, args: [] }),
+    ...enter({ program, args: [...args] }),
     env: { ...candidateEnvironment(), TMPDIR: scratch, [MARK]: id },
     mark: `${MARK}=${id}`,
     ...group,

@@ -7,8 +7,8 @@ import type {
   WorkerMessage,
   WorkerNotice,
   WorkerRequest,
+  CudaFault,
 } from '../../worker/messages/channel.ts';
-import type { CudaFault } from '../../worker/messages/faults.ts';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { Child, type ChildEnd } from '../sandbox/child.ts';
 import { onBoundedLines } from '../sandbox/run.ts';

@@ -2,8 +2,7 @@ import { availableParallelism, loadavg } from 'node:os';
 import koffi, { type LibraryHandle } from 'koffi';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
-import type { DeviceConditions } from '@flashcore/shared/contract';
-import type { Plain } from '../messages/plain.ts';
+import type { DeviceConditions, Plain } from '@flashcore/shared/contract';
 
 // nvml.h
 const CLOCK_SM = 1;

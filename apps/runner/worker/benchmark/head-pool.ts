@@ -3,9 +3,15 @@ import { DTYPE_BYTES, type ProblemCase } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import { matricesOf, outputOf } from '../driver/tensor-bits.ts';
 import type { DrawnHeads } from './drawn-heads.ts';
-import type { Disguise, HeadKind, JudgeKernels, NoiseSource, PoolTensor } from './judge-kernels.ts';
-import type { CheckedOutput, LaunchInputs } from './launch-inputs.ts';
-import { type PoolMemory, type Regions, shuffled } from './pool-memory.ts';
+import type { Disguise, HeadKind, JudgeKernels, PoolTensor } from './judge-kernels.ts';
+import {
+  type CheckedOutput,
+  type LaunchInputs,
+  type NoiseSource,
+  type PoolMemory,
+  type Regions,
+  shuffled,
+} from './pool-memory.ts';
 
 const TENSORS = ['Q', 'K', 'V'] as const;
 

@@ -4,9 +4,16 @@ import { entryOf } from '@flashcore/shared/text';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import { outputsOf } from '../driver/tensor-bits.ts';
 import type { DrawnSets } from './drawn-sets.ts';
-import type { JudgeKernels, NoiseSource, SlotDisguise, SlotExtent, SlotTensor } from './judge-kernels.ts';
-import type { CheckedOutput, LaunchInputs } from './launch-inputs.ts';
-import { type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
+import type { JudgeKernels, SlotDisguise, SlotExtent, SlotTensor } from './judge-kernels.ts';
+import {
+  type CheckedOutput,
+  type LaunchInputs,
+  type NoiseSource,
+  type PoolMemory,
+  type Regions,
+  regionOf,
+  shuffled,
+} from './pool-memory.ts';
 
 /** Same as in judge.cu's Layout. */
 const MAX_RANK = 8;

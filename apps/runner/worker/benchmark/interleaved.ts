@@ -11,7 +11,7 @@ import { limitReason, openStamps, type BenchmarkTools } from './latency.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { Judge } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
-import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
+import { openSampler, type Sampler } from './samplers.ts';
 import {
   BATCH_MS,
   Looks,
@@ -38,15 +38,8 @@ const RESAMPLES = 1_000;
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
-  const { champion, candidate, seed, tolerance, ownTolerances, judgeRounding, ownReference } = request;
-  const judge = await Judge.open(tools, {
-    builds: [champion, candidate],
-    seed,
-    tolerance,
-    ownTolerances,
-    judgeRounding,
-    ownReference,
-  });
+  const { champion, candidate } = request;
+  const judge = await Judge.open(tools, { ...request, builds: [champion, candidate] });
   const builds = {
     champion: new LoadedCandidate(tools.driver, champion),
     second: new LoadedCandidate(tools.driver, champion),
@@ -114,11 +107,8 @@ class Comparison {
     const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#launchesPerSample(ledgers.champion));
     const side = (loaded: LoadedCandidate, ledger: OutputLedger): Side => {
       const build = pool.build(loaded, ledger);
-      const { driver } = this.#tools;
-      const sampler =
-        this.#mode === 'cold'
-          ? new ColdSampler(driver, build, this.#stamps)
-          : new HotSampler(driver, { build, judge: this.#judge.kernels, stamps: this.#stamps });
+      const parts = { build, judge: this.#judge.kernels, stamps: this.#stamps };
+      const sampler = openSampler(this.#mode, this.#tools.driver, parts);
       return {
         sampler,
         close() {

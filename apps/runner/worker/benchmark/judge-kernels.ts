@@ -1,7 +1,7 @@
 import type { ElementDtype, TensorDtype } from '@flashcore/shared/kernels';
 import { parameterArray } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
-import type { Regions } from './pool-memory.ts';
+import type { CheckedOutput, NoiseSource, Regions } from './pool-memory.ts';
 
 const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'hold', 'scrub'] as const;
 type Entry = (typeof ENTRIES)[number];
@@ -95,35 +95,21 @@ export interface SlotExtent {
   layout: DevicePointer;
 }
 
-export interface ComparedSlots {
-  outputs: Regions;
+interface ComparedOutput extends Omit<CheckedOutput, 'name'> {
   answers: DevicePointer;
   /** What rounding explains of each answer; 0n if that is not modelled. */
   roundings: DevicePointer;
-  places: DevicePointer;
-  launches: number;
+}
+
+export interface ComparedSlots extends ComparedOutput {
   draws: number;
   extent: SlotExtent;
-  tolerance: { absolute: number; relative: number };
 }
 
-/** Drawn values from which noise is made. */
-export interface NoiseSource {
-  base: DevicePointer;
-  bytes: number;
-  dtype: ElementDtype;
-}
-
-export interface ComparedHeads {
-  outputs: Regions;
-  answers: DevicePointer;
-  roundings: DevicePointer;
-  places: DevicePointer;
-  launches: number;
+export interface ComparedHeads extends ComparedOutput {
   heads: number;
   qBases: number;
   kvBases: number;
-  tolerance: { absolute: number; relative: number };
 }
 
 interface LaunchSize {

@@ -65,11 +65,13 @@ type Addresses = Parameters<LoadedCandidate['prepare']>[0]['tensors'];
 const emptyOutput = (shape: ShapeFields, dtype: LaunchPlan['dtype']): TensorBits =>
   emptyBits(elementsOfTensor(outputOf(attentionCase(shape, dtype))), dtype);
 
+type CaseLaunch = (inputs: TensorsByName, addresses: Addresses) => TensorBits | undefined;
+
 /** A build whose launches are JavaScript. */
-function built(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch): LoadedCandidate {
+function built(timed: ProblemCase, launch: CaseLaunch): LoadedCandidate {
   const candidate: Candidate = {
     image: '',
-    plan: { ...attentionCase(shape, dtype), launches: [], workspace: [] },
+    plan: { ...timed, launches: [], accumulate: 'fp32', workspace: [] },
     launchLimitMs: 0,
   };
   const prepared = new Map<object, Addresses>();
@@ -81,28 +83,38 @@ function built(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch): 
       return key;
     },
     enqueue: (key: object) => {
-      const tensors = prepared.get(key)!;
+      const addresses = prepared.get(key)!;
       driver.synchronize();
-      const read = (tensor: 'Q' | 'K' | 'V'): TensorBits => {
-        const values = emptyOutput(shape, dtype);
-        driver.download(values, tensors[tensor]!);
-        return values;
-      };
-      const output = launch({ dtype, Q: read('Q'), K: read('K'), V: read('V') }, tensors);
-      if (output) driver.upload(tensors['O']!, output);
+      const inputs = timed.tensors
+        .filter(({ direction }) => direction === 'in')
+        .map((tensor) => {
+          const bits = emptyBits(elementsOfTensor(tensor), timed.dtype);
+          driver.download(bits, addresses[tensor.name]!);
+          return [tensor.name, bits] as const;
+        });
+      const output = launch(Object.fromEntries(inputs), addresses);
+      if (output) driver.upload(addresses[outputOf(timed).name]!, output);
     },
   } as unknown as LoadedCandidate;
 }
 
+interface Judging {
+  launches: number;
+  samples: number;
+  ownTolerances?: Record<string, typeof TOLERANCE>;
+}
+
 /** The ledger's text after this many samples of launches. */
-async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch, samples = 3): Promise<string> {
-  const loaded = built(shape, dtype, launch);
+async function ledgerText(
+  loaded: LoadedCandidate,
+  { launches, samples, ownTolerances = {} }: Judging,
+): Promise<string> {
   const judge = await Judge.open(
     { driver, reference, judgeImage },
-    { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: {}, judgeRounding: true },
+    { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE, ownTolerances, judgeRounding: true },
   );
   const ledger = new OutputLedger(loaded.candidate.plan);
-  const pool = judge.pool(5);
+  const pool = judge.pool(launches);
   const build = pool.build(loaded, ledger);
   for (let sample = 0; sample < samples; ++sample) {
     build.renew();
@@ -112,6 +124,14 @@ async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: La
   pool.free();
   judge.close();
   return ledger.report().detail;
+}
+
+/** The same for attention. */
+async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch, samples = 3): Promise<string> {
+  const loaded = built(attentionCase(shape, dtype), (inputs, addresses) =>
+    launch({ dtype, ...(inputs as Record<'Q' | 'K' | 'V', TensorBits>) }, addresses),
+  );
+  return ledgerText(loaded, { launches: 5, samples });
 }
 
 const SHAPES: ShapeFields[] = [
@@ -234,49 +254,8 @@ test('no two heads of a launch have the same pair of drawn heads', () => {
 });
 
 /** The same for a case of any problem. */
-async function judgedCase(
-  timed: ProblemCase,
-  launch: (inputs: TensorsByName, addresses: Addresses) => TensorBits,
-  samples = 2,
-): Promise<string> {
-  const candidate: Candidate = { image: '', plan: { ...timed, launches: [], workspace: [] }, launchLimitMs: 0 };
-  const prepared = new Map<object, Addresses>();
-  const loaded = {
-    candidate,
-    prepare: ({ tensors }: { tensors: Addresses }) => {
-      const key = { specs: [], storage: [] };
-      prepared.set(key, tensors);
-      return key;
-    },
-    enqueue: (key: object) => {
-      const addresses = prepared.get(key)!;
-      driver.synchronize();
-      const inputs = timed.tensors
-        .filter(({ direction }) => direction === 'in')
-        .map((tensor) => {
-          const bits = emptyBits(elementsOfTensor(tensor), timed.dtype);
-          driver.download(bits, addresses[tensor.name]!);
-          return [tensor.name, bits] as const;
-        });
-      driver.upload(addresses[outputOf(timed).name]!, launch(Object.fromEntries(inputs), addresses));
-    },
-  } as unknown as LoadedCandidate;
-  const judge = await Judge.open(
-    { driver, reference, judgeImage },
-    { builds: [candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: { strict: TIGHT }, judgeRounding: true },
-  );
-  const ledger = new OutputLedger(timed);
-  const pool = judge.pool(4);
-  const build = pool.build(loaded, ledger);
-  for (let sample = 0; sample < samples; ++sample) {
-    build.renew();
-    build.enqueue();
-    build.check();
-  }
-  pool.free();
-  judge.close();
-  return ledger.report().detail;
-}
+const judgedCase = (timed: ProblemCase, launch: CaseLaunch, samples = 2): Promise<string> =>
+  ledgerText(built(timed, launch), { launches: 4, samples, ownTolerances: { strict: TIGHT } });
 
 const FORMS = [
   { H: 4, Hkv: 2, Skv: 21, Dv: 24, causal: 0, window: -1, softcap: 0 },

@@ -11,19 +11,18 @@ import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { Reference } from '../driver/reference.ts';
 import { matricesOf, outputsOf, type OutputExtent } from '../driver/tensor-bits.ts';
-import type { Executor } from '../messages/device.ts';
 import type { Candidate } from '../messages/launchable.ts';
 import { poolFor, slotsFor } from '../messages/pool-size.ts';
+import type { JudgementRules } from '../messages/verifying.ts';
 import { roundingLimitOf } from '../verify/judgement.ts';
 import { drawHeads, type DrawnHeads } from './drawn-heads.ts';
 import { drawSets, type DrawnSets } from './drawn-sets.ts';
 import { HeadPool } from './head-pool.ts';
 import { InputSlots } from './input-slots.ts';
 import { JudgeKernels } from './judge-kernels.ts';
-import type { LaunchInputs } from './launch-inputs.ts';
+import { type LaunchInputs, PoolMemory } from './pool-memory.ts';
 import { type CheckedTensor, LaunchPool } from './launch-pool.ts';
 import { OutputLedger } from './output-ledger.ts';
-import { PoolMemory } from './pool-memory.ts';
 import { HotSampler } from './samplers.ts';
 import { SETTLE_WINDOW, hotLaunches } from './sampling.ts';
 import { TimedBuild } from './timed-build.ts';
@@ -35,18 +34,11 @@ interface JudgeParts {
   judgeImage: string | undefined;
 }
 
-interface Judged {
+interface Judged extends JudgementRules {
   /** All builds have the same shape and get the same inputs. */
   builds: readonly Candidate[];
   /** Seed of the heads or sets from which the inputs are made. */
   seed: string;
-  tolerance: { absolute: number; relative: number };
-  /** Tolerances by name, for outputs that name one. */
-  ownTolerances: Readonly<Record<string, Judged['tolerance']>>;
-  /** Whether outputs are also judged by what rounding explains. */
-  judgeRounding: boolean;
-  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
-  ownReference?: Executor | undefined;
 }
 
 /** The heads or sets from which the inputs of all launches are made. */
@@ -60,7 +52,7 @@ export class Judge {
   readonly #toleranceOf: (output: OutputExtent) => Judged['tolerance'];
   readonly #kind: ProblemCase;
   readonly #drawn: Drawn;
-  readonly #roundingLimit: number;
+  readonly #roundingLimitOf: (plan: LaunchPlan) => number;
 
   private constructor(
     driver: CudaDriver,
@@ -75,7 +67,7 @@ export class Judge {
     this.#kind = mostOutputs(builds);
     this.#drawn = drawn;
     const yardstick = 'heads' in drawn ? drawn.heads.yardstick : undefined;
-    this.#roundingLimit = judgeRounding ? roundingLimitOf(yardstick) : Infinity;
+    this.#roundingLimitOf = (plan) => (judgeRounding ? roundingLimitOf(yardstick, plan) : Infinity);
   }
 
   /** Draws the heads or sets from which inputs are made, and computes their right answers. */
@@ -135,7 +127,7 @@ export class Judge {
     return outputsOf(plan).map((output) => ({
       output,
       tolerance: this.#toleranceOf(output),
-      roundingLimit: this.#roundingLimit,
+      roundingLimit: this.#roundingLimitOf(plan),
     }));
   }
 

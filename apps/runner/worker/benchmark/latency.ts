@@ -8,8 +8,7 @@ import { ClockStamps } from './clock-stamps.ts';
 import type { Conditions } from './conditions.ts';
 import { Judge } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
-import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
-import type { TimedBuild } from './timed-build.ts';
+import { EventPair, openSampler, type Sampler } from './samplers.ts';
 import {
   BATCH_MS,
   CONDITIONS_EVERY_MS,
@@ -46,15 +45,7 @@ const EVENT_PAIRS = 21;
 /** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
   await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
-  const { candidate, seed, tolerance, ownTolerances, judgeRounding, ownReference } = request;
-  const judge = await Judge.open(tools, {
-    builds: [candidate],
-    seed,
-    tolerance,
-    ownTolerances,
-    judgeRounding,
-    ownReference,
-  });
+  const judge = await Judge.open(tools, { ...request, builds: [request.candidate] });
   const loaded = new LoadedCandidate(tools.driver, request.candidate);
   const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];
@@ -154,7 +145,7 @@ class Measurement {
     const eventOverheadUs = this.#eventOverheadUs();
     const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#hotLaunches());
     const build = pool.build(this.#loaded, this.#ledger);
-    const sampler = this.#samplerOf(build);
+    const sampler = openSampler(this.#mode, driver, { build: build, judge: this.#judge.kernels, stamps: this.#stamps });
     await this.#warmUp(sampler);
     const stopReason = await this.#sampleUntilDone(sampler);
     sampler.close();
@@ -184,13 +175,6 @@ class Measurement {
     const samples = Array.from({ length: EVENT_PAIRS }, () => pair.time(() => undefined));
     pair.close();
     return median(samples);
-  }
-
-  #samplerOf(build: TimedBuild): Sampler {
-    const { driver } = this.#tools;
-    return this.#mode === 'cold'
-      ? new ColdSampler(driver, build, this.#stamps)
-      : new HotSampler(driver, { build, judge: this.#judge.kernels, stamps: this.#stamps });
   }
 
   /** Launches per graph: the number asked for, or as many as take about two milliseconds. */

@@ -5,8 +5,7 @@ import type { BufferAddresses } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { OutputExtent } from '../driver/tensor-bits.ts';
 import type { Found, JudgeKernels } from './judge-kernels.ts';
-import type { LaunchInputs } from './launch-inputs.ts';
-import { type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
+import { type LaunchInputs, type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
 
 /** Number of different buffer orders among which replays alternate. */
 const ARRANGEMENTS = { gpu: 4, simulated: 1 };

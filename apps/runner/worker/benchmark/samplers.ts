@@ -1,4 +1,5 @@
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
+import type { TimingModeName } from '../messages/measuring.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import type { JudgeKernels } from './judge-kernels.ts';
 import type { TimedBuild } from './timed-build.ts';
@@ -148,3 +149,6 @@ export class EventPair {
     this.#driver.destroyEvent(this.#end);
   }
 }
+
+export const openSampler = (mode: TimingModeName, driver: CudaDriver, parts: HotSamplerParts): Sampler =>
+  mode === 'cold' ? new ColdSampler(driver, parts.build, parts.stamps) : new HotSampler(driver, parts);

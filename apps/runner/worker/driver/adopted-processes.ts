@@ -1,13 +1,21 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import koffi from 'koffi';
 
-const PR_SET_CHILD_SUBREAPER = 36;
+const ATTRIBUTES = { PR_SET_PDEATHSIG: 1, PR_SET_CHILD_SUBREAPER: 36 };
 const WNOHANG = 1;
 const PATIENCE_MS = 2_000;
 const ROUND_MS = 1;
 
 type Native = (...values: unknown[]) => number;
-const libc = (declaration: string): Native => koffi.load(null).func(declaration);
+/** A function of the C library, for example 'int getpid()'. */
+export const libc = (declaration: string): Native => koffi.load(null).func(declaration);
+
+/** Sets an attribute of this process. Linux only. */
+export function setAttribute(name: keyof typeof ATTRIBUTES, value: number): void {
+  const prctl = libc('int prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d)');
+  const status = prctl(ATTRIBUTES[name], value, 0, 0, 0);
+  if (status !== 0) throw new Error(`prctl(${name}) answered ${status}`);
+}
 
 /**
  * Processes that a candidate starts without a box and leaves behind. This process becomes their parent, whatever the
@@ -16,11 +24,7 @@ const libc = (declaration: string): Native => koffi.load(null).func(declaration)
 export const AdoptedProcesses = {
   /** Makes this process the parent of its children's orphans from now on. */
   adopt(): void {
-    const status = libc('int prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d)')(
-      PR_SET_CHILD_SUBREAPER,
-      ...[1, 0, 0, 0],
-    );
-    if (status !== 0) throw new Error(`prctl(PR_SET_CHILD_SUBREAPER) answered ${status}`);
+    setAttribute('PR_SET_CHILD_SUBREAPER', 1);
   },
 
   /**

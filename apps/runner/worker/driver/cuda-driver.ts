@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { Fill, ElementDtype } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../messages/device.ts';
-import type { LaunchCounts } from '../messages/profiling.ts';
+import { type LaunchCounts, launchCounts } from '../messages/profiling.ts';
 import { CudaError, cudaErrorOf } from './cuda-error.ts';
 import { DEVICE_ATTRIBUTE, cString, readDeviceFacts } from './device-facts.ts';
-import { launchCounts } from './launch-counts.ts';
 import { loadNativeLibrary, type NativeArgument, type NativeLibrary, type NativeName } from './declarations.ts';
 
 /** Device address. */
@@ -263,32 +262,6 @@ export class CudaDriver {
     const executable = this.#handleWith('cuGraphInstantiateWithFlags', [], [graph, 0]);
     this.#call('cuGraphDestroy', graph);
     return executable;
-  }
-
-  /**
-   * Records the work of `record` as an executable graph. The work of `beside` runs in parallel, on the stream passed to
-   * it. After `record` calls `join`, the work it enqueues waits for all of `beside`; without that call, only the
-   * graph's end waits.
-   */
-  captureFork(beside: (stream: Handle) => void, record: (join: () => void) => void): Handle {
-    const branch = this.#handle('cuStreamCreate', STREAM_NON_BLOCKING);
-    const [forked, ended] = [this.createEvent(), this.createEvent()];
-    let joined = false;
-    const join = (): void => {
-      if (!joined) this.#call('cuStreamWaitEvent', this.stream, ended, 0);
-      joined = true;
-    };
-    const graph = this.captureGraph(() => {
-      this.#call('cuEventRecord', forked, this.stream);
-      this.#call('cuStreamWaitEvent', branch, forked, 0);
-      beside(branch);
-      this.#call('cuEventRecord', ended, branch);
-      record(join);
-      join();
-    });
-    for (const event of [forked, ended]) this.destroyEvent(event);
-    this.#call('cuStreamDestroy_v2', branch);
-    return graph;
   }
 
   launchGraph(executable: Handle): void {

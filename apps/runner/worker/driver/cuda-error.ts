@@ -1,4 +1,4 @@
-import type { CudaFault, EmulatorFault } from '../messages/faults.ts';
+import type { CudaFault, EmulatorFault } from '../messages/channel.ts';
 import type { NativeLibrary } from './declarations.ts';
 
 /** A driver call that did not return CUDA_SUCCESS, with everything the driver reports about it. */

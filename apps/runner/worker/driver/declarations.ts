@@ -38,8 +38,6 @@ const DECLARATIONS = {
   cuMemsetD16Async: 'int cuMemsetD16Async(uint64_t address, uint16_t value, uint64_t count, uint64_t stream)',
   cuMemsetD32Async: 'int cuMemsetD32Async(uint64_t address, uint32_t value, uint64_t count, uint64_t stream)',
   cuStreamCreate: 'int cuStreamCreate(_Out_ uint64_t *stream, uint32_t flags)',
-  cuStreamDestroy_v2: 'int cuStreamDestroy_v2(uint64_t stream)',
-  cuStreamWaitEvent: 'int cuStreamWaitEvent(uint64_t stream, uint64_t event, uint32_t flags)',
   cuStreamSynchronize: 'int cuStreamSynchronize(uint64_t stream)',
   cuStreamBeginCapture_v2: 'int cuStreamBeginCapture_v2(uint64_t stream, int mode)',
   cuStreamEndCapture: 'int cuStreamEndCapture(uint64_t stream, _Out_ uint64_t *graph)',

@@ -2,9 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, existsSync, ftruncateSync, readFileSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { killGroup, killMarked } from '@flashcore/shared/files';
-import koffi from 'koffi';
 import type { Executor } from '../messages/device.ts';
-import { AdoptedProcesses } from './adopted-processes.ts';
+import { AdoptedProcesses, libc } from './adopted-processes.ts';
 import { argumentsOf } from './arguments.ts';
 import {
   outParameter,
@@ -319,9 +318,6 @@ function decodeOut(name: NativeName, out: bigint): number | bigint {
 }
 
 const bytesOf = (view: NodeJS.ArrayBufferView): Buffer => Buffer.from(view.buffer, view.byteOffset, view.byteLength);
-
-type Native = (...values: unknown[]) => number;
-const libc = (declaration: string): Native => koffi.load(null).func(declaration);
 
 /** Creates a pipe with blocking ends. */
 function pipe(): [read: number, write: number] {

@@ -3,11 +3,9 @@
  * fork's IPC channel (structured clone). One request is in flight at a time and gets exactly one reply, after any
  * number of notices. Launches, shapes and results are defined in the contract and the manifests.
  */
-import type { DeviceConditions } from '@flashcore/shared/contract';
+import type { DeviceConditions, Plain } from '@flashcore/shared/contract';
 import type { OpenRequest, CanaryRequest, ConditionsRequest, DeviceFacts } from './device.ts';
-import type { CudaFault } from './faults.ts';
 import type { TimingModeName, BenchmarkRequest, CompareRequest, LatencyReport, ComparisonReport } from './measuring.ts';
-import type { Plain } from './plain.ts';
 import type { CountRequest, CountReport } from './profiling.ts';
 import type { PrepareRequest, VerifyRequest, RunOnceRequest, VerifiedOutput, CaseReport } from './verifying.ts';
 
@@ -66,3 +64,37 @@ export interface Proceed {
 }
 
 export type WorkerMessage = WorkerNotice | WorkerReply;
+
+/** A fault as the emulator describes it (flashcore_emulator_last_fault). */
+export interface EmulatorFault {
+  kind: string;
+  message: string;
+  entry?: string;
+  block?: number[];
+  thread?: number[];
+  /** The warp of `thread`, and a bit mask of its lanes that did the same. */
+  warp?: number;
+  lanes?: number;
+  /** "flashcore_v6.cu:31". */
+  place?: string;
+  address?: string;
+  access?: string;
+  bytes?: number;
+  buffer?: string;
+  threads?: { thread: number[]; waits_at: string }[];
+  threads_total?: number;
+}
+
+/** A failed CUDA call. The worker exits after it, because the context can no longer be trusted. */
+export interface CudaFault {
+  call: string;
+  arguments: string;
+  /** CUDA's name, for example "CUDA_ERROR_ILLEGAL_ADDRESS". */
+  name: string;
+  description: string;
+  emulator?: EmulatorFault;
+  /** The buffer at or near the faulting address, for example "16 bytes past the end of O". */
+  buffer?: string;
+  /** Seed of the run. */
+  seed?: string;
+}

@@ -1,4 +1,4 @@
-import type { Distribution, LaunchPlan } from '@flashcore/shared/kernels';
+import type { Distribution, LaunchPlan, ProblemCase } from '@flashcore/shared/kernels';
 
 /** How tensors are drawn, by role. */
 export type InputRule = Omit<Distribution, 'about' | 'finds'>;
@@ -11,6 +11,8 @@ export interface SeededInput {
    * Give all sequences their maximum length, or equal shares of a sum. FLOPs and bytes are counted for these lengths.
    */
   evenLengths?: boolean;
+  /** Draw and answer this smaller case, and repeat its tensors along axes of independent work. */
+  repeats?: ProblemCase;
 }
 
 /**

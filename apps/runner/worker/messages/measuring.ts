@@ -1,7 +1,6 @@
-import type { DeviceConditions, StopReason, TimingMode } from '@flashcore/shared/contract';
-import type { Executor } from './device.ts';
+import type { DeviceConditions, StopReason, TimingMode, Plain, EnumName } from '@flashcore/shared/contract';
 import type { Candidate } from './launchable.ts';
-import type { Plain, EnumName } from './plain.ts';
+import type { JudgementRules } from './verifying.ts';
 
 /** "cold" or "hot". */
 export type TimingModeName = Lowercase<EnumName<typeof TimingMode>>;
@@ -20,19 +19,12 @@ export interface SamplingProtocol {
   samplesAsked: boolean;
 }
 
-export interface BenchmarkRequest {
+export interface BenchmarkRequest extends JudgementRules {
   type: 'benchmark';
   candidate: Candidate;
   modes: TimingModeName[];
   /** Seed of the heads or sets from which all inputs are made. */
   seed: string;
-  tolerance: { absolute: number; relative: number };
-  /** Tolerances by name, for outputs that name one. */
-  ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
-  /** Whether outputs are also judged by what rounding explains. */
-  judgeRounding: boolean;
-  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
-  ownReference?: Executor | undefined;
   protocol: SamplingProtocol;
   /**
    * After each batch of samples, stop, announce a turn and wait for `proceed`, because something else is measured in
@@ -47,26 +39,11 @@ export interface BenchmarkRequest {
 
 /**
  * Times two builds in interleaved blocks A B B A, after a self-check of the champion against a second copy of itself.
+ * A is the champion, B the candidate. `minSamples` applies to each build, `maxSeconds` to each of the two series.
  */
-export interface CompareRequest {
+export interface CompareRequest extends Omit<BenchmarkRequest, 'type' | 'turns' | 'legacyLaunches'> {
   type: 'compare';
-  /** A. */
   champion: Candidate;
-  /** B. */
-  candidate: Candidate;
-  modes: TimingModeName[];
-  /** Seed of the heads or sets from which all inputs are made, the same for both builds. */
-  seed: string;
-  tolerance: { absolute: number; relative: number };
-  /** Tolerances by name, for outputs that name one. */
-  ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
-  /** Whether outputs are also judged by what rounding explains. */
-  judgeRounding: boolean;
-  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
-  ownReference?: Executor | undefined;
-  /** `minSamples` applies to each build, `maxSeconds` to each of the two series. */
-  protocol: SamplingProtocol;
-  ownProcesses: number[];
 }
 
 /** For example "NOISE_FLOOR". */
@@ -112,14 +89,13 @@ export interface PairedSamples {
   stopReason: StopReasonName;
 }
 
-export interface ComparisonReport {
-  mode: TimingModeName;
-  launchesPerSample: number;
+export interface ComparisonReport extends Pick<
+  LatencyReport,
+  'mode' | 'launchesPerSample' | 'clockSource' | 'conditions'
+> {
   /** The champion against its second copy. */
   self: PairedSamples;
   pairs: PairedSamples;
-  clockSource: string;
   championCheck: LatencyReport['outputCheck'];
   candidateCheck: LatencyReport['outputCheck'];
-  conditions: Plain<DeviceConditions>;
 }

@@ -1,13 +1,14 @@
-import type { CaseResult, ElementError, ErrorMap, RoundingError } from '@flashcore/shared/contract';
+import type { CaseResult, ElementError, ErrorMap, RoundingError, Plain } from '@flashcore/shared/contract';
 import type { ProblemCase, TensorDtype } from '@flashcore/shared/kernels';
 import type { Executor } from './device.ts';
 import type { SeededInput, Candidate } from './launchable.ts';
-import type { Plain } from './plain.ts';
 
 /** An upcoming case, whose inputs and reference may be computed already. */
 export interface PreparedCase {
   kind: ProblemCase;
   inputs: SeededInput[];
+  /** As in the request for this case. */
+  reportPlain: boolean;
 }
 
 /** Computes inputs and references of upcoming verifications in the background. The reply comes at once. */
@@ -16,18 +17,22 @@ export interface PrepareRequest {
   cases: PreparedCase[];
 }
 
-export interface VerifyRequest {
-  type: 'verify';
-  candidate: Candidate;
-  inputs: SeededInput[];
+/** How a request's outputs are judged. */
+export interface JudgementRules {
   /** |out - ref| <= absolute + relative * |ref|. */
   tolerance: { absolute: number; relative: number };
   /** Tolerances by name, for outputs that name one. */
-  ownTolerances: Readonly<Record<string, VerifyRequest['tolerance']>>;
+  ownTolerances: Readonly<Record<string, JudgementRules['tolerance']>>;
   /** Also judge the error by what rounding explains, if the reference models rounding. */
   judgeRounding: boolean;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
+}
+
+export interface VerifyRequest extends JudgementRules {
+  type: 'verify';
+  candidate: Candidate;
+  inputs: SeededInput[];
   /**
    * The same candidate, instrumented to detect more faults. It runs the first input in the candidate's place, because
    * it computes the same bits.
@@ -37,6 +42,11 @@ export interface VerifyRequest {
   checkDeterminism: boolean;
   /** Continue after a failed input; by default verification stops there. */
   allInputs?: boolean;
+  /**
+   * Report the error of plain attention, and judge by FlashAttention's rule. Otherwise plain attention is computed only
+   * for an output whose error exceeds the limit of rounding, which its error may raise.
+   */
+  reportPlain: boolean;
   /**
    * Report tensors, output and reference for this many inputs, from the first. They are compared with another
    * implementation.
@@ -115,6 +125,41 @@ export interface CaseReport {
   modified: string[];
   /** Number of elements that were right at first, but wrong when the bytes before and after the buffers changed. */
   straying: number;
-  kernelSeconds: number;
-  referenceSeconds: number;
+}
+
+/** Input of worker/check-problem.ts, as JSON. */
+export interface CheckProblemJob {
+  /** An installed problem. */
+  problem: string;
+  /** Its cases.yaml; texts show the path. */
+  cases: { text: string; path: string };
+  dtype: TensorDtype;
+  referenceLibrary: string;
+  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
+  ownReference?: Executor | undefined;
+  /** Seed of the inputs, hexadecimal. */
+  seed: string;
+  /** Also judge by what rounding explains, like the tolerance `parity`. */
+  judgeRounding: boolean;
+}
+
+/** `same` means that the mutated answer has the same bits as the right one. */
+export type MutantCell = 'found' | 'missed' | 'same';
+
+/** Cases and distributions that are combined with each other. */
+export interface CheckedGroup {
+  name: 'parity' | 'probes';
+  cases: string[];
+  distributions: string[];
+  /** Indexed by mutant, case and distribution. */
+  cells: MutantCell[][][];
+  /** Right answers, rounded to the dtype, that were judged wrong. */
+  wronged: { case: string; distribution: string }[];
+}
+
+export interface ProblemCheck {
+  problem: string;
+  dtype: TensorDtype;
+  mutants: { name: string; about: string }[];
+  groups: CheckedGroup[];
 }

@@ -36,6 +36,10 @@ export interface BufferOptions {
   guarded?: boolean;
 }
 
+/** Bytes read back only to be compared. They are kept, because fresh pages cost more than the copy from the device. */
+let readBack = Buffer.alloc(0);
+const MOST_KEPT_BYTES = 2 ** 26;
+
 /** The tensors and workspaces of a plan on the device, each between guard bytes. */
 export class RunBuffers {
   readonly addresses: BufferAddresses;
@@ -107,11 +111,6 @@ export class RunBuffers {
       if (initial) this.#driver.fill(address, initial, Math.floor(bytes / initial.bytes));
   }
 
-  /** Bytes of the buffers with an initial value; these must be restored before every launch. */
-  get initialisedBytes(): number {
-    return this.#buffers.reduce((sum, { bytes, initial }) => sum + (initial ? bytes : 0), 0);
-  }
-
   /** Downloads the outputs, by name. */
   outputs(): TensorsByName {
     return Object.fromEntries(outputsOf(this.#plan).map((output) => [output.name, this.#downloaded(output)]));
@@ -146,8 +145,12 @@ export class RunBuffers {
   /** Names of the inputs and guard bytes that the kernel changed although it must not. */
   modified(inputs: TensorsByName): string[] {
     const found: string[] = [];
-    for (const [tensor, values] of this.#inputs(inputs))
-      if (Buffer.compare(bytesOf(this.#downloaded(tensor)), bytesOf(values)) !== 0) found.push(tensor.name);
+    for (const [tensor, values] of this.#inputs(inputs)) {
+      const wanted = bytesOf(values);
+      const now = spaceFor(wanted.length);
+      this.#driver.download(now, this.#addressOf(tensor));
+      if (!now.equals(wanted)) found.push(tensor.name);
+    }
     for (const buffer of this.#buffers) {
       if (!this.#intact(buffer.base, this.#guardBytes)) found.push(`guard bytes before ${buffer.name}`);
       if (!this.#intact(buffer.address + BigInt(buffer.bytes), buffer.bytesAfter))
@@ -181,6 +184,12 @@ export class RunBuffers {
     for (const buffer of this.#buffers) this.#driver.free(buffer.base);
     this.#buffers.length = 0;
   }
+}
+
+function spaceFor(bytes: number): Buffer {
+  if (bytes > MOST_KEPT_BYTES) return Buffer.allocUnsafe(bytes);
+  if (readBack.length < bytes) readBack = Buffer.alloc(bytes);
+  return readBack.subarray(0, bytes);
 }
 
 const pastEnd = (name: string, distance: bigint): string =>

@@ -1,10 +1,10 @@
 /** Judges whether an answer is right: by the tolerance, by what rounding explains, and by its norm. */
-import { isPlainAttention, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
+import { isPlainAttention, type LaunchPlan, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
 import { outputOf, outputsOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
-import type { OutputFigures, VerifyRequest } from '../messages/verifying.ts';
+import type { JudgementRules, OutputFigures } from '../messages/verifying.ts';
 import { compareOutput, type Comparison } from './output-comparison.ts';
 import { ownReference } from './own-reference.ts';
 import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
@@ -12,18 +12,24 @@ import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
 /**
  * Maximum error of 16 rows of a head, in units of what rounding explains. Honest kernels stay below 0.9, and a kernel
  * with 8-bit K and V exceeds 30 (docs/inputs.md). If attention in plain arithmetic has a larger error, as with logits
- * of 100 that it rounds, the limit is twice that error.
+ * of 100 that it rounds, the limit is twice that error, but not for a kernel that says that it rounds none.
  */
 const ROUNDING_LIMIT = 2;
 const ROUNDING_YARDSTICKS = 2;
 const MIN_NORM_RATIO = 0.5;
 
 /** Maximum error of an output, in units of what rounding explains. */
-export const roundingLimitOf = (yardstick: Yardstick | undefined): number =>
-  Math.max(ROUNDING_LIMIT, ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0));
+export const roundingLimitOf = (
+  yardstick: Yardstick | undefined,
+  { dtype, accumulate }: Pick<LaunchPlan, 'dtype' | 'accumulate'>,
+): number => {
+  // Products of fp32 may be tf32, whose logits are rounded whatever they are summed in.
+  const roundsLogits = accumulate === 'fp16' || dtype === 'fp32';
+  return Math.max(ROUNDING_LIMIT, roundsLogits ? ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0) : 0);
+};
 
 /** The limits that a request sets for outputs. */
-export type JudgementLimits = Pick<VerifyRequest, 'tolerance' | 'ownTolerances' | 'judgeRounding'>;
+export type JudgementLimits = Omit<JudgementRules, 'ownReference'>;
 
 /** The judgement of an output on one seed. */
 export interface JudgedOutput {
@@ -59,15 +65,15 @@ export const compareOutputs = (
 interface Compared extends Outputs {
   /** Result of compareOutputs(). */
   comparisons: readonly Comparison[];
-  yardstick: Yardstick | undefined;
+  /** From roundingLimitOf(). */
+  roundingLimit: number;
 }
 
 export function judgeOutputs(
   reference: Reference,
   tensors: TensorsByName,
-  { outputs, answers, comparisons, yardstick, limits }: Compared,
+  { outputs, answers, comparisons, roundingLimit: limit, limits }: Compared,
 ): [JudgedOutput, ...JudgedOutput[]] {
-  const limit = roundingLimitOf(yardstick);
   const judged = outputs.map((output, index): JudgedOutput => {
     const answer = answers.get(output.name)!;
     const rounding = hasRounding(answer)
@@ -101,7 +107,7 @@ const squaresOf = (values: Float64Array | Float32Array): number => {
 const toleranceOf = (
   { tolerance }: OutputExtent,
   { tolerance: asked, ownTolerances }: JudgementLimits,
-): VerifyRequest['tolerance'] => (tolerance === undefined ? asked : entryOf(ownTolerances, tolerance)!);
+): JudgementRules['tolerance'] => (tolerance === undefined ? asked : entryOf(ownTolerances, tolerance)!);
 
 interface Asked {
   inputs: TensorsByName;
@@ -133,22 +139,29 @@ const DTYPE_ROUNDING: Readonly<Record<TensorDtype, { unit: number; smallest: num
   fp32: { unit: 2 ** -11, smallest: 2 ** -115 },
 };
 
+/** Minimum number of elements of a root mean square, if the output has that many. */
+const LEAST_TOGETHER = 16;
+
 /**
  * Standard deviation of each element's rounding error. An element is rounded as one of its row's root mean square if it
- * is smaller: the error of a sum does not shrink with what cancels out.
+ * is smaller: the error of a sum does not shrink with what cancels out. Rows of few elements are taken together, or the
+ * only element of a row would be judged by itself.
  */
 export function roundingOf(
   want: Float64Array,
   { dims, dtype, rounds }: Pick<OutputExtent, 'dims' | 'dtype'> & { rounds: number },
 ): Float32Array {
   const columns = dims.at(-1) ?? 1;
+  const together = columns * Math.ceil(LEAST_TOGETHER / columns);
   const { unit, smallest } = DTYPE_ROUNDING[dtype];
   const each = unit * Math.sqrt(rounds / 3);
   const rounding = new Float32Array(want.length);
-  for (let first = 0; first < want.length; first += columns) {
-    const row = want.subarray(first, first + columns);
-    const least = Math.max(smallest, Math.sqrt(squaresOf(row) / columns));
-    for (const [column, value] of row.entries()) rounding[first + column] = each * Math.max(Math.abs(value), least);
+  for (let first = 0; first < want.length; first += together) {
+    // If the last rows are too few, the rows before them are included.
+    const rows = want.subarray(Math.max(0, Math.min(first, want.length - together)), first + together);
+    const least = Math.max(smallest, Math.sqrt(squaresOf(rows) / rows.length));
+    for (let index = first; index < Math.min(first + together, want.length); index += 1)
+      rounding[index] = each * Math.max(Math.abs(want[index]!), least);
   }
   return rounding;
 }

@@ -1,7 +1,6 @@
 import type { Reference } from '../driver/reference.ts';
 import { filledElement, matricesOf, valueReader, type OutputExtent, type TensorBits } from '../driver/tensor-bits.ts';
-import type { ElementError } from '@flashcore/shared/contract';
-import type { Plain } from '../messages/plain.ts';
+import type { ElementError, Plain } from '@flashcore/shared/contract';
 import type { ErrorBlocks } from '../messages/verifying.ts';
 
 /** The comparison of one run's output with the reference. */

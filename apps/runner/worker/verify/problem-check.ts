@@ -14,9 +14,17 @@ import {
 import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference } from '../driver/reference.ts';
 import { outputsOf, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
-import type { CheckedGroup, CheckProblemJob, MutantCell, ProblemCheck } from '../messages/checking.ts';
+import type { CheckedGroup, CheckProblemJob, MutantCell, ProblemCheck } from '../messages/verifying.ts';
 import { drawInputs } from './inputs.ts';
-import { answersOf, compareOutputs, isWrong, judgeOutputs, yardstickFor, type JudgementLimits } from './judgement.ts';
+import {
+  answersOf,
+  compareOutputs,
+  isWrong,
+  judgeOutputs,
+  roundingLimitOf,
+  yardstickFor,
+  type JudgementLimits,
+} from './judgement.ts';
 import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
 import type { Yardstick } from './reference-book.ts';
 import { POISONS } from './verify-case.ts';
@@ -153,7 +161,9 @@ class CaseJudge {
     } = this.#of;
     const outputs = outputsOf(kind);
     const comparisons = compareOutputs(reference, tensors, { outputs, answers, limits, poison: POISONS[0] });
-    return judgeOutputs(reference, tensors, { outputs, answers, comparisons, yardstick, limits }).some(isWrong);
+    // A mutant is found if even a kernel that says that it rounds logits would be.
+    const roundingLimit = roundingLimitOf(yardstick, { dtype: kind.dtype, accumulate: 'fp16' });
+    return judgeOutputs(reference, tensors, { outputs, answers, comparisons, roundingLimit, limits }).some(isWrong);
   }
 }
 

@@ -9,7 +9,7 @@ import { drawInputs } from './inputs.ts';
 export interface Answer {
   inputs: TensorsByName;
   answers: Answers;
-  /** Set if requested; a case requests it for its first input of each rule. */
+  /** Set for the first input of each rule, if the case reports plain attention. */
   yardstick: Yardstick | undefined;
 }
 
@@ -39,7 +39,10 @@ export function yardstickOf(reference: Reference, { plain, answers, output }: Pl
 
 export const hasRounding = (answer: RoundedAnswer): answer is Required<RoundedAnswer> => answer.rounding !== undefined;
 
-/** Maximum number of elements of everything that is kept: 18 bytes each, 24 for fp32. */
+/**
+ * Maximum number of elements of the answers that are kept at a time: 18 bytes each, 24 for fp32. When a
+ * caller takes one, the next is computed.
+ */
 const MAX_ELEMENTS = 24 * 1024 ** 2;
 /** Smaller tensors are not computed ahead: a garbage collection may move them, and they take no time. */
 const MIN_ELEMENTS = 1024;
@@ -52,17 +55,22 @@ type Entry = { state: 'wanted' } | { state: 'computing'; answer: Promise<Answer>
  */
 export class ReferenceBook {
   readonly #reference: Reference;
+  readonly #mostElements: number;
   #entries = new Map<string, Entry>();
+  /** Elements of all answers that are computed or being computed, and not taken yet. */
+  #held = 0;
+  #onRoom: () => void = () => undefined;
   #working: Promise<void> = Promise.resolve();
 
-  constructor(reference: Reference) {
+  constructor(reference: Reference, mostElements: number = MAX_ELEMENTS) {
     this.#reference = reference;
+    this.#mostElements = mostElements;
   }
 
   /** Starts computing these cases in their order, and forgets everything else. */
   prepare(cases: readonly PreparedCase[]): void {
-    const entries = (this.#entries = new Map<string, Entry>());
-    const wanted = within(cases);
+    const entries = this.#forget();
+    const wanted = wantedOf(cases).filter(({ kind }) => elementsOf(kind) <= this.#mostElements);
     for (const { kind, input } of wanted) entries.set(keyOf(kind, input), { state: 'wanted' });
     this.#working = this.#working.then(async () => {
       for (const each of wanted) await this.#compute(entries, each);
@@ -77,6 +85,7 @@ export class ReferenceBook {
     const key = keyOf(kind, input);
     const entry = this.#entries.get(key);
     this.#entries.delete(key);
+    if (entry && entry.state !== 'wanted') this.#release(kind);
     if (entry?.state === 'computing') return await entry.answer;
     return entry?.state === 'there' ? entry.answer : undefined;
   }
@@ -88,20 +97,40 @@ export class ReferenceBook {
 
   /** Forgets everything; settles when no computation is running. */
   async clear(): Promise<void> {
-    this.#entries = new Map();
+    this.#forget();
     await this.#working;
+  }
+
+  #forget(): Map<string, Entry> {
+    this.#held = 0;
+    this.#onRoom();
+    this.#entries = new Map();
+    return this.#entries;
+  }
+
+  #release(kind: ProblemCase): void {
+    this.#held -= elementsOf(kind);
+    this.#onRoom();
+  }
+
+  /** Settles when the answer fits, or when these entries were replaced. */
+  async #room(entries: Map<string, Entry>, elements: number): Promise<void> {
+    while (this.#entries === entries && this.#held > 0 && this.#held + elements > this.#mostElements)
+      await new Promise<void>((resolve) => (this.#onRoom = resolve));
   }
 
   async #compute(entries: Map<string, Entry>, { kind, input, yardstick }: Wanted): Promise<void> {
     const key = keyOf(kind, input);
+    await this.#room(entries, elementsOf(kind));
     if (this.#entries !== entries || entries.get(key)?.state !== 'wanted') return;
+    this.#held += elementsOf(kind);
     const answer = this.#answer(kind, input, yardstick);
     entries.set(key, { state: 'computing', answer });
     const there = await answer.catch(() => undefined);
     // take() removes an entry, and its caller gets the answer or the error. A failed entry that nobody took is removed
     // here, so the answer is computed when it is needed and fails there.
-    if (!there) entries.delete(key);
-    else if (entries.has(key)) entries.set(key, { state: 'there', answer: there });
+    if (there && entries.has(key)) entries.set(key, { state: 'there', answer: there });
+    else if (entries.delete(key) && this.#entries === entries) this.#release(kind);
   }
 
   async #answer(kind: ProblemCase, input: SeededInput, yardstick: boolean): Promise<Answer> {
@@ -130,16 +159,14 @@ interface Wanted {
   yardstick: boolean;
 }
 
-function within(cases: readonly PreparedCase[]): Wanted[] {
-  let elements = 0;
-  return cases.flatMap(({ kind, inputs }) => {
-    const each = elementsOf(kind);
+function wantedOf(cases: readonly PreparedCase[]): Wanted[] {
+  return cases.flatMap(({ kind, inputs, reportPlain }) => {
     const rules = new Set<string>();
     return inputs.flatMap((input) => {
-      const yardstick = !rules.has(input.rule.name);
+      const yardstick = reportPlain && !rules.has(input.rule.name);
       rules.add(input.rule.name);
-      if (kind.operation === 'own' || hasSmallTensor(kind) || (elements += each) > MAX_ELEMENTS) return [];
-      return [{ kind, input, yardstick }];
+      if (kind.operation === 'own' || hasSmallTensor(input.repeats ?? kind)) return [];
+      return [{ kind: input.repeats ?? kind, input, yardstick }];
     });
   });
 }

@@ -1,7 +1,7 @@
 /** Tests lengths, offsets and page tables, and rows that belong to no sequence. */
 import { expect, test } from 'vitest';
 import { installedProblem, parseProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
-import { tensorNamed, valueReader, type TensorsByName } from '../driver/tensor-bits.ts';
+import { tensorNamed, valueReader, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { SeededInput } from '../messages/launchable.ts';
 import { NORMAL, drawInputs } from './inputs.ts';
 
@@ -45,6 +45,10 @@ test('timed launches have full caches and different tables', () => {
   expect(one['table']).not.toEqual(other['table']);
 });
 
+/** A row of 8 values of bf16. */
+const rowOf = (tensor: TensorBits, row: number): number[] =>
+  Array.from({ length: 8 }, (_, d) => valueReader(tensor, 'bf16')(row * 8 + d));
+
 test.each(SEEDS)(
   'pages are shuffled and belong to one sequence each, and only their rows are numbers: seed %s',
   (seed) => {
@@ -62,14 +66,9 @@ test.each(SEEDS)(
     expect(new Set(places).size).toBe(places.length);
     expect(Array.from(table!).every((place) => place < pool)).toBe(true);
     expect(places).not.toEqual(places.toSorted((a, b) => a - b));
-    const valueAt = valueReader(K!, 'bf16');
-    const isNaNRow = (row: number): boolean =>
-      Array.from({ length: 8 }, (_, d) => valueAt(row * 8 + d)).every(Number.isNaN);
-    const isNumberRow = (row: number): boolean =>
-      Array.from({ length: 8 }, (_, d) => valueAt(row * 8 + d)).every(Number.isFinite);
     for (let row = 0; row < pool * page; row += 1) {
       const { rows = 0 } = entries.find(({ place }) => place === Math.floor(row / page)) ?? {};
-      expect(row % page < rows ? isNumberRow(row) : isNaNRow(row)).toBe(true);
+      expect(rowOf(K!, row).every(row % page < rows ? Number.isFinite : Number.isNaN)).toBe(true);
     }
   },
 );
@@ -105,11 +104,8 @@ test.each(SEEDS)('pages of all sequences are consecutive in one list, and other 
     for (const [index, page] of pages.entries()) owned.set(page, index < pages.length - 1 ? 4 : last![sequence]!);
   }
   expect([begins![0], owned.size]).toEqual([0, begins![6]]);
-  const valueAt = valueReader(K!, 'bf16');
-  const isNaNRow = (row: number): boolean =>
-    Array.from({ length: 8 }, (_, d) => valueAt(row * 8 + d)).every(Number.isNaN);
   for (let row = 0; row < 49 * 4; row += 1)
-    expect(isNaNRow(row)).toBe(row % 4 >= (owned.get(Math.floor(row / 4)) ?? 0));
+    expect(rowOf(K!, row).every(Number.isNaN)).toBe(row % 4 >= (owned.get(Math.floor(row / 4)) ?? 0));
 });
 
 test.each(SEEDS)('lengths are multiples if they must be, and one has the maximum length: seed %s', (seed) => {

@@ -10,9 +10,18 @@ import type { CaseReport, OutputFigures, OutputReport, VerifyRequest } from '../
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
 import { drawInputs } from './inputs.ts';
-import { answersOf, compareOutputs, isWrong, judgeOutputs, yardstickFor, type JudgedOutput } from './judgement.ts';
+import {
+  answersOf,
+  compareOutputs,
+  isWrong,
+  judgeOutputs,
+  roundingLimitOf,
+  yardstickFor,
+  type JudgedOutput,
+} from './judgement.ts';
 import type { Comparison } from './output-comparison.ts';
 import type { ReferenceBook, Yardstick } from './reference-book.ts';
+import { repeatedAnswers, repeatedTensors } from './repeated.ts';
 
 /**
  * NaN patterns of 16 bits that no arithmetic produces: NaNs as fp16 and bf16, and as fp32 when repeated. Each run uses
@@ -38,8 +47,6 @@ interface SeedReport {
   /** Elements that are wrong only if the guards have other bytes. */
   straying: number;
   modified: string[];
-  kernelSeconds: number;
-  referenceSeconds: number;
 }
 
 /**
@@ -102,31 +109,31 @@ interface SeedOptions {
 async function verifySeed(run: CandidateRun, reference: Reference, options: SeedOptions): Promise<SeedReport> {
   const kind = run.candidate.plan;
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
-  const ahead = await options.book.take(kind, options.input);
-  const inputs = ahead?.inputs ?? drawInputs(kind, options.input, reference);
+  const drawnCase = options.input.repeats ?? kind;
+  const repeating = { from: drawnCase, to: kind };
+  const ahead = await options.book.take(drawnCase, options.input);
+  const drawn = ahead?.inputs ?? drawInputs(drawnCase, options.input, reference);
+  const inputs = repeatedTensors(drawn, repeating);
   const rule = options.input.rule.name;
-  const beside =
-    ahead || !options.separate ? undefined : options.book.beside(kind, inputs, !options.yardsticks.has(rule));
+  const wantsYardstick = options.request.reportPlain && !options.yardsticks.has(rule);
+  const beside = ahead || !options.separate ? undefined : options.book.beside(drawnCase, drawn, wantsYardstick);
   // A fault of the candidate comes first; an error of this promise is reported where it is awaited.
   beside?.catch(() => undefined);
-  const kernelStarted = performance.now();
   const outputs = await options.first.once(inputs, POISONS[0], options.input.seed);
   const modified = options.first.buffers.modified(inputs);
   const again = options.checkDeterminism
     ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1])
     : undefined;
-  const kernelSeconds = (performance.now() - kernelStarted) / 1000;
   // The reference is computed after the candidate's runs, or earlier but in memory that was never the device's. A
   // kernel that returns stale memory must not find the right answer there.
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
-  const referenceStarted = performance.now();
   const known = ahead ?? (await beside);
-  const answers = known?.answers ?? (await answersOf(reference, kind, { inputs, own: options.request.ownReference }));
+  const drawnAnswers =
+    known?.answers ?? (await answersOf(reference, drawnCase, { inputs: drawn, own: options.request.ownReference }));
+  const answers = repeatedAnswers(drawnAnswers, repeating);
   const compared = outputsOf(kind);
-  const yardstick =
-    options.yardsticks.get(rule) ?? known?.yardstick ?? yardstickFor(reference, kind, { inputs, answers });
-  if (yardstick) options.yardsticks.set(rule, yardstick);
-  const referenceSeconds = (performance.now() - referenceStarted) / 1000;
+  const plainError = () => yardstickFor(reference, drawnCase, { inputs: drawn, answers: drawnAnswers });
+  let yardstick = options.yardsticks.get(rule) ?? known?.yardstick ?? (wantsYardstick ? plainError() : undefined);
   const judge = (tensors: TensorsByName, poison: number): Comparison[] =>
     compareOutputs(reference, tensors, { outputs: compared, answers, poison, limits: options.request });
   const first = judge(outputs, POISONS[0]);
@@ -137,20 +144,25 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const byGuards =
     wrongAgain > 0 && wrongElements(judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0])) === 0;
   const comparisons = second && wrongAgain > 0 && !byGuards ? second : first;
-  const judged = judgeOutputs(reference, outputs, {
-    outputs: compared,
-    answers,
-    comparisons,
-    yardstick,
-    limits: options.request,
-  });
+  const judged = (by: Yardstick | undefined) =>
+    judgeOutputs(reference, outputs, {
+      outputs: compared,
+      answers,
+      comparisons,
+      roundingLimit: roundingLimitOf(by, kind),
+      limits: options.request,
+    });
+  let judgement = judged(yardstick);
+  if (!yardstick && judgement.some(({ beyondRounding }) => beyondRounding)) {
+    yardstick = plainError();
+    judgement = judged(yardstick);
+  }
+  if (yardstick) options.yardsticks.set(rule, yardstick);
   const report: SeedReport = {
-    outputs: judged,
+    outputs: judgement,
     straying: byGuards ? wrongAgain : 0,
     yardstick,
     modified,
-    kernelSeconds,
-    referenceSeconds,
     ...(deterministic !== undefined && { deterministic }),
   };
   if (options.tellOutput && !failed(report)) {
@@ -268,8 +280,6 @@ function summarise(
     flashAttentionRule: flashAttentionRule(reports),
     modified: [...new Set(reports.flatMap((report) => report.modified))],
     straying: reports.reduce((sum, report) => sum + report.straying, 0),
-    kernelSeconds: reports.reduce((sum, report) => sum + report.kernelSeconds, 0),
-    referenceSeconds: reports.reduce((sum, report) => sum + report.referenceSeconds, 0),
   };
 }
 

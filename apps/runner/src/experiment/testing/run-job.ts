@@ -17,11 +17,10 @@ import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
 import type { JobMethod, JobOutcome, JobPayload, JobPlanner, JobRequests } from '../../jobs/job-context.ts';
 import { ArtifactStore } from '../../store/artifacts.ts';
-import { BuildStore } from '../../store/builds.ts';
+import { BuildStore, SourceStore } from '../../store/sources.ts';
 import { openDatabase } from '../../store/database.ts';
 import { DecisionStore } from '../../store/decisions.ts';
 import { MeasuredSteps } from '../../store/measured-steps.ts';
-import { SourceStore } from '../../store/sources.ts';
 import { TEST_HOST } from '../../testing/test-host.ts';
 import { createPlanner, type PlannerOptions } from '../planner.ts';
 

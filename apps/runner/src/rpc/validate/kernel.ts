@@ -1,7 +1,6 @@
 import { isSha256, type GitState, type KernelReference, type Variant } from '@flashcore/shared/contract';
 import { sourceTreeViolations } from '../../store/source-tree.ts';
-import { checkKernelId } from './names.ts';
-import type { Violations } from './violations.ts';
+import { checkKernelId, type Violations } from './violations.ts';
 
 const MAX_PARAMETERS = 64;
 

@@ -37,8 +37,11 @@ export function checkVerifySettings(field: string, settings: VerifySettings | un
   violations.range(`${field}.seed_count`, settings.seedCount, { least: 0, most: MAX_SEEDS });
   violations.count(`${field}.seeds`, settings.seeds, MAX_SEEDS);
   settings.seeds.slice(0, MAX_SEEDS).forEach((seed, index) => {
-    if (!/^(0x)?[0-9a-f]{1,32}$/i.test(seed))
-      violations.add(`${field}.seeds[${index}]`, 'must be 1 to 32 hexadecimal digits');
+    if (!/^(0x)?[0-9a-f]{1,32}(@[a-z]\w{0,63})?$/i.test(seed))
+      violations.add(
+        `${field}.seeds[${index}]`,
+        'must be 1 to 32 hexadecimal digits, and may have @ and a distribution of cases.yaml behind them',
+      );
   });
   if (settings.tolerance) checkTolerance(`${field}.tolerance`, settings.tolerance, violations);
 }

@@ -1,5 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  FindingKind,
+  HeldOutVerdict,
   JobKind,
   TimingMode,
   Verdict,
@@ -29,6 +31,8 @@ export interface Measured {
   registers?: [number, number];
   /** Number of cases that the kernel does not take. */
   refused?: number;
+  /** What a phase after the verification found wrong. */
+  wrong?: 'while compared' | 'on held-out shapes';
   /** Whether the run was ranked; undefined: from before ranked runs. Default: true. */
   ranked?: boolean | undefined;
 }
@@ -52,6 +56,7 @@ function resultOf({
   device = 'NVIDIA L4',
   registers,
   refused = 0,
+  wrong,
   ...run
 }: Measured): JobResult {
   const ranked = 'ranked' in run ? run.ranked : true;
@@ -70,6 +75,7 @@ function resultOf({
         label: 'USE_WMMA=1',
         ...(registers && {
           build: {
+            succeeded: true,
             entries: registers.map((registersPerThread, index) => ({
               registersPerThread,
               shapes: index === 0 ? ['2x8x512x64'] : [],
@@ -100,6 +106,8 @@ function resultOf({
             sdpa: speedups.map((speedup) => ({ speedup })),
           },
         ],
+        ...(wrong === 'while compared' && { findings: [{ kind: FindingKind.WRONG_RESULT }] }),
+        ...(wrong === 'on held-out shapes' && { heldOut: { verdict: HeldOutVerdict.WRONG } }),
         gates: [
           { verdict: Verdict.PASS, level: 'hard' },
           { verdict: Verdict.NOT_MEASURED, level: 'hard' },

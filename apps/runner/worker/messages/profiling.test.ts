@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { launchCounts } from './launch-counts.ts';
+import { launchCounts } from './profiling.ts';
 
 const LAUNCH = { entry: 'attend', blocks: 2, counts: { instructions: 3 }, lines: { 'attend.cu:4': { lanes: 5 } } };
 

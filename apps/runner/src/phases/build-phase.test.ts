@@ -4,9 +4,9 @@ import { DeviceSchema } from '@flashcore/shared/contract';
 import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { BuildListener } from '../build/build-listener.ts';
+import type { BuildListener } from '../build/compile-cache.ts';
 import type { BuildSpec } from '../build/kernel-units.ts';
-import { compileFallback } from './fallback-build.ts';
+import { compileFallback } from './build-phase.ts';
 import type { JobServices } from './job-services.ts';
 
 const manifest = parseManifest(

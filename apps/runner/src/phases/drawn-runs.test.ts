@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Shape } from '@flashcore/shared/contract';
 import { attention, formatShape, parseShape } from '@flashcore/shared/kernels';
-import { smallestFailing } from './shrink-shape.ts';
+import { smallestFailing } from './drawn-runs.ts';
 
 const everything = (): boolean => true;
 const usual = ({ headDim }: Shape): boolean => headDim === 64 || headDim === 128;

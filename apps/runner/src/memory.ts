@@ -1,6 +1,19 @@
+/**
+ * Ends the process with a message if `ulimit -v` leaves it too little address space, and sets how its heap grows.
+ * Import this file before the rest of the runner, because loading that takes more than 1.2 GB, and so that the flags
+ * take effect.
+ */
 import { setFlagsFromString } from 'node:v8';
+import { lackOfAddressSpace } from '@flashcore/shared/files';
 
-// Import this file first, so that the flags take effect.
+const LEAST_BYTES = 2 * 1024 ** 3;
+const EXIT_USAGE = 2;
+
+const lack = lackOfAddressSpace('a runner', LEAST_BYTES);
+if (lack !== undefined) {
+  process.stderr.write(`flashcore-runner: ${lack}\n`);
+  process.exit(EXIT_USAGE);
+}
 
 // V8 doubles its young generation while many objects survive, to 48 MB and more, and never shrinks it. Fifty streams
 // and a flood of events then look like a leak of 100 MB. Its size at a daemon's start is enough for 60,000 events a

@@ -1,9 +1,10 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual, X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { TOKEN_PREFIX } from '@flashcore/shared/text';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { requireClientName } from './caller.ts';
-import { PrivateList } from './private-list.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 
 /** The owner of a token and what it allows. */
@@ -104,3 +105,72 @@ export class TokenFile {
 }
 
 const digestOf = (token: string): string => createHash('sha256').update(token).digest('hex');
+
+/**
+ * A list in a JSON file that is private to its owner. It is read again whenever the file has changed, even by another
+ * process, so changes count from the next call on.
+ */
+class PrivateList<Entry> {
+  readonly #path: string;
+  #known = { mark: '', entries: [] as readonly Entry[] };
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  read(): readonly Entry[] {
+    if (!existsSync(this.#path)) return [];
+    const { mtimeMs, ino, size } = statSync(this.#path);
+    const mark = `${mtimeMs} ${ino} ${size}`;
+    if (mark !== this.#known.mark)
+      this.#known = { mark, entries: JSON.parse(readFileSync(this.#path, 'utf8')) as Entry[] };
+    return this.#known.entries;
+  }
+
+  /** Written in one step. */
+  write(entries: readonly Entry[]): void {
+    writeFileSync(`${this.#path}.new`, `${JSON.stringify(entries, undefined, 2)}\n`, { mode: 0o600 });
+    renameSync(`${this.#path}.new`, this.#path);
+  }
+}
+
+interface RevokedCertificate {
+  /** SHA-256 in the form "AB:CD:…". */
+  fingerprint: string;
+  subject: string;
+  revoked: string;
+}
+
+/** Client certificates that are no longer accepted. */
+export class RevokedCertificates {
+  readonly #list: PrivateList<RevokedCertificate>;
+
+  constructor(dataDirectory: string) {
+    this.#list = new PrivateList(join(dataDirectory, 'revoked-certificates.json'));
+  }
+
+  has(fingerprint: string): boolean {
+    return this.#list.read().some((one) => one.fingerprint === fingerprint);
+  }
+
+  /**
+   * Adds a certificate from its PEM file and returns its subject. Throws UsageError if the file is not a certificate.
+   */
+  add(file: string): string {
+    const { fingerprint256: fingerprint, subject } = readCertificate(file);
+    const shown = subject.replaceAll('\n', ', ');
+    const others = this.#list.read().filter((one) => one.fingerprint !== fingerprint);
+    this.#list.write([...others, { fingerprint, subject: shown, revoked: new Date().toISOString() }]);
+    return shown;
+  }
+}
+
+function readCertificate(file: string): X509Certificate {
+  try {
+    return new X509Certificate(readForeignFile(file, HAND_WRITTEN_BYTES));
+  } catch (cause) {
+    throw new UsageError(
+      `${file} is not a certificate (${(cause as Error).message}): name a client that "tls client" made one for, or its file`,
+    );
+  }
+}

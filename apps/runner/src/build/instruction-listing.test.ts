@@ -1,0 +1,131 @@
+import { expect, test } from 'vitest';
+import { ptxListing, sassListing } from './instruction-listing.ts';
+
+const SOURCES = [
+  { path: 'k.cu', text: '#include "k.cuh"\n\n\n\n\n\n\n  s[i] = twice(in[i]);\n  __syncthreads();\n' },
+  { path: 'k.cuh', text: 'twice\n' },
+];
+
+const blocksOf = ({ blocks }: ReturnType<typeof ptxListing>) =>
+  blocks.map((block) => [block.function, `${block.file}:${block.line}`, block.instructions]);
+
+// nvcc 13.0 and clang 19 write these forms; the files follow the code.
+const PTX = `
+.version 9.0
+.visible .entry other(
+)
+{
+	.loc	1 2 3
+	exit;
+}
+	// .globl	_Z5firstPf
+.visible .entry _Z5firstPf(
+	.param .u64 first_param_0
+)
+.maxntid 128
+{
+	.reg .b32 %r<3>;
+	.loc	1 8 3
+	mov.u32 	%r1, %tid.x;
+	.loc	2 1 34, function_name $L__info_string0, inlined_at 1 8 10
+	// begin inline asm
+	{mul.f32 %f2, %f1, 0f40000000;
+	}
+	// end inline asm
+	.loc	1 0 3
+	mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2}, {%r1}, {%r2}, {%f1, %f2};
+$L__BB0_1:
+	.loc	1 9 3
+	bar.sync 	0;
+	{ // callseq 0, 0
+	.param .b32 param0;
+	call.uni (retval0), _Z5outerf, (param0);
+	}
+	ret;
+}
+.func  (.param .b32 func_retval0) _Z5outerf(
+	.param .b32 _Z5outerf_param_0
+)
+{
+	.loc	3 290 36 // standard.py:290:36 @[ k.cu:8:25 ]
+	sqrt.rn.f32 	%f2, %f1;
+}
+	.file	1 "/tmp/builds/ab12/kernel/k.cu", 1, 2
+	.file	2 "kernel/k.cuh"
+	.file	3 "/usr/lib/triton/standard.py"
+	.section	.debug_str
+	{
+	.b8 1;
+	}
+`;
+
+test('PTX has the lines that its .loc directives name, and those of calls in the kernel for what is inlined', () => {
+  const listing = ptxListing([{ text: PTX, names: new Map([['_Z5firstPf', 'first']]) }], SOURCES);
+  expect(blocksOf(listing)).toEqual([
+    [
+      'first',
+      'k.cu:8',
+      [
+        'mov.u32 %r1, %tid.x',
+        'mul.f32 %f2, %f1, 0f40000000',
+        'mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2}, {%r1}, {%r2}, {%f1, %f2}',
+        '$L__BB0_1:',
+      ],
+    ],
+    ['first', 'k.cu:9', ['bar.sync 0', 'call.uni (retval0), _Z5outerf, (param0)', 'ret']],
+    ['_Z5outerf', 'k.cu:8', ['sqrt.rn.f32 %f2, %f1']],
+  ]);
+  expect(listing.lines.map(({ file, line, text }) => [file, line, text])).toEqual([
+    ['k.cu', 8, '  s[i] = twice(in[i]);'],
+    ['k.cu', 9, '  __syncthreads();'],
+  ]);
+});
+
+// Recorded with nvdisasm 13.0 -gi -c on sm_90; offsets and registers are shortened.
+const SASS = `
+	.headerflags	@"EF_CUDA_SM90"
+//--------------------- .text._Z5firstPf               --------------------------
+	.section	.text._Z5firstPf,"ax",@progbits
+        .type           _Z5firstPf,@function
+_Z5firstPf:
+.text._Z5firstPf:
+	//## File "/tmp/builds/ab12/kernel/k.cu", line 8
+        /*00b0*/                   LEA R3, R2, UR4, 0x2 ;
+	//## File "/tmp/builds/ab12/kernel/k.cuh", line 1 inlined at "/tmp/builds/ab12/kernel/k.cu", line 8
+	//## File "/tmp/builds/ab12/kernel/k.cu", line 8
+        /*00c0*/                   FADD R0, R4, R4 ;
+	//## File "/tmp/builds/ab12/kernel/k.cu", line 9
+        /*00f0*/               @P0 EXIT ;
+.L_x_1:
+        /*0100*/                   BRA \`(.L_x_1);
+        /*0110*/                   NOP;
+.L_x_8:
+`;
+
+test("nvdisasm's listing has the same lines, without the padding", () => {
+  const listing = sassListing([{ text: SASS, names: new Map([['_Z5firstPf', 'first']]) }], SOURCES);
+  expect(blocksOf(listing)).toEqual([
+    ['first', 'k.cu:8', ['LEA R3, R2, UR4, 0x2', 'FADD R0, R4, R4']],
+    ['first', 'k.cu:9', ['@P0 EXIT', '.L_x_1:', 'BRA `(.L_x_1)', '.L_x_8:']],
+  ]);
+});
+
+test('a listing is bounded and without control characters, and hostile text takes linear time', () => {
+  const body = Array.from({ length: 20_100 }, (_, index) => `\tadd\x1b[2J.s32 %r${index}, ${'x'.repeat(300)};`);
+  const text = `.visible .entry e(\n)\n{\n${body.join('\n')}\n}\n`;
+  const { blocks, leftOut } = ptxListing([{ text, names: new Map([['e', 'e']]) }], []);
+  expect([blocks.length, blocks[0]!.instructions.length, leftOut]).toEqual([1, 20_000, 100]);
+  expect(blocks[0]!.instructions[7]).toBe(`add.s32 %r7, ${'x'.repeat(300)}`.slice(0, 160));
+  const hostile = [
+    `.loc 1 1 1${' '.repeat(1e6)}inlined_at${' 1'.repeat(1e6)}`,
+    `.loc 1 1 1 // ${'@[ a:'.repeat(1e6)}`,
+    `/*00*/${' '.repeat(1e6)}x`,
+    ...Array.from({ length: 1e5 }, () => '//## File "k.cu", line 1 inlined at "k.cu", line 1'),
+    '.loc 1 1 1, inlined_at 1 1 1',
+    ...Array.from({ length: 1e4 }, () => 'ret;'),
+  ].join('\n');
+  const started = performance.now();
+  ptxListing([{ text: `.entry e(\n)\n{\n${hostile}\n`, names: new Map([['e', 'e']]) }], []);
+  sassListing([{ text: `.section .text.e,"ax"\n${hostile}`, names: new Map([['e', 'e']]) }], []);
+  expect(performance.now() - started).toBeLessThan(5_000);
+});

@@ -1,0 +1,231 @@
+/** Instructions with their source lines, from PTX or nvdisasm. Reading takes linear time; what is kept is bounded. */
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  InstructionListingSchema,
+  type InstructionBlockSchema,
+  type InstructionListing,
+} from '@flashcore/shared/contract';
+import { plainLine } from '@flashcore/shared/text';
+import { codeFrame, type Place, type SourceText } from './diagnostics.ts';
+
+const MAX_INSTRUCTIONS = 20_000;
+const MAX_INSTRUCTION_CHARACTERS = 160;
+const MAX_SOURCE_LINES = 4_000;
+/** Maximum depth of inlined calls that is followed. */
+const MAX_CALLS = 64;
+
+export interface ListedCode {
+  text: string;
+  /** Names of the functions to list, in order, by their names in the code. PTX functions that they may call follow. */
+  names: ReadonlyMap<string, string>;
+}
+
+/** A function of the code, in the order of the text. */
+interface ListedFunction {
+  symbol: string;
+  isEntry: boolean;
+  blocks: Block[];
+}
+
+/** A source line, and the call that it was inlined into. */
+interface InlinedPlace {
+  file: string;
+  line: number;
+  caller?: InlinedPlace | undefined;
+}
+
+const NOWHERE: InlinedPlace = { file: '', line: 0 };
+
+/** Lists PTX as nvcc, clang and Triton write it: a directive or an instruction a line. */
+export const ptxListing = (files: readonly ListedCode[], sources: readonly SourceText[]): InstructionListing =>
+  listingOf(
+    files.flatMap(({ text, names }) => wantedBlocks(new PtxReader().read(text), names)),
+    sources,
+  );
+
+/** Lists the output of `nvdisasm -gi -c` for cubins. */
+export const sassListing = (files: readonly ListedCode[], sources: readonly SourceText[]): InstructionListing =>
+  listingOf(
+    files.flatMap(({ text, names }) => wantedBlocks(sassFunctions(text), names)),
+    sources,
+  );
+
+type Block = MessageInitShape<typeof InstructionBlockSchema>;
+
+function wantedBlocks(functions: readonly ListedFunction[], names: ListedCode['names']): Block[] {
+  const wanted = [
+    ...[...names.keys()].flatMap((symbol) => functions.filter((each) => each.isEntry && each.symbol === symbol)),
+    ...functions.filter(({ isEntry }) => !isEntry),
+  ];
+  return wanted.flatMap(({ symbol, blocks }) => {
+    const name = plainLine(names.get(symbol) ?? symbol).slice(0, MAX_INSTRUCTION_CHARACTERS);
+    return blocks.map((block) => ({ ...block, function: name }));
+  });
+}
+
+function listingOf(all: readonly Block[], sources: readonly SourceText[]): InstructionListing {
+  const kept: Block[] = [];
+  let [count, leftOut] = [0, 0];
+  for (const block of all) {
+    const instructions = (block.instructions ?? []).slice(0, MAX_INSTRUCTIONS - count);
+    leftOut += (block.instructions ?? []).length - instructions.length;
+    count += instructions.length;
+    if (instructions.length > 0) kept.push({ ...block, instructions });
+  }
+  return create(InstructionListingSchema, { blocks: kept, lines: sourceLines(kept, sources), leftOut });
+}
+
+function sourceLines(places: readonly { file?: string; line?: number }[], sources: readonly SourceText[]) {
+  const named = new Map(places.map(({ file = '', line = 0 }) => [`${file}:${line}`, { file, line }]));
+  return [...named.values()]
+    .filter(({ line }) => line > 0)
+    .sort((a, b) => a.file.localeCompare(b.file) || a.line - b.line)
+    .slice(0, MAX_SOURCE_LINES)
+    .map((place) => ({ ...place, text: lineText(sources, { ...place, column: 0 }) }));
+}
+
+function lineText(sources: readonly SourceText[], place: Place): string {
+  const frame = codeFrame(sources, place);
+  return frame?.lines[place.line - frame.firstLine] ?? '';
+}
+
+/** Adds to the function's last block if it is of the same line. */
+function addInstruction(of: ListedFunction, text: string, place: InlinedPlace): void {
+  const { file, line } = lineInKernel(place);
+  const instruction = plainLine(text.replaceAll(/\s+/g, ' ')).slice(0, MAX_INSTRUCTION_CHARACTERS);
+  const last = of.blocks.at(-1);
+  if (last?.file === file && last.line === line) last.instructions!.push(instruction);
+  else of.blocks.push({ file, line, instructions: [instruction] });
+}
+
+/** The innermost line in the file of the outermost call, as the emulator attributes its counts (ptx/parse.cpp). */
+function lineInKernel(place: InlinedPlace): Pick<InlinedPlace, 'file' | 'line'> {
+  const chain = [place];
+  while (chain.length < MAX_CALLS && chain.at(-1)!.caller) chain.push(chain.at(-1)!.caller!);
+  const { file } = chain.at(-1)!;
+  return chain.find((each) => each.file === file && each.line > 0) ?? NOWHERE;
+}
+
+/** A path as the kernel folder names it; the last word of a path elsewhere. */
+function fileInKernel(path: string): string {
+  const inside = /(?:^|.*\/)kernels?\/(.+)$/.exec(path)?.[1];
+  return inside ?? path.slice(path.lastIndexOf('/') + 1);
+}
+
+/** Compilers write no longer lines. Others are cut, so that reading stays linear. */
+const MAX_LINE_CHARACTERS = 2_000;
+const linesOf = (text: string): string[] => text.split('\n').map((line) => line.slice(0, MAX_LINE_CHARACTERS).trim());
+
+const FILE = /^\.file\s+(\d+)\s+"(.*)"/;
+const LOC = /^\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*?inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?/;
+const FUNCTION = /^(?:\.(?:visible|weak|extern)\s+)*\.(entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)/;
+const IN_COMMENT = /@\[ ([^\s:]+(?::[^\s:]+)*):(\d+):\d+/g;
+
+class PtxReader {
+  readonly #files = new Map<string, string>();
+  readonly #byPlace = new Map<string, InlinedPlace & { number: string }>();
+  readonly #functions: ListedFunction[] = [];
+  #place: InlinedPlace = NOWHERE;
+  #inside: ListedFunction | undefined;
+  /** Scopes inside its body. */
+  #depth = 0;
+  /** The function whose body has not begun. */
+  #declared: ListedFunction | undefined;
+
+  read(text: string): ListedFunction[] {
+    const lines = linesOf(text);
+    // Compilers write the names of files behind the code.
+    for (const line of lines) {
+      const [, number, path] = FILE.exec(line) ?? [];
+      if (number !== undefined) this.#files.set(number, fileInKernel(path!));
+    }
+    for (const line of lines) this.#line(line);
+    return this.#functions;
+  }
+
+  #line(line: string): void {
+    const [, kind, symbol] = FUNCTION.exec(line) ?? [];
+    if (symbol !== undefined) this.#declared = { symbol, isEntry: kind === 'entry', blocks: [] };
+    else if (line.startsWith('.loc')) this.#loc(line);
+    const code = line.split('//', 1)[0]!.trim();
+    if (this.#inside === undefined) return this.#outside(code);
+    // Inline assembly may open scopes; their braces may share a line with an instruction.
+    this.#depth += code.split('{').length - code.split('}').length;
+    if (this.#depth < 0) this.#inside = undefined;
+    else {
+      const instruction = withoutScope(code).replace(/;$/, '');
+      if (instruction !== '' && !instruction.startsWith('.')) addInstruction(this.#inside, instruction, this.#place);
+    }
+  }
+
+  #outside(line: string): void {
+    if (this.#declared === undefined) return;
+    if (line.endsWith('{')) {
+      this.#inside = this.#declared;
+      this.#functions.push(this.#inside);
+      this.#place = NOWHERE;
+      this.#depth = 0;
+      this.#declared = undefined;
+    } else if (line.endsWith(';')) this.#declared = undefined;
+  }
+
+  #loc(text: string): void {
+    const [, number, line, column, ofFile, ofLine, ofColumn] = LOC.exec(text) ?? [];
+    // clang writes line 0 for an instruction that it moved; the current line stays.
+    if (number === undefined || Number(line) === 0) return;
+    const caller = ofFile === undefined ? this.#callerInComment(text) : this.#at(ofFile, ofLine!, ofColumn!);
+    this.#place = { file: this.#files.get(number) ?? '', line: Number(line), caller };
+    this.#byPlace.set(`${number}:${line}:${column}`, { ...this.#place, number });
+  }
+
+  #at(number: string, line: string, column: string): InlinedPlace {
+    return (
+      this.#byPlace.get(`${number}:${line}:${column}`) ?? { file: this.#files.get(number) ?? '', line: Number(line) }
+    );
+  }
+
+  /** Triton names callers only in a comment: `// standard.py:290:36 @[ kernel.py:14:25 ]`. The outermost is last. */
+  #callerInComment(text: string): InlinedPlace | undefined {
+    let caller: InlinedPlace | undefined;
+    for (const [, file, line] of [...text.matchAll(IN_COMMENT)].slice(-MAX_CALLS).reverse())
+      caller = { file: fileInKernel(file!), line: Number(line), caller };
+    return caller;
+  }
+}
+
+/** The braces of a scope begin or end a line; those of a vector follow a name. */
+const withoutScope = (code: string): string =>
+  code.slice(code.startsWith('{') ? 1 : 0, code.endsWith('}') ? -1 : undefined).trim();
+
+const SECTION = /^\.section\s+\.text\.([\w$.]+)/;
+const LINE_NOTE = /^\/\/## File "([^"]*)", line (\d+)( inlined at )?/;
+const INSTRUCTION = /^\/\*[\da-f]+\*\/\s+(.*?)\s*;?\s*$/;
+const LABEL = /^(?:\.L_\w+|\$[\w$]+):$/;
+
+function sassFunctions(text: string): ListedFunction[] {
+  const functions: ListedFunction[] = [];
+  let place: InlinedPlace = NOWHERE;
+  /** The notes before an instruction: the innermost place first, then its callers. */
+  let notes: InlinedPlace[] = [];
+  let isOpen = false;
+  for (const line of linesOf(text)) {
+    const symbol = SECTION.exec(line)?.[1];
+    if (symbol !== undefined) {
+      functions.push({ symbol, isEntry: true, blocks: [] });
+      place = NOWHERE;
+    }
+    const inside = functions.at(-1);
+    const [, path, number, inlined] = LINE_NOTE.exec(line) ?? [];
+    if (path !== undefined) {
+      if (!isOpen) notes = [];
+      if (notes.length < MAX_CALLS) notes.push({ file: fileInKernel(path), line: Number(number) });
+      isOpen = inlined !== undefined;
+      place = notes.reduceRight((caller: InlinedPlace | undefined, note) => ({ ...note, caller }), undefined)!;
+    }
+    const instruction = INSTRUCTION.exec(line)?.[1];
+    // The section is padded with NOPs.
+    if (inside && instruction !== undefined && instruction !== 'NOP') addInstruction(inside, instruction, place);
+    else if (inside && LABEL.test(line)) addInstruction(inside, line, place);
+  }
+  return functions;
+}

@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { CaseResultSchema, FindingKind, FindingSchema } from '@flashcore/shared/contract';
+import { parseCases, parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
+import { withInputs } from './case-runs.ts';
+
+const NAMES = ['offset', 'max_last', 'one_key'];
+const [normal] = Object.values(
+  parseCases(readFileSync(join(REPOSITORY_ROOT, 'kernels/cases.yaml'), 'utf8'), 'cases.yaml').distributions,
+);
+const SHAPE = parseShape('1x2x333x64');
+
+/** The message of a finding, where the kernel was wrong on these of three inputs. */
+function messageOf(failed: readonly string[]): string {
+  const inputs = NAMES.map((name) => ({ seed: '1', rule: { ...normal!, name } }));
+  const found = inputs.map(({ rule }) => ({ failed: failed.includes(rule.name), maxAbsError: 0, roundingRatio: 0 }));
+  const finding = create(FindingSchema, { kind: FindingKind.WRONG_RESULT, message: '1x2x333x64: 19 elements' });
+  const run = { result: create(CaseResultSchema), findings: [finding], ends: false };
+  return withInputs(run, { shape: SHAPE, inputs, found }).findings[0]!.message;
+}
+
+test('a finding names the inputs on which the kernel was wrong, unless it was wrong on all of them', () => {
+  expect(messageOf(['max_last', 'one_key'])).toBe('1x2x333x64 on max_last, one_key: 19 elements');
+  expect(messageOf(['offset', 'max_last', 'one_key'])).toBe('1x2x333x64 on all 3 inputs: 19 elements');
+});

@@ -1,0 +1,45 @@
+/** Large shapes repeat the probes' inputs of smaller ones, so that a GPU affords them where kernels are timed. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { create } from '@bufbuild/protobuf';
+import { DeviceSchema } from '@flashcore/shared/contract';
+import { formatShape, parseProblem, parseShape } from '@flashcore/shared/kernels';
+import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
+import { affordedInputs, repeatedShape } from './drawn-shapes.ts';
+
+const gpu = create(DeviceSchema, { simulated: false, multiprocessors: 132 });
+const problemOf = (id: string) =>
+  parseProblem(readFileSync(join(REPOSITORY_ROOT, 'problems', id, 'problem.yaml'), 'utf8'), id);
+
+test.each([
+  ['attention', '2x8x512x64', '1x1x512x64'],
+  ['attention', '2x8x512x64c', '1x1x512x64c'],
+  // Two heads of K and V have four heads of Q each.
+  ['attention', 'B=4,H=8,Hkv=2,S=512,D=64', 'B=1,H=8,Hkv=2,S=512,D=64'],
+  ['attention', '1x4x128x64', undefined],
+  ['gemm', 'M=2048,N=2048,K=2048', 'M=61,N=61,K=2048'],
+  ['gemm', 'M=16,N=65536,K=128', 'M=16,N=61,K=128'],
+  ['rmsnorm', 'rows=4096,N=4096', 'rows=1,N=4096'],
+  ['attention_backward', 'B=4,H=32,Hkv=8,S=256,D=128', 'B=1,H=32,Hkv=8,S=256,D=128'],
+  // dK of one head adds up over the heads of Q.
+  ['attention_backward', 'B=1,H=32,Hkv=8,S=256,D=128', undefined],
+  ['attention_backward', 'B=2,H=4,Hkv=1,S=256,D=128', 'B=1,H=4,Hkv=1,S=256,D=128'],
+  // Tables say which rows belong together.
+  ['attention_decode', 'B=64,H=32,Skv=4096,D=128', undefined],
+  ['attention_varlen', 'B=8,T=4096,H=8,D=128', undefined],
+])('%s %s repeats %s', (id, shape, smaller) => {
+  const problem = problemOf(id);
+  const repeated = repeatedShape(problem, parseShape(shape));
+  expect(repeated && formatShape(repeated)).toBe(smaller && formatShape(parseShape(smaller)));
+});
+
+test.each([
+  ['attention', '2x8x512x64', 14],
+  ['attention', '2x16x1024x64', 7],
+  ['attention', '4x16x2048x64c', 2],
+  ['gemm', 'M=2048,N=2048,K=2048', 4],
+  ['softmax', 'rows=4096,N=4096', 1],
+])('a GPU affords the probes of %s %s: at least %i', (id, shape, least) => {
+  expect(affordedInputs(problemOf(id), gpu, parseShape(shape))).toBeGreaterThanOrEqual(least);
+});
