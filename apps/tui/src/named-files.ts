@@ -3,10 +3,10 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
-import { UsageError } from './usage-error.ts';
+import { UsageError } from './exit-code.ts';
 
 /** Files named by options, to be written once there is content. */
-export type NamedFiles = Readonly<Record<string, string | undefined>>;
+type NamedFiles = Readonly<Record<string, string | undefined>>;
 
 /** Checks that each file can be written, before a job runs in vain. Throws UsageError with the option's name. */
 export function requireWritable(files: NamedFiles): void {

@@ -16,7 +16,6 @@ import { Store } from './session/store.ts';
 import type { KernelFolders } from './state/listed-kernel.ts';
 import { savedViewOf, withSavedView } from './state/saved-view.ts';
 import { ViewFile } from './settings/view-file.ts';
-import { keepYoungGeneration } from './terminal/young-generation.ts';
 import { clipboard } from './terminal/clipboard.ts';
 import { runEditor, type SourcePlace } from './terminal/editor.ts';
 import { jobControl } from './terminal/job-control.ts';
@@ -24,8 +23,9 @@ import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
 import { themeOf, type Theme } from './present/cells/theme.ts';
 import { askBackground } from './terminal/background.ts';
 import { tellEnds } from './session/tell-ends.ts';
+import { keepYoungGeneration } from './state/log-buffer.ts';
 
-export interface RunTuiOptions {
+interface RunTuiOptions {
   /** The user's own kernel folders; absent if none are listed, as in a replay. */
   readonly folders?: KernelFolders;
   /** The data about the runner before it answers; the address is empty if it is unknown. */

@@ -4,9 +4,9 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import * as z from 'zod';
 import { errorText } from '@flashcore/shared/text';
 import { bounded } from '../search/feedback.ts';
-import { resolveJobName } from '../session/job-name.ts';
-import { UsageError } from '../usage-error.ts';
 import { fitted } from './fitted.ts';
+import { UsageError } from '../exit-code.ts';
+import { resolveJobName } from '../session/job-name.ts';
 
 /** Limit on a tool's answer, which hosts show a model without cutting. */
 export const MAX_ANSWER_BYTES = 8 * 1024;

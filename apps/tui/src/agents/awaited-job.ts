@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { JobState, Phase, type Job, type JobEvent } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
-import { variantLine } from '../search/tune-report.ts';
+import { variantLine } from '../search/feedback.ts';
 
 /** Returns the job once it has ended or the time is up, with its last known activity. */
 export async function waitForJob(

@@ -11,9 +11,8 @@ import {
 import { formatShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { askedVariant, evaluationOf } from '../search/evaluation.ts';
-import { bounded, findingText } from '../search/feedback.ts';
+import { bounded, findingText, tuneText } from '../search/feedback.ts';
 import { leftOut } from './answers.ts';
-import { tuneText } from '../search/tune-report.ts';
 import type { ResourceLink } from './answers.ts';
 
 const MAX_FINDING = 1500;

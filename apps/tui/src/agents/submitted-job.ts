@@ -2,15 +2,14 @@ import { create } from '@bufbuild/protobuf';
 import { JobOptionsSchema, KernelVariantSchema, VariantSchema, type Job } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
-import { JOB_ACTIONS, jobRequest } from '../session/job-request.ts';
-import type { StartRequest } from '../session/runner-port.ts';
+import { type StartRequest, JOB_ACTIONS, jobRequest } from '../session/runner-port.ts';
 import { Refused } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
 export const ACTIONS = [...JOB_ACTIONS, 'tune'] as const;
 
 /** A job as an agent requests it. */
-export interface Submitted {
+interface Submitted {
   readonly action: (typeof ACTIONS)[number];
   readonly kernel: string;
   readonly parameters: Record<string, number>;

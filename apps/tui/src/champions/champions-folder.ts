@@ -29,7 +29,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { entryOf, errorText, plainLine } from '@flashcore/shared/text';
 import { writeWhole } from '../named-files.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-code.ts';
 
 const FORMAT = 'flashcore-champions/1';
 const CHAMPIONS_FILE = 'champions.json';
@@ -48,7 +48,7 @@ export interface SavedChampion {
 }
 
 /** The result of saving a champion. */
-export type SaveAnswer =
+type SaveAnswer =
   | { readonly champion: Champion; readonly sources: string }
   /** The reason why the champion was not saved. */
   | { readonly champion: Champion; readonly reason: string };

@@ -7,9 +7,9 @@ import type { Connection } from '../connection/connect.ts';
 import { formatInstant } from '../present/numbers.ts';
 import { shortName } from '../present/words.ts';
 import { runToResult } from '../search/experiment.ts';
-import { jobRequest } from '../session/job-request.ts';
-import { UsageError } from '../usage-error.ts';
 import { hasShape, placeOf, sourcesOf, type SavedChampion } from './champions-folder.ts';
+import { jobRequest } from '../session/runner-port.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** The result of loading a saved champion on this runner. */
 export interface LoadedChampion {

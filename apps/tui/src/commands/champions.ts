@@ -6,10 +6,8 @@ import { loadChampions, type LoadedChampion } from '../champions/load-champions.
 import { notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { championsBlocks, hotTime } from '../present/sections/decisions.ts';
 import { shortName } from '../present/words.ts';
-import { UsageError } from '../usage-error.ts';
-import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { jsonOf } from './json.ts';
+import { type CommandContext, jsonOf } from './context.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 /** Default folder of `--save` and `--load`, in the current folder, if flashcore.yaml names no other. */
 export const CHAMPIONS_FOLDER = 'champions';

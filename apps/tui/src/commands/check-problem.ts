@@ -1,13 +1,13 @@
 import { dataDirectory, runnerProgram } from '../connection/data-directory.ts';
 import { runRunnerCommand } from '../connection/runner-launch.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface CheckProblemOptions {
   readonly dtype?: string;
   /** Option of `problem import`. */
   readonly to?: string;
+  readonly from?: string;
   readonly anyReference?: boolean;
 }
 
@@ -21,10 +21,11 @@ const USAGE = 2;
  */
 export async function checkProblem(
   problem: string,
-  { dtype, to, anyReference }: CheckProblemOptions,
+  { dtype, to, from, anyReference }: CheckProblemOptions,
   { options, surroundings }: CommandContext,
 ): Promise<ExitCode> {
-  if (to !== undefined || anyReference) throw new UsageError('--to and --any-reference: go with problem import');
+  if (to !== undefined || from !== undefined || anyReference)
+    throw new UsageError('--to, --from and --any-reference: go with problem import');
   const { environment, stdout } = surroundings;
   const status = await runRunnerCommand({
     program: runnerProgram(),

@@ -154,6 +154,8 @@ describe('a kernel that does not compile', () => {
     const [, name = ''] = /\nCOMPILE FAILED {2}(jobs\/[0-9a-f-]{36})\n$/.exec(stdout) ?? [];
     const again = await run('watch', name.slice('jobs/'.length, 'jobs/'.length + 8));
     expect([again.code, again.stdout]).toEqual([1, stdout]);
+    const newest = await run('watch');
+    expect([newest.code, newest.stdout]).toEqual([1, stdout]);
   });
 
   test('prints one document with --json, and watch prints the same', async () => {

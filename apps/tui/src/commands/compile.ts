@@ -12,13 +12,12 @@ import { shellWord } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { compileTriton } from '../search/compile-triton.ts';
 import { sourceOfFolder, writeSource } from '../search/kernel-source.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
 import { parseKernelArgument } from './kernel-argument.ts';
-import { idOfFolder, makeFolder, requireFree } from './new-folder.ts';
 import { variantSettings, type JobCommandOptions } from './options.ts';
 import { rememberFolder } from './start-job.ts';
+import { idOfFolder, makeFolder, requireFree } from './new-kernel.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface CompileOptions {
   /** The folder to make. */

@@ -67,11 +67,7 @@ const GLOBAL_WITH_TERMINAL = ['--inline', '--mouse'];
  * Candidates for the last of `words`, which are the words of the line after the program's name: commands, options,
  * their values, kernels and jobs. Empty if a file is expected.
  */
-export async function completeLine(
-  program: Command,
-  words: readonly string[],
-  names: Names,
-): Promise<readonly Candidate[]> {
+async function completeLine(program: Command, words: readonly string[], names: Names): Promise<readonly Candidate[]> {
   const { before, current, prefix } = splitLine(words);
   const command = commandOf(program, before);
   const fits = (all: readonly Candidate[]): Candidate[] =>

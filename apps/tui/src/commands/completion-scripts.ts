@@ -1,5 +1,5 @@
 import type { CommandContext } from './context.ts';
-import type { ExitCode } from './exit-code.ts';
+import { ExitCode } from '../exit-code.ts';
 
 /**
  * The hidden command that shells call for completions. Its arguments are the words of the line after the program's
@@ -56,7 +56,7 @@ complete -c fa-tui -f -a '(__fa_tui_complete)'
 export const SHELLS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
 
 /** `fa-tui completion bash|zsh|fish`: prints the script for the shell to source. */
-export async function completion(shell: string, context: CommandContext): Promise<ExitCode> {
+export function completion(shell: string, context: CommandContext): ExitCode {
   context.surroundings.stdout.write(SHELLS[shell as keyof typeof SHELLS]);
-  return (await import('./exit-code.ts')).ExitCode.PASSED;
+  return ExitCode.PASSED;
 }

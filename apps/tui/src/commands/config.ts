@@ -5,9 +5,9 @@ import { piece } from '../present/roles.ts';
 import { settingsFile, readSettings, settingsSchema } from '../settings/settings.ts';
 import type { CommandContext } from './context.ts';
 import { effectiveSettings, type EffectiveSetting } from './effective-settings.ts';
-import { ExitCode } from './exit-code.ts';
+import { ExitCode } from '../exit-code.ts';
 
-export const CONFIG_ACTIONS = ['show', 'path', 'validate', 'schema'] as const;
+type ConfigAction = 'show' | 'path' | 'validate' | 'schema';
 
 const COLUMNS: readonly Column<EffectiveSetting>[] = [
   { title: 'setting', cell: ({ name }) => name },
@@ -19,7 +19,7 @@ const COLUMNS: readonly Column<EffectiveSetting>[] = [
 export function config(action: string, context: CommandContext): Promise<ExitCode> {
   const { environment } = context.surroundings;
   const file = settingsFile(environment);
-  switch (action as (typeof CONFIG_ACTIONS)[number]) {
+  switch (action as ConfigAction) {
     case 'path':
       context.report([file]);
       break;

@@ -1,5 +1,6 @@
 import { credentialsIn, withoutCredentials } from '@flashcore/shared/files';
 import { addProblemFolders } from '@flashcore/shared/kernels';
+import { toJson, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import type { Connection } from '../connection/connect.ts';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import type { HostedRunner } from '../connection/start-host.ts';
@@ -11,8 +12,8 @@ import { sanitize } from '../present/cells/cell-text.ts';
 import { plainLines } from '../present/plain/plain-painter.ts';
 import { formatFor, styled, type OutputStream, type ReportFormat } from '../present/plain/report-format.ts';
 import { configuredRunner, findProject, type AskedRunner, type Project } from '../settings/project.ts';
-import { UsageError } from '../usage-error.ts';
 import { hooksOf, readSettings, type Settings } from '../settings/settings.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** A text stream; `isTTY` is set if a terminal shows it. */
 export interface TextStream extends OutputStream {
@@ -48,7 +49,7 @@ interface Credentials {
 }
 
 /** A runner that was chosen but has not answered yet. */
-export interface ExpectedRunner {
+interface ExpectedRunner {
   readonly label: string;
   readonly embedded: boolean;
   /** Empty if the address is not known yet. */
@@ -256,4 +257,12 @@ export class CommandContext {
     const { stdin, stderr } = this.surroundings;
     return stdin.isTTY === true && stderr.isTTY === true;
   }
+}
+
+/**
+ * The proto's JSON mapping with default values included, so that a reader need not know that a count of 0 would be
+ * omitted.
+ */
+export function jsonOf<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): unknown {
+  return toJson(schema, message, { alwaysEmitImplicit: true });
 }

@@ -12,12 +12,10 @@ import { requireSavable } from '../champions/champions-folder.ts';
 import { notice } from '../present/blocks.ts';
 import { acceptedBlocks, championsBlocks, decisionBlocks } from '../present/sections/decisions.ts';
 import { outcomeWord } from '../present/words.ts';
-import { UsageError } from '../usage-error.ts';
 import { folderOf, saveTo } from './champions.ts';
-import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
+import { type CommandContext, jsonOf } from './context.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
-import { jsonOf } from './json.ts';
 
 interface NoteOption {
   readonly note?: string;
@@ -80,7 +78,7 @@ export function undoDecision(text: string, { note = '' }: NoteOption, context: C
       context.show([
         ...decisionBlocks(response.decision),
         ...(response.champions.length === 0
-          ? [notice('no champion of this kernel is left')]
+          ? [notice('the kernel has no champion now')]
           : championsBlocks(response.champions, [])),
       ]);
     return ExitCode.PASSED;

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import type { Define } from './define-command.ts';
-import { noteOption } from './option-groups.ts';
+import { noteOption, type Define } from './option-groups.ts';
 import type { GlobalOptions } from './options.ts';
 
 const JOB = ['<job>', 'its name or first digits'] as const;
@@ -16,16 +15,16 @@ export function addDecisionCommands(program: Command, define: Define): void {
         .description(about),
     );
   define<Noted & { over?: string; save?: string | true }>(
-    decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol')
+    decision('accept', "make a job's build the champion of its kernel, device model, shapes and protocol")
       .option('--over <job>', 'the champion that it was compared with, or none (default: what its result names)')
       .option('--save [folder]', "add it, with its sources, to a folder (default: flashcore.yaml's, else ./champions)"),
     async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
   );
   define<Noted>(
-    decision('reject', 'note that its result is not wanted; what it made champion no longer is'),
+    decision('reject', "reject a job's result, and withdraw what it made champion"),
     async (context, options, job) => (await import('./decide.ts')).rejectJob(job, options, context),
   );
-  define<Noted>(decision('undo', 'take back the latest decision about it'), async (context, options, job) =>
+  define<Noted>(decision('undo', 'undo the latest decision about a job'), async (context, options, job) =>
     (await import('./decide.ts')).undoDecision(job, options, context),
   );
   const noted = program
@@ -43,7 +42,7 @@ export function addDecisionCommands(program: Command, define: Define): void {
       "write them, with their sources, to a folder (default: flashcore.yaml's, else ./champions)",
     )
     .option('--load [folder]', 'run those of a folder again on this runner, and accept what passes')
-    .description('what experiments are compared with; kept in a folder, and loaded from one');
+    .description('the builds that experiments are compared with; save them to a folder, or load them');
   type Champions = GlobalOptions & { trail?: boolean; kernel?: string; save?: string | true; load?: string | true };
   define<Champions>(champions, async (context, options) =>
     (await import('./champions.ts')).champions(options, context),

@@ -7,7 +7,7 @@ import { formatBytes, formatNumber } from '../present/numbers.ts';
 import { marked, piece, type Role } from '../present/roles.ts';
 import { toolText } from '../present/sections/host.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
+import { ExitCode } from '../exit-code.ts';
 
 /** "limited": kernels run, but something does not work. "failed": a first experiment does not run. */
 type State = 'ok' | 'limited' | 'failed';
@@ -24,7 +24,7 @@ export interface Check {
 }
 
 /** The runner's description of its host, and the client's clock at that time. */
-export interface Examined {
+interface Examined {
   readonly host: Host;
   /** Milliseconds since 1970, before the request and after the answer. */
   readonly askedMs: number;

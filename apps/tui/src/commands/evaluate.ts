@@ -10,11 +10,10 @@ import {
 } from './options.ts';
 import { evaluateCandidate } from '../search/evaluate.ts';
 import type { Evaluation } from '../search/evaluation.ts';
-import { wrapWords } from '../present/plain/wrap-words.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
+import { wrapWords } from '../present/cells/cell-text.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface EvaluateCommandOptions extends JobCommandOptions {
   readonly base?: string;

@@ -22,9 +22,8 @@ import { SearchStore, searchIds, type SearchPlan } from '../search/search-store.
 import type { Trial } from '../search/trial.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import { parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | 'config'> {
   readonly proposer?: string;
@@ -32,6 +31,8 @@ export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | '
   readonly config?: SearchConfig;
   readonly trials?: string;
   readonly population?: string;
+  readonly islands?: string;
+  readonly inFlight?: string;
   readonly seed?: string;
   readonly maxUsd?: string;
   readonly maxDeviceSeconds?: string;
@@ -41,7 +42,10 @@ export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | '
   readonly schema?: boolean;
 }
 
-const DEFAULTS = { trials: 45, population: 5, proposerSeconds: 300, seed: 1, jobSeconds: 900 } as const;
+const DEFAULTS = { trials: 45, population: 5, islands: 1, proposerSeconds: 300, seed: 1, jobSeconds: 900 } as const;
+
+/** As many jobs as a runner lets a user have by default. */
+const MAX_ISLANDS = 16;
 
 /** Options for every experiment, without --seed and --config, which belong to the search. */
 const experimentOptions = ({ seed: _seed, config: _config, ...options }: EvolveCommandOptions): JobCommandOptions =>
@@ -57,6 +61,7 @@ export async function evolveCommand(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { environment } = context.surroundings;
+  const inFlight = integer('--in-flight', options.inFlight, 1, MAX_ISLANDS) ?? MAX_ISLANDS;
   if (options.schema) {
     context.document(protocolSchemas());
     return ExitCode.PASSED;
@@ -69,7 +74,7 @@ export async function evolveCommand(
     const store = openSearch(environment, options.resume);
     return context.withStartedRunner((connection) => {
       requireRate(deviceOf(connection.client, settingsOf(kept(store)).deviceId), store.plan.maxUsd);
-      return run(store, connection, context);
+      return run({ store, connection, inFlight }, context);
     });
   }
   const start = planOf(kernelText, options);
@@ -79,7 +84,7 @@ export async function evolveCommand(
   return context.withStartedRunner(async (connection) => {
     requireRate(deviceOf(connection.client, options.device ?? ''), start.maxUsd);
     const store = SearchStore.create(environment, { ...start, ...(await rootOf(kernel, options, connection.client)) });
-    return run(store, connection, context);
+    return run({ store, connection, inFlight }, context);
   });
 }
 
@@ -115,6 +120,7 @@ function planOf(
     config: options.config ?? CONFIGS[0],
     trials: integer('--trials', options.trials, 1, 10_000) ?? DEFAULTS.trials,
     population: integer('--population', options.population, 2, 100) ?? DEFAULTS.population,
+    islands: integer('--islands', options.islands, 1, MAX_ISLANDS) ?? DEFAULTS.islands,
     seed: integer('--seed', options.seed, 0, 999_999_999) ?? DEFAULTS.seed,
     maxUsd: dollars('--max-usd', options.maxUsd) ?? null,
     maxDeviceSeconds: positive('--max-device-seconds', options.maxDeviceSeconds) ?? null,
@@ -153,11 +159,13 @@ const settingsOf = (options: JobCommandOptions): ExperimentSettings => ({
   maxRunSeconds: DEFAULTS.jobSeconds,
 });
 
-async function run(
-  store: SearchStore,
-  connection: Parameters<Parameters<CommandContext['withRunner']>[0]>[0],
-  context: CommandContext,
-): Promise<ExitCode> {
+interface SearchToRun {
+  store: SearchStore;
+  connection: Parameters<Parameters<CommandContext['withRunner']>[0]>[0];
+  inFlight: number;
+}
+
+async function run({ store, connection, inFlight }: SearchToRun, context: CommandContext): Promise<ExitCode> {
   const { environment, stderr } = context.surroundings;
   const options = kept(store);
   const settings = settingsOf(options);
@@ -176,6 +184,7 @@ async function run(
         settings,
         variant: variantSettings(options),
         environment,
+        inFlight,
         signal: controller.signal,
         onTrial: (trial: Trial) => context.note(trialLine(trial)),
         onNote: (text) => context.note(text),

@@ -1,15 +1,34 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { collectKernel, NothingToExport } from '../export/collect.ts';
-import { unverifiedNotice } from '../export/exported-kernel.ts';
+import { unverifiedNotice, type ExportedKernel } from '../export/exported-kernel.ts';
 import { EXPORT_OPTIONS, type ExportFormat } from '../export/export-options.ts';
-import { EXPORTS, type ExportedFiles } from '../export/formats.ts';
 import { requireWritable } from '../named-files.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
 import { kernelReference, otherName, parseKernelArgument } from './kernel-argument.ts';
 import { jobSettings, variantSettings, type JobCommandOptions } from './options.ts';
+import { flashInferFiles } from '../export/flashinfer.ts';
+import { kernelBuilderFiles } from '../export/kernel-builder.ts';
+import { kernelBenchFiles } from '../export/kernelbench.ts';
+import { popcornFile } from '../export/popcorn.ts';
+import { robustKbenchFiles } from '../export/robust-kbench.ts';
+import { torchFile } from '../export/torch-file.ts';
+import { wheelFiles } from '../export/torch-wheel.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
+
+/** The text of a file, or files by path below a folder. */
+type ExportedFiles = string | Readonly<Record<string, string | Uint8Array>>;
+
+/** The output of each option. */
+const EXPORTS: Readonly<Record<ExportFormat, (kernel: ExportedKernel) => ExportedFiles>> = {
+  torch: torchFile,
+  wheel: wheelFiles,
+  kernelbench: kernelBenchFiles,
+  flashinfer: flashInferFiles,
+  robustKbench: robustKbenchFiles,
+  popcorn: popcornFile,
+  hf: kernelBuilderFiles,
+};
 
 /** The path of each format, as commander returns options: a file for torch and popcorn, folders for the others. */
 export type ExportCommandOptions = JobCommandOptions &

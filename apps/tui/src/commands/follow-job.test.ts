@@ -4,8 +4,7 @@ import { FlashcoreError, JobState, Outcome, GetJobResponseSchema, type JobEvent 
 import { expect, test } from 'vitest';
 import { SAMPLE_JOB, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { CommandContext } from './context.ts';
-import { exitCodeOfEnd } from './exit-code.ts';
-import { followJob, type OpenEvents } from './follow-job.ts';
+import { followJob, type OpenEvents, exitCodeOfEnd } from './follow-job.ts';
 
 const EVENTS = sampleEvents();
 

@@ -13,6 +13,11 @@ import {
   type Job,
   type JobEvent,
   type ProfileResult,
+  Outcome,
+  exitCodeOfError as exitCodeOfReason,
+  exitCodeOfOutcome,
+  isErrorReasonName,
+  type JobError,
 } from '@flashcore/shared/contract';
 import { errorText } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
@@ -20,11 +25,9 @@ import { writeWhole, requireOutputs } from '../named-files.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { jobBlocks } from '../present/sections/job.ts';
 import { notMeasured } from '../present/words.ts';
-import { resolveJobName } from '../session/job-name.ts';
+import { currentJob, resolveJobName } from '../session/job-name.ts';
 import { queueText } from '../state/job-list.ts';
-import type { CommandContext } from './context.ts';
-import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
-import { jsonOf } from './json.ts';
+import { type CommandContext, jsonOf } from './context.ts';
 import { LiveProgress } from './live-progress.ts';
 import { couldNotRun, junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
@@ -35,6 +38,7 @@ import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { Store } from '../session/store.ts';
 import { comeBack } from './options.ts';
+import { ExitCode } from '../exit-code.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
 type OnConnection = NonNullable<WatchOptions['onConnection']>;
@@ -43,7 +47,7 @@ type OnConnection = NonNullable<WatchOptions['onConnection']>;
 export type OpenEvents = (options: Pick<WatchOptions, 'onConnection' | 'onExpired'>) => AsyncIterable<JobEvent>;
 
 /** The part of a runner that following a job needs. */
-export interface FollowedRunner {
+interface FollowedRunner {
   readonly client: Pick<RunnerClient, 'getJob'> & Partial<Pick<RunnerClient, 'readArtifact' | 'listJobs'>>;
   readonly revive?: Connection['revive'];
 }
@@ -79,9 +83,7 @@ export async function followJob(
   const job = (): JobView | undefined => attachedJob(store.state);
   const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat, job);
   const recorder = files.record === undefined ? undefined : recordTo(files.record);
-  const interrupts = onInterrupt(
-    () => job() && stderr.write(`\n${comeBack(job()!.name, context.options)}\nCtrl-C again leaves.\n`),
-  );
+  const interrupts = onInterruptComeBack(() => job()?.name, context);
   const onConnection = connectionNotes(progress, revive);
   /** The first and the last event, used if the runner is gone at the end. */
   const told: JobEvent[] = [];
@@ -134,7 +136,7 @@ async function tellQueue(
 }
 
 // Lines are printed as they arrive, so the store need not keep them.
-const plainStore = (): Store =>
+export const plainStore = (): Store =>
   new Store({
     state: initialState({ runner: { label: '', embedded: false }, columns: 80, rows: 24, now: Date.now() }),
     logCapacity: 1,
@@ -251,7 +253,7 @@ export async function detachFromJob(
 export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   requireOutputs(files);
   return context.withRunner(async (connection) => {
-    const name = await resolveJobName(connection.client, job);
+    const name = await (job === '' ? currentJob(connection.client) : resolveJobName(connection.client, job));
     return followJob((options) => connection.client.watch(name, options), connection, context, files);
   });
 }
@@ -259,6 +261,16 @@ export function watchJob(job: string, context: CommandContext, files: OutputFile
 // bin/fa-tui.js passes signals on, and a terminal sends Ctrl-C to both processes, so signals within this time count as
 // one.
 const SAME_PRESS_MS = 150;
+
+/** Makes the first Ctrl-C print how to come back to the job, and the second exit; without a job the first exits. */
+export const onInterruptComeBack = (
+  job: () => string | undefined,
+  { surroundings: { stderr }, options }: CommandContext,
+): ReturnType<typeof onInterrupt> =>
+  onInterrupt(() => {
+    const name = job();
+    return name !== undefined && stderr.write(`\n${comeBack(name, options)}\nCtrl-C again leaves.\n`);
+  });
 
 /**
  * Calls `first` at the first Ctrl-C. The second one ends the program with 130, and so does the first if `first` returns
@@ -273,4 +285,16 @@ export function onInterrupt(first: () => unknown): { dispose(): void } {
   };
   process.on('SIGINT', handler);
   return { dispose: () => process.off('SIGINT', handler) };
+}
+
+/** The code for the job's outcome. If the runner could not carry out the job, the code of the job's error. */
+export function exitCodeOfEnd({
+  outcome,
+  error,
+}: {
+  readonly outcome: Outcome;
+  readonly error?: JobError | undefined;
+}): ExitCode {
+  if (outcome === Outcome.ERROR && error && isErrorReasonName(error.reason)) return exitCodeOfReason(error.reason);
+  return exitCodeOfOutcome(outcome);
 }

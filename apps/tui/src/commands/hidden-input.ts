@@ -1,5 +1,5 @@
 import type { InputStream, TextStream } from './context.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-code.ts';
 
 const ENTER = /[\r\n\u0004]/;
 const CTRL_C = '\u0003';

@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, statSync, appendFileSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { runnerKernels } from '../connection/data-directory.ts';
@@ -21,9 +21,9 @@ import { isSshAddress, parseSshAddress, type SshAddress } from '../remote/ssh-ad
 import { sshHost } from '../remote/ssh-command.ts';
 import { SshError } from '../remote/ssh-problem.ts';
 import { settingsFile } from '../settings/settings.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
+import { watchIdle } from '../connection/idle-watch.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 interface HostOptions {
   readonly runner?: string;
@@ -185,4 +185,16 @@ function bundleFile(given: string | undefined, { platform }: HostFacts): string 
   throw new UsageError(
     `No bundle at ${file}: make one (npx nx bundle runner, on ${platform}), or name one with --bundle`,
   );
+}
+
+/** `fa-tui __idle <runner>`: watches until it has stopped the host or failed to. */
+export async function idleWatch(runner: string, context: CommandContext): Promise<ExitCode> {
+  const hosted = context.hosted(runner);
+  const { stop, stopAfterIdleMinutes } = hosted?.hooks ?? {};
+  if (!hosted || !stop || stopAfterIdleMinutes === undefined) return ExitCode.PASSED;
+  const instance = new Instance(hosted.runner, hosted.environment);
+  const log = (text: string): void =>
+    appendFileSync(instance.logFile, `${new Date().toISOString()} ${text}\n`, { mode: 0o600 });
+  await watchIdle({ ...hosted, hooks: { ...hosted.hooks, stop, stopAfterIdleMinutes }, log });
+  return ExitCode.PASSED;
 }

@@ -2,9 +2,8 @@ import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { PROJECT_FILE } from '../settings/project.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 const KERNELS = 'kernels';
 

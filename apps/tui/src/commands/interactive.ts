@@ -7,11 +7,11 @@ import { OwnKernels } from '../settings/own-kernels.ts';
 import type { Connection } from '../connection/connect.ts';
 import type { OpenedRunner, Opening } from '../session/late-runner.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
+import { ExitCode } from '../exit-code.ts';
 
 /** The kernel of `npm start`; it passes its gates and shows tensor cores at work. */
-export const DEFAULT_KERNEL = 'fa_v2_wmma';
+const DEFAULT_KERNEL = 'fa_v2_wmma';
 
 /** True if a person is at the terminal. The terminal program needs both streams, and more than a dumb terminal. */
 export const isInteractive = ({ surroundings: { stdin, stdout, environment } }: CommandContext): boolean =>

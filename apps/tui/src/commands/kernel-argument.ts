@@ -5,7 +5,7 @@ import type { RunnerClient } from '@flashcore/shared/client';
 import { KernelReferenceSchema, type KernelReference } from '@flashcore/shared/contract';
 import { loadManifest } from '@flashcore/shared/kernels';
 import { findProject } from '../settings/project.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** A kernel on the command line: one of the runner's own, an earlier build, or a user's folder. */
 export type KernelArgument =

@@ -11,9 +11,9 @@ import { shortName } from '../present/words.ts';
 import { searchIds } from '../search/search-store.ts';
 import { configuredRunner, findProject } from '../settings/project.ts';
 import { readSettings } from '../settings/settings.ts';
-import { UsageError } from '../usage-error.ts';
 import type { Candidate, NameKind, Names } from './complete-line.ts';
 import { installedNames } from './installed-names.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** After this time the user no longer waits for the Tab key, so the answer is empty. */
 const LIMIT_MS = 2000;

@@ -11,11 +11,9 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { leaderboardPage } from '../handover/leaderboard-page.ts';
 import { requireWritable } from '../named-files.ts';
 import { leaderboardBlocks } from '../present/sections/leaderboard.ts';
-import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { jsonOf } from './json.ts';
+import { type CommandContext, jsonOf } from './context.ts';
 import { integer, type GlobalOptions } from './options.ts';
-import { UsageError } from '../usage-error.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface LeaderboardCommandOptions extends GlobalOptions {
   readonly device?: string;

@@ -8,7 +8,7 @@ import type { JobView } from '../state/job-view.ts';
 import { statusText } from './job-status.ts';
 
 /** The output for progress: stderr, or a list of lines in a test. */
-export interface ProgressStream {
+interface ProgressStream {
   readonly isTTY?: boolean;
   write(text: string): unknown;
 }
@@ -16,7 +16,14 @@ export interface ProgressStream {
 const FRAME_MS = 100;
 // A log needs no line for every seed; one every few seconds shows that the job is alive.
 const SPARSE_STATUS_MS = 5_000;
-const ROLES: Record<LogTone, Role> = { plain: 'dim', good: 'dim', phase: 'title', warn: 'warn', bad: 'bad' };
+const ROLES: Record<LogTone, Role> = {
+  plain: 'dim',
+  routine: 'dim',
+  good: 'dim',
+  phase: 'title',
+  warn: 'warn',
+  bad: 'bad',
+};
 const SPINNERS = { unicode: '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏', ascii: '|/-\\' };
 
 /**

@@ -5,9 +5,8 @@ import { givenSecurity, reachesSocket, tlsFiles, type TlsFlags, parseAddress } f
 import { tableOf } from '../present/blocks.ts';
 import { isSshAddress, parseSshAddress } from '../remote/ssh-address.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import { readSecret } from './hidden-input.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
  * `fa-tui login <address>`: checks that the runner accepts this client, then stores the login. The token is never on

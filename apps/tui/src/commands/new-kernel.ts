@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import {
@@ -10,19 +10,18 @@ import {
   mayBeSource,
   originalsOfPtx,
   readSourceFile,
+  KERNEL_ID,
 } from '@flashcore/shared/kernels';
 import { entryOf, setEntry, shellWord } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { readSource, requireKernelPath, writeSource } from '../search/kernel-source.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
 import { parseKernelArgument } from './kernel-argument.ts';
-import { idOfFolder, makeFolder, requireFree } from './new-folder.ts';
 import { rememberFolder } from './start-job.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 /** The ladder's first step: attention in a single file, without tensor cores and other files. */
-export const FIRST_KERNEL = 'fa_v1_baseline';
+const FIRST_KERNEL = 'fa_v1_baseline';
 
 interface NewKernelOptions {
   readonly from?: string;
@@ -129,7 +128,37 @@ function whatNext({ id, folder, from, files }: MadeKernel): string[] {
   return [
     `${place}  ${id}, a copy of ${from}: ${files.toSorted().join(', ')}`,
     '',
-    'Change the code and say in NOTES.md what you changed. View 7 of fa-tui lists it; in a shell:',
+    'Change the code. A result is accepted only once NOTES.md says what you changed and why.',
+    'View 7 of fa-tui lists the kernel; in a shell:',
     ...commands.map(([command, about]) => `  ${command.padEnd(width)}  ${about}`),
   ];
+}
+
+/** Refuses a missing parent folder, so that a mistyped path creates no tree of folders. */
+export function requireFree(folder: string): void {
+  if (existsSync(folder)) throw new UsageError(`${folder} exists already: give another name`);
+  if (!existsSync(path.dirname(folder)))
+    throw new UsageError(`There is no folder ${path.dirname(folder)}: make it, or give another place`);
+}
+
+export function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    throw new UsageError(`${folder} cannot be made (${(error as NodeJS.ErrnoException).code}): give another place`);
+  }
+}
+
+/** The folder's name is the kernel's id. */
+export function idOfFolder(folder: string, name: string): string {
+  const id = path.basename(folder);
+  if (KERNEL_ID.pattern.test(id)) return id;
+  const near = id
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replaceAll(/^[^a-z]+|_+$/g, '')
+    .slice(0, 64);
+  throw new UsageError(
+    `${name}: a kernel's name must be of ${KERNEL_ID.inWords}, beginning with a letter, for example ${near || 'my_kernel'}`,
+  );
 }

@@ -4,6 +4,19 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import { TENSOR_DTYPES } from '@flashcore/shared/dtypes';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
 import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
+import type { CommandContext } from './context.ts';
+import type { GlobalOptions } from './options.ts';
+
+/** Runs a command with its options and arguments; returns the exit code. */
+export type Action<Options> = (
+  context: CommandContext,
+  options: Options,
+  argument: string,
+  second: string,
+) => Promise<number>;
+
+/** Attaches an action to a command. */
+export type Define = <Options extends GlobalOptions>(command: Command, action: Action<Options>) => void;
 
 export const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
 
@@ -139,7 +152,10 @@ export const tuneOptions = (command: Command): Command =>
     .option('--set <NAME=A,B,C>', 'values of a parameter to try (repeatable; default: all values of all)', repeated)
     .option('--budget <n>', 'variants (50), device time (10m) or dollars (0.25usd); repeatable', repeated)
     .option('--seed <n>', 'seed of the draw, where the budget allows fewer variants than there are (default 1)')
-    .option('--champion <kernel or folder>', 'what the winner is compared with (default: the kernel with its defaults)')
+    .option(
+      '--champion <kernel or folder>',
+      "what the winner is compared with (default: the device's champion, else the kernel with its defaults)",
+    )
     .option('--remeasure', 'measure again what this runner has measured before')
     .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)')
     .option('--label <NAME=VALUE>', 'label to find the job by (repeatable)', repeated)
@@ -158,6 +174,8 @@ export const evolveOptions = (command: Command): Command =>
     )
     .option('--trials <n>', 'candidates to try (default 45)')
     .option('--population <n>', 'correct candidates that parents are drawn from (default 5)')
+    .option('--islands <n>', 'populations that evolve apart and exchange their best (default 1)')
+    .option('--in-flight <n>', 'candidates at a time, at most one of each island (default: all); changes no result')
     .option('--seed <n>', 'seed of the random choices (default 1)')
     .option('--max-usd <n>', 'start no trial once device and proposer have cost this much')
     .option('--max-device-seconds <s>', 'start no trial once the device has been used this long')

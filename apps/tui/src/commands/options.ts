@@ -16,9 +16,9 @@ import {
 import { readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { parseShape } from '@flashcore/shared/kernels';
 import { shortName } from '../present/words.ts';
-import { UsageError } from '../usage-error.ts';
 import type { TlsFlags } from '../connection/target.ts';
 import type { ColorMode } from '../present/plain/report-format.ts';
+import { UsageError } from '../exit-code.ts';
 
 const MAX_GATES_BYTES = 64 * 1024;
 
@@ -205,8 +205,10 @@ function parseParameters(settings: readonly string[], option = '--set'): Record<
 }
 
 function parseSeed(text: string): string {
-  if (!/^(0x)?[0-9a-f]{1,64}$/i.test(text))
-    throw new UsageError(`--seed ${text}: must be hexadecimal, at most 64 digits`);
+  if (!/^(0x)?[0-9a-f]{1,64}(@[a-z]\w{0,63})?$/i.test(text))
+    throw new UsageError(
+      `--seed ${text}: must be hexadecimal, at most 64 digits, and may name a distribution: 5c0e@max_last`,
+    );
   return text.replace(/^0x/i, '').toLowerCase();
 }
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runProgram } from './program.ts';
 
@@ -212,7 +212,7 @@ test('help and help <command> work like --help', async () => {
 });
 
 test('a benchmark file without any figure is mentioned on stderr', async () => {
-  const wrong = fileURLToPath(new URL('../testing/measured/nan_output.json', import.meta.url));
+  const wrong = `${measuredFolder('h200-2026-11-21')}/fa-tui/nan_output.json`;
   expect(await run('report', '--from', wrong, '--format', 'bencher')).toEqual({
     code: 0,
     stdout: '{}\n',
@@ -287,4 +287,18 @@ test('a missing runner: 3 at once, with its address', async () => {
   expect({ code, stdout }).toEqual({ code: 3, stdout: '' });
   expect(stderr).toContain('/nowhere/runner.sock');
   expect(Date.now() - startedAt).toBeLessThan(5_000);
+});
+
+test('--help lists every command under one of the headings', async () => {
+  const { stdout } = await run('--help');
+  const headings = stdout.split('\n').filter((line) => /^[A-Z].*:$/.test(line));
+  expect(headings).toEqual([
+    'Options:',
+    'Run a kernel:',
+    'Kernels and problems:',
+    'Jobs and results:',
+    'Champions:',
+    'Runners:',
+    'This program:',
+  ]);
 });

@@ -1,15 +1,16 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, Help, Option } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
 import packageJson from '../../package.json' with { type: 'json' };
-import { DIAL, IDLE } from '../remote/host-script.ts';
 import { COMPLETE } from './completion-scripts.ts';
 import type { CommandContext, Surroundings } from './context.ts';
 import { addLoginCommands } from './decision-commands.ts';
-import type { Action, Define } from './define-command.ts';
 import { addStartingCommands } from './starting-commands.ts';
 import type { GlobalOptions } from './options.ts';
 import { addQueryCommands } from './query-commands.ts';
-import { UsageError } from '../usage-error.ts';
+import { COMMAND_GROUPS } from '../state/shell-commands.ts';
+import type { Action, Define } from './option-groups.ts';
+import { DIAL, IDLE } from '../remote/ssh-address.ts';
+import { UsageError } from '../exit-code.ts';
 
 const USAGE = 2;
 
@@ -42,7 +43,7 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
     const [, runner = '', ...flags] = argumentList;
     const options: GlobalOptions = { runner, color: 'never', startRunner: flags.includes('--start-runner') };
     return guarded(surroundings, options, async (context) =>
-      (await import('./idle-watch-process.ts')).idleWatch(runner, context),
+      (await import('./host-actions.ts')).idleWatch(runner, context),
     );
   }
   try {
@@ -95,6 +96,14 @@ const unknownCommand = (name: string, program: Command): string =>
     program.commands.map((known) => known.name()),
   )}; fa-tui --help lists them`;
 
+/** Commander's groups, in the order of the headings instead of the commands'. Options come first. */
+function groupItems<Item extends Command | Option>(
+  ...items: Parameters<typeof Help.prototype.groupItems<Item>>
+): Map<string, Item[]> {
+  const rank = (heading: string): number => COMMAND_GROUPS.findIndex(([known]) => known === heading);
+  return new Map([...new Help().groupItems(...items)].toSorted(([a], [b]) => rank(a) - rank(b)));
+}
+
 function buildProgram(define: Define): Command {
   const program = new Command('fa-tui')
     .description(
@@ -121,7 +130,7 @@ function buildProgram(define: Define): Command {
     .option('--ascii', 'ASCII instead of box-drawing and block characters (FA_TUI_ASCII=1)')
     .option('--inline', 'the terminal program below the prompt: no screen of its own, the log stays in the scrollback')
     .option('--mouse', 'the wheel scrolls and a click selects')
-    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
+    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions, groupItems })
     .addHelpText(
       'after',
       '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.',
@@ -131,6 +140,8 @@ function buildProgram(define: Define): Command {
   addLoginCommands(program, define);
   addAgentCommand(program, define);
   addHelpCommand(program, define);
+  for (const [group, names] of COMMAND_GROUPS)
+    for (const command of program.commands) if (names.includes(command.name())) command.helpGroup(group);
   define(program.argument('[command]').allowExcessArguments(), async (context, _, command) => {
     if (command) throw new UsageError(unknownCommand(command, program));
     const { isInteractive, openTui } = await import('./interactive.ts');

@@ -1,12 +1,20 @@
+import type { ProblemProgram } from '@flashcore/shared/kernels';
 import { Argument, Option, type Command } from 'commander';
 import type { CheckProblemOptions } from './check-problem.ts';
 import type { CompileOptions } from './compile.ts';
 import { completion, SHELLS } from './completion-scripts.ts';
 import { addDecisionCommands } from './decision-commands.ts';
-import type { Action, Define } from './define-command.ts';
 import type { ImportProblemOptions } from './import-problem.ts';
 import type { LeaderboardCommandOptions } from './leaderboard.ts';
-import { fileOptions, leaderboardOptions, pageOptions, repeated, reportOptions } from './option-groups.ts';
+import {
+  fileOptions,
+  leaderboardOptions,
+  pageOptions,
+  repeated,
+  reportOptions,
+  type Action,
+  type Define,
+} from './option-groups.ts';
 import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { ReportCommandOptions } from './report.ts';
 import type { UninstallOptions } from './uninstall.ts';
@@ -14,10 +22,14 @@ import type { UninstallOptions } from './uninstall.ts';
 /** Actions of `fa-tui host`; without one it shows the host. */
 const HOST_ACTIONS = ['install', 'start', 'stop'];
 
+/** Not PROBLEM_PROGRAMS itself, because loading the problems would delay each command's start. */
+const PROGRAMS: readonly ProblemProgram[] = ['kernelbench'];
+
 const PROBLEM_EXAMPLES = `
 fa-tui problem check rmsnorm
 fa-tui problem import flashinfer_trace --to problems
-fa-tui problem import definitions/gqa_paged/gqa_paged_decode_h32_kv8_d128_ps1.json --to problems`;
+fa-tui problem import definitions/gqa_paged/gqa_paged_decode_h32_kv8_d128_ps1.json --to problems
+fa-tui problem import KernelBench/level1 --from kernelbench --to problems`;
 
 interface PageOptions {
   readonly limit?: string;
@@ -37,10 +49,10 @@ export function addQueryCommands(program: Command, define: Define): void {
     program
       .command('new')
       .argument('<name>', "the folder to make; its last part becomes the kernel's id")
-      .option('--from <kernel or folder>', 'what it begins as a copy of, a build_id too (default: fa_v1_baseline)')
+      .option('--from <kernel or folder>', 'the kernel, folder or build_id to copy (default: fa_v1_baseline)')
       .option('--from-ptx <file>', 'begin with PTX of another compiler: a manifest with what the code says')
       .option('--problem <name>', 'with --from-ptx: what it computes (default: attention)')
-      .description('make a kernel folder of your own, manifest and source, as a copy of another'),
+      .description('start a kernel of your own as a copy of another: manifest, source and notes'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
   );
   query<CompileOptions>(
@@ -51,11 +63,11 @@ export function addQueryCommands(program: Command, define: Define): void {
       .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example NUM_WARPS=8 (repeatable)', repeated)
       .option('--config <name>', "a config of the kernel's manifest")
       .option('--arch <arch>', "for example sm_90 (default: the manifest's)")
-      .description('make PTX of a Triton kernel with the Triton of this machine, for runners without it'),
+      .description("compile a Triton kernel to PTX with this machine's Triton, for runners without it"),
     async (context, options, folder) => (await import('./compile.ts')).compileKernel(folder, options, context),
   );
   query(
-    program.command('init').description('make the current folder a project of kernels: flashcore.yaml'),
+    program.command('init').description('make the current folder a project: writes flashcore.yaml'),
     async (context) => (await import('./init.ts')).init(context),
   );
   const host = program
@@ -72,7 +84,9 @@ export function addQueryCommands(program: Command, define: Define): void {
       : (await import('./host-actions.ts')).hostCommand(action, { ...options, named: runner }, context),
   );
   query(
-    program.command('doctor').description('check client and runner: what is missing, why it matters, what installs it'),
+    program
+      .command('doctor')
+      .description('check client and runner: what is missing, why it matters, how to install it'),
     async (context) => (await import('./doctor.ts')).doctor(context),
   );
   query<UninstallOptions>(
@@ -80,7 +94,7 @@ export function addQueryCommands(program: Command, define: Define): void {
       .command('uninstall')
       .option('--purge', 'remove jobs, results, settings and logins of this user, after a question')
       .option('--yes', 'with --purge: do not ask')
-      .description('say how flashcore is removed and what it keeps on this machine; --purge removes that'),
+      .description('show how to remove flashcore and what it keeps on this machine; --purge deletes that'),
     async (context, options) => (await import('./uninstall.ts')).uninstall(options, context),
   );
   query(
@@ -93,7 +107,7 @@ export function addQueryCommands(program: Command, define: Define): void {
       .addArgument(
         new Argument(
           '<action>',
-          "check: do a problem's cases find its mutants? import: problems of FlashInfer-Bench",
+          "check: do a problem's cases find its mutants? import: problems of FlashInfer-Bench or KernelBench",
         ).choices(['check', 'import']),
       )
       .argument('[problem]', 'check: its id (default: all with mutants); import: a definition, or a folder of them')
@@ -101,9 +115,15 @@ export function addQueryCommands(program: Command, define: Define): void {
         new Option('--dtype <dtype>', 'check: of the tensors (default fp16)').choices(['fp16', 'bf16', 'fp32']),
       )
       .option('--to <folder>', 'import: the folder of problems, where each becomes a folder')
+      .addOption(
+        new Option(
+          '--from <benchmark>',
+          'import: problems that are Python programs, run in a sandbox on a host with PyTorch',
+        ).choices(PROGRAMS),
+      )
       .option('--any-reference', 'import: also what has a reference that nobody has compared with the operation')
       .description(
-        "check what a problem's cases find, or import problems; without a runner and a GPU (docs/problems.md)",
+        "check that a problem's cases find mistakes, or import problems; needs neither runner nor GPU (docs/problems.md)",
       )
       .addHelpText('after', PROBLEM_EXAMPLES),
     async (context, options, action, problem) =>
@@ -115,7 +135,7 @@ export function addQueryCommands(program: Command, define: Define): void {
     (await import('./lists.ts')).listJobs(options, context),
   );
   query<PageOptions>(
-    pageOptions(program.command('history').description('ended experiments, newest first')),
+    pageOptions(program.command('history').description('finished experiments, newest first')),
     async (context, options) => (await import('./lists.ts')).listHistory(options, context),
   );
   define<LeaderboardCommandOptions>(
@@ -128,10 +148,18 @@ export function addQueryCommands(program: Command, define: Define): void {
     fileOptions(
       program
         .command('watch')
-        .argument('<job>', 'its name or first digits')
+        .argument('[job]', 'its name or first digits (default: the one that runs, else the newest)')
         .description('follow a job from its first event'),
     ),
     async (context, options, job) => (await import('./follow-job.ts')).watchJob(job, context, options),
+  );
+  query(
+    program
+      .command('compare')
+      .argument('<job>', 'its name or first digits')
+      .argument('[job]', 'what it is compared with (default: its champion)')
+      .description('a job next to another one or its champion: times, resources, counters, source'),
+    async (context, _, job, other) => (await import('./compare.ts')).compare(job, other, context),
   );
   query<JobCommandOptions & { speed?: string }>(
     fileOptions(
@@ -139,7 +167,7 @@ export function addQueryCommands(program: Command, define: Define): void {
         .command('replay')
         .argument('<file>', 'made with --record')
         .description('show a recorded job again, without a runner')
-        .option('--speed <n>', 'times as fast as it happened; 0: no pauses (default 1)'),
+        .option('--speed <n>', 'speed relative to the recording; 0: no pauses (default 1)'),
     ),
     async (context, options, file) => (await import('./replay.ts')).replay(file, options, context),
   );
@@ -164,10 +192,10 @@ export function addQueryCommands(program: Command, define: Define): void {
         'after',
         '\nbash: source <(fa-tui completion bash), in ~/.bashrc; zsh: the same in ~/.zshrc after compinit;\nfish: fa-tui completion fish > ~/.config/fish/completions/fa-tui.fish',
       ),
-    (context, _, shell) => completion(shell, context),
+    (context, _, shell) => Promise.resolve(completion(shell, context)),
   );
   query(
-    program.command('cancel').argument('<job>', 'its name or first digits').description('end a job'),
+    program.command('cancel').argument('<job>', 'its name or first digits').description('cancel a job'),
     async (context, _, job) => (await import('./decide.ts')).cancelJob(job, context),
   );
   addDecisionCommands(program, define);
@@ -175,15 +203,15 @@ export function addQueryCommands(program: Command, define: Define): void {
     program
       .command('artifact')
       .argument('<sha256>', 'digest, as a report gives it')
-      .description('read a file that a job made')
+      .description('read a file that a job produced')
       .option('-o, --output <file>', 'write it there'),
-    async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
+    async (context, options, sha256) => (await import('./lists.ts')).readArtifact(sha256, options, context),
   );
   const report = reportOptions(
     program
       .command('report')
       .argument('[names...]', 'jobs, by name or first digits; for --template kernel or search, its id')
-      .description('results for others: pages (Markdown, HTML, JSON), JUnit, SARIF, annotations, benchmark files'),
+      .description('write results as pages (Markdown, HTML, JSON), JUnit, SARIF, annotations, benchmark files'),
   );
   define<ReportCommandOptions>(report, async (context, options, names) =>
     (await import('./report.ts')).report(names === '' ? [] : names.split(' '), options, context),

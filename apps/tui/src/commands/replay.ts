@@ -4,11 +4,10 @@ import type { JobCommandOptions } from './options.ts';
 import { readRecording } from '../record/recording.ts';
 import { replayRunner } from '../record/replay-runner.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import { appearanceOf, isInteractive, wantsFiles } from './interactive.ts';
 import { followJob } from './follow-job.ts';
 import { requireOutputs } from '../named-files.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
  * `fa-tui replay <file>`: replays a recorded job without a runner. In a terminal it is shown on the screen, elsewhere

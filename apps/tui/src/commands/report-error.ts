@@ -1,11 +1,9 @@
-import { FlashcoreError } from '@flashcore/shared/contract';
+import { exitCodeOfError as exitCodeOfReason, FlashcoreError } from '@flashcore/shared/contract';
 import { errorText } from '@flashcore/shared/text';
-import { sanitize } from '../present/cells/cell-text.ts';
+import { sanitize, wrapWords } from '../present/cells/cell-text.ts';
 import { styled } from '../present/plain/report-format.ts';
-import { wrapWords } from '../present/plain/wrap-words.ts';
 import type { CommandContext } from './context.ts';
-import { exitCodeOfError, type ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
  * Prints on stderr the error and its remedy, and returns the exit code. A bug in flashcore shows its stack with
@@ -23,6 +21,12 @@ export function reportError(error: unknown, context: CommandContext): ExitCode {
   );
   if (environment.FA_TUI_DEBUG && error instanceof Error) stderr.write(`${error.stack}\n`);
   return exitCodeOfError(error);
+}
+
+/** 2 for a user's mistake, 3 for everything else. */
+function exitCodeOfError(error: unknown): ExitCode {
+  if (error instanceof UsageError) return ExitCode.USAGE;
+  return error instanceof FlashcoreError ? exitCodeOfReason(error.reason) : ExitCode.RUNNER_CANNOT;
 }
 
 function messageOf(error: unknown): string {

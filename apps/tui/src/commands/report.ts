@@ -21,11 +21,10 @@ import { requireWritable } from '../named-files.ts';
 import { plotSvg } from '../present/svg/plot-svg.ts';
 import { summaryOf } from '../search/search-report.ts';
 import { SearchStore } from '../search/search-store.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { resolveJobName } from '../session/job-name.ts';
 import { integer, type GlobalOptions } from './options.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
+import { resolveJobName } from '../session/job-name.ts';
 
 export interface ReportCommandOptions extends GlobalOptions {
   readonly template: TemplateName;

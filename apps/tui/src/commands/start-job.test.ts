@@ -2,8 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { KernelReferenceSchema } from '@flashcore/shared/contract';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { UsageError } from '../usage-error.ts';
 import { championById, plannedRequest } from './start-job.ts';
+import { UsageError } from '../exit-code.ts';
 
 const BUILD_ID = '4b'.repeat(32);
 const SOME_KERNEL = fileURLToPath(new URL('../../../../kernels/flashcore_v6', import.meta.url));

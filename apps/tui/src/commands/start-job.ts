@@ -19,15 +19,13 @@ import {
   verifySettings,
   type JobCommandOptions,
 } from './options.ts';
-import { jobRequest, type JobAction } from '../session/job-request.ts';
 import { OwnKernels } from '../settings/own-kernels.ts';
-import type { StartRequest } from '../session/runner-port.ts';
+import { type StartRequest, jobRequest, type JobAction } from '../session/runner-port.ts';
 import type { CommandContext } from './context.ts';
-import { type ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import { detachFromJob, followJob, type OpenEvents } from './follow-job.ts';
 import { requireOutputs, readNamed } from '../named-files.ts';
 import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';
+import { type ExitCode, UsageError } from '../exit-code.ts';
 
 /**
  * `fa-tui run|build|verify|bench|profile <kernel or folder>`; an empty text means SDPA without a kernel. All mistakes
@@ -94,7 +92,7 @@ export function withPlan(options: JobCommandOptions, context: CommandContext): J
 }
 
 /** Makes a request for a kernel and, if the options name one, its champion. */
-export type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
+type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
 
 /**
  * The request from a command's options, except for the kernel. Errors: UsageError, INVALID_REQUEST for a malformed

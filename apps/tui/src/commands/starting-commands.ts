@@ -1,7 +1,5 @@
 import { existsSync } from 'node:fs';
 import { InvalidArgumentError, type Command } from 'commander';
-import type { JobAction } from '../session/job-request.ts';
-import type { Define } from './define-command.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
 import type { ExportCommandOptions } from './export.ts';
@@ -20,10 +18,12 @@ import {
   tuneOptions,
   variantOptions,
   verifyOptions,
+  type Define,
 } from './option-groups.ts';
 import type { JobCommandOptions } from './options.ts';
 import type { TuneCommandOptions } from './tune.ts';
-import { UsageError } from '../usage-error.ts';
+import type { JobAction } from '../session/runner-port.ts';
+import { UsageError } from '../exit-code.ts';
 
 const HERE = "default: the current folder's";
 
@@ -82,7 +82,7 @@ export function addStartingCommands(program: Command, define: Define): void {
       program
         .command('evaluate')
         .argument('<file or folder>', "a .cu that replaces --base's, or a folder with a kernel.yaml")
-        .description('judge a candidate for a search program: one JSON document, 0 whenever it could be judged'),
+        .description('judge a candidate for a search program: prints JSON, exits with 0 if it could be judged'),
     ),
     async (context, options, candidate) => (await import('./evaluate.ts')).evaluate(candidate, options, context),
   );
@@ -109,7 +109,7 @@ export function addStartingCommands(program: Command, define: Define): void {
       program
         .command('export')
         .argument('[kernel or folder]', `id of a runner's kernel, or a folder with a kernel.yaml; ${HERE}`, given)
-        .description('write a kernel for others to call: PyTorch, KernelBench, FlashInfer-Bench …'),
+        .description('package a kernel for PyTorch, KernelBench, FlashInfer-Bench …'),
     ),
     async (context, options, kernel) =>
       (await import('./export.ts')).exportKernel(kernel || kernelHere(), options, context),
@@ -118,14 +118,14 @@ export function addStartingCommands(program: Command, define: Define): void {
     program
       .command('watch-source')
       .argument('[folder]', `a folder with a kernel.yaml; ${HERE}`, given)
-      .description('run the experiment at every save (in a terminal: in the program); a newer save supersedes')
+      .description('run the experiment at every save; a newer save cancels a running job; a terminal opens the program')
       .option('--quick', 'build and run the smallest case first; the rest only if that passes'),
   );
   define<JobCommandOptions>(watched, async (context, options, folder) =>
     (await import('./watch-source.ts')).watchSource(folder || kernelHere(), options, context),
   );
   const first = experimentOptions(
-    program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'),
+    program.command('start').description('run the default experiment (npm start); a terminal opens the program'),
   );
   define<JobCommandOptions>(first, async (context, options) =>
     (await import('./interactive.ts')).startDefault(options, context),

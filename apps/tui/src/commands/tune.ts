@@ -17,13 +17,12 @@ import type { Connection } from '../connection/connect.ts';
 import { JobUndecided, runToResult, type EndedJob } from '../search/experiment.ts';
 import { notice } from '../present/blocks.ts';
 import { tuneBlocks } from '../present/sections/tuned.ts';
-import { variantLine } from '../search/tune-report.ts';
-import { UsageError } from '../usage-error.ts';
-import type { CommandContext } from './context.ts';
-import { exitCodeOfEnd, type ExitCode } from './exit-code.ts';
-import { jsonOf } from './json.ts';
+import { type CommandContext, jsonOf } from './context.ts';
+import { onInterruptComeBack, exitCodeOfEnd } from './follow-job.ts';
 import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
 import { integer, labelSettings, type GlobalOptions } from './options.ts';
+import { type ExitCode, UsageError } from '../exit-code.ts';
+import { variantLine } from '../search/feedback.ts';
 
 export interface TuneCommandOptions extends GlobalOptions {
   readonly set?: string[];
@@ -91,24 +90,31 @@ async function resumed(
   context: CommandContext,
 ): Promise<EndedJob> {
   const said = new Set<string>();
-  const onEvent = ({ payload }: JobEvent): void => {
+  let name: string | undefined;
+  const interrupts = onInterruptComeBack(() => name, context);
+  const onEvent = ({ job, payload }: JobEvent): void => {
+    name = job;
     if (payload.case !== 'tunedVariant') return;
     const line = variantLine(payload.value);
     if (!said.has(line)) context.note(line);
     said.add(line);
   };
-  for (let attempt = 0; ; ++attempt) {
-    try {
-      return await runToResult(connection, { method: 'tune', request }, { onEvent });
-    } catch (error) {
-      if (!(error instanceof JobUndecided)) throw error;
-      // Somebody cancelled the search; the results so far are still shown.
-      if (error.job.outcome === Outcome.CANCELLED)
-        return { job: error.job, result: (await connection.client.getJob({ name: error.job.name })).result };
-      if (error.job.outcome !== Outcome.INTERRUPTED) throw error;
-      if (attempt >= MAX_INTERRUPTIONS) throw error;
-      context.note(`${error.message}; it goes on`);
+  try {
+    for (let attempt = 0; ; ++attempt) {
+      try {
+        return await runToResult(connection, { method: 'tune', request }, { onEvent });
+      } catch (error) {
+        if (!(error instanceof JobUndecided)) throw error;
+        // Somebody cancelled the search; the results so far are still shown.
+        if (error.job.outcome === Outcome.CANCELLED)
+          return { job: error.job, result: (await connection.client.getJob({ name: error.job.name })).result };
+        if (error.job.outcome !== Outcome.INTERRUPTED) throw error;
+        if (attempt >= MAX_INTERRUPTIONS) throw error;
+        context.note(`${error.message}; it goes on`);
+      }
     }
+  } finally {
+    interrupts.dispose();
   }
 }
 

@@ -9,10 +9,9 @@ import { notice, tableOf, type Block } from '../present/blocks.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { counted, formatBytes } from '../present/numbers.ts';
 import { Instance } from '../remote/instance.ts';
-import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
 import { firstLine } from './hidden-input.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface UninstallOptions {
   readonly purge?: boolean;

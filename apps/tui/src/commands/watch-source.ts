@@ -5,8 +5,6 @@ import type { Connection } from '../connection/connect.ts';
 import type { JobCommandOptions } from './options.ts';
 import { cancelRequest, followSource, isFolder } from '../watch/follow-source.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 import { isInteractive, openTui, wantsFiles } from './interactive.ts';
 import { followJob, type OutputFiles, onInterrupt } from './follow-job.ts';
 import { requireOutputs } from '../named-files.ts';
@@ -15,6 +13,7 @@ import { kernelFolderNamed } from './kernel-argument.ts';
 import { championById, plannedRequest, withPlan } from './start-job.ts';
 import { quickRequest, type StartRequest, type WatchFolder } from '../session/runner-port.ts';
 import { WATCH_LABEL } from '../state/selectors.ts';
+import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
  * `fa-tui watch-source <folder>`: runs the experiment again at every save, until Ctrl-C. In a terminal the program

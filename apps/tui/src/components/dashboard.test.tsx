@@ -239,7 +239,9 @@ test('a case with a long name does not cut the figures of view 2', async () => {
   };
   try {
     await enterScene(terminal, { keys: '2', events });
-    expect(await terminal.screen()).toMatch(/ max err +mean .*mismatch[^]*B=1,D=64,\S*… +✓ pass +7\.99 +1\.23e-2/);
+    expect(await terminal.screen()).toMatch(
+      / max err +of limit +mean .*mismatch[^]*B=1,D=64,\S*… +✓ pass +7\.99 +- +1\.23e-2/,
+    );
   } finally {
     terminal.close();
   }

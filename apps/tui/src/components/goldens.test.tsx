@@ -7,13 +7,14 @@ import { expect, test } from 'vitest';
 import { cellWidth } from '../present/cells/cell-text.ts';
 import { STATE_SCENES, VIEW_SCENES, enterScene, type Scene } from '../testing/scenes.ts';
 import { openTerminal } from '../testing/terminal.tsx';
-import type { Theme } from '../present/cells/theme.ts';
+import { toAscii, type Theme } from '../present/cells/theme.ts';
 
 const ALL_SIZES = [
   [80, 24],
   [120, 40],
   [200, 60],
 ] as const;
+const [SMALLEST] = ALL_SIZES;
 // The largest size has more cells than the others together.
 const SIZES = inFull(ALL_SIZES, ([columns]) => columns < 200);
 const MODES = {
@@ -64,9 +65,18 @@ describeScenes(VIEW_SCENES, async (scene, size) => {
   expect(sixteen.text).toBe(plain.text);
   expect(withoutInk(full.text)).toBe(withoutInk(plain.text));
   expect(ascii.text).toMatch(/^[\x20-\x7e\n]*$/);
+  const asciiRows = ascii.text.split('\n');
+  const translated = plain.text.split('\n').map(toAscii);
   return [
     `${plain.text}\n`,
-    `== ASCII\n${ascii.text}\n`,
+    size === SMALLEST
+      ? `== ASCII\n${ascii.text}\n`
+      : section(
+          'ASCII, rows that are not the ones above character by character',
+          asciiRows.flatMap((line, row) =>
+            line === translated[row] ? [] : [`${String(row + 1).padStart(3)}  ${line}`],
+          ),
+        ),
     section('styles without colour', plain.styles),
     section('styles in 16 colours', sixteen.styles),
     section(

@@ -1,11 +1,11 @@
 import { RunnerClient } from '@flashcore/shared/client';
-import { UsageError } from '../usage-error.ts';
 import { dataDirectory } from './data-directory.ts';
 import type { InstanceRecord } from '../remote/instance.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
 import { connectBySsh } from './ssh-runner.ts';
 import { describeTarget, hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** A connected runner, and how it was reached. */
 export interface Connection {

@@ -2,10 +2,10 @@
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
-import { greetingBytes, type DialGreeting } from '../remote/dial-protocol.ts';
-import { DIAL } from '../remote/host-script.ts';
 import { dataDirectory, readRunnerRecord } from './data-directory.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
+import { greetingBytes, type DialGreeting } from '../remote/tunnel.ts';
+import { DIAL } from '../remote/ssh-address.ts';
 
 /** `fa-tui __dial start`, or `fa-tui __dial /path/of/a.sock`. Returns the exit code when the connection has ended. */
 export async function dialRunner([what = '']: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {

@@ -15,7 +15,7 @@ export interface EmbeddedRunner {
   readonly embedded: boolean;
 }
 
-export interface EmbeddedRunnerOptions {
+interface EmbeddedRunnerOptions {
   /** The runner's data directory; created if it does not exist. */
   readonly directory: string;
   readonly environment: NodeJS.ProcessEnv;

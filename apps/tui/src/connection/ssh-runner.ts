@@ -1,21 +1,19 @@
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
-import type { DialGreeting } from '../remote/dial-protocol.ts';
-import { bundled, DIAL } from '../remote/host-script.ts';
-import { parseSshAddress, type SshAddress } from '../remote/ssh-address.ts';
+import { parseSshAddress, type SshAddress, bundled, DIAL } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
 import { SshError } from '../remote/ssh-problem.ts';
-import { Tunnel, type Carry } from '../remote/tunnel.ts';
-import { UsageError } from '../usage-error.ts';
+import { Tunnel, type Carry, type DialGreeting } from '../remote/tunnel.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** A runner reached through this program's own tunnel. */
-export interface SshRunner {
+interface SshRunner {
   readonly client: RunnerClient;
   /** Settles when a broken tunnel works again. Errors: the reason why ssh could not restore it. */
   readonly revive: () => Promise<void>;
   readonly close: () => void;
 }
 
-export interface SshRunnerOptions {
+interface SshRunnerOptions {
   /** ssh://… */
   readonly address: string;
   readonly security: ClientSecurity | undefined;

@@ -3,8 +3,8 @@ import type { ClientSecurity } from '@flashcore/shared/client';
 import { RunnerProfiles, requirePrivate } from '@flashcore/shared/logins';
 import { didYouMean } from '@flashcore/shared/text';
 import { isSshAddress, parseSshAddress } from '../remote/ssh-address.ts';
-import { UsageError } from '../usage-error.ts';
 import { readNamed } from '../named-files.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** --tls-ca, --tls-cert, --tls-key: PEM files. */
 export interface TlsFlags {

@@ -16,18 +16,18 @@ import {
   isSpelledEntry,
   isTritonSource,
   type Manifest,
+  manifestOfVariant,
+  resolveVariant,
 } from '@flashcore/shared/kernels';
 import type { RunnerClient } from '@flashcore/shared/client';
-import { entryOf, setEntry } from '@flashcore/shared/text';
+import { entryOf, setEntry, plainLine } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
 import type { StartRequest } from '../session/runner-port.ts';
-import type { ExportedKernel } from './exported-kernel.ts';
+import { type ExportedKernel, isExported } from './exported-kernel.ts';
 import type { ExportFormat } from './export-options.ts';
-import { isExported } from './launch-limits.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
-import { withToldForms } from './told-forms.ts';
 import { SIGNATURES } from './torch-signatures.ts';
 
 /** The license of the kernels that come with a runner. */
@@ -38,7 +38,7 @@ const OWN_LICENSE = 'Apache-2.0';
  */
 export class NothingToExport extends Error {}
 
-export interface CollectOptions {
+interface CollectOptions {
   /** Export the kernel even if the runner found it wrong. */
   readonly unverified: boolean;
   readonly formats: readonly ExportFormat[];
@@ -52,7 +52,8 @@ export async function collectKernel(
   { unverified, formats }: CollectOptions,
 ): Promise<ExportedKernel> {
   const { client } = connection;
-  const manifest = manifestOf(await readSource(place, client));
+  const written = manifestOf(await readSource(place, client));
+  const manifest = manifestOfVariant(written, resolveVariant(written, request.variant).parameters);
   const problem = formats.map((format) => exportProblem(manifest, format)).find((each) => each !== undefined);
   if (problem !== undefined) throw new NothingToExport(problem);
   const asked = isForGpu(client.host.devices, request) ? request : withDefaults(request, manifest);
@@ -122,7 +123,7 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
   return create(BuildRequestSchema, { ...asked, variant });
 }
 
-/** A property of the kernel that the format cannot express; undefined if it can express the kernel. */
+/** A property of a variant's manifest that the format cannot express; undefined if it can express the kernel. */
 export function exportProblem(manifest: Manifest, format: ExportFormat): string | undefined {
   const reason = IN_PYTHON.has(format)
     ? (commonProblem(manifest, Object.keys(SIGNATURES)) ??
@@ -195,4 +196,32 @@ async function sourcesOf(
       text: Buffer.from(await read(sha256)).toString('utf8'),
     })),
   );
+}
+
+const ARCH = /^sm_\d{2,3}[af]?$/;
+const DIGEST = /^[0-9a-f]{64}$/;
+const FLAG = /^(?:-std=c\+\+\d\d|-O\d|--use_fast_math|-lineinfo|-maxrregcount=\d+|-arch=sm_\w+|-D\w+(?:=[\w.+-]+)?)$/;
+
+/** The kernel with single-line texts. Errors: INTERNAL naming a part with another form. */
+export function withToldForms(kernel: ExportedKernel): ExportedKernel {
+  const { arch, flags, parameters, manifest, origin } = kernel;
+  const names = Object.keys(parameters);
+  const wrong = [
+    ...(ARCH.test(arch) ? [] : [`the architecture ${arch}`]),
+    ...(DIGEST.test(origin.buildId) ? [] : [`the build_id ${origin.buildId}`]),
+    ...flags
+      .filter((flag) => !FLAG.test(flag) && !manifest.compile.flags.includes(flag))
+      .map((flag) => `the flag ${flag}`),
+    ...names.filter((name) => !Object.hasOwn(manifest.parameters, name)).map((name) => `the parameter ${name}`),
+  ][0];
+  if (wrong !== undefined)
+    throw new FlashcoreError(
+      'INTERNAL',
+      { kernel: manifest.id },
+      `Nothing is exported of ${manifest.id}: the runner told ${plainLine(wrong).slice(0, 120)}, which no build has; update the runner, or use another`,
+    );
+  const { label, compiler, runner, job, sourceDigest } = origin;
+  const told = { label, compiler, runner, job, sourceDigest };
+  const lines = Object.entries(told).map(([name, text]) => [name, plainLine(text)]);
+  return { ...kernel, origin: { ...origin, ...(Object.fromEntries(lines) as typeof told) } };
 }

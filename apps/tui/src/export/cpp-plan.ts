@@ -19,7 +19,7 @@ import {
   INT32,
   MAX_WORKSPACE_BYTES,
   exported,
-} from './launch-limits.ts';
+} from './exported-kernel.ts';
 
 /** The entries that the manifest launches, each once. */
 export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] => [

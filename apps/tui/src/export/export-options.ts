@@ -1,4 +1,4 @@
-/** The outputs of `fa-tui export`, one option per row; formats.ts creates the files. */
+/** The outputs of `fa-tui export`, one option per row; commands/export.ts creates the files. */
 export const EXPORT_OPTIONS = [
   { format: 'torch', option: '--torch <file.py>', about: 'a PyTorch operator in one file, machine code inside' },
   { format: 'wheel', option: '--wheel <folder>', about: 'the same as a package that pip installs' },

@@ -1,5 +1,12 @@
 /** The data behind every export: a kernel's manifest, the variant that was built, its machine code and its sources. */
-import type { Manifest, TensorDtype } from '@flashcore/shared/kernels';
+import {
+  type Manifest,
+  type TensorDtype,
+  checkShape,
+  parseShape,
+  type ManifestArgument,
+} from '@flashcore/shared/kernels';
+import type { Shape } from '@flashcore/shared/contract';
 
 export interface SourceText {
   /** Path as in includes: "flashcore_v6.cu", "primitives/mma.cuh". */
@@ -63,7 +70,7 @@ export interface MeasuredShape {
 }
 
 /** The origin of the machine code. */
-export interface ExportOrigin {
+interface ExportOrigin {
   readonly buildId: string;
   readonly job: string;
   readonly label: string;
@@ -94,3 +101,34 @@ export function warningAtImport(kernel: Pick<ExportedKernel, 'manifest' | 'verdi
   const text = unverifiedNotice(kernel);
   return text === undefined ? '' : `import warnings\n\nwarnings.warn(${JSON.stringify(text)}, stacklevel=2)\n`;
 }
+
+// The canonical shape, half of its work, a length that fills no tile, and longer ones; each with and without the mask.
+const SHAPES = ['2x8x512x64', '1x8x512x64', '1x8x113x64', '2x8x1024x64', '1x8x2048x64'];
+
+/** Shapes for exported data sets, limited to those that the kernel takes. */
+export const exportShapes = ({ manifest, parameters }: Pick<ExportedKernel, 'manifest' | 'parameters'>): Shape[] =>
+  SHAPES.flatMap((text) => [parseShape(text), parseShape(`${text}c`)]).filter(
+    (shape) => checkShape(manifest, { parameters }, shape) === undefined,
+  );
+
+const EXPORTED_KINDS = ['tensor', 'workspace', 'int32', 'float32', 'tensorMap'] as const;
+export type ExportedArgument = Extract<ManifestArgument, { kind: (typeof EXPORTED_KINDS)[number] }>;
+
+/** True if exported programs can pass the argument. */
+export const isExported = (argument: ManifestArgument): argument is ExportedArgument =>
+  EXPORTED_KINDS.some((kind) => kind === argument.kind);
+
+/** Narrows the type; exportProblem() has already refused kernels with other arguments. */
+export function exported(argument: ManifestArgument): ExportedArgument {
+  if (!isExported(argument))
+    throw new TypeError(`exports must pass ${EXPORTED_KINDS.join(', ')}, got ${argument.kind}`);
+  return argument;
+}
+
+/** CUDA's launch limits, the same as in the runner's own plans. */
+export const GRID_LIMITS = [2 ** 31 - 1, 65_535, 65_535] as const;
+export const BLOCK_LIMITS = [1024, 1024, 64] as const;
+export const CLUSTER_LIMIT = [16, 16, 16] as const;
+export const BOX_LIMIT = 256;
+export const INT32 = { least: -(2 ** 31), most: 2 ** 31 - 1 } as const;
+export const MAX_WORKSPACE_BYTES = 2 ** 48;

@@ -12,8 +12,8 @@ import {
   warningAtImport,
   type ExportedKernel,
   type MeasuredShape,
+  exportShapes,
 } from './exported-kernel.ts';
-import { exportShapes } from './export-shapes.ts';
 import { capability, extensionFlags, kernelUnit } from './kernel-unit.ts';
 
 const OP_TYPE = 'mha_dense';

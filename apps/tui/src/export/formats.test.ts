@@ -5,23 +5,23 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkShape, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { checkShape, manifestOfVariant, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { GetJobResponseSchema, TimingMode, Verdict, withCurrentNames } from '@flashcore/shared/contract';
-import { missing } from '@flashcore/shared/testing';
+import { measuredFolder, missing } from '@flashcore/shared/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 import type { ExportedKernel } from './exported-kernel.ts';
-import { inlineSources, renameToken, withoutComments } from './inline-sources.ts';
 import { kernelBenchFiles } from './kernelbench.ts';
 import { flashInferFiles } from './flashinfer.ts';
 import { kernelBuilderFiles } from './kernel-builder.ts';
 import { lastVerdict, shapesOf } from './stored-jobs.ts';
 import { popcornFile } from './popcorn.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
-import { withToldForms } from './told-forms.ts';
+import { withToldForms } from './collect.ts';
 import { base85, torchFile } from './torch-file.ts';
 import { wheelFiles } from './torch-wheel.ts';
+import { inlineSources, renameToken, withoutComments } from './kernel-unit.ts';
 
 const pythonTest = test.skipIf(missing('python3'));
 
@@ -42,7 +42,7 @@ function exported(id: string, variant: Parameters<typeof resolveVariant>[1] = {}
   };
   read(manifest.source);
   return {
-    manifest,
+    manifest: manifestOfVariant(manifest, parameters),
     parameters,
     dtype,
     arch: 'sm_90a',
@@ -363,7 +363,7 @@ test("the card keeps operators and claims no license for a user's kernel", () =>
   expect(kernelBuilderFiles(exported('fa_v1_baseline'))['CARD.md']).toContain('license: apache-2.0');
 });
 
-const RUN = join(import.meta.dirname, '../../../../docs/results/h200-2026-11-21/run.flashcore_v11.json');
+const RUN = join(measuredFolder('h200-2026-11-21'), 'run.flashcore_v11.json');
 
 pythonTest.each(LADDER)("%s: FlashInfer-Bench's data set follows its schemas, and is whole", (id) => {
   const files = flashInferFiles(exported(id));

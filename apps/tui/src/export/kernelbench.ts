@@ -2,9 +2,8 @@
  * `fa-tui export --kernelbench DIR`: KernelBench's reference (Model) and answer (ModelNew). All sources are in the
  * text, because the evaluator runs it without other files.
  */
-import { exportName, warningAtImport, type ExportedKernel } from './exported-kernel.ts';
-import { renameToken, withoutComments } from './inline-sources.ts';
-import { extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
+import { warningAtImport, type ExportedKernel } from './exported-kernel.ts';
+import { inlineExtension, kernelUnit, torchBinding, renameToken, withoutComments } from './kernel-unit.ts';
 
 // The checker refuses these words everywhere.
 const REFUSED_WORDS = ['pass', 'try', 'except'];
@@ -36,29 +35,12 @@ def get_init_inputs():
 `;
 
 function modelNew(kernel: ExportedKernel): string {
-  const name = exportName(kernel);
   return `import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 ${warningAtImport(kernel)}
 # ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export
-CUDA = r'''
-${rawText(torchExtensionSource(kernel))}'''
-
-CPP = "torch::Tensor mha_fwd(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal);"
-
-extension = load_inline(
-    "flashcore_${name}",
-    cpp_sources=CPP,
-    cuda_sources=CUDA,
-    functions=["mha_fwd"],
-    extra_cuda_cflags=[
-${extensionFlags(kernel)
-  .map((flag) => `        ${JSON.stringify(flag)},`)
-  .join('\n')}
-    ],
-)
-
+${inlineExtension(kernel, torchExtensionSource(kernel))}
 
 class ModelNew(nn.Module):
     def __init__(self):
@@ -69,14 +51,8 @@ class ModelNew(nn.Module):
 `;
 }
 
-/**
- * Text for the inside of r'''…'''. Three quotes in a literal of the source would end the string, and the rest would
- * be read as Python.
- */
-export const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''`);
-
 /** The kernel, its plan and a binding in one translation unit. The checker reads it as text. */
-export function torchExtensionSource(kernel: ExportedKernel): string {
+function torchExtensionSource(kernel: ExportedKernel): string {
   const rewrite = (source: string): string =>
     REFUSED_WORDS.reduce((text, word) => renameToken(text, word, `${word}_`), withoutComments(source));
   return `${kernelUnit(kernel, { rewrite })}

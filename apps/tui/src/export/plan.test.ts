@@ -16,6 +16,7 @@ import {
   expressionCode,
   formatShape,
   parseExpression,
+  manifestOfVariant,
   parseManifest,
   parseShape,
   planLaunches,
@@ -72,7 +73,7 @@ const kernels = folders.flatMap((path) => {
   const { parameters } = resolveVariant(manifest, {}, undefined);
   const pinned = 'PERSIST' in parameters ? [{ id: `${manifest.id} PERSIST=1`, PERSIST: 1 }] : [];
   return [
-    { id: manifest.id, manifest, parameters },
+    { id: manifest.id, manifest: manifestOfVariant(manifest, parameters), parameters },
     ...pinned.map(({ id, PERSIST }) => ({ id, manifest, parameters: { ...parameters, PERSIST } })),
   ];
 });
@@ -307,7 +308,7 @@ pythonTest.each([
   const { parameters } = resolveVariant(manifest, {}, undefined);
   const of = texts.map(parseShape);
   const runners = of.map((each) => wanted(manifest, parameters, each));
-  expect(pythonPrints({ manifest, parameters }, of)).toEqual(runners);
+  expect(pythonPrints({ manifest: manifestOfVariant(manifest, parameters), parameters }, of)).toEqual(runners);
   expect(runners.map((each) => each === 'refused')).toEqual([false, false, true]);
 });
 
@@ -427,17 +428,25 @@ test('a kernel that writes an optional output is refused', () => {
   );
 });
 
-test.each<[kernel: string, format: ExportFormat, reason: string | undefined]>([
+test.each<[kernel: string, format: ExportFormat, reason: string | undefined, parameters?: Record<string, number>]>([
   [
     'rmsnorm',
     'torch',
     "rmsnorm can't be exported: it computes rmsnorm, and exports call attention, attention_varlen, attention_decode, attention_decode_paged",
   ],
   ['varlen_rows', 'hf', "varlen_rows can't be exported: it computes attention_varlen, and exports call attention"],
-  ['gqa_rows', 'hf', "gqa_rows can't be exported: it writes LSE, which the callers of exports do not pass"],
+  ['gqa_rows', 'hf', undefined],
+  [
+    'gqa_rows',
+    'hf',
+    "gqa_rows can't be exported: it writes LSE, which the callers of exports do not pass",
+    { WRITE_LSE: 1 },
+  ],
   ['decode_mma', 'torch', undefined],
   ['decode_paged', 'wheel', undefined],
-])('%s as %s: %s', (kernel, format, reason) => {
+])('%s as %s: %s', (kernel, format, reason, parameters = {}) => {
   const path = join(ROOT, 'examples/kernels', kernel, 'kernel.yaml');
-  expect(exportProblem(parseManifest(readFileSync(path, 'utf8'), path), format)).toBe(reason);
+  const manifest = parseManifest(readFileSync(path, 'utf8'), path);
+  const resolved = resolveVariant(manifest, { parameters }).parameters;
+  expect(exportProblem(manifestOfVariant(manifest, resolved), format)).toBe(reason);
 });

@@ -16,7 +16,7 @@ import {
   INT32,
   MAX_WORKSPACE_BYTES,
   exported,
-} from './launch-limits.ts';
+} from './exported-kernel.ts';
 
 /** Needs `math`, `functools` and `collections` to be imported. */
 export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {

@@ -2,8 +2,7 @@
 import type { Shape } from '@flashcore/shared/contract';
 import { valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
-import { unverifiedNotice, type ExportedKernel } from './exported-kernel.ts';
-import { exportShapes } from './export-shapes.ts';
+import { unverifiedNotice, type ExportedKernel, exportShapes } from './exported-kernel.ts';
 import { capability, extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
 export const robustKbenchFiles = (kernel: ExportedKernel): Record<string, string> => ({

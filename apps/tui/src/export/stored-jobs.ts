@@ -32,7 +32,7 @@ export function measuredShapes(jobs: readonly GetJobResponse[], buildId: string)
   return [...found.values()];
 }
 
-export interface JudgedSource {
+interface JudgedSource {
   readonly manifest: Pick<Manifest, 'parameters'>;
   readonly buildId: string;
   readonly sourceDigest: string;

@@ -6,7 +6,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseManifest } from '@flashcore/shared/kernels';
+import { manifestOfVariant, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ExportedKernel } from './exported-kernel.ts';
@@ -22,9 +22,10 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 function kernelOf(id: string, parameters: Record<string, number>, edit = (text: string) => text): ExportedKernel {
   const text = edit(readFileSync(path.join(KERNELS, id, 'kernel.yaml'), 'utf8'));
+  const manifest = parseManifest(text, path.join(KERNELS, id));
   const told = { label: 'x', compiler: 'nvcc', runner: '0.1.0', sourceDigest: '', job: 'jobs/1' };
   return {
-    manifest: parseManifest(text, path.join(KERNELS, id)),
+    manifest: manifestOfVariant(manifest, resolveVariant(manifest).parameters),
     parameters,
     dtype: 'fp16',
     arch: 'sm_90a',

@@ -4,7 +4,7 @@
  */
 import type { Manifest } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { exported } from './launch-limits.ts';
+import { exported } from './exported-kernel.ts';
 
 /** A tensor as an argument of the operator. */
 interface OperatorTensor {
@@ -215,9 +215,10 @@ function newOutput(
   if (dtype === 'DTYPE' && dims.join() === first.dims.join())
     return { code: `torch.empty_like(${first.argument})`, holders: [] };
   const holders = dims.map((dim) => inputs.find((each) => each.dims.includes(dim))!);
+  const typeOf = dtype === first.dtype ? `${first.argument}.dtype` : dtype;
   const extents = dims.map((dim, axis) => `${holders[axis]!.argument}.shape[${holders[axis]!.dims.indexOf(dim)}]`);
   return {
-    code: `torch.empty((${extents.join(', ')}), dtype=${dtype}, device=${first.argument}.device)`,
+    code: `torch.empty((${extents.join(', ')}), dtype=${typeOf}, device=${first.argument}.device)`,
     holders: holders.map(({ argument }) => argument),
   };
 }

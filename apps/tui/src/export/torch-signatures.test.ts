@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { manifestOfVariant, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import { torchFile } from './torch-file.ts';
@@ -19,7 +19,7 @@ function fileOf(kernel: string): string {
   const manifest = parseManifest(readFileSync(path.join(folder, 'kernel.yaml'), 'utf8'), folder);
   const { parameters, dtype } = resolveVariant(manifest, {}, undefined);
   return torchFile({
-    manifest,
+    manifest: manifestOfVariant(manifest, parameters),
     parameters,
     dtype,
     arch: 'sm_90a',
@@ -133,7 +133,7 @@ print(refused(flash_attn_func, torch.randn(1, 9, 4, 64), k[:1, :8], v[:1, :8], c
       'flashcore_v12: dropout_p is not supported: must be 0.0',
       'flashcore_v12: window_size (4, 4) without a causal mask is not supported',
       'flashcore_v12: sinks is not supported',
-      'flashcore_v12 does not take B=1, H=4, S=9, D=64, causal=2, Hkv=1, Skv=8, window=-1, softcap=0: it requires causal != 2 || Skv >= S, because every row has to see a key',
+      'flashcore_v12 does not take B=1, H=4, S=9, D=64, causal=2, Hkv=1, Skv=8, Dv=64, window=-1, softcap=0: it requires causal != 2 || Skv >= S, because every row has to see a key',
     ]);
   },
 );

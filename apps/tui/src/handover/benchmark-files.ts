@@ -1,6 +1,5 @@
 /** Figures in the file formats of services for continuous benchmarking. */
-import type { Figure } from './figures.ts';
-import { figureName, isMeasured, placeOf, placeTitle } from './figures.ts';
+import { type Figure, figureName, isMeasured, placeOf, placeTitle } from './figures.ts';
 
 const NS_PER_US = 1000;
 const US_PER_SECOND = 1e6;

@@ -80,5 +80,5 @@ function sourceRemark(before: string | undefined, after: string | undefined): st
   if (!before || !after) return 'whether the source changed is not known';
   return before === after
     ? 'the source is the same'
-    : `the source: ${before.slice(0, 8)} to ${after.slice(0, 8)}; hunks are told against a champion`;
+    : `the source: ${before.slice(0, 8)} to ${after.slice(0, 8)}; the diff is listed only against a champion`;
 }

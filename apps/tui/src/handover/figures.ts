@@ -11,6 +11,7 @@ import type { Column } from '../present/blocks.ts';
 import { p50IntervalText } from '../present/sections/timings.ts';
 import { dtypeWord, shortName } from '../present/words.ts';
 import { FEWEST_SAMPLES, formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { formatMicroseconds } from '../present/numbers.ts';
 
 export interface Figure {
   readonly job: string;
@@ -79,12 +80,16 @@ export const sdpaName = ({ name, reused }: SdpaResult): string =>
 /** False for emulator times, which are not GPU times. Dashboards and tables of GPU figures leave them out. */
 export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulated && benchmark.valid;
 
-/** The uncertainty of a median; empty for few samples. */
-export const P50_INTERVAL: Column<Figure> = {
-  title: '95 % of p50',
-  align: 'right',
-  cell: ({ benchmark: { latency } }) => (latency!.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency!)),
-};
+/** A figure's median, and the median's uncertainty, which is empty for few samples. */
+export const MEDIAN_COLUMNS: readonly Column<Figure>[] = [
+  { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
+  {
+    title: '95 % of p50',
+    align: 'right',
+    cell: ({ benchmark: { latency } }) =>
+      latency!.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency!),
+  },
+];
 
 /** The reason why a figure must not be used; undefined if it is valid. */
 export const notValidText = ({ benchmark: { valid, invalidReason } }: Pick<Figure, 'benchmark'>): string | undefined =>

@@ -13,6 +13,7 @@ import {
   type GetJobResponse,
 } from '@flashcore/shared/contract';
 import { readFileSync } from 'node:fs';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import * as z from 'zod';
 import { sampleEvents } from '../testing/sample-job.ts';
@@ -20,10 +21,11 @@ import { JOB_FORMATS, type JobFormatName } from './report-formats.ts';
 import { traceOf } from './sources.ts';
 import { JOB_WRITERS } from './writers.ts';
 
-const RESULTS = new URL('../../../../docs/results/h200-2026-11-21/', import.meta.url);
 const measured = fromJson(
   GetJobResponseSchema,
-  withCurrentNames(JSON.parse(readFileSync(new URL('run.flashcore_v11.json', RESULTS), 'utf8'))) as JsonValue,
+  withCurrentNames(
+    JSON.parse(readFileSync(`${measuredFolder('h200-2026-11-21')}/run.flashcore_v11.json`, 'utf8')),
+  ) as JsonValue,
   { ignoreUnknownFields: true },
 );
 

@@ -19,7 +19,7 @@ import { gateMark } from '../present/gate-marks.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { piece } from '../present/roles.ts';
 import { shortName, reuseText } from '../present/words.ts';
-import { byPlace, fastestSdpa, figuresOf, notValidText, P50_INTERVAL, placeTitle, type Figure } from './figures.ts';
+import { byPlace, fastestSdpa, figuresOf, notValidText, MEDIAN_COLUMNS, placeTitle, type Figure } from './figures.ts';
 import { costText, errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import type { Report } from './report-formats.ts';
 import { saidAndMeasured } from './said-and-measured.ts';
@@ -69,8 +69,7 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
   { title: 'kernel', cell: ({ kernel }) => kernel },
   { title: 'shape', cell: ({ shape }) => shape },
   { title: 'mode', cell: ({ mode }) => mode },
-  { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
-  P50_INTERVAL,
+  ...MEDIAN_COLUMNS,
   {
     title: 'p90',
     align: 'right',
@@ -92,7 +91,7 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
     },
   },
   {
-    title: 'times as fast',
+    title: 'speedup',
     align: 'right',
     cell: ({ benchmark }) => {
       const sdpa = fastestSdpa(benchmark);

@@ -9,6 +9,7 @@ import {
   type GetJobResponse,
 } from '@flashcore/shared/contract';
 import { readFileSync } from 'node:fs';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { actionBenchmark, bencherMetrics, hyperfineResults } from './benchmark-files.ts';
 import { figuresOf } from './figures.ts';
@@ -19,10 +20,11 @@ import { annotations, problemsOf, sarif } from './problems.ts';
 import { JOB_FORMATS, PAGE_FORMATS } from './report-formats.ts';
 
 /** Results measured on an H200, as the runner reported them. */
-const RESULTS = new URL('../../../../docs/results/h200-2026-11-21/', import.meta.url);
 const measured = fromJson(
   GetJobResponseSchema,
-  withCurrentNames(JSON.parse(readFileSync(new URL('run.flashcore_v11.json', RESULTS), 'utf8'))) as JsonValue,
+  withCurrentNames(
+    JSON.parse(readFileSync(`${measuredFolder('h200-2026-11-21')}/run.flashcore_v11.json`, 'utf8')),
+  ) as JsonValue,
   { ignoreUnknownFields: true },
 );
 const broken = create(GetJobResponseSchema, {

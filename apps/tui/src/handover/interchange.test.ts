@@ -10,7 +10,7 @@ import {
   type GetJobResponse,
 } from '@flashcore/shared/contract';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import * as z from 'zod';
 import { bencherMetrics } from './benchmark-files.ts';
@@ -22,11 +22,10 @@ import { rbkReports } from './rbk-report.ts';
 import { FileSource } from './sources.ts';
 import { JOB_WRITERS } from './writers.ts';
 
-const RESULTS = fileURLToPath(new URL('../../../../docs/results/', import.meta.url));
-const jobsOf = (...files: string[]): readonly GetJobResponse[] =>
-  new FileSource(files.map((file) => path.join(RESULTS, file))).jobs;
-const [run] = jobsOf('h200-2026-11-21/run.flashcore_v11.json') as [GetJobResponse];
-const ladder = jobsOf(...['v6', 'v10', 'v11'].map((id) => `h200-2026-11-21/run.flashcore_${id}.json`));
+const jobsOf = (campaign: string, ...files: string[]): readonly GetJobResponse[] =>
+  new FileSource(files.map((file) => path.join(measuredFolder(campaign), file))).jobs;
+const [run] = jobsOf('h200-2026-11-21', 'run.flashcore_v11.json') as [GetJobResponse];
+const ladder = jobsOf('h200-2026-11-21', ...['v6', 'v10', 'v11'].map((id) => `run.flashcore_${id}.json`));
 const SETTINGS = { folder: '', suite: 'flashcore' };
 
 const CONFIG = `
@@ -266,7 +265,7 @@ test.each([
 });
 
 test("a pull request's comment begins with its marker, has the comparison, and stays within the limit", async () => {
-  const jobs = jobsOf('h200-decide-2026-11-22/decide.slower.json');
+  const jobs = jobsOf('h200-decide-2026-11-22', 'decide.slower.json');
   const body = pullRequestComment(jobs, 'attention');
   expect(body.startsWith('<!-- flashcore:attention -->\n')).toBe(true);
   await expect(body).toMatchFileSnapshot('goldens/pull-request.txt');
@@ -286,7 +285,7 @@ test('in JUnit a job that could not run is an error, and a failed hard gate a fa
   const lost = create(GetJobResponseSchema, {
     job: { name: 'jobs/lost', label: 'lost', outcome: Outcome.ERROR, summary: 'no device\nat all' },
   });
-  const xml = JOB_WRITERS.junit([lost, ...jobsOf('h200-decide-2026-11-22/decide.slower.json')], SETTINGS);
+  const xml = JOB_WRITERS.junit([lost, ...jobsOf('h200-decide-2026-11-22', 'decide.slower.json')], SETTINGS);
   expect(xml).toContain('<testsuite name="lost" tests="1" failures="0" errors="1" skipped="0">');
   expect(xml).toContain('<error message="no device">no device&#10;at all</error>');
   expect(xml).toMatch(/name="regression: [^>]*><failure/);

@@ -12,7 +12,7 @@ import {
   byPlace,
   fastestSdpa,
   figuresOf,
-  P50_INTERVAL,
+  MEDIAN_COLUMNS,
   placeTitle,
   sdpaName,
   type Figure,
@@ -22,7 +22,7 @@ import { errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import { adviceOf, nextSteps } from './lab-log.ts';
 import type { Report } from './report-formats.ts';
 
-export interface KernelReportInput {
+interface KernelReportInput {
   readonly kernelId: string;
   /** Absent if the results were read from files. */
   readonly kernel: Kernel | undefined;
@@ -111,8 +111,7 @@ const BEST_COLUMNS: readonly Column<Figure>[] = [
   { title: 'shape', cell: ({ shape }) => shape },
   { title: 'mode', cell: ({ mode }) => mode },
   { title: 'build', cell: ({ kernel }) => kernel },
-  { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
-  P50_INTERVAL,
+  ...MEDIAN_COLUMNS,
   {
     title: 'TFLOP/s',
     align: 'right',

@@ -21,7 +21,7 @@ import {
 } from './job-facts.ts';
 import type { Report } from './report-formats.ts';
 
-export interface LabLogInput {
+interface LabLogInput {
   /** Ended jobs, oldest first. */
   readonly jobs: readonly GetJobResponse[];
   readonly decisions: readonly Decision[];
@@ -179,7 +179,7 @@ const STEP_COLUMNS: readonly Column<Step>[] = [
   { title: 'of', cell: ({ before_of: of }) => of },
   { title: 'after', align: 'right', cell: ({ after_us: us }) => formatMicroseconds(us) },
   {
-    title: 'times as fast',
+    title: 'speedup',
     align: 'right',
     cell: ({ ratio }) => (ratio === null ? 'not compared' : formatInterval(ratio)),
   },

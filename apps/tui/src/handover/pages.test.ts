@@ -18,7 +18,7 @@ import type { RunnerClient } from '@flashcore/shared/client';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Block } from '../present/blocks.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
@@ -36,9 +36,9 @@ import { labLog } from './lab-log.ts';
 import { searchReport } from './search-page.ts';
 import { FileSource, RunnerSource } from './sources.ts';
 
-const RESULTS = fileURLToPath(new URL('../../../../docs/results/', import.meta.url));
-const SEARCH = path.join(RESULTS, 'h200-search-2026-11-22/searches/2026-11-22-639e68bb');
-const decided = (name: string): string => path.join(RESULTS, 'h200-decide-2026-11-22', `decide.${name}.json`);
+const LADDER = measuredFolder('h200-2026-11-21');
+const SEARCH = path.join(measuredFolder('h200-search-2026-11-22'), 'searches/2026-11-22-639e68bb');
+const decided = (name: string): string => path.join(measuredFolder('h200-decide-2026-11-22'), `decide.${name}.json`);
 
 const compared = new FileSource(['faster', 'itself', 'slower'].map(decided)).jobs;
 const named = (index: number): string => compared[index]!.job!.name;
@@ -84,7 +84,7 @@ test("the lab log's figures come from the comparison in the job, and its data na
 });
 
 test('figures of two jobs have no ratio, and are shown together only for one device, shape, mode and protocol', () => {
-  const run = new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs[0]!;
+  const run = new FileSource([path.join(LADDER, 'run.flashcore_v11.json')]).jobs[0]!;
   const again = structuredClone(run);
   again.job!.name = 'jobs/again';
   const elsewhere = structuredClone(run);
@@ -131,14 +131,11 @@ test("the final report compares the notes' claims with measurements, and judges 
   expect(judged([elsewhere])).toEqual(['not judged: another device', 'not judged: another device']);
   expect(judged([unmeasured, there])).toEqual(['met', 'missed: 1.50 times']);
   expect(judged([unmeasured])).toEqual(['not measured', 'not measured']);
-  expect(judged(new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs)).toEqual([]);
+  expect(judged(new FileSource([path.join(LADDER, 'run.flashcore_v11.json')]).jobs)).toEqual([]);
 });
 
 test("a kernel’s page has its best figure for each device, with the figure's job", async () => {
-  const { jobs } = new FileSource([
-    path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json'),
-    decided('flashcore_v11.merge'),
-  ]);
+  const { jobs } = new FileSource([path.join(LADDER, 'run.flashcore_v11.json'), decided('flashcore_v11.merge')]);
   const report = kernelReport({
     kernelId: 'flashcore_v11',
     kernel: undefined,
@@ -166,7 +163,7 @@ test("a kernel’s page has its best figure for each device, with the figure's j
 });
 
 test('a kernel timed only on the emulator has no best figure, and its page says so', () => {
-  const [job] = new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs;
+  const [job] = new FileSource([path.join(LADDER, 'run.flashcore_v11.json')]).jobs;
   const simulated = structuredClone(job!);
   for (const { benchmarks } of simulated.result!.variants)
     for (const each of benchmarks) Object.assign(each, { simulated: true, valid: false });
@@ -315,11 +312,7 @@ const sameWithinTables = (markdown: string) => (): boolean =>
   });
 
 test('every plot that a job has data for can be drawn, and its caption names the job', () => {
-  const jobs = [
-    ...compared,
-    hostileJob(),
-    ...new FileSource([path.join(RESULTS, 'h200-2026-11-21/profile.flashcore_v10.json')]).jobs,
-  ];
+  const jobs = [...compared, hostileJob(), ...new FileSource([path.join(LADDER, 'profile.flashcore_v10.json')]).jobs];
   const plots = jobs.flatMap(jobPlots);
   expect(new Set(plots.map(({ drawing }) => drawing.type))).toEqual(
     new Set(['histogram', 'ecdf', 'mirrored', 'roofline', 'bars', 'heat']),

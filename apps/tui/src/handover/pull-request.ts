@@ -4,7 +4,7 @@
  */
 import { COST_FINDINGS, type GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
-import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
+import { formatInterval } from '../present/numbers.ts';
 import { piece } from '../present/roles.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
 import { COMPARISON_MARKS, MODE_WORDS, outcomeWord, shapeShort, shortName } from '../present/words.ts';
@@ -13,7 +13,7 @@ import {
   fastestSdpa,
   figuresOf,
   notValidText,
-  P50_INTERVAL,
+  MEDIAN_COLUMNS,
   placeTitle,
   sdpaName,
   type Figure,
@@ -91,8 +91,7 @@ const FIGURE_COLUMNS: readonly Column<Figure>[] = [
   { title: 'kernel', cell: ({ kernel }) => kernel },
   { title: 'shape', cell: ({ shape }) => shape },
   { title: 'mode', cell: ({ mode }) => mode },
-  { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
-  P50_INTERVAL,
+  ...MEDIAN_COLUMNS,
   {
     title: 'over the fastest SDPA',
     align: 'right',

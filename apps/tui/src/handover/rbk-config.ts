@@ -41,7 +41,7 @@ const configSchema = strict({
   shapes: listOf(shapeSchema),
 });
 
-export interface RbkShape {
+interface RbkShape {
   readonly name: string;
   /** Shape in the form of --shape. */
   readonly shape: string;

@@ -100,7 +100,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'iterations', align: 'right', cell: ({ iterations }) => String(iterations) },
   { title: 'baseline', cell: ({ baseline }) => baseline ?? 'not measured' },
   {
-    title: 'times as fast',
+    title: 'speedup',
     align: 'right',
     cell: ({ speedup }) => (speedup === null ? 'not measured' : speedup.toFixed(3)),
   },

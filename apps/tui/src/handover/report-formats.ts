@@ -1,6 +1,6 @@
 import type { Block, Plot } from '../present/blocks.ts';
 
-/** Names for the options of `fa-tui report`; formats.ts writes the formats, commands/report.ts makes the pages. */
+/** Names for the options of `fa-tui report`; writers.ts writes the formats, commands/report.ts makes the pages. */
 export const TEMPLATES = ['final', 'lab-log', 'kernel', 'search'] as const;
 export type TemplateName = (typeof TEMPLATES)[number];
 

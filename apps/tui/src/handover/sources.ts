@@ -22,9 +22,9 @@ import { readForeignText } from '@flashcore/shared/files';
 import { errorText } from '@flashcore/shared/text';
 import { jobSpans } from '@flashcore/shared/trace';
 import { secondsOf } from '../present/numbers.ts';
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-code.ts';
 
-export interface JobFilter {
+interface JobFilter {
   readonly kernelId?: string;
   /** Seconds since 1970; earlier jobs are left out. */
   readonly since?: number;

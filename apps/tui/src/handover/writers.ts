@@ -11,7 +11,7 @@ import { annotations, problemsOf, sarif } from './problems.ts';
 import { pullRequestComment } from './pull-request.ts';
 import type { JobFormatName, PageFormatName, Report } from './report-formats.ts';
 
-export interface JobFileSettings {
+interface JobFileSettings {
   /** The kernel's folder in the repository, for the places of problems. */
   readonly folder: string;
   /** Title of a pull request's comment. */

@@ -1,7 +1,7 @@
 /** A command without its handler. Keys, help, hints and the palette all come from the table of commands. */
 import type { AppState } from '../state/app-state.ts';
 
-export type CommandGroup = 'views' | 'moving' | 'log' | 'jobs' | 'program';
+type CommandGroup = 'views' | 'moving' | 'log' | 'jobs' | 'program';
 
 export interface CommandRow {
   readonly id: string;

@@ -5,11 +5,12 @@ import type { CommandRow } from './command.ts';
 import { JOB_COMMANDS, MARK_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
 import { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from './view-commands.ts';
+import { openListing } from '../state/source-place.ts';
 
-const hasDetails = ({ ui }: AppState): boolean =>
-  ui.view === 'correct' || ui.view === 'latency' || ui.view === 'kernels';
+const hasDetails = (state: AppState): boolean =>
+  ['correct', 'latency', 'kernels'].includes(state.ui.view) || openListing(state) !== undefined;
 
-const NO_DETAILS = 'Only 2, 3 and 7 have details with pages';
+const NO_DETAILS = 'Only 2, 3, 7 and the PTX of 4 have details with pages';
 
 /** Moving the cursor of a view, or scrolling those that have none. */
 export const MOVE_COMMANDS = [
@@ -23,7 +24,7 @@ export const MOVE_COMMANDS = [
     id: 'detail-down',
     keys: ['J'],
     group: 'moving',
-    help: 'Next page of the details in 2, 3 and 7',
+    help: 'Next page of the details; in PTX the next place',
     when: hasDetails,
     whyNot: NO_DETAILS,
   },
@@ -43,6 +44,13 @@ export const MOVE_COMMANDS = [
 export const PROGRAM_COMMANDS = [
   { id: 'copy', keys: ['y'], group: 'program', help: 'Copy this view: text, Markdown, JSON or SVG' },
   { id: 'copy-line', keys: ['Y'], group: 'program', help: 'Copy the line under the cursor' },
+  {
+    id: 'command-log',
+    keys: ['@'],
+    group: 'program',
+    help: 'Command log: fa-tui commands for what keys did',
+    hint: ({ commandLog }) => (commandLog.length > 0 ? 'commands' : ''),
+  },
   { id: 'mouse', keys: ['m'], group: 'program', help: 'Mouse on or off: wheel scrolls, a click selects' },
   {
     id: 'help',
@@ -57,7 +65,7 @@ export const PROGRAM_COMMANDS = [
     id: 'leave',
     keys: ['q', 'Q', 'ctrl+c'],
     group: 'program',
-    help: 'Leave fa-tui; jobs keep running',
+    help: 'Quit fa-tui; jobs keep running',
     hint: 'detach',
   },
 ] as const satisfies readonly CommandRow[];
@@ -108,6 +116,15 @@ export function commandOf(key: string, state: AppState): Command | undefined {
   return commandsOf(state).find((command) => command.keys.includes(key) && isUsable(command, state));
 }
 
+// They have an effect almost everywhere.
+const GENERAL: readonly string[] = ['next-view', 'previous-view', 'zoom', 'detail-down', 'detail-up'];
+
+/** Commands that have an effect in this view and on this job, but not everywhere. */
+export const commandsHere = (state: AppState): string[] =>
+  COMMANDS.filter(
+    (command) => command.when !== undefined && !GENERAL.includes(command.id) && isUsable(command, state),
+  ).map(({ id }) => id);
+
 export const isUsable = ({ when }: Command, state: AppState): boolean => when?.(state) ?? true;
 
 /** The message for a key that has an effect elsewhere but not now; undefined if the key has no meaning or leaves. */
@@ -122,16 +139,20 @@ export const doesNothing = ({ help, whyNot }: CommandRow): string => whyNot ?? `
 
 /**
  * Commands whose id, keys or help contain every word of the query: first those with exactly that key, then those whose
- * name begins with the query.
+ * name begins with the query, then those of the place where the help was opened.
  */
-export function findCommands(query: string, state: Pick<AppState, 'customKeys'> = { customKeys: {} }): Command[] {
+export function findCommands(
+  query: string,
+  { here = [], ...state }: Pick<AppState, 'customKeys'> & { here?: readonly string[] } = { customKeys: {} },
+): Command[] {
   const words = query.toLowerCase().split(' ').filter(Boolean);
   const found = commandsOf(state).filter(({ id, keys, help }) =>
     words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)),
   );
   const rank = ({ id, keys }: Command): number => {
     if (keys.includes(query)) return 0;
-    return query !== '' && id.startsWith(query.toLowerCase()) ? 1 : 2;
+    if (query !== '' && id.startsWith(query.toLowerCase())) return 1;
+    return here.includes(id) ? 2 : 3;
   };
   return found.toSorted((a, b) => rank(a) - rank(b));
 }

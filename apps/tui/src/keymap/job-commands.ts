@@ -4,6 +4,7 @@ import { JOB_LISTS, type AppState } from '../state/app-state.ts';
 import {
   cancellableJob,
   chosenJob,
+  folderShown,
   inJobList,
   inJobs,
   inKernels,
@@ -14,7 +15,7 @@ import {
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
-import { sourceTarget } from '../state/source-place.ts';
+import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 import { comparing } from './view-commands.ts';
 
@@ -32,7 +33,7 @@ function filterOf(state: AppState): string {
   return list === undefined ? '' : state.ui.filters[list];
 }
 
-const NOT_LISTED = 'There is no kernel to run: Enter in 7 runs one, and fa-tui run FOLDER adds a folder of yours to 7';
+const NOT_LISTED = '7 lists no kernel for this: F there adds faulty ones, and fa-tui run FOLDER a folder of yours';
 
 /** These come before the commands that move, which have the same keys. */
 export const MARK_COMMANDS = [
@@ -166,7 +167,7 @@ export const JOB_COMMANDS = [
     group: 'jobs',
     help: 'Sort the lines in 4, the kernels in 7, the history',
     hint: 'sort',
-    when: (state) => hasRowsToSort(state) || inKernels(state) || hasLines(state),
+    when: (state) => hasRowsToSort(state) || inKernels(state) || hasLines(state) || openListing(state) !== undefined,
     whyNot: 'There is nothing to sort here: 4 has lines, 7 kernels, and 6 the history',
   },
   {
@@ -207,7 +208,8 @@ export const JOB_COMMANDS = [
     id: 'edit-source',
     keys: ['e'],
     group: 'jobs',
-    help: 'Edit the source where the error is, in $EDITOR',
+    help: 'Edit the source at the error; in 4 the hot line',
+    hint: (state) => (hasLines(state) || (inKernels(state) && folderShown(state) !== undefined) ? 'edit' : ''),
     when: (state) => sourceTarget(state) !== undefined,
     whyNot: 'There is no source to edit: no job is shown',
   },

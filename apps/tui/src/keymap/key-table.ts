@@ -1,13 +1,16 @@
 /**
- * The command table as Markdown for docs/keys.md. write-key-table.ts writes it there, and a test checks that it is up
- * to date.
+ * The command table as Markdown for docs/keys.md. Run as a program it writes the table there, between its markers; a
+ * test checks that it is up to date.
  */
-import type { Command } from './commands.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { format, resolveConfig } from 'prettier';
+import { COMMANDS, type Command } from './commands.ts';
 
-export const KEY_TABLE_BEGIN = '<!-- keys: written by `npx node apps/tui/src/keymap/write-key-table.ts` -->';
+export const KEY_TABLE_BEGIN = '<!-- keys: written by `npx node apps/tui/src/keymap/key-table.ts` -->';
 export const KEY_TABLE_END = '<!-- keys end -->';
 
-export function keyTable(commands: readonly Command[]): string {
+function keyTable(commands: readonly Command[]): string {
   const rows = commands.map(
     ({ id, keys, help }) =>
       `| ${keys.map((key) => `\`${key}\``).join(' ')} | ${help.replaceAll('|', '\\|')} | \`${id}\` |`,
@@ -22,3 +25,15 @@ export function withKeyTable(text: string, table: string): string | undefined {
     ? undefined
     : `${text.slice(0, begin + KEY_TABLE_BEGIN.length)}\n${table}\n${text.slice(end)}`;
 }
+
+const PAGE = fileURLToPath(new URL('../../../../docs/keys.md', import.meta.url));
+
+/** docs/keys.md as it is, and as it should be. */
+export async function keysPage(): Promise<{ readonly found: string; readonly wanted: string }> {
+  const found = readFileSync(PAGE, 'utf8');
+  const wanted = withKeyTable(found, keyTable(COMMANDS));
+  if (wanted === undefined) throw new Error(`Wanted the line ${KEY_TABLE_BEGIN} in docs/keys.md`);
+  return { found, wanted: await format(wanted, { ...(await resolveConfig(PAGE)), filepath: PAGE }) };
+}
+
+if (import.meta.main) writeFileSync(PAGE, (await keysPage()).wanted);

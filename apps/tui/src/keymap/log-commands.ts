@@ -3,6 +3,7 @@ import type { AppState } from '../state/app-state.ts';
 import { filteredList } from '../state/selectors.ts';
 import type { CommandRow } from './command.ts';
 import { inMap } from './view-commands.ts';
+import { openListing } from '../state/source-place.ts';
 
 const hasLog = (state: AppState): boolean => state.attached !== undefined && filteredList(state) === undefined;
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
@@ -45,7 +46,7 @@ export const LOG_COMMANDS = [
     keys: ['escape'],
     group: 'log',
     help: 'Clear the search',
-    when: (state) => hasQuery(state) && !inMap(state),
+    when: (state) => hasQuery(state) && !inMap(state) && openListing(state) === undefined,
   },
   {
     id: 'next-error',

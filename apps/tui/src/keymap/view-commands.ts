@@ -4,8 +4,10 @@
  */
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
-import { attachedJob, hasLines, variantsOf } from '../state/selectors.ts';
-import { shownFinding } from '../state/source-place.ts';
+import { inKernels } from '../state/chosen.ts';
+import { hasNotes } from '../state/listed-kernel.ts';
+import { attachedJob, hasLines, selectedKernel, shownVariant, variantsOf } from '../state/selectors.ts';
+import { shownFinding, listingFiles, openListing } from '../state/source-place.ts';
 import type { CommandRow } from './command.ts';
 
 const VIEW_HELP: Record<ViewId, string> = {
@@ -26,6 +28,12 @@ const hasHeads = (state: AppState): boolean => {
   return selected !== undefined && headCount(selected.map) > 1;
 };
 export const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
+
+/** The language that the next press of the key shows; undefined if it shows the profile again. */
+function nextListing(state: AppState): string | undefined {
+  const { listing } = state.ui;
+  return listingFiles(state)[listing === undefined ? 0 : listing + 1]?.language;
+}
 
 export const SHOW_COMMANDS = VIEWS.map((view, index) => ({
   id: `show-${view}` as const,
@@ -119,24 +127,49 @@ export const VIEW_COMMANDS = [
     whyNot: 'This job ran only one variant',
   },
   {
+    id: 'open-notes',
+    keys: ['o'],
+    group: 'jobs',
+    help: "In 7: open the kernel's NOTES.md in the editor",
+    hint: 'notes',
+    when: (state) => inKernels(state) && hasNotes(selectedKernel(state)),
+    whyNot: 'In 7, o opens the notes of the selected kernel, if it has any',
+  },
+  {
     id: 'next-finding',
     keys: ['o'],
     group: 'views',
     help: 'The next finding, if a job has several',
     hint: 'finding',
-    when: (state) => (shownFinding(state)?.count ?? 0) > 1,
+    when: (state) => !inKernels(state) && (shownFinding(state)?.count ?? 0) > 1,
     whyNot: 'There is no other finding to show',
   },
 ] as const satisfies readonly CommandRow[];
 
 export const LATENCY_COMMANDS = [
   {
+    id: 'instructions',
+    keys: ['i'],
+    group: 'views',
+    help: 'In 4: source next to its PTX or SASS, and back',
+    hint: (state) => nextListing(state) ?? 'profile',
+    when: (state) => listingFiles(state).length > 0,
+    whyNot: 'There is no PTX to show: 4 has it once a run has profiled the kernel',
+  },
+  {
+    id: 'leave-instructions',
+    keys: ['escape'],
+    group: 'views',
+    help: 'In 4: from PTX or SASS back to the profile',
+    when: (state) => openListing(state) !== undefined,
+  },
+  {
     id: 'hottest-line',
     keys: ['H'],
     group: 'views',
     help: 'In 4: jump to the hottest source line',
     hint: 'hottest line',
-    when: hasLines,
+    when: (state) => hasLines(state) || openListing(state) !== undefined,
     whyNot: 'No source line has figures: a profile counts them on the emulator; 4 shows them',
   },
   {
@@ -145,8 +178,9 @@ export const LATENCY_COMMANDS = [
     group: 'views',
     help: 'In 3: histogram, ECDF, or both',
     hint: 'plot',
-    when: (state) => state.ui.view === 'latency' && !comparing(state),
-    whyNot: '3 shows the plots; there p changes them',
+    when: (state) =>
+      state.ui.view === 'latency' && !comparing(state) && (shownVariant(state)?.benchmarks.length ?? 0) > 0,
+    whyNot: '3 shows the plots once samples are taken; there p changes them',
   },
   {
     id: 'next-comparison-page',

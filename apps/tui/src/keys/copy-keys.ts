@@ -39,7 +39,8 @@ function copiedText({ file, sent, inTmux }: Copied): string {
     : `Too long for a terminal's clipboard; it is in ${file}`;
 }
 
-function tellCopied({ store, copy }: KeyContext, text: string, name: string): void {
+/** Copies text and shows where it is. */
+export function tellCopied({ store, copy }: KeyContext, text: string, name: string): void {
   try {
     const { file, sent, inTmux } = copy(text, name);
     store.dispatch({

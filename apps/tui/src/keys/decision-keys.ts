@@ -4,6 +4,7 @@ import type { Overlay } from '../state/app-state.ts';
 import { jobTitle } from '../present/words.ts';
 import { CHOICES, refusalOf, type Choice } from '../state/decision.ts';
 import { chosenJob } from '../state/chosen.ts';
+import { logJobCommand } from './command-log-keys.ts';
 import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
@@ -64,5 +65,7 @@ export function pressInDecision(key: string, dialog: Dialog, context: KeyContext
 async function decide({ job, choice, note }: Dialog, { store, session }: KeyContext): Promise<void> {
   const view = entryOf(store.state.views, job);
   if (view === undefined || refusalOf(store.state, view, choice) !== undefined) return;
-  if (await session.decide(choice, job, note)) store.dispatch({ type: 'overlay', overlay: undefined });
+  if (!(await session.decide(choice, job, note))) return;
+  logJobCommand(store, choice, job, ...(note === '' ? [] : ['--note', note]));
+  store.dispatch({ type: 'overlay', overlay: undefined });
 }

@@ -1,4 +1,12 @@
-import { FlashcoreError, DecisionKind, type JobEvent } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import {
+  DecisionSchema,
+  FlashcoreError,
+  DecisionKind,
+  ListChampionsResponseSchema,
+  type Decision,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import { afterEach, expect, test } from 'vitest';
 import { decidedEvents } from '../testing/measured-job.ts';
 import { fakeRunner, type FakeRunner } from '../testing/fake-runner.ts';
@@ -125,4 +133,21 @@ test('a refusal by the runner is shown, and the note is not lost', async () => {
     expect.objectContaining({ kind: 'decide', note: 'mine' }),
     "Ask the runner's owner for the role admin",
   ]);
+});
+
+test('a result is not offered for acceptance once the champion it was compared with was withdrawn', async () => {
+  const events = await show('faster');
+  const [end] = events.slice(-1).map(({ payload }) => payload);
+  const over = end?.case === 'finished' ? end.value.result!.acceptability!.over : '';
+  const decision = (number: bigint, kind: DecisionKind, undoes?: bigint) =>
+    create(DecisionSchema, { number, kind, job: over, ...(undoes !== undefined && { undoes }) });
+  const accepted = decision(1n, DecisionKind.ACCEPTED);
+  const told = (...decisions: Decision[]): void =>
+    terminal.store.dispatch({ type: 'champions', champions: create(ListChampionsResponseSchema, { decisions }) });
+  told(accepted);
+  expect(await terminal.screen()).toMatch(/→ a accepts it/);
+  told(accepted, decision(2n, DecisionKind.UNDONE, 1n));
+  expect(await terminal.screen()).not.toMatch(/→ a accepts it/);
+  await terminal.press('5');
+  expect(await terminal.screen()).toMatch(/cannot be accepted: the champion that it was compared with was withdrawn/);
 });

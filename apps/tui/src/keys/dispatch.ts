@@ -5,6 +5,7 @@ import type { Store } from '../session/store.ts';
 import type { Overlay } from '../state/app-state.ts';
 import {
   commandOf,
+  commandsHere,
   doesNothing,
   findCommands,
   isUsable,
@@ -14,6 +15,7 @@ import {
   type PROGRAM_COMMANDS,
 } from '../keymap/commands.ts';
 import { pressInCopy, COPY_HANDLERS } from './copy-keys.ts';
+import { logCommand, logJobCommand, openCommandLog, pressInCommandLog } from './command-log-keys.ts';
 import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
 import type { KeyContext, Handler, HandlersOf } from './handler.ts';
@@ -22,15 +24,20 @@ import { typedCharacter } from './key-name.ts';
 import { WATCH_LABEL } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
-import { LOG_HANDLERS } from './log-keys.ts';
 import { MOVE_HANDLERS } from './move-keys.ts';
 import { editSource } from './source-keys.ts';
 import { LATENCY_HANDLERS, MAP_HANDLERS, SHOW_HANDLERS, VIEW_HANDLERS } from './view-keys.ts';
+import type { LOG_COMMANDS } from '../keymap/log-commands.ts';
 
 /** The mouse, the help, redrawing, suspending, leaving. */
 const PROGRAM_HANDLERS: Omit<HandlersOf<typeof PROGRAM_COMMANDS>, 'copy' | 'copy-line'> = {
+  'command-log': openCommandLog,
   mouse: ({ store }) => toggleMouse(store),
-  help: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }),
+  help: ({ store }) =>
+    store.dispatch({
+      type: 'overlay',
+      overlay: { kind: 'help', query: '', selected: 0, here: commandsHere(store.state) },
+    }),
   // Ink redraws everything when it gets the terminal back.
   redraw: ({ lendTerminal }) => void lendTerminal(() => Promise.resolve()),
   suspend: ({ suspend }) => suspend(),
@@ -47,6 +54,23 @@ function toggleMouse(store: Store): void {
     tone: 'info',
   });
 }
+
+const SIDEWAYS_CELLS = 20;
+
+const LOG_HANDLERS: HandlersOf<typeof LOG_COMMANDS> = {
+  search: ({ store }) =>
+    store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: '', before: store.state.ui.log } }),
+  'next-match': ({ store }) => showMatch(store, 1),
+  'previous-match': ({ store }) => showMatch(store, -1),
+  filter: ({ store }) => store.dispatch({ type: 'toggle', what: 'filter' }),
+  'clear-search': ({ store }) => store.dispatch({ type: 'search', query: '' }),
+  follow: ({ store }) =>
+    store.dispatch({ type: 'log-position', follow: !store.state.ui.log.follow, top: store.log.start }),
+  wrap: ({ store }) => store.dispatch({ type: 'toggle', what: 'wrap' }),
+  'log-left': ({ store }) => store.dispatch({ type: 'log-sideways', by: -SIDEWAYS_CELLS }),
+  'log-right': ({ store }) => store.dispatch({ type: 'log-sideways', by: SIDEWAYS_CELLS }),
+  'next-error': ({ store }) => showError(store),
+};
 
 /** A handler for each command of the table. */
 const HANDLERS: Record<CommandId, Handler> = {
@@ -82,6 +106,7 @@ export function pressKey(key: string, context: KeyContext): void {
   if (overlay.kind === 'form') return pressInForm(key, overlay, context);
   if (overlay.kind === 'decide') return pressInDecision(key, overlay, context);
   if (overlay.kind === 'copy') return pressInCopy(key, context);
+  if (overlay.kind === 'commands') return pressInCommandLog(key, overlay, context);
   if (overlay.kind === 'watch-folder') return pressInWatchFolder(key, overlay, context);
   if (overlay.kind === 'search') return pressInSearch(key, overlay, context);
   return pressInConfirm(key, overlay, context);
@@ -106,7 +131,8 @@ export function pastePlainText(text: string, context: KeyContext): void {
 }
 
 function takesText(overlay: Overlay | undefined): boolean {
-  if (overlay === undefined || overlay.kind === 'confirm' || overlay.kind === 'copy') return false;
+  if (overlay === undefined || overlay.kind === 'confirm' || overlay.kind === 'copy' || overlay.kind === 'commands')
+    return false;
   return overlay.kind !== 'form' || overlay.form.fields[overlay.form.selected]?.typed !== undefined;
 }
 
@@ -114,7 +140,7 @@ type OverlayOf<Kind extends Overlay['kind']> = Extract<Overlay, { kind: Kind }>;
 
 function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: KeyContext): void {
   const { store } = context;
-  const found = findCommands(overlay.query, store.state);
+  const found = findCommands(overlay.query, { ...store.state, here: overlay.here });
   const open = (change: Partial<OverlayOf<'help'>>): void =>
     store.dispatch({ type: 'overlay', overlay: { ...overlay, ...change } });
   const select = (selected: number): void => open({ selected: Math.max(0, Math.min(found.length - 1, selected)) });
@@ -210,8 +236,10 @@ function watchTyped({ text, quick }: OverlayOf<'watch-folder'>, context: KeyCont
   close(context);
   if (text === '') return;
   const labels = { [WATCH_LABEL]: randomUUID() };
+  const folder = typedFolder(text);
+  logCommand(context.store, 'watch-source', folder, ...(quick ? ['--quick'] : []));
   context.session.watchFolder({
-    folder: typedFolder(text),
+    folder,
     requestFor: (kernel) => ({
       method: 'runExperiment',
       request: { kernel, options: { requestId: randomUUID(), labels } },
@@ -235,7 +263,30 @@ function pressInConfirm(key: string, overlay: OverlayOf<'confirm'>, context: Key
   close(context);
   if (overlay.commandId !== 'cancel') return;
   context.store.dispatch({ type: 'mark', jobs: [] });
+  for (const job of overlay.subjects) logJobCommand(context.store, 'cancel', job);
   void context.session.cancel(overlay.subjects);
 }
 
 const close = ({ store }: KeyContext): void => store.dispatch({ type: 'overlay', overlay: undefined });
+
+/** Shows the match nearest to the visible lines; while following, nearest to the end of the log. */
+function showMatch(store: Store, direction: 1 | -1): void {
+  const { log } = store.state.ui;
+  const line = store.search?.neighbour(log.follow ? store.log.end : log.top, direction);
+  if (line === undefined)
+    return store.dispatch({ type: 'notice', text: `No line of the log has "${log.query}"`, tone: 'warn' });
+  store.dispatch({ type: 'log-position', follow: false, top: line });
+}
+
+/** Shows the next error after the visible lines, wrapping around to the first. */
+function showError(store: Store): void {
+  const { follow, top } = store.state.ui.log;
+  const { log } = store;
+  const isError = (line: number): boolean => log.at(line)?.tone === 'bad';
+  const from = follow ? log.start : top + 1;
+  for (let line = from; line < log.end; line++) if (isError(line)) return showLine(store, line);
+  for (let line = log.start; line < from; line++) if (isError(line)) return showLine(store, line);
+  store.dispatch({ type: 'notice', text: 'The log has no error', tone: 'info' });
+}
+
+const showLine = (store: Store, top: number): void => store.dispatch({ type: 'log-position', follow: false, top });

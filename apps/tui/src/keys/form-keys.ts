@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
+import { commandLineOf } from '../state/form-command.ts';
 import { valueOf } from '../state/form-field.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import { formOf, typedPath, withKernel, withKeys, withTyping, type RunForm } from '../state/run-form.ts';
@@ -134,5 +135,6 @@ function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
 
 export function startForm({ store, session }: KeyContext, form: RunForm, defaults: RunForm): void {
   store.dispatch({ type: 'form-run', form: { form, defaults } });
+  store.dispatch({ type: 'command', text: commandLineOf(form, defaults) });
   void session.startKernel(form.kernel, (kernel) => formRequest(form, defaults, kernel));
 }

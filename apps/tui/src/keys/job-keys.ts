@@ -20,6 +20,7 @@ import type { Store } from '../session/store.ts';
 import { formOf } from '../state/run-form.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { logCommand, logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
 import { formContextOf, openForm, startForm } from './form-keys.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
@@ -30,6 +31,7 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   'show-job': ({ store, session }) => {
     const job = selectedJobName(store.state);
     if (job === undefined) return;
+    logJobCommand(store, 'watch', job);
     session.attach(job);
     store.dispatch({ type: 'job-opened', job });
     store.dispatch({ type: 'show', view: 'run' });
@@ -124,7 +126,10 @@ function rerun(context: KeyContext): void {
   if (kernel === undefined) return;
   if (lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel))
     startForm(context, lastForm.form, lastForm.defaults);
-  else void context.session.runKernel(kernel);
+  else {
+    logCommand(context.store, 'run', kernelKey(kernel));
+    void context.session.runKernel(kernel);
+  }
 }
 
 function changeForm(context: KeyContext): void {

@@ -5,10 +5,11 @@ import { GetHostResponseSchema, JobSchema, JobState, TimingMode, type JobEvent }
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { modelledEvents } from '../testing/measured-job.ts';
+import { VIEW_SCENES, enterScene } from '../testing/scenes.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 import type { AppState } from '../state/app-state.ts';
-import { COMMANDS, findCommands } from '../keymap/commands.ts';
+import { COMMANDS, commandsHere, findCommands } from '../keymap/commands.ts';
 
 const ESCAPE = '\u001b';
 const RAW: Record<string, string> = {
@@ -61,7 +62,7 @@ function showTwoFindings(): void {
 /** For each command, keys that lead to a state where it has an effect, and a check for the effect. */
 const REACH: Record<
   string,
-  { stage?: () => void; first?: string; shows: (before: AppState, after: AppState) => boolean }
+  { stage?: () => void | Promise<void>; first?: string; shows: (before: AppState, after: AppState) => boolean }
 > = {
   ...Object.fromEntries(
     ['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'].map((view) => [
@@ -124,6 +125,16 @@ const REACH: Record<
     shows: (before, { ui: after }) => before.ui.mapCursor !== undefined && after.mapCursor === undefined,
   },
   'next-finding': { stage: showTwoFindings, first: '1', shows: (_, after) => after.ui.finding === 1 },
+  instructions: {
+    stage: () => enterScene(terminal, VIEW_SCENES['profile-ptx']!),
+    first: '4i',
+    shows: (before, { ui: after }) => before.ui.listing === undefined && after.listing === 0,
+  },
+  'leave-instructions': {
+    stage: () => enterScene(terminal, VIEW_SCENES['profile-ptx']!),
+    first: '4',
+    shows: (before, { ui: after }) => before.ui.listing === 0 && after.listing === undefined,
+  },
   'hottest-line': {
     stage: () => show(modelledEvents('bank_conflict_32way')),
     first: '4',
@@ -132,6 +143,10 @@ const REACH: Record<
   distribution: { first: '3', shows: (_, after) => after.ui.distribution === 'histogram' },
   'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
+  'open-notes': {
+    first: '7jjj',
+    shows: () => /fa-tui-read-only-copy-\w+\/NOTES\.md$/.test(terminal.edited[0]?.file ?? ''),
+  },
   'edit-source': { first: '1', shows: () => terminal.edited.length === 1 },
   pin: { first: '6tg', shows: (_, after) => after.ui.pinned === 'jobs/11111111-0000-4000-8000-000000000003' },
   compare: {
@@ -157,6 +172,7 @@ const REACH: Record<
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
   copy: { shows: (_, after) => after.ui.overlay?.kind === 'copy' },
   'copy-line': { first: '5', shows: () => terminal.copied[0]?.fileName === 'line.txt' },
+  'command-log': { shows: (_, after) => after.ui.overlay?.kind === 'commands' },
   mouse: { shows: (_, after) => after.ui.mouse && terminal.written().includes('\u001b[?1000h\u001b[?1006h') },
   help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
   redraw: { shows: () => terminal.written().split('\u001b[?1049h').length === 3 },
@@ -170,7 +186,7 @@ describe('every command of the table', () => {
       test(`${command.id} by ${key}`, async () => {
         const reach = REACH[command.id];
         expect(reach, `no way to reach ${command.id} is written down here`).toBeDefined();
-        reach?.stage?.();
+        await reach?.stage?.();
         if (reach?.first !== undefined) await terminal.press(reach.first);
         const before = terminal.store.state;
         await terminal.press(raw(key));
@@ -229,6 +245,20 @@ test('the column names stay in place while the source lines scroll', async () =>
 
 const row = async (index: number) => (await terminal.screen()).split('\n')[index];
 
+test('next to the PTX, the cursor stays on its source line when sorted, and J shows its next instructions', async () => {
+  await enterScene(terminal, VIEW_SCENES['profile-ptx']!);
+  const about = async () => /(\d+) PTX instructions? of line (\d+)(?:, place (\d+))?/.exec(await terminal.screen());
+  expect((await about())?.slice(1)).toEqual(['328', '34', '1']);
+  await terminal.press('J');
+  expect((await about())?.slice(1)).toEqual(['328', '34', '2']);
+  await terminal.press('jss');
+  expect((await about())?.[2]).toBe('35');
+  // By conflicts, the first line is the only one that has any.
+  await terminal.press('g');
+  expect((await about())?.[2]).toBe('34');
+  expect(await terminal.screen()).toMatch(/▸ +34 /);
+});
+
 test('no two commands share a key in a state where both apply', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
@@ -240,8 +270,9 @@ test('no two commands share a key in a state where both apply', () => {
     ['left', ['map-left', 'previous-view']],
     ['l', ['map-right', 'next-view']],
     ['right', ['map-right', 'next-view']],
-    ['escape', ['leave-map', 'clear-marks', 'clear-search', 'clear-filter']],
+    ['escape', ['leave-map', 'clear-marks', 'leave-instructions', 'clear-search', 'clear-filter']],
     ['space', ['mark-job', 'page-down']],
+    ['o', ['open-notes', 'next-finding']],
     ['/', ['search', 'filter-list']],
   ]);
 });
@@ -281,6 +312,22 @@ test('the help lists every command, finds by words and runs the command under th
   expect(await terminal.screen()).toMatch(/▸ 3 .*Latency: statistics and live histogram/);
   await terminal.press('\r');
   expect([ui().view, ui().overlay]).toEqual(['latency', undefined]);
+});
+
+test('the help names the commands of a shell that a search may mean', async () => {
+  await terminal.press('?tun');
+  expect(await terminal.screen()).toMatch(/No key matches "tun"\. In a shell there is fa-tui tune; --help says/);
+});
+
+test('the help begins with the commands of the view, and keeps its order while the job changes', async () => {
+  await terminal.press('2?');
+  const first = findCommands('', { ...terminal.store.state, here: commandsHere(terminal.store.state) });
+  expect(first.slice(0, 3).map(({ id }) => id)).toEqual(['into-map', 'next-head', 'previous-head']);
+  const rows = async () => (await terminal.screen()).split('\n').slice(4, 12);
+  const before = await rows();
+  expect(before[1]).toMatch(/▸ enter +In 2: move a cursor over the error map/);
+  show(modelledEvents('bank_conflict_32way'));
+  expect(await rows()).toEqual(before);
 });
 
 test('no help text is cut at 80 columns', async () => {
@@ -475,6 +522,16 @@ test('e opens the source where the job points, in view 7 the selected kernel, th
   expect((await terminal.screen()).split('\n').slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
 });
 
+test('e in view 4 opens the hottest line, and next to the PTX the line under the cursor', async () => {
+  await enterScene(terminal, { ...VIEW_SCENES['profile-ptx']!, keys: '4e' });
+  const hottest = terminal.edited[0]!;
+  expect((await terminal.screen()).includes(`▸ ${hottest.line} `)).toBe(true);
+  await terminal.press('ijje');
+  const listed = /▸ +(\d+) /.exec(await terminal.screen())?.[1];
+  expect(listed).not.toBe(String(hottest.line));
+  expect(terminal.edited[1]).toEqual({ ...hottest, line: Number(listed) });
+});
+
 const pasted = (text: string): string => `\u001b[200~${text}\u001b[201~`;
 
 test('pasted text never runs as keys: without a prompt it is refused', async () => {
@@ -487,6 +544,22 @@ test('pasted text is typed into the open prompt as one line', async () => {
   await terminal.press('/');
   await terminal.press(pasted('\n first line\r\n\tsecond\u0007 q\n'));
   expect(ui().overlay).toMatchObject({ kind: 'search', text: 'first line second q' });
+});
+
+test('the command log has the command line of everything that keys started, cancelled or decided', async () => {
+  await terminal.press('@');
+  expect(await terminal.screen()).toMatch(/Command log[^]*No key has started/);
+  await terminal.press(ESCAPE);
+  await terminal.press('7j\rjjl\r');
+  await terminal.press('6/v7\rxy');
+  for (const keys of ['W', CTRL_U, '~', '\u0014', '\r']) await terminal.press(keys);
+  expect(terminal.store.state.commandLog.map(({ text }) => text)).toEqual([
+    'fa-tui run fa_v2_wmma --set USE_WMMA=0',
+    'fa-tui cancel 77777777',
+    `fa-tui watch-source ${homedir()} --quick`,
+  ]);
+  await terminal.press('@ky');
+  expect([terminal.copied[0]?.text, ui().overlay]).toEqual(['fa-tui cancel 77777777\n', undefined]);
 });
 
 test('a question is not answered by pasted text', async () => {

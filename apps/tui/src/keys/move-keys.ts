@@ -11,9 +11,10 @@ import { insideOf } from '../present/cells/frame.ts';
 import { attachedJob } from '../state/selectors.ts';
 import type { Store } from '../session/store.ts';
 import { inMap } from '../keymap/view-commands.ts';
-import type { MouseEvent } from '../terminal/mouse.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
-import { moveInMap } from './view-keys.ts';
+import { moveInListing, moveInMap } from './view-keys.ts';
+import { openListing } from '../state/source-place.ts';
+import type { MouseEvent } from '../terminal/modes.ts';
 
 export const MOVE_HANDLERS: HandlersOf<typeof MOVE_COMMANDS> = {
   up: ({ store }) => move(store, -1),
@@ -33,6 +34,7 @@ export function move(store: Store, by: number): void {
   const step = Math.trunc(by);
   const { ui } = store.state;
   if (inMap(store.state)) moveInMap(store, { rows: step });
+  else if (openListing(store.state) !== undefined) moveInListing(store, step);
   else if (ui.view === 'run')
     store.dispatch({ type: 'log-position', ...scrolledLog(logSlice(store), step, logSize(store)) });
   else
@@ -46,6 +48,7 @@ export function move(store: Store, by: number): void {
 function moveTo(store: Store, end: 'first' | 'last'): void {
   const { ui } = store.state;
   if (inMap(store.state)) moveInMap(store, { rows: end === 'first' ? -Infinity : Infinity });
+  else if (openListing(store.state) !== undefined) moveInListing(store, end === 'first' ? -Infinity : Infinity);
   else if (ui.view === 'run') store.dispatch({ type: 'log-position', follow: end === 'last', top: store.log.start });
   else
     store.dispatch({
@@ -57,10 +60,10 @@ function moveTo(store: Store, end: 'first' | 'last'): void {
 
 const page = (store: Store): number => Math.max(2, insideOf(focusedPane(screenOf(store.state))).height - 2);
 
-export const logSlice = (store: Store) => ({ log: store.log, search: store.search, position: store.state.ui.log });
+const logSlice = (store: Store) => ({ log: store.log, search: store.search, position: store.state.ui.log });
 
 /** Size of the log inside the focused view 1. */
-export function logSize(store: Store): Size {
+function logSize(store: Store): Size {
   const pane = focusedPane(screenOf(store.state));
   const inside = insideOf(pane);
   return pane.id === 'log' || attachedJob(store.state) === undefined ? inside : runLogSize(store.state, inside);
@@ -77,5 +80,6 @@ export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store
   const hit = hitOf({ state: store.state, log: store.log, search: store.search }, event);
   if (hit === undefined) return;
   if (hit.view !== store.state.ui.view) store.dispatch({ type: 'show', view: hit.view });
-  if (hit.by !== 0) store.dispatch({ type: 'move', by: hit.by });
+  if (hit.by !== 0 && openListing(store.state) !== undefined) moveInListing(store, hit.by);
+  else if (hit.by !== 0) store.dispatch({ type: 'move', by: hit.by });
 }

@@ -1,9 +1,13 @@
-/** Opening the source in the user's editor. */
+/** Opening sources and notes in the user's editor. */
+import path from 'node:path';
 import { readForeignFile } from '@flashcore/shared/files';
-import { MAX_TREE_BYTES } from '@flashcore/shared/kernels';
+import { MAX_TREE_BYTES, NOTES_FILE } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
+import { selectedKernel } from '../state/selectors.ts';
 import { sourceTarget, type SourceTarget } from '../state/source-place.ts';
-import { compiledCopy, localSource } from '../watch/source-file.ts';
+import { compiledCopy, localSource, readOnlyCopy } from '../watch/source-file.ts';
+import type { Store } from '../session/store.ts';
+import type { Notice } from '../state/app-state.ts';
 import type { KeyContext } from './handler.ts';
 
 /** Opens the source at the error, and shows whether it was edited. */
@@ -11,15 +15,36 @@ export async function editSource(context: KeyContext): Promise<void> {
   const { store } = context;
   const target = sourceTarget(store.state);
   if (target === undefined) return;
-  const tell = (text: string, tone: 'info' | 'warn' | 'bad'): void => store.dispatch({ type: 'notice', text, tone });
-  try {
+  await telling(store, async () => {
     const edited = (await editLocal(target, context)) ?? (await viewCopy(target, context));
-    if (edited === undefined)
-      tell(`The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`, 'warn');
-    else tell(edited, 'info');
-  } catch (error) {
-    tell(errorText(error), 'bad');
-  }
+    return edited === undefined
+      ? {
+          text: `The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`,
+          tone: 'warn',
+        }
+      : { text: edited, tone: 'info' };
+  });
+}
+
+/** Opens NOTES.md of the kernel under the cursor of view 7: the user's own, or a copy of the runner's. */
+export async function openNotes({ store, lendTerminal, edit }: KeyContext): Promise<void> {
+  const kernel = selectedKernel(store.state);
+  if (kernel === undefined) return;
+  const { folder, kernelId, notes } = kernel;
+  await telling(store, async () => {
+    const file = folder === undefined ? readOnlyCopy(NOTES_FILE, notes) : path.join(folder, NOTES_FILE);
+    await lendTerminal(() => edit({ file, line: 0, column: 0 }));
+    const text = folder === undefined ? `${file} is a read-only copy of the notes of ${kernelId}` : `Opened ${file}`;
+    return { text, tone: 'info' };
+  });
+}
+
+type Told = Pick<Notice, 'text' | 'tone'>;
+
+/** Shows how it went, or the error. */
+async function telling(store: Store, body: () => Promise<Told>): Promise<void> {
+  const told = await body().catch((error: unknown): Told => ({ text: errorText(error), tone: 'bad' }));
+  store.dispatch({ type: 'notice', ...told });
 }
 
 /** Undefined if no folder of this machine has the kernel. */

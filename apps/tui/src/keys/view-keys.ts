@@ -3,10 +3,12 @@
  * comparison.
  */
 import { next } from '../keymap/command.ts';
+import { openNotes } from './source-keys.ts';
 import type { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from '../keymap/view-commands.ts';
 import type { Store } from '../session/store.ts';
 import { COMPARE_PAGES, DISTRIBUTIONS, LINE_SORTS, type ViewId } from '../state/app-state.ts';
 import { movedCursor, selectedMap, worstBlock, type MapCursor, nextHead } from '../state/error-map.ts';
+import { listedLines, selectedListed } from '../screens/profile/listing.ts';
 import type { Handler, HandlersOf } from './handler.ts';
 import { hottestRow, linesTop } from '../screens/profile/profile.ts';
 import { scrollLimit } from '../screens/views.ts';
@@ -14,6 +16,7 @@ import { cellOfMap } from '../screens/correct/correctness.ts';
 import { focusedPane } from '../screens/chrome/layout.ts';
 import { screenOf } from '../screens/chrome/message.ts';
 import { insideOf } from '../present/cells/frame.ts';
+import { listingFiles, openListing } from '../state/source-place.ts';
 
 const show =
   (view: ViewId): Handler =>
@@ -43,6 +46,7 @@ export const VIEW_HANDLERS: HandlersOf<typeof VIEW_COMMANDS> = {
   'next-view': ({ store }) => store.dispatch({ type: 'next-view', step: 1 }),
   'previous-view': ({ store }) => store.dispatch({ type: 'next-view', step: -1 }),
   zoom: ({ store }) => store.dispatch({ type: 'zoom' }),
+  'open-notes': (context) => void openNotes(context),
   'next-finding': ({ store }) => store.dispatch({ type: 'next-finding' }),
   'next-variant': ({ store }) => store.dispatch({ type: 'next-variant' }),
 };
@@ -86,6 +90,7 @@ export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
  */
 export function sortLines(store: Store): void {
   store.dispatch({ type: 'line-order', sort: next(LINE_SORTS, store.state.ui.lineSort) });
+  if (openListing(store.state) !== undefined) return;
   const row = linesTop(store.state, insideOf(focusedPane(screenOf(store.state))).width);
   if (row !== undefined) scrollProfile(store, row);
 }
@@ -96,8 +101,24 @@ function scrollProfile(store: Store, row: number): void {
   store.dispatch({ type: 'move', by: Math.max(0, row) - state.ui.selected.profile, limit });
 }
 
+/** Moves the cursor among the listed source lines. */
+export function moveInListing(store: Store, by: number): void {
+  const lines = listedLines(store.state);
+  const wanted = Math.max(0, Math.min(selectedListed(store.state, lines) + by, lines.length - 1));
+  const line = lines[wanted]?.line;
+  if (line !== undefined) store.dispatch({ type: 'listed-place', place: { file: line.file, line: line.line } });
+}
+
 export const LATENCY_HANDLERS: HandlersOf<typeof LATENCY_COMMANDS> = {
+  instructions: ({ store }) => {
+    const { listing } = store.state.ui;
+    const following = listing === undefined ? 0 : listing + 1;
+    const isLast = following >= listingFiles(store.state).length;
+    store.dispatch({ type: 'show-listing', listing: isLast ? undefined : following });
+  },
+  'leave-instructions': ({ store }) => store.dispatch({ type: 'show-listing', listing: undefined }),
   'hottest-line': ({ store }) => {
+    if (openListing(store.state) !== undefined) return store.dispatch({ type: 'listed-place', place: undefined });
     const row = hottestRow(store.state, insideOf(focusedPane(screenOf(store.state))).width);
     // Keeps two rows above the line: neighboring lines, or the column heads.
     if (row !== undefined) scrollProfile(store, row - 2);

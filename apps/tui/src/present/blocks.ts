@@ -28,7 +28,7 @@ export interface Facts {
   readonly facts: readonly Fact[];
 }
 
-export interface ColumnShape {
+interface ColumnShape {
   readonly title: string;
   readonly align?: 'left' | 'right';
   /**
@@ -123,7 +123,7 @@ export interface RoofPoint {
 }
 
 /** Dense fp16 tensor throughput and device memory bandwidth. */
-export interface Ceilings {
+interface Ceilings {
   readonly peakTflops: number;
   readonly memoryGbPerSecond: number;
 }
@@ -140,7 +140,7 @@ export type Drawing =
   | { readonly type: 'heat'; readonly map: ErrorMap };
 
 /** A trial's value; `good` if it became the best. */
-export interface RacePoint {
+interface RacePoint {
   readonly trial: number;
   readonly value: number;
   readonly good: boolean;
@@ -154,7 +154,7 @@ export interface Plot {
 }
 
 /** A job's outcome and name: the last line of a report, which programs read. */
-export interface OutcomeBlock {
+interface OutcomeBlock {
   readonly kind: 'outcome';
   /** The outcome in words, such as "wrong result". */
   readonly word: string;
@@ -186,7 +186,7 @@ export const facts = (...all: readonly (Fact | undefined)[]): Facts => ({
 
 export const fact = (label: string, value: string, role?: Role): Fact => ({ label, value, role });
 
-export const asPiece = (cell: string | Piece): Piece => (typeof cell === 'string' ? piece(cell) : cell);
+const asPiece = (cell: string | Piece): Piece => (typeof cell === 'string' ? piece(cell) : cell);
 
 /** A table of items; `noteOf` gives the text below a row. */
 export function tableOf<Item>(

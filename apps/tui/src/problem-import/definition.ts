@@ -116,7 +116,7 @@ export function parseDefinition(jsonText: string, file: string): Definition {
 }
 
 /** The id keeps only allowed letters of the name, because it becomes a folder. */
-function idOf(name: string): string | undefined {
+export function idOf(name: string): string | undefined {
   const id = name
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '_')

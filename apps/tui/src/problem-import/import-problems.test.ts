@@ -18,10 +18,10 @@ import path from 'node:path';
 import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
 import { growth, REPEATED } from '@flashcore/shared/testing';
 import { afterAll, describe, expect, test } from 'vitest';
-import { UsageError } from '../usage-error.ts';
 import { parseDefinition } from './definition.ts';
 import { referenceDigest } from './attention-forms.ts';
 import { importProblems, type Imported } from './import-problems.ts';
+import { UsageError } from '../exit-code.ts';
 
 const home = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
 afterAll(() => rmSync(home, { recursive: true }));
@@ -299,9 +299,7 @@ describe('a folder', () => {
       ({ reason }) => reason,
     );
     expect(reasons).toEqual([
-      expect.stringMatching(
-        /^\*\.py: 2 files: problems of KernelBench and GPU MODE are Python programs, and import runs none/,
-      ),
+      expect.stringMatching(/^\*\.py: 2 files: Python programs, which are not run: give --from kernelbench/),
       expect.stringMatching(/^task\.yml: 1 file: a task of GPU MODE has only shapes/),
     ]);
   });

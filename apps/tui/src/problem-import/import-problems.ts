@@ -5,12 +5,12 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { installedProblems } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
-import { UsageError } from '../usage-error.ts';
 import { importCases } from './imported-cases.ts';
 import { parseDefinition, parseWorkloads, type Definition, type Workload } from './definition.ts';
 import { NotImportable, recognise, type RecognisedBy } from './attention-forms.ts';
 import { installedForm, installedShapes } from './installed-form.ts';
 import { problemFiles } from './problem-files.ts';
+import { UsageError } from '../exit-code.ts';
 
 export interface Imported {
   /** Path relative to the given folder. */
@@ -30,7 +30,7 @@ export interface Imported {
   readonly reason?: string;
 }
 
-export interface ImportPlan extends RecognisedBy {
+interface ImportPlan extends RecognisedBy {
   /** A definition, or the folder of a data set. */
   readonly from: string;
   /** The parent of the new problem folders. */
@@ -94,8 +94,7 @@ function importOne(file: string, { from, to, anyReference, workloads, taken }: S
     if (taken.has(id))
       throw new NotImportable(`name: a problem has the id ${id} already: give the definition another name`);
     const folder = path.join(to, id);
-    makeFolder(folder);
-    for (const [name, text] of Object.entries(files)) writeNew(path.join(folder, name), text);
+    newFolder(folder, files);
     taken.add(id);
     return { ...about(), folder, workloads: { taken: cases.taken, found: cases.found } };
   } catch (error) {
@@ -104,14 +103,19 @@ function importOne(file: string, { from, to, anyReference, workloads, taken }: S
 }
 
 /** The reason, with file and key, and the remedy. */
-function reasonOf(error: unknown, file: string): string {
+export function reasonOf(error: unknown, file: string): string {
   if (error instanceof NotImportable) return `${file}: ${error.message}`;
   if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') return error.message;
   if (error instanceof Error && 'syscall' in error) return `${file}: cannot be read (${whyUnreadable(error)})`;
   throw error;
 }
 
-const makeFolder = (folder: string): void => made(folder, () => mkdirSync(folder));
+/** Makes a problem's folder. Errors: NotImportable if it is there already. */
+export function newFolder(folder: string, files: Readonly<Record<string, string>>): void {
+  made(folder, () => mkdirSync(folder));
+  for (const [name, text] of Object.entries(files)) writeNew(path.join(folder, name), text);
+}
+
 const writeNew = (file: string, text: string): void => made(file, () => writeFileSync(file, text, { flag: 'wx' }));
 
 function made(place: string, make: () => void): void {
@@ -123,7 +127,8 @@ function made(place: string, make: () => void): void {
   }
 }
 
-function requirePlace(to: string): void {
+/** Makes the parent of the new folders. Errors: UsageError. */
+export function requirePlace(to: string): void {
   const parent = path.dirname(path.resolve(to));
   if (!existsSync(parent)) throw new UsageError(`--to ${to}: there is no folder ${parent}: make it, or give another`);
   try {
@@ -140,16 +145,21 @@ interface Source {
   readonly others: readonly Imported[];
 }
 
-function sourceOf(from: string): Source {
+/** A file, or all files below a folder. Errors: UsageError. */
+export function filesAt(from: string): string[] {
   const found = statSync(from, { throwIfNoEntry: false });
   if (!found) throw new UsageError(`${from}: there is no such file or folder: give a definition, or a folder of them`);
-  if (!found.isDirectory()) {
+  return found.isDirectory() ? filesBelow(from) : [from];
+}
+
+function sourceOf(from: string): Source {
+  const files = filesAt(from);
+  if (files[0] === from) {
     const programs = othersIn([from]);
     return programs.length > 0
       ? { definitions: [], workloads: [], others: programs }
       : { definitions: [from], workloads: workloadsBeside(from), others: [] };
   }
-  const files = filesBelow(from);
   const json = files.filter((file) => file.endsWith('.json'));
   const inDefinitions = json.filter((file) => path.relative(from, file).split(path.sep).includes('definitions'));
   const definitions =
@@ -178,7 +188,7 @@ function othersIn(files: readonly string[]): Imported[] {
     ...of(
       `*${PROGRAMS}`,
       files.filter((file) => file.endsWith(PROGRAMS)).length,
-      'problems of KernelBench and GPU MODE are Python programs, and import runs none: write a problem.yaml, with a reference.cpp (docs/problems.md)',
+      'Python programs, which are not run: give --from kernelbench to run problems of KernelBench in a sandbox, or write a problem.yaml (docs/problems.md)',
     ),
     ...of(
       TASK,

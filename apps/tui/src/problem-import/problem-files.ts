@@ -1,15 +1,14 @@
 /** The folder of an imported problem, problem.yaml and cases.yaml, as text. */
 import { casesSource, parseCases, parseProblem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { Document, isCollection, isMap, isPair, parse, visit } from 'yaml';
+import { parse } from 'yaml';
 import type { ImportedCases } from './imported-cases.ts';
 import type { Form } from './attention-forms.ts';
+import { yamlText, type Plain } from './yaml-text.ts';
 
 /** Texts by file name. */
 export type ProblemFiles = Readonly<Record<'problem.yaml' | 'cases.yaml', string>>;
 
-/** Maximum line length in YAML, the same as in the other problems. */
-const WIDTH = 120;
 /** If nothing is paged, the drawn tables include lengths close to a multiple of this number of rows. */
 const TILE = 64;
 const LOG2_OF_E = 1.4426950408889634;
@@ -49,8 +48,6 @@ function differences({ keys, queries, wholePages, absent }: Form): string[] {
     'A query before the first key of its sequence sees none: its output is 0 and its lse minus infinity.',
   ];
 }
-
-type Plain = Record<string, unknown>;
 
 function problemOf(form: Form, scale: string): Plain {
   const { definition, queries, keys } = form;
@@ -297,31 +294,4 @@ function casesOf({ axes }: Form, { sets, probes }: ImportedCases): Plain {
     probes: { shapes: probes, distributions: known['distributions'] },
     sets,
   };
-}
-
-/** YAML with one entry per line if the entry fits. */
-function yamlText(content: Plain, comments: readonly string[]): string {
-  const document = new Document(content, { aliasDuplicateObjects: false });
-  visit(document, {
-    Collection(_, node, path) {
-      const values = node.items.map((item) => (isPair(item) ? item.value : item));
-      node.flow = path.filter(isCollection).length >= 2 && !values.every(isMap);
-    },
-  });
-  const text = document.toString({ lineWidth: WIDTH });
-  return `${comments
-    .flatMap((comment) => wrapped(comment, WIDTH - 2))
-    .map((line) => `# ${line}\n`)
-    .join('')}${text}`;
-}
-
-/** Lines of at most `width` characters, broken at spaces. */
-function wrapped(text: string, width: number): string[] {
-  const lines = [''];
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1)!;
-    if (line !== '' && line.length + word.length >= width) lines.push(word);
-    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
-  }
-  return lines;
 }

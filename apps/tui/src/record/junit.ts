@@ -21,7 +21,7 @@ interface TestCase {
 }
 
 /** An ended job: its findings, or the reason why it could not run. */
-export interface JunitJob {
+interface JunitJob {
   readonly label: string;
   readonly variants: readonly VariantResult[];
   readonly error?: string;

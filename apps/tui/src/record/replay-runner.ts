@@ -21,7 +21,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { RunnerPort } from '../session/runner-port.ts';
 
-export type ReplayRunner = RunnerPort & Pick<RunnerClient, 'getJob'>;
+type ReplayRunner = RunnerPort & Pick<RunnerClient, 'getJob'>;
 
 /** `speed` is relative to the recording; 0 means without pauses. */
 export function replayRunner(events: readonly JobEvent[], { speed }: { speed: number }): ReplayRunner {

@@ -19,7 +19,7 @@ export interface Hooks {
   readonly limitMinutes: number;
 }
 
-export interface HookRun {
+interface HookRun {
   /** "start" or "stop", for messages. */
   readonly what: 'start' | 'stop';
   readonly runner: string;

@@ -9,10 +9,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isRunning } from '@flashcore/shared/files';
 import { runProgram } from '../commands/program.ts';
 import { readRunnerRecord } from '../connection/data-directory.ts';
-import { GreetingReader, greetingBytes } from './dial-protocol.ts';
 import { digestOf, install, versionOf } from './install.ts';
 import { parseSshAddress } from './ssh-address.ts';
 import { sshHost } from './ssh-command.ts';
+import { GreetingReader, greetingBytes } from './tunnel.ts';
 
 // Tests need a host to install on, and a program that unpacks a bundle.
 const NO_HOST = missing('sshd') || missing('xz-utils');

@@ -4,10 +4,10 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { plainLine } from '@flashcore/shared/text';
-import { asCommand, BUNDLES } from './host-script.ts';
 import { runOnHost, type HostAnswer } from './run-on-host.ts';
 import { lastLines } from './ssh-problem.ts';
 import type { SshHost } from './ssh-command.ts';
+import { asCommand, BUNDLES } from './ssh-address.ts';
 
 const PROBE_LIMIT_MS = 120_000;
 const COPY_LIMIT_MS = 30 * 60_000;
@@ -134,7 +134,7 @@ const receive = (digest: string): string =>
     ].join('; '),
   );
 
-export interface Bundle {
+interface Bundle {
   readonly file: string;
   readonly digest: string;
 }

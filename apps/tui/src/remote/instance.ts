@@ -8,7 +8,7 @@ import path from 'node:path';
 import { makeFolder, stateFolder, isRunning } from '@flashcore/shared/files';
 import * as z from 'zod';
 import type { Hooks } from './hooks.ts';
-import { IDLE } from './host-script.ts';
+import { IDLE } from './ssh-address.ts';
 
 const RECORD = z.object({
   /** Milliseconds since 1970; absent if the host was not started here. */

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { sshError } from './ssh-problem.ts';
 import { sshProcess, type SshHost } from './ssh-command.ts';
 
-export interface HostCommand {
+interface HostCommand {
   readonly command: string;
   /** Default: no input. */
   readonly input?: Readable;

@@ -1,4 +1,4 @@
-import { UsageError } from '../usage-error.ts';
+import { UsageError } from '../exit-code.ts';
 
 /** A runner behind ssh: `ssh://[user@]host[:port][/runner]`. */
 export interface SshAddress {
@@ -13,7 +13,7 @@ export interface SshAddress {
 }
 
 /** The runner's endpoint on its host: a port on 127.0.0.1, or a Unix socket. */
-export type RunnerThere =
+type RunnerThere =
   | { readonly kind: 'port'; readonly port: number; readonly isDefault: boolean }
   | { readonly kind: 'socket'; readonly path: string };
 
@@ -61,3 +61,29 @@ function portOf(text: string, refusal: () => UsageError): number {
   if (port < 1 || port > 65_535) throw refusal();
   return port;
 }
+
+/** Bundles on the host: `bundles/<digest>/`, and a link `current`. */
+export const BUNDLES = '${FLASHCORE_HOME:-$HOME/.flashcore}/bundles';
+
+/** A script as a single command line. It must not contain single quotes. */
+export function asCommand(script: string): string {
+  if (script.includes("'")) throw new Error('a script for the host must do without single quotes');
+  return `exec sh -c '${script}'`;
+}
+
+/** A command line for a program of the installed bundle. Words that need quoting are refused. */
+export function bundled(program: 'fa-tui' | 'flashcore-runner', ...words: string[]): string {
+  const strange = words.find((word) => !/^[\w./:@+-]+$/.test(word));
+  if (strange !== undefined) throw new Error(`a word for the host needs quoting: ${strange}`);
+  return asCommand(
+    `p="${BUNDLES}/current/${program}"; [ -x "$p" ] || { echo "${program} is not installed there" >&2; exit 127; }; exec "$p" ${words.join(' ')}`,
+  );
+}
+
+/** Commands that this program starts by itself, on the host and here. They are not in the help. */
+
+/** On the host: connects stdin and stdout to the runner there. */
+export const DIAL = '__dial';
+
+/** Here: watches a host for idleness and stops it. */
+export const IDLE = '__idle';

@@ -1,9 +1,9 @@
 /** The system's ssh: its arguments, and its configuration for a host. */
 import { execFile } from 'node:child_process';
 import { withoutSecrets } from '@flashcore/shared/files';
-import { UsageError } from '../usage-error.ts';
 import { sshError } from './ssh-problem.ts';
 import type { SshAddress } from './ssh-address.ts';
+import { UsageError } from '../exit-code.ts';
 
 const CONFIG_LIMIT_MS = 10_000;
 /** Used if the configuration has no timeout, because TCP alone would try for two minutes. */

@@ -6,7 +6,7 @@ import type { ExpiredCertificate } from './ssh-certificate.ts';
 import type { SshAddress } from './ssh-address.ts';
 
 /** The end of an ssh process. */
-export interface SshEnd {
+interface SshEnd {
   readonly address: SshAddress;
   readonly stderr: string;
   /** Error of starting ssh, if this machine has none. */

@@ -24,8 +24,7 @@ import { wholeLine } from './run/log.ts';
 import { viewBlocks } from './view-blocks.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
-export const COPY_FORMATS = ['text', 'markdown', 'json', 'svg'] as const;
-export type CopyFormat = (typeof COPY_FORMATS)[number];
+export type CopyFormat = 'text' | 'markdown' | 'json' | 'svg';
 const EXTENSIONS: Record<CopyFormat, string> = { text: 'txt', markdown: 'md', json: 'json', svg: 'svg' };
 
 export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; fileName: string } {

@@ -17,7 +17,7 @@ export interface Cell {
 }
 
 /** A view to show, and the distance from its cursor to the item under the cell. */
-export interface Hit {
+interface Hit {
   readonly view: ViewId;
   readonly by: number;
 }

@@ -5,10 +5,10 @@ import type { Snapshot } from '../state/log-search.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { jobTitle } from '../present/words.ts';
 import type { AppState } from '../state/app-state.ts';
-import { footerRows } from './chrome/chrome.ts';
 import { headerRow } from './chrome/header.ts';
 import { wholeLine } from './run/log.ts';
 import { jobRow } from './run/run.ts';
+import { footerRows } from './chrome/hints.ts';
 
 // If the job already has a longer log when it is first shown, the scrollback gets only the last lines.
 const MOST_EARLIER_LINES = 1_000;

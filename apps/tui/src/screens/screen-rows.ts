@@ -3,9 +3,9 @@ import { frame, insideOf } from '../present/cells/frame.ts';
 import { fitRow, textRow, type Row } from '../present/cells/row.ts';
 import type { AppState, Overlay } from '../state/app-state.ts';
 import type { Snapshot } from '../state/log-search.ts';
-import { footerRows, headRows } from './chrome/chrome.ts';
+import { commandLogPane } from './chrome/command-log.ts';
 import { formPane } from './chrome/form.ts';
-import { headerRow } from './chrome/header.ts';
+import { headerRow, headRows } from './chrome/header.ts';
 import { helpPane } from './chrome/help.ts';
 import {
   CHROME_ROWS,
@@ -21,6 +21,7 @@ import { screenOf } from './chrome/message.ts';
 import { decisionPane } from './gates/decision-pane.ts';
 import type { PaneContent, Size } from './pane/view.ts';
 import { PANE_FUNCTIONS } from './views.ts';
+import { footerRows } from './chrome/hints.ts';
 
 /** Returns exactly the rows of the screen, each as wide as the screen. */
 export function screenRows(snapshot: Snapshot): Row[] {
@@ -47,6 +48,8 @@ function overlayPane(state: AppState, overlay: Overlay | undefined, inside: Size
   switch (overlay?.kind) {
     case 'help':
       return helpPane(state, overlay, inside);
+    case 'commands':
+      return commandLogPane(state, overlay, inside);
     case 'form':
       return formPane(overlay, inside);
     case 'decide':
@@ -74,7 +77,7 @@ function tooSmallRows(state: AppState): Row[] {
   const lines = [
     headerRow(state, columns),
     textRow(`too small: ${columns}x${rows}, needs`),
-    textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`),
+    textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q quits`),
   ];
   // Fills all rows, because old rows of the previous screen would remain otherwise.
   return Array.from({ length: rows }, (_, row): Row => fitRow(lines[row] ?? [], columns));

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { GetLeaderboardResponseSchema, Verdict } from '@flashcore/shared/contract';
+import { GetLeaderboardResponseSchema, JobState, Verdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { insideOf } from '../present/cells/frame.ts';
 import { rowText, rowWidth } from '../present/cells/row.ts';
@@ -8,12 +8,13 @@ import { Store } from '../session/store.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { measuredEvents } from '../testing/measured-job.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
-import { footerRows, headRows } from './chrome/chrome.ts';
 import { leaderboardPane } from './runner/leaderboard-pane.ts';
 import { latencyView } from './latency/latency.ts';
 import { hasFocus, layoutOf, type PaneColumn } from './chrome/layout.ts';
 import { messageRows, screenOf } from './chrome/message.ts';
 import { PANE_FUNCTIONS } from './views.ts';
+import { headRows } from './chrome/header.ts';
+import { footerRows } from './chrome/hints.ts';
 
 async function loadedStore(): Promise<Store> {
   const store = new Store({
@@ -65,7 +66,14 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
 test('panes exactly fill the screen at every size and for every view', () => {
   for (const [columns, rows] of SIZES) {
     for (const view of VIEWS) {
-      const bands = layoutOf({ columns, rows, view, zoomed: false, hasFinding: rows % 2 === 0 });
+      const bands = layoutOf({
+        columns,
+        rows,
+        view,
+        zoomed: false,
+        hasFinding: rows % 2 === 0,
+        hasListing: view === 'profile' && rows % 3 === 0,
+      });
       const heightOf = (column: PaneColumn): number => column.reduce((sum, { height }) => sum + height, 0);
       expect(bands.reduce((sum, band) => sum + heightOf(band[0] ?? []), 0)).toBe(rows - 4);
       for (const band of bands) {
@@ -143,6 +151,21 @@ test('the header shows runner, connection, device, job and phase in every state'
   const fresh = new Store({ state: { ...store.state, views: {}, attached: SAMPLE_JOB } });
   for (const event of events.slice(0, 20)) fresh.dispatch({ type: 'job-event', event });
   expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+ %/);
+});
+
+test('without the rail the tab of the jobs counts the running ones that are not on the screen', async () => {
+  const store = await loadedStore();
+  const tabs = (columns: number): string => {
+    store.dispatch({ type: 'resize', columns, rows: 40 });
+    return rowText(headRows(store.state, columns)[1] ?? []);
+  };
+  const jobs = store.state.jobs.map((job) => (job.name === SAMPLE_JOB ? { ...job, state: JobState.RUNNING } : job));
+  store.dispatch({ type: 'jobs', jobs });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  expect(tabs(80)).not.toContain('●');
+  store.dispatch({ type: 'attach', job: 'jobs/11111111-0000-4000-8000-000000000003' });
+  expect(tabs(80)).toContain('6 Jobs ●1 7 Kernels');
+  expect(tabs(120)).not.toContain('6 Jobs ●1');
 });
 
 test('a long message wraps and shrinks the panes', async () => {

@@ -7,7 +7,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { withoutSecrets } from '@flashcore/shared/files';
 import { installedFile, tritonRequest } from '@flashcore/shared/kernels';
 
-export interface TritonCompileOptions {
+interface TritonCompileOptions {
   readonly folder: string;
   /** The Python file in the folder. */
   readonly source: string;
@@ -15,7 +15,7 @@ export interface TritonCompileOptions {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-export interface TritonOutput {
+interface TritonOutput {
   /** For example "3.6.0". */
   readonly version: string;
   /** undefined if Triton refuses the kernel. */

@@ -27,13 +27,13 @@ import {
 } from './kernel-source.ts';
 
 /** A kernel's reference in requests, and the place of its sources. */
-export interface BaseKernel {
+interface BaseKernel {
   readonly place: SourcePlace;
   readonly kernel: KernelReference;
 }
 
 /** The candidate, and how to judge it. */
-export interface EvaluateOptions {
+interface EvaluateOptions {
   /** A kernel folder, or a .cu file that replaces the base's translation unit. */
   readonly candidate: { readonly kind: 'folder' | 'file'; readonly path: string };
   /** The kernel that the candidate was made from and is compared with. */

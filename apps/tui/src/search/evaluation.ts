@@ -17,10 +17,10 @@ import { knowsPercentile } from '@flashcore/shared/statistics';
 import { bounded, compilerText, feedbackText, profileText, verifyText } from './feedback.ts';
 
 /** Version of the document; readers refuse a version that they do not know. */
-export const EVALUATION_VERSION = 1;
+const EVALUATION_VERSION = 1;
 
 /** The last stage that a candidate reached. */
-export type Stage = 'source' | 'precheck' | 'build' | 'verify' | 'benchmark' | 'compare';
+type Stage = 'source' | 'precheck' | 'build' | 'verify' | 'benchmark' | 'compare';
 
 /** The result of `fa-tui evaluate`: one document of bounded size for every caller. Higher scores are better. */
 export interface Evaluation {
@@ -41,20 +41,20 @@ export interface Evaluation {
 export const SCORES = { NOT_BUILT: 0, BUILT: 0.1, RAN: 0.2, SHARE_OF_CASES: 0.1, RIGHT_AT_LEAST: 0.4 } as const;
 
 const MAX_ARTIFACT = 8 * 1024;
-export const MAX_FEEDBACK = 4 * 1024;
+const MAX_FEEDBACK = 4 * 1024;
 
 /** A wrong output during a comparison is not a finding. The comparison is not judged, and its reason has this text. */
 const WRONG_WHILE_COMPARED = "the candidate's output was wrong";
 
 /** Findings that make a candidate wrong, worst first. */
-export const gravestFindings = ({ findings }: Pick<VariantResult, 'findings'>): Finding[] =>
+const gravestFindings = ({ findings }: Pick<VariantResult, 'findings'>): Finding[] =>
   findings.filter(({ kind }) => !COST_FINDINGS.has(kind));
 
 /**
  * Gates of a plan named by the user that reject the candidate. The comparison with the champion is left out because it
  * determines the score: a slower candidate is still correct.
  */
-export const rejectingGates = (variant: Pick<VariantResult, 'gates'> | undefined, plan: string): GateResult[] =>
+const rejectingGates = (variant: Pick<VariantResult, 'gates'> | undefined, plan: string): GateResult[] =>
   plan === ''
     ? []
     : (variant?.gates ?? []).filter(
@@ -98,7 +98,7 @@ export const passedShapes = (result: JobResult | undefined): string[] =>
     shape && verdict === Verdict.PASS ? [formatShape(shape)] : [],
   );
 
-export interface EvaluatedJob extends Wanted {
+interface EvaluatedJob extends Wanted {
   readonly job: Pick<Job, 'name' | 'outcome' | 'summary'>;
   readonly result: JobResult | undefined;
 }

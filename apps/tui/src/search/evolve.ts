@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
-import { Outcome, VariantSchema, type Device, type Variant } from '@flashcore/shared/contract';
+import { Outcome, VariantSchema, type Device, type KernelReference, type Variant } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { candidateOf, type CandidateSource } from './candidate-source.ts';
@@ -8,14 +8,14 @@ import { isCandidatesFault } from './evaluate.ts';
 import { JobUndecided, runToResult, uuidOf, type EndedJob } from './experiment.ts';
 import { experimentRequest, type ExperimentSettings, type Side } from './experiment-request.ts';
 import { writeSource } from './kernel-source.ts';
-import { select } from './population.ts';
+import { islandOf, knownBefore, select } from './population.ts';
 import { proposalRequest, requiredCases } from './proposal-request.ts';
 import { askProposer } from './proposer.ts';
 import { NoProposal, readAnswer, type Answer } from './protocol.ts';
 import type { SearchStore } from './search-store.ts';
 import { failedTrial, judgedTrial, type Trial, type TrialIdentity } from './trial.ts';
 
-export interface EvolveOptions {
+interface EvolveOptions {
   readonly store: SearchStore;
   readonly connection: Connection;
   readonly device: Device;
@@ -23,7 +23,10 @@ export interface EvolveOptions {
   /** The root's compiler settings, except its parameters. */
   readonly variant: Variant;
   readonly environment: NodeJS.ProcessEnv;
+  /** The most trials at a time; there are never more than islands. */
+  readonly inFlight: number;
   readonly signal: AbortSignal;
+  /** Called in the order of trials. */
   readonly onTrial: (trial: Trial) => void;
   readonly onNote: (text: string) => void;
 }
@@ -36,23 +39,62 @@ const AGAIN_AFTER_MS = 1000;
 const MAX_LABEL = 1024;
 
 /**
- * Runs a search to its end from its current state. Ended trials are read, and an interrupted one is continued. Errors:
- * reasons why the search cannot continue (RUNNER_UNREACHABLE, JobUndecided, the signal's reason); it can then be
- * resumed.
+ * Runs a search to its end from its current state, with several trials in flight: while the device measures one, the
+ * proposer and the runner's compilers work on the next. Every decision about a trial depends only on the trials that
+ * knownBefore() counts, so the number in flight changes none. Ended trials are read, and interrupted ones are
+ * continued. Errors: reasons why the search cannot continue (RUNNER_UNREACHABLE, JobUndecided, the signal's reason); it
+ * can then be resumed.
  */
 export async function evolve(options: EvolveOptions): Promise<Trial[]> {
   const { store, onTrial } = options;
+  const failed = new AbortController();
   const trials = store.trials();
-  const judged = new JudgedCode(store, trials);
-  while (!isComplete(store, trials)) {
-    const trial = await runTrial(trials, judged, options);
-    store.write(trial.trial, 'trial.json', JSON.stringify(trial, null, 2));
-    trials.push(trial);
-    judged.add(trial.trial);
-    onTrial(trial);
-    if (trial.trial === 0 && trial.status !== 'root') break;
+  const search: RunningSearch = {
+    ...options,
+    signal: AbortSignal.any([options.signal, failed.signal]),
+    judged: new JudgedCode(store, trials),
+    outcomes: trials.map((trial) => Promise.resolve(trial)),
+    uploads: new Map(),
+  };
+  /** Oldest first. */
+  const inFlight: Promise<Trial>[] = [];
+  try {
+    for (;;) {
+      const next = trials.length + inFlight.length;
+      if (inFlight.length < options.inFlight && mayBegin(store, trials, next)) {
+        const known = trials.slice(0, knownBefore(next, store.plan.islands));
+        const outcome = flight(next, known, search);
+        outcome.catch((error: unknown) => failed.abort(error));
+        search.outcomes.push(outcome);
+        inFlight.push(outcome);
+        continue;
+      }
+      const ended = await inFlight.shift();
+      if (!ended) return trials;
+      trials.push(ended);
+      onTrial(ended);
+    }
+  } catch (error) {
+    await Promise.allSettled(inFlight);
+    // The others fail because the first one did.
+    throw failed.signal.aborted ? failed.signal.reason : error;
   }
-  return trials;
+}
+
+/** Whether trial `next` follows, and what it is made from is known. */
+function mayBegin(store: SearchStore, trials: readonly Trial[], next: number): boolean {
+  if (next === 0) return true;
+  if (trials.length < knownBefore(next, store.plan.islands)) return false;
+  return trials[0]!.status === 'root' && !isComplete(store, trials, next);
+}
+
+/** A search with what its trials in flight share. */
+interface RunningSearch extends EvolveOptions {
+  readonly judged: JudgedCode;
+  /** Of every trial so far, by its number. */
+  readonly outcomes: Promise<Trial>[];
+  /** Uploads that have not ended, by trial. */
+  readonly uploads: Map<number, Promise<KernelReference>>;
 }
 
 /** True if another trial may begin. GPU seconds and costs are counted after each trial. */
@@ -75,17 +117,18 @@ export function spent(trials: readonly Trial[]): { deviceSeconds: number; usd: n
   );
 }
 
-/** The trials whose code was judged, to find one with the same code. */
+/** Finds the trial that had the same code. Trials take turns in the order of their numbers. */
 class JudgedCode {
   readonly #store: SearchStore;
   readonly #trials = new Map<string, number>();
+  #lastTurn: Promise<void> = Promise.resolve();
 
   constructor(store: SearchStore, trials: readonly Trial[]) {
     this.#store = store;
     for (const { trial } of trials) this.add(trial);
   }
 
-  /** Adds a trial that has ended. */
+  /** Adds a trial that has a candidate. */
   add(trial: number): void {
     if (trial > 0 && this.#store.read(trial, 'candidate.json') === undefined) return;
     const key = keyOf(this.#store.candidate(trial));
@@ -93,42 +136,90 @@ class JudgedCode {
   }
 
   sameAs = (candidate: CandidateSource): number | undefined => this.#trials.get(keyOf(candidate));
+
+  /** The turn of the trial that follows: it comes when all before it are over. */
+  nextTurn(): Turn {
+    const comes = this.#lastTurn;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#lastTurn = promise;
+    return { comes, end: () => void comes.then(resolve) };
+  }
+}
+
+interface Turn {
+  readonly comes: Promise<void>;
+  end(): void;
 }
 
 const keyOf = ({ files, parameters }: CandidateSource): string =>
   JSON.stringify([files, parameters].map((each) => Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1))));
 
-async function runTrial(trials: readonly Trial[], judged: JudgedCode, options: EvolveOptions): Promise<Trial> {
-  const { store } = options;
-  if (trials.length === 0) {
-    const root = { trial: 0, operator: 'init', parents: [], name: store.plan.kernelId, thought: '' } as const;
-    return experiment({ ...root, parameters: store.plan.root.parameters }, store.plan.root, options, trials);
+/** Runs a trial and stores its result, unless the result is there from before the search was interrupted. */
+async function flight(number: number, known: readonly Trial[], search: RunningSearch): Promise<Trial> {
+  const { store, judged } = search;
+  const turn = judged.nextTurn();
+  try {
+    const stored = store.read(number, 'trial.json');
+    if (stored !== undefined) {
+      await turn.comes;
+      judged.add(number);
+      return JSON.parse(stored) as Trial;
+    }
+    const trial = number === 0 ? await rootTrial(search) : await nextTrial(number, known, { search, turn });
+    store.write(number, 'trial.json', JSON.stringify(trial, null, 2));
+    return trial;
+  } finally {
+    turn.end();
   }
-  const selection = select(trials, store.plan);
+}
+
+async function rootTrial(search: RunningSearch): Promise<Trial> {
+  const { root, kernelId } = search.store.plan;
+  search.judged.add(0);
+  const identity = { trial: 0, operator: 'init', parents: [], name: kernelId, thought: '' } as const;
+  return experiment({ ...identity, parameters: root.parameters }, root, search, []);
+}
+
+async function nextTrial(
+  number: number,
+  known: readonly Trial[],
+  { search, turn }: { search: RunningSearch; turn: Turn },
+): Promise<Trial> {
+  const { store } = search;
+  const selection = select(number, known, store.plan);
   const identity: TrialIdentity = {
-    trial: trials.length,
+    trial: number,
+    ...(store.plan.islands > 1 && { island: islandOf(number, store.plan.islands) }),
     operator: selection.operator,
     parents: selection.parents.map(({ trial }) => trial),
     name: '',
     thought: '',
     parameters: {},
   };
-  const request = proposalRequest({ store, device: options.device, trials, selection });
-  store.write(identity.trial, 'request.json', JSON.stringify(request, null, 2));
+  const request = proposalRequest({ store, device: search.device, trial: number, trials: known, selection });
+  store.write(number, 'request.json', JSON.stringify(request, null, 2));
   try {
-    const answer = await answerOf(request, options);
+    const answer = await answerOf(request, search);
     const candidate = candidateOf(store.candidate(identity.parents[0]!), answer, store.plan.kernelId);
-    const same = judged.sameAs(candidate);
-    if (same !== undefined)
-      throw new NoProposal(
-        `The code and parameters of trial ${same} again (${trials[same]!.status}), not measured again`,
-      );
-    store.write(identity.trial, 'candidate.json', JSON.stringify(candidate));
-    return await experiment(named(identity, answer, candidate), candidate, options, trials);
+    await turn.comes;
+    search.signal.throwIfAborted();
+    await requireNew(candidate, search);
+    store.write(number, 'candidate.json', JSON.stringify(candidate));
+    search.judged.add(number);
+    turn.end();
+    return await experiment(named(identity, answer, candidate), candidate, search, known);
   } catch (error) {
     if (error instanceof NoProposal) return failedTrial(identity, 'no-proposal', oneLine(error.message));
     throw error;
   }
+}
+
+/** Refuses the code and parameters of an earlier trial. Errors: NoProposal. */
+async function requireNew(candidate: CandidateSource, { judged, outcomes }: RunningSearch): Promise<void> {
+  const same = judged.sameAs(candidate);
+  if (same === undefined) return;
+  const { status } = await outcomes[same]!;
+  throw new NoProposal(`The code and parameters of trial ${same} again (${status}), not measured again`);
 }
 
 /** The proposer's answer. If the search was killed during this trial, the stored answer is used. */
@@ -159,17 +250,17 @@ const named = (identity: TrialIdentity, answer: Answer, { parameters }: Candidat
 async function experiment(
   identity: TrialIdentity,
   candidate: CandidateSource,
-  options: EvolveOptions,
+  search: RunningSearch,
   trials: readonly Trial[],
 ): Promise<Trial> {
   const base = identity.parents.length > 0 ? trials[identity.parents[0]!] : undefined;
   try {
     const sides = {
-      candidate: await sideOf(identity.trial, candidate, options),
-      champion: base && (await sideOf(base.trial, options.store.candidate(base.trial), options)),
+      candidate: await sideOf(identity.trial, candidate, search),
+      champion: base && (await sideOf(base.trial, search.store.candidate(base.trial), search)),
     };
-    const ended = await decidedExperiment(identity, sides, options);
-    return judgedTrial(identity, ended, { base, required: requiredCases(trials), plan: options.settings.plan });
+    const ended = await decidedExperiment(identity, sides, search);
+    return judgedTrial(identity, ended, { base, required: requiredCases(trials), plan: search.settings.plan });
   } catch (error) {
     // The root is the user's own kernel, so its faults are reported as errors rather than counted as a trial.
     if (identity.trial !== 0 && isCandidatesFault(error))
@@ -178,12 +269,25 @@ async function experiment(
   }
 }
 
-async function sideOf(trial: number, { files, parameters }: CandidateSource, options: EvolveOptions): Promise<Side> {
-  const folder = `${options.store.trialFolder(trial)}/source`;
-  writeSource(folder, files);
-  const kernel = await options.connection.client.uploadFolder(folder);
+async function sideOf(trial: number, { files, parameters }: CandidateSource, search: RunningSearch): Promise<Side> {
+  const kernel = await uploaded(trial, files, search);
   const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
-  return { kernel, variant: create(VariantSchema, { ...options.variant, parameters: values }) };
+  return { kernel, variant: create(VariantSchema, { ...search.variant, parameters: values }) };
+}
+
+/** Uploads a trial's sources; trials in flight with the same base share an upload, because each rewrites the folder. */
+function uploaded(
+  trial: number,
+  files: CandidateSource['files'],
+  { store, connection, uploads }: RunningSearch,
+): Promise<KernelReference> {
+  const running = uploads.get(trial);
+  if (running) return running;
+  const folder = `${store.trialFolder(trial)}/source`;
+  writeSource(folder, files);
+  const upload = connection.client.uploadFolder(folder).finally(() => uploads.delete(trial));
+  uploads.set(trial, upload);
+  return upload;
 }
 
 /**
@@ -217,10 +321,11 @@ async function decidedExperiment(
 /** Labels by which any client can follow the search. */
 const labelsOf = (
   search: string,
-  { trial, parents, name, thought, operator }: TrialIdentity,
+  { trial, island, parents, name, thought, operator }: TrialIdentity,
 ): Record<string, string> => ({
   search,
   trial: String(trial),
+  ...(island !== undefined && { island: String(island) }),
   operator,
   parents: parents.join(','),
   name: name.slice(0, MAX_LABEL),
@@ -229,9 +334,15 @@ const labelsOf = (
 
 const oneLine = (text: string): string => sanitize(text.replace(/\s+/g, ' ')).trim();
 
-/** True if a search has used up its trials, its budget or its patience. */
-export const isComplete = (store: Pick<SearchStore, 'plan'>, trials: readonly Trial[]): boolean =>
-  trials.length > store.plan.trials || !withinBudget(store, trials) || hasStalled(store, trials);
+/** True if a search has used up its trials, its budget or its patience, so that trial `next` does not follow. */
+export function isComplete(
+  store: Pick<SearchStore, 'plan'>,
+  trials: readonly Trial[],
+  next: number = trials.length,
+): boolean {
+  const known = trials.slice(0, knownBefore(next, store.plan.islands));
+  return next > store.plan.trials || !withinBudget(store, known) || hasStalled(store, known);
+}
 
 function hasStalled({ plan: { patience } }: Pick<SearchStore, 'plan'>, trials: readonly Trial[]): boolean {
   if (patience === undefined) return false;

@@ -8,8 +8,7 @@ import {
   type Variant,
   type VerifySettings,
 } from '@flashcore/shared/contract';
-import { jobRequest } from '../session/job-request.ts';
-import type { StartRequest } from '../session/runner-port.ts';
+import { type StartRequest, jobRequest } from '../session/runner-port.ts';
 
 /** Settings that all experiments of a search or an evaluation share. */
 export interface ExperimentSettings {
@@ -30,7 +29,7 @@ export interface Side {
   readonly variant: Variant;
 }
 
-export interface ExperimentOf {
+interface ExperimentOf {
   readonly candidate: Side;
   /** Compared with the candidate in the same job. */
   readonly champion?: Side | undefined;

@@ -10,10 +10,15 @@ import {
   type VariantResult,
   parityCounts,
   parityText,
+  type TuneResult,
+  type TunedVariant,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
+import { formatBytes } from '../present/numbers.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { locationText } from '../present/sections/findings.ts';
+import { plainLines } from '../present/plain/plain-painter.ts';
+import { tuneBlocks } from '../present/sections/tuned.ts';
 
 const CUT = '\n… cut';
 const TOP_FINDINGS = 3;
@@ -164,3 +169,18 @@ export function profileText({ profile }: VariantResult): string {
     ...profile.advice.map(({ text, evidence }) => `${text} (${evidence})`),
   ].join('\n');
 }
+
+/** A line with the current state of a variant. */
+export function variantLine(row: TunedVariant): string {
+  const { label, registers, smemBytes, verified, dropped, reused } = row;
+  if (dropped !== undefined) return `${label}: dropped: ${dropped}`;
+  const resources = `${registers} registers, ${formatBytes(smemBytes)} shared`;
+  if (verified === Verdict.NOT_MEASURED) return `${label}: ${registers > 0 ? resources : 'built'}`;
+  const known = reused ? ' (known from before)' : '';
+  return `${label}: right, ${row.p50Us === undefined ? resources : `${row.p50Us.toPrecision(4)} us`}${known}`;
+}
+
+const FORMAT = { width: 100, uncut: true, colors: false, ascii: false } as const;
+
+/** The table of a search as text for programs. */
+export const tuneText = (tune: TuneResult): string[] => plainLines(tuneBlocks(tune), FORMAT);

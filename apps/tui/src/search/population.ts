@@ -11,6 +11,9 @@ const THOUGHTS = 3;
 /** Number of correct solutions required for offspring. */
 const PARENTS_NEEDED = 2;
 const OFFSPRING: readonly Operator[] = ['crossover', 'crossover', 'mutation', 'mutation'];
+/** Rounds between migrations; in a round every island has one trial. */
+const MIGRATE_EVERY = 5;
+const REGISTERS_STEP = 32;
 
 /** The starting point of a trial. */
 export interface Selection {
@@ -22,42 +25,104 @@ export interface Selection {
   readonly seed: number;
 }
 
-export interface SelectionOptions {
+interface SelectionOptions {
   readonly config: SearchConfig;
   readonly population: number;
   readonly seed: number;
+  readonly islands: number;
 }
 
-/** Sorts better trials first: by score and, for equal scores (on the emulator), by registers and shared memory. */
-export function ranked(trials: readonly Trial[]): Trial[] {
-  const cost = ({ evaluation }: Trial): number[] => [
-    evaluation?.metrics['registers'] ?? Infinity,
-    evaluation?.metrics['smem_bytes'] ?? Infinity,
-  ];
-  return trials.filter(isRight).toSorted((a, b) => {
-    if (a.score !== b.score) return b.score - a.score;
-    const [costA, costB] = [cost(a), cost(b)];
-    return costA[0]! - costB[0]! || costA[1]! - costB[1]! || a.trial - b.trial;
+/** The island that makes a trial, from 1: islands take turns. Trial 0 belongs to all. */
+export const islandOf = (trial: number, islands: number): number => ((trial - 1) % islands) + 1;
+
+/**
+ * Number of trials, from 0 on, whose results a trial's proposal is made from: all but the latest of each other island.
+ * Those may still be in flight, and the decisions are the same whether they are or not.
+ */
+export const knownBefore = (trial: number, islands: number): number => Math.max(1, trial - islands + 1);
+
+/**
+ * Trials that each island builds on: trial 0, its own and its guests. After every few rounds, the best trial of each
+ * island also joins the next island, and that of the last one the first. `trials` begins with trial 0.
+ */
+export function islandsOf(trials: readonly Trial[], islands: number): Trial[][] {
+  const members = Array.from({ length: islands }, () => trials.slice(0, 1));
+  for (const trial of trials.slice(1)) {
+    members[islandOf(trial.trial, islands) - 1]!.push(trial);
+    if (islands > 1 && trial.trial % (islands * MIGRATE_EVERY) === 0) migrate(members);
+  }
+  return members;
+}
+
+function migrate(members: Trial[][]): void {
+  const leaders = members.map((own) =>
+    own.filter(isRight).reduce((best, each) => (order(best, each) <= 0 ? best : each)),
+  );
+  members.forEach((own, index) => {
+    const guest = leaders.at(index - 1)!;
+    if (!own.includes(guest)) own.push(guest);
   });
 }
 
-/** The best accepted trial; the root counts as accepted. */
+/** The cell of the archive that a trial competes in: registers and shared memory decide how many CTAs fit. */
+export function cellOf({ evaluation }: Trial): string {
+  const { registers, smem_bytes: smem } = evaluation?.metrics ?? {};
+  if (registers === undefined || smem === undefined) return 'not built';
+  const upTo = Math.ceil(registers / REGISTERS_STEP) * REGISTERS_STEP;
+  const kib = smem === 0 ? 0 : 2 ** Math.max(0, Math.ceil(Math.log2(smem / 1024)));
+  return `up to ${upTo} registers, ${kib === 0 ? 'no' : `up to ${kib} KiB of`} shared memory`;
+}
+
+/** The archive: the best right trial of every cell, best first. */
+export function elitesOf(trials: readonly Trial[]): Trial[] {
+  const elites = new Map<string, Trial>();
+  for (const trial of ranked(trials)) if (!elites.has(cellOf(trial))) elites.set(cellOf(trial), trial);
+  return [...elites.values()];
+}
+
+/** The elites and, if they are too few, the best of the others. */
+function poolOf(trials: readonly Trial[], population: number): Trial[] {
+  const elites = elitesOf(trials);
+  const others = ranked(trials).filter((trial) => !elites.includes(trial));
+  return ranked([...elites, ...others].slice(0, population));
+}
+
+/** Sorts better trials first: by score and, for equal scores (on the emulator), by registers and shared memory. */
+export const ranked = (trials: readonly Trial[]): Trial[] => trials.filter(isRight).toSorted(order);
+
+/** Negative if `a` is the better one. */
+function order(a: Trial, b: Trial): number {
+  if (a.score !== b.score) return b.score - a.score;
+  const [costA, costB] = [costOf(a), costOf(b)];
+  return costA[0]! - costB[0]! || costA[1]! - costB[1]! || a.trial - b.trial;
+}
+
+const costOf = ({ evaluation }: Trial): number[] => [
+  evaluation?.metrics['registers'] ?? Number.MAX_VALUE,
+  evaluation?.metrics['smem_bytes'] ?? Number.MAX_VALUE,
+];
+
+/** The best accepted trial; the root counts as accepted. `trials` has the root. */
 export const bestOf = (trials: readonly Trial[]): Trial =>
   trials
     .filter(({ status }) => status === 'root' || status === 'accepted')
     .reduce((best, each) => (each.score > best.score ? each : best));
 
 /**
- * Chooses operator and parents of the next trial. The choice depends only on the seed, the trial's number and the
- * trials before it, so that a killed search continues as it would have. `trials` are the earlier trials, the root
- * first.
+ * Chooses operator and parents of a trial from its island. The choice depends only on the seed, the trial's number and
+ * `known`, the trials that knownBefore() counts, so that a killed search continues as it would have.
  */
-export function select(trials: readonly Trial[], { config, population, seed }: SelectionOptions): Selection {
-  const number = trials.length;
+export function select(
+  number: number,
+  known: readonly Trial[],
+  { config, population, seed, islands }: SelectionOptions,
+): Selection {
   const random = new Random((Math.imul(seed, 0x9e3779b1) ^ Math.imul(number, 0x85ebca6b)) >>> 0);
+  const trials = islandsOf(known, islands)[islandOf(number, islands) - 1]!;
   const best = bestOf(trials);
-  const pool = ranked(trials).slice(0, population);
-  const operator = config === 'full' && pool.length >= PARENTS_NEEDED ? OFFSPRING[number % OFFSPRING.length]! : 'init';
+  const pool = poolOf(trials, population);
+  const round = Math.ceil(number / islands);
+  const operator = config === 'full' && pool.length >= PARENTS_NEEDED ? OFFSPRING[round % OFFSPRING.length]! : 'init';
   const parents = parentsFor(operator, { best, pool, random });
   const others = config === 'free' ? [] : pool.filter(({ thought }) => thought !== '');
   return {

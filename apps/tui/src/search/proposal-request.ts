@@ -5,7 +5,7 @@ import { runnerKernels } from '../connection/data-directory.ts';
 import type { CandidateSource } from './candidate-source.ts';
 import { bounded } from './feedback.ts';
 import { MAX_SOURCE_BYTES, manifestOf, sourceBytes } from './kernel-source.ts';
-import type { Selection } from './population.ts';
+import { islandOf, type Selection } from './population.ts';
 import { MAX_ANSWER_BYTES, MAX_FEEDBACK_BYTES, PROTOCOL, type ProposalRequest } from './protocol.ts';
 import type { SearchStore } from './search-store.ts';
 import type { Trial } from './trial.ts';
@@ -21,33 +21,36 @@ const RULES = [
   'Change one thing at a time and say in the thought why it should be faster.',
 ];
 
-export interface RequestContext {
+interface RequestContext {
   readonly store: SearchStore;
   readonly device: Device;
+  readonly trial: number;
+  /** Earlier trials, as far as the request may show them. */
   readonly trials: readonly Trial[];
   readonly selection: Selection;
 }
 
-/** The request for the next trial: I1 the task, I2 past solutions, I3 insights. */
-export function proposalRequest({ store, device, trials, selection }: RequestContext): ProposalRequest {
+/** The request for a trial: I1 the task, I2 past solutions, I3 insights. */
+export function proposalRequest({ store, device, trial, trials, selection }: RequestContext): ProposalRequest {
   const { plan } = store;
   const { operator, parents, best, thoughts, seed } = selection;
   const base = parents[0]!;
+  const island = islandOf(trial, plan.islands);
   const baseSource = store.candidate(base.trial);
   let room = MAX_SOURCE_BYTES - sourceBytes(baseSource.files);
-  const shown = [best, ...parents.filter(({ trial }) => trial !== best.trial)];
-  const solutions = shown.map((trial) => {
-    const { files, parameters } = store.candidate(trial.trial);
+  const shown = [best, ...parents.filter((parent) => parent.trial !== best.trial)];
+  const solutions = shown.map((solution) => {
+    const { files, parameters } = store.candidate(solution.trial);
     const bytes = sourceBytes(files);
     const fits = bytes <= room;
     if (fits) room -= bytes;
     return {
-      trial: trial.trial,
-      role: trial === best ? ('best' as const) : ('parent' as const),
-      name: trial.name,
-      thought: trial.thought,
-      score: trial.score,
-      metrics: { ...trial.evaluation?.metrics },
+      trial: solution.trial,
+      role: solution === best ? ('best' as const) : ('parent' as const),
+      name: solution.name,
+      thought: solution.thought,
+      score: solution.score,
+      metrics: { ...solution.evaluation?.metrics },
       parameters: { ...parameters },
       ...(fits && { files: { ...files } }),
     };
@@ -55,7 +58,8 @@ export function proposalRequest({ store, device, trials, selection }: RequestCon
   return {
     protocol: PROTOCOL,
     search: plan.id,
-    trial: trials.length,
+    trial,
+    island,
     seed,
     operator,
     task: taskOf(plan, device, { trials, base: baseSource }),
@@ -63,14 +67,18 @@ export function proposalRequest({ store, device, trials, selection }: RequestCon
     solutions,
     thoughts: [...thoughts],
     insights: {
-      feedback: feedbackFor(base, trials),
+      feedback: feedbackFor(
+        base,
+        trials.findLast((each) => each.trial > 0 && islandOf(each.trial, plan.islands) === island),
+      ),
       notes: bounded(plan.notes, MAX_FEEDBACK_BYTES),
-      tried: trials.slice(-MAX_TRIED).map((trial) => ({
-        trial: trial.trial,
-        parents: [...trial.parents],
-        name: trial.name,
-        parameters: { ...trial.parameters },
-        outcome: `${trial.status}${trial.why ? `: ${trial.why}` : ''}`.slice(0, MAX_OUTCOME),
+      // Of all islands, so that none proposes what another has tried.
+      tried: trials.slice(-MAX_TRIED).map((tried) => ({
+        trial: tried.trial,
+        parents: [...tried.parents],
+        name: tried.name,
+        parameters: { ...tried.parameters },
+        outcome: `${tried.status}${tried.why ? `: ${tried.why}` : ''}`.slice(0, MAX_OUTCOME),
       })),
     },
     limits: { answer_bytes: MAX_ANSWER_BYTES, source_bytes: MAX_SOURCE_BYTES, seconds: plan.proposerSeconds },
@@ -115,12 +123,11 @@ function taskOf(
 export const requiredCases = (trials: readonly Trial[]): readonly string[] => trials[0]?.cases ?? [];
 const gatesOf = (trials: readonly Trial[]): string[] => [...(trials[0]?.gates ?? [])];
 
-/** The result of the last trial, then the compiler's and profiler's reports on the base. */
-function feedbackFor(base: Trial, trials: readonly Trial[]): string {
-  const last = trials.at(-1);
+/** The result of the island's last trial, then the compiler's and profiler's reports on the base. */
+function feedbackFor(base: Trial, last: Trial | undefined): string {
   const { compiler = '', profile = '' } = base.evaluation?.artifacts ?? {};
   const parts = [
-    last && last.trial !== 0
+    last
       ? `Trial ${last.trial} (${last.name || 'no name'}): ${last.status}. ${last.evaluation?.text_feedback ?? last.why}`
       : '',
     compiler && `Compiler about trial ${base.trial}:\n${bounded(compiler, 1024)}`,

@@ -5,7 +5,7 @@ import { killProcessGroup, withoutSecrets } from '@flashcore/shared/files';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { MAX_ANSWER_BYTES, NoProposal, type ProposalRequest } from './protocol.ts';
 
-export interface ProposerOptions {
+interface ProposerOptions {
   /** A command line for the shell. */
   readonly command: string;
   readonly seconds: number;

@@ -30,10 +30,14 @@ const solution = z.object({
   files: files.optional().describe('Absent where the 100 kB of source were used up'),
 });
 
-export const requestSchema = z.object({
+const requestSchema = z.object({
   protocol: z.literal(PROTOCOL),
   search: z.string(),
   trial: z.number().int(),
+  island: z
+    .number()
+    .int()
+    .describe('From 1: islands evolve apart, so base, solutions and thoughts are those of the island and its guests'),
   seed: z
     .number()
     .int()
@@ -86,7 +90,7 @@ export type ProposalRequest = z.output<typeof requestSchema>;
 
 const line = (most: number) => z.string().min(1).max(most);
 
-export const answerSchema = z.object({
+const answerSchema = z.object({
   name: line(MAX_NAME).describe('A few words'),
   thought: line(MAX_THOUGHT).describe('Why it should be faster'),
   files: files.optional().describe('Whole files, laid over those of the base'),

@@ -1,7 +1,19 @@
-import { bestOf, ranked } from './population.ts';
+import { formatBytes } from '../present/numbers.ts';
+import { bestOf, cellOf, elitesOf, islandOf, islandsOf, ranked } from './population.ts';
 import type { SearchPlan } from './search-store.ts';
 import { spent } from './evolve.ts';
 import { isRight, type Trial } from './trial.ts';
+
+/** An island without trial 0, which belongs to all. */
+interface IslandSummary {
+  readonly island: number;
+  readonly trials: number;
+  readonly valid: number;
+  /** Its best right trial; a guest's counts. */
+  readonly best: { readonly trial: number; readonly score: number };
+  /** Trials that came from the island before it. */
+  readonly guests: readonly number[];
+}
 
 /** The figures of a search, for --json and for the report. */
 export interface SearchSummary {
@@ -27,6 +39,9 @@ export interface SearchSummary {
     readonly median_ratio: number | null;
     readonly parameters: Trial['parameters'];
   };
+  readonly islands: readonly IslandSummary[];
+  /** The best right trial of every cell, best first. */
+  readonly archive: readonly { readonly cell: string; readonly trial: number; readonly score: number }[];
   /** Score of the best accepted trial so far, after each trial from 0. */
   readonly best_so_far: readonly number[];
   readonly device_seconds: number;
@@ -64,6 +79,8 @@ export function summaryOf(plan: SearchPlan, trials: readonly Trial[]): SearchSum
       median_ratio: medianRatio(trials[0], best),
       parameters: best.parameters,
     },
+    islands: islandsOf(trials, plan.islands).map((members, index) => islandSummary(members, index + 1, plan.islands)),
+    archive: elitesOf(trials).map((trial) => ({ cell: cellOf(trial), trial: trial.trial, score: trial.score })),
     best_so_far: trials.map((_, index) => bestOf(trials.slice(0, index + 1)).score),
     device_seconds: deviceSeconds,
     cost_usd: costs.every((usd) => usd === undefined) ? null : spent(trials).usd,
@@ -79,19 +96,27 @@ export function summaryOf(plan: SearchPlan, trials: readonly Trial[]): SearchSum
   };
 }
 
+function islandSummary(members: readonly Trial[], island: number, islands: number): IslandSummary {
+  const own = members.filter(({ trial }) => trial > 0 && islandOf(trial, islands) === island);
+  const guests = members.flatMap(({ trial }) => (trial > 0 && islandOf(trial, islands) !== island ? [trial] : []));
+  const [{ trial, score }] = ranked(members) as [Trial];
+  return { island, trials: own.length, valid: own.filter(isRight).length, best: { trial, score }, guests };
+}
+
 function medianRatio(root: Trial | undefined, best: Trial): number | null {
   const [first, own] = [root, best].map((trial) => trial?.evaluation?.metrics['median_us']);
   return first === undefined || own === undefined ? null : first / own;
 }
 
 /** The line for a trial at its end. */
-export function trialLine({ trial, status, score, name, parents, why }: Trial): string {
+export function trialLine({ trial, island, status, score, name, parents, why }: Trial): string {
+  const on = island === undefined ? '' : ` on island ${island}`;
   const from = parents.length > 0 ? ` from ${parents.join(' and ')}` : '';
   const times = status === 'accepted' || status === 'valid' ? ` ${score.toFixed(3)}x` : '';
-  return `trial ${trial}${from}: ${status}${times}${name ? `, ${name}` : ''}${why ? `: ${why}` : ''}`;
+  return `trial ${trial}${on}${from}: ${status}${times}${name ? `, ${name}` : ''}${why ? `: ${why}` : ''}`;
 }
 
-/** The figures, the best score over the trials, the best correct trials, and the tree. */
+/** The figures, the best score over the trials, the best correct trials, islands, the archive, and the tree. */
 export function searchLines(summary: SearchSummary, { unicode }: { readonly unicode: boolean }): string[] {
   const { lineage, best, best_so_far: curve, trials, valid, accepted } = summary;
   const parameters = Object.entries(best.parameters).map(([name, value]) => `${name}=${value}`);
@@ -112,6 +137,9 @@ export function searchLines(summary: SearchSummary, { unicode }: { readonly unic
     'Right, best first',
     ...ranked(lineage).slice(0, 10).map(rankLine),
     '',
+    ...(summary.islands.length > 1 ? ['Islands', ...summary.islands.map(islandLine), ''] : []),
+    // With one cell it would repeat the best trial.
+    ...(summary.archive.length > 1 ? ['Archive, the best of each kind', ...summary.archive.map(cellLine), ''] : []),
     'Lineage',
     ...tree(lineage, unicode),
   ];
@@ -135,10 +163,18 @@ function rankLine({ trial, status, score, name, evaluation }: Trial): string {
   const figures = [
     us === undefined ? 'not timed' : `${us.toPrecision(4)} us${interval}`,
     registers === undefined ? '' : `${registers} registers`,
-    smem === undefined ? '' : `${smem} B shared`,
+    smem === undefined ? '' : `${formatBytes(smem)} shared`,
   ].filter(Boolean);
   return `  ${String(trial).padStart(3)} ${score.toFixed(3)}x ${status.padEnd(8)} ${figures.join(', ')}  ${name}`;
 }
+
+function islandLine({ island, trials, valid, best, guests }: IslandSummary): string {
+  const came = guests.length > 0 ? `; came to it: ${guests.join(', ')}` : '';
+  return `  ${String(island).padStart(3)} ${trials} trials, ${valid} right, best: trial ${best.trial}, ${best.score.toFixed(3)}x${came}`;
+}
+
+const cellLine = ({ cell, trial, score }: SearchSummary['archive'][number]): string =>
+  `  ${String(trial).padStart(3)} ${score.toFixed(3)}x ${cell}`;
 
 const BLOCKS = ['▁▂▃▄▅▆▇█', '_.-=+*#@'] as const;
 

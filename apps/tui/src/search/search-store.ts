@@ -22,6 +22,8 @@ export interface SearchPlan {
   readonly config: SearchConfig;
   readonly trials: number;
   readonly population: number;
+  /** Populations that evolve apart, and the most candidates that may be in flight. */
+  readonly islands: number;
   readonly seed: number;
   readonly maxUsd: number | null;
   readonly maxDeviceSeconds: number | null;
@@ -35,8 +37,8 @@ export interface SearchPlan {
 
 /**
  * The folder of a search: search.json, and trials/NNNN with request.json, answer.txt, proposer.log, source/ and, after
- * its end, trial.json. Files are written atomically, and trial.json only once. A search killed at any point can
- * therefore be resumed with every trial counted once.
+ * its end, trial.json. Files are written atomically, and trial.json only once, maybe before that of an earlier trial. A
+ * search killed at any point can therefore be resumed with every trial counted once.
  */
 export class SearchStore {
   readonly folder: string;
@@ -69,7 +71,9 @@ export class SearchStore {
       throw invalid(`There is no search ${path.basename(folder)}: searches lie in ${path.dirname(folder)}`);
     const plan = JSON.parse(readForeignText(file, MAX_FILE_BYTES)) as Omit<SearchPlan, 'version'> & { version: number };
     if (plan.version !== VERSION) throw invalid(`${file} is of version ${plan.version}, this program reads ${VERSION}`);
-    return new SearchStore(folder, { ...plan, version: VERSION });
+    // Searches of before islands have one.
+    const { islands = 1 } = plan as Partial<SearchPlan>;
+    return new SearchStore(folder, { ...plan, islands, version: VERSION });
   }
 
   /** Keeps other processes out while `work` runs. Errors: INVALID_REQUEST with the process that holds the lock. */
@@ -86,7 +90,7 @@ export class SearchStore {
     }
   }
 
-  /** Ended trials in order, without gaps. */
+  /** Ended trials in order, up to the first that has not ended. */
   trials(): Trial[] {
     const found: Trial[] = [];
     for (;;) {

@@ -29,7 +29,7 @@ import { SCORES, evaluationOf } from './evaluation.ts';
 import type { EndedJob } from './experiment.ts';
 import { uuidOf } from './experiment.ts';
 import { bounded } from './feedback.ts';
-import { bestOf, ranked, select } from './population.ts';
+import { bestOf, cellOf, elitesOf, islandOf, islandsOf, knownBefore, ranked, select } from './population.ts';
 import { askProposer } from './proposer.ts';
 import { NoProposal, readAnswer, protocolSchemas, type ProposalRequest } from './protocol.ts';
 import { searchLines, summaryOf } from './search-report.ts';
@@ -448,19 +448,19 @@ const TRIALS = [
 ];
 
 describe('select()', () => {
-  const options = { population: 5, seed: 3 };
+  const options = { population: 5, seed: 3, islands: 1 };
 
   test('gives free and insight the best accepted trial, and insight also thoughts', () => {
-    const free = select(TRIALS, { ...options, config: 'free' });
+    const free = select(5, TRIALS, { ...options, config: 'free' });
     expect([free.operator, free.parents.map(({ trial }) => trial), free.thoughts]).toEqual(['init', [1], []]);
-    const { thoughts } = select(TRIALS, { ...options, config: 'insight' });
+    const { thoughts } = select(5, TRIALS, { ...options, config: 'insight' });
     expect(thoughts.toSorted()).toEqual(['t1', 't3', 't4']);
   });
 
   test('crosses and mutates correct trials in full, the better first; parents depend only on seed and trials', () => {
     const full = { ...options, config: 'full' as const };
-    expect(select(TRIALS, full)).toEqual(select(TRIALS, full));
-    const chosen = Array.from({ length: 40 }, (_, seed) => select(TRIALS.slice(0, 4), { ...full, seed }));
+    expect(select(5, TRIALS, full)).toEqual(select(5, TRIALS, full));
+    const chosen = Array.from({ length: 40 }, (_, seed) => select(4, TRIALS.slice(0, 4), { ...full, seed }));
     for (const { operator, parents } of chosen) {
       expect(parents).toHaveLength(operator === 'crossover' ? 2 : 1);
       expect(parents.every(({ status }) => status !== 'wrong')).toBe(true);
@@ -478,6 +478,55 @@ describe('select()', () => {
     expect(ranked([cost(1, 128), cost(2, 64), cost(3, 96)]).map(({ trial }) => trial)).toEqual([2, 3, 1]);
     expect(bestOf(TRIALS).trial).toBe(1);
   });
+
+  test('chooses from the members of its own island', () => {
+    // Of two islands trials 1 and 3 are on the first, 2 and 4 on the second.
+    const free = { ...options, islands: 2, config: 'free' as const };
+    expect([5, 6].map((trial) => select(trial, TRIALS, free).parents[0]!.trial)).toEqual([1, 0]);
+    const full = { ...free, config: 'full' as const };
+    const parents = (trial: number) =>
+      Array.from({ length: 40 }, (_, seed) => select(trial, TRIALS, { ...full, seed }).parents).flat();
+    expect(new Set(parents(5).map(({ trial }) => trial))).toEqual(new Set([0, 1, 3]));
+    expect(new Set(parents(6).map(({ trial }) => trial))).toEqual(new Set([0, 4]));
+  });
+
+  test('draws parents from every cell of the archive before the second of a cell', () => {
+    const kind = (trial: number, score: number, metrics: Record<string, number>): Trial => ({
+      ...trialOf(trial, trial === 0 ? 'root' : 'valid', score),
+      evaluation: { ...evaluationOf(ended(RIGHT)), metrics },
+    });
+    const wide = { registers: 128, smem_bytes: 48 * 1024 };
+    const small = { registers: 40, smem_bytes: 0 };
+    const trials = [kind(0, 1, wide), kind(1, 1.3, wide), kind(2, 1.2, wide), kind(3, 0.9, small)];
+    expect(elitesOf(trials).map((trial) => [trial.trial, cellOf(trial)])).toEqual([
+      [1, 'up to 128 registers, up to 64 KiB of shared memory'],
+      [3, 'up to 64 registers, no shared memory'],
+    ]);
+    const seeds = Array.from({ length: 40 }, (_, seed) => seed);
+    const drawn = seeds.flatMap(
+      (seed) => select(4, trials, { ...options, config: 'full', population: 2, seed }).parents,
+    );
+    expect(new Set(drawn.map(({ trial }) => trial))).toEqual(new Set([1, 3]));
+  });
+});
+
+test('every five rounds the best trial of each island joins the next one, in a ring', () => {
+  const right = (trial: number): Trial => trialOf(trial, 'valid', 1 + trial / 100);
+  const trials = [TRIALS[0]!, ...Array.from({ length: 30 }, (_, index) => right(index + 1))];
+  const guests = (count: number) =>
+    islandsOf(trials.slice(0, count + 1), 3).map((members, index) =>
+      members.flatMap(({ trial }) => (trial > 0 && islandOf(trial, 3) !== index + 1 ? [trial] : [])),
+    );
+  expect(guests(14)).toEqual([[], [], []]);
+  expect(guests(15)).toEqual([[15], [13], [14]]);
+  expect(guests(30)).toEqual([
+    [15, 30],
+    [13, 28],
+    [14, 29],
+  ]);
+  expect(islandsOf(trials, 1)).toEqual([trials]);
+  // The next trial of an island must not wait for one of another island.
+  expect([1, 3, 4, 16].map((trial) => knownBefore(trial, 3))).toEqual([1, 1, 2, 14]);
 });
 
 test('a stored search reads back unchanged, keeps other processes out, and is reported with its tree', async () => {
@@ -492,6 +541,7 @@ test('a stored search reads back unchanged, keeps other processes out, and is re
     config: 'free',
     trials: 4,
     population: 5,
+    islands: 2,
     seed: 1,
     maxUsd: null,
     maxDeviceSeconds: null,

@@ -15,13 +15,15 @@ import type { Operator } from './protocol.ts';
  * the rule; valid: correct; wrong: built but not correct; not-built: does not compile, or was refused; no-proposal:
  * nothing to build.
  */
-export type TrialStatus = 'root' | 'accepted' | 'valid' | 'wrong' | 'not-built' | 'no-proposal';
+type TrialStatus = 'root' | 'accepted' | 'valid' | 'wrong' | 'not-built' | 'no-proposal';
 
 /** A trial as it is stored, in a file that is written once. */
 export interface Trial {
   readonly trial: number;
   readonly status: TrialStatus;
   readonly operator: Operator;
+  /** The island that made it, from 1; absent in a search with one island, and for the root. */
+  readonly island?: number;
   /** The trials that this one was made from. The first is its base, and was compared with it. */
   readonly parents: readonly number[];
   readonly name: string;
@@ -42,7 +44,7 @@ export interface Trial {
 
 export type TrialIdentity = Pick<
   Trial,
-  'trial' | 'operator' | 'parents' | 'name' | 'thought' | 'parameters' | 'tokens' | 'proposerUsd'
+  'trial' | 'island' | 'operator' | 'parents' | 'name' | 'thought' | 'parameters' | 'tokens' | 'proposerUsd'
 >;
 
 export const isRight = ({ status }: Pick<Trial, 'status'>): boolean =>
@@ -56,7 +58,7 @@ export const failedTrial = (identity: TrialIdentity, status: 'no-proposal' | 'no
   why,
 });
 
-export interface JudgeOptions {
+interface JudgeOptions {
   /** Undefined for the root. */
   readonly base: Pick<Trial, 'score'> | undefined;
   /** Cases that the root passed. A candidate must compute all of them. */

@@ -2,8 +2,7 @@ import type { KernelReference } from '@flashcore/shared/contract';
 import { actionOf, tunedValues } from '../state/form-command.ts';
 import { NONE, shapesOf, valueOf } from '../state/form-field.ts';
 import type { RunForm } from '../state/run-form.ts';
-import { jobRequest } from './job-request.ts';
-import type { StartRequest } from './runner-port.ts';
+import { type StartRequest, jobRequest } from './runner-port.ts';
 
 /** The kernel of a request: a client's reference, or the id of one of the runner's own kernels. */
 export type RequestedKernel = Pick<KernelReference, 'source'>;

@@ -1,6 +1,6 @@
 import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
-import { FlashcoreError } from '@flashcore/shared/contract';
-import { UsageError } from '../usage-error.ts';
+import { FlashcoreError, JobState } from '@flashcore/shared/contract';
+import { UsageError } from '../exit-code.ts';
 
 const PAGE_SIZE = 1000;
 const UUID_LENGTH = 36;
@@ -28,4 +28,13 @@ export async function resolveJobName(client: RunnerClient, text: string): Promis
 
 function notFound(text: string): never {
   throw new FlashcoreError('JOB_NOT_FOUND', { job: text }, `No job's name begins with ${text}; fa-tui jobs lists them`);
+}
+
+/** The newest running job, else the newest of all. Errors: JOB_NOT_FOUND if the runner has none. */
+export async function currentJob(client: RunnerClient): Promise<string> {
+  for (const request of [{ state: JobState.RUNNING }, {}]) {
+    const { jobs } = await client.listJobs({ ...request, pageSize: 1 });
+    if (jobs[0] !== undefined) return jobs[0].name;
+  }
+  throw new FlashcoreError('JOB_NOT_FOUND', {}, 'The runner has no job yet; fa-tui run starts one');
 }

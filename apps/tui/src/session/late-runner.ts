@@ -18,28 +18,9 @@ export interface Opening {
   readonly notify: (text: string) => void;
 }
 
-type Asked = Exclude<keyof RunnerPort, 'start' | 'watch'>;
-
 /** Every call fails with the error of connecting, if there is one. */
 export function lateRunner(opening: Promise<Pick<OpenedRunner, 'client'>>): RunnerPort {
-  const ask = <Name extends Asked>(name: Name): RunnerPort[Name] =>
-    (async (...values: never[]) => {
-      const { client } = await opening;
-      return (client[name] as (...given: never[]) => unknown).apply(client, values);
-    }) as RunnerPort[Name];
-  return {
-    getHost: ask('getHost'),
-    listJobs: ask('listJobs'),
-    cancelJob: ask('cancelJob'),
-    listKernels: ask('listKernels'),
-    listExperiments: ask('listExperiments'),
-    getLeaderboard: ask('getLeaderboard'),
-    readArtifact: ask('readArtifact'),
-    uploadFolder: ask('uploadFolder'),
-    accept: ask('accept'),
-    reject: ask('reject'),
-    undo: ask('undo'),
-    listChampions: ask('listChampions'),
+  const streams: Pick<RunnerPort, 'start' | 'watch'> = {
     async *start(...given) {
       yield* (await opening).client.start(...given);
     },
@@ -47,4 +28,13 @@ export function lateRunner(opening: Promise<Pick<OpenedRunner, 'client'>>): Runn
       yield* (await opening).client.watch(...given);
     },
   };
+  // Everything else is a call with one answer.
+  return new Proxy(streams as RunnerPort, {
+    get: (_, name): unknown =>
+      Reflect.get(streams, name) ??
+      (async (...given: never[]) => {
+        const { client } = await opening;
+        return (client[name as keyof RunnerPort] as (...given: never[]) => unknown).apply(client, given);
+      }),
+  });
 }

@@ -36,7 +36,7 @@ export interface WatchFolder {
 }
 
 /** The smallest of the parity cases. A quick run verifies only this shape, with one seed. */
-export const QUICK_SHAPE = '1x4x128x64';
+const QUICK_SHAPE = '1x4x128x64';
 
 /** A request that builds a kernel and verifies its smallest case. */
 export const quickRequest = (kernel: KernelReference): StartRequest => ({
@@ -47,3 +47,41 @@ export const quickRequest = (kernel: KernelReference): StartRequest => ({
     settings: { shapes: [parseShape(QUICK_SHAPE)], seedCount: 1 },
   },
 });
+
+/** The actions that start a job, in the words of the command line. */
+export const JOB_ACTIONS = ['run', 'build', 'verify', 'bench', 'profile'] as const;
+export type JobAction = (typeof JOB_ACTIONS)[number];
+
+/** A request as plain fields rather than as a message. */
+type Fields<Name extends JobRpcName> = Extract<RpcRequestInit<Name>, { readonly $typeName?: undefined }>;
+type Experiment = Fields<'runExperiment'>;
+
+/** The parts of a job's request. Each kind of job uses those that it has. */
+interface JobParts {
+  readonly common: Fields<'build'>;
+  readonly verify?: Experiment['verify'];
+  readonly benchmark?: Experiment['benchmark'];
+  readonly profile?: Experiment['profile'];
+  /** Only for a whole experiment. */
+  readonly experiment?: Pick<Experiment, 'plan' | 'gatesYaml' | 'noFallback' | 'noChampion' | 'heldOut'>;
+}
+
+/** Makes the request for an action and its settings. All requests are made here. */
+export function jobRequest(action: JobAction, parts: JobParts): StartRequest {
+  const { common, verify = {}, benchmark = {}, profile, experiment } = parts;
+  switch (action) {
+    case 'build':
+      return { method: 'build', request: common };
+    case 'verify':
+      return { method: 'verify', request: { ...common, settings: verify } };
+    case 'bench':
+      return { method: 'benchmark', request: { ...common, settings: benchmark } };
+    case 'profile':
+      return { method: 'profile', request: { ...common, settings: profile ?? {} } };
+    case 'run':
+      return {
+        method: 'runExperiment',
+        request: { ...common, verify, benchmark, ...(profile && { profile }), ...experiment },
+      };
+  }
+}

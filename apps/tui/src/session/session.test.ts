@@ -1,4 +1,11 @@
-import { JobState, FlashcoreError, KernelReferenceSchema, Outcome, Verdict } from '@flashcore/shared/contract';
+import {
+  FindingKind,
+  FlashcoreError,
+  JobState,
+  KernelReferenceSchema,
+  Outcome,
+  Verdict,
+} from '@flashcore/shared/contract';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -254,6 +261,39 @@ test('the log of a kernel that does not compile opens at its first error, unless
   ]);
   // The outcome already says the rest of the summary.
   expect(store.log.at(store.log.end - 1)?.text).toBe('compile failed: k.cu:9');
+});
+
+test('the last line of the log does not repeat the finding above it', async () => {
+  const message = 'thread (0,0,0) writes byte 8, which thread (32,0,0) read';
+  const raced = eventsOf([
+    { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
+    { case: 'finding', value: { kind: FindingKind.RACE, message, remedy: 'Put a __syncthreads() between the two' } },
+    { case: 'finished', value: { outcome: Outcome.WRONG_RESULT, summary: `RACE: ${message}` } },
+  ]);
+  const store = begin(fakeRunner({ events: raced }), { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
+  expect([1, 2, 3].map((line) => store.log.at(line)?.text)).toEqual([
+    `race: ${message}`,
+    'Put a __syncthreads() between the two',
+    'wrong result: race, see the finding above',
+  ]);
+});
+
+test('the last line counts the findings if there are several', async () => {
+  const finding = (message: string) => ({ case: 'finding', value: { kind: FindingKind.RACE, message } }) as const;
+  const store = begin(
+    fakeRunner({
+      events: eventsOf([
+        { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
+        finding('a race'),
+        finding('another'),
+        { case: 'finished', value: { outcome: Outcome.WRONG_RESULT, summary: 'RACE: a race' } },
+      ]),
+    }),
+    { watchJob: SAMPLE_JOB },
+  );
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
+  expect(store.log.at(3)?.text).toBe('wrong result: race, see the 2 findings above');
 });
 
 const savedFolder = (): string => {

@@ -1,8 +1,17 @@
 /**
  * Everything that talks to the runner: the watched job, and lists that are read repeatedly. Leaving never ends a job.
  */
-import { JobState, Outcome, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
-import { entryOf } from '@flashcore/shared/text';
+import { fromJsonString } from '@bufbuild/protobuf';
+import {
+  InstructionListingSchema,
+  JobState,
+  Outcome,
+  plainMessage,
+  type InstructionListing,
+  type JobEvent,
+  type KernelReference,
+} from '@flashcore/shared/contract';
+import { entryOf, plainLine } from '@flashcore/shared/text';
 import { Questions } from './questions.ts';
 import { RunnerLists } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
@@ -11,17 +20,21 @@ import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
 import type { Choice } from '../state/decision.ts';
-import { changedSources, pinnedComparison, samplesOf } from '../state/pinned.ts';
+import { pinnedComparison } from '../state/pinned.ts';
+import { readSamples, readSources } from './read-comparison.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
 import type { Store } from './store.ts';
+import { openListing } from '../state/source-place.ts';
 
 const JOBS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 10_000;
 // Used only while readings are shown, because each reading runs a program on the host.
 const READINGS_EVERY_MS = 2_000;
 const TICK_MS = 1_000;
+/** Above the runner's own limits (InstructionListing). */
+const MAX_LISTING_BYTES = 16 * 2 ** 20;
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly client: RunnerPort;
   readonly store: Store;
   readonly now?: () => number;
@@ -30,6 +43,14 @@ export interface SessionOptions {
   /** Restarts an embedded runner that was killed. */
   readonly revive?: () => Promise<void>;
 }
+
+/** Errors: if it is no listing. */
+export const readListing = (bytes: Uint8Array): InstructionListing =>
+  plainMessage(
+    InstructionListingSchema,
+    fromJsonString(InstructionListingSchema, new TextDecoder().decode(bytes), { ignoreUnknownFields: true }),
+    plainLine,
+  );
 
 interface Beginning {
   start?: StartRequest | undefined;
@@ -48,6 +69,7 @@ export class Session {
   #watch: AbortController | undefined;
   #watching: AbortController | undefined;
   readonly #questions: Questions;
+  readonly #askedListings = new Set<string>();
   /** Data that is read repeatedly. */
   readonly lists: RunnerLists;
 
@@ -62,6 +84,7 @@ export class Session {
 
   /** Loads the lists. Then shows the given job, else a running one, else the last one shown, else the newest. */
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
+    this.#store.subscribe(() => this.#readOpenListing());
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.lists.jobs());
     this.#every(HOST_EVERY_MS, () => void this.lists.host());
@@ -195,35 +218,30 @@ export class Session {
     this.#store.dispatch({ type: 'show', view: 'latency' });
     await this.#questions.ask(async (signal) => {
       await Promise.all([this.#load(job, signal), this.#load(pinned, signal)]);
-      const { state } = this.#store;
-      const results = [entryOf(state.views, job), entryOf(state.views, pinned)]
-        .flatMap((view) => view?.variants ?? [])
-        .flatMap(({ benchmarks }) => benchmarks.flatMap(({ result }) => result ?? []));
-      for (const { simulated, samples } of results) {
-        if (simulated || samples === undefined || entryOf(state.samples, samples.sha256) !== undefined) continue;
-        this.#store.dispatch({
-          type: 'samples',
-          sha256: samples.sha256,
-          samples: samplesOf(await this.#client.readArtifact(samples.sha256, { signal })),
-        });
-      }
-      await this.#loadSources(signal);
+      const { views } = this.#store.state;
+      const reading = { client: this.#client, store: this.#store, signal };
+      await readSamples([entryOf(views, job), entryOf(views, pinned)], reading);
+      await readSources(pinnedComparison(this.#store.state), reading);
     });
   }
 
-  /** Reads the files that differ between the two jobs. */
-  async #loadSources(signal: AbortSignal): Promise<void> {
-    const comparison = pinnedComparison(this.#store.state);
-    for (const file of comparison === undefined
-      ? []
-      : changedSources(comparison).flatMap(({ pinned, shown }) => [pinned, shown])) {
-      if (file === undefined || entryOf(this.#store.state.sources, file.sha256) !== undefined) continue;
+  /** Reads the listing that view 4 shows, once. */
+  #readOpenListing(): void {
+    const { state } = this.#store;
+    const file = openListing(state)?.file.file;
+    if (file === undefined || this.#askedListings.has(file.sha256)) return;
+    const { sha256, sizeBytes } = file;
+    this.#askedListings.add(sha256);
+    const read = async (signal: AbortSignal): Promise<void> =>
       this.#store.dispatch({
-        type: 'source',
-        sha256: file.sha256,
-        text: new TextDecoder().decode(await this.#client.readArtifact(file.sha256, { signal })),
+        type: 'listing',
+        sha256,
+        listing: readListing(await this.#client.readArtifact(sha256, { signal })),
       });
-    }
+    const isTooLong = sizeBytes > MAX_LISTING_BYTES;
+    void (isTooLong ? Promise.resolve(false) : this.#questions.ask(read)).then((isRead) => {
+      if (!isRead) this.#store.dispatch({ type: 'listing', sha256, listing: 'unreadable' });
+    });
   }
 
   /** Applies the events of a job that is not shown. */
@@ -261,8 +279,8 @@ export class Session {
         type: 'notice',
         text:
           jobs.length === 1
-            ? 'Cancelling: the job ends within two seconds'
-            : `Cancelling ${jobs.length} jobs: they end within two seconds`,
+            ? 'Cancel requested: the job ends within two seconds'
+            : `Cancel requested for ${jobs.length} jobs: they end within two seconds`,
         tone: 'info',
       });
     await this.lists.jobs();

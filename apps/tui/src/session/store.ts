@@ -5,6 +5,7 @@ import type { AppState } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { LogBuffer } from '../state/log-buffer.ts';
 import { OWN_SOURCE, logLinesOf, type LogLine } from '../present/sections/event-lines.ts';
+import type { JobView } from '../state/job-view.ts';
 import { LogSearch, type Snapshot } from '../state/log-search.ts';
 import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
@@ -33,7 +34,7 @@ const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
   'tick',
 ]);
 
-export interface StoreOptions {
+interface StoreOptions {
   readonly state: AppState;
   /** False until the terminal has accepted the last frame, because a stalled terminal must not stall the program. */
   readonly canDraw?: () => boolean;
@@ -44,6 +45,21 @@ const isFailedCompile = ({ payload }: JobEvent): boolean =>
   payload.case === 'finished' && payload.value.outcome === Outcome.COMPILE_FAILED;
 
 const isToolError = (line: LogLine | undefined): boolean => line?.tone === 'bad' && line.source !== OWN_SOURCE;
+
+/** The job's last line repeats its finding, which is a few lines above, and would fill a small screen again. */
+function endWithoutFinding(
+  lines: readonly LogLine[],
+  { payload }: JobEvent,
+  { variants }: JobView,
+): readonly LogLine[] {
+  if (payload.case !== 'finished') return lines;
+  const messages = variants.flatMap(({ findings }) => findings.map(({ message }) => message));
+  const above = messages.length > 1 ? `see the ${messages.length} findings above` : 'see the finding above';
+  return lines.map((line) => {
+    const told = messages.find((message) => message !== '' && line.text.endsWith(`: ${message}`));
+    return told === undefined ? line : { ...line, text: `${line.text.slice(0, -`: ${told}`.length)}, ${above}` };
+  });
+}
 
 export class Store {
   readonly #listeners = new Set<() => void>();
@@ -115,7 +131,7 @@ export class Store {
     if (after === undefined || after.lastSequence === (entryOf(before.views, event.job)?.lastSequence ?? 0)) return;
     const buffer = this.#logs.get(event.job) ?? new LogBuffer(this.#logCapacity);
     this.#logs.set(event.job, buffer);
-    for (const line of logLinesOf(event)) buffer.append(line);
+    for (const line of endWithoutFinding(logLinesOf(event), event, after)) buffer.append(line);
   }
 
   /**

@@ -1,9 +1,8 @@
 import { JobState, Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { initialState } from '../state/app-state.ts';
+import { initialState, type EndNotice } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf } from '../testing/sample-job.ts';
-import type { EndNotice } from '../state/end-notice.ts';
 import { tellEnds } from './tell-ends.ts';
 
 /** A job with `steps` events, one every 200 ms. */

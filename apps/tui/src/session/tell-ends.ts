@@ -2,8 +2,7 @@
 import { JobState } from '@flashcore/shared/contract';
 import { formatSeconds } from '../present/numbers.ts';
 import { jobMark, jobTitle } from '../present/words.ts';
-import type { EndNotice } from '../state/end-notice.ts';
-import type { AppState } from '../state/app-state.ts';
+import type { AppState, EndNotice } from '../state/app-state.ts';
 import { isBeingRead, type JobView } from '../state/job-view.ts';
 import { elapsedMs } from '../state/selectors.ts';
 import { plainLine } from '@flashcore/shared/text';

@@ -4,13 +4,12 @@
  */
 import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { FlashcoreError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { yamlFile } from '@flashcore/shared/kernels';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import type * as z from 'zod';
-import { UsageError } from '../usage-error.ts';
-import { readSettings } from './settings.ts';
+import { readSettings, parseWritten } from './settings.ts';
+import { UsageError } from '../exit-code.ts';
 
 const { matching, strict, text } = yamlFile;
 
@@ -54,27 +53,22 @@ export function findProject(from: string): Project | undefined {
 }
 
 function projectOf(file: string, content: string): Project {
-  try {
-    // A file with only comments is a project without settings.
-    const nothing = content.split('\n').every((line) => /^\s*(#|$)/.test(line));
-    const project: z.output<typeof PROJECT> = nothing ? {} : yamlFile.parseYamlFile(content, file, PROJECT).value;
-    const { kernels, problems, champions, ...said } = project;
-    const absolute = (name: string): string => {
-      const place = path.join(path.dirname(file), name);
-      if (leadsOut(path.dirname(file), place)) throw new UsageError(`${file}: ${place} is a link out of its folder`);
-      return place;
-    };
-    return {
-      file,
-      ...said,
-      ...(kernels !== undefined && { kernels: absolute(kernels) }),
-      ...(problems !== undefined && { problems: absolute(problems) }),
-      ...(champions !== undefined && { champions: absolute(champions) }),
-    };
-  } catch (error) {
-    if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') throw new UsageError(error.message);
-    throw error;
-  }
+  // A file with only comments is a project without settings.
+  const nothing = content.split('\n').every((line) => /^\s*(#|$)/.test(line));
+  const project: z.output<typeof PROJECT> = nothing ? {} : parseWritten(content, file, PROJECT);
+  const { kernels, problems, champions, ...said } = project;
+  const absolute = (name: string): string => {
+    const place = path.join(path.dirname(file), name);
+    if (leadsOut(path.dirname(file), place)) throw new UsageError(`${file}: ${place} is a link out of its folder`);
+    return place;
+  };
+  return {
+    file,
+    ...said,
+    ...(kernels !== undefined && { kernels: absolute(kernels) }),
+    ...(problems !== undefined && { problems: absolute(problems) }),
+    ...(champions !== undefined && { champions: absolute(champions) }),
+  };
 }
 
 /** True if a link leads the folder, or its nearest existing parent, out of the project. */

@@ -6,11 +6,11 @@ import { yamlFile } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { entryOf } from '@flashcore/shared/text';
 import type { ThemeChoice } from '../present/cells/theme.ts';
-import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
 import type { Hooks } from '../remote/hooks.ts';
 import { ROLES } from '../present/roles.ts';
-import { END_NOTICES, type EndNotice } from '../state/end-notice.ts';
+import { UsageError } from '../exit-code.ts';
+import { END_NOTICES, type EndNotice } from '../state/app-state.ts';
 
 const { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text } = yamlFile;
 
@@ -101,8 +101,17 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   const file = settingsFile(environment);
   const content = contentOf(file);
   if (content === undefined || content.trim() === '') return {};
+  return parseWritten(content, file, SETTINGS);
+}
+
+/** The value of a file that users write. Errors: UsageError. */
+export function parseWritten<Schema extends z.ZodType>(
+  content: string,
+  file: string,
+  schema: Schema,
+): z.output<Schema> {
   try {
-    return yamlFile.parseYamlFile(content, file, SETTINGS).value;
+    return yamlFile.parseYamlFile(content, file, schema).value;
   } catch (error) {
     if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') throw new UsageError(error.message);
     throw error;

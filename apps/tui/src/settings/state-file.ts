@@ -17,7 +17,7 @@ interface StateFileOptions<Content> {
   readonly about: string;
 }
 
-export interface ReadState<Content> {
+interface ReadState<Content> {
   readonly content: Content;
   /** A message for the user about a file that cannot be used. */
   readonly problem?: string | undefined;

@@ -9,7 +9,7 @@ const MOST_RUNNERS = 50;
 
 const CONTENT = z.object({ runners: z.record(z.string(), SAVED_VIEW) });
 
-export interface ReadView {
+interface ReadView {
   readonly view?: SavedView | undefined;
   /** A message for the user about a file that cannot be used. */
   readonly problem?: string | undefined;

@@ -7,6 +7,7 @@ import type {
   GatePlan,
   GetLeaderboardResponse,
   Host,
+  InstructionListing,
   Job,
   JobEvent,
   ListChampionsResponse,
@@ -57,9 +58,12 @@ export type Action =
   | { type: 'version-started'; job: string; isRest?: boolean }
   | { type: 'samples'; sha256: string; samples: readonly number[] }
   | { type: 'source'; sha256: string; text: string }
+  | { type: 'listing'; sha256: string; listing: InstructionListing | 'unreadable' }
   | { type: 'leaderboard'; leaderboard: GetLeaderboardResponse }
   | { type: 'notice'; text: string; tone: Notice['tone']; about?: Notice['about'] }
   | { type: 'key' }
+  // A key did what the command line would do.
+  | { type: 'command'; text: string }
   | { type: 'tick'; now: number }
   // From the user.
   | { type: 'restore'; view: SavedView }
@@ -76,6 +80,8 @@ export type Action =
   /** The next finding of the variant shown. */
   | { type: 'next-finding' }
   | { type: 'line-order'; sort: LineSort }
+  | { type: 'show-listing'; listing: UiState['listing'] }
+  | { type: 'listed-place'; place: UiState['listedPlace'] }
   | { type: 'mark'; jobs: readonly string[] }
   | { type: 'pin'; job: string }
   | { type: 'compare'; on: boolean }

@@ -21,6 +21,7 @@ import { type Timestamp } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
 import { shownFinding } from './source-place.ts';
 
+const MOST_COMMANDS = 200;
 const NOTICE_MS = 12_000;
 /** After this time the user has read a message, so the next key is about something else. */
 const READ_MS = 1_500;
@@ -67,6 +68,12 @@ export function reduce(state: AppState, action: Action): AppState {
       return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
     case 'source':
       return { ...state, sources: { ...state.sources, [action.sha256]: action.text } };
+    case 'listing':
+      return { ...state, listings: { ...state.listings, [action.sha256]: action.listing } };
+    case 'show-listing':
+      return withUi(state, { listing: action.listing, detail: 0 });
+    case 'listed-place':
+      return withUi(state, { listedPlace: action.place, detail: 0 });
     case 'leaderboard':
       return clampSelections({ ...state, leaderboard: action.leaderboard });
     case 'job-list':
@@ -112,6 +119,11 @@ export function reduce(state: AppState, action: Action): AppState {
       );
     case 'notice':
       return { ...state, notice: { text: action.text, tone: action.tone, time: state.now, about: action.about } };
+    case 'command':
+      return {
+        ...state,
+        commandLog: [...state.commandLog, { time: state.now, text: action.text }].slice(-MOST_COMMANDS),
+      };
     case 'key': {
       const isRead = state.notice?.about === undefined && state.now - (state.notice?.time ?? 0) > READ_MS;
       return isRead ? { ...state, notice: undefined } : state;
@@ -182,7 +194,7 @@ function withEvent(state: AppState, event: JobEvent): AppState {
 /** Keeps the cursor on its kernel when a folder is listed above it. */
 function withKernels(state: AppState, kernels: AppState['kernels']): AppState {
   const chosen = selectedKernel(state);
-  const next = { ...state, kernels };
+  const next = { ...state, kernels, hasKernels: true };
   const place =
     chosen === undefined ? -1 : kernelsOf(next).findIndex((kernel) => kernelKey(kernel) === kernelKey(chosen));
   return clampSelections(place < 0 ? next : withUi(next, { selected: { ...state.ui.selected, kernels: place } }));
@@ -267,6 +279,7 @@ function attach(state: AppState, job: string): AppState {
       comparing,
       variant: 0,
       finding: 0,
+      listedPlace: undefined,
       mapCursor: undefined,
       mapHead: undefined,
       log: { ...state.ui.log, follow: true, top: 0, left: 0 },

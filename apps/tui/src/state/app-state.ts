@@ -10,12 +10,17 @@ import type {
   GatePlan,
   GetLeaderboardResponse,
   Host,
+  InstructionListing,
   Job,
 } from '@flashcore/shared/contract';
 import type { ListedKernel } from './listed-kernel.ts';
 import type { Choice } from './decision.ts';
 import type { JobView } from './job-view.ts';
 import type { RunForm } from './run-form.ts';
+
+/** How the terminal announces the end of a long job. */
+export const END_NOTICES = ['none', 'bell', 'notification'] as const;
+export type EndNotice = (typeof END_NOTICES)[number];
 
 export const VIEWS = ['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'] as const;
 export type ViewId = (typeof VIEWS)[number];
@@ -73,10 +78,18 @@ export type ComparePage = (typeof COMPARE_PAGES)[number];
 
 /** Dialogs drawn over the panes. */
 export type Overlay =
-  | { readonly kind: 'help'; readonly query: string; readonly selected: number }
+  | {
+      readonly kind: 'help';
+      readonly query: string;
+      readonly selected: number;
+      /** Ids of the commands listed first, chosen at opening so that no row moves under the cursor. */
+      readonly here: readonly string[];
+    }
   | { readonly kind: 'search'; readonly text: string; readonly before: LogPosition }
   | { readonly kind: 'form'; readonly form: RunForm; readonly defaults: RunForm }
   | { readonly kind: 'copy' }
+  /** The command log. */
+  | { readonly kind: 'commands'; readonly selected: number }
   | {
       readonly kind: 'watch-folder';
       readonly text: string;
@@ -111,6 +124,13 @@ export interface Notice {
   readonly time: number;
   /** The notice disappears when the connection is back, or when the watched folder runs again. */
   readonly about?: 'connection' | 'folder' | undefined;
+}
+
+/** The command line that does the same as a key did. */
+export interface LoggedCommand {
+  /** Milliseconds since 1970. */
+  readonly time: number;
+  readonly text: string;
 }
 
 /** A kernel folder that runs on every save. */
@@ -151,6 +171,10 @@ export interface UiState {
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
   /** Sort order of the source lines of view 4. */
   readonly lineSort: LineSort;
+  /** Index of the listing shown next to the source in view 4; undefined for none. */
+  readonly listing?: number | undefined;
+  /** The source line under its cursor; undefined: the hottest. */
+  readonly listedPlace?: { readonly file: string; readonly line: number } | undefined;
   /** Order of history and leaderboard. */
   readonly historySort: HistorySort;
   readonly kernelSort: KernelSort;
@@ -202,17 +226,23 @@ export interface AppState {
   readonly jobs: readonly Job[];
   readonly experiments: readonly ExperimentSummary[];
   readonly kernels: readonly ListedKernel[];
+  /** False until the runner has listed its kernels. */
+  readonly hasKernels: boolean;
   /** Jobs whose events this client has, by name. */
   readonly views: Readonly<Record<string, JobView>>;
   /** Benchmark samples read for comparing, microseconds, by digest of the artifact. */
   readonly samples: Readonly<Record<string, readonly number[]>>;
   /** Text of source files read for comparing, by digest. */
   readonly sources: Readonly<Record<string, string>>;
+  /** Listings of instructions read for view 4, by digest. */
+  readonly listings: Readonly<Record<string, InstructionListing | 'unreadable'>>;
   readonly leaderboard?: GetLeaderboardResponse | undefined;
   readonly watching?: WatchedFolder | undefined;
   /** The job shown; undefined until one is started or attached to. */
   readonly attached?: string | undefined;
   readonly notice?: Notice | undefined;
+  /** Equivalents of what keys started, cancelled and decided, the oldest first. */
+  readonly commandLog: readonly LoggedCommand[];
   /** The user's own keys, by the command's id. */
   readonly customKeys: Readonly<Record<string, readonly string[]>>;
   /** Milliseconds since 1970, moved by the clock so that views stay pure. */
@@ -220,7 +250,7 @@ export interface AppState {
   readonly ui: UiState;
 }
 
-export interface StartState {
+interface StartState {
   readonly runner: AppState['runner'];
   readonly columns: number;
   readonly rows: number;
@@ -235,6 +265,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
     jobs: [],
     experiments: [],
     kernels: [],
+    hasKernels: false,
     plans: [],
     caseSets: [],
     tolerances: [],
@@ -243,7 +274,9 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
     views: {},
     samples: {},
     sources: {},
+    listings: {},
     readings: {},
+    commandLog: [],
     customKeys,
     now,
     ui: {

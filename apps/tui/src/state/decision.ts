@@ -16,7 +16,7 @@ export const CHOICES = ['accept', 'reject', 'undo'] as const;
 export type Choice = (typeof CHOICES)[number];
 
 /** The part of the state about champions, decisions and the caller. */
-export interface DecisionFacts {
+interface DecisionFacts {
   readonly caller?: Caller | undefined;
   readonly champions: readonly Champion[];
   /** The audit trail. */
@@ -68,21 +68,26 @@ function acceptRefusal({ kind, result }: JobView): string | undefined {
 
 /** The user saw the difference to the champion that the job was compared with, so no other champion may be replaced. */
 function staleRefusal(state: DecisionFacts, job: JobView): string | undefined {
-  const other = replacedBy(state, job).find((champion) => champion.job !== job.result?.acceptability?.over);
-  return other && `the champion is ${other.label} by now, which it was not compared with: 7, then Enter, runs it again`;
+  const over = job.result?.acceptability?.over ?? '';
+  const other = replacedBy(state, job).find((champion) => champion.job !== over);
+  if (other)
+    return `the champion is ${other.label} by now, which it was not compared with: 7, then Enter, runs it again`;
+  const wasAccepted = state.decisions.some(({ job: of, kind }) => of === over && kind === DecisionKind.ACCEPTED);
+  const isWithdrawn = wasAccepted && standingDecision(state, over)?.kind !== DecisionKind.ACCEPTED;
+  return isWithdrawn ? 'the champion that it was compared with was withdrawn: r runs it again' : undefined;
 }
 
-/** What a job said about accepting it; undefined once a decision was made. */
-export function openAcceptability(state: DecisionFacts, job: JobView | undefined): Acceptability | undefined {
+/** Whether a job can be accepted now, and why; undefined once a decision was made. */
+export function openAcceptability(
+  state: DecisionFacts,
+  job: JobView | undefined,
+): Pick<Acceptability, 'possible' | 'reason'> | undefined {
   const acceptability = job?.result?.acceptability;
-  return job === undefined || acceptability === undefined || standingDecision(state, job.name) !== undefined
-    ? undefined
-    : acceptability;
+  if (job === undefined || acceptability === undefined || standingDecision(state, job.name) !== undefined)
+    return undefined;
+  const stale = acceptability.possible ? staleRefusal(state, job) : undefined;
+  return stale === undefined ? acceptability : { possible: false, reason: stale };
 }
-
-/** The choice selected when the dialog opens: the first that is not refused. */
-export const firstChoice = (state: DecisionFacts, job: JobView): Choice =>
-  CHOICES.find((choice) => refusalOf(state, job, choice) === undefined) ?? 'accept';
 
 /**
  * Champions that the job's build would replace: same kernel, device, protocol and dtype, and at least one shape in

@@ -1,4 +1,4 @@
-import type { CaseSet, GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
+import type { CaseSet, Device, GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { counted } from '../present/numbers.ts';
 import { toleranceRule } from '../present/sections/cases.ts';
@@ -6,7 +6,7 @@ import { planLines } from '../present/sections/gate-plan.ts';
 import { shapeShort } from '../present/words.ts';
 import { AS_USUAL, NONE, type FormField } from './form-field.ts';
 import { usualValues } from './form-usual.ts';
-import { kernelKey, type ListedKernel } from './listed-kernel.ts';
+import { kernelKey, usualDevice, usualParameter, type ListedKernel } from './listed-kernel.ts';
 
 /** The data for the choices, besides the kernel. */
 export interface FormContext {
@@ -45,12 +45,12 @@ const OFF_ON = ['off', 'on'];
 export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[] {
   const { kernels, archs, devices, plans = [], caseSets = [], tolerances = [] } = context;
   const usable = kernels.filter(({ manifestError }) => manifestError === undefined);
-  const usual = usualValues(context);
+  const usual = usualValues(kernel, context);
   const fields = [
     kernelField(kernel, usable.map(kernelKey)),
     phasesField(kernel),
     ...planFields(plans, caseSets),
-    ...variantFields(kernel),
+    ...variantFields(kernel, usualDevice(context.host)),
     ...caseFields(caseSets, tolerances),
     ...timingFields(),
     ...compilerFields(archs),
@@ -107,7 +107,7 @@ function planFields(plans: readonly GatePlan[], caseSets: readonly CaseSet[]): F
 }
 
 /** Fields for the manifest's configs, and for parameters with more than one value. */
-function variantFields({ configs, parameters }: ListedKernel): FormField[] {
+function variantFields({ configs, parameters }: ListedKernel, device: Device | undefined): FormField[] {
   const config = field(
     'config',
     'config',
@@ -118,11 +118,11 @@ function variantFields({ configs, parameters }: ListedKernel): FormField[] {
     ...(configs.length === 0 ? [] : [config]),
     ...parameters
       .filter(({ values }) => values.length > 1)
-      .map(({ name, values, defaultValue, about }): FormField => {
-        const choices = values.map(String);
+      .map((parameter): FormField => {
+        const choices = parameter.values.map(String);
         return {
-          ...field(`param:${name}`, name, choices, about),
-          chosen: Math.max(0, choices.indexOf(String(defaultValue))),
+          ...field(`param:${parameter.name}`, parameter.name, choices, parameter.about),
+          chosen: Math.max(0, choices.indexOf(usualParameter(parameter, device))),
         };
       }),
   ];

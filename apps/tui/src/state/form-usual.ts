@@ -1,6 +1,7 @@
 /** The values that a run uses if a form leaves the choice to the runner. */
 import type { GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
+import { usualArch, usualDevice, type ListedKernel } from './listed-kernel.ts';
 import { valueOf, type FormField, type Usual } from './form-field.ts';
 
 interface UsualContext {
@@ -13,8 +14,11 @@ interface UsualContext {
 const SECONDS = { gpu: '10', simulated: '0.3' };
 
 /** Usual values by field id. */
-export function usualValues({ plans = [], tolerances, host }: UsualContext): Readonly<Record<string, Usual>> {
-  const [device] = host?.devices ?? [];
+export function usualValues(
+  kernel: ListedKernel,
+  { plans = [], tolerances, host }: UsualContext,
+): Readonly<Record<string, Usual>> {
+  const device = usualDevice(host);
   const byPlan = (of: (plan: GatePlan) => string): Usual =>
     Object.fromEntries(plans.map((plan) => [plan.name, of(plan)]));
   return {
@@ -25,7 +29,7 @@ export function usualValues({ plans = [], tolerances, host }: UsualContext): Rea
     tolerance: tolerances?.[0]?.profile ?? '',
     seconds: device?.simulated ? SECONDS.simulated : SECONDS.gpu,
     samples: '100 to 2,000',
-    arch: device?.arch ?? '',
+    arch: usualArch(kernel, device),
     registers: 'no limit',
     metrics: byPlan(({ metricSet }) => metricSet),
     champion: byPlan(({ champion }) => (champion ? "the device's" : 'none')),

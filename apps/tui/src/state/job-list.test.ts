@@ -1,9 +1,25 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { JobEventSchema, JobState, Outcome, type Job, type JobEvent } from '@flashcore/shared/contract';
+import { JobEventSchema, JobState, Outcome, type Job, type JobEvent, JobSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { jobsAhead, withJobEvent, queueText } from './job-list.ts';
-import { QUEUE, queueJob } from '../testing/job-queue.ts';
+
+const queueJob = (digit: string, state: JobState, queuePosition = 0, deviceId = 'gpu-0'): Job =>
+  create(JobSchema, {
+    name: `jobs/${digit.repeat(8)}-0000-4000-8000-000000000000`,
+    label: `kernel_${digit}`,
+    state,
+    queuePosition,
+    deviceId,
+  });
+/** Two jobs queued behind a running one, a running job on another device, and one that has ended. */
+const QUEUE = [
+  queueJob('4', JobState.QUEUED, 2),
+  queueJob('3', JobState.QUEUED, 1),
+  queueJob('5', JobState.RUNNING, 0, 'gpu-1'),
+  queueJob('2', JobState.RUNNING),
+  queueJob('1', JobState.ENDED),
+];
 
 const event = (of: Job, payload: JobEvent['payload'], time = 5_000): JobEvent =>
   create(JobEventSchema, { job: of.name, sequence: 2n, time: timestampFromMs(time), payload });

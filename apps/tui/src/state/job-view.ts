@@ -78,7 +78,7 @@ const ACTIVITIES = [
   'profileProgress',
   'finished',
 ] as const;
-export type Activity = Extract<JobEvent['payload'], { case: (typeof ACTIVITIES)[number] }>;
+type Activity = Extract<JobEvent['payload'], { case: (typeof ACTIVITIES)[number] }>;
 
 export const isActivity = (payload: JobEvent['payload']): payload is Activity =>
   ACTIVITIES.some((name) => name === payload.case);

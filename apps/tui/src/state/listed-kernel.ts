@@ -1,4 +1,7 @@
-import type { Kernel } from '@flashcore/shared/contract';
+import type { Device, Host, Kernel } from '@flashcore/shared/contract';
+import { archMismatch, nearestOf } from '@flashcore/shared/kernels';
+
+export type KernelParameter = Kernel['parameters'][number];
 
 /** A kernel of the runner, or of a folder on this machine. */
 export type ListedKernel = Kernel & {
@@ -19,3 +22,29 @@ export interface KernelFolders {
 /** Key of a kernel, unique among all that are listed: the folder's path, else the id. */
 export const kernelKey = ({ kernelId, folder }: Pick<ListedKernel, 'kernelId' | 'folder'>): string =>
   folder ?? kernelId;
+
+/** A folder of the user's can get notes; those of the runner's kernels can only be read. */
+export const hasNotes = (kernel: ListedKernel | undefined): boolean =>
+  kernel !== undefined && kernel.manifestError === undefined && (kernel.folder !== undefined || kernel.notes !== '');
+
+/** The device of a run that asks for none. */
+export const usualDevice = (host: Host | undefined): Device | undefined => host?.devices[0];
+
+/** The value that a run on this device takes if none is chosen. */
+export function usualParameter(
+  { values, defaultValue, ofDevice }: KernelParameter,
+  device: Device | undefined,
+): string {
+  if (device === undefined || ofDevice !== 'multiprocessors') return String(defaultValue);
+  return String(nearestOf([defaultValue, ...values].map(Number), device.multiprocessors));
+}
+
+/** The architecture that a run on this device takes if none is chosen. */
+export function usualArch({ minArch, needsPtxEngine }: ListedKernel, device: Device | undefined): string {
+  if (device === undefined) return '';
+  const exactArch = minArch.endsWith('a');
+  if (exactArch && `${device.arch}a` === minArch) return minArch;
+  // The emulator's PTX engine runs code for any architecture.
+  const follows = device.simulated && needsPtxEngine && archMismatch({ minArch, exactArch }, device.arch) !== undefined;
+  return follows ? minArch : device.arch;
+}

@@ -38,7 +38,7 @@ test('lines keep their text through many thousands of appends, whatever their ch
 
 test('a million lines take about 40 MiB, and never more than 64', () => {
   const program = `const { LogBuffer } = await import(${JSON.stringify(new URL('./log-buffer.ts', import.meta.url).href)});
-    (await import(${JSON.stringify(new URL('../terminal/young-generation.ts', import.meta.url).href)})).keepYoungGeneration();
+    (await import(${JSON.stringify(new URL('./log-buffer.ts', import.meta.url).href)})).keepYoungGeneration();
     const before = process.memoryUsage.rss();
     const log = new LogBuffer(1_000_000);
     for (let i = 0; i < 1_000_000; i++) log.append({ time: i, source: 'nvcc', text: \`\${i} ptxas info : Used 168 registers, used 1 barriers, 404 bytes cmem[0]\`, tone: 'plain' });

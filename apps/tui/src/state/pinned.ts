@@ -2,21 +2,21 @@
  * Compares the shown job with the pinned one: the latency of shapes that both measured, and the resources of their
  * builds.
  */
-import { ArtifactKind, type Artifact, type EntryResources } from '@flashcore/shared/contract';
+import { ArtifactKind, type Artifact, type EntryResources, type ProfileResult } from '@flashcore/shared/contract';
 import { ratioInterval } from '@flashcore/shared/statistics';
 import { entryOf } from '@flashcore/shared/text';
+import { formatShape } from '@flashcore/shared/kernels';
+import type { PairedVerdict } from '../present/sections/paired.ts';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
-
-export type PinnedVerdict = 'faster' | 'slower' | 'no difference shown';
 
 export interface LatencyPair {
   readonly pinned: BenchmarkView;
   readonly shown: BenchmarkView;
   /** Median of the pinned job over median of the shown job; above 1, the shown job is faster. */
   readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
-  readonly verdict?: PinnedVerdict | undefined;
+  readonly verdict?: PairedVerdict | undefined;
   /** The reason why there is no ratio. */
   readonly notCompared?: string | undefined;
 }
@@ -37,7 +37,14 @@ export function pinnedComparison(state: AppState): PinnedComparison | undefined 
   const pinnedJob = state.ui.pinned === undefined ? undefined : entryOf(state.views, state.ui.pinned);
   const pinned = comparedJob(pinnedJob, variantsOf(pinnedJob)[0]);
   const shown = comparedJob(attachedJob(state), shownVariant(state));
-  if (pinned === undefined || shown === undefined) return undefined;
+  return pinned === undefined || shown === undefined ? undefined : comparisonOf(state, { pinned, shown });
+}
+
+/** Compares two jobs, as far as their samples have been read. */
+export function comparisonOf(
+  state: Pick<AppState, 'samples'>,
+  { pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>,
+): PinnedComparison {
   const pairs = shown.variant.benchmarks.flatMap((own) => {
     const other = pinned.variant.benchmarks.find(({ key }) => key === own.key);
     return other === undefined || own.subject !== 'candidate'
@@ -47,11 +54,11 @@ export function pinnedComparison(state: AppState): PinnedComparison | undefined 
   return { pinned, shown, pairs };
 }
 
-const comparedJob = (job: JobView | undefined, variant: VariantView | undefined): ComparedJob | undefined =>
+export const comparedJob = (job: JobView | undefined, variant: VariantView | undefined): ComparedJob | undefined =>
   job === undefined || variant === undefined ? undefined : { job, variant };
 
 function pairOf(
-  { samples }: AppState,
+  { samples }: Pick<AppState, 'samples'>,
   [pinnedJob, pinned]: [JobView, BenchmarkView],
   [shownJob, shown]: [JobView, BenchmarkView],
 ): LatencyPair {
@@ -70,7 +77,7 @@ function pairOf(
 
 type Ratio = ReturnType<typeof ratioInterval>;
 
-function verdictOf({ low, high }: Ratio): PinnedVerdict {
+function verdictOf({ low, high }: Ratio): PairedVerdict {
   if (low > 1) return 'faster';
   return high < 1 ? 'slower' : 'no difference shown';
 }
@@ -123,4 +130,12 @@ export function changedSources({ pinned, shown }: Pick<PinnedComparison, 'pinned
   return [{ pinned: pinnedUnit, shown: shownUnit }, ...paired, ...onlyShown].filter(
     (pair) => pair.pinned?.sha256 !== pair.shown?.sha256,
   );
+}
+
+/** The profile of the pinned job, if it is of another job and of the same shape. */
+export function pinnedProfile(state: AppState): ProfileResult | undefined {
+  const comparison = pinnedComparison(state);
+  if (comparison === undefined || comparison.pinned.job === comparison.shown.job) return undefined;
+  const [before, now] = [comparison.pinned.variant.profile, comparison.shown.variant.profile];
+  return before?.shape && now?.shape && formatShape(before.shape) === formatShape(now.shape) ? before : undefined;
 }

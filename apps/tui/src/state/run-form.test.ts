@@ -134,8 +134,8 @@ test('the plan is chosen by title and shows its measurements and gates; the cham
   expect([plan.choices, plan.aboutChoices]).toEqual([
     ['merge', 'explore'],
     [
-      'May be merged: correct and no slower. verifies parity, 2 shapes, times canonical hot, reads no counters, compares with the champion. correctness decides; 1 other is only shown',
-      'Is it right. verifies parity, 2 shapes, times nothing, reads no counters, compares with no champion. no gate decides',
+      'May be merged: correct and no slower. verifies parity (2 shapes), times canonical hot, reads no counters, compares with the champion. hard gate: correctness; 1 other only warns',
+      'Is it right. verifies parity (2 shapes), times nothing, reads no counters, compares with no champion. no hard gate',
     ],
   ]);
   expect(formRequest(form, form).request).not.toHaveProperty('plan');
@@ -312,4 +312,29 @@ test('typing selects the first kernel that contains the text, and arrows move am
     'fa_s512_v3_wmma',
   ]);
   expect(formProblem(found)).toBeUndefined();
+});
+
+const H100_KERNEL = create(KernelSchema, {
+  kernelId: 'hopper',
+  minArch: 'sm_90a',
+  needsPtxEngine: true,
+  parameters: [{ name: 'SMS', values: [132n, 114n, 78n], defaultValue: 132n, ofDevice: 'multiprocessors' }],
+});
+
+test.each([
+  [{ arch: 'sm_89', multiprocessors: 58, simulated: true }, '78', 'sm_90a'],
+  [{ arch: 'sm_90', multiprocessors: 132, simulated: false }, '132', 'sm_90a'],
+  [{ arch: 'sm_90', multiprocessors: 114, simulated: false }, '114', 'sm_90a'],
+  [{ arch: 'sm_89', multiprocessors: 142, simulated: false }, '132', 'sm_89'],
+])('the defaults of a form are those of a run on %o', (device, sms, arch) => {
+  const form = formOf(H100_KERNEL, { ...CONTEXT, host: create(HostSchema, { devices: [device] }) });
+  const field = (id: string) => form.fields.find((each) => each.id === id)!;
+  expect([valueOf(field('param:SMS')), usualOf(form, field('arch'))]).toEqual([sms, arch]);
+});
+
+test('a value other than the default of the device is requested, even if it is the default of the manifest', () => {
+  const device = { arch: 'sm_89', multiprocessors: 58, simulated: true };
+  const form = formOf(H100_KERNEL, { ...CONTEXT, host: create(HostSchema, { devices: [device] }) });
+  expect(commandLineOf(form, form)).toBe('fa-tui run hopper');
+  expect(commandLineOf(press(form, 'param:SMS', 1), form)).toBe('fa-tui run hopper --set SMS=132');
 });

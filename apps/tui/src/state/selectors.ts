@@ -9,7 +9,6 @@ import {
   Verdict,
   parityCounts,
   type ExperimentSummary,
-  type GateResult,
   type Job,
   type LeaderboardEntry,
   type ParityCounts,
@@ -314,21 +313,6 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
     case 'run':
       return undefined;
   }
-}
-
-export interface GateCounts {
-  readonly passed: number;
-  readonly failed: number;
-  readonly notMeasured: number;
-}
-
-export function countGates(gates: readonly GateResult[]): GateCounts {
-  const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
-  return {
-    passed: count(Verdict.PASS),
-    failed: count(Verdict.FAIL),
-    notMeasured: count(Verdict.NOT_MEASURED) + count(Verdict.NOT_JUDGED),
-  };
 }
 
 /** Verdict of an ended phase, from its results; NOT_MEASURED if it has none. */

@@ -1,12 +1,21 @@
 /**
- * The place in the source that a job points to: its first error, else a finding's or a warning's place, else the
- * translation unit.
+ * The place in the source that a job points to: in view 4 the hottest line; elsewhere its first error, else a finding's
+ * or a warning's place, else the translation unit.
  */
-import { type Artifact, FindingKind, type CodeFrame, type Finding } from '@flashcore/shared/contract';
+import {
+  type Artifact,
+  FindingKind,
+  type CodeFrame,
+  type Finding,
+  type InstructionListing,
+  type InstructionListingFile,
+} from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
 import { sourcesOf } from './pinned.ts';
 import type { VariantView } from './job-view.ts';
-import { attachedJob, selectedKernel, shownVariant, variantsOf } from './selectors.ts';
+import { hottestLine, shownLines } from '../present/sections/lines.ts';
+import { attachedJob, hasLines, selectedKernel, shownVariant, variantsOf } from './selectors.ts';
 
 export interface SourceTarget {
   /** File name as in the kernel folder; undefined if the manifest names the translation unit. */
@@ -34,7 +43,7 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
   const job = attachedJob(state);
   if (job === undefined || job.kernelId === '') return undefined;
   const variant = shownVariant(state);
-  const place = variant === undefined ? undefined : (chosenPlace(state) ?? placeIn(variant));
+  const place = variant === undefined ? undefined : (profiledLine(state) ?? chosenPlace(state) ?? placeIn(variant));
   const sources = variant === undefined ? [] : sourcesOf(variant);
   const compiled = place === undefined ? sources[0] : sources.find(({ fileName }) => fileName === place.file);
   return {
@@ -85,6 +94,15 @@ export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'va
   return told ?? finding.frame;
 }
 
+/** In view 4, the source line next to its instructions, else the hottest line, which the view marks. */
+function profiledLine(state: AppState): Place | undefined {
+  const profile = shownVariant(state)?.profile;
+  if (profile === undefined || !hasLines(state)) return undefined;
+  const chosen = openListing(state) === undefined ? undefined : state.ui.listedPlace;
+  const place = chosen ?? hottestLine(shownLines(profile).flatMap(({ lines }) => lines))?.line;
+  return place && { file: place.file, line: place.line, column: 0 };
+}
+
 /** The place of the finding that the user moved to. */
 function chosenPlace(state: AppState): Place | undefined {
   const shown = state.ui.finding > 0 ? shownFinding(state) : undefined;
@@ -108,4 +126,30 @@ function placeIn({ diagnostics, findings }: VariantView): Place | undefined {
 export function parsePlace(text: string): Place | undefined {
   const [, file, line, column] = /([^\s:()]+):(\d+)(?::(\d+))?/.exec(text) ?? [];
   return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };
+}
+
+/** The listing of instructions that view 4 shows next to the source. */
+export interface OpenListing {
+  readonly file: InstructionListingFile;
+  /** undefined while it is read, and if there is none. */
+  readonly listing: InstructionListing | undefined;
+  /** Why there is none. */
+  readonly missing: string | undefined;
+}
+
+/** Listings of the variant in view 4, whether they exist or not. */
+export const listingFiles = (state: AppState): readonly InstructionListingFile[] =>
+  state.ui.view === 'profile' ? (shownVariant(state)?.profile?.listings ?? []) : [];
+
+/** undefined if view 4 shows the profile, or another view is on the screen. */
+export function openListing(state: AppState): OpenListing | undefined {
+  const files = listingFiles(state);
+  const file = state.ui.listing === undefined ? undefined : files[state.ui.listing % files.length];
+  if (file === undefined) return undefined;
+  const read = file.file && entryOf(state.listings, file.file.sha256);
+  return {
+    file,
+    listing: read === 'unreadable' ? undefined : read,
+    missing: read === 'unreadable' ? 'the runner did not send the file' : file.missing,
+  };
 }

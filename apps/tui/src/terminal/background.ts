@@ -24,7 +24,7 @@ export interface Background {
   readonly settled: () => Promise<void>;
 }
 
-export interface BackgroundQuestion {
+interface BackgroundQuestion {
   /** In raw mode, which keeps the kernel from echoing the reply. */
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: NodeJS.WriteStream;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mouseEvents } from './mouse.ts';
+import { mouseEvents } from './modes.ts';
 
 test('wheel and left button are reported, and other mouse events are not', () => {
   expect(

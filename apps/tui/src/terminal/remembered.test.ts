@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { remembered } from './remembered.ts';
+import { remembered } from './row-output.ts';
 
 test('a text in use is computed once, and forgotten after many others', () => {
   const asked: string[] = [];

@@ -49,6 +49,8 @@ export interface FakeRunner extends RunnerPort {
   /** Decisions so far. */
   readonly decided: { readonly kind: DecisionKind; readonly job: string; readonly note: string }[];
   champions: Champion[];
+  /** Files that readArtifact() returns, by digest. */
+  readonly artifacts: Map<string, Buffer>;
   /** Response of getLeaderboard. */
   leaderboard: GetLeaderboardResponse;
 }
@@ -111,6 +113,7 @@ const FAULTY = {
 };
 
 export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRunnerOptions = {}): FakeRunner {
+  const artifacts: FakeRunner['artifacts'] = new Map();
   const cancelled: string[] = [];
   const started: string[] = [];
   const requests: unknown[] = [];
@@ -202,14 +205,16 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     },
     uploadFolder: () =>
       Promise.reject(new FlashcoreError('INVALID_MANIFEST', {}, 'Wanted a kernel folder with a kernel.yaml')),
-    readArtifact: (sha256) =>
-      Promise.reject(
-        new FlashcoreError(
-          'ARTIFACT_NOT_FOUND',
-          { sha256 },
-          `Wanted an artifact that this runner has, found none with the digest ${sha256}`,
-        ),
-      ),
+    artifacts,
+    readArtifact: async (sha256) => {
+      const bytes = artifacts.get(sha256);
+      if (bytes !== undefined) return Promise.resolve(bytes);
+      throw new FlashcoreError(
+        'ARTIFACT_NOT_FOUND',
+        { sha256 },
+        `Wanted an artifact that this runner has, found none with the digest ${sha256}`,
+      );
+    },
     watch: (job, options) => {
       if (job !== SAMPLE_JOB)
         throw new FlashcoreError(

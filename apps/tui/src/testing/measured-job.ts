@@ -1,8 +1,9 @@
 /**
- * Jobs that ran on an H200 (2026-11-21; testing/measured/, written by `fa-tui run … --json`) as events, to test views
+ * Jobs that ran on an H200 (docs/results/h200-2026-11-21, written by `fa-tui run … --json`) as events, to test views
  * with real figures.
  */
 import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { create, fromJson, type JsonValue, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   Phase,
@@ -14,26 +15,25 @@ import {
   type VariantResult,
   withCurrentNames,
 } from '@flashcore/shared/contract';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { eventsOf } from './sample-job.ts';
 
 type PayloadInit = NonNullable<MessageInitShape<typeof JobEventSchema>['payload']>;
 
-const FOLDER = new URL('./measured/', import.meta.url);
+const FOLDER = `${measuredFolder('h200-2026-11-21')}/fa-tui`;
 export const MEASURED = ['flashcore_v10', 'flashcore_v9', 'nan_output'] as const;
 export type MeasuredName = (typeof MEASURED)[number];
 
-export const measuredJob = (name: MeasuredName): GetJobResponse => jobIn(new URL(`${name}.json`, FOLDER));
+export const measuredJob = (name: MeasuredName): GetJobResponse => jobIn(`${FOLDER}/${name}.json`);
 
-const jobIn = (file: URL): GetJobResponse =>
+const jobIn = (file: string): GetJobResponse =>
   fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(file, 'utf8'))) as JsonValue);
 
 export const measuredEvents = (name: MeasuredName): JobEvent[] => storedEvents(measuredJob(name));
 
-const DECIDED = new URL('../../../../docs/results/h200-decide-2026-11-22/', import.meta.url);
-
 /** A job that an H200 ran against a champion (docs/results/h200-decide-2026-11-22): "faster", "slower", "itself" … */
 export function decidedEvents(name: string): JobEvent[] {
-  const job = jobIn(new URL(`decide.${name}.json`, DECIDED));
+  const job = jobIn(`${measuredFolder('h200-decide-2026-11-22')}/decide.${name}.json`);
   const { result } = job;
   // The job was measured before ranked runs existed; a ranked run today has these fields.
   if (result?.acceptability?.possible) {
@@ -43,11 +43,9 @@ export function decidedEvents(name: string): JobEvent[] {
   return storedEvents(job);
 }
 
-const MODELLED = new URL('../../../../docs/results/emulator-2026-11-22/', import.meta.url);
-
 /** A profile counted by the emulator (docs/results/emulator-2026-11-22). */
 export const modelledEvents = (kernel: string): JobEvent[] =>
-  storedEvents(jobIn(new URL(`profile.${kernel}.json`, MODELLED)));
+  storedEvents(jobIn(`${measuredFolder('emulator-2026-11-22')}/profile.${kernel}.json`));
 
 /**
  * A job's events, rebuilt from its stored result: the phases in order with their results, but without the log, which
@@ -99,8 +97,12 @@ function variantPayloads({ label, build, verify, benchmarks, profile, gates, fin
   ];
 }
 
+/** A listing as a runner keeps it. */
+export const measuredListing = (name: string): Buffer =>
+  readFileSync(join(import.meta.dirname, 'measured', `${name}.json`));
+
 /** The bytes of an artifact stored with the jobs, with their raw samples; undefined if it was not stored. */
 export function measuredArtifact(sha256: string): Uint8Array | undefined {
-  const file = new URL(`${sha256}.f32`, FOLDER);
+  const file = `${FOLDER}/${sha256}.f32`;
   return existsSync(file) ? readFileSync(file) : undefined;
 }

@@ -3,13 +3,17 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   ArtifactKind,
+  InstructionListingFileSchema,
   GetLeaderboardResponseSchema,
   JobState,
   Outcome,
   TimingMode,
   type JobEvent,
+  type ProfileResult,
 } from '@flashcore/shared/contract';
+import { readListing } from '../session/session.ts';
 import { samplesOf } from '../state/pinned.ts';
+import { shownVariant } from '../state/selectors.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
 import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
@@ -18,6 +22,7 @@ import {
   measuredArtifact,
   measuredEvents,
   measuredJob,
+  measuredListing,
   modelledEvents,
   type MeasuredName,
 } from './measured-job.ts';
@@ -60,6 +65,16 @@ export const VIEW_SCENES: Record<string, Scene> = {
   profile: { keys: '4', events: () => measuredEvents('flashcore_v10') },
   'profile-hottest': { keys: '4sH', events: () => modelledEvents('bank_conflict_32way') },
   'profile-modelled': { keys: '4', events: () => modelledEvents('bank_conflict_32way') },
+  'profile-ptx': {
+    keys: '4i',
+    events: () => modelledEvents('bank_conflict_32way'),
+    stage: (terminal) => stageListings(terminal, ['PTX']),
+  },
+  'profile-sass': {
+    keys: '4ijjJ',
+    events: () => withoutCounts(modelledEvents('bank_conflict_32way')),
+    stage: (terminal) => stageListings(terminal, ['SASS', 'PTX']),
+  },
   decision: { keys: 'a', events: () => decidedEvents('faster') },
   'gates-to-accept': { keys: '5', events: () => decidedEvents('faster') },
   gates: { keys: '5', events: () => measuredEvents('flashcore_v10') },
@@ -71,6 +86,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
   'form-plan': { keys: '7jjj\rj', events: sampleEvents },
   form: { keys: '7jjj\rjjjj1x1x64x32', events: sampleEvents },
   help: { keys: '?', events: sampleEvents },
+  'command-log': { keys: '@k', events: sampleEvents, stage: stageCommands },
 };
 
 /** Scenes of states such as loading, empty, or lost, with goldens without color. */
@@ -83,6 +99,7 @@ export const STATE_SCENES: Record<string, Scene> = {
   'being-read': { keys: '1', events: () => sampleEvents().slice(0, 21), stage: stageListedEnd },
   'no-job': { keys: '3' },
   unconnected: { keys: '7', unconnected: true },
+  'unconnected-run': { keys: '1', unconnected: true },
   reconnecting: {
     keys: '1',
     events: sampleEvents,
@@ -91,6 +108,11 @@ export const STATE_SCENES: Record<string, Scene> = {
   'wrong-result': { keys: '1', events: () => measuredEvents('nan_output') },
   'latency-simulated': { keys: '3', events: sampleEvents },
   'profile-emulator': { keys: '4', events: sampleEvents },
+  'no-sass': {
+    keys: '4i',
+    events: () => withoutCounts(modelledEvents('bank_conflict_32way')),
+    stage: stageMissingListing,
+  },
   'nothing-to-time': { keys: '3', events: () => measuredEvents('nan_output') },
 };
 
@@ -125,12 +147,47 @@ function stageListedEnd({ store }: TestTerminal): void {
   store.dispatch({ type: 'jobs', jobs });
 }
 
+function stageCommands({ store }: TestTerminal): void {
+  const run = 'fa-tui run ./my_attn --set BLOCK_Q=64 --shape 1x4x128x64 --seeds 1 --samples 10 --max-registers 128';
+  for (const text of [run, 'fa-tui cancel 77777777', "fa-tui accept 11111111 --note 'wider tiles'"])
+    store.dispatch({ type: 'command', text });
+}
+
 function stageSamples({ store }: TestTerminal, name: MeasuredName): void {
   for (const { samples } of measuredJob(name).result?.variants[0]?.benchmarks ?? []) {
     const bytes = samples && measuredArtifact(samples.sha256);
     if (samples !== undefined && bytes !== undefined)
       store.dispatch({ type: 'samples', sha256: samples.sha256, samples: samplesOf(bytes) });
   }
+}
+
+/** Adds listings to the job shown: its PTX, and its machine code from nvdisasm 13.0 for sm_90. */
+function stageListings({ store, runner }: TestTerminal, languages: readonly ('PTX' | 'SASS')[]): void {
+  for (const language of languages) {
+    const sha256 = language.toLowerCase();
+    const bytes = measuredListing(`bank_conflict_32way.${sha256}`);
+    runner.artifacts.set(sha256, bytes);
+    const file = { sha256, kind: ArtifactKind.INSTRUCTIONS, sizeBytes: BigInt(bytes.length) };
+    shownProfile(store).listings.push(create(InstructionListingFileSchema, { language, file }));
+    store.dispatch({ type: 'listing', sha256, listing: readListing(bytes) });
+  }
+}
+
+function stageMissingListing({ store }: TestTerminal): void {
+  const missing = 'nvdisasm was not found: it comes with the CUDA toolkit';
+  shownProfile(store).listings.push(create(InstructionListingFileSchema, { language: 'SASS', missing }));
+}
+
+function shownProfile(store: TestTerminal['store']): ProfileResult {
+  const profile = shownVariant(store.state)?.profile;
+  if (profile === undefined) throw new Error('wanted a job with a profile');
+  return profile;
+}
+
+/** As ncu reports no counts of lines. */
+function withoutCounts(events: JobEvent[]): JobEvent[] {
+  for (const { payload } of events) if (payload.case === 'profileResult') payload.value.lines = [];
+  return events;
 }
 
 const SOURCE_A =

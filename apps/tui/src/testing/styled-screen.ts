@@ -16,12 +16,14 @@ export function styleRows(terminal: Terminal): string[] {
   });
 }
 
-/** For a blank cell only visible styles count. */
+/** A blank cell without a visible style; a run goes on over it. */
+const BLANK = ' ';
+
 function styleOf(cell: Cell | undefined): string {
-  if (cell === undefined) return '';
+  if (cell === undefined) return BLANK;
   const background = cell.isBgDefault() ? '' : `on ${colour(cell.getBgColor(), cell.isBgRGB())}`;
   const inverse = cell.isInverse() !== 0 ? 'inverse' : '';
-  if (cell.getChars().trim() === '') return [inverse, background].filter(Boolean).join(' ');
+  if (cell.getChars().trim() === '') return [inverse, background].filter(Boolean).join(' ') || BLANK;
   const foreground = cell.isFgDefault() ? '' : colour(cell.getFgColor(), cell.isFgRGB());
   const attributes = [
     [cell.isBold(), 'bold'],
@@ -38,11 +40,13 @@ const colour = (value: number, isRgb: boolean): string =>
 
 function runsOf(styles: readonly string[]): string[] {
   const runs: string[] = [];
-  for (let from = 0; from < styles.length;) {
-    let to = from;
-    while (to + 1 < styles.length && styles[to + 1] === styles[from]) to += 1;
-    if (styles[from] !== '') runs.push(`${from === to ? from + 1 : `${from + 1}-${to + 1}`} ${styles[from]}`);
-    from = to + 1;
+  for (let from = 0; from < styles.length; from += 1) {
+    const style = styles[from];
+    if (!style || style === BLANK) continue;
+    const end = styles.findIndex((each, at) => at > from && each !== style && each !== BLANK);
+    const to = styles.lastIndexOf(style, end === -1 ? styles.length - 1 : end - 1);
+    runs.push(`${from === to ? from + 1 : `${from + 1}-${to + 1}`} ${style}`);
+    from = to;
   }
   return runs;
 }

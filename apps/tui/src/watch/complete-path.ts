@@ -6,7 +6,7 @@ import path from 'node:path';
 /** Expands ~ as a shell does, because nothing else expands text typed into a prompt. */
 export const expandHome = (text: string): string => text.replace(/^~(?=\/|$)/, homedir());
 
-export interface Completion {
+interface Completion {
   /** The typed text, extended by the common start of all matching folders. */
   readonly text: string;
   /** Names of the matching folders, if there are several. */

@@ -6,7 +6,7 @@ import { FlashcoreError, type KernelReference } from '@flashcore/shared/contract
 import { readSourceTree, treeDigest } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
 
-export interface FollowSourceOptions {
+interface FollowSourceOptions {
   readonly folder: string;
   /** Uploads the folder's changed files. Errors: INVALID_MANIFEST and others, which are shown; watching continues. */
   readonly upload: (folder: string) => Promise<KernelReference>;

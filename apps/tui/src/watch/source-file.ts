@@ -1,6 +1,5 @@
 /**
- * A kernel's source on this machine: in a user's folder, in the embedded runner's kernels, or as a copy of the compiled
- * source.
+ * A kernel's files on this machine: in a user's folder, in the embedded runner's kernels, or as a copy to read.
  */
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,9 +28,13 @@ export async function compiledCopy(
   compiled: Artifact,
   readArtifact: (sha256: string) => Promise<Buffer>,
 ): Promise<string> {
-  const content = await readArtifact(compiled.sha256);
+  return readOnlyCopy(compiled.fileName, await readArtifact(compiled.sha256));
+}
+
+/** A file to read in the editor; changing it has no effect. */
+export function readOnlyCopy(fileName: string, content: string | Uint8Array): string {
   // Editors show the folder's name, so the user sees before editing that edits will be lost.
-  const copy = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(compiled.fileName));
+  const copy = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(fileName));
   writeFileSync(copy, content, { mode: 0o400 });
   return copy;
 }

@@ -9,8 +9,8 @@ const DOT_BITS = [
   [0x40, 0x80],
 ] as const;
 const BRAILLE = 0x2800;
-export const DOTS_PER_COLUMN = 2;
-export const DOTS_PER_ROW = 4;
+const DOTS_PER_COLUMN = 2;
+const DOTS_PER_ROW = 4;
 
 interface Cell {
   bits: number;

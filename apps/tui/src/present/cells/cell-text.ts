@@ -1,5 +1,6 @@
 /** Text measured in terminal cells: width, cutting, padding, wrapping. Knows nothing about styles. */
 import { plainLine } from '@flashcore/shared/text';
+import type { CodeFrame } from '@flashcore/shared/contract';
 import stringWidth from '../../terminal/string-width.ts';
 
 // Characters that are one cell wide. A text of only these can be cut by characters.
@@ -25,6 +26,14 @@ export function cutCells(text: string, width: number): string {
   if (width <= 0) return '';
   if (cellWidth(text) <= width) return text;
   return `${takeCells(text, width - 1)}…`;
+}
+
+/** Cuts `text` at the end of a word; inside a word only if that would leave less than half of the width. */
+export function cutWords(text: string, width: number): string {
+  if (cellWidth(text) <= width) return text;
+  const head = takeCells(text, width - 1);
+  const end = text[head.length] === ' ' ? head.length : head.lastIndexOf(' ');
+  return end < width / 2 ? cutCells(text, width) : `${head.slice(0, end).trimEnd()}…`;
 }
 
 /** The longest beginning of `text` that fits into `width` cells; no ellipsis. */
@@ -77,4 +86,63 @@ function wrapParagraph(paragraph: string, width: number): string[] {
     rest = rest.slice(end).trimStart();
   }
   return [...lines, rest];
+}
+
+/** A line of a place in the source, with the lines around it, as compilers show it. */
+export interface FrameLine {
+  /** For example "10 │ " or "11 ▸ ". */
+  readonly gutter: string;
+  readonly text: string;
+  readonly kind: 'meant' | 'around' | 'caret';
+}
+
+/**
+ * The frame's lines in at most `width` cells. If the column is known and visible, a caret is below the line, otherwise
+ * a mark is in the gutter. Color would not be enough for users without colors.
+ */
+export function frameLines({ line, column, firstLine, lines }: CodeFrame, width: number): FrameLine[] {
+  const cells = String(firstLine + lines.length - 1).length;
+  const gutterCells = cells + 3;
+  return lines.flatMap((text, index): FrameLine[] => {
+    const number = firstLine + index;
+    const isMeant = number === line;
+    const hasCaret = isMeant && column > 0 && column < width - gutterCells;
+    const shown: FrameLine = {
+      gutter: `${String(number).padStart(cells)} ${isMeant && !hasCaret ? '▸' : '│'} `,
+      text: cutCells(text, width - gutterCells),
+      kind: isMeant ? 'meant' : 'around',
+    };
+    return hasCaret
+      ? [shown, { gutter: `${' '.repeat(cells)} │ `, text: `${' '.repeat(column - 1)}^`, kind: 'caret' }]
+      : [shown];
+  });
+}
+
+/**
+ * Lines of at most `width` cells, broken at spaces. A longer word is broken at the end of the line, or left whole if
+ * `uncut` is set.
+ */
+export function wrapWords(text: string, width: number, uncut = false): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(/\s+/).map(sanitize)) {
+    if (line !== '' && cellWidth(line) + 1 + cellWidth(word) <= width) {
+      line += ` ${word}`;
+      continue;
+    }
+    if (line !== '') lines.push(line);
+    line = uncut ? word : cutWord(word, width, lines);
+  }
+  return line === '' ? lines : [...lines, line];
+}
+
+/** Moves whole lines of an overlong word into `lines` and returns the rest. */
+function cutWord(word: string, width: number, lines: string[]): string {
+  let rest = word;
+  while (cellWidth(rest) > width) {
+    const head = takeCells(rest, width) || rest.slice(0, 1);
+    lines.push(head);
+    rest = rest.slice(head.length);
+  }
+  return rest;
 }

@@ -18,7 +18,7 @@ import { formatNumber } from '../numbers.ts';
 import { piece, type Role } from '../roles.ts';
 import { labelledBars } from './bars.ts';
 import { Canvas } from './canvas.ts';
-import { cutCells, sanitize, padCells } from './cell-text.ts';
+import { cutCells, sanitize, padCells, type FrameLine, frameLines } from './cell-text.ts';
 import { ecdf } from './ecdf.ts';
 import { heatMap } from './heatmap.ts';
 import { histogram, histogramData } from './histogram.ts';
@@ -26,7 +26,6 @@ import { mirroredHistogram } from './mirrored.ts';
 import { roofline } from './roofline.ts';
 import { flowRows, labelled, rowWidth, run, wrapRows, type Row } from './row.ts';
 import { table, type Table } from './table.ts';
-import { type FrameLine, frameLines } from './code-frame.ts';
 
 /** Default height of a plot, in rows. */
 export const PLOT_ROWS = 9;
@@ -127,7 +126,7 @@ export const plotRows = ({ drawing, caption }: Plot, size: DrawingSize): Row[] =
   ...drawingRows(drawing, size),
 ];
 
-export interface DrawingSize {
+interface DrawingSize {
   readonly width: number;
   readonly height: number;
 }

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { CodeFrameSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { frameLines } from './code-frame.ts';
+import { frameLines } from './cell-text.ts';
 
 const shown = (column: number): string[] =>
   frameLines(create(CodeFrameSchema, { line: 10, column, firstLine: 9, lines: ['{', '  x = y;', '}'] }), 20).map(

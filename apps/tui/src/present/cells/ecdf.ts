@@ -7,7 +7,7 @@ import { formatMicroseconds } from '../numbers.ts';
 import type { HistogramData } from './histogram.ts';
 import { run, type Role, type Row } from './row.ts';
 
-export interface EcdfCurve {
+interface EcdfCurve {
   readonly data: HistogramData;
   readonly role: Role;
 }

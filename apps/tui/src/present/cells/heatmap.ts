@@ -3,7 +3,7 @@ import { formatError } from '../numbers.ts';
 import { padCells } from './cell-text.ts';
 import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
 
-export interface HeatMapData {
+interface HeatMapData {
   readonly rows: number;
   readonly columns: number;
   /** Rows of S per block. */
@@ -88,7 +88,7 @@ export const blocksInCell = (
   columns: Math.ceil(data.columns / Math.max(1, width - LABEL_CELLS)),
 });
 
-export interface HeatScale {
+interface HeatScale {
   /** The error at level 0. */
   readonly least: number;
   readonly largest: number;

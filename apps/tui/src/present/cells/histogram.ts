@@ -28,7 +28,7 @@ export function histogramData(bins: Histogram | undefined): HistogramData | unde
       };
 }
 
-export interface HistogramOptions {
+interface HistogramOptions {
   readonly width: number;
   readonly height: number;
   readonly marks?: readonly PlotMark[];

@@ -7,7 +7,7 @@ const UP = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 // No font has hanging blocks for every eighth, only a line, a half and a whole block.
 const DOWN = [' ', '▔', '▔', '▀', '▀', '▀', '▀', '█', '█'];
 
-export interface Mirrored {
+interface Mirrored {
   readonly upper: HistogramData;
   readonly lower: HistogramData;
 }

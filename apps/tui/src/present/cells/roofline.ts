@@ -7,7 +7,7 @@ import { padCells } from './cell-text.ts';
 import { formatNumber } from '../numbers.ts';
 import { run, type Role, type Row } from './row.ts';
 
-export interface RooflineData {
+interface RooflineData {
   /** Dense fp16 tensor throughput, TFLOP/s. */
   readonly peakTflops: number;
   /** Device memory bandwidth, GB/s. */

@@ -2,11 +2,10 @@
 import type { CodeFrame } from '@flashcore/shared/contract';
 import type { Block, Code, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
 import { codeFrameRows, codeRows, layTable, plotRows, verbatimRows } from '../cells/cells-painter.ts';
-import { sanitize } from '../cells/cell-text.ts';
+import { sanitize, wrapWords } from '../cells/cell-text.ts';
 import { rowText, run, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
 import { paintLine, type ReportFormat } from './report-format.ts';
-import { wrapWords } from './wrap-words.ts';
 
 const INDENT = 2;
 const LABEL_WIDTH = 11;

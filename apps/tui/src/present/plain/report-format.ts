@@ -28,7 +28,7 @@ const PIPE_WIDTH = 80;
 const WIDEST = 100;
 const NARROWEST = 40;
 
-export interface FormatChoice {
+interface FormatChoice {
   readonly color: ColorMode;
   readonly environment: NodeJS.ProcessEnv;
   readonly ascii?: boolean | undefined;

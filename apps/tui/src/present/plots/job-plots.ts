@@ -18,7 +18,7 @@ import { marksOf } from '../sections/timings.ts';
 import { MODE_WORDS, shapeShort, shortName } from '../words.ts';
 
 /** The subject of a plot, shown in every caption. */
-export interface PlotSubject {
+interface PlotSubject {
   readonly job: string;
   readonly kernel: string;
   readonly device: Device | undefined;
@@ -60,7 +60,7 @@ const placeText = ({ shape, mode }: Pick<BenchmarkResult, 'shape' | 'mode'>): st
   `${shapeShort(shape)} ${MODE_WORDS[mode]}`;
 
 /** The histogram, and the ECDF with those of SDPA. */
-export function distributionPlots(benchmark: BenchmarkResult, subject: PlotSubject): Plot[] {
+function distributionPlots(benchmark: BenchmarkResult, subject: PlotSubject): Plot[] {
   const { histogram, latency, sdpa } = benchmark;
   if (!histogram || histogram.counts.length === 0 || !latency || latency.samples < FEWEST_SAMPLES.interval) return [];
   const beside = sdpa.flatMap(({ name, histogram: samples, latency: times }): NamedHistogram[] =>
@@ -93,7 +93,7 @@ export function comparisonPlots(compared: ShapeComparison, subject: PlotSubject)
 }
 
 /** Measurements as points below the roof; emulator times are left out. */
-export const roofPoints = (benchmarks: readonly BenchmarkResult[]): RoofPoint[] =>
+const roofPoints = (benchmarks: readonly BenchmarkResult[]): RoofPoint[] =>
   benchmarks.flatMap((benchmark) =>
     benchmark.simulated || benchmark.tflops === undefined || benchmark.bytes <= 0
       ? []
@@ -106,7 +106,7 @@ export const roofPoints = (benchmarks: readonly BenchmarkResult[]): RoofPoint[] 
         ],
   );
 
-export function rooflinePlots(benchmarks: readonly BenchmarkResult[], subject: PlotSubject): Plot[] {
+function rooflinePlots(benchmarks: readonly BenchmarkResult[], subject: PlotSubject): Plot[] {
   const roof = subject.device?.roofline;
   const points = roofPoints(benchmarks.filter(({ mode }) => mode === TimingMode.HOT));
   if (!roof || roof.fp16TensorTflops <= 0 || points.length === 0) return [];

@@ -106,7 +106,7 @@ function diagnosticNotice(diagnostic: Diagnostic): Block {
 }
 
 /** Text such as "flashcore_v6.cu:31:7", a form that editors accept; empty if the message has no place. */
-export const diagnosticPlace = ({ file, line, column }: Pick<Diagnostic, 'file' | 'line' | 'column'>): string =>
+const diagnosticPlace = ({ file, line, column }: Pick<Diagnostic, 'file' | 'line' | 'column'>): string =>
   [file, line || '', line && column ? column : ''].filter((part) => part !== '').join(':');
 
 const ARTIFACT_WORDS: Partial<Record<ArtifactKind, string>> = {

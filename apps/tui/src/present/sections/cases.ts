@@ -35,13 +35,36 @@ const counting = (count: (result: CaseResult) => bigint) =>
     (result) => (count(result) > 0n ? 'bad' : undefined),
   );
 
+/** The error as a share of the tolerance, such as "6 %"; empty for a result from an older runner. */
+export function limitText(result: CaseResult): string {
+  const { worstOfLimit } = result;
+  if (worstOfLimit === undefined || isWithinLimit(result)) return '';
+  return `${worstOfLimit >= 10 ? '>999' : (worstOfLimit * 100).toFixed(worstOfLimit < 0.1 ? 1 : 0)} %`;
+}
+
+/** True of a failed case whose worst element is within its limit: its share of the limit would look like a pass. */
+export const isWithinLimit = ({ verdict, worstOfLimit }: CaseResult): boolean =>
+  verdict === Verdict.FAIL && worstOfLimit !== undefined && worstOfLimit <= 1;
+
 // The kernel's largest error divided by the error of attention in plain arithmetic of the tensors' dtype.
 // FlashAttention's rule asks for at most 2.
 const plainRatio = (result: CaseResult): string =>
   result.fp16MaxAbsError > 0 ? formatNumber(result.maxAbsError / result.fp16MaxAbsError, 3) : '-';
 
+const LIMIT_COLUMN: Column<CaseResult> = {
+  title: 'of limit',
+  align: 'right',
+  drop: 0.4,
+  cell: ofError((result) => limitText(result) || '-'),
+};
+
 /** All columns except the case's name and verdict. */
-export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
+export function errorColumns(results: readonly CaseResult[]): readonly Column<CaseResult>[] {
+  const [largest, ...others] = ERROR_COLUMNS;
+  return results.some((result) => limitText(result) !== '') ? [largest, LIMIT_COLUMN, ...others] : ERROR_COLUMNS;
+}
+
+const ERROR_COLUMNS: readonly [Column<CaseResult>, ...Column<CaseResult>[]] = [
   { title: 'max err', align: 'right', cell: error(({ maxAbsError }) => maxAbsError) },
   { title: 'mean', align: 'right', cell: error(({ meanAbsError }) => meanAbsError) },
   { title: 'rms', align: 'right', drop: 1, cell: error(({ rmsError }) => rmsError) },
@@ -56,10 +79,10 @@ export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
 
 /**
  * A case's title. Probes and drawn shapes have no other name, so they are marked: "1x2x333x64 probe", "1x1x513x64
- * drawn".
+ * random".
  */
 export const caseTitle = ({ shape, inputs, drawn }: Pick<CaseResult, 'shape' | 'inputs' | 'drawn'>): string => {
-  if (drawn) return `${shapeShort(shape)} drawn`;
+  if (drawn) return `${shapeShort(shape)} random`;
   return `${shapeShort(shape)}${inputs.length > 0 ? ' probe' : ''}`;
 };
 
@@ -69,10 +92,10 @@ const wrongInputs = ({ inputs }: CaseResult): string =>
     .map(({ distribution }) => distribution)
     .join(', ');
 
-const CASE_COLUMNS: readonly Column<CaseResult>[] = [
+const caseColumns = (results: readonly CaseResult[]): readonly Column<CaseResult>[] => [
   { title: 'case', cell: caseTitle },
   { title: 'verdict', cell: verdictPiece, cutLast: true },
-  ...ERROR_COLUMNS,
+  ...errorColumns(results),
 ];
 
 /** A row for one output of a case with several outputs. */
@@ -124,10 +147,11 @@ export function caseFacts(result: CaseResult): Fact[] {
     result.deterministic === undefined
       ? fact('deterministic', 'not checked', 'dim')
       : fact('deterministic', deterministic, result.deterministic ? undefined : 'warn'),
-    ...(result.rounding ? [roundingFact(result.rounding)] : []),
+    // The ratio counts finite elements only; of none, it would be 0.
+    ...(result.rounding && hasFinite(result) ? [roundingFact(result.rounding)] : []),
     ...(result.foundFrom ? [fact('found from', shapeShort(result.foundFrom))] : []),
     fact('plain attention', formatError(result.fp16MaxAbsError)),
-    fact('within twice plain', rule.word, rule.role),
+    fact('within 2x of plain', rule.word, rule.role),
   ];
 }
 
@@ -171,16 +195,17 @@ const failedProbes = (verify: VerifyResult): CaseResult[] =>
 /** The cases, the reasons for failures, and SDPA on the same inputs. */
 export function verifyBlocks(verify: VerifyResult): Block[] {
   const { cases } = verify;
+  const shown = [...cases, ...failedProbes(verify)];
   return [
     heading('Correctness', `${parityText(parityCounts(verify))} passed, ${formatSeconds(verify.seconds)}`),
     notice(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, 'dim'),
-    tableOf(CASE_COLUMNS, [...cases, ...failedProbes(verify)]),
-    ...outputBlocks([...cases, ...failedProbes(verify)]),
+    tableOf(caseColumns(shown), shown),
+    ...outputBlocks(shown),
     ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
       ? [notice('max/plain: max error over that of plain attention in the same dtype; 2 is allowed', 'dim')]
       : []),
-    ...[...cases, ...failedProbes(verify)].flatMap(complaint),
-    ...mapBlocks([...cases, ...failedProbes(verify)]),
+    ...shown.flatMap(complaint),
+    ...mapBlocks(shown),
     ...sdpaBlocks(cases),
   ];
 }

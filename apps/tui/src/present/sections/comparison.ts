@@ -15,7 +15,7 @@ import { piece, type Piece } from '../roles.ts';
 import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../words.ts';
 
 /** Figures of interleaved blocks so far. */
-export interface InterleavedPairs {
+interface InterleavedPairs {
   readonly blocks: number;
   /** The champion's median divided by the candidate's. */
   readonly time?: RatioInterval | undefined;

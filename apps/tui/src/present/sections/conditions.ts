@@ -20,7 +20,7 @@ export const isHostBusy = ({ hostLoad = 0, hostCpus = 0 }: Pick<DeviceReading, '
 const of = (limit: number | undefined): string => (limit === undefined ? '' : ` of ${formatNumber(limit)}`);
 
 /** Clocks, temperature and power during the measurement, if they were read. */
-export function conditionFacts(conditions: DeviceConditions): Fact[] {
+function conditionFacts(conditions: DeviceConditions): Fact[] {
   const figure = (value: number | undefined, unit: string, limit?: number): string =>
     value === undefined ? '' : `${formatNumber(value)} ${unit}${of(limit)}`;
   return facts(

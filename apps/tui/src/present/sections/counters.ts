@@ -29,7 +29,7 @@ const isLongSource = (metric: Metric): boolean => sourceText(metric).length > LO
 const MOST_STALLS = 10;
 
 /** Stalls by size; negligible ones are left out. */
-export function stallsPlot({ stalls }: ProfileResult): Block[] {
+function stallsPlot({ stalls }: ProfileResult): Block[] {
   if (stalls.length === 0) return [];
   const shown = stalls.filter(({ value }) => value > 0).slice(0, MOST_STALLS);
   const all = stalls.reduce((sum, { value }) => sum + value, 0);

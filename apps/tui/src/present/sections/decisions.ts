@@ -34,7 +34,7 @@ export const rejectedText = ({ decision, removed }: RejectResponse): string =>
 export const undoneText = ({ decision, champions }: UndoResponse): string =>
   `Undone for ${decision?.label ?? 'the result'}: ${
     champions.length === 0
-      ? 'no champion of this kernel is left'
+      ? 'the kernel has no champion now'
       : `the champion is ${champions.map(({ label, deviceName }) => `${label} on ${deviceName}`).join(', ')}`
   }`;
 
@@ -77,7 +77,7 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
 ];
 
 /** The evidence for an acceptance: plan, cases, seeds, the champion that it was compared with, and the digests. */
-export function evidenceText(decision: Decision | undefined): string {
+function evidenceText(decision: Decision | undefined): string {
   if (decision?.kind !== DecisionKind.ACCEPTED) return '';
   const { evidence } = decision;
   if (evidence === undefined) return 'accepted before ranked runs existed';

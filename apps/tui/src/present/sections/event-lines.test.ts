@@ -19,6 +19,19 @@ test('a case without output has no error of 0, and its line gives the reason for
   ).toEqual(['1x2x64x64: FAIL, out of bounds: thread 3 read past K', '1x2x64x64: FAIL, max 5.00e-1, mean 2.50e-1']);
 });
 
+test('lines that say that all is well are routine, and those of a finding stand out', () => {
+  const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
+  const lines = eventsOf([
+    { case: 'precheck', value: { check: 'inputs', verdict: Verdict.PASS, detail: 'fp16' } },
+    { case: 'caseResult', value: { shape, verdict: Verdict.PASS, elements: 8n } },
+    { case: 'caseResult', value: { shape, verdict: Verdict.NOT_MEASURED, reason: 'the run stopped' } },
+    { case: 'gateResult', value: { title: 'Spills', verdict: Verdict.PASS, level: 'hard' } },
+    { case: 'gateResult', value: { title: 'Registers', verdict: Verdict.FAIL, level: 'warn' } },
+    { case: 'finding', value: { message: 'wrote past O', remedy: 'Check the index' } },
+  ]).flatMap(logLinesOf);
+  expect(lines.map(({ tone }) => tone)).toEqual(['routine', 'routine', 'routine', 'routine', 'warn', 'bad', 'plain']);
+});
+
 test('the line of a gate that rejects names the problem rather than the source of the value', () => {
   const gate = { verdict: Verdict.FAIL, comparison: '==', unit: 'parts', value: 1, source: 'the kernel folder' };
   const detail = 'NOTES.md is missing; what is not written down is tried again';

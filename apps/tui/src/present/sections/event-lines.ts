@@ -13,8 +13,7 @@ import {
 import { sdpaLine } from './sdpa-alone.ts';
 import { knowsPercentile } from '@flashcore/shared/statistics';
 import { counted, formatError, formatMicroseconds, formatSeconds } from '../numbers.ts';
-import { sanitize } from '../cells/cell-text.ts';
-import { frameLines } from '../cells/code-frame.ts';
+import { sanitize, frameLines } from '../cells/cell-text.ts';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import {
   MODE_WORDS,
@@ -34,7 +33,8 @@ import { gateTitle, gateValue, gateReason } from './gates.ts';
 import type { Role } from '../roles.ts';
 import { gateTarget, gateMark } from '../gate-marks.ts';
 
-export type LogTone = 'plain' | 'phase' | 'good' | 'bad' | 'warn';
+/** `routine`: a line that says that all is well, so that findings stand out beside it. */
+export type LogTone = 'plain' | 'routine' | 'phase' | 'good' | 'bad' | 'warn';
 
 /** Source of the lines about the job itself. */
 export const OWN_SOURCE = 'job';
@@ -71,13 +71,13 @@ interface Described {
 function describe({ payload }: JobEvent): Described[] {
   switch (payload.case) {
     case 'created':
-      return [{ text: `queued: ${payload.value.job?.label ?? ''}` }];
+      return [{ text: `queued: ${payload.value.job?.label ?? ''}`, tone: 'routine' }];
     case 'started':
-      return [{ text: `running on ${payload.value.device?.name ?? 'its device'}` }];
+      return [{ text: `running on ${payload.value.device?.name ?? 'its device'}`, tone: 'routine' }];
     case 'attemptStarted': {
       const { attempt, node, reason } = payload.value;
       return attempt <= 1
-        ? [{ text: `on node ${node}` }]
+        ? [{ text: `on node ${node}`, tone: 'routine' }]
         : [
             {
               text: `attempt ${attempt} on node ${node}; previous attempt: ${reason ?? 'did not finish'}`,
@@ -112,7 +112,7 @@ function describe({ payload }: JobEvent): Described[] {
       return [
         {
           text: succeeded ? `built in ${formatSeconds(seconds)}${cacheHit ? ' (cache hit)' : ''}` : 'does not compile',
-          tone: succeeded ? 'good' : 'bad',
+          tone: succeeded ? 'routine' : 'bad',
         },
       ];
     }
@@ -127,7 +127,7 @@ function describe({ payload }: JobEvent): Described[] {
       return [
         {
           text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated)' : ''}`,
-          tone: simulated ? 'warn' : 'good',
+          tone: simulated ? 'plain' : 'good',
         },
       ];
     }
@@ -150,9 +150,9 @@ function describe({ payload }: JobEvent): Described[] {
     case 'profileResult':
       return payload.value.verdict === Verdict.NOT_MEASURED
         ? [{ text: `profile ${notMeasured(payload.value.reason)}` }]
-        : [{ text: `${payload.value.metrics.length} counters read`, tone: 'good' }];
+        : [{ text: `${payload.value.metrics.length} counters read`, tone: 'routine' }];
     case 'profileProgress':
-      return [{ text: payload.value.message }];
+      return [{ text: payload.value.message, tone: 'routine' }];
     case 'gateResult':
       // Gates that could not be evaluated are not logged one by one; a count for each reason is shown beside the log.
       return payload.value.verdict === Verdict.NOT_MEASURED || payload.value.verdict === Verdict.NOT_JUDGED
@@ -189,7 +189,7 @@ function phaseText({ phase, variant, steps }: PhaseStarted): string {
 }
 
 /** The source around a diagnostic, if it has any. */
-export const frameText = ({ frame }: Pick<Diagnostic, 'frame'>): string[] =>
+const frameText = ({ frame }: Pick<Diagnostic, 'frame'>): string[] =>
   frame === undefined ? [] : frameLines(frame, FRAME_CELLS).map(({ gutter, text }) => `${gutter}${text}`);
 
 export function diagnosticText({ severity, file, line, column, message }: Diagnostic): string {
@@ -213,8 +213,7 @@ function comparisonTone(verdict: ComparisonVerdict): LogTone {
 }
 
 function verdictTone(verdict: Verdict): LogTone {
-  if (verdict === Verdict.PASS) return 'good';
-  return verdict === Verdict.FAIL ? 'bad' : 'plain';
+  return verdict === Verdict.FAIL ? 'bad' : 'routine';
 }
 
 function toneOfToolLine(text: string): LogTone {
@@ -236,4 +235,4 @@ function rejectionText({ verdict, level, detail, source }: GateResult): string {
   return verdict !== Verdict.FAIL || level !== 'hard' || what === '' || what.startsWith(source) ? '' : `: ${what}`;
 }
 
-const GATE_TONES: Partial<Record<Role, LogTone>> = { good: 'good', bad: 'bad', warn: 'warn' };
+const GATE_TONES: Partial<Record<Role, LogTone>> = { good: 'routine', bad: 'bad', warn: 'warn' };

@@ -7,7 +7,7 @@ import { findingWord, shapeShort } from '../words.ts';
 export const findingsBlocks = (findings: readonly Finding[]): Block[] =>
   findings.length === 0 ? [] : [heading('Findings'), ...findings.map(findingBlock)];
 
-export const findingBlock = (finding: Finding): FindingBlock => ({
+const findingBlock = (finding: Finding): FindingBlock => ({
   kind: 'finding',
   word: findingWord(finding.kind),
   message: finding.message,

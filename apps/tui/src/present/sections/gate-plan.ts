@@ -9,20 +9,20 @@ import { toleranceRule } from './cases.ts';
 /** Text such as "parity, 7 shapes"; without the count if the runner does not list the set. */
 function setText(name: string, caseSets: readonly CaseSet[]): string {
   const set = caseSets.find((known) => known.name === name);
-  return set === undefined ? name || 'none' : `${name}, ${counted(set.shapes.length, 'shape')}`;
+  return set === undefined ? name || 'none' : `${name} (${counted(set.shapes.length, 'shape')})`;
 }
 
 /** Titles as in the table of gates, in quotes because a title may contain a comma. */
 const titles = ({ gates }: GatePlan, wanted: string): string[] =>
   gates.filter(({ level }) => level === wanted).map(({ title, gateId }) => (title === '' ? gateId : `"${title}"`));
 
-/** Text such as '"Register spills", "Parity cases within tolerance" decide; 19 others are only shown'. */
+/** Text such as 'hard gates: "Register spills", "Parity cases"; 19 others only warn'. */
 export function decidingText(plan: GatePlan): string {
   const [hard, shown, off] = [titles(plan, 'hard'), titles(plan, 'warn'), titles(plan, 'off')];
   const are = (number: number): string => (number === 1 ? 'is' : 'are');
   return [
-    hard.length === 0 ? 'no gate decides' : `${hard.join(', ')} ${hard.length === 1 ? 'decides' : 'decide'}`,
-    ...(shown.length === 0 ? [] : [`${counted(shown.length, 'other')} ${are(shown.length)} only shown`]),
+    hard.length === 0 ? 'no hard gate' : `hard gate${hard.length === 1 ? '' : 's'}: ${hard.join(', ')}`,
+    ...(shown.length === 0 ? [] : [`${counted(shown.length, 'other')} only ${shown.length === 1 ? 'warns' : 'warn'}`]),
     ...(off.length === 0 ? [] : [`${off.join(', ')} ${are(off.length)} off`]),
   ].join('; ');
 }

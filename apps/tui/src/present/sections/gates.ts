@@ -34,7 +34,7 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
 /** Distance of a value from its target, such as "4.7 % spare", "at limit", "3 CTAs short" or "12 % over". */
-export function distanceText({ value, target, comparison, unit }: GateResult): string {
+function distanceText({ value, target, comparison, unit }: GateResult): string {
   if (value === undefined) return '-';
   const distance = value - target;
   if (distance === 0) return comparison === '==' || comparison === '=' ? 'met' : 'at limit';
@@ -60,6 +60,8 @@ export interface GateTally {
   readonly passed: number;
   readonly failed: number;
   readonly open: number;
+  /** Hard gates that only an acceptance asks for. */
+  readonly toDo: number;
   readonly warned: number;
   /** Hard gates that a modelled figure decided. */
   readonly modelled: number;
@@ -73,6 +75,7 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
     passed: count(Verdict.PASS),
     failed: count(Verdict.FAIL),
     open: count(Verdict.NOT_MEASURED),
+    toDo: count(Verdict.NOT_JUDGED),
     warned: gates.filter(warnsOnly).length,
     modelled: hard.filter(isModelled).length,
   };
@@ -83,11 +86,12 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
  * for them.
  */
 export function tallyText(gates: readonly GateResult[], noun = 'hard gate'): string {
-  const { hard, passed, failed, open, warned, modelled } = tallyOf(gates);
+  const { hard, passed, failed, open, toDo, warned, modelled } = tallyOf(gates);
   return [
     `${passed} of ${counted(hard, noun)} passed`,
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(open > 0 ? [`${open} not measured`] : []),
+    ...(toDo > 0 ? [`${toDo} to do`] : []),
     ...(modelled > 0 ? [`${modelled} of them modelled`] : []),
     ...(warned > 0 ? [counted(warned, 'warning')] : []),
   ].join(', ');

@@ -60,7 +60,7 @@ export function hostBlocks(
   host: Host,
   { caller, plans = [], caseSets = [], tolerances = [], heldOutShapes = 0 }: HostAnswer = {},
 ): Block[] {
-  const kind = host.embedded ? 'embedded, ends by itself when unused' : 'serves until it is stopped';
+  const kind = host.embedded ? 'embedded, exits when idle' : 'serves until it is stopped';
   return [
     heading(`flashcore-runner ${host.runnerVersion}`, `API ${host.apiVersion}, build ${host.buildId.slice(0, 12)}`),
     facts(

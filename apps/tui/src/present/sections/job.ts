@@ -33,7 +33,7 @@ export interface EndedJob {
   readonly error?: JobError;
 }
 
-export interface ReportParts {
+interface ReportParts {
   /** Include the counters of each source line. */
   readonly lines?: boolean | undefined;
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { GetJobResponseSchema, ProfileResultSchema } from '@flashcore/shared/contract';
 import { plainLines } from '../plain/plain-painter.ts';
@@ -7,11 +8,8 @@ import { PLAIN } from '../../testing/result-fixtures.ts';
 import { jobBlocks } from './job.ts';
 import { lineColumns, shownLines } from './lines.ts';
 
-const FILE = '../../../../../docs/results/emulator-2026-11-22/profile.bank_conflict_32way.json';
-const { job, result } = fromJson(
-  GetJobResponseSchema,
-  JSON.parse(readFileSync(new URL(FILE, import.meta.url), 'utf8')) as JsonValue,
-);
+const FILE = `${measuredFolder('emulator-2026-11-22')}/profile.bank_conflict_32way.json`;
+const { job, result } = fromJson(GetJobResponseSchema, JSON.parse(readFileSync(FILE, 'utf8')) as JsonValue);
 const report = (lines: boolean): string[] => plainLines(jobBlocks({ job: job!, result }, { lines }), PLAIN);
 
 test('source lines have their share, conflicts and text, and columns without figures are left out', () => {

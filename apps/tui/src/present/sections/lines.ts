@@ -5,7 +5,7 @@ import { formatChange, formatCount } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
 
 /** A line with its share of the kernel. */
-interface ShownLine {
+export interface ShownLine {
   readonly line: LineProfile;
   /** Shares of all instructions, and of all bank conflicts. */
   readonly share: number;
@@ -16,6 +16,9 @@ const HOT_SHARE = 0.1;
 
 const amount = (value: bigint, role: Role = 'text'): Piece =>
   piece(value === 0n ? '' : formatCount(Number(value)), role);
+
+/** Continuation lines are indented so far that a narrow column would show nothing else. */
+const indented = (text: string): string => text.trimEnd().replace(/^ {9,}/, '        ');
 
 const COLUMNS: readonly Column<ShownLine>[] = [
   { title: 'line', align: 'right', cell: ({ line }) => piece(String(line.line), 'dim') },
@@ -33,8 +36,13 @@ const COLUMNS: readonly Column<ShownLine>[] = [
   { title: 'sectors', align: 'right', drop: 3, cell: ({ line }) => amount(line.globalSectors) },
   { title: 'tensor', align: 'right', drop: 4, cell: ({ line }) => amount(line.tensorInstructions) },
   { title: 'special', align: 'right', drop: 5, cell: ({ line }) => amount(line.specialInstructions) },
-  { title: 'lanes', align: 'right', drop: 6, cell: ({ line }) => line.activeLanes.toFixed(1) },
-  { title: 'source', shrinkTo: 20, cutLast: true, cell: ({ line }) => line.text.trimEnd() },
+  {
+    title: 'lanes',
+    align: 'right',
+    drop: 6,
+    cell: ({ line }) => (line.instructions === 0n ? '' : line.activeLanes.toFixed(1)),
+  },
+  { title: 'source', shrinkTo: 20, cutLast: true, cell: ({ line }) => indented(line.text) },
 ];
 
 /** Leaves out columns that have no figure for any line. `before` is another profile to compare each line with. */
@@ -92,7 +100,10 @@ const AMOUNTS = {
 };
 
 /** Sorts the largest figure first; "line" keeps the order of the file. */
-export function sortedLines(lines: readonly ShownLine[], sort: 'line' | keyof typeof AMOUNTS): readonly ShownLine[] {
+export function sortedLines<Line extends ShownLine>(
+  lines: readonly Line[],
+  sort: 'line' | keyof typeof AMOUNTS,
+): readonly Line[] {
   if (sort === 'line') return lines;
   const amountOf = AMOUNTS[sort];
   return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)));

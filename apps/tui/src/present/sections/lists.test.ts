@@ -85,6 +85,15 @@ test("history: a job's cost and its result against the champion, if there are an
   ]);
 });
 
+test('history: a run without a time is neither ranked nor unranked, unless its rules already decide', () => {
+  const ranked = (isRanked: boolean, p50Us?: number) =>
+    create(ExperimentSummarySchema, { job, p50Us, ranking: { ranked: isRanked, reasons: [], rulesDigest: '' } });
+  const column = historyReport([ranked(true, 5.8), ranked(true), ranked(false)], PLAIN)
+    .slice(1, 4)
+    .map((row) => /(yes|no|-) +fa_v2/.exec(row)?.[1]);
+  expect(column).toEqual(['yes', '-', 'no']);
+});
+
 test('kernels: lesson, needs and parameters; an unreadable kernel gives the reason', () => {
   const kernel = create(KernelSchema, {
     kernelId: 'flashcore_v6',

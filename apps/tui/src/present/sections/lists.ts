@@ -6,7 +6,6 @@ import {
   type ExperimentSummary,
   type Job,
   type Kernel,
-  type Ranking,
   isParity,
   parityShort,
 } from '@flashcore/shared/contract';
@@ -128,9 +127,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
       align: 'right',
       cell: (experiment) => piece(gatesText(experiment), gatesRole(experiment)),
     },
-    ...(experiments.some(({ ranking }) => ranking !== undefined)
-      ? [{ title: 'ranked', cell: ({ ranking }: ExperimentSummary) => rankedPiece(ranking) }]
-      : []),
+    ...(experiments.some(({ ranking }) => ranking !== undefined) ? [{ title: 'ranked', cell: rankedPiece }] : []),
     { title: 'kernel', shrinkTo: 10, cell: ({ job }) => job?.label || job?.kernelId || '-' },
   ];
   const notes = [
@@ -144,9 +141,11 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }
 
-/** Not known for an experiment before ranked runs existed. */
-const rankedPiece = (ranking: Ranking | undefined): Piece =>
-  ranking === undefined ? piece('-', 'dim') : piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');
+/** Not known for an experiment before ranked runs existed. A run without a time has nothing to rank. */
+function rankedPiece({ ranking, p50Us }: ExperimentSummary): Piece {
+  if (ranking === undefined || (ranking.ranked && p50Us === undefined)) return piece('-', 'dim');
+  return piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');
+}
 
 const timeText = ({ p50Us, dtype, simulated }: ExperimentSummary): string =>
   p50Us === undefined ? '-' : `${dtypeWord(dtype)}${simulated ? '~' : ''}${formatMicroseconds(p50Us)}`;

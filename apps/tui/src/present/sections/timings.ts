@@ -119,11 +119,11 @@ export const TIMING_COLUMNS: readonly Column<Timing>[] = [
   { title: 'GB/s', align: 'right', drop: 7, cell: derived(({ gbPerSecond }) => gbPerSecond) },
   { title: 'of roof', align: 'right', drop: 3, cell: derived(({ rooflinePercent }) => rooflinePercent, formatPercent) },
   {
-    title: 'kernel is',
+    title: 'speedup',
     align: 'right',
     drop: 2,
     cell: ({ speedup }) =>
-      speedup === undefined ? piece('') : piece(`${formatSpeedup(speedup)} it`, speedup > 1 ? 'good' : 'bad'),
+      speedup === undefined ? piece('') : piece(formatSpeedup(speedup), speedup > 1 ? 'good' : 'bad'),
   },
 ];
 
@@ -168,8 +168,8 @@ export function spreadFacts({ latency }: Pick<Timing, 'latency'>): Fact[] {
 
 const tooFewFact = (samples: number): Fact =>
   samples < FEWEST_SAMPLES.p90
-    ? fact('p90, p99', `take ${FEWEST_SAMPLES.p90} and ${FEWEST_SAMPLES.p99} samples, got ${samples}`)
-    : fact('p99', `takes ${FEWEST_SAMPLES.p99} samples, got ${samples}`);
+    ? fact('p90, p99', `need ${FEWEST_SAMPLES.p90} and ${FEWEST_SAMPLES.p99} samples, got ${samples}`)
+    : fact('p99', `needs ${FEWEST_SAMPLES.p99} samples, got ${samples}`);
 
 /** Facts about the samples: their number, the reason for stopping, and the conditions. */
 export function resultFacts(result: BenchmarkResult): Fact[] {

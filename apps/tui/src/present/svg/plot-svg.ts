@@ -4,8 +4,20 @@ import { cutCells, sanitize } from '../cells/cell-text.ts';
 import { histogramData, type HistogramData } from '../cells/histogram.ts';
 import { ridgeOf, roofAt } from '../cells/roofline.ts';
 import { formatError, formatMicroseconds, formatNumber } from '../numbers.ts';
-import { linear, logarithmic, type Scale } from './axes.ts';
-import { circle, COLORS, escapeMarkup, label, line, polyline, rect, SERIES, type Point } from './elements.ts';
+import {
+  circle,
+  COLORS,
+  escapeMarkup,
+  label,
+  line,
+  polyline,
+  rect,
+  SERIES,
+  type Point,
+  linear,
+  logarithmic,
+  type Scale,
+} from './elements.ts';
 
 const WIDTH = 640;
 const LEFT = 64;

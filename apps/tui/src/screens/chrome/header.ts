@@ -9,6 +9,7 @@ import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
 import { isBeingRead, type JobView, type PhaseView } from '../../state/job-view.ts';
 import { attachedJob, currentPhase, elapsedMs, jobShare, shownVariant, waitsSince } from '../../state/selectors.ts';
 import { gateTally } from '../../state/gate-board.ts';
+import { isSingle } from './layout.ts';
 import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { MODE_WORDS, PHASE_WORDS, jobMark, jobTitle } from '../../present/words.ts';
@@ -16,6 +17,11 @@ import { SIMULATED_BADGE } from '../pane/view.ts';
 
 const BAR_CELLS = 14;
 const SHORT_TITLE = 18;
+
+export const headRows = (state: AppState, columns: number): Row[] => [
+  headerRow(state, columns),
+  tabsRow(state, columns),
+];
 
 /** One row of exactly `width` cells. Every part is shortened before any part is left out. */
 export function headerRow(state: AppState, width: number): Row {
@@ -95,15 +101,21 @@ function detailOf(job: JobView, phase: PhaseView): string {
 
 /** Tabs, the current one in brackets; at the right end a tally of the gates. */
 export function tabsRow(state: AppState, width: number): Row {
+  const others = isSingle(state.ui) ? runningOthers(state) : 0;
   const tabs: Row = VIEWS.flatMap((view, index) => [
     run(index === 0 ? '' : ' '),
     view === state.ui.view ? run(`[${VIEW_TITLES[view]}]`, 'focus') : run(VIEW_TITLES[view], 'dim'),
+    ...(view === 'jobs' && others > 0 ? [run(` ●${others}`, 'accent')] : []),
   ]);
   const left: Row = [run(' '), ...(rowWidth(tabs) <= width - 1 ? tabs : shortTabs(state))];
   const gates = gatesRuns(state);
   const gap = width - rowWidth(left) - rowWidth(gates) - 1;
   return fitRow(gap >= 1 ? [...left, run(' '.repeat(gap)), ...gates] : left, width);
 }
+
+/** Running jobs that are not on the screen. Without the rail nothing else shows that somebody started one. */
+const runningOthers = ({ jobs, attached }: AppState): number =>
+  jobs.filter(({ name, state }) => state === JobState.RUNNING && name !== attached).length;
 
 /** Short tabs such as "1 2 [3 Latency] 4 …" for screens too narrow for the words. */
 const shortTabs = (state: AppState): Row =>

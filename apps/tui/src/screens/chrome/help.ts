@@ -1,18 +1,22 @@
-/** The help lists every command of the table by group. Typing searches it, and Enter runs the selected command. */
+/**
+ * The help lists every command of the table, those of this view and job first. Typing searches it, and Enter runs the
+ * selected command.
+ */
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { padCells } from '../../present/cells/cell-text.ts';
 import { findCommands, isUsable, type Command } from '../../keymap/commands.ts';
 import type { AppState, Overlay } from '../../state/app-state.ts';
+import { shellCommandsLike } from '../../state/shell-commands.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
 
 const KEY_CELLS = 16;
 
 export function helpPane(
   state: AppState,
-  { query, selected }: Extract<Overlay, { kind: 'help' }>,
+  { query, selected, here }: Extract<Overlay, { kind: 'help' }>,
   { width, height }: Size,
 ): PaneContent {
-  const found = findCommands(query, state);
+  const found = findCommands(query, { ...state, here });
   const rows = found.map((command, index) => commandRow(command, { width, state, selected: index === selected }));
   const visible = height - 2;
   const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });
@@ -24,16 +28,18 @@ export function helpPane(
       prompt,
       [],
       ...(rows.length === 0
-        ? wrapRows(
-            `No key matches "${query}". Commands for a shell: fa-tui --help; fa-tui new starts a kernel.`,
-            width,
-            { role: 'warn' },
-          )
+        ? wrapRows(`No key matches "${query}". ${inShell(query)}`, width, { role: 'warn' })
         : rows.slice(start, start + visible)),
       // Keeps the height while the search narrows the list.
       ...Array.from({ length: Math.max(0, visible - Math.max(1, rows.length)) }, (): Row => []),
     ].slice(0, height),
   };
+}
+
+function inShell(query: string): string {
+  const names = shellCommandsLike(query);
+  if (names.length === 0) return 'Commands for a shell: fa-tui --help; fa-tui new starts a kernel.';
+  return `In a shell there is ${names.map((name) => `fa-tui ${name}`).join(', ')}; --help says what it takes.`;
 }
 
 interface CommandRowLook {

@@ -4,14 +4,22 @@ import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { fitParts } from '../../present/cells/table.ts';
 import { commandsOf, isUsable } from '../../keymap/commands.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { messageRows } from './message.ts';
+
+/** Messages, and the row of hints. */
+export const footerRows = (state: AppState, columns: number): Row[] => [
+  ...messageRows(state, columns),
+  hintsRow(state, columns),
+];
 
 /** Hints such as "j move  / search  ? help  q detach". Help and detach are always shown, the others if they fit. */
-export function hintsRow(state: AppState, width: number): Row {
+function hintsRow(state: AppState, width: number): Row {
   const overlayHints: Partial<Record<string, string>> = {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
     search: 'Enter search  Esc cancel',
     form: '↑ ↓ field  ← → value  type at the cursor  Enter run  Esc close',
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
+    commands: '↑ ↓ move  y copy  Esc close',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'list-filter': 'Enter keep  Esc show all',
     confirm: 'y yes  any key no',

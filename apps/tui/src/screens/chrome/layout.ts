@@ -5,7 +5,7 @@
 import type { UiState, ViewId } from '../../state/app-state.ts';
 
 /** Panes that belong to a view but are not views themselves. */
-export type LivePane = 'log' | 'jobs-rail' | 'gates-rail' | 'build-rail' | 'correct-live' | 'latency-live' | 'finding';
+type LivePane = 'log' | 'jobs-rail' | 'gates-rail' | 'build-rail' | 'correct-live' | 'latency-live' | 'finding';
 export type PaneId = ViewId | LivePane;
 
 export interface PlacedPane {
@@ -24,18 +24,26 @@ export const MIN_ROWS = 16;
 // Header, tabs, message, key hints.
 export const CHROME_ROWS = 4;
 
-/** `hasFinding`: the kernel has a finding, which is shown in place of its latency. */
-export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & { readonly hasFinding: boolean };
+export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & {
+  /** The kernel has a finding, which is shown in place of its latency. */
+  readonly hasFinding: boolean;
+  /** View 4 shows source and instructions, which need the room of all other views. */
+  readonly hasListing: boolean;
+};
 
 export const isTooSmall = ({ columns, rows }: Pick<UiState, 'columns' | 'rows'>): boolean =>
   columns < MIN_COLUMNS || rows < MIN_ROWS;
 
-const isSingle = ({ columns, rows, zoomed }: LaidOut): boolean => zoomed || columns < 100 || rows < 30;
+/** True if the screen shows one view and no rail. */
+export const isSingle = ({ columns, rows, zoomed }: Pick<UiState, 'columns' | 'rows' | 'zoomed'>): boolean =>
+  zoomed || columns < 100 || rows < 30;
 
 /** Bands of columns of panes, top to bottom. Together they exactly fill the screen below the tabs. */
 export function layoutOf(screen: LaidOut): PaneBand[] {
   const { columns, rows, view } = screen;
   const height = rows - CHROME_ROWS;
+  // A narrow screen has no room for the rail next to source and instructions.
+  if (screen.hasListing && columns < 160 && !isSingle(screen)) return [[stack(columns, withLog(view, height))]];
   if (isSingle(screen)) return [[[{ id: view, width: columns, height }]]];
   return columns >= 160 && rows >= 50 ? wide(screen, height) : [withRail(screen, height)];
 }
@@ -82,9 +90,12 @@ function withLog(view: ViewId, height: number): readonly (readonly [PaneId, numb
 }
 
 /** Three columns above a full-width log, because log lines are long and wrapped lines are hard to read. */
-function wide({ columns, view, hasFinding }: LaidOut, height: number): PaneBand[] {
+function wide({ columns, view, hasFinding, hasListing }: LaidOut, height: number): PaneBand[] {
   const log = Math.max(10, Math.floor(height * 0.25));
   const above = height - log;
+  const belowAll: PaneBand = [[{ id: 'log', width: columns, height: log }]];
+  if (hasListing)
+    return [[rail(RAIL_CELLS, above), [{ id: 'profile', width: columns - RAIL_CELLS, height: above }]], belowAll];
   const right = Math.floor(columns * 0.36);
   const part = (share: number): number => Math.floor(above * share);
   // A view without a place of its own replaces the kernels.
@@ -101,7 +112,7 @@ function wide({ columns, view, hasFinding }: LaidOut, height: number): PaneBand[
         [corner, above - part(0.45)],
       ]),
     ],
-    [[{ id: 'log', width: columns, height: log }]],
+    belowAll,
   ];
 }
 
@@ -109,7 +120,7 @@ const stack = (width: number, panes: readonly (readonly [PaneId, number])[]): Pa
   panes.map(([id, height]) => ({ id, width, height }));
 
 /** The view of each pane; a click on the pane opens it. */
-export const VIEW_OF: Record<LivePane, ViewId> = {
+const VIEW_OF: Record<LivePane, ViewId> = {
   log: 'run',
   'jobs-rail': 'jobs',
   'gates-rail': 'gates',

@@ -8,7 +8,7 @@ import { cellWidth, cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
 import { queueText } from '../../state/job-list.ts';
-import { shownFinding } from '../../state/source-place.ts';
+import { shownFinding, openListing } from '../../state/source-place.ts';
 import type { LaidOut } from './layout.ts';
 import { saveDifference } from '../../state/save-difference.ts';
 import { formatAge } from '../../present/numbers.ts';
@@ -93,5 +93,6 @@ function lastCells(text: string, width: number): string {
 export const screenOf = (state: AppState): UiState & LaidOut => ({
   ...state.ui,
   hasFinding: shownFinding(state) !== undefined,
+  hasListing: openListing(state) !== undefined,
   rows: state.ui.rows + 1 - messageRows(state, state.ui.columns).length,
 });

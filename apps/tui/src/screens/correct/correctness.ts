@@ -23,10 +23,10 @@ import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, pageOf, type Size, type View } from '../pane/view.ts';
 import {
-  ERROR_COLUMNS,
   caseFacts,
   caseTitle,
   elementText,
+  errorColumns,
   reasonNamesWorst,
   verdictPiece,
 } from '../../present/sections/cases.ts';
@@ -46,7 +46,7 @@ const ofDone = ({ cell, ...column }: Column<CaseResult>): Column<Line> => ({
   cell: (line) => (line.kind === 'running' ? piece('-', 'dim') : cell(line.result)),
 });
 
-const COLUMNS: readonly Column<Line>[] = [
+const columnsOf = (lines: readonly Line[]): readonly Column<Line>[] => [
   {
     title: 'case',
     // Shapes with names for their sizes are long; their figures matter more.
@@ -54,7 +54,7 @@ const COLUMNS: readonly Column<Line>[] = [
     cell: (line) => (line.kind === 'done' ? caseTitle(line.result) : shapeShort(line.progress.shape)),
   },
   { title: 'verdict', cell: lineVerdict, cutLast: true },
-  ...ERROR_COLUMNS.map(ofDone),
+  ...errorColumns(lines.flatMap((line) => (line.kind === 'done' ? [line.result] : []))).map(ofDone),
 ];
 
 function lineVerdict(line: Line): Piece {
@@ -71,7 +71,7 @@ export const correctnessView: View = ({ state }, size) => {
   const selected = Math.min(caseShown(state), lines.length - 1);
   const line = lines[selected];
   const listHeight = listRows(lines.length, { height: size.height, isInMap: state.ui.mapCursor !== undefined });
-  const table = list(COLUMNS, lines, {
+  const table = list(columnsOf(lines), lines, {
     width: size.width,
     height: listHeight,
     selected,

@@ -10,7 +10,7 @@ import { type MapCursor, errorsOf, headCount, type CellBlocks } from '../../stat
 import type { Size } from '../pane/view.ts';
 import { elementText } from '../../present/sections/cases.ts';
 
-export interface MapChoice {
+interface MapChoice {
   readonly cursor: MapCursor | undefined;
   /** Undefined for the map over all heads. */
   readonly head: number | undefined;

@@ -7,7 +7,7 @@ import { formatCount, formatError, formatNumber } from '../../present/numbers.ts
 import { VERDICT_MARKS, reasonText, shapeShort } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { parityOf, shownVariant } from '../../state/selectors.ts';
-import { elementText } from '../../present/sections/cases.ts';
+import { elementText, isWithinLimit, limitText } from '../../present/sections/cases.ts';
 import { tileOf } from '../correct/error-map-rows.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import { beside, type PaneContent, type Size, type View } from '../pane/view.ts';
@@ -26,7 +26,7 @@ export const correctLive: View = ({ state }, size) => {
 };
 
 /** Text such as "6/7 cases within tolerance" or "7/7 cases, 33/33 probes within tolerance". */
-export function caseTally(variant: VariantView): string {
+function caseTally(variant: VariantView): string {
   const { cases, verify } = variant;
   return cases.length === 0 && verify !== undefined ? 'no case ran' : `${parityTally(variant)} within tolerance`;
 }
@@ -53,17 +53,6 @@ export function worstCase({ cases, verify }: VariantView): CaseResult | undefine
   );
 }
 
-/** The error as a share of the tolerance, such as "6 %"; empty for a result from an older runner. */
-export function limitText(result: CaseResult): string {
-  const { worstOfLimit } = result;
-  if (worstOfLimit === undefined || isWithinLimit(result)) return '';
-  return `${worstOfLimit >= 10 ? '>999' : (worstOfLimit * 100).toFixed(worstOfLimit < 0.1 ? 1 : 0)} %`;
-}
-
-/** True of a failed case whose worst element is within its limit: its share of the limit would look like a pass. */
-const isWithinLimit = ({ verdict, worstOfLimit }: CaseResult): boolean =>
-  verdict === Verdict.FAIL && worstOfLimit !== undefined && worstOfLimit <= 1;
-
 /** Smaller errors may be beyond their smaller limits, or whole rows be too far off. */
 function whyWrong({ mismatches, rounding }: CaseResult): string {
   if (mismatches > 0n) return `${formatCount(mismatches)} outside`;
@@ -80,7 +69,12 @@ function bodyOf(
     worst?.worst === undefined
       ? []
       : wrapRows(
-          [`worst ${elementText(worst.worst, worst)}`, tileOf(worst.worst, worst)].filter(Boolean).join('; '),
+          [
+            `worst ${worst.verdict === Verdict.FAIL ? `of ${shapeShort(worst.shape)}: ` : ''}${elementText(worst.worst, worst)}`,
+            tileOf(worst.worst, worst),
+          ]
+            .filter(Boolean)
+            .join('; '),
           width,
           {
             hang: 6,

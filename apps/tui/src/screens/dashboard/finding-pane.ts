@@ -3,11 +3,11 @@ import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { Outcome, type CodeFrame } from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
-import { frameLines, type FrameLine } from '../../present/cells/code-frame.ts';
 import { findingWord } from '../../present/words.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { frameOf, shownFinding, type ShownFinding } from '../../state/source-place.ts';
 import type { Size, View } from '../pane/view.ts';
+import { frameLines, type FrameLine } from '../../present/cells/cell-text.ts';
 
 export const findingPane: View = ({ state }, size) => {
   const shown = shownFinding(state);

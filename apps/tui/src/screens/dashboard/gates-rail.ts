@@ -5,9 +5,8 @@
 import { JobState, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
-import { cutCells, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
+import { cutWords, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
 import { rowText, run, wrapRows, type Role, type Row, type Run } from '../../present/cells/row.ts';
-import { standingOf, type Standing } from '../gates/standing.ts';
 import { tallyText } from '../../present/sections/gates.ts';
 import { MODELLED_SIGN, gateMark, gateTarget, isModelled, modelledSign } from '../../present/gate-marks.ts';
 import { notMeasured } from '../../present/words.ts';
@@ -17,6 +16,7 @@ import type { JobView, VariantView } from '../../state/job-view.ts';
 import { attachedJob, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
+import { standingOf, type Standing } from '../gates/decision-pane.ts';
 
 const MARK_CELLS = 2;
 const MOST_STANDING_ROWS = 2;
@@ -69,18 +69,31 @@ interface Shown {
   readonly variant: VariantView;
 }
 
-/** Titles wrap if all gates still fit, else they are cut. */
+/**
+ * One row for each gate and each reason. Spare rows go to titles that need a second one, those that decide the outcome
+ * first, and then to the reasons.
+ */
 function railRows(shown: Shown, { width, height }: Size): Row[] {
   const told = shown.variant.gates.filter((gate) => !isOpen(gate));
   const laid = (isWrapped: boolean): Row[][] => told.map((gate) => gateRows(gate, shown, { width, isWrapped }));
   const open = openReasons(shown.variant);
   const [wrapped, cut] = [laid(true), laid(false)];
-  for (const gates of [wrapped.flat(), cut.flat()])
-    if (gates.length + open.length <= height)
-      return [...gates, ...reasonRows(open, { width, height: height - gates.length })];
-  // If not all gates fit, those that decide the outcome come first.
-  const reasons = reasonRows(open, { width, height: open.length });
-  return [...byWeight(told, cut).slice(0, Math.max(1, height - reasons.length)), ...reasons].slice(0, height);
+  const heaviestFirst = byWeight(told);
+  let spare = height - open.length - told.length;
+  if (spare < 0) {
+    const reasons = reasonRows(open, { width, height: open.length });
+    const gates = heaviestFirst.flatMap((index) => cut[index]!).slice(0, Math.max(1, height - reasons.length));
+    return [...gates, ...reasons].slice(0, height);
+  }
+  const isWhole = new Set<number>();
+  for (const index of heaviestFirst) {
+    const more = wrapped[index]!.length - 1;
+    if (more > spare) continue;
+    isWhole.add(index);
+    spare -= more;
+  }
+  const gates = told.flatMap((_, index) => (isWhole.has(index) ? wrapped : cut)[index]!);
+  return [...gates, ...reasonRows(open, { width, height: height - gates.length })];
 }
 
 /** The reasons, as many of them in full as fit; the others are cut to a row. */
@@ -95,19 +108,17 @@ function reasonRows(reasons: readonly string[], { width, height }: Size): Row[] 
     isWhole.add(index);
   }
   return reasons.flatMap((reason, index): Row[] =>
-    isWhole.has(index) ? whole[index]! : [[run(cutCells(reason, width), 'dim')]],
+    isWhole.has(index) ? whole[index]! : [[run(cutWords(reason, width), 'dim')]],
   );
 }
 
-function byWeight(gates: readonly GateResult[], blocks: readonly Row[][]): Row[] {
+/** The indices of the gates, those that decide the outcome first. */
+function byWeight(gates: readonly GateResult[]): number[] {
   const weight = ({ verdict, level }: GateResult): number => {
     if (verdict === Verdict.FAIL) return level === 'hard' ? 0 : 1;
     return verdict === Verdict.UNSPECIFIED ? 2 : 3;
   };
-  return gates
-    .map((gate, index) => ({ weight: weight(gate), rows: blocks[index] ?? [] }))
-    .toSorted((a, b) => a.weight - b.weight)
-    .flatMap(({ rows }) => rows);
+  return gates.map((_, index) => index).toSorted((a, b) => weight(gates[a]!) - weight(gates[b]!));
 }
 
 function gateRows(
@@ -120,7 +131,7 @@ function gateRows(
   const target = COUNTED.has(gate.unit) ? gateTarget({ ...gate, unit: '' }) : gateTarget(gate);
   const figure = figureText(gate, valueText(gate, variant), target);
   const cells = Math.max(8, width - MARK_CELLS - figure.length - 1);
-  const [first = '', ...more] = isWrapped ? wrapCells(gate.title, cells) : [cutCells(gate.title, cells)];
+  const [first = '', ...more] = isWrapped ? wrapCells(gate.title, cells) : [cutWords(gate.title, cells)];
   return [
     [run(`${mark} `, role), run(padCells(first, cells)), run(` ${figure}`, figureRole(gate))],
     ...more.map((line): Row => [run(' '.repeat(MARK_CELLS)), run(line)]),

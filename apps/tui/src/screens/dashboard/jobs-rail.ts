@@ -2,13 +2,13 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
-import { cutCells, padCells } from '../../present/cells/cell-text.ts';
+import { cellWidth, cutCells, cutWords, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatClock } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { jobsOf, waitsSince } from '../../state/selectors.ts';
-import { noAnswer } from '../pane/nothing.ts';
+import { noAnswerYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
 const ID_CELLS = 4;
@@ -34,12 +34,14 @@ export const jobsRail: View = ({ state }, { width, height }) => {
 };
 
 const noJobText = (state: AppState): string =>
-  state.connection === 'connected' ? 'None yet: 7, then Enter, runs a kernel.' : noAnswer(state);
+  state.connection === 'connected' ? 'None yet: 7, then Enter, runs a kernel.' : noAnswerYet(state);
 
 /** Jobs that have not ended stay visible, however old the job shown is. */
 function railJobs(jobs: readonly Job[], attached: string | undefined, height: number): readonly Job[] {
-  const open = jobs.findIndex(({ state }) => state === JobState.ENDED);
-  const kept = jobs.slice(0, Math.min(open < 0 ? 0 : open, Math.floor(height / 2)));
+  const running = jobs.filter(({ state }) => state === JobState.RUNNING).length;
+  const open = jobs.filter(({ state }) => state !== JobState.ENDED).length;
+  // Running jobs come first. Waiting ones leave half of the room to the others.
+  const kept = jobs.slice(0, Math.min(height - 1, Math.max(running, Math.min(open, Math.floor(height / 2)))));
   const others = jobs.slice(kept.length);
   const shown = Math.max(
     0,
@@ -55,11 +57,12 @@ function jobRow(state: AppState, job: Job, width: number): Row {
   const isShown = job.name === state.attached;
   const [word, clock] = tailOf(state, job);
   const room = width - 2 - 2 - ID_CELLS - 1 - 1;
-  const whole = `${word} ${clock}`.trim();
-  // If room is short, the time is left out first, so that words stay whole.
-  const tail = room - whole.length < LEAST_LABEL ? word : whole;
-  const labelCells = Math.max(LEAST_LABEL, room - tail.length);
-  const label = padCells(cutCells(job.label || job.kernelId, labelCells), labelCells);
+  const name = job.label || job.kernelId;
+  // If room is short, the time is left out first, then the outcome that the mark shows too, so that words stay whole.
+  const tails = [`${word} ${clock}`.trim(), word, ...(job.state === JobState.ENDED ? [''] : [])];
+  const tail = tails.find((text) => room - text.length >= cellWidth(name)) ?? word;
+  const labelCells = Math.max(Math.min(LEAST_LABEL, cellWidth(name)), room - tail.length);
+  const label = padCells(cutWords(name, labelCells), labelCells);
   const row: Row = [
     run(isShown ? '▸ ' : '  '),
     run(`${mark} `, role),

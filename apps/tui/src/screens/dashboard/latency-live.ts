@@ -67,7 +67,7 @@ function bodyRows(state: AppState, shown: BenchmarkView, { width, height }: Size
   const side = sideRows(state, shown);
   const room = height - 1;
   if (data === undefined || latency.samples < FEWEST_SAMPLES.interval)
-    return [statistics, textRow(`a distribution takes ${FEWEST_SAMPLES.interval} samples`, 'dim'), ...side].slice(
+    return [statistics, textRow(`a distribution needs ${FEWEST_SAMPLES.interval} samples`, 'dim'), ...side].slice(
       0,
       height,
     );
@@ -113,7 +113,8 @@ function sideRows(state: AppState, shown: BenchmarkView): Row[] {
           [
             run('pinned ', 'dim'),
             run(formatMicroseconds(other.p50Us, own?.p50Us)),
-            run(`  this ${ratio > 0 ? '+' : ''}${(ratio * 100).toFixed(0)} %`),
+            // Emulator times stand next to each other and are never compared.
+            run(shown.simulated ? '  simulated' : `  this ${ratio > 0 ? '+' : ''}${(ratio * 100).toFixed(0)} %`),
           ] satisfies Row,
         ]),
     ...(load === undefined

@@ -17,6 +17,7 @@ import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
 import { STOP_WORDS, marksOf, spreadFacts } from '../../present/sections/timings.ts';
 import { notMeasured, MODE_WORDS, shapeShort } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
+import { mirroredHistogram } from '../../present/cells/mirrored.ts';
 
 const SIDE_BY_SIDE = 76;
 const LEAST_PLOT = 5;
@@ -32,7 +33,7 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
     return [
       title,
       textRow(
-        `${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs, maxUs)} to ${formatMicroseconds(maxUs)}: a distribution takes ${FEWEST_SAMPLES.interval}`,
+        `${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs, maxUs)} to ${formatMicroseconds(maxUs)}: a distribution needs ${FEWEST_SAMPLES.interval}`,
         'dim',
       ),
       ...facts,
@@ -130,4 +131,33 @@ function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
     ].filter((block) => typeof block === 'object'),
     width,
   );
+}
+
+/** Fewest rows in which both plots fit. */
+const LEAST_BOTH = 16;
+const MOST_A_PLOT = 17;
+
+interface Distributions {
+  upper: HistogramData;
+  lower: HistogramData;
+  medians: readonly [number, number];
+}
+
+/**
+ * Two distributions over one axis: mirrored histograms and, if there is room, both ECDFs below them. `upper` is drawn
+ * above the axis; medians in the same order, microseconds.
+ */
+export function twoDistributions({ upper, lower, medians }: Distributions, { width, height }: Size): Row[] {
+  if (height < LEAST_BOTH) return mirroredHistogram({ upper, lower }, { width, height, medians });
+  const mirrored = Math.min(MOST_A_PLOT, Math.ceil(height * 0.55));
+  return [
+    ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians }),
+    ...ecdf(
+      [
+        { data: upper, role: 'bar' },
+        { data: lower, role: 'barAlternative' },
+      ],
+      { width, height: Math.min(MOST_A_PLOT, height - mirrored) },
+    ),
+  ];
 }

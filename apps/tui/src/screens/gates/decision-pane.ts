@@ -14,9 +14,11 @@ import { DECISION_WORDS } from '../../present/sections/decisions.ts';
 import { differenceBlocks } from '../../present/sections/plan.ts';
 import { COMPARISON_MARKS, comparisonAnswer, jobTitle, shapeShort, shortName } from '../../present/words.ts';
 import type { AppState, Overlay } from '../../state/app-state.ts';
-import { refusalOf, replacedBy, standingDecision, type Choice } from '../../state/decision.ts';
+import { refusalOf, replacedBy, standingDecision, type Choice, openAcceptability } from '../../state/decision.ts';
 import type { JobView } from '../../state/job-view.ts';
 import { scrolled, type PaneContent, type Size } from '../pane/view.ts';
+import type { Role } from '../../present/roles.ts';
+import { attachedJob } from '../../state/selectors.ts';
 
 const LABEL_CELLS = 10;
 const TITLES: Record<Choice, string> = { accept: 'Accept', reject: 'Reject', undo: 'Undo the decision about' };
@@ -128,4 +130,30 @@ function changeBlocks(difference: ChampionDifference): Block[] {
     ),
     ...differenceBlocks(difference),
   ];
+}
+
+/** Whether the shown job can be accepted, or which decision was made about it. */
+export interface Standing {
+  readonly text: string;
+  readonly role: Role;
+  /** The line deserves attention: a decision was made, or a key makes one. */
+  readonly matters: boolean;
+}
+
+/** Undefined if there is nothing to decide: the job is running, or it is not an experiment. */
+export function standingOf(state: AppState): Standing | undefined {
+  const job = attachedJob(state);
+  if (job === undefined) return undefined;
+  const decision = standingDecision(state, job.name);
+  if (decision !== undefined) {
+    const { kind, client, time, note } = decision;
+    const accepted = kind === DecisionKind.ACCEPTED;
+    const text = `${accepted ? '✓' : '✗'} ${DECISION_WORDS[kind]} by ${client}, ${formatShortInstant(time)}${note === '' ? '' : `: ${note}`}; u undoes it`;
+    return { text: text.replaceAll('\n', ' '), role: accepted ? 'good' : 'warn', matters: true };
+  }
+  const acceptability = openAcceptability(state, job);
+  if (acceptability === undefined) return undefined;
+  return acceptability.possible
+    ? { text: `→ a accepts it: ${acceptability.reason}`, role: 'accent', matters: true }
+    : { text: `cannot be accepted: ${acceptability.reason}`, role: 'dim', matters: false };
 }

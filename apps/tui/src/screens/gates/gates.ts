@@ -25,8 +25,8 @@ import type { JobView } from '../../state/job-view.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle, ownGateText } from '../../present/sections/gates.ts';
-import { standingOf } from './standing.ts';
 import { gateMark, modelledSign } from '../../present/gate-marks.ts';
+import { standingOf } from './decision-pane.ts';
 
 const COMPACT = 60;
 const CURSOR_CELLS = 2;

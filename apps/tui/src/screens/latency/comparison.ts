@@ -6,9 +6,9 @@ import { flowRows, labelled, run, wrapRows, type Row } from '../../present/cells
 import type { ShapeComparisonView, ComparisonView } from '../../state/live-comparison.ts';
 import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../../present/words.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
-import { twoDistributions } from '../distribution/two-distributions.ts';
 import type { Size } from '../pane/view.ts';
 import { intervalText } from '../../present/sections/comparison.ts';
+import { twoDistributions } from '../distribution/distribution.ts';
 
 /** The two builds, and the verdict over all shapes. */
 export function comparisonHead({ result, shapes }: ComparisonView, width: number): Row[] {

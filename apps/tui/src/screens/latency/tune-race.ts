@@ -10,7 +10,7 @@ import { raceOf, type TuneRace } from '../../state/tuned-variants.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
 
-export interface RaceLook extends Size {
+interface RaceLook extends Size {
   readonly selected: number;
   readonly focused: boolean;
 }

@@ -60,8 +60,12 @@ const WORDS: Record<Subject, Words> = {
 
 export const noAnswer = ({ connection, runner }: AppState): string =>
   connection === 'connecting'
-    ? `Connecting to ${runner.label}. q leaves.`
-    : `No answer from ${runner.label} yet: fa-tui keeps trying. q leaves.`;
+    ? `Connecting to ${runner.label}. q quits.`
+    : `No answer from ${runner.label} yet: fa-tui keeps trying. q quits.`;
+
+/** The same for a pane beside others, one of which has the whole text. */
+export const noAnswerYet = ({ connection }: AppState): string =>
+  connection === 'connecting' ? 'Connecting …' : 'No answer yet.';
 
 interface EmptyList {
   /** All items, before the filter. */
@@ -107,7 +111,8 @@ export const nothingRows = (state: AppState, subject: Subject, { width }: Size):
   wrapRows(nothingText(state, subject), width, { role: 'dim' });
 
 /** The same for a pane beside others, one of which already names the key to press. */
-export const nothingYet = (state: AppState, subject: Subject, size: Size): Row[] =>
-  attachedJob(state) === undefined && state.connection === 'connected'
-    ? wrapRows('No job yet.', size.width, { role: 'dim' })
-    : nothingRows(state, subject, size);
+export function nothingYet(state: AppState, subject: Subject, size: Size): Row[] {
+  if (attachedJob(state) !== undefined) return nothingRows(state, subject, size);
+  const text = state.connection === 'connected' ? 'No job yet.' : noAnswerYet(state);
+  return wrapRows(text, size.width, { role: 'dim' });
+}

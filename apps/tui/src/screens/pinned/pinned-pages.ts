@@ -5,53 +5,21 @@
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
-import type { Column } from '../../present/cells/table.ts';
+import { blockRows } from '../../present/cells/cells-painter.ts';
+import { PAIRED_ROLES, figureBlocks, timeColumns } from '../../present/sections/paired.ts';
 import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-state.ts';
-import {
-  pinnedComparison,
-  type ComparedJob,
-  type PinnedComparison,
-  type PinnedVerdict,
-  type LatencyPair,
-} from '../../state/pinned.ts';
+import { pinnedComparison, type ComparedJob, type PinnedComparison, type LatencyPair } from '../../state/pinned.ts';
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
-import { figureRows } from './pinned-figures.ts';
+import { figureGroups, pairedTime } from '../../state/pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { upperList } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
-import { twoDistributions } from '../distribution/two-distributions.ts';
 import { SIMULATED_BADGE, positionRemark, scrolled, type PaneContent, type Size } from '../pane/view.ts';
+import { twoDistributions } from '../distribution/distribution.ts';
 
-const VERDICT_ROLES: Record<PinnedVerdict, Role> = {
-  faster: 'good',
-  slower: 'bad',
-  'no difference shown': 'text',
-};
 const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: 'figures', source: 'source' };
 
-const time =
-  (side: 'pinned' | 'shown') =>
-  (pair: LatencyPair): string =>
-    pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us, pair.pinned.latency?.p50Us);
-
-const COLUMNS: Column<LatencyPair>[] = [
-  { title: 'case', cell: ({ shown }) => shapeShort(shown.shape) },
-  { title: 'mode', cell: ({ shown }) => MODE_WORDS[shown.mode] },
-  { title: 'pinned p50', align: 'right', drop: 0.5, cell: time('pinned') },
-  { title: 'shown p50', align: 'right', drop: 0.5, cell: time('shown') },
-  {
-    title: 'speedup [95 %]',
-    align: 'right',
-    drop: 1,
-    cell: ({ ratio }) =>
-      ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`,
-  },
-  {
-    title: 'shown is',
-    cutLast: true,
-    cell: ({ verdict }) => (verdict === undefined ? run('not compared', 'dim') : run(verdict, VERDICT_ROLES[verdict])),
-  },
-];
+const SIDES = { before: 'pinned', after: 'shown' };
 
 export function comparePane(state: AppState, size: Size): PaneContent {
   const title = `3 Latency  against the pinned job  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
@@ -118,6 +86,14 @@ function sideRows({ pinned, shown }: PinnedComparison, width: number): Row[] {
   return [side('pinned', 'barAlternative', pinned), side('shown', 'bar', shown), [run('─'.repeat(width), 'border')]];
 }
 
+/** The figures, indented under the titles of their groups. */
+const figureRows = (comparison: PinnedComparison, width: number): Row[] =>
+  figureBlocks(figureGroups(comparison), SIDES).flatMap((block) =>
+    block.kind === 'heading'
+      ? blockRows([block], width)
+      : blockRows([block], width - 2).map((row): Row => [run('  '), ...row]),
+  );
+
 const figuresPage = (state: AppState, comparison: PinnedComparison, { width, height }: Size): Page =>
   scrolled('', figureRows(comparison, width), { width, height, top: state.ui.selected.latency });
 const sourcePage = (state: AppState, comparison: PinnedComparison, { width, height }: Size): Page =>
@@ -131,7 +107,7 @@ function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, heig
       }),
     };
   const selected = Math.min(state.ui.selected.latency, pairs.length - 1);
-  const rows = upperList(COLUMNS, pairs, {
+  const rows = upperList(timeColumns(SIDES), pairs.map(pairedTime), {
     width,
     height,
     share: 0.4,
@@ -159,7 +135,7 @@ function verdictRow({ pinned, ratio, verdict, notCompared = '' }: LatencyPair): 
   const share = (value: number): string => `${value > 1 ? '+' : ''}${((value - 1) * 100).toFixed(1)} %`;
   return [
     what,
-    run(verdict === 'no difference shown' ? 'no difference shown' : `shown is ${verdict}`, VERDICT_ROLES[verdict]),
+    run(verdict === 'no difference shown' ? 'no difference shown' : `shown is ${verdict}`, PAIRED_ROLES[verdict]),
     run(`  speed ${share(ratio.ratio)} [${share(ratio.low)}, ${share(ratio.high)}] at 95 %`),
   ];
 }

@@ -9,7 +9,6 @@ import {
   type ProfileResult,
   type BuildResult,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
 import { labelledBars } from '../../present/cells/bars.ts';
 import { inParts, isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
 import { estimateText, launchText } from '../../present/sections/counters.ts';
@@ -20,12 +19,14 @@ import { BLANK_ROW, rowWidth, run, textRow, wrapRows, type Row } from '../../pre
 import { table, type Column } from '../../present/cells/table.ts';
 import type { AppState, LineSort } from '../../state/app-state.ts';
 import type { VariantView } from '../../state/job-view.ts';
-import { pinnedComparison } from '../../state/pinned.ts';
 import { shownVariant } from '../../state/selectors.ts';
 import { notMeasured, shapeShort, variantWord } from '../../present/words.ts';
 import { nothingText } from '../pane/nothing.ts';
 import { rooflineRows } from './roofline.ts';
 import { beside, scrolled, type View } from '../pane/view.ts';
+import { listingPane } from './listing.ts';
+import { pinnedProfile } from '../../state/pinned.ts';
+import { openListing } from '../../state/source-place.ts';
 
 const SIDE_BY_SIDE = 110;
 const ROOFLINE_ROWS = 13;
@@ -41,6 +42,8 @@ const METRIC_COLUMNS: Column<Metric>[] = [
 ];
 
 export const profileView: View = ({ state }, size) => {
+  const open = openListing(state);
+  if (open !== undefined) return listingPane(state, open, size);
   const title = `4 Profile  ${variantWord(shownVariant(state)?.label ?? '')}`.trimEnd();
   const rows = profileRows(state, size.width);
   const top = Math.max(0, Math.min(state.ui.selected.profile, rows.length - size.height));
@@ -150,14 +153,6 @@ interface LinesLook {
   readonly sort: LineSort;
   readonly width: number;
   readonly before: ProfileResult | undefined;
-}
-
-/** The profile of the pinned job, if it is of another job and of the same shape. */
-function pinnedProfile(state: AppState): ProfileResult | undefined {
-  const comparison = pinnedComparison(state);
-  if (comparison === undefined || comparison.pinned.job === comparison.shown.job) return undefined;
-  const [before, now] = [comparison.pinned.variant.profile, comparison.shown.variant.profile];
-  return before?.shape && now?.shape && formatShape(before.shape) === formatShape(now.shape) ? before : undefined;
 }
 
 /** The source with its hot lines, like the source page of a profiler. */

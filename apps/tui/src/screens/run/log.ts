@@ -8,11 +8,18 @@ import type { LogBuffer } from '../../state/log-buffer.ts';
 import type { LogSearch } from '../../state/log-search.ts';
 import type { Size } from '../pane/view.ts';
 
-const TONE_ROLES: Record<LogTone, Role> = { plain: 'text', phase: 'accent', good: 'good', bad: 'bad', warn: 'warn' };
+const TONE_ROLES: Record<LogTone, Role> = {
+  plain: 'text',
+  routine: 'dim',
+  phase: 'accent',
+  good: 'good',
+  bad: 'bad',
+  warn: 'warn',
+};
 const SOURCE_CELLS = 6;
 const WIDE = 100;
 
-export interface LogSlice {
+interface LogSlice {
   readonly log: LogBuffer;
   readonly search: LogSearch | undefined;
   readonly position: LogPosition;

@@ -4,7 +4,6 @@ import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
 import { counted, formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
 import { fitRow, rowWidth, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { shownFinding } from '../../state/source-place.ts';
-import { standingOf } from '../gates/standing.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
 import {
   MODE_WORDS,
@@ -30,14 +29,16 @@ import {
   shownVariant,
   waitsSince,
 } from '../../state/selectors.ts';
-import { failedProbes, limitText, parityTally, worstCase } from '../dashboard/correct-live.ts';
+import { limitText } from '../../present/sections/cases.ts';
+import { failedProbes, parityTally, worstCase } from '../dashboard/correct-live.ts';
 import { findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { raceText } from '../latency/tune-race.ts';
-import { nothingText } from '../pane/nothing.ts';
+import { noAnswer, nothingText } from '../pane/nothing.ts';
 import type { PaneContent, Size, View } from '../pane/view.ts';
 import { logRemark, logRows } from './log.ts';
+import { standingOf } from '../gates/decision-pane.ts';
 
 const BAR_CELLS = 12;
 const LABEL_CELLS = 9;
@@ -49,7 +50,7 @@ const FINDING_SHARE = 0.5;
 
 export const runView: View = ({ state, log, search }, size) => {
   const job = attachedJob(state);
-  if (job === undefined) return { title: '1 Run', body: welcome(state.runner.embedded, size) };
+  if (job === undefined) return { title: '1 Run', body: welcome(state, size) };
   const slice = { log, search, position: state.ui.log };
   return {
     title: `1 Run  ${jobTitle(job)}`,
@@ -69,8 +70,7 @@ export function runLogSize(state: AppState, size: Size): Size {
 export function logPane({ state, log, search }: Parameters<View>[0], size: Size): PaneContent {
   const slice = { log, search, position: state.ui.log };
   const job = attachedJob(state);
-  if (job === undefined && state.ui.view === 'run')
-    return { title: '1 Run', body: welcome(state.runner.embedded, size) };
+  if (job === undefined && state.ui.view === 'run') return { title: '1 Run', body: welcome(state, size) };
   const title =
     job !== undefined && state.ui.view === 'run'
       ? `1 Run  ${jobTitle(job)}  ${jobMark(job).mark} ${jobMark(job).word}`
@@ -256,16 +256,16 @@ function findingRows(state: AppState, size: Size): Row[] {
   return [[run('✗', 'bad'), run(` ${title}`, 'title')], ...(first === undefined ? [] : [first]), ...rest];
 }
 
-function welcome(embedded: boolean, { width }: Size): Row[] {
+function welcome(state: AppState, { width }: Size): Row[] {
   const lines = [
-    'No job on this screen yet.',
+    state.connection === 'connected' ? 'No job on this screen yet.' : noAnswer(state),
     '',
     '7 lists the kernels: Enter on one builds, verifies and benchmarks it, then evaluates the gates.',
     'fa-tui new ~/my_kernel, in a shell, starts a kernel of your own, which 7 then lists.',
     '6 lists the jobs of this runner: Enter shows one.',
-    '? lists all commands. q leaves; jobs keep running.',
+    '? lists all commands. q quits; jobs keep running.',
     '',
-    embedded
+    state.runner.embedded
       ? 'The runner was started on this machine; --runner host:port uses another one.'
       : 'The runner is another process; it keeps running when you leave.',
   ];

@@ -76,7 +76,7 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
     labelled('active jobs', String(host.activeJobs)),
   ];
   return [
-    ...wrapRows(host.embedded ? 'Embedded runner: it stops after a while without work' : 'Runner', width, {
+    ...wrapRows(host.embedded ? 'Embedded runner: exits when idle' : 'Runner', width, {
       role: 'title',
     }),
     ...flowRows(groups, width),
@@ -111,7 +111,7 @@ function deviceRows(device: Device, width: number): Row[] {
             'roofline',
             `${formatNumber(device.roofline.fp16TensorTflops)} TFLOP/s, ${formatNumber(device.roofline.memoryGbPerSecond)} GB/s`,
           ),
-          labelled('by', device.roofline.source, 'dim'),
+          labelled('from', device.roofline.source, 'dim'),
         ]),
   ];
   return [
@@ -148,7 +148,7 @@ function experimentCosts(experiments: AppState['experiments'], width: number): R
   const costs = experiments.flatMap(({ costUsd }) => costUsd ?? []);
   const total = costs.reduce((sum, cost) => sum + cost, 0);
   return costs.length === 0
-    ? wrapRows('cost so far: unknown, because no device has a rate', width, { role: 'dim', hang: 2 })
+    ? wrapRows('cost so far: unknown, no device has an hourly rate', width, { role: 'dim', hang: 2 })
     : flowRows(
         [labelled('cost so far', formatCost(total)), [run(`of ${counted(costs.length, 'experiment')}`, 'dim')]],
         width,

@@ -4,6 +4,7 @@ import {
   JobState,
   Outcome,
   type Job,
+  type Device,
   type Kernel,
   TimingMode,
   type ExperimentSummary,
@@ -26,7 +27,7 @@ import {
 } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import type { ListedKernel } from '../../state/listed-kernel.ts';
+import { usualDevice, usualParameter, type KernelParameter, type ListedKernel } from '../../state/listed-kernel.ts';
 import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
 import { KIND_WORDS, findingWord, jobMark, shapeShort } from '../../present/words.ts';
 import { gatesText } from '../../present/sections/lists.ts';
@@ -122,7 +123,9 @@ export const kernelsView: View = ({ state }, { width, height }) => {
         state,
         {
           all: state.kernels,
-          none: 'This runner has no kernels: W watches a kernel folder of yours and runs what is saved.',
+          none: state.hasKernels
+            ? 'This runner has no kernels: W watches a kernel folder of yours and runs what is saved.'
+            : 'Reading the kernels.',
           noun: 'kernel',
           filter: ui.filters.kernels,
         },
@@ -142,7 +145,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   });
   const table = (size: Size): Row[] =>
     list(columns(state.now), listed, { ...size, selected, focused: ui.view === 'kernels' });
-  const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter runs it`;
+  const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter opens the form`;
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.6);
     const left = table({ width: leftWidth, height });
@@ -199,19 +202,39 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
     ...lastResults(state, kernel, width),
     labelled('needs', needs.join(', ')),
     ...kernel.limits.flatMap(({ require, because }) => wrapRows(`shape: ${require} (${because})`, width, { hang: 2 })),
-    ...kernel.parameters.flatMap(({ name, values, defaultValue, about }) =>
-      wrapRows(
-        `${name} ${values.map((value) => `${value}${value === defaultValue && values.length > 1 ? ' (default)' : ''}`).join(', ')}${about === '' ? '' : `  ${about}`}`,
-        width,
-        { hang: 2 },
-      ),
+    ...kernel.parameters.flatMap((parameter) =>
+      wrapRows(parameterText(parameter, usualDevice(state.host)), width, { hang: 2 }),
     ),
     ...(kernel.folder === undefined && kernel.expectedFinding === FindingKind.UNSPECIFIED
       ? wrapRows(`your own copy: fa-tui new NAME --from ${kernel.kernelId}`, width, { role: 'dim', hang: 2 })
       : []),
     ...(kernel.configs.length === 0 ? [] : wrapRows(`configs: ${kernel.configs.join(', ')}`, width, { hang: 2 })),
-    ...(kernel.notes === '' ? [] : [BLANK_ROW, ...wrapRows(kernel.notes.trim(), width, { role: 'dim' })]),
+    ...notesRows(kernel, width),
   ];
+}
+
+/** Longer notes are read in the editor, which can search them. */
+const MOST_NOTES_LINES = 20;
+
+/** Short notes in full; of longer ones the headings. */
+function notesRows({ notes }: Kernel, width: number): Row[] {
+  const lines = notes.trim().split('\n');
+  if (notes.trim() === '') return [];
+  if (lines.length <= MOST_NOTES_LINES) return [BLANK_ROW, ...wrapRows(notes.trim(), width, { role: 'dim' })];
+  const headings = lines.filter((line) => /^##+ /.test(line)).map((line) => line.replace(/^##+ /, ''));
+  return [
+    BLANK_ROW,
+    [run('NOTES.md', 'title'), run(`  ${lines.length} lines, o opens them`, 'dim')],
+    ...headings.flatMap((heading) => wrapRows(heading, width, { indent: 2, hang: 4 })),
+  ];
+}
+
+/** A parameter's values, the one that a run takes by default marked, and its meaning. */
+function parameterText(parameter: KernelParameter, device: Device | undefined): string {
+  const { name, values, about } = parameter;
+  const usual = usualParameter(parameter, device);
+  const marked = values.map((value) => `${value}${String(value) === usual && values.length > 1 ? ' (default)' : ''}`);
+  return `${name} ${marked.join(', ')}${about === '' ? '' : `  ${about}`}`;
 }
 
 const MOST_RESULTS = 3;

@@ -1,0 +1,17 @@
+/** How a command ends: the exit codes, and the error for a wrong command line. Every start of fa-tui loads this. */
+import type { ExitCode as JobExitCode } from '@flashcore/shared/contract';
+
+/** The command line is invalid; the text says what was expected. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** Exit codes; INTERRUPTED is the code that shells use for Ctrl-C. */
+export const ExitCode = {
+  PASSED: 0,
+  FAILED: 1,
+  USAGE: 2,
+  RUNNER_CANNOT: 3,
+  INTERRUPTED: 130,
+} as const satisfies Record<string, JobExitCode | 130>;
+export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];

@@ -1,0 +1,105 @@
+/** Two jobs side by side: times, resources, errors and counters, on the screen and by `fa-tui compare`. */
+import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
+import { formatMicroseconds, formatNumber } from '../numbers.ts';
+import { piece, type Piece, type Role } from '../roles.ts';
+
+/** What the two jobs are called in the titles of columns. */
+export interface Sides {
+  readonly before: string;
+  readonly after: string;
+}
+
+export interface PairedFigure {
+  readonly name: string;
+  readonly before: number | undefined;
+  readonly after: number | undefined;
+  readonly format: (value: number) => string;
+  /** The unit of a counter; the format of other figures includes the unit. */
+  readonly unit?: string;
+  /** The better direction; absent if there is none. */
+  readonly better?: 'less' | 'more' | undefined;
+}
+
+export interface FigureGroup {
+  readonly title: string;
+  readonly figures: readonly PairedFigure[];
+  /** The reason why the group has no figures. */
+  readonly missing: string;
+}
+
+export type PairedVerdict = 'faster' | 'slower' | 'no difference shown';
+
+/** A shape in one timing mode, as both jobs timed it. */
+export interface PairedTime {
+  readonly shape: string;
+  readonly mode: string;
+  readonly beforeUs: number | undefined;
+  readonly afterUs: number | undefined;
+  /** Median before over median after: above 1, the second is faster. */
+  readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
+  readonly verdict?: PairedVerdict | undefined;
+  /** The reason why there is no ratio. */
+  readonly notCompared?: string | undefined;
+}
+
+export const PAIRED_ROLES: Record<PairedVerdict, Role> = {
+  faster: 'good',
+  slower: 'bad',
+  'no difference shown': 'text',
+};
+
+export const timeColumns = ({ before, after }: Sides): Column<PairedTime>[] => [
+  { title: 'case', cell: ({ shape }) => shape },
+  { title: 'mode', cell: ({ mode }) => mode },
+  { title: `${before} p50`, align: 'right', drop: 0.5, cell: ({ beforeUs }) => timeText(beforeUs, beforeUs) },
+  { title: `${after} p50`, align: 'right', drop: 0.5, cell: ({ beforeUs, afterUs }) => timeText(afterUs, beforeUs) },
+  {
+    title: 'speedup [95 %]',
+    align: 'right',
+    drop: 1,
+    cell: ({ ratio }) =>
+      ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`,
+  },
+  {
+    title: `${after} is`,
+    cutLast: true,
+    cell: ({ verdict }) =>
+      verdict === undefined ? piece('not compared', 'dim') : piece(verdict, PAIRED_ROLES[verdict]),
+  },
+];
+
+const timeText = (value: number | undefined, like: number | undefined): string =>
+  value === undefined ? '-' : formatMicroseconds(value, like);
+
+const figureColumns = ({ before, after }: Sides): Column<PairedFigure>[] => [
+  { title: 'figure', cell: ({ name }) => name, shrinkTo: 27 },
+  { title: before, align: 'right', cell: (figure) => valuePiece(figure.before, figure.format) },
+  { title: after, align: 'right', cell: (figure) => valuePiece(figure.after, figure.format) },
+  { title: 'change', align: 'right', cell: changePiece },
+];
+
+const UNIT_COLUMN: Column<PairedFigure> = { title: 'unit', drop: 1, cell: ({ unit = '' }) => piece(unit, 'dim') };
+
+const valuePiece = (value: number | undefined, format: PairedFigure['format']): Piece =>
+  value === undefined ? piece('not measured', 'dim') : piece(format(value));
+
+function changePiece({ before, after, better }: PairedFigure): Piece {
+  if (before === undefined || after === undefined) return piece('');
+  if (before === after) return piece('same', 'dim');
+  const improved = after < before === (better === 'less');
+  const text =
+    before === 0
+      ? `${after > 0 ? '+' : ''}${formatNumber(after)}`
+      : `${after > before ? '+' : ''}${formatNumber(Number((((after - before) / Math.abs(before)) * 100).toPrecision(3)))} %`;
+  if (better === undefined) return piece(text);
+  return piece(text, improved ? 'good' : 'bad');
+}
+
+/** Every group under its title. */
+export const figureBlocks = (groups: readonly FigureGroup[], sides: Sides): Block[] =>
+  groups.flatMap(({ title, figures, missing }): Block[] => {
+    if (figures.length === 0) return [heading(title), notice(missing, 'dim')];
+    const columns = figureColumns(sides);
+    const hasUnits = figures.some(({ unit }) => unit !== undefined);
+    return [heading(title), tableOf(hasUnits ? [...columns, UNIT_COLUMN] : columns, figures)];
+  });

@@ -1,0 +1,34 @@
+/** Texts of problem.yaml and cases.yaml. */
+import { Document, isCollection, isMap, isPair, visit } from 'yaml';
+
+export type Plain = Record<string, unknown>;
+
+/** Maximum line length, the same as in the installed problems. */
+const WIDTH = 120;
+
+/** YAML with one entry per line if the entry fits. */
+export function yamlText(content: Plain, comments: readonly string[]): string {
+  const document = new Document(content, { aliasDuplicateObjects: false });
+  visit(document, {
+    Collection(_, node, path) {
+      const values = node.items.map((item) => (isPair(item) ? item.value : item));
+      node.flow = path.filter(isCollection).length >= 2 && !values.every(isMap);
+    },
+  });
+  const text = document.toString({ lineWidth: WIDTH });
+  return `${comments
+    .flatMap((comment) => wrapped(comment, WIDTH - 2))
+    .map((line) => `# ${line}\n`)
+    .join('')}${text}`;
+}
+
+/** Lines of at most `width` characters, broken at spaces. */
+function wrapped(text: string, width: number): string[] {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!;
+    if (line !== '' && line.length + word.length >= width) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines;
+}

@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { GateResultSchema, Verdict } from '@flashcore/shared/contract';
+import { parseGates } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { rowText } from '../../present/cells/row.ts';
+import { initialState } from '../../state/app-state.ts';
+import { LogBuffer } from '../../state/log-buffer.ts';
+import { sampleEvents } from '../../testing/sample-job.ts';
+import { Store } from '../../session/store.ts';
+import { gatesRail } from './gates-rail.ts';
+
+const JOB = 'jobs/11111111-0000-4000-8000-000000000001';
+/** Cells of a row in the rail at 120x40. */
+const WIDTH = 34;
+
+/** The rail with these gates, in `height` rows. */
+function railOf(gates: readonly JsonValue[], height: number): string[] {
+  const runner = { label: 'x', embedded: true };
+  const store = new Store({ state: initialState({ runner, columns: 120, rows: 40, now: 0 }) });
+  for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event: { ...event, job: JOB } });
+  store.dispatch({ type: 'attach', job: JOB });
+  const view = store.state.views[JOB]!;
+  const variants = view.variants.map((variant) => ({
+    ...variant,
+    build: undefined,
+    gates: gates.map((gate) => fromJson(GateResultSchema, gate)),
+  }));
+  const state = { ...store.state, views: { [JOB]: { ...view, result: undefined, variants } } };
+  const log = new LogBuffer(1);
+  return gatesRail({ state, log, search: undefined }, { width: WIDTH, height }).body.map((row) =>
+    rowText(row).trimEnd(),
+  );
+}
+
+const gate = (title: string, verdict: Verdict): JsonValue => ({
+  gateId: title,
+  title,
+  verdict,
+  level: 'hard',
+  comparison: '<=',
+  target: 64,
+  value: 61,
+  unit: 'registers',
+});
+
+test('spare rows go to the titles of gates that failed, then to those that passed', () => {
+  const gates = [
+    gate('Passed by a kernel that is documented', Verdict.PASS),
+    gate('Failed by a kernel that is slow', Verdict.FAIL),
+  ];
+  const [passed, failed] = [['✓ Passed by a kernel…     61 <= 64'], ['✗ Failed by a kernel…     61 <= 64']];
+  expect([2, 3, 4].map((height) => railOf(gates, height))).toEqual([
+    [...passed, ...failed],
+    [...passed, '✗ Failed by a kernel that 61 <= 64', '  is slow'],
+    ['✓ Passed by a kernel that 61 <= 64', '  is documented', '✗ Failed by a kernel that 61 <= 64', '  is slow'],
+  ]);
+});
+
+test('every title in kernels/gates.yaml fits next to its target', () => {
+  const file = join(import.meta.dirname, '../../../../../kernels/gates.yaml');
+  const { gates } = parseGates(readFileSync(file, 'utf8'), file);
+  const json = gates.map(({ id, title, op, target, unit }): JsonValue => ({
+    gateId: id,
+    title,
+    level: 'hard',
+    comparison: op,
+    target,
+    unit,
+  }));
+  const rail = railOf(json, gates.length);
+  expect(rail.map((row) => row.includes('…'))).toEqual(gates.map(() => false));
+});

@@ -1,0 +1,46 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { JobSchema, JobState, Outcome } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { rowText } from '../../present/cells/row.ts';
+import { initialState } from '../../state/app-state.ts';
+import { LogBuffer } from '../../state/log-buffer.ts';
+import { jobsRail } from './jobs-rail.ts';
+
+/** The rail's rows at 120x40, where it has 34 cells and 5 rows. */
+function railOf(jobs: readonly MessageInitShape<typeof JobSchema>[], attached: string): string[] {
+  const state = {
+    ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 40, now: 60_000 }),
+    jobs: jobs.map((job) =>
+      create(JobSchema, { startTime: timestampFromMs(0), endTime: timestampFromMs(51_000), ...job }),
+    ),
+    attached,
+  };
+  const log = new LogBuffer(1);
+  return jobsRail({ state, log, search: undefined }, { width: 34, height: 5 }).body.map((row) =>
+    rowText(row).trimEnd(),
+  );
+}
+
+test('running jobs stay in the rail, however many, along with the job shown', () => {
+  const running = ['a', 'b', 'c', 'd'].map((label) => ({ name: `jobs/${label}`, label, state: JobState.RUNNING }));
+  const ended = Array.from({ length: 30 }, (_, index) => ({
+    name: `jobs/old${index}`,
+    label: `old${index}`,
+    state: JobState.ENDED,
+    outcome: Outcome.PASSED,
+  }));
+  const rail = railOf([...running, ...ended], 'jobs/old25').join('\n');
+  for (const label of ['a', 'b', 'c', 'd', 'old25']) expect(rail).toMatch(new RegExp(` ${label} `));
+});
+
+test('without room for all, the time and the outcome give way to the name, and what is cut ends at a word', () => {
+  const rail = (label: string) =>
+    railOf([{ name: 'jobs/a612', label, state: JobState.ENDED, outcome: Outcome.PASSED }], 'jobs/a612');
+  expect(rail('flashcore_v6')).toEqual(['▸ ✓ a612 flashcore_v6  passed 0:51']);
+  expect(rail('flashcore_v6_wmma')).toEqual(['▸ ✓ a612 flashcore_v6_wmma  passed']);
+  expect(rail('bank_conflict_32way')).toEqual(['▸ ✓ a612 bank_conflict_32way']);
+  expect(rail('flashcore_v6 USE_WMMA=1 STAGES=3')).toEqual(['▸ ✓ a612 flashcore_v6…      passed']);
+  const failed = { name: 'jobs/a612', label: 'my_attn', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT };
+  expect(railOf([failed], 'jobs/a612')).toEqual(['▸ ✗ a612 my_attn wrong result 0:51']);
+});

@@ -1,0 +1,116 @@
+/** Every figure that both jobs have, side by side: latency, resources, errors and counters. */
+import { Verdict, type Metric } from '@flashcore/shared/contract';
+import { EMULATOR_TIMES, entryOf } from '@flashcore/shared/text';
+import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../present/numbers.ts';
+import type { FigureGroup, PairedFigure, PairedTime } from '../present/sections/paired.ts';
+import { mostOf, type LatencyPair, type PinnedComparison } from './pinned.ts';
+import type { VariantView } from './job-view.ts';
+import { MODE_WORDS, shapeShort } from '../present/words.ts';
+
+const LATENCY = 'Latency, p50';
+const NOT_IN_BOTH = 'not measured in both';
+
+export const figureGroups = (comparison: PinnedComparison): FigureGroup[] => [
+  {
+    title: LATENCY,
+    figures: latencyFigures(comparison),
+    missing: comparison.pairs.length > 0 ? `not compared: ${EMULATOR_TIMES}` : NOT_IN_BOTH,
+  },
+  { title: 'Build', figures: buildFigures(comparison), missing: NOT_IN_BOTH },
+  { title: 'Correctness', figures: errorFigures(comparison), missing: NOT_IN_BOTH },
+  { title: 'Hardware counters', figures: counterFigures(comparison), missing: NOT_IN_BOTH },
+];
+
+export const pairedTime = ({ pinned, shown, ratio, verdict, notCompared }: LatencyPair): PairedTime => ({
+  shape: shapeShort(shown.shape),
+  mode: MODE_WORDS[shown.mode],
+  beforeUs: pinned.latency?.p50Us,
+  afterUs: shown.latency?.p50Us,
+  ratio,
+  verdict,
+  notCompared,
+});
+
+/** Leaves out emulator times, which must not be compared. */
+const latencyFigures = ({ pairs }: PinnedComparison): PairedFigure[] =>
+  pairs
+    .filter(({ pinned, shown }) => !pinned.simulated && !shown.simulated)
+    .map(({ pinned, shown }) => ({
+      name: `${shapeShort(pinned.shape)} ${MODE_WORDS[pinned.mode]}`,
+      before: pinned.latency?.p50Us,
+      after: shown.latency?.p50Us,
+      format: (value) => formatMicroseconds(value, pinned.latency?.p50Us),
+      better: 'less',
+    }));
+
+function buildFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): PairedFigure[] {
+  const figure = (
+    name: string,
+    need: Parameters<typeof mostOf>[1],
+    format: PairedFigure['format'],
+    better: PairedFigure['better'],
+  ): PairedFigure => ({ name, before: mostOf(pinned, need), after: mostOf(shown, need), format, better });
+  return [
+    figure('registers/thread', ({ registersPerThread }) => registersPerThread, formatNumber, 'less'),
+    figure(
+      'SMEM/CTA',
+      ({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes,
+      formatBytes,
+      'less',
+    ),
+    figure('spills', ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes, formatBytes, 'less'),
+    figure('stack', ({ stackBytes }) => stackBytes, formatBytes, 'less'),
+    figure('threads/CTA', ({ threadsPerCta }) => threadsPerCta, formatNumber, undefined),
+    figure('CTAs/SM', ({ ctasPerSm }) => ctasPerSm, formatNumber, 'more'),
+    figure(
+      'occupancy',
+      ({ occupancyPercent }) => occupancyPercent,
+      (value) => `${formatNumber(Math.round(value * 10) / 10)} %`,
+      'more',
+    ),
+  ];
+}
+
+function errorFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): PairedFigure[] {
+  const most = ({ cases }: VariantView): number | undefined =>
+    cases.length === 0 ? undefined : Math.max(...cases.map(({ maxAbsError }) => maxAbsError));
+  const sum = ({ cases }: VariantView): number | undefined =>
+    cases.length === 0 ? undefined : cases.reduce((total, { mismatches }) => total + Number(mismatches), 0);
+  return [
+    { name: 'largest error', before: most(pinned), after: most(shown), format: formatError, better: 'less' },
+    { name: 'mismatches', before: sum(pinned), after: sum(shown), format: formatNumber, better: 'less' },
+  ];
+}
+
+// For counters that are not listed, neither direction is better.
+const BETTER: Record<string, PairedFigure['better']> = {
+  gpu_time_us: 'less',
+  tensor_pipe_percent: 'more',
+  l2_hit_percent: 'more',
+  smem_bank_conflict_percent: 'less',
+  smem_wavefronts_per_request: 'less',
+  achieved_occupancy_percent: 'more',
+  local_load_instructions: 'less',
+  local_store_instructions: 'less',
+};
+
+function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): PairedFigure[] {
+  const metrics = ({ profile }: VariantView): readonly Metric[] =>
+    profile?.verdict === Verdict.PASS ? profile.metrics : [];
+  const others = metrics(shown);
+  return metrics(pinned).flatMap(({ name, unit, value }) => {
+    const other = others.find((metric) => metric.name === name);
+    return other === undefined
+      ? []
+      : [
+          {
+            name,
+            before: value,
+            after: other.value,
+            format: (given: number) => formatNumber(Number(given.toPrecision(4))),
+            unit: unit.replace('instructions', 'instr.'),
+            better: entryOf(BETTER, name),
+          },
+        ];
+  });
+}

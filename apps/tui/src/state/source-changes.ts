@@ -1,0 +1,73 @@
+/** Line-by-line differences of the sources of two jobs. */
+import { structuredPatch } from 'diff';
+import { entryOf } from '@flashcore/shared/text';
+import type { AppState } from './app-state.ts';
+import { changedSources, sourcesOf, type ComparedJob, type PinnedComparison, type SourcePair } from './pinned.ts';
+
+const CONTEXT_LINES = 3;
+
+export type Hunk = ReturnType<typeof structuredPatch>['hunks'][number];
+
+export interface ChangedFile {
+  /** Two names if the file has another one in the other job. */
+  readonly names: readonly string[];
+  readonly onlyIn?: 'pinned' | 'shown' | undefined;
+  /** Undefined while a text is missing. */
+  readonly hunks: readonly Hunk[] | undefined;
+}
+
+/** The files that differ; a text if there is nothing to compare, or nothing that differs. */
+export function sourceChanges(
+  { sources }: Pick<AppState, 'sources'>,
+  comparison: PinnedComparison,
+): ChangedFile[] | string {
+  if (sourcesOf(comparison.pinned.variant).length === 0 || sourcesOf(comparison.shown.variant).length === 0)
+    return 'One of the two jobs has no sources: an older runner ran it, or it was never built.';
+  const pairs = changedSources(comparison);
+  if (pairs.length === 0) return `Both jobs compiled the same code${differencesText(comparison)}.`;
+  return pairs.map((pair) => ({
+    names: [...new Set([pair.pinned?.fileName, pair.shown?.fileName].filter((name) => name !== undefined))],
+    onlyIn: onlyIn(pair),
+    hunks: hunksOf(pair, sources),
+  }));
+}
+
+function onlyIn({ pinned, shown }: SourcePair): ChangedFile['onlyIn'] {
+  if (pinned === undefined) return 'shown';
+  return shown === undefined ? 'pinned' : undefined;
+}
+
+/** The known differences between two jobs with the same sources. */
+function differencesText({ pinned, shown }: PinnedComparison): string {
+  const shapesOf = ({ benchmarks }: ComparedJob['variant']): string => benchmarks.map(({ key }) => key).join(' ');
+  const buildDifference =
+    pinned.variant.label === shown.variant.label
+      ? 'flags, compiler or device'
+      : `parameters (${pinned.variant.label} and ${shown.variant.label})`;
+  const differences = [
+    ...(pinned.variant.build?.buildId === shown.variant.build?.buildId ? [] : [buildDifference]),
+    ...(shapesOf(pinned.variant) === shapesOf(shown.variant) ? [] : ['the shapes that were timed']),
+  ];
+  return differences.length === 0 ? ' into the same build' : `: they differ in ${differences.join(' and in ')}`;
+}
+
+// Digests fix the difference, so it is computed once rather than in every frame.
+const known = new Map<string, Hunk[]>();
+
+/** Undefined while a text is missing. */
+function hunksOf({ pinned, shown }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
+  const [before, after] = [pinned, shown].map((file) => (file === undefined ? '' : entryOf(sources, file.sha256)));
+  if (before === undefined || after === undefined) return undefined;
+  const key = `${pinned?.sha256 ?? ''}:${shown?.sha256 ?? ''}`;
+  const hunks = known.get(key) ?? structuredPatch('', '', before, after, '', '', { context: CONTEXT_LINES }).hunks;
+  known.set(key, hunks);
+  return hunks;
+}
+
+export function countLines(files: readonly ChangedFile[]): { added: number; removed: number } {
+  const lines = files.flatMap(({ hunks }) => hunks ?? []).flatMap((hunk) => hunk.lines);
+  return {
+    added: lines.filter((line) => line.startsWith('+')).length,
+    removed: lines.filter((line) => line.startsWith('-')).length,
+  };
+}
