@@ -43,7 +43,6 @@ const TUI_PIECES = [
   ['commands/context', 'commands/report-error'],
   ['connection/connect', 'connection/start-host', 'remote/instance'],
   [
-    'commands/artifact',
     'commands/check-problem',
     'commands/config',
     'commands/decide',
@@ -52,7 +51,6 @@ const TUI_PIECES = [
     'commands/export',
     'commands/follow-job',
     'commands/host-actions',
-    'commands/idle-watch-process',
     'commands/import-problem',
     'commands/leaderboard',
     'commands/lists',
@@ -138,7 +136,6 @@ const programs = {
       'check-problem': 'apps/runner/worker/check-problem.ts',
       'profile-once': 'apps/runner/worker/profile-once.ts',
       'fake-runner-main': 'apps/runner/src/testing/fake-runner-main.ts',
-      'fake-gateway-main': 'apps/runner/src/testing/fake-gateway-main.ts',
     },
     plugins: [bundleProtos('apps/runner/dist/testing')],
   },

@@ -1,5 +1,5 @@
 // The last step of `npm ci` (prepare): compiles the emulator and the CPU reference into node_modules/.cache, where they
-// are found by the digest of everything that goes into them, so that the first job need not compile them. Never fails
+// are found by the digest of all their inputs, so that the first job need not compile them. Never fails
 // an installation: a runner compiles whatever is missing when it needs it. Skipped if CI is set, and by `npm ci
 // --ignore-scripts`.
 import { spawnSync } from 'node:child_process';

@@ -11,12 +11,12 @@ const lines = text.replaceAll(/\\\n\s*/g, '').split('\n');
 const of = (instruction: string): string[] =>
   lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1));
 
-test('the linter finds nothing', () => {
+test('the linter finds no fault in the Dockerfile', () => {
   expect(validate(text)).toEqual([]);
   expect(validate(edited(text, 'WORKDIR /source', 'WORKDIR source'))).toHaveLength(1);
 });
 
-test('the first stage’s compilers do not reach the image, and its processes are not root', () => {
+test('the first stage’s compilers are not in the image, and its processes do not run as root', () => {
   expect(of('FROM')).toHaveLength(2);
   expect(of('USER')).toEqual(['flashcore']);
   const afterUser = lines.slice(lines.indexOf('USER flashcore'));
@@ -28,7 +28,7 @@ test('the first stage’s compilers do not reach the image, and its processes ar
   ).toBe(true);
 });
 
-test('the build leaves out nothing that the package needs', () => {
+test('the build context has everything that the package needs', () => {
   const ignored = readFileSync(join(ROOT, '.dockerignore'), 'utf8').trim().split('\n');
   const needed = ['kernels', 'problems', 'examples', 'proto', 'tools', 'test/fixtures', 'package-lock.json'];
   expect(needed.filter((path) => !existsSync(join(ROOT, path)) || ignored.includes(path))).toEqual([]);

@@ -55,7 +55,7 @@ const SANITIZER_IMPORT = "import sanitizeAnsi from './sanitize-ansi.js';";
 export function withRememberedTexts(source, path) {
   return withImport(source, path, SANITIZER_IMPORT, [
     "import sanitizeText from './sanitize-ansi.js';",
-    `import { remembered } from ${JSON.stringify(terminalModule('remembered'))};`,
+    `import { remembered } from ${JSON.stringify(terminalModule('row-output'))};`,
     'const sanitizeAnsi = remembered(sanitizeText);',
   ]);
 }

@@ -84,14 +84,14 @@ pythonTest.each([
 
 pythonTest('of what a program said before it failed, the first error is told', () => {
   expect(
-    python('from day.day import *', 'telling_line(sys.stdin)', 'In file x:\nx.cpp:3: error: no such type\n   | ^~~\n'),
+    python('from day import *', 'telling_line(sys.stdin)', 'In file x:\nx.cpp:3: error: no such type\n   | ^~~\n'),
   ).toBe('x.cpp:3: error: no such type');
-  expect(python('from day.day import *', 'telling_line(sys.stdin)', 'one\ntwo\n\n')).toBe('two');
+  expect(python('from day import *', 'telling_line(sys.stdin)', 'one\ntwo\n\n')).toBe('two');
 });
 
 pythonTest('a counter that ncu does not know or could not read is not among those read', () => {
   const page = readFileSync(join(ROOT, 'apps/runner/src/profile/recorded/sm_90.raw.base.csv'), 'utf8');
-  // The request named sm__no_such_counter.sum, which this page leaves out; another counter has n/a.
+  // The page leaves out the requested name sm__no_such_counter.sum; another counter has n/a.
   const read = counters('read_in', page.replace(/"3"\s*$/, '"n/a"\n'));
   expect(read).toContain('gpu__time_duration.sum');
   expect(read).toContain('launch__registers_per_thread');

@@ -4,9 +4,9 @@
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
- * With --forms, draws windows, sinks and capped logits as models have them. With --shape, uses the given shapes in fp16
- * and bf16 instead of drawing some. A kernel that does not take a shape has
- * no plan for it.
+ * With --forms, draws windows, sinks and capped logits as models have them; with --wide, other head dimensions than 64
+ * and 128. With --shape, uses the given shapes in fp16 and bf16 instead of drawing some. A kernel that does not take a
+ * shape has no plan for it.
  */
 import { parseArgs } from 'node:util';
 import {
@@ -34,6 +34,15 @@ const HEADS = [
   [12, 12, 64],
 ] as const;
 
+/** H, Hkv and D of Phi-3-mini, DeepSeek-V3 (whose values have 128 columns), Gemma 7B and Gemma 2 9B. */
+const WIDE_HEADS = [
+  [32, 32, 96],
+  [128, 128, 192],
+  [16, 16, 256],
+  [16, 8, 256],
+] as const;
+const VALUES_OF_192 = 128;
+
 /** H, Hkv, D and the rest of gpt-oss, Gemma 2 27B, Gemma 3 27B and Mistral 7B v0.1. */
 const FORMS = [
   [64, 8, 64, 'window=127,sinks=1'],
@@ -51,6 +60,7 @@ const { values, positionals } = parseArgs({
     shapes: { type: 'string', default: '60' },
     shape: { type: 'string', multiple: true, default: [] },
     forms: { type: 'boolean', default: false },
+    wide: { type: 'boolean', default: false },
   },
 });
 
@@ -71,14 +81,15 @@ const between = (low: number, high: number): number =>
 /** A self-attention with or without a mask, or one whose keys have a separate length. */
 function draw(): { text: string; dtype: 'fp16' | 'bf16' } {
   for (;;) {
-    const [H, Hkv, D] = oneOf(HEADS);
+    const [H, Hkv, D] = oneOf<(typeof WIDE_HEADS | typeof HEADS)[number]>(values.wide ? WIDE_HEADS : HEADS);
     const S = between(16, 16384);
     const B = between(1, Math.max(1, Math.min(64, 131072 / S)));
     const form = oneOf(['', 'c', 'c', 'cross'] as const);
     const Skv = form === 'cross' ? between(16, 16384) : S;
     if (2 * B * D * (2 * H * S + 2 * Hkv * Skv) > MOST_BYTES || B * H * S * Skv > 64 * 2 ** 30) continue;
     const keys = (Hkv === H ? '' : `,Hkv=${Hkv}`) + (Skv === S ? '' : `,Skv=${Skv}`);
-    return { text: `${B}x${H}x${S}x${D}${form === 'c' ? 'c' : ''}${keys}`, dtype: oneOf(['fp16', 'bf16']) };
+    const width = D === 192 ? `,Dv=${VALUES_OF_192}` : '';
+    return { text: `${B}x${H}x${S}x${D}${form === 'c' ? 'c' : ''}${keys}${width}`, dtype: oneOf(['fp16', 'bf16']) };
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * Ends processes that tests leave behind. Each test file has a mark in the environment, which every process that it
- * starts inherits, however far from its parents: after vitest's timeout a test can't end its runner any more, and a
- * runner that serves on demand has left its process group. Linux only; elsewhere no process is found.
+ * Ends processes that tests leave behind. Each test file has a mark in its environment, which every process that it
+ * starts inherits. After vitest's timeout a test cannot end its runner any more, and a runner that serves on demand has
+ * left its process group. Linux only; on other systems no process is found.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 export const RUN = 'FLASHCORE_TEST_RUN';
 export const FILE = 'FLASHCORE_TEST_FILE';
 
-export interface Leftover {
+interface Leftover {
   readonly pid: number;
   readonly command: string;
 }

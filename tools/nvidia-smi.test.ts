@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
-import { parseNvidiaSmi, quantity } from './nvidia-smi.ts';
+import { parseNvidiaSmi, quantity } from './ladder/host-tables.ts';
 
 // Recorded output: nvidia-smi -q of driver 580.159.04 on hosts with one and with two H200 (sm_90). No L4 was available.
-const recorded = (folder: string) =>
-  parseNvidiaSmi(readFileSync(new URL(`../docs/results/${folder}/nvidia-smi.txt`, import.meta.url), 'utf8'));
+const recorded = (folder: string) => parseNvidiaSmi(readFileSync(`${measuredFolder(folder)}/nvidia-smi.txt`, 'utf8'));
 const NAMES = [
   'Performance State',
   'Clocks Event Reasons/HW Slowdown/HW Thermal Slowdown',
@@ -14,7 +14,7 @@ const NAMES = [
   'Module Power Readings/Current Power Limit',
 ];
 
-test('values by section, also if two sections have the same name in them', () => {
+test('reads values by section, even if two sections contain the same name', () => {
   const [gpu, ...more] = recorded('h200-2026-11-21');
   expect([gpu!.id, more]).toEqual(['00000000:00:06.0', []]);
   expect(NAMES.map((name) => gpu!.values.get(name))).toEqual([
@@ -27,14 +27,14 @@ test('values by section, also if two sections have the same name in them', () =>
   ]);
 });
 
-test('every GPU of a host', () => {
+test('reads every GPU of a host', () => {
   expect(recorded('h200-x2-2026-11-21').map(({ id, values }) => [id, values.get('Max Clocks/Memory')])).toEqual([
     ['00000000:00:06.0', '3201 MHz'],
     ['00000000:00:07.0', '3201 MHz'],
   ]);
 });
 
-test('quantities', () => {
+test('parses quantities with units, and gives undefined for N/A', () => {
   expect(['1980 MHz', '78.54 W', '-8 C', 'N/A', undefined].map(quantity)).toEqual([
     1980,
     78.54,

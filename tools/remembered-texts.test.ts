@@ -9,7 +9,7 @@ test("the installed Ink's reading of texts is remembered; another version is ref
   const original = readFileSync(squash, 'utf8');
   const changed = withRememberedTexts(original, squash).split('\n');
   expect(changed.filter((line, index) => line !== original.split('\n')[index])).toEqual([
-    expect.stringMatching(/^import sanitizeText .*remembered\.ts"; const sanitizeAnsi = remembered\(sanitizeText\);$/),
+    expect.stringMatching(/^import sanitizeText .*row-output\.ts"; const sanitizeAnsi = remembered\(sanitizeText\);$/),
   ]);
   expect(() => withRememberedTexts('', 'squash.js')).toThrow(
     'Adapt tools/fast-ink.mjs to this version of Ink: squash.js has no one line',

@@ -5,7 +5,7 @@
 import pty from '@lydell/node-pty';
 import xterm from '@xterm/headless';
 
-export interface TerminalOptions {
+interface TerminalOptions {
   columns: number;
   rows: number;
   /** Value of TERM; default: xterm-256color. */

@@ -1,12 +1,14 @@
 #!/bin/sh
-# Builds libfa3.so: functions fa3_fp16_64, fa3_fp16_128, fa3_bf16_64 and fa3_bf16_128 (forward.cu).
+# Builds libfa3.so: functions fa3_fp16_64, fa3_bf16_64 and so on (forward.cu), by the head dimension of Q and K.
 #
 #   rivals/flash_attention_3/build.sh FLASH_ATTENTION CUTLASS [OUT]
+#
+# WIDTHS="64 128" in the environment builds only those of 64, 96, 128, 192 and 256. V's is the same, and 128 for 192.
 #
 # FLASH_ATTENTION and CUTLASS: checkouts of Dao-AILab/flash-attention at 0251105a and of NVIDIA/cutlass at 7127592, the
 # commit that it pins. Takes nvcc 12.8 or later and one to two minutes a function; needs no GPU and no PyTorch.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,7p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,9p' "$0"; exit 2; }
 for needed in "$1/hopper/flash_fwd_launch_template.h" "$2/include/cutlass/cutlass.h"; do
   [ -f "$needed" ] || { echo "there is no $needed: give checkouts of flash-attention and cutlass, in this order" >&2; exit 2; }
 done
@@ -26,11 +28,12 @@ compile() {
 }
 flash=$1 cutlass=$2
 compile "$here/no_varlen.cu" -o "$objects/no_varlen.o"
-for width in 64 128; do
+for width in ${WIDTHS:-64 96 128 192 256}; do
+  values=$([ "$width" = 192 ] && echo 128 || echo "$width")
   for dtype in fp16 bf16; do
     case $dtype in fp16) element=cutlass::half_t is_bf16=false ;; *) element=cutlass::bfloat16_t is_bf16=true ;; esac
     echo "fa3_${dtype}_$width" >&2
-    compile -DHEAD_DIM=$width -DELEMENT=$element -DIS_BF16=$is_bf16 -DFUNCTION="fa3_${dtype}_$width" \
+    compile -DHEAD_DIM="$width" -DVALUE_DIM="$values" -DELEMENT=$element -DIS_BF16=$is_bf16 -DFUNCTION="fa3_${dtype}_$width" \
       "$here/forward.cu" -o "$objects/fa3_${dtype}_$width.o"
   done
 done

@@ -1,25 +1,25 @@
-// FlashAttention-3's forward pass as a C function, for one head dimension and one dtype: build.sh defines HEAD_DIM,
-// ELEMENT, IS_BF16 and FUNCTION. Its kernels need neither PyTorch nor its build, only Flash_fwd_params.
+// FlashAttention-3's forward pass as a C function, for one head dimension of Q and K, one of V and O, and one dtype:
+// build.sh defines HEAD_DIM, VALUE_DIM, ELEMENT, IS_BF16 and FUNCTION. Its kernels need neither PyTorch nor its build, only Flash_fwd_params.
 #include "flash_fwd_launch_template.h"
 
-template void run_mha_fwd_<90, ELEMENT, HEAD_DIM, HEAD_DIM, false, false, false, false>(Flash_fwd_params& params,
-                                                                                        cudaStream_t stream);
+template void run_mha_fwd_<90, ELEMENT, HEAD_DIM, VALUE_DIM, false, false, false, false>(Flash_fwd_params& params,
+                                                                                         cudaStream_t stream);
 
-// q and o [B, H, S, HEAD_DIM], k and v [B, Hkv, Skv, HEAD_DIM], contiguous; lse [B, H, S] fp32; semaphore: one int. A
-// causal mask ends at the last key. Answers 0, or the CUDA error of clearing the semaphore.
+// q [B, H, S, HEAD_DIM], k [B, Hkv, Skv, HEAD_DIM], v and o the same with VALUE_DIM, contiguous; lse [B, H, S] fp32;
+// semaphore: one int. A causal mask ends at the last key. Returns 0, or the CUDA error of clearing the semaphore.
 extern "C" int FUNCTION(void* q, void* k, void* v, void* o, float* lse, int* semaphore, int B, int H, int Hkv, int S,
                         int Skv, int causal, float scale, int multiprocessors, void* stream) {
   Flash_fwd_params params{};
   params.q_ptr = q, params.k_ptr = k, params.v_ptr = v, params.o_ptr = o, params.softmax_lse_ptr = lse;
   params.is_bf16 = IS_BF16;
-  params.q_batch_stride = params.o_batch_stride = int64_t(H) * S * HEAD_DIM;
-  params.k_batch_stride = params.v_batch_stride = int64_t(Hkv) * Skv * HEAD_DIM;
-  params.q_head_stride = params.o_head_stride = int64_t(S) * HEAD_DIM;
-  params.k_head_stride = params.v_head_stride = int64_t(Skv) * HEAD_DIM;
-  params.q_row_stride = params.k_row_stride = params.v_row_stride = params.o_row_stride = HEAD_DIM;
+  params.q_batch_stride = int64_t(H) * S * HEAD_DIM, params.o_batch_stride = int64_t(H) * S * VALUE_DIM;
+  params.k_batch_stride = int64_t(Hkv) * Skv * HEAD_DIM, params.v_batch_stride = int64_t(Hkv) * Skv * VALUE_DIM;
+  params.q_head_stride = int64_t(S) * HEAD_DIM, params.o_head_stride = int64_t(S) * VALUE_DIM;
+  params.k_head_stride = int64_t(Skv) * HEAD_DIM, params.v_head_stride = int64_t(Skv) * VALUE_DIM;
+  params.q_row_stride = params.k_row_stride = HEAD_DIM, params.v_row_stride = params.o_row_stride = VALUE_DIM;
   params.v_dim_stride = 1;
   params.b = params.b_k = B, params.h = H, params.h_k = Hkv, params.seqlen_q = S, params.seqlen_k = Skv;
-  params.d = params.dv = params.d_rounded = params.dv_rounded = HEAD_DIM;
+  params.d = params.d_rounded = HEAD_DIM, params.dv = params.dv_rounded = VALUE_DIM;
   params.seqlen_q_rounded = (S + 127) / 128 * 128, params.seqlen_k_rounded = (Skv + 127) / 128 * 128;
   params.total_q = B * S, params.total_k = B * Skv;
   params.scale_softmax = scale;
@@ -30,6 +30,6 @@ extern "C" int FUNCTION(void* q, void* k, void* v, void* o, float* lse, int* sem
   const cudaStream_t on = static_cast<cudaStream_t>(stream);
   if (causal)
     if (const cudaError_t code = cudaMemsetAsync(semaphore, 0, sizeof(int), on)) return code;
-  run_mha_fwd_<90, ELEMENT, HEAD_DIM, HEAD_DIM, false, false, false, false>(params, on);
+  run_mha_fwd_<90, ELEMENT, HEAD_DIM, VALUE_DIM, false, false, false, false>(params, on);
   return 0;
 }

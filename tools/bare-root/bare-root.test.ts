@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { leftFiles } from './left-files.ts';
-import { readmeCommands } from './readme-commands.ts';
+import { leftFiles, readmeCommands } from './readme-commands.ts';
 
 test('readmeCommands() reads the two commands of README.md, and refuses another number', () => {
   expect(readmeCommands()).toEqual({ start: 'npm ci && npm start', test: 'npm ci && npm test' });

@@ -37,13 +37,13 @@ pivot_root . .host
 umount -l .host
 rmdir .host
 
-# What runs this may be CI, or a terminal that says it is not: a person's machine says nothing.
+# CI or a special terminal may have started this. On a person's machine these variables are not set.
 unset CI CONTINUOUS_INTEGRATION
 cd "$home/flashcore"
 status=0
 PATH=$path setpriv --reuid "$user" --regid "$user" --clear-groups sh -c "$command" || status=$?
 
-# Only what the shell has built in: a program of this script would be listed itself.
+# Uses only shell builtins, because a program started here would be listed itself.
 list() {
   left=
   for process in /proc/[0-9]*; do
@@ -64,7 +64,7 @@ if [ -n "$left" ]; then
   echo "left running:$left"
   [ "$status" -ne 0 ] || status=98
 fi
-# The first line is the shell's own. Not through a pipe, whose shell would have no children.
+# The first line is the shell's own time. No pipe, because the shell in a pipe has no children.
 times >/dev/shm/times
 { read -r own && read -r cpu; } </dev/shm/times
 echo "processor time, user and system: $cpu"

@@ -14,8 +14,7 @@ import type { HostProgram } from '@flashcore/shared/testing';
 import { LONG_TESTS, testFiles } from '../long-tests.ts';
 import { Terminal } from '../terminal.ts';
 import { DebianRoot, type Folders, type User } from './debian-root.ts';
-import { leftFiles } from './left-files.ts';
-import { readmeCommands } from './readme-commands.ts';
+import { leftFiles, readmeCommands } from './readme-commands.ts';
 
 const CUDA = '/usr/local/cuda';
 const ROOT: User = { name: 'root', id: 0, home: '/root' };
@@ -40,8 +39,8 @@ interface Machine extends Disposable {
 using bare = machine('bare', ROOT);
 using withOpenssl = machine('with openssl', ANNA, 'openssl');
 const { start, test } = readmeCommands();
-// In parallel, because half of the time is spent waiting: for npm, and for an embedded runner to end some time after
-// its last client.
+// In parallel, because half of the time is spent waiting: for npm, and for the embedded runner, which ends some time
+// after its last client.
 const started = await Promise.allSettled([bare, withOpenssl].map((one) => startOn(one, start)));
 for (const one of started) if (one.status === 'rejected') throw one.reason;
 const failures: string[] = [];
@@ -75,10 +74,7 @@ async function startOn({ root, user, title }: Machine, command: string): Promise
   leaveNothing();
 }
 
-/**
- * A command that ends by itself. Failures are reported at the end, because the other machine's result is worth the
- * wait.
- */
+/** A command that ends by itself. Failures are reported at the end, so that the other machine's result is not lost. */
 function runOn({ root, user, title }: Machine, what: string, command: string, folders: Folders = {}): void {
   // The mount points of these folders were not made by the command.
   for (const inRoot of Object.keys(folders)) mkdirSync(join(root.folder, inRoot), { recursive: true });
@@ -97,7 +93,7 @@ function environmentOf({ id }: User): Readonly<Record<string, string>> {
   return id === 0 ? skips : { ...skips, PATH: `${LOCKED_FOLDER}:/usr/local/bin:/usr/bin:/bin` };
 }
 
-/** Call the result after the user's commands: it throws if they left files other than those they are for. */
+/** Call the result after the user's commands. It throws if they left files other than the expected ones. */
 function leavesNothing(root: DebianRoot, user: User): () => void {
   const before = root.files();
   return () => {

@@ -21,7 +21,8 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 rm -rf "$out/emulator" "$out/gpu" "$out/comment.md" "$out/refused.txt"
 
-# As a property or message of a workflow command: a name out of a pull request must not begin a command of its own.
+# Escapes a text for a property or message of a workflow command, so that a name from a pull request cannot begin
+# another command.
 escaped() {
   local text=${1//'%'/%25}
   text=${text//$'\r'/%0D}
@@ -30,7 +31,8 @@ escaped() {
   printf %s "${text//,/%2C}"
 }
 
-# The folders with a kernel.yaml that changed files are in. Names are foreign: ended by NUL, never a word of a shell.
+# The folders with a kernel.yaml that contain changed files. Names come from others, so they end with NUL and are never
+# split into words.
 touched() {
   local file folder
   while IFS= read -r -d '' file; do
@@ -48,7 +50,7 @@ touched() {
 status=0
 worse() { [ "$1" -le "$status" ] || status=$1; }
 
-# judge PLACE FOLDER OPTION...: one kernel, in one place.
+# judge PLACE FOLDER OPTION...: judges one kernel in one place.
 judge() {
   local place=$1 folder=$2 code=0 number said
   shift 2
@@ -71,7 +73,8 @@ judge() {
   fi
 }
 
-# One comment, found by its marker among those of bots: anybody can write a comment that begins with it.
+# Creates or edits a single comment, found by its marker among comments by bots, because anybody can write a comment
+# that begins with the marker.
 comment() {
   local comments="repos/$GITHUB_REPOSITORY/issues" id
   id=$(gh api "$comments/$NUMBER/comments" --paginate --jq \

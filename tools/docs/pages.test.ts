@@ -10,7 +10,7 @@ test('every link of the pages leads to an existing file or heading', () => {
   expect(deadLinks()).toEqual([]);
 });
 
-test('a missing file and a missing heading are found, code is not read', () => {
+test('finds a missing file and a missing heading, and does not read code', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-docs-'));
   try {
     const text =
@@ -22,7 +22,7 @@ test('a missing file and a missing heading are found, code is not read', () => {
   }
 });
 
-test('the gallery has each step with its lesson, figure and the diff to the previous step', async () => {
+test('the gallery shows each step with its lesson, its figure and the diff to the previous step', async () => {
   const steps = await ladderSteps();
   const sections = galleryMarkdown(steps).split(/^## /m).slice(1);
   expect(sections.map((section) => section.split('\n')[0])).toEqual(steps.map(({ id }) => id));

@@ -8,8 +8,7 @@ writes what the programs printed, as they printed it, and its command lines go t
 
 import argparse
 
-from measurement import Measurement
-from plan import KERNELS
+from measurement import KERNELS, Measurement
 from sections import SECTIONS, TWO_GPUS
 
 

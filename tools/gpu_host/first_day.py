@@ -11,7 +11,7 @@ failed, 1 some did, 2 bad usage, 3 the runner did not start, 130 interrupted by 
 import argparse
 import sys
 
-from day.day import BadOption, Day, StepFailed, limit_text
+from day import BadOption, Day, StepFailed, limit_text
 from day.page import write_page
 from day.record import Record, WrongFolder
 from day.steps import steps_of

@@ -1,16 +1,31 @@
-"""Runs flashcore's programs and keeps what they print."""
+"""What is measured, and how: runs flashcore's programs and keeps what they print."""
 
+import contextlib
+import datetime
 import json
 import os
 import pathlib
 import shutil
 import signal
-import struct
 import subprocess
 import tempfile
 import threading
 import time
 
+CANONICAL = "2x8x512x64"
+KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "fa_s512_v3", "fa_s512_v3_wmma", "fa_tc_s512"] + [
+    f"flashcore_v{step}" for step in range(6, 13)
+]
+# flashcore_v6 compiled by hand, with the values that its kernel.yaml gives the compiler (a static_assert keeps them in
+# step).
+V6_DEFINES = [
+    "-DUSE_WMMA=1",
+    "-DBLOCK_Q=64",
+    "-DBLOCK_KV=64",
+    "-DNUM_THREADS=128",
+    "-DROW_STRIDE=72",
+    "-DSMEM_BYTES=73728",
+]
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAMS = {
     "fa-tui": "apps/tui/dist/main.js",
@@ -91,9 +106,31 @@ class Measurement:
     def tui(self, *args, **options):
         return self.run([*self.command("fa-tui"), *args], **options)
 
+    def document(self, *args, **options):
+        """Runs a plain command with --json. Returns (exit code, seconds, its document or {}, errors)."""
+        code, seconds, text, errors = self.tui(*args, "--json", **options)
+        return code, seconds, json.loads(text) if text else {}, errors
+
     def serve(self, *options):
         """The command of a runner for this program only, which root may start, like the embedded one."""
         return [*self.command("flashcore-runner"), "serve", *(["--allow-root"] if os.geteuid() == 0 else []), *options]
+
+    @contextlib.contextmanager
+    def runner(self, *options, before=()):
+        """A runner for this program only, started by the command `before`, with the first line that it prints."""
+        runner = subprocess.Popen(
+            [*before, *self.serve(*options)],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            yield runner, runner.stdout.readline()
+        finally:
+            runner.terminate()
+            runner.wait(30)
 
     def write(self, name, value):
         (self.out / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf8")
@@ -124,15 +161,8 @@ class Measurement:
         return "sm_" + text.strip().splitlines()[0].replace(".", "")
 
     def bench(self, kernel, name, *options):
-        _, _, text, _ = self.tui("bench", kernel, "--json", *options, name=name, limit=120)
-        return json.loads(text)["result"]["variants"][0]["benchmarks"]
-
-    def samples(self, result):
-        path = self.work / "samples.f32"
-        path.unlink(missing_ok=True)
-        self.tui("artifact", result["samples"]["sha256"], "--output", path, limit=20)
-        data = path.read_bytes()
-        return [us for us in struct.unpack(f"<{len(data) // 4}f", data) if us > 0]
+        _, _, document, _ = self.document("bench", kernel, *options, name=name, limit=120)
+        return document["result"]["variants"][0]["benchmarks"]
 
     @property
     def node(self):
@@ -143,6 +173,21 @@ class Measurement:
     def keep_program(self, name):
         """Copies one of our programs next to its results, and returns its path."""
         return pathlib.Path(shutil.copy(pathlib.Path(__file__).parent / "programs" / name, self.out))
+
+
+def shape_options(shapes):
+    return [each for shape in shapes for each in ("--shape", shape)]
+
+
+def hot(results):
+    """The benchmark in hot mode."""
+    return next(each for each in results if each["mode"].endswith("HOT"))
+
+
+def seconds_of(timestamp):
+    """Seconds since the epoch of a proto timestamp in JSON: 2026-11-21T12:00:00.123456789Z."""
+    whole, _, fraction = timestamp.removesuffix("Z").partition(".")
+    return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")
 
 
 def end_session(child):

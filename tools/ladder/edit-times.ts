@@ -4,13 +4,13 @@ import { jsonOf } from './results.ts';
 
 const PHASES = ['build', 'verify', 'benchmark', 'gates', 'profile'] as const;
 
-export interface EditRound {
+interface EditRound {
   seconds: number;
   phases: Record<(typeof PHASES)[number], number>;
   before_first_phase: number;
 }
 
-export interface TorchExtension {
+interface TorchExtension {
   build_seconds: number;
 }
 

@@ -109,7 +109,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
 
 type Goal = Manifest['expectations'][number];
 
-/** Goals for an L4 that were projected in the notes the kernel came from. */
+/** Goals for an L4, projected in the lab notes from which the kernel comes. */
 const goalsOf = ({ expectations }: Manifest): Goal[] =>
   expectations.filter(({ kind, device }) => kind === 'projected' && device === L4.name);
 

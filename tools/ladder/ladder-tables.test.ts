@@ -58,7 +58,7 @@ test('an invalid measurement says so, and no ratio is computed with its times', 
   );
 });
 
-test('the sentence on the emulator counts right kernels, names wrong ones, and has the drawn seeds', () => {
+test('the sentence on the emulator counts correct kernels, names wrong ones, and has the drawn seeds', () => {
   const build = (label: string, verdict: string, seeds: number) => ({
     kernel: 'k',
     label,

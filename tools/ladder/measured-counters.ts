@@ -3,7 +3,7 @@ import type { ProfileResult, VariantResult } from '@flashcore/shared/contract';
 import { markdownTable } from './markdown.ts';
 import { experimentsOf, foldersWith, jsonOf } from './results.ts';
 
-export interface SharedCounters {
+interface SharedCounters {
   conflictPercent: number;
   wavefrontsPerRequest: number;
 }
@@ -20,7 +20,7 @@ export interface CounterComparison {
   open?: string | undefined;
 }
 
-export interface MeasuredBuild {
+interface MeasuredBuild {
   kernel: string;
   folder: string;
   variant: VariantResult;

@@ -1,7 +1,6 @@
 /** docs/results as typed values. No other file knows the names of the files that the measuring programs write. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { zstdDecompressSync } from 'node:zlib';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import {
   TimingMode,
@@ -13,8 +12,9 @@ import {
   type VariantResult,
   withCurrentNames,
 } from '@flashcore/shared/contract';
+import { measuredFolder, RESULTS } from '@flashcore/shared/testing';
 
-export const RESULTS = join(import.meta.dirname, '../../docs/results');
+export { RESULTS };
 
 /** A build of a kernel, measured hot on one shape. */
 export interface LadderRow {
@@ -53,12 +53,14 @@ export function experimentOf(folder: string, name: string): GetJobResponse | und
   return isJob ? fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }) : undefined;
 }
 
-/** Most files are kept compressed, as NAME.zst; they go by the name that the measuring program gave them. */
-const COMPRESSED = '.zst';
+/** Path of a measured file; `folder` is a campaign of docs/results or a folder in one. */
+function measuredPath(folder: string, name = ''): string {
+  const [campaign = '', ...within] = folder.split('/');
+  return join(measuredFolder(campaign), ...within, name);
+}
 
 export function filesOf(folder: string, names: RegExp): string[] {
-  return readdirSync(join(RESULTS, folder))
-    .map((name) => (name.endsWith(COMPRESSED) ? name.slice(0, -COMPRESSED.length) : name))
+  return readdirSync(measuredPath(folder))
     .filter((name) => names.test(name))
     .sort();
 }
@@ -93,10 +95,8 @@ export function jsonOf<T>(folder: string, name: string): T | undefined {
 
 /** undefined if the folder has no such file. */
 export function textOf(folder: string, name: string): string | undefined {
-  const path = join(RESULTS, folder, name);
-  if (existsSync(path)) return readFileSync(path, 'utf8');
-  const compressed = `${path}${COMPRESSED}`;
-  return existsSync(compressed) ? zstdDecompressSync(readFileSync(compressed)).toString('utf8') : undefined;
+  const path = measuredPath(folder, name);
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
 }
 
 /** The newest result of `npm run ladder:verify`: each build's cases on the emulator, and ptxas's facts for sm_89. */

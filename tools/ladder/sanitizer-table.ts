@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { FindingKind } from '@flashcore/shared/contract';
 import { parseManifest } from '@flashcore/shared/kernels';
 import { markdownTable } from './markdown.ts';
-import { filesOf, foldersWith, RESULTS } from './results.ts';
+import { filesOf, foldersWith, RESULTS, textOf } from './results.ts';
 
 const FAULTY = join(RESULTS, '../../kernels/faulty');
 const REPORT = /^sanitizer\.(\w+)\.(\w+)\.txt$/;
@@ -20,7 +20,7 @@ export function sanitizerMarkdown(): string {
     if (!existsSync(manifest)) return [];
     const { faulty } = parseManifest(readFileSync(manifest, 'utf8'), manifest);
     const finding = faulty!.finding === FindingKind.UNSPECIFIED ? 'none' : FindingKind[faulty!.finding];
-    const report = readFileSync(join(RESULTS, folder, name), 'utf8');
+    const report = textOf(folder, name)!;
     return [[kernel!, finding, tool!, firstErrorOf(report)]];
   });
   if (rows.length === 0) return '';

@@ -1,9 +1,7 @@
 /** The page of seconds from an edit to the verdict, as written by `gpu_host --sections seconds`. */
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { median } from '@flashcore/shared/statistics';
 import { fixed, markdownTable } from './markdown.ts';
-import { RESULTS } from './results.ts';
+import { filesOf, jsonOf } from './results.ts';
 
 interface PhaseSeconds {
   readonly phase: string;
@@ -25,10 +23,8 @@ const PHASES = ['BUILD', 'VERIFY', 'BENCHMARK', 'PROFILE'] as const;
  * written by hand.
  */
 export function secondsPage(folder: string): string | undefined {
-  const path = join(RESULTS, folder, 'seconds.json');
-  const runs = readdirSync(join(RESULTS, folder)).filter((name) => name.endsWith('seconds.json'));
-  if (runs.length !== 1 || !existsSync(path)) return undefined;
-  const rounds = JSON.parse(readFileSync(path, 'utf8')) as Round[];
+  const rounds = jsonOf<Round[]>(folder, 'seconds.json');
+  if (rounds === undefined || filesOf(folder, /seconds\.json$/).length !== 1) return undefined;
   const kernels = [...new Set(rounds.map(({ kernel }) => kernel))];
   return [
     `# ${folder}`,

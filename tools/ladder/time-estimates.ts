@@ -5,7 +5,7 @@ import { markdownTable } from './markdown.ts';
 import { experimentsOf, foldersWith, jsonOf } from './results.ts';
 
 /** A build on a shape, hot, on one H200: the median of its medians in docs/results. */
-export interface MeasuredTime {
+interface MeasuredTime {
   kernel: string;
   parameters: Record<string, bigint>;
   shape: string;
@@ -49,7 +49,7 @@ const NOT_MODELLED = new Set(['flashcore_v11', 'flashcore_v12']);
 const H200 = /^h200-(?!decide|x2)/;
 const EXPERIMENTS = /^(aa|ab|bench|exports|run|tune)\..*\.json$/;
 
-/** Microseconds of an empty kernel in a graph of 200: what a launch takes without its work. */
+/** Microseconds of an empty kernel in a graph of 200: the cost of a launch without work. */
 export function launchUs(): number {
   const { rows } = jsonOf<{ rows: { kernel: string; launches: number; usPerLaunch: number }[] }>(
     'h200-2026-11-21',

@@ -1,7 +1,7 @@
 /** ncu's counts for each source line of a Triton kernel, next to the emulator's. */
 import { markdownTable } from './markdown.ts';
 
-export interface LineCounters {
+interface LineCounters {
   /** Wavefronts of shared memory, without those of cp.async. */
   wavefronts: number;
   /** Wavefronts beyond what the width of the accesses takes. */

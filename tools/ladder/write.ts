@@ -3,29 +3,29 @@
  * quote them, between marks such as `<!-- results -->`, and writes the page of every results folder. No figure in them
  * is typed by hand; write.test.ts checks that they are current.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { formatShape } from '@flashcore/shared/kernels';
+import { quantile } from '@flashcore/shared/statistics';
 import { formatMarkdown } from '../format-markdown.ts';
 import { editRounds, torchExtension } from './edit-times.ts';
 import { emulatorPage, emulatorSentence } from './emulator-page.ts';
 import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { graphRows, overlapRows } from './launch-cost.ts';
-import { markdownTable } from './markdown.ts';
-import { exportTimesMarkdown } from './export-times.ts';
+import { markdownTable, fixed, notedTable, validity } from './markdown.ts';
 import { timeEstimatesMarkdown, engineTimesMarkdown } from './time-estimates.ts';
 import { frontEndsMarkdown } from './front-ends-table.ts';
 import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
 import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
-import { triedPage } from './tried-page.ts';
 import { secondsPage } from './seconds-page.ts';
 import { tunePage } from './tune-page.ts';
 import { wallsMarkdown } from './walls.ts';
-import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
+import { experimentsOf, filesOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf, textOf } from './results.ts';
 import { ladderSteps } from './steps.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -59,18 +59,24 @@ export async function documents(): Promise<Document[]> {
     'front-ends': frontEndsMarkdown(),
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
+    archives: archivesMarkdown(),
   };
-  const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md', 'docs/emulator.md', 'docs/exports.md'].map(
-    (path) => {
-      const current = readFileSync(join(ROOT, path), 'utf8');
-      const wanted = current.replace(
-        /(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g,
-        (whole, start: string, place: string, end: string) =>
-          texts[place] === undefined ? whole : `${start}${texts[place]}${end}`,
-      );
-      return { path, current, wanted };
-    },
-  );
+  const marked = [
+    'kernels/README.md',
+    'README.md',
+    'docs/measuring.md',
+    'docs/emulator.md',
+    'docs/exports.md',
+    'docs/results/README.md',
+  ].map((path) => {
+    const current = readFileSync(join(ROOT, path), 'utf8');
+    const wanted = current.replace(
+      /(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g,
+      (whole, start: string, place: string, end: string) =>
+        texts[place] === undefined ? whole : `${start}${texts[place]}${end}`,
+    );
+    return { path, current, wanted };
+  });
   const pages = foldersWith(/\.json$/).flatMap((folder) => {
     const path = join(RESULTS, folder, 'README.md');
     const wanted = pageOf(folder);
@@ -103,9 +109,21 @@ function pageOf(folder: string): string | undefined {
   return folder.includes('-tried-') ? triedPage(folder) : undefined;
 }
 
+/** The archives of all campaigns, with their digests. */
+function archivesMarkdown(): string {
+  const rows = globSync('*/*.tar.*', { cwd: RESULTS })
+    .sort()
+    .map((path) => {
+      const [folder, name] = path.split('/') as [string, string];
+      const bytes = readFileSync(join(RESULTS, path));
+      return [folder, name, String(bytes.length), `\`${createHash('sha256').update(bytes).digest('hex')}\``];
+    });
+  return markdownTable(['campaign', 'archive', 'bytes', 'SHA-256'], rows);
+}
+
 /** From the newest folder that has overlap.json. */
 function overlapMarkdown(): string {
-  const folder = laddersMeasured().findLast((name) => existsSync(join(RESULTS, name, 'overlap.json')));
+  const folder = laddersMeasured().findLast((name) => filesOf(name, /^overlap\.json$/).length > 0);
   if (folder === undefined) return 'Nothing measured yet.\n';
   const tables = [overlapRows(folder), graphRows(folder)].map((rows) => markdownTable(rows![0]!, rows!.slice(1)));
   const { shape, device } = jsonOf<{ shape: string; device: { name: string } }>(folder, 'overlap.json')!;
@@ -137,6 +155,80 @@ function summaryMarkdown(): string {
     `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, ` +
     `95 % interval ${fastest.speedupLow.toFixed(3)} to ${fastest.speedupHigh.toFixed(3)}; back-to-back launches in graphs, ${fastest.reused ? 'SDPA as an earlier job measured it, checked in this one' : 'in turns'}). ${caveat}\n${edits}[All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`
   );
+}
+
+/** PyTorch's times in one state of its process: one figure per process, and their median divided by the runner's. */
+interface State {
+  us: number[];
+  ratio: number;
+  /** 95 % interval of the ratio. */
+  low: number;
+  high: number;
+}
+
+/** The format that `tools/gpu_host --sections processes` writes. */
+interface Report {
+  shape: string;
+  rounds: unknown[];
+  kernels: Record<string, { runner_us: number[]; one_stream: State; second_stream: State; second_context: State }>;
+}
+
+/** For docs/exports.md, from the newest run. */
+function exportTimesMarkdown(): string {
+  const folder = foldersWith(/^processes\.json$/).at(-1);
+  if (folder === undefined) return 'Not measured yet.\n';
+  const { shape, rounds, kernels } = jsonOf<Report>(folder, 'processes.json')!;
+  const rows = Object.entries(kernels).map(([kernel, times]) => [
+    kernel,
+    microseconds(times.runner_us),
+    microseconds(times.one_stream.us),
+    `${times.one_stream.ratio.toFixed(3)} (${times.one_stream.low.toFixed(3)} to ${times.one_stream.high.toFixed(3)})`,
+    times.second_stream.ratio.toFixed(3),
+    times.second_context.ratio.toFixed(3),
+  ]);
+  const columns = ['kernel', 'runner, us', 'PyTorch, us', 'ratio', 'second stream', 'second context'];
+  return [
+    `One NVIDIA H200 at ${shape}, medians over ${rounds.length} new processes of each, in turns (docs/results/${folder}/processes.json):\n`,
+    markdownTable(columns, rows),
+  ].join('\n');
+}
+
+const microseconds = (values: readonly number[]): string => quantile(values, 0.5).toFixed(2);
+
+function triedPage(folder: string): string {
+  const rows = rowsOf(folder, /^bench\..*\.json$/).toSorted((a, b) => a.kernel.localeCompare(b.kernel));
+  const { device, protocol } = experimentsOf(folder, /^bench\..*\.json$/)[0]!.result!.provenance!;
+  const shapes = new Set(rows.map(({ benchmark }) => formatShape(benchmark.shape!)));
+  return [
+    `# Tried on ${device!.name}\n`,
+    `Copies of a kernel with one change each, hot at ${[...shapes].join(', ')}, ${protocol}${timeLimit(folder)}: figures for the kernels' \`notes\`, which say what was changed; not for a leaderboard. The commands are in commands.txt.\n`,
+    notedTable(
+      ['copy', 'hot p50 us', '95 % interval', 'registers', 'spills B', 'CTAs/SM', 'output'],
+      rows.map(({ kernel, variant, benchmark }) => {
+        const { latency, outputCheck } = benchmark;
+        const [entry] = variant.build!.entries;
+        return {
+          note: validity(benchmark),
+          cells: [
+            kernel,
+            fixed(latency!.p50Us, 2),
+            `${fixed(latency!.p50LowUs, 2)} to ${fixed(latency!.p50HighUs, 2)}`,
+            String(entry!.registersPerThread),
+            String(entry!.spillStoreBytes + entry!.spillLoadBytes),
+            String(entry!.ctasPerSm),
+            outputCheck,
+          ],
+        };
+      }),
+    ),
+  ].join('\n');
+}
+
+/** The limit given in the recorded commands. */
+function timeLimit(folder: string): string {
+  const commands = textOf(folder, 'commands.txt') ?? '';
+  const seconds = [...new Set([...commands.matchAll(/--max-seconds ([\d.]+)/g)].map(([, text]) => text!))];
+  return seconds.length > 0 ? `, ended after ${seconds.join(' or ')} s` : '';
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {

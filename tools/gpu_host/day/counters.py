@@ -7,7 +7,7 @@ import re
 
 from measurement import ROOT
 
-from .day import NotMeasured, StepFailed, telling_line
+from . import NotMeasured, StepFailed, telling_line
 
 # This kernel runs in microseconds on every device that flashcore supports.
 PROFILED = "flashcore_v6"

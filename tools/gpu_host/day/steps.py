@@ -7,10 +7,10 @@ import re
 import shutil
 from collections.abc import Callable
 
-from plan import CANONICAL
+from measurement import CANONICAL
 
 from .counters import check_counters
-from .day import BadOption, NotMeasured, StepFailed, telling_line
+from . import BadOption, NotMeasured, StepFailed, telling_line
 
 FINALISTS = 2
 # On the emulator: just enough to see every step work.

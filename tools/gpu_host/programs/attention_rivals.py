@@ -156,6 +156,7 @@ class Fields(typing.NamedTuple):
     D: int
     Hkv: int
     Skv: int
+    Dv: int
     causal: bool
     window: int
     sinks: bool
@@ -175,13 +176,13 @@ def fields_of(text):
     B, H, S, D = (int(each) for each in first.rstrip("c").split("x"))
     named = {name: float(value) for name, value in (each.split("=") for each in rest)}
     return Fields(
-        *(B, H, S, D, int(named.get("Hkv", H)), int(named.get("Skv", S)), first.endswith("c")),
+        *(B, H, S, D, int(named.get("Hkv", H)), int(named.get("Skv", S)), int(named.get("Dv", D)), first.endswith("c")),
         *(int(named.get("window", -1)), bool(named.get("sinks", 0)), named.get("softcap", 0)),
     )
 
 
 def fa3_call(library, dtype, tensors, fields):
-    B, H, S, D, Hkv, Skv, causal, *_ = fields
+    B, H, S, D, Hkv, Skv, _, causal, *_ = fields
     function = getattr(library, f"fa3_{dtype}_{D}")
     lse = torch.empty(B, H, S, device="cuda")
     semaphore = torch.zeros(1, dtype=torch.int32, device="cuda")
@@ -238,14 +239,18 @@ def wanted_output(q, k, v, sinks, fields):
 
 def measure(item, kernels, library):
     fields = fields_of(item["shape"])
-    B, H, S, D, Hkv, Skv, causal, *_ = fields
+    B, H, S, D, Hkv, Skv, Dv, causal, *_ = fields
     dtype = torch.bfloat16 if item["dtype"] == "bf16" else torch.float16
     q = torch.randn(B, H, S, D, device="cuda", dtype=dtype)
-    k, v = (torch.randn(B, Hkv, Skv, D, device="cuda", dtype=dtype) for _ in range(2))
+    k, v = (torch.randn(B, Hkv, Skv, width, device="cuda", dtype=dtype) for width in (D, Dv))
     sinks = torch.randn(H, device="cuda")
     outputs, subjects, missing = {}, {}, {}
+
+    def unwritten():
+        return torch.full((B, H, S, Dv), math.nan, device="cuda", dtype=dtype)
+
     for name, launches in item["plans"].items():
-        outputs[name] = torch.full_like(q, math.nan)
+        outputs[name] = unwritten()
         tensors = {"Q": q, "K": k, "V": v, "O": outputs[name], "sink_logits": sinks if fields.sinks else None}
         subjects[name] = kernels[name, item["dtype"]].prepare(launches, tensors)
 
@@ -264,7 +269,7 @@ def measure(item, kernels, library):
         except RuntimeError as error:
             missing[name] = graph_timing.first_line(error)
     if library is not None and fields.plain:
-        outputs["fa3"] = torch.full_like(q, math.nan)
+        outputs["fa3"] = unwritten()
         subjects["fa3"] = fa3_call(library, item["dtype"], (q, k, v, outputs["fa3"]), fields)
     if not fields.plain:
         subjects["flex"] = flex_call(q, k, v, sinks, fields)

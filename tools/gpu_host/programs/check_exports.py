@@ -9,7 +9,6 @@ inputs in FOLDER/<shape>.in (`prepare` writes those). STAMP is clock-stamp.cu, c
 first is timed; `time` does nothing else. Prints one JSON object.
 """
 
-import importlib.util
 import json
 import pathlib
 import re
@@ -36,13 +35,6 @@ def prepare(folder, shapes):
     for text in shapes:
         tensors = inputs_of(shape_of(text)[0])
         (folder / f"{text}.in").write_bytes(b"".join(each.numpy().tobytes() for each in tensors))
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def graph_times(module, shape, causal, inputs, stamp):
@@ -166,12 +158,12 @@ def main():
     shapes = shapes[1:]
     inputs = (folder / f"{timed}.in").read_bytes()
     if sys.argv[1] == "time":
-        modules = {path.stem: load(path) for path in sorted(folder.glob("*.py"))}
+        modules = {path.stem: graph_arms.load(path) for path in sorted(folder.glob("*.py"))}
         report["kernels"] = states_of(modules, *shape_of(timed), inputs, stamp)
         print(json.dumps(report))
         return
     for path in sorted(folder.glob("*.py")):
-        module = load(path)
+        module = graph_arms.load(path)
         # Before and after the checks, because torch.compile loads a lot into the process.
         times = graph_times(module, *shape_of(timed), inputs, stamp)
         report["kernels"][path.stem] = {

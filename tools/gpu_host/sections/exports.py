@@ -1,36 +1,30 @@
-"""Compares the exported PyTorch operators with the runner: bits, opcheck, torch.compile, time in a graph."""
+"""Kernels exported to PyTorch: results, host time, and time in a graph against the runner."""
 
 import json
+import random
 import sys
+from statistics import median
 
-from measurement import ROOT
-from plan import CANONICAL
+from measurement import CANONICAL, ROOT, V6_DEFINES, hot
 
 SHAPES = [CANONICAL, "2x8x512x64c", "1x4x113x64", "1x2x300x128c"]
 
 
-def measure(m):
-    folder = m.work / "exports"
-    folder.mkdir()
-    check = m.keep_program("check_exports.py")
-    m.keep_program("graph_arms.py")
-    stamp = m.nvcc(ROOT / "apps/runner/worker/clock-stamp.cu", arch=m.arch())
-    m.run([sys.executable, check, "prepare", folder, *SHAPES])
+def exports(m):
+    """Compares the exported PyTorch operators with the runner: bits, opcheck, torch.compile, time in a graph."""
+    folder, check, stamp = prepared(m, "exports", SHAPES)
     runner = [m.node, ROOT / "test/dist/run-on-inputs.js", "--shapes", ",".join(SHAPES), "--folder", folder]
-    hot = {}
+    runner_times = {}
     for kernel in m.options.kernels:
-        m.tui("export", kernel, "--torch", folder / f"{kernel}.py", limit=120)
         m.run([*runner, "--kernel", kernel], limit=200)
         results = m.bench(kernel, f"exports.bench.{kernel}.json", "--shape", CANONICAL, "--max-seconds", "2")
-        hot[kernel] = next(each for each in results if each["mode"].endswith("HOT"))
+        runner_times[kernel] = hot(results)
     _, _, text, errors = m.run([sys.executable, check, "check", folder, stamp, *SHAPES], limit=400)
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
     report = json.loads(text)
     for kernel, found in report["kernels"].items():
-        runner = hot[kernel]
-        found["runner_hot_us"] = runner["latency"]["p50Us"]
-        found["runner_clock_mhz"] = runner.get("conditions", {}).get("smClockMhz")
+        found["runner_hot_us"], found["runner_clock_mhz"] = time_and_clock(runner_times[kernel])
         for times in (found, found["after_the_checks"]):
             for kind in ("allocator", "apart"):
                 times[f"{kind}_over_runner"] = [us / found["runner_hot_us"] for us, _ in times[kind]]
@@ -39,3 +33,157 @@ def measure(m):
                 ]
         print("  ", kernel, json.dumps({key: value for key, value in found.items() if key != "refusals"}))
     m.write("exports.json", report)
+
+
+def prepared(m, name, shapes):
+    """Exports the kernels; returns their folder with inputs for the shapes, check_exports.py, and the clock stamp."""
+    folder = m.work / name
+    folder.mkdir()
+    check = m.keep_program("check_exports.py")
+    m.keep_program("graph_arms.py")
+    stamp = m.nvcc(ROOT / "apps/runner/worker/clock-stamp.cu", arch=m.arch())
+    m.run([sys.executable, check, "prepare", folder, *shapes])
+    for kernel in m.options.kernels:
+        m.tui("export", kernel, "--torch", folder / f"{kernel}.py", limit=120)
+    return folder, check, stamp
+
+
+def time_and_clock(benchmark):
+    """A benchmark's p50 in microseconds and its clock in MHz."""
+    return [benchmark["latency"]["p50Us"], benchmark.get("conditions", {}).get("smClockMhz")]
+
+
+def exports_inline(m):
+    """KernelBench's form of an export, built by load_inline as its evaluator does, and compared with its Model."""
+    folder = m.work / "kernelbench"
+    for kernel in m.options.kernels:
+        m.tui("export", kernel, "--kernelbench", folder / kernel, limit=60)
+    program = m.keep_program("check_kernelbench.py")
+    _, _, text, errors = m.run([sys.executable, program, folder], limit=580, name="exports.kernelbench.json")
+    print(text or errors[-5:])
+
+
+EXPORTS = {
+    "fp16": ["flashcore_v12"],
+    "bf16": ["flashcore_v12", "--set", "BF16=1"],
+    "decode": ["examples/kernels/decode_mma"],
+    "paged": ["examples/kernels/decode_paged"],
+    "varlen": ["examples/kernels/varlen_rows"],
+}
+
+
+def signatures(m):
+    """The functions of exported PyTorch files: host time of eager calls, results, gradients, training and decoding."""
+    folder = m.work / "signatures"
+    folder.mkdir()
+    for name, kernel in EXPORTS.items():
+        m.tui("export", *kernel, "--torch", folder / f"{name}.py", limit=120)
+    program = m.keep_program("check_signatures.py")
+    report = m.out / "signatures.json"
+    _, _, text, errors = m.run([sys.executable, program, folder, ROOT / "examples/pytorch", report], limit=300)
+    print(text)
+    if not report.exists():
+        raise RuntimeError(f"check_signatures.py gave nothing: {errors[-5:]}")
+
+
+def torch_extension(m):
+    """Build time of the same kernel as a PyTorch extension (torch.utils.cpp_extension.load_inline)."""
+    code = m.keep_program("load_inline.py")
+    _, _, text, _ = m.run(
+        [sys.executable, code, ROOT / "kernels/flashcore_v6/flashcore_v6.cu", *V6_DEFINES], name="torch-extension.json"
+    )
+    print(text)
+
+
+def graphs(m):
+    """How long a launch of an exported kernel takes, by graph maker, memory and context, against the runner's time."""
+    folder, check, stamp = prepared(m, "graphs", [CANONICAL])
+    arms = check.with_name("graph_arms.py")
+    report = {"runner_hot_us": {}}
+    # The runner is measured between the two other processes.
+    for way in ("torch", "runner", "bare"):
+        if way == "runner":
+            for kernel in m.options.kernels:
+                results = m.bench(kernel, "", "--shape", CANONICAL, "--max-seconds", "1.5")
+                report["runner_hot_us"][kernel] = time_and_clock(hot(results))
+            m.write("graphs.json", report)
+            continue
+        _, _, text, errors = m.run([sys.executable, arms, way, folder, CANONICAL, stamp, *m.options.kernels], limit=240)
+        report[way] = json.loads(text) if text else {"failed": errors[-8:]}
+        m.write("graphs.json", report)
+    show(report)
+
+
+def show(report):
+    """Prints each arm's microseconds per launch, and its ratio to the runner's."""
+    for way in ("torch", "bare"):
+        for kernel, found in report[way].get("kernels", {}).items():
+            runner = report["runner_hot_us"][kernel][0]
+            print(f"{kernel}, {way}; the runner's {runner:.3f} us", flush=True)
+            for name, arm in found["arms"].items():
+                print(f"  {arm['us']:8.3f}  {arm['us'] / runner:6.3f}  {arm.get('mhz', ''):>5}  {name}")
+            for name, reason in found["failed"].items():
+                print(f"  failed: {name}: {reason}")
+
+
+ROUNDS = 3
+STATES = ["one_stream", "second_stream", "second_context"]
+
+
+def processes(m):
+    """
+    Exported operators in a PyTorch graph against the runner's hot figure, with new processes of both in every round.
+    PyTorch's process first has one stream, then a second stream, then a second context.
+    """
+    folder, check, stamp = prepared(m, "processes", [CANONICAL])
+    report = {"shape": CANONICAL, "rounds": []}
+    for number in range(ROUNDS):
+        found = {}
+        # Each side comes first in half of the rounds.
+        sides = [runner_times, torch_times]
+        for side in sides if number % 2 == 0 else sides[::-1]:
+            found[side.__name__] = side(m, folder, check, stamp)
+        report["rounds"].append(found)
+        report["kernels"] = compared(report["rounds"], m.options.kernels)
+        m.write("processes.json", report)
+    for kernel, each in report["kernels"].items():
+        print("  ", kernel, {state: round(each[state]["ratio"], 4) for state in STATES}, flush=True)
+
+
+def runner_times(m, *_):
+    """Each kernel's hot p50 in microseconds and its clock in MHz; each kernel has its own runner."""
+    times = {}
+    for kernel in m.options.kernels:
+        times[kernel] = time_and_clock(hot(m.bench(kernel, "", "--shape", CANONICAL, "--max-seconds", "1")))
+    return times
+
+
+def torch_times(m, folder, check, stamp):
+    """Each kernel's microseconds per launch and MHz in each state of one process."""
+    _, _, text, errors = m.run([sys.executable, check, "time", folder, stamp, CANONICAL], limit=120)
+    if not text:
+        raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
+    return json.loads(text)["kernels"]
+
+
+def compared(rounds, kernels):
+    """The ratio of PyTorch's median over processes to the runner's."""
+    found = {}
+    for kernel in kernels:
+        runner = [each["runner_times"][kernel][0] for each in rounds]
+        found[kernel] = {"runner_us": runner}
+        for state in STATES:
+            torch = [each["torch_times"][kernel][state][0] for each in rounds]
+            low, ratio, high = ratio_interval(torch, runner)
+            found[kernel][state] = {"us": torch, "ratio": ratio, "low": low, "high": high}
+    return found
+
+
+def ratio_interval(above, below, resamples=2000):
+    """median(above) / median(below) with its 95 % bootstrap percentile interval."""
+    generator = random.Random(1)
+    ratios = sorted(
+        median(generator.choices(above, k=len(above))) / median(generator.choices(below, k=len(below)))
+        for _ in range(resamples)
+    )
+    return ratios[int(0.025 * resamples)], median(above) / median(below), ratios[int(0.975 * resamples)]

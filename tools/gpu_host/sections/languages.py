@@ -1,21 +1,19 @@
-"""
-A Triton kernel launched by flashcore and by Triton: the same code, compiled by this host's Triton for its GPU, timed by
-both in turns. Then its ranked experiments, with the PTX of the repository and with this one.
-"""
+"""Kernels in other languages than CUDA C++."""
 
 import json
 import re
 import shutil
 import sys
 
-from measurement import ROOT
-from plan import CANONICAL
+from measurement import CANONICAL, ROOT, shape_options
 
 SHAPES = [CANONICAL, "1x8x512x64c", "4x16x2048x64c", "2x8x1000x64"]
 EXAMPLE = "examples/kernels/triton_attention"
 
 
-def measure(m):
+def languages(m):
+    """A Triton kernel launched by flashcore and by Triton: the same code, compiled by this host's Triton for its GPU, timed by
+    both in turns. Then its ranked experiments, with the PTX of the repository and with this one."""
     folder = m.work / "triton_attention"
     shutil.copytree(ROOT / EXAMPLE, folder)
     code, _, text, errors = m.run([sys.executable, folder / "attention.py", "90"], name="languages.compile.txt")
@@ -31,8 +29,7 @@ def measure(m):
     rounds = []
     for turn in range(3):
         _, _, text, _ = m.run([sys.executable, program, folder, "90", *SHAPES], name=f"languages.triton.{turn}.json")
-        shapes = [each for shape in SHAPES for each in ("--shape", shape)]
-        results = m.bench(str(folder), f"languages.flashcore.{turn}.json", *shapes)
+        results = m.bench(str(folder), f"languages.flashcore.{turn}.json", *shape_options(SHAPES))
         rounds.append((json.loads(text), [each for each in results if each["mode"].endswith("HOT")]))
     report = {}
     for index, shape in enumerate(SHAPES):
@@ -43,6 +40,104 @@ def measure(m):
     m.write("languages.json", report)
 
     for name, kernel in (("sm_80", EXAMPLE), ("sm_90a", folder)):
-        code, seconds, text, errors = m.tui("run", kernel, "--json", name=f"languages.run.{name}.json", limit=120)
-        summary = json.loads(text)["job"]["summary"] if text else errors[-3:]
+        code, seconds, document, errors = m.document("run", kernel, name=f"languages.run.{name}.json", limit=120)
+        summary = document["job"]["summary"] if document else errors[-3:]
         print(f"  {name}: exit {code}, {seconds:.1f} s, {summary}", flush=True)
+
+
+FIXTURES = ROOT / "test/fixtures/triton"
+SEARCHED = FIXTURES / "attention"
+SEARCH_SHAPES = ["2x8x512x64", "4x16x2048x64c"]
+# Launched once each, and read by source line. `npm run triton-lines` compares them with the emulator.
+LAUNCHES = FIXTURES / "counted/launches.json"
+PER_INSTRUCTION = [
+    "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal",
+    "memory_l2_theoretical_sectors_global",
+]
+PER_LAUNCH = [
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+]
+
+
+def triton(m):
+    """Triton kernels: ncu's counts for each source line of six of them, to compare the emulator's counters with; a run whose
+    source is machine code; and a search over the parameters of one, by `fa-tui tune` and by `fa-tui evolve` with the
+    proposer that needs no model."""
+    measure_lines(m)
+    run_cubin(m)
+    search(m)
+
+
+def measure_lines(m):
+    """For each launch NAME: lines.NAME.csv has ncu's figures by instruction, lines.NAME.sass.txt their source lines."""
+    _, _, text, _ = m.run([sys.executable, "-c", "import triton; print(triton.__path__[0])"], limit=60)
+    assembler, disassembler = (f"{text.strip()}/backends/nvidia/bin/{name}" for name in ("ptxas", "nvdisasm"))
+    program = m.keep_program("triton_lines.py")
+    arch, missing = m.arch(), []
+    for name in json.loads(LAUNCHES.read_text(encoding="utf8")):
+        image, report = m.work / f"{name}.cubin", m.out / f"lines.{name}.ncu-rep"
+        ptx = LAUNCHES.with_name(f"{name}.ptx")
+        run_program = [sys.executable, program, "libcuda.so.1", LAUNCHES, name, image]
+        commands = [
+            ([assembler, f"-arch={arch}a", "-lineinfo", "-o", image, ptx], ""),
+            ([disassembler, "-g", "-c", image], f"lines.{name}.sass.txt"),
+            (
+                [
+                    *("ncu", "--export", report, "--force-overwrite", "--clock-control", "none"),
+                    *("--cache-control", "none", "--kernel-name", f"regex:^{name}$", "--section", "SourceCounters"),
+                    *("--metrics", ",".join(PER_INSTRUCTION + PER_LAUNCH), *run_program),
+                ],
+                f"lines.{name}.log",
+            ),
+            (["ncu", "--import", report, "--csv", "--page", "source", "--print-source", "sass"], f"lines.{name}.csv"),
+            (
+                ["ncu", "--import", report, "--csv", "--page", "raw", "--print-units", "base"],
+                f"lines.{name}.launch.csv",
+            ),
+        ]
+        # One kernel's failure must not lose the others.
+        try:
+            for command, output in commands:
+                code, _, text, errors = m.run(command, name=output, limit=60)
+                if code != 0:
+                    raise RuntimeError(f"exit {code}: {[*text.splitlines(), *errors][-3:]}")
+        except (OSError, RuntimeError) as error:
+            missing.append(f"{name}: {command[0]}: {error}")
+    if missing:
+        (m.out / "lines.failed.txt").write_text("\n".join(missing) + "\n", encoding="utf8")
+    print(f"  counters by line: {'; '.join(missing) or 'of every kernel'}", flush=True)
+
+
+def run_cubin(m):
+    """A ranked run of the example from its machine code, and one of the same code marked for another architecture."""
+    folder = m.work / "triton_cubin"
+    shutil.copytree(ROOT / "examples/kernels/triton_attention", folder)
+    manifest = folder / "kernel.yaml"
+    text = manifest.read_text(encoding="utf8").replace("source: attention.ptx", "source: attention.cubin")
+    manifest.write_text(text, encoding="utf8")
+    image = folder / "attention.cubin"
+    arch = m.arch()
+    for built, name in ((arch, "cubin.run.json"), ("sm_89", "cubin.other.json")):
+        m.run(["nvcc", "-cubin", f"-arch={built}", "-lineinfo", "-o", image, folder / "attention.ptx"], limit=60)
+        code, seconds, text, errors = m.tui("run", folder, "--json", name=name, limit=100)
+        print(f"  cubin for {built}: exit {code}, {seconds:.0f} s, {(text or str(errors))[-300:]}", flush=True)
+
+
+def search(m):
+    proposer = f"{m.node} examples/proposers/parameters.mjs"
+    searches = {
+        "tune": [*shape_options(SEARCH_SHAPES), "--budget", "16", "--budget", "2m"],
+        "evolve": [
+            *("--proposer", proposer, "--trials", "8", "--config", "free", "--seed", "1"),
+            *("--shape", SEARCH_SHAPES[0]),
+        ],
+    }
+    for command, options in searches.items():
+        code, seconds, text, errors = m.tui(
+            command, SEARCHED, *options, "--json", name=f"triton.{command}.json", limit=140
+        )
+        print(f"  {command}: exit {code}, {seconds:.0f} s, {(text or str(errors))[-300:]}", flush=True)

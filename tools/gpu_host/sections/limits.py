@@ -1,14 +1,13 @@
-"""Limits of a cgroup against kernels that take all memory, processes and processors: a runner in its own cgroup, as
-under systemd, jobs on the emulator, and the counts of the Linux kernel. Needs a writable cgroup v2 with the
-controllers; tools/vm/run has one."""
+"""
+Limits of a cgroup against kernels that take all memory, processes and processors: a runner in its own cgroup, as under
+systemd, jobs on the emulator, and the counts of the Linux kernel. Needs a writable cgroup v2 with the controllers;
+tools/vm/run has one.
+"""
 
 import json
 import os
 import pathlib
 import re
-import subprocess
-
-from measurement import ROOT
 
 CONTROLLERS = ("cpu", "memory", "pids")
 LIMITS = {"--box-memory-mib": 1024, "--box-processes": 64, "--box-cpus": 0.5}
@@ -57,80 +56,58 @@ COUNTED = {
 }
 
 
-def measure(m):
+def limits(m):
     unit = make_unit()
     home = m.work / "limits"
     address = f"unix:{home}/s"
     home.mkdir()
-    runner = subprocess.Popen(
-        [
-            *("/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(unit)),
-            *m.serve("--data", str(home), "--address", address),
-            *[str(each) for limit in LIMITS.items() for each in limit],
-        ],
-        cwd=ROOT,
-        env=m.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    in_unit = ("/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(unit))
+    given = [str(each) for limit in LIMITS.items() for each in limit]
     try:
-        runner.stdout.readline()
-        verify = (
-            "--runner",
-            address,
-            "verify",
-            "--device",
-            "emulator",
-            "--json",
-            "--shape",
-            "1x1x64x64",
-            "--seed",
-            "1",
-        )
+        with m.runner("--data", str(home), "--address", address, *given, before=in_unit) as (runner, _):
+            verify = ("--runner", address, "verify", "--device", "emulator", "--shape", "1x1x64x64", "--seed", "1")
 
-        def control():
-            _, _, text, _ = m.tui(*verify, "fa_v1_baseline", limit=600)
-            job = json.loads(text)
-            cases = job["result"]["variants"][0]["verify"]["cases"]
-            return [job["job"]["outcome"], [[case["maxAbsError"], case["meanAbsError"]] for case in cases]]
+            def control():
+                _, _, job, _ = m.document(*verify, "fa_v1_baseline", limit=600)
+                cases = job["result"]["variants"][0]["verify"]["cases"]
+                return [job["job"]["outcome"], [[case["maxAbsError"], case["meanAbsError"]] for case in cases]]
 
-        _, _, text, _ = m.tui("--runner", address, "host", "--json")
-        report = {
-            "linux": os.uname().release,
-            "limits": LIMITS,
-            "isolation": json.loads(text)["host"].get("isolation"),
-            "control": control(),
-            "jobs": {},
-        }
-        for name, (taken, compiled) in HUNGRY.items():
-            folder = home / name.replace(" ", "-").replace("'", "")
-            folder.mkdir()
-            (folder / "kernel.yaml").write_text(MANIFEST)
-            (folder / "hungry.cu").write_text(SOURCE % (taken, compiled))
-            before = counters(unit)
-            _, seconds, text, _ = m.tui(*verify, folder, limit=600)
-            job = json.loads(text)["job"]
-            after = counters(unit)
-            report["jobs"][name] = {
-                "outcome": job["outcome"],
-                "summary": job["summary"],
-                "seconds": round(seconds, 2),
-                "counted": {key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)},
-                "control_equal": control() == report["control"],
+            _, _, host, _ = m.document("--runner", address, "host")
+            report = {
+                "linux": os.uname().release,
+                "limits": LIMITS,
+                "isolation": host["host"].get("isolation"),
+                "control": control(),
+                "jobs": {},
             }
-            print(json.dumps({name: report["jobs"][name]}), flush=True)
-        report["daemon_runs"] = runner.poll() is None
-        report["counted"] = counters(unit)
+            for name, (taken, compiled) in HUNGRY.items():
+                folder = home / name.replace(" ", "-").replace("'", "")
+                folder.mkdir()
+                (folder / "kernel.yaml").write_text(MANIFEST)
+                (folder / "hungry.cu").write_text(SOURCE % (taken, compiled))
+                before = counters(unit)
+                _, seconds, document, _ = m.document(*verify, folder, limit=600)
+                job = document["job"]
+                after = counters(unit)
+                report["jobs"][name] = {
+                    "outcome": job["outcome"],
+                    "summary": job["summary"],
+                    "seconds": round(seconds, 2),
+                    "counted": {
+                        key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)
+                    },
+                    "control_equal": control() == report["control"],
+                }
+                print(json.dumps({name: report["jobs"][name]}), flush=True)
+            report["daemon_runs"] = runner.poll() is None
+            report["counted"] = counters(unit)
     finally:
-        runner.terminate()
-        runner.wait(30)
         remove(unit)
     m.write("limits.json", report)
 
 
 def make_unit():
-    """Makes a cgroup with the controllers, below this process's own or below the system's root."""
+    """Creates a cgroup with the controllers, below this process's cgroup or below the root."""
     own = re.search(r"^0::(/.*)$", pathlib.Path("/proc/self/cgroup").read_text(), re.MULTILINE)
     mounts = [line.split(" ") for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
     mount = next((pathlib.Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"), None)

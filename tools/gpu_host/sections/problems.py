@@ -4,7 +4,7 @@ accepted over its problem's champion, if there is one; then attention's other fo
 to those named.
 """
 
-import json
+from measurement import shape_options
 
 EXAMPLES = [
     "decode_rows",
@@ -14,6 +14,7 @@ EXAMPLES = [
     "decode_paged",
     "varlen_rows",
     "backward_rows",
+    "backward_mma",
     "mla_rows",
     "rmsnorm",
     "softmax_rows",
@@ -42,7 +43,7 @@ PROBLEMS = [
 ]
 
 
-def measure(m):
+def problems(m):
     chosen = [kernel for kernel in EXAMPLES if kernel in m.options.kernels]
     for kernel in chosen or EXAMPLES:
         for dtype in ("fp16", "bf16"):
@@ -56,8 +57,7 @@ def measure(m):
             )
             print(f"  accepted: {code == 0} {refusal[-200:] if code else ''}", flush=True)
     if "gqa_rows" in (chosen or EXAMPLES):
-        shapes = [each for shape in FORMS for each in ("--shape", shape)]
-        run(m, "problems.forms", ["bench", "examples/kernels/gqa_rows", *shapes])
+        run(m, "problems.forms", ["bench", "examples/kernels/gqa_rows", *shape_options(FORMS)])
     if chosen:
         return
     for problem in PROBLEMS:
@@ -65,8 +65,7 @@ def measure(m):
 
 
 def run(m, name, command):
-    code, seconds, text, _ = m.tui(*command, "--json", name=f"{name}.json", limit=240)
-    document = json.loads(text) if text else {}
+    code, seconds, document, _ = m.document(*command, name=f"{name}.json", limit=240)
     print(f"  {name}: exit {code}, {seconds:.1f} s, {document.get('job', {}).get('summary')}", flush=True)
     variant = (document.get("result", {}).get("variants") or [{}])[0]
     for finding in variant.get("findings", []):

@@ -1,24 +1,23 @@
 """Two GPUs of one host: two jobs at once, a fault and a hang on one while the other measures, and what "any" picks."""
 
+import concurrent.futures
 import json
 import time
-import datetime
-import concurrent.futures
 
-from plan import CANONICAL
+from measurement import CANONICAL, seconds_of
 
 
-def measure(m):
+def several(m):
     m.tui("host", "--json", name="several.host.json")
 
     def bench(device):
-        return ("bench", "flashcore_v10", "--json", "--shape", CANONICAL, "--max-seconds", "3", "--device", device)
+        return ("bench", "flashcore_v10", "--shape", CANONICAL, "--max-seconds", "3", "--device", device)
 
     def faulty(kernel, device):
-        return ("verify", kernel, "--json", "--seeds", "1", "--shape", "1x4x128x64", "--device", device)
+        return ("verify", kernel, "--seeds", "1", "--shape", "1x4x128x64", "--device", device)
 
     def good(device):
-        return ("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", "--device", device)
+        return ("verify", "flashcore_v5", "--seed", "5eed", "--shape", "1x4x128x64", "--device", device)
 
     # warms up compilers, workers and PyTorch before the timed jobs
     for kernel in ("flashcore_v10", "flashcore_v5", "out_of_bounds", "endless_loop"):
@@ -43,9 +42,9 @@ def together(m, name, *jobs):
     with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
         started = []
         for index, job in enumerate(jobs):
-            started.append(pool.submit(m.tui, *job, name=f"several.{name}.{index}.json", limit=60))
+            started.append(pool.submit(m.document, *job, name=f"several.{name}.{index}.json", limit=60))
             time.sleep(0.4)
-        documents = [json.loads(each.result()[2]) for each in started]
+        documents = [each.result()[2] for each in started]
     begin = min(seconds_of(document["job"]["startTime"]) for document in documents)
     return [
         {
@@ -69,9 +68,3 @@ def together(m, name, *jobs):
         }
         for document in documents
     ]
-
-
-def seconds_of(timestamp):
-    """Seconds since the epoch of a proto timestamp in JSON: 2026-11-21T12:00:00.123456789Z."""
-    whole, _, fraction = timestamp.removesuffix("Z").partition(".")
-    return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")

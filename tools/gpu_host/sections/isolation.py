@@ -1,20 +1,53 @@
-"""Cost of a change of owner on a GPU: two clients' small jobs in turns A A B B …, so that every other one changes the
-owner and thus the worker's process. Also the privileges of the worker's box, read from the system."""
+"""Cost of isolating the GPU's worker, and of a change of owner."""
 
-import datetime
 import json
 import os
 import pathlib
 import shutil
 import statistics
-import subprocess
 
-from measurement import ROOT
+from measurement import CANONICAL, seconds_of
+
+
+def box(m):
+    """
+    Cost of isolating the GPU's worker: time of a runner's first job (it starts the worker), of a second one, and the
+    hot median, with and without the box.
+    """
+    report = {}
+    for isolation in ("auto", "none"):
+        home = m.work / f"home-{isolation}"
+        address = f"unix:{home}/s"
+        home.mkdir()
+        on_runner = ("--runner", address)
+        with m.runner("--isolation", isolation, "--data", str(home), "--address", address):
+            _, _, host, _ = m.document(*on_runner, "host", name=f"box.{isolation}.host.json")
+            verify = (*on_runner, "verify", "flashcore_v10", "--json", "--shape", "1x1x64x64", "--seeds", "1")
+            starts = [m.tui(*verify, limit=60)[1] for _ in range(3)]
+            bench = (*on_runner, "bench", "flashcore_v10", "--shape", CANONICAL)
+            _, _, document, _ = m.document(*bench, name=f"box.{isolation}.bench.json", limit=90)
+        results = document["result"]["variants"][0]["benchmarks"]
+        report[isolation] = {
+            "isolation": host["host"].get("isolation"),
+            "verify_seconds": starts,
+            "p50_us": {
+                result["mode"]: [result["latency"][key] for key in ("p50LowUs", "p50Us", "p50HighUs")]
+                for result in results
+            },
+            "checks": [result.get("outputCheck") for result in results],
+        }
+        print(json.dumps({isolation: report[isolation]}), flush=True)
+    m.write("box.json", report)
+
 
 TURNS = 6
 
 
-def measure(m):
+def owners(m):
+    """
+    Cost of a change of owner on a GPU: two clients' small jobs in turns A A B B …, so that every other one changes the
+    owner and thus the worker's process. Also the privileges of the worker's box, read from the system.
+    """
     home = m.work / "owners"
     runner_command = m.command("flashcore-runner")
     m.run([*runner_command, "tls", "init", "--host", "localhost", "--data", home])
@@ -23,52 +56,41 @@ def measure(m):
         _, _, text, _ = m.run([*runner_command, "token", "add", owner, "--role", "submitter", "--data", home])
         tokens[owner] = text.strip()
     isolation = "required" if shutil.which("bwrap") else "none"
-    runner = subprocess.Popen(
-        m.serve(
-            *("--isolation", isolation, "--data", str(home), "--address", "localhost:0"),
-            *("--tls", str(home / "tls"), "--clients", "token"),
-        ),
-        cwd=ROOT,
-        env=m.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    address = "localhost:" + runner.stdout.readline().rsplit(":", 1)[1].strip()
     environment = m.environment
 
-    def job(owner):
+    def job(address, owner):
         m.environment = {
             **environment,
             "FLASHCORE_TOKEN": tokens[owner],
             "FLASHCORE_TLS_CA": str(home / "tls/ca.crt"),
         }
-        _, seconds, text, _ = m.tui(
-            *("--runner", address, "verify", "flashcore_v6", "--json"),
-            *("--shape", "1x1x64x64", "--seeds", "1"),
-            limit=120,
-        )
-        found = json.loads(text)["job"]
+        verify = ("verify", "flashcore_v6", "--shape", "1x1x64x64", "--seeds", "1")
+        _, seconds, document, _ = m.document("--runner", address, *verify, limit=120)
+        found = document["job"]
         return {
             "owner": found["owner"],
             "outcome": found["outcome"],
-            "job_seconds": round((moment(found["endTime"]) - moment(found["startTime"])).total_seconds(), 3),
+            "job_seconds": round(seconds_of(found["endTime"]) - seconds_of(found["startTime"]), 3),
             "seconds": round(seconds, 3),
         }
 
-    try:
-        job("ada")  # builds, and opens the device
-        jobs = []
-        previous = "ada"
-        for owner in ["ada", *["bob", "bob", "ada", "ada"] * TURNS][: 4 * TURNS]:
-            jobs.append({**job(owner), "changed": owner != previous})
-            previous = owner
-        # The last job's worker is still running.
-        boxes = boxed_processes(runner.pid)
-    finally:
-        m.environment = environment
-        runner.terminate()
-        runner.wait(20)
+    served = (
+        *("--isolation", isolation, "--data", str(home), "--address", "localhost:0"),
+        *("--tls", str(home / "tls"), "--clients", "token"),
+    )
+    with m.runner(*served) as (runner, first_line):
+        address = "localhost:" + first_line.rsplit(":", 1)[1].strip()
+        try:
+            job(address, "ada")  # builds, and opens the device
+            jobs = []
+            previous = "ada"
+            for owner in ["ada", *["bob", "bob", "ada", "ada"] * TURNS][: 4 * TURNS]:
+                jobs.append({**job(address, owner), "changed": owner != previous})
+                previous = owner
+            # The last job's worker is still running.
+            boxes = boxed_processes(runner.pid)
+        finally:
+            m.environment = environment
     report = {
         "isolation": isolation,
         "changed": summary(jobs, changed=True),
@@ -78,10 +100,6 @@ def measure(m):
     }
     print(json.dumps({key: report[key] for key in ("isolation", "changed", "same")}), flush=True)
     m.write("owners.json", report)
-
-
-def moment(text):
-    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def summary(jobs, changed):

@@ -1,0 +1,230 @@
+"""Comparisons and decisions: whether they are right, and what else on the host changes them."""
+
+import json
+import shutil
+
+from measurement import CANONICAL, ROOT, shape_options
+
+KERNELS = ["flashcore_v6", "flashcore_v10", "flashcore_v12"]
+SHAPES = [CANONICAL, "1x8x512x64c", "4x16x2048x64c"]
+
+
+def aa(m):
+    """
+    Compares builds with themselves in interleaved blocks of one job, as every comparison is made. How far from 1 is the
+    ratio?
+    """
+    rows = []
+    for kernel in KERNELS:
+        document, _, _ = compared(m, (kernel, kernel), SHAPES, f"aa.{kernel}.json")
+        for at in document["result"]["variants"][0]["comparison"]["shapes"]:
+            place = at["shape"]
+            shape = "x".join(str(place[axis]) for axis in ("batch", "heads", "sequenceLength", "headDim"))
+            row = {
+                "kernel": kernel,
+                "shape": shape + ("c" if place.get("causal") else ""),
+                "mode": at["mode"].removeprefix("TIMING_MODE_"),
+                **{each: at.get(each) for each in ("time", "cycles", "selfTime", "selfCycles", "reason")},
+            }
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    m.write("itself.json", rows)
+
+
+def ab(m):
+    """
+    Candidate against champion, and the champion against itself, in interleaved blocks in one job; on several shapes
+    too.
+    """
+    for candidate, champion, shapes in [
+        ("flashcore_v10", "flashcore_v10", [CANONICAL]),
+        ("flashcore_v10", "flashcore_v9", [CANONICAL]),
+        ("flashcore_v9", "flashcore_v10", [CANONICAL]),
+        ("flashcore_v11", "flashcore_v10", ["2x8x512x64", "1x8x512x64c", "4x8x512x64"]),
+    ]:
+        name = f"ab.{candidate}.{champion}"
+        document, code, seconds = compared(m, (candidate, champion), shapes, f"{name}.json")
+        m.tui("watch", document["job"]["name"].split("/")[1], "--quiet", name=f"{name}.txt", limit=30)
+        print_comparison(m, document["result"]["variants"][0].get("comparison", {}), code, seconds)
+
+
+def compared(m, kernels, shapes, name):
+    candidate, champion = kernels
+    options = ["--champion", champion, *shape_options(shapes)]
+    code, seconds, document, errors = m.document("bench", candidate, *options, name=name, limit=180)
+    if not document:
+        raise RuntimeError(f"{name}: {errors[-3:]}")
+    return document, code, seconds
+
+
+def print_comparison(m, comparison, code, seconds):
+    def ratio(value):
+        return f"{value['ratio']:.4f} [{value['low']:.4f} {value['high']:.4f}]" if value else "-"
+
+    print(f"  {comparison.get('verdict')} exit {code} in {seconds:.1f} s: {comparison.get('reason')}")
+    for shape in comparison.get("shapes", []):
+        place = shape["shape"]
+        print(
+            f"    S={place['sequenceLength']} B={place['batch']} time {ratio(shape.get('time'))} cycles {ratio(shape.get('cycles'))} itself {ratio(shape.get('selfTime'))} cycles {ratio(shape.get('selfCycles'))} "
+            f"blocks {shape.get('blocks')} of itself {shape.get('selfBlocks')} dropped {shape.get('droppedBlocks', 0)} {shape.get('stopReason')} clock {shape.get('conditions', {}).get('smClockMhz')} {shape.get('clockSource')}"
+        )
+        (m.out / "samples").mkdir(exist_ok=True)
+        for artifact in shape.get("samples", []):
+            m.tui(
+                "artifact",
+                artifact["sha256"],
+                "--output",
+                m.out
+                / "samples"
+                / f"ab.{comparison['candidate']['kernelId']}.{comparison['champion']['kernelId']}.{artifact['fileName']}",
+                limit=20,
+            )
+
+
+def clock(m):
+    """Whether the kernels that stamp the clock change the measurements, and the clocks that they report."""
+    for kernel, shape in (
+        ("flashcore_v10", CANONICAL),
+        ("flashcore_v11", CANONICAL),
+        ("flashcore_v11", "4x16x2048x64c"),
+    ):
+        m.run(
+            [
+                m.node,
+                ROOT / "test/dist/clock-stamps.js",
+                "--kernel",
+                kernel,
+                "--shape",
+                shape,
+                "--nvml",
+                "libnvidia-ml.so.1",
+            ],
+            name=f"clock.{kernel}.{shape}.json",
+            limit=120,
+        )
+
+
+# Runs nvcc as the runner does next to a timed kernel, and enough compilers to leave no processor idle.
+LOADS = {"one": ["1", "--flags=--split-compile=0"], "all": ["16", "--flags="]}
+
+
+def busy(m):
+    """Whether compiling on the host changes the measurements."""
+    for name, load in LOADS.items():
+        m.run(
+            [
+                m.node,
+                ROOT / "test/dist/busy-host.js",
+                "--kernel",
+                "flashcore_v12",
+                "--shape",
+                CANONICAL,
+                "--processes",
+                *load,
+            ],
+            name=f"busy.{name}.json",
+            limit=60,
+        )
+
+
+PLANS = {"merge": 0, "final": 0, "explore": 0, "nsight": 1}
+CHAMPION = "flashcore_v10"
+CANDIDATE = "flashcore_v11"
+# Adds two microseconds to every CTA, after its first tiles have arrived.
+BARRIER = "__syncthreads();  // Q and every group's first tile are there"
+SLOWED = BARRIER + "\n  __nanosleep(2000);"
+OWN_GATES = """
+gates:
+  - { id: latency, level: hard, target: 1, why: "a target of its own that nothing can reach" }
+  - { id: tensor_instructions, metric: sm__inst_executed_pipe_tensor.sum, op: ">", target: 0, unit: instructions,
+      level: warn, why: "any counter of Nsight Compute is a metric" }
+"""
+CLIENT_GATES = """
+default: mine
+gates:
+  - { id: p99, title: p99 cold, metric: latency_us, statistic: p99, op: "<", target: 50, unit: us, why: the spread }
+  - { id: right, metric: parity_cases_passed, op: "==", target: 1, unit: share, why: a wrong kernel has no speed }
+  - { id: waves, metric: tail_efficiency_percent, op: ">=", target: 50, unit: "%", why: idle multiprocessors }
+  - { id: hmma, metric: sm__inst_executed_pipe_tensor.sum, op: ">", target: 0, unit: instructions, why: tensor cores }
+plans:
+  mine: { title: Mine, about: all of it, from: the client, gates: { p99: hard, right: hard, waves: warn, hmma: hard } }
+"""
+
+
+def decide(m):
+    """Decisions: one kernel with each plan, accepting a champion, then a faster and a slower candidate."""
+    ends = {}
+
+    def run(name, kernel, *options):
+        code, seconds, document, errors = m.document("run", kernel, *options, name=f"decide.{name}.json", limit=400)
+        variants = document.get("result", {}).get("variants", [{}])
+        ends[name] = {
+            "exit": code,
+            "seconds": round(seconds, 1),
+            "outcome": document.get("job", {}).get("outcome"),
+            "summary": document.get("job", {}).get("summary"),
+            "comparison": variants[0].get("comparison", {}).get("verdict"),
+            "reason": variants[0].get("comparison", {}).get("reason"),
+            "errors": errors[-3:] if code not in (0, 1) else [],
+        }
+        return document.get("job", {}).get("name", "")
+
+    for plan, expected in PLANS.items():
+        run(f"{CANDIDATE}.{plan}", CANDIDATE, "--plan", plan)
+        ends[f"{CANDIDATE}.{plan}"]["expected"] = expected
+
+    champion = run(f"{CHAMPION}.merge", CHAMPION, "--plan", "merge")
+    m.tui("accept", champion, "--note", "first champion", name="decide.accept.txt")
+    m.tui("champions", "--trail", name="decide.champions.txt")
+    run("faster", CANDIDATE, "--plan", "merge")
+    run("itself", CHAMPION, "--plan", "merge")
+
+    run("slower", slowed_copy_of(m, CHAMPION), "--plan", "merge")
+
+    own = copy_of(m, CANDIDATE)
+    manifest = own / "kernel.yaml"
+    manifest.write_text(with_gates(manifest.read_text(encoding="utf8")), encoding="utf8")
+    run("own-gates", own, "--plan", "merge")
+
+    gates = m.work / "client-gates.yaml"
+    gates.write_text(CLIENT_GATES, encoding="utf8")
+    run("client-gates", CANDIDATE, "--gates", gates)
+    run("no-champion", CANDIDATE, "--no-champion")
+    m.tui("undo", champion, "--note", "only tried", name="decide.undo.txt")
+    m.tui("history", name="decide.history.txt")
+    m.write("decide.json", ends)
+    print(json.dumps(ends, indent=1), flush=True)
+
+
+def copy_of(m, kernel):
+    """A copy of a kernel folder, in a folder of its own so that several copies can coexist."""
+    folder = m.work / f"copy{len(list(m.work.glob('copy*')))}" / kernel
+    shutil.copytree(ROOT / "kernels" / kernel, folder)
+    return folder
+
+
+def slowed_copy_of(m, kernel):
+    """A copy of a kernel folder whose CTAs wait at BARRIER, which is in its source or in a mechanism's header."""
+    folder = copy_of(m, kernel)
+    # The compiler prefers a header of the kernel's folder to the shared one of the same path.
+    shutil.copytree(ROOT / "kernels/mechanisms", folder / "mechanisms")
+    sources = [folder / f"{kernel}.cu", *folder.glob("mechanisms/*.cuh")]
+    found = [source for source in sources if BARRIER in source.read_text(encoding="utf8")]
+    if len(found) != 1:
+        raise RuntimeError(f"{BARRIER!r} must be in one file of {kernel} or mechanisms, got {len(found)}")
+    found[0].write_text(found[0].read_text(encoding="utf8").replace(BARRIER, SLOWED), encoding="utf8")
+    return folder
+
+
+def with_gates(manifest):
+    """The manifest with its gates replaced."""
+    kept, inside = [], False
+    for line in manifest.splitlines():
+        if line.startswith("gates:"):
+            inside = True
+        elif inside and (line.startswith((" ", "-", "#")) or not line):
+            continue
+        else:
+            inside = False
+            kept.append(line)
+    return "\n".join(kept) + OWN_GATES

@@ -1,0 +1,94 @@
+"""The device, its driver and its compilers."""
+
+import json
+
+
+def host(m):
+    """The card, the compilers and the host as they were found."""
+    m.run(["nvidia-smi", "-q", "-d", "CLOCK,PERFORMANCE,POWER,TEMPERATURE,ECC"], name="nvidia-smi.txt")
+    m.run(["nvcc", "--version"], name="nvcc.txt")
+    m.run(["ncu", "--version"], name="ncu.txt")
+    m.tui("host", "--json", name="host.json")
+
+
+def conformance(m):
+    """The conformance suite of the driver seam on the GPU's driver and on the emulator."""
+    for target in ("libcuda.so.1", "emulator"):
+        m.run(
+            [*m.command("flashcore-conformance"), target, "--json", m.out / f"conformance.{target}.json"],
+            name=f"conformance.{target}.txt",
+        )
+
+
+def primitives(m):
+    """Every PTX instruction of kernels/primitives: this GPU against the definition and against the emulator."""
+    m.run(
+        [*m.command("flashcore-primitives"), "libcuda.so.1", "--json", m.out / "primitives.json"], name="primitives.txt"
+    )
+
+
+def recovery(m):
+    """How long a device needs after SIGKILL of a spinning kernel."""
+    arch = m.arch()
+    endless = m.nvcc("kernels/faulty/endless_loop/endless_loop.cu", arch=arch)
+    canary = m.nvcc("apps/runner/worker/canary.cu", arch=arch)
+    reference = m.work / "reference.so"
+    m.run(
+        [
+            "g++",
+            "-std=c++17",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            "-o",
+            reference,
+            "kernels/reference/attention_backward.cpp",
+            "kernels/reference/attention_merge.cpp",
+            "kernels/reference/attention_reference.cpp",
+            "kernels/reference/output_comparison.cpp",
+        ]
+    )
+    _, _, text, errors = m.run(
+        [
+            m.node,
+            "tools/measure-recovery.ts",
+            "--library",
+            "libcuda.so.1",
+            "--reference",
+            reference,
+            "--endless",
+            endless,
+            "--canary",
+            canary,
+        ],
+        name="recovery.json",
+    )
+    print(text[-200:], errors[-3:])
+
+
+def launch_options(m):
+    """A kernel that sees its launch options: a window of L2 for K and V while 192 MiB stream past, and clusters of two."""
+    rows = []
+    for cluster in (1, 2):
+        for persist in (0, 1, 0, 1):
+            options = ["--set", "EVICT_MIB=192", "--set", f"PERSIST={persist}", "--set", f"CLUSTER={cluster}"]
+            results = m.bench(
+                "test/fixtures/launch_options",
+                f"launch_options.cluster{cluster}.persist{persist}.json",
+                "--shape",
+                "1x4x128x64",
+                "--max-seconds",
+                "1",
+                *options,
+            )
+            rows.append(
+                {
+                    "cluster": cluster,
+                    "persist": persist,
+                    **{result["mode"][12:].lower(): result["latency"]["p50Us"] for result in results},
+                    "valid": [result.get("valid", False) for result in results],
+                }
+            )
+            print(json.dumps(rows[-1]))
+    m.write("launch_options.json", rows)
