@@ -2,14 +2,14 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ALL_TESTS } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
-import { compared } from './comparison.ts';
+import { compared } from './ratios.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
 test('compared(): worse means 1.3 times as long in all three tries', () => {
   expect(compared(() => 1.4)).toEqual({ worse: true, quotients: [1.4, 1.4, 1.4] });
   expect(compared(() => 1.3)).toEqual({ worse: false, quotients: [1.3] });
-  // One busy moment: the second try is back to normal.
+  // One busy moment; the second try is normal again.
   expect(compared((attempt) => [1.4, 1.1][attempt]!)).toEqual({ worse: false, quotients: [1.4, 1.1] });
 });
 

@@ -4,9 +4,9 @@
  * code in three tries. --slow ID does the work of one bench twice, to see that the slowdown is noticed.
  */
 import { parseArgs } from 'node:util';
-import { compared } from './comparison.ts';
+import { compared } from './ratios.ts';
 import { earlierCode, thisCode, type MeasuredCode } from './measured-code.ts';
-import { wantedBenches } from './wanted.ts';
+import { wantedBenches } from './benches.ts';
 
 const { values, positionals } = parseArgs({
   options: {

@@ -6,9 +6,8 @@
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
-import { openBenches } from './benches.ts';
+import { openBenches, wantedBenches } from './benches.ts';
 import { figureOf, ROUNDS, slowed, type Figure } from './ratios.ts';
-import { wantedBenches } from './wanted.ts';
 
 const SHORT_ROUNDS = 3;
 

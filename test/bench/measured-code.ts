@@ -4,7 +4,7 @@ import { temporaryFolder } from '@flashcore/runner/testing-daemon';
 import { earlierCheckout, runIn } from '../support/earlier-checkout.ts';
 import { ROOT } from '../support/home.ts';
 import type { Figure } from './ratios.ts';
-import { UNKNOWN_BENCH } from './wanted.ts';
+import { UNKNOWN_BENCH } from './benches.ts';
 
 /** A checkout whose benches can be run. */
 export interface MeasuredCode {

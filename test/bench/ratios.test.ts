@@ -3,7 +3,7 @@ import { cpuMs } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { figureOf, slowed, type Bench } from './ratios.ts';
 
-/** Enough for a median that a busy machine does not move by a third. */
+/** Enough rounds that a busy machine does not move the median by a third. */
 const ROUNDS_OF_TEST = 15;
 
 /** A bench whose measurements take the listed milliseconds; each list's first entry is used once. */
@@ -18,7 +18,7 @@ test("figureOf() drops the first round and takes the median of the rounds' ratio
   expect(figure).toMatchObject({ milliseconds: 40, yardstickMilliseconds: 20, ratio: 2 });
 });
 
-test('work that is done twice is found, unchanged work is not', async () => {
+test('notices work that is done twice, and passes unchanged work', async () => {
   const hashing = (bytes: number) => (): Promise<number> => {
     const before = cpuMs();
     createHash('sha256').update(Buffer.alloc(bytes)).digest();

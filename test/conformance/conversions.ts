@@ -1,5 +1,5 @@
 /** Conversions between number formats, and approximate functions. */
-import type { PrimitiveCase } from './primitive-case.ts';
+import type { PrimitiveCase } from './bench.ts';
 import { range, bfloats, bytes, halves, largest, normals } from './test-numbers.ts';
 
 export function packHalf2(): PrimitiveCase {

@@ -1,5 +1,5 @@
 /** Copies, barriers, addresses, clusters, and moving registers between warps. */
-import type { PrimitiveCase } from './primitive-case.ts';
+import type { PrimitiveCase } from './bench.ts';
 import { range, bytes, words } from './test-numbers.ts';
 
 export function cpAsync(): PrimitiveCase {

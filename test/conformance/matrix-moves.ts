@@ -1,5 +1,5 @@
 /** Matrices between shared memory and registers. */
-import type { PrimitiveCase } from './primitive-case.ts';
+import type { PrimitiveCase } from './bench.ts';
 import { range, bytes, pair } from './test-numbers.ts';
 
 const rowOfLane = (lane: number): number => (5 * lane + 3) % 32;

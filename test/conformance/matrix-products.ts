@@ -1,5 +1,5 @@
 /** mma and wgmma. */
-import type { PrimitiveCase, Bound } from './primitive-case.ts';
+import type { PrimitiveCase, Bound } from './bench.ts';
 import { range, bfloats, bfround, bytes, halves, pair, exact, largest } from './test-numbers.ts';
 
 /** Converts [16][16] in row order to registers [lane][4] ("Matrix Fragments for mma.m16n8k16", A). */
@@ -96,7 +96,7 @@ const ENTRY_SUFFIX: Readonly<Record<Operands, string>> = { rs: '', rs_bt: '_bt',
  * wgmma m64nNk16 four times, over a depth of 64. A is given as fragments [step][thread][4], or as rows if it is in
  * shared memory; D as [thread][N / 2].
  */
-export function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands, values = exact): PrimitiveCase {
+export function wgmma(N: 64 | 72 | 80 | 96 | 128 | 256, operands: Operands, values = exact): PrimitiveCase {
   const A = values(64 * 64, N + 1).map(Math.f16round);
   const B = values(64 * N, N + 2).map(Math.f16round); // [K][N]
   const D = multiply(

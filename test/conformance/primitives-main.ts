@@ -11,9 +11,16 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compileImages, openBench, PTX_ENGINE, type Argument, type Bench, type Images } from './bench.ts';
+import {
+  compileImages,
+  openBench,
+  PTX_ENGINE,
+  type Argument,
+  type Bench,
+  type Images,
+  type PrimitiveCase,
+} from './bench.ts';
 import { readArguments, withPlainErrors } from './command-line.ts';
-import type { PrimitiveCase } from './primitive-case.ts';
 import { PRIMITIVES, PRIMITIVE_SUITE } from './primitives.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
 

@@ -2,7 +2,7 @@
  * Tests every function of kernels/primitives separately: its inputs, and the output by the definition of its
  * instruction (PTX ISA), computed here by the obvious method.
  */
-import type { Suite } from './bench.ts';
+import type { Suite, PrimitiveCase } from './bench.ts';
 import { packBfloat2, packHalf2, exp2Approx } from './conversions.ts';
 import {
   cpAsync,
@@ -15,7 +15,6 @@ import {
 } from './copies-and-barriers.ts';
 import { ldmatrix, stmatrix } from './matrix-moves.ts';
 import { mma, wgmma } from './matrix-products.ts';
-import type { PrimitiveCase } from './primitive-case.ts';
 import { normals, exact } from './test-numbers.ts';
 
 export const PRIMITIVES: PrimitiveCase[] = [
@@ -39,11 +38,13 @@ export const PRIMITIVES: PrimitiveCase[] = [
   tma(),
   wgmma(64, 'rs'),
   wgmma(128, 'rs'),
-  wgmma(192, 'rs'),
   wgmma(64, 'rs_bt'),
   wgmma(72, 'rs_bt'),
+  wgmma(96, 'rs_bt'),
   wgmma(128, 'rs_bt'),
-  wgmma(136, 'rs_bt'),
+  wgmma(256, 'rs_bt'),
+  wgmma(64, 'ss'),
+  wgmma(80, 'ss'),
   wgmma(128, 'ss'),
   wgmma(128, 'rs', normals),
   wgmma(128, 'rs_bt', normals),

@@ -1,13 +1,13 @@
 /** Writes docs/cheating.md from the newest docs/results/corpus-<date>: before.json, emulator.json and gpu.json. */
-import { readFileSync, readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatMarkdown } from '@flashcore/tools/format-markdown';
+import { filesOf, jsonOf, RESULTS } from '@flashcore/tools/results';
 import { repositoryRoot } from '../support/repository-root.ts';
 import { nameOf, readCorpus, type Cheat } from './corpus.ts';
 import { merged, type CorpusResult, type JudgedCheat } from './run-corpus.ts';
 
 const ROOT = repositoryRoot();
-const RESULTS = join(ROOT, 'docs/results');
 export const PAGE_PATH = join(ROOT, 'docs/cheating.md');
 const MAX_TEXT = 160;
 
@@ -31,11 +31,8 @@ export function readResults(): { folder: string; results: Partial<Record<Run, Co
   const results: Partial<Record<Run, CorpusResult>> = {};
   for (const run of Object.keys(RUNS) as Run[]) {
     // A GPU that is lent for minutes runs the corpus in parts: gpu.json, gpu.2.json …
-    const parts = readdirSync(join(RESULTS, folder)).filter((name) =>
-      new RegExp(`^${run}(\\.\\d+)?\\.json$`).test(name),
-    );
-    for (const part of parts.sort()) {
-      const now = JSON.parse(readFileSync(join(RESULTS, folder, part), 'utf8')) as CorpusResult;
+    for (const part of filesOf(folder, new RegExp(`^${run}(\\.\\d+)?\\.json$`))) {
+      const now = jsonOf<CorpusResult>(folder, part)!;
       const earlier = results[run];
       results[run] = earlier ? merged(earlier, now, corpus) : now;
     }
@@ -49,6 +46,9 @@ export function cheatingPage(): Promise<string> {
   const runs = (Object.keys(RUNS) as Run[]).filter((run) => results[run]);
   const lines = [
     '# Kernels that cheat, and kernels that do not',
+    '',
+    // .prettierrc.json leaves this page's wide tables without padding, and so its prose without line breaks.
+    '<!-- markdownlint-disable MD013 -->',
     '',
     `Written by \`npm run corpus:page\` from [what the runs stored](results/${folder}). [kernels/corpus](../kernels/corpus/corpus.yaml) has ${cheats.length} dishonest kernels in ${Object.keys(families).length} families, written by people who read the judge's source, and ${honest.length} honest ones. Run both with \`node test/dist/corpus.js --out FILE\` in a clone after \`npm run build\`, or in the bundle for GPU hosts with \`bin/node test/dist/corpus.js --out FILE\`; it starts a runner of its own and takes the host's first device.`,
     '',
@@ -113,7 +113,7 @@ function verdictOf(cheat: Cheat, run: Run, result: CorpusResult): string {
   return `**passes**, gains ${cheat.gains}${why === undefined ? '' : `: ${why}`}${timesOf(judged, result)}`;
 }
 
-/** Its time on a GPU, and that of its family's honest kernel. */
+/** The cheat's time on a GPU, and that of its family's honest kernel. */
 function timesOf(judged: JudgedCheat, { simulated, honest }: CorpusResult): string {
   const own = honest.find(({ kernel, parameters }) => kernel.endsWith(judged.family) && parameters['CHEAT'] === 0);
   if (simulated || !own) return '';
@@ -130,3 +130,5 @@ function table(header: readonly string[], rows: readonly (readonly string[])[]):
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   return [line(header), line(header.map(() => '---')), ...rows.map(line), ''];
 }
+
+if (import.meta.main) writeFileSync(PAGE_PATH, await cheatingPage());

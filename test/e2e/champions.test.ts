@@ -116,7 +116,7 @@ test('a file cannot make a champion: a wrong kernel is run and not accepted', as
   );
   const { exitCode, loaded } = load(second, folder);
   expect([exitCode, loaded.state]).toEqual([1, 'not accepted']);
-  expect(loaded.reason).toContain('rejected by "Parity cases within tolerance"');
+  expect(loaded.reason).toContain('rejected by "Parity cases"');
 });
 
 test.each([

@@ -58,7 +58,7 @@ function check(environment: Record<string, string> = {}, ...args: string[]): Che
   return { status, stdout, stderr, comment: existsSync(file) ? readFileSync(file, 'utf8') : '' };
 }
 
-test('kernels that a commit touches are judged, others are not', { timeout: 300_000 }, () => {
+test('judges the kernels that a commit touches, and no others', { timeout: 300_000 }, () => {
   appendFileSync(inRepository('kernels/right/fa_v1_baseline.cu'), '\n');
   appendFileSync(inRepository('README'), 'x\n');
   appendFileSync(join(inRepository(HOSTILE), 'kernel.yaml'), '\nno_such_key: 1\n');
@@ -90,7 +90,7 @@ test('a wrong kernel fails with annotations, and the existing comment is edited'
   expect(readFileSync(join(home.path, 'gh.log'), 'utf8')).toContain('issues/comments/4711');
 });
 
-test('without touched kernels nothing is judged, and a missing base is reported', () => {
+test('judges nothing if no kernel was touched, and reports a missing base', () => {
   appendFileSync(inRepository('README'), 'y\n');
   commitAll();
   expect(check()).toMatchObject({ status: 0, comment: expect.stringContaining('No kernel is touched') as string });

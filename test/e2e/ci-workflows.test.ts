@@ -80,7 +80,7 @@ test(
 );
 
 test(
-  'for a GPU: the experiment and its reports, with files where the upload looks for them',
+  'for a GPU: the experiment and its reports, with files where the upload expects them',
   { timeout: 240_000 },
   () => {
     const { env, steps } = gpu.jobs['gpu']!;

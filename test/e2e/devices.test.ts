@@ -72,7 +72,7 @@ test('two jobs on two devices run at the same time, a fault on one does not affe
   expect(last[0], 'jobs never share a device').toBeGreaterThanOrEqual(first[1]);
 }, 120_000);
 
-test('"any" is the device with the fewest jobs', async () => {
+test('"any" selects the device with the fewest jobs', async () => {
   const busy = startEndless();
   const any = await ended(start('verify', 'fa_v1_baseline', '--device', 'any', '--seeds', '1', '--shape', '1x1x64x64'));
   expect([any.deviceId, Outcome[any.outcome]]).toEqual(['emulator1', 'PASSED']);
@@ -91,7 +91,7 @@ test('the host lists its devices; an unknown name is a usage error with the know
   expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/emulator, emulator1.*"any"/) as string]);
 });
 
-test('launch options that a device does not support do nothing and say so', () => {
+test('launch options that a device does not support have no effect, and the job says so', () => {
   const { response, exitCode, stderr } = home.runJson([
     'verify',
     join(ROOT, 'test/fixtures/launch_options'),

@@ -41,7 +41,7 @@ function evaluate(
   return { ...done, found: (done.stdout === '' ? {} : JSON.parse(done.stdout)) as Evaluation };
 }
 
-test('a wrong candidate exits with 0: what is wrong and where, in bounds, a score below every right one', () => {
+test("a wrong candidate exits with 0, its fault and place, and a score below every correct candidate's", () => {
   const { exitCode, found } = evaluate(RACE);
   expect([exitCode, found.correct, found.stage]).toEqual([0, false, 'verify']);
   expect(found.text_feedback).toMatch(/^RACE: .*missing_syncthreads\.cu:11[^]*remedy: Put a __syncthreads\(\)/);
@@ -50,7 +50,7 @@ test('a wrong candidate exits with 0: what is wrong and where, in bounds, a scor
 });
 
 test(
-  'a right candidate scores 1 on the emulator, says that nothing was timed, and is not run a second time',
+  'a correct candidate scores 1 on the emulator, says that nothing was timed, and is not run again',
   { timeout: 180_000 },
   () => {
     const { exitCode, found } = evaluate(right);
@@ -79,7 +79,7 @@ test('a candidate that does not compile, and a folder whose manifest is wrong, a
   expect(refused.found.text_feedback).toMatch(/kernel\.yaml/);
 });
 
-test('what keeps a candidate from being judged exits with 3 and no stdout, a usage error with 2', () => {
+test('exits with 3 and no stdout if a candidate cannot be judged, and with 2 on a usage error', () => {
   const away = home.faTui(['evaluate', right, '--base', 'fa_v1_baseline', '--runner', '127.0.0.1:1', ...QUICK]);
   expect([away.exitCode, away.stdout]).toEqual([3, '']);
   const late = evaluate(right, '--timeout', '0.2', '--repeat');

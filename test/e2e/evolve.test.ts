@@ -25,6 +25,8 @@ interface Summary {
   accepted: number;
   valid: number;
   best: { trial: number };
+  islands: { island: number; trials: number }[];
+  archive: { cell: string; trial: number }[];
   tokens: { input: number; output: number } | null;
   lineage: Trial[];
 }
@@ -52,7 +54,7 @@ function evolve(kernel: string, ...args: string[]): { exitCode: number | null; s
 }
 
 test(
-  'a deterministic proposer: every trial is an experiment with labels, none is accepted by emulator times, and the search is shown again',
+  'a deterministic proposer: trials are labeled experiments, emulator times accept none, and the search is shown again',
   { timeout: 180_000 },
   () => {
     const proposer = 'node examples/proposers/parameters.mjs';
@@ -161,6 +163,47 @@ console.log(JSON.stringify({ name: 'again', thought: 't', files: { [file]: text 
   },
 );
 
+test(
+  'islands: while a candidate is measured, one of another island is already compiled and waits',
+  { timeout: 400_000 },
+  () => {
+    const proposer = 'node examples/proposers/parameters.mjs';
+    const folder = join(home.path, 'islands');
+    layOutSmallKernel(folder);
+    // A source of its own, which no other test has compiled.
+    const source = join(folder, 'missing_syncthreads.cu');
+    writeFileSync(source, `${readFileSync(source, 'utf8')}// islands\n`);
+    const args = ['--proposer', proposer, '--trials', '2', '--islands', '2', '--seed', '7', '--config', 'full'];
+    const { summary, stderr } = evolve(folder, ...args);
+    expect(stderr).toMatch(/^trial 2 on island 2 from 0: valid/m);
+    expect(summary.islands.map(({ island, trials }) => [island, trials])).toEqual([
+      [1, 1],
+      [2, 1],
+    ]);
+    expect(summary.archive[0]!.cell).toMatch(/^up to \d+ registers, up to \d+ KiB of shared memory$/);
+    const { jobs } = JSON.parse(home.faTui(['jobs', '--label', `search=${summary.search}`, '--json']).stdout) as {
+      jobs: { labels: Record<string, string>; createTime: string; startTime: string; endTime: string }[];
+    };
+    const [second, first] = jobs.map(({ createTime, startTime, endTime, labels }) => ({
+      labels,
+      times: [createTime, startTime, endTime].map((time) => Date.parse(time)) as [number, number, number],
+    }));
+    expect([first!.labels['island'], second!.labels['island']]).toEqual(['1', '2']);
+    expect(second!.times[0]).toBeLessThan(first!.times[2]);
+    expect(second!.times[1]).toBeGreaterThanOrEqual(first!.times[2]);
+    expect(buildOf(summary.lineage[2]!.evaluation!.experiment).cacheHit).toBe(true);
+    expect(home.faTui(['evolve', '--show', summary.search]).stdout).toMatch(/Islands\n {4}1 1 trials, 1 right/);
+  },
+);
+
+/** The build in a job's result. */
+function buildOf(job: string): { cacheHit?: boolean } {
+  const { result } = JSON.parse(home.faTui(['watch', job, '--json']).stdout) as {
+    result: { variants: { build: { cacheHit?: boolean } }[] };
+  };
+  return result.variants[0]!.build;
+}
+
 test('a proposer that cannot be started ends the search', { timeout: 180_000 }, () => {
   const folder = join(home.path, 'alone');
   layOutSmallKernel(folder);
@@ -173,8 +216,8 @@ test('a proposer that cannot be started ends the search', { timeout: 180_000 }, 
 });
 
 const CHEATS = join(ROOT, 'kernels/cheating');
-// One that the compiler reports and one that timing exposes. The runner judges all cheats alike, whoever proposes them,
-// and its cheating-kernels.test.ts and drawn-shapes.test.ts have the others.
+// One cheat that the compiler reports, and one that timing exposes. The runner treats cheats from all proposers alike,
+// and tests the others in cheating-kernels.test.ts and drawn-shapes.test.ts.
 const cheats = ['host_include', 'right_when_checked'];
 
 test('cheating kernels from a proposer are found out, and none is accepted', { timeout: 600_000 }, () => {

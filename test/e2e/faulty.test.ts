@@ -25,8 +25,8 @@ const NEEDS_NVCC = ['REGISTER_SPILLS', 'SMEM_LIMIT', 'MISSING_ENTRY'];
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// The short form has findings of a compiler, a watched run and the probes; the runner's faulty-kernels.test.ts has
-// more.
+// The short form has findings of a compiler, of a watched run and of the probes; the runner's faulty-kernels.test.ts
+// has more.
 const SHORT = [
   'syntax_error',
   'missing_syncthreads',

@@ -1,7 +1,8 @@
 /** The ladder's final report in docs/results is what its command makes of the results next to it. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { formatMarkdown } from '@flashcore/tools/format-markdown';
 import { ROOT } from '../support/home.ts';
@@ -10,7 +11,10 @@ import { FA_TUI } from '../support/screens.ts';
 const FOLDER = join(ROOT, 'docs/results/h200-final-2026-11-22');
 
 test('docs/results/h200-final-2026-11-22/final.md', async () => {
-  const [command = ''] = readFileSync(join(FOLDER, 'commands.txt'), 'utf8').split('\n');
+  const commands = readFileSync(join(measuredFolder(basename(FOLDER)), 'commands.txt'), 'utf8');
+  const [command = ''] = commands
+    .replace(/docs\/results\/([^/ ]+)/g, (_, campaign: string) => measuredFolder(campaign))
+    .split('\n');
   const words = command.replace(/^npx fa-tui /, '').split(' ');
   const args = words.slice(0, words.indexOf('-o')).flatMap((word) => (word.includes('*') ? filesOf(word) : [word]));
   const printed = execFileSync(FA_TUI, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 8 << 20 });
@@ -22,7 +26,7 @@ test('docs/results/h200-final-2026-11-22/final.md', async () => {
 function filesOf(pattern: string): string[] {
   const [before = '', after = ''] = pattern.split('*');
   const folder = dirname(before);
-  return readdirSync(join(ROOT, folder))
+  return readdirSync(folder)
     .map((name) => join(folder, name))
     .filter((path) => path.startsWith(before) && path.endsWith(after))
     .sort();

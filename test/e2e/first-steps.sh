@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A first-time user's path through fa-tui, from the start to a compared pair of kernels, on the emulator, in tmux.
-#   bash test/e2e/first-steps.sh           plays it and tells each step; ends with 0 when all was seen
-#   ATTACH=1 bash test/e2e/first-steps.sh  the same with a second's rest a step; look on with the command that it prints
-# It waits for what is on the screen, never for a time. Data goes into a folder of its own, unless FLASHCORE_HOME is set.
+#   bash test/e2e/first-steps.sh           plays it and prints each step; exits with 0 if everything was seen
+#   ATTACH=1 bash test/e2e/first-steps.sh  pauses a second per step; watch with the command that it prints
+# It waits for texts on the screen, never for a fixed time. Data goes into a temporary folder unless FLASHCORE_HOME is
+# set.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -22,7 +23,7 @@ end() {
 }
 trap end EXIT
 
-# see PATTERN: until the screen has it.
+# see PATTERN: waits until the screen matches.
 see() {
   local deadline=$((SECONDS + limit_s))
   until screen | grep -Eq -- "$1"; do
@@ -42,27 +43,34 @@ step() {
 
 press() { tm send-keys -t fa "$@"; }
 
-# until_seen PATTERN KEY: presses KEY, and again after each screen that does not have it.
+# The text at the cursor, without the time since the kernel's last run.
+cursor() { screen | grep -o '▸ [^│]*' | sed -E 's/ +([0-9]+ [a-z]+ ago|just now) *$//' || true; }
+
+# until_seen PATTERN KEY: presses KEY until the screen has PATTERN, and after each press waits until the cursor has
+# moved. Other changes of the screen do not count: on a busy machine they come before the cursor's, and an extra press
+# would go past the target.
 until_seen() {
   local before
   for _ in $(seq 40); do
     if screen | grep -Eq -- "$1"; then return; fi
-    before=$(screen)
+    before=$(cursor)
     press "$2"
-    for _ in $(seq 100); do
-      if [ "$(screen)" != "$before" ]; then break; fi
+    for _ in $(seq 250); do
+      if screen | grep -Eq -- "$1"; then return; fi
+      if [ "$(cursor)" != "$before" ]; then break; fi
       sleep 0.02
     done
   done
   see "$1"
 }
 
-# run_kernel ID: its form from view 7, one small shape and one seed, to its end.
+# run_kernel ID: opens the kernel's form from view 7, and runs one small shape with one seed to its end.
 run_kernel() {
   step "7 lists the kernels; $1"
   press 7
   see '\[7 Kernels\].*'
   press g
+  see '▸ fa_v1_baseline '
   until_seen "▸ $1 " j
   step "Enter opens its form: one small shape, one seed, short samples"
   press Enter

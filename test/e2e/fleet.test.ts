@@ -164,7 +164,7 @@ test.skipIf(missing('slurm-wlm'))('preemption gives the job back', { timeout: 18
 test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are reported at the start', () => {
   const start = (env: Record<string, string>, partition: string, gres?: string) =>
     home.runnerCommand(['gateway', '--slurm', fleetFile(1, partition, { gres }), '--data', join(folder, 'd')], { env });
-  // Like a home directory on a cluster.
+  // Shared between the nodes, like a home directory on a cluster.
   const onNfs = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
     fs.statfsSync = () => ({ type: 0x6969 }); syncBuiltinESMExports();`;
   expect(start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(onNfs)}` }, 'low')).toMatchObject({
@@ -181,7 +181,7 @@ test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are r
     exitCode: 2,
     stderr: expect.stringContaining('partition nowhere: wanted one of low, high') as string,
   });
-  // Node is installed, Slurm is not.
+  // Node is installed here, but Slurm is not.
   expect(start({ PATH: join(ROOT, 'node_modules/.bin') }, 'low')).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining('Install') as string,

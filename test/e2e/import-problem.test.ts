@@ -57,7 +57,7 @@ test.each(inFull(FORMS, ({ name }) => name === 'mla_prefill_causal'))(
   },
 );
 
-test('a kernel with the arguments of the definition is right on it', { timeout: LIMIT_MS }, () => {
+test("a kernel with the definition's arguments solves the imported problem", { timeout: LIMIT_MS }, () => {
   const { exitCode, stdout } = faTui('verify', './flashinfer_decode', '--seeds', '1');
   expect([exitCode, stdout]).toEqual([0, expect.stringContaining('batch_size=7,kv_len=200')]);
   expect(faTui('bench', './flashinfer_decode').exitCode).toBe(0);
@@ -66,7 +66,7 @@ test('a kernel with the arguments of the definition is right on it', { timeout: 
   );
 });
 
-test('a definition of gemm gives shapes for a kernel of it', { timeout: LIMIT_MS }, () => {
+test('a definition of gemm provides shapes for a kernel of that problem', { timeout: LIMIT_MS }, () => {
   const tensor = (...shape: string[]) => ({ shape, dtype: 'float16' });
   const definition = {
     ...{ name: 'gemm_n64_k96', op_type: 'gemm' },

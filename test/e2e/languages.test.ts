@@ -114,7 +114,7 @@ test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; once filled 
   expect(exitCode, stderr).toBe(0);
 });
 
-test('PTX of 100 MB is refused by its size, before it is sent or read as a draft', () => {
+test('PTX of 100 MB is refused because of its size, before it is sent or read as a draft', () => {
   const folder = changed('huge', 'attention.ptx', (text) => text + '// a comment\n'.repeat(8_000_000));
   const drafted = ['new', join(home.path, 'of_huge'), '--from-ptx', join(folder, 'attention.ptx')];
   for (const args of [drafted, ['verify', folder, ...CASE]]) {
@@ -179,7 +179,7 @@ test.skipIf(noPtx).each(
   expect(stdout).not.toMatch(/root:|def attention/);
 });
 
-test('settings that only a C++ compiler could use are refused in the manifest of a .ptx', () => {
+test('the manifest of a .ptx may not have settings for a C++ compiler', () => {
   const folder = changed('parameters', 'kernel.yaml', (text) =>
     edited(
       edited(text, 'constants:', 'parameters:\n  TILE: { values: [1], default: 1, about: x }\nconstants:'),
@@ -216,7 +216,7 @@ test('a cubin needs a GPU: the emulator refuses it at once, with the alternative
   ]);
 });
 
-test('settings of a compiler are refused in the manifest of a cubin', () => {
+test('the manifest of a cubin may not have settings for a compiler', () => {
   const folder = machineCode('cubin_flags', {
     change: (text) => edited(text, 'toggle:', "compile: { maxrregcount: 64, flags: ['-Xptxas=-O3'] }\ntoggle:"),
   });

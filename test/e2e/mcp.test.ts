@@ -98,7 +98,7 @@ describe.each(ERAS)('era %s', (era) => {
   });
   afterAll(() => agent.close());
 
-  test('offers its tools in a fixed order, each with schemas and true hints', async () => {
+  test('offers its tools in a fixed order, each with schemas and correct hints', async () => {
     const { tools } = await agent.client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
       'list_kernels',
@@ -142,7 +142,7 @@ describe.each(ERAS)('era %s', (era) => {
     ]);
   });
 
-  test('reads kernels, their files and notes, a page at a time', async () => {
+  test('reads kernels, their files and notes, page by page', async () => {
     const kernels: { kernel: string; expected_finding?: string }[] = [];
     for (let offset: unknown = 0; offset !== undefined;) {
       const { document } = await agent.call('list_kernels', { include_faulty: true, offset });
@@ -163,7 +163,7 @@ describe.each(ERAS)('era %s', (era) => {
     expect((await agent.call('notes', { kernel: 'fa_s512_v3_wmma' })).document['notes']).toMatch(/TILE_M/);
   });
 
-  test('wrong arguments are refused with what to do, and the server keeps running', async () => {
+  test('refuses wrong arguments and says what to do, and the server keeps running', async () => {
     const refusals = [
       await agent.call('submit', { action: 'run', kernel: 'fa_v1_baselin' }),
       await agent.call('submit', { action: 'fly', kernel: 'fa_v1_baseline' }),
@@ -248,7 +248,7 @@ describe.each(ERAS)('era %s', (era) => {
     const said: string[] = [];
     const { document } = await agent.call('submit', {
       action: 'verify',
-      // Slow enough not to end before the wait begins.
+      // Slow enough that it does not end before the wait begins.
       kernel: 'fa_v1_baseline',
       shapes: ['1x8x256x64'],
     });

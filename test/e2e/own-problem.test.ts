@@ -45,7 +45,7 @@ function edited<Result>(file: string, [was, is]: readonly [string, string], body
 
 const jobOf = (stdout: string): string => /jobs\/[0-9a-f-]{36}/.exec(stdout)![0];
 
-test('a kernel of it is verified, timed, accepted and reported', { timeout: LIMIT_MS }, () => {
+test('a kernel of the problem is verified, timed, accepted and reported', { timeout: LIMIT_MS }, () => {
   const run = faTui('run', './our_norm_kernel');
   expect([run.exitCode, run.stdout]).toEqual([0, expect.stringContaining('our_norm_kernel')]);
   const job = jobOf(run.stdout);
@@ -71,7 +71,7 @@ test('the runner uses an edited reference.cpp and problem.yaml at once', { timeo
   expect(faTui('verify', './our_norm_kernel', ...CASE)).toMatchObject({ exitCode: 0 });
 });
 
-test('elsewhere the problem is unknown, and the answer says how to make it known', () => {
+test('without its folder the problem is unknown, and the answer says how to make it known', () => {
   const elsewhere = home.faTui(['verify', kernel, ...CASE], { cwd: home.path });
   expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([
     2,
@@ -80,7 +80,7 @@ test('elsewhere the problem is unknown, and the answer says how to make it known
 });
 
 test(
-  'a runner that does not know it judges by the definition that comes with the kernel',
+  'a runner without the problem judges by the definition that comes with the kernel',
   { timeout: LIMIT_MS },
   async () => {
     await using host = new Home();

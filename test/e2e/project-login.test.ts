@@ -41,7 +41,7 @@ const build = (args: string[] = [], env: Record<string, string> = {}): CommandRe
 const owner = ({ stdout }: CommandResult): string => (JSON.parse(stdout) as { job: { owner: string } }).job.owner;
 
 test.skipIf(NO_HOST)(
-  "a project's runner gets what its login stored, and nothing from the environment",
+  "a project's runner gets only the credentials of its login, and nothing from the environment",
   { timeout: 120_000 },
   () => {
     const env = { FLASHCORE_TOKEN: newToken('grace'), FLASHCORE_TLS_CA: join(laptop.path, 'none.crt') };
@@ -58,7 +58,7 @@ test.skipIf(NO_HOST)(
   },
 );
 
-test.skipIf(NO_HOST)('files of --tls options are for a runner that the user names', () => {
+test.skipIf(NO_HOST)('files in --tls options are only for a runner that the user names', () => {
   const { exitCode, stderr } = build(['--tls-ca', authority]);
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('name the runner that they are for with --runner')]);
   expect(owner(build(['--tls-ca', authority, '--runner', 'box']))).toBe('ada');

@@ -48,16 +48,18 @@ test('a kernel of the repository is run by its name from any of its folders', ()
   expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([2, expect.stringContaining('Unknown kernel "our_kernel"')]);
 });
 
-test("run uses the file's plan unless an option names another", () => {
-  const run = (...options: string[]): string =>
-    fromBelow('run', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.1', ...options).stdout;
+test("run uses the file's plan unless an option names another; a kernel without notes passes, and cannot be accepted", () => {
+  const run = (...options: string[]) =>
+    fromBelow('run', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.1', ...options);
   withLines('plan: explore\n', () => {
-    expect(run()).toContain('Plan explore');
-    expect(run('--plan', 'merge')).toContain('Plan merge');
+    expect(run().stdout).toContain('Plan explore');
+    const { stdout, exitCode } = run('--plan', 'merge');
+    expect(stdout).toContain('Plan merge');
+    expect([exitCode, stdout]).toEqual([0, expect.stringContaining('fill in NOTES.md and run it again to accept')]);
   });
 });
 
-test('its runner is a login, never an address; options and environment take precedence', () => {
+test("the project's runner must be a login, never an address; options and environment take precedence", () => {
   withLines('runner: 127.0.0.1:1\n', () => {
     const { exitCode, stderr } = fromBelow('kernels');
     expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/flashcore\.yaml: runner: must be a login of yours/)]);
@@ -80,6 +82,6 @@ test('its runner is a login, never an address; options and environment take prec
   });
 });
 
-test('champions are looked up in the folder that it names', () => {
+test('champions are looked up in the folder that flashcore.yaml names', () => {
   expect(fromBelow('champions', '--load').stderr).toContain(join(repository, 'champions', 'champions.json'));
 });

@@ -93,7 +93,7 @@ test.skipIf(NO_HOST)('every command answers as with an embedded runner', { timeo
     remote('profile', 'fa_v1_baseline', '--shape', '1x1x64x64', '--save', join(laptop.path, 'k.ncu-rep')),
   ).toMatchObject({
     exitCode: 3,
-    stderr: expect.stringMatching(/the emulator counts (on PTX only|what a kernel does)/) as string,
+    stderr: expect.stringMatching(/the emulator counts (on PTX only|instructions and memory)/) as string,
   });
   expect(remote('verify', 'nan_output', '--shape', '1x1x64x64', '--seeds', '1')).toMatchObject({
     exitCode: 1,
@@ -160,7 +160,7 @@ test.skipIf(NO_HOST)(
       await terminal.waitFor(/connected[^]*1x2x\d+x64: pass/, 60_000);
       proxy.interrupt();
       await terminal.waitFor(/○ reconnecting/);
-      // Earlier output stays on the screen.
+      // Earlier output stays in the scrollback.
       expect(terminal.text()).toMatch(/1x2x\d+x64: pass/);
       proxy.restore();
       // Then cut twice more in the middle of the events, after the TLS handshake and some events.

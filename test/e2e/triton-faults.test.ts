@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { FindingKind } from '@flashcore/shared/contract';
-import { edited, inFull, missing } from '@flashcore/shared/testing';
+import { edited, inFull, missing, unpackedFolder } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
-const FOLDER = join(ROOT, 'test/fixtures/triton');
+const FOLDER = unpackedFolder(join(ROOT, 'test/fixtures/triton'));
 const ATTENTION = join(ROOT, 'examples/kernels/triton_attention');
 const noPtx = missing('nvcc') && missing('clang');
 

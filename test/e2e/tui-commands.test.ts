@@ -133,7 +133,7 @@ const STEPS: Record<string, Step> = {
     undo: 'f',
     recorded: true,
   },
-  'next-error': { first: '1', shows: /No line of the log tells of an error|f follows/, undo: 'G', recorded: true },
+  'next-error': { first: '1', shows: /The log has no error|f follows/, undo: 'G', recorded: true },
   follow: { first: '1', shows: /f follows/, undo: 'f', recorded: true },
   wrap: { first: '1', shows: (screen) => /│ \d\d:\d\d:\d\d.*…/.test(screen), undo: 'w', recorded: true },
   'log-left': { first: '1>>', shows: /from column 21,/, undo: 'w', recorded: true },
@@ -160,19 +160,25 @@ const STEPS: Record<string, Step> = {
   'clear-filter': { first: '6/v6\r', ready: /only "v6"/, shows: (screen) => !/only "v6"/.test(screen) },
   history: { first: '6', shows: /6 History/, undo: 'tt' },
   faulty: { first: '7', shows: /faulty ones too/, undo: 'F' },
+  'open-notes': {
+    first: '7',
+    ready: /\[7 Kernels\]/,
+    shows: /is a read-only copy of the notes of |Opened [^]*NOTES\.md/,
+  },
   'edit-source': { first: '1', shows: /Edited |was not changed|is a copy of what the runner compiled/ },
   copy: { first: '5', shows: /t text {2}m Markdown/, undo: ESCAPE, recorded: true },
   'copy-line': { first: '5', shows: /it is in \S*line\.txt|clipboard/, recorded: true },
+  'command-log': { first: '5', shows: /─ Command log/, undo: ESCAPE, recorded: true },
   mouse: { first: '5', shows: /Mouse on/, undo: 'm', recorded: true },
   help: { first: '1', shows: /search: █/, undo: ESCAPE, recorded: true },
 };
 
 // These leave another job on the screen.
 const LAST = ['rerun', 'cancel'];
-// Tested in lent-terminal.test.ts or in fa-tui's keys.test.tsx. The emulator's leaderboard has no places.
+// Tested in lent-terminal.test.ts, tui.test.ts or fa-tui's keys.test.tsx. The emulator's leaderboard has no places.
 const WITHOUT_STEP = [
   ...['leave', 'redraw', 'suspend', 'next-place', 'next-finding', 'hottest-line'],
-  ...['mark-job', 'clear-marks', 'cancel-waiting'],
+  ...['mark-job', 'clear-marks', 'cancel-waiting', 'instructions', 'leave-instructions'],
 ];
 // Tested separately in this file.
 const APART = [...WITHOUT_STEP, 'next-variant', 'next-head', 'previous-head'];

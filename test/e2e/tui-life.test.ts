@@ -83,7 +83,7 @@ test.each<[string, number, (terminal: Terminal) => void]>([
   expect(output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(output.lastIndexOf('\u001b[?25l'));
 });
 
-test('the screen is drawn before the runner has answered, and q leaves it then too', async () => {
+test('the screen is drawn before the runner has answered, and q works by then', async () => {
   // Accepts connections and sends nothing.
   const silent = createServer(() => undefined).listen(0, '127.0.0.1');
   onTestFinished(() => void silent.close());
@@ -103,7 +103,7 @@ test('if no runner listens the terminal is given back, with the reason', async (
   expect(terminal.screen.buffer.active.type).toBe('normal');
 });
 
-test('a dumb terminal gets no screen but the help with the commands', async () => {
+test('a dumb terminal gets the help with the commands instead of a screen', async () => {
   const terminal = new Terminal(FA_TUI, [], { columns: 120, rows: 40, cwd: ROOT, env: home.env, kind: 'dumb' });
   opened.push(terminal);
   expect(await terminal.exit).toBe(2);
@@ -111,7 +111,7 @@ test('a dumb terminal gets no screen but the help with the commands', async () =
   expect(terminal.output).not.toContain('\u001b');
 });
 
-test('in a dumb terminal a command writes lines only', async () => {
+test('in a dumb terminal a command writes only lines', async () => {
   const args = ['build', 'fa_v1_baseline'];
   const terminal = new Terminal(FA_TUI, args, { columns: 120, rows: 40, cwd: ROOT, env: home.env, kind: 'dumb' });
   opened.push(terminal);
@@ -152,7 +152,7 @@ test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a c
   expect(cutLines(terminal)).toEqual([]);
 });
 
-test('keys typed while it starts leave no trace on its screen', async () => {
+test('keys typed during the start leave no trace on the screen', async () => {
   const calm = open();
   await calm.waitFor(/● embedded[^]*\[1 Run\]/);
   for (let attempt = 0; attempt < 3; ++attempt) {
@@ -250,7 +250,7 @@ test('a champion, named by --champion and then in the form, is measured live in 
   await terminal.waitFor(/○ cancelled/);
 }, 150_000);
 
-test('inline there is no separate screen: the log stays in the scrollback, and keys and views work below it', async () => {
+test('inline there is no separate screen: the log stays in the scrollback, with keys and views below it', async () => {
   const terminal = open({
     args: ['--inline', 'start', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2'],
     columns: 100,

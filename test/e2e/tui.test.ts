@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Terminal } from '@flashcore/tools/terminal';
-import { until } from '@flashcore/shared/testing';
+import { missing, until } from '@flashcore/shared/testing';
 import { Home } from '../support/home.ts';
 import { cutLines, openScreen } from '../support/screens.ts';
 
@@ -59,6 +59,37 @@ test.each(SIZES)(
       expect(terminal.output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(terminal.output.lastIndexOf('\u001b[?25l'));
       // The headless screen processes the output with a delay.
       await until(() => terminal.screen.buffer.active.type === 'normal');
+    } finally {
+      terminal.kill('SIGKILL');
+    }
+  },
+  60_000,
+);
+
+test.skipIf(missing('nvcc') && missing('clang')).each(SIZES)(
+  '%i x %i: i shows the PTX of the line under the cursor, and i again the profile',
+  async (columns, rows) => {
+    const terminal = openScreen(home, { columns, rows });
+    const shownLine = (): string | undefined => /instructions? of line (\d+)/.exec(terminal.text())?.[1];
+    try {
+      await terminal.waitFor(/fa_v1_baseline/);
+      terminal.type('4');
+      await terminal.waitFor(/i PTX/);
+      terminal.type('i');
+      await terminal.waitFor(/source and PTX[^]*instructions? of line/);
+      const hottest = shownLine();
+      // Only instructions of that line are marked, and the line's number is next to the first of them.
+      await terminal.waitFor(new RegExp(`${hottest} ▸ [a-z]+[.\\w]* `));
+      await expectWhole(terminal, rows);
+      terminal.type('g');
+      await until(() => shownLine() !== hottest);
+      expect(terminal.text()).toMatch(new RegExp(`▸ +${shownLine()} `));
+      terminal.type('H');
+      await until(() => shownLine() === hottest);
+      terminal.type('i');
+      await terminal.waitFor(/Lines of fa_v1_baseline\.cu/);
+      terminal.type('q');
+      expect(await terminal.exit).toBe(0);
     } finally {
       terminal.kill('SIGKILL');
     }

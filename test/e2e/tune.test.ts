@@ -1,6 +1,7 @@
 /** `fa-tui tune` on the emulator: the table, and a search that kill -9 of the runner interrupted. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { layOutSmallKernel } from '../support/small-kernel.ts';
@@ -24,7 +25,7 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('ranks by registers and shared memory, and says that times judge nothing here', { timeout: 180_000 }, () => {
+test('ranks by registers and shared memory, and says that times are not judged here', { timeout: 180_000 }, () => {
   const { exitCode, stdout, stderr } = home.faTui(search(kernel));
   expect(exitCode, stderr).toBe(0);
   expect(stdout).toMatch(
@@ -55,6 +56,27 @@ test(
     expect(result.tune.variants.some(({ reused }) => reused)).toBe(true);
   },
 );
+
+test('Ctrl-C leaves the search running and prints its name', { timeout: 180_000 }, async () => {
+  const client = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), [...search(kernel), '--remeasure'], {
+    cwd: ROOT,
+    env: home.env,
+  });
+  let stderr = '';
+  client.stderr.setEncoding('utf8').on('data', (piece: string) => (stderr += piece));
+  await waitFor('a variant', () => /TILE/.test(stderr) || undefined, 120_000);
+  client.kill('SIGINT');
+  await waitFor('the name', () => /The job goes on\. Watch it: fa-tui watch [0-9a-f]{8}/.test(stderr) || undefined);
+  // eslint-disable-next-line flashcore/no-fixed-wait -- the next signal is to be another
+  await sleep(200);
+  client.kill('SIGINT');
+  await waitFor('the client to end', () => client.exitCode ?? undefined);
+  expect(client.exitCode).toBe(130);
+  const { jobs } = JSON.parse(home.faTui(['jobs', '--limit', '1', '--json']).stdout) as { jobs: { name: string }[] };
+  const [, shown = 'none'] = /fa-tui watch ([0-9a-f]{8})/.exec(stderr) ?? [];
+  expect(jobs[0]!.name).toMatch(new RegExp(`^jobs/${shown}`));
+  expect(home.faTui(['watch', shown], { timeoutMs: 120_000 }).exitCode).toBe(0);
+});
 
 test('a usage error exits with 2 and says what to do', () => {
   const usage = (...args: string[]) => home.faTui(['tune', ...args]);

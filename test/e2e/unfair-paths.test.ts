@@ -59,12 +59,12 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('by a run that was compared before there was a champion', () => {
+test('no run that was compared before there was a champion is accepted', () => {
   attempts.push({ by: 'a stale run', job: stale });
   expectRefused(attempts.at(-1)!);
 });
 
-test('by a trial of a search', { timeout: 180_000 }, () => {
+test('no trial of a search is accepted', { timeout: 180_000 }, () => {
   const proposer = join(home.path, 'proposer.mjs');
   writeFileSync(
     proposer,
@@ -96,7 +96,7 @@ console.log(JSON.stringify({ name: 'same', thought: 'none', files: { '${KERNEL}.
   }
 });
 
-test('by an evaluated candidate, and by the winner of a tune', { timeout: 180_000 }, () => {
+test('no evaluated candidate and no winner of a tune is accepted', { timeout: 180_000 }, () => {
   const evaluated = home.faTui(['evaluate', join(wrong, `${KERNEL}.cu`), '--base', KERNEL, ...EASY, '--json']);
   const { experiment } = JSON.parse(evaluated.stdout) as { experiment: string };
   attempts.push({ by: 'an evaluation', job: experiment });
@@ -105,7 +105,7 @@ test('by an evaluated candidate, and by the winner of a tune', { timeout: 180_00
   expectRefused(attempts.at(-1)!);
 });
 
-test('through an agent', { timeout: 180_000 }, async () => {
+test('no kernel is accepted through an agent', { timeout: 180_000 }, async () => {
   const agent = new Client({ name: 'dishonest', version: '1' });
   await agent.connect(
     new StdioClientTransport({
@@ -133,7 +133,7 @@ test('through an agent', { timeout: 180_000 }, async () => {
   await agent.close();
 });
 
-test('by any of them after the runner was killed and started again', { timeout: 180_000 }, async () => {
+test('none of them is accepted after the runner was killed and restarted', { timeout: 180_000 }, async () => {
   daemon.kill('SIGKILL');
   await once(daemon, 'exit');
   await startDaemon();

@@ -15,7 +15,7 @@ const newHome = (): Home => {
 };
 afterAll(() => Promise.all(homes.map((home) => home[Symbol.asyncDispose]())));
 
-test('after --yes the data folder, settings and logins are gone, files of the user stay', { timeout: 120_000 }, () => {
+test("--yes removes the data folder, settings and logins, and keeps the user's files", { timeout: 120_000 }, () => {
   const home = newHome();
   const own = join(home.path, 'my notes.txt');
   writeFileSync(own, 'mine');
@@ -63,7 +63,7 @@ test('a runner that its owner serves is left alone, with all its data', { timeou
   expect(readdirSync(home.path)).toEqual(expect.arrayContaining(['artifacts', 'flashcore.db', 'lock.db', 'sources']));
 });
 
-test('a folder that no runner used is not a data folder, whatever it contains', () => {
+test('a folder that no runner has used is not a data folder, whatever it contains', () => {
   const home = newHome();
   for (const name of ['builds', 'sources', 'tmp']) mkdirSync(join(home.path, name));
   expect(home.runnerCommand(['purge', '--yes'])).toMatchObject({

@@ -1,8 +1,16 @@
 /** A gateway in a process of its own. Its scheduler asks the parent process for pilots. */
 // The same heap settings as the daemon's.
-import '@flashcore/runner/heap-growth';
+import '@flashcore/runner/memory';
 import { createGateway, parseFleet, startTestRunner, type Scheduler } from '@flashcore/runner/testing-daemon';
-import type { FromGateway, ToGateway } from './gateway-messages.ts';
+
+/** Messages between a gateway's process and the program that measures it. */
+export type FromGateway =
+  | { type: 'serves'; address: string }
+  /** The scheduler should start a pilot. */
+  | { type: 'pilot'; token: string }
+  | { type: 'use'; rssMib: number; cpuMs: number };
+
+export type ToGateway = { type: 'use' } | { type: 'end' };
 
 const [listen = ''] = process.argv.slice(2);
 const tell = (message: FromGateway): void => void process.send!(message);

@@ -25,8 +25,8 @@ import {
 import { RunnerClient } from '@flashcore/shared/client';
 import { DeviceSchema, JobResultSchema, Outcome, WarningSchema } from '@flashcore/shared/contract';
 import { repositoryRoot } from '../support/repository-root.ts';
-import { OVERHEAD, type Overhead } from './figures.ts';
-import type { FromGateway, ToGateway } from './gateway-messages.ts';
+import { OVERHEAD, type Overhead } from './page.ts';
+import type { FromGateway, ToGateway } from './gateway-process.ts';
 
 const STARTS = 200;
 const QUEUED = 10_000;

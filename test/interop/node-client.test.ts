@@ -62,7 +62,7 @@ test.each([
   120_000,
 );
 
-test('an error has its reason', async () => {
+test('an error comes with its reason', async () => {
   const { exitCode, errors } = await client('build', '--address', address, '--kernel', 'no_such_kernel');
   expect(exitCode).toBe(3);
   expect(errors).toContain('error: KERNEL_NOT_FOUND: ');

@@ -9,9 +9,8 @@ import { FindingKind, Outcome, type GetJobResponse } from '@flashcore/shared/con
 import { formatShape, parseManifest } from '@flashcore/shared/kernels';
 import { inFull, missing } from '@flashcore/shared/testing';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
-import { withoutToolkit } from '../support/front-ends.ts';
+import { withoutToolkit, coveringBuilds, fewShapesOf, variantArguments } from './builds.ts';
 import { Home, ROOT } from '../support/home.ts';
-import { coveringBuilds, fewShapesOf, variantArguments } from './builds.ts';
 
 const SHORT = 'flashcore_v6';
 const LIMIT_MS = 600_000;

@@ -15,9 +15,17 @@ import { FindingKind, Outcome, type GetJobResponse } from '@flashcore/shared/con
 import { formatShape, parseManifest } from '@flashcore/shared/kernels';
 import { FRONT_ENDS, type FrontEndName, type FrontEndReport } from '@flashcore/tools/front-ends-table';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
-import { nvrtcFolder, withNvrtcOnly, withoutToolkit } from '../support/front-ends.ts';
+import {
+  nvrtcFolder,
+  withNvrtcOnly,
+  withoutToolkit,
+  coveringBuilds,
+  fewShapesOf,
+  shapesOf,
+  variantArguments,
+  type LadderBuild,
+} from './builds.ts';
 import { Home, ROOT } from '../support/home.ts';
-import { coveringBuilds, fewShapesOf, shapesOf, variantArguments, type LadderBuild } from './builds.ts';
 
 const LIMIT_MS = 600_000;
 const FAULTY = join(ROOT, 'kernels/faulty');

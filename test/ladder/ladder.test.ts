@@ -14,7 +14,7 @@ afterAll(() => home[Symbol.asyncDispose]());
 const steps = await ladderSteps();
 const emulated = steps.filter((step) => step.emulated === true);
 
-test('the ladder has its twelve steps, the Hopper ones only on the PTX engine', () => {
+test('the ladder has its twelve steps, and the Hopper steps run only on the PTX engine', () => {
   expect(steps.map(({ id }) => id)).toEqual([
     'fa_v1_baseline',
     'fa_v2_wmma',
@@ -59,7 +59,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
   const [, ...variants] = coveringBuilds(step);
   const [first, ...others] = fewShapesOf(step);
 
-  test(`is right on ${first}, ${SEEDS} seeds, in a whole run`, () => {
+  test(`is right on ${first} with ${SEEDS} seeds in a complete run`, () => {
     const { response, stderr } = home.runJson([
       'run',
       id,
@@ -98,7 +98,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     expect(probes.length).toBeGreaterThanOrEqual(2);
   });
 
-  test(`and on ${others.join(', ')}`, () => {
+  test(`is right on ${others.join(', ')}`, () => {
     const { response, stderr } = home.runJson([
       'verify',
       id,
@@ -137,10 +137,10 @@ test.skipIf(noPtx).each(inFull(steps, () => false).filter((step) => step.emulate
   '$id, which fibres cannot run, is right',
   (step) => {
     const shapes = fewShapesOf(step).flatMap((shape) => ['--shape', shape]);
-    const { response, stderr } = home.runJson(['verify', step.id, '--seeds', '1', ...shapes], { timeoutMs: 300_000 });
+    const { response, stderr } = home.runJson(['verify', step.id, '--seeds', '1', ...shapes], { timeoutMs: 600_000 });
     expect(Outcome[response.job!.outcome], stderr).toBe('PASSED');
   },
-  300_000,
+  600_000,
 );
 
 test.each(steps.map((step) => [step.id, step] as const))(

@@ -8,13 +8,13 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { FindingKind } from '@flashcore/shared/contract';
 import { formatShape, parseManifest } from '@flashcore/shared/kernels';
-import { nvrtcFolder, withNvrtcOnly } from '../support/front-ends.ts';
+import { nvrtcFolder, withNvrtcOnly } from './builds.ts';
 import { Home, ROOT } from '../support/home.ts';
 
 const LIMIT_MS = 600_000;
 
 test(
-  "NVRTC's PTX: a fault with its line, registers, and the tools in its provenance",
+  "NVRTC's PTX gives a fault its line, and the result registers and the tools in its provenance",
   async ({ skip }) => {
     if (nvrtcFolder() === undefined) return skip('no NVRTC here, or no headers of CUDA: install cuda-toolkit');
     await using home = new Home();

@@ -6,7 +6,7 @@
  * and writes the results to docs/results/emulator-ladder-<date>/ladder.json. If kernels are named, their results
  * replace those in the newest of these files. Exit code 0: everything is as wanted.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { toJson } from '@bufbuild/protobuf';
@@ -19,13 +19,13 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, type Manifest } from '@flashcore/shared/kernels';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
-import { Home, ROOT } from '../support/home.ts';
+import { foldersWith, jsonOf, RESULTS } from '@flashcore/tools/results';
+import { Home } from '../support/home.ts';
 import { buildsOf, refusedShapes, shapesOf, variantArguments, type LadderBuild } from './builds.ts';
 
 const SEEDS = 5;
 const BENCHMARK_SECONDS = 0.2;
 const RUN_LIMIT_MS = 600_000;
-const RESULTS = join(ROOT, 'docs/results');
 
 interface BuildReport {
   kernel: string;
@@ -148,12 +148,9 @@ function engineIn({ tools }: { tools?: string[] }): string | undefined {
 
 /** Replaces the results of kernels that were verified again. */
 function renew(part: Report): void {
-  const folder = readdirSync(RESULTS)
-    .filter((name) => existsSync(join(RESULTS, name, 'ladder.json')))
-    .sort()
-    .at(-1);
+  const folder = foldersWith(/^ladder\.json$/).at(-1);
   if (folder === undefined) return;
-  const whole = JSON.parse(readFileSync(join(RESULTS, folder, 'ladder.json'), 'utf8')) as Report;
+  const whole = jsonOf<Report>(folder, 'ladder.json')!;
   if (engineIn(whole) !== engineIn(part)) {
     console.log(`not kept: ${folder} is of another engine (${engineIn(whole) ?? 'not told'}); verify all kernels`);
     return;

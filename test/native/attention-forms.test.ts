@@ -138,7 +138,7 @@ work: { flops: 1 }
 );
 
 test.each([1, 4])(
-  "FlashInfer's tables, with columns in two tensors, are read as its references read them: page %d",
+  "reads FlashInfer's tables, with columns in two tensors, as FlashInfer's references do: page %d",
   (page) => {
     const flat = problemCase(FLAT, { B: 7, S: 21, page }, 'fp16');
     const inputs = drawInputs(flat, { seed: 'f1a7', rule: NORMAL });

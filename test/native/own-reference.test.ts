@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
-test('a reference asks which optional outputs a kernel has', () => {
+test('a reference can ask which optional outputs a kernel has', () => {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
   try {
     const source = join(folder, 'asks.cpp');

@@ -19,7 +19,7 @@ test('a prepared reference equals a computed one, with the yardstick of the rule
   const book = new ReferenceBook(reference);
   const others = inputs.map(({ seed }) => ({ seed, rule: { ...NORMAL, name: 'large', logitScale: 32 } }));
   const all = [...inputs, ...others];
-  book.prepare([{ kind, inputs: all }]);
+  book.prepare([{ kind, inputs: all, reportPlain: true }]);
   // Wait for the last; by then all have been started.
   await until(() => book.stateOf(kind, all.at(-1)!) === 'there');
   for (const [index, input] of all.entries()) {
@@ -42,9 +42,9 @@ test('a prepared reference equals a computed one, with the yardstick of the rule
   }
 });
 
-test('each answer is returned once; one that was not started is left to the caller and never computed later', async () => {
+test('returns each answer once; one that was not started is left to the caller and never computed later', async () => {
   const book = new ReferenceBook(reference);
-  book.prepare([{ kind, inputs }]);
+  book.prepare([{ kind, inputs, reportPlain: false }]);
   const [first, second, third] = inputs as [Input, Input, Input];
   // Nothing starts before this function waits.
   expect(await book.take(kind, second)).toBeUndefined();
@@ -56,10 +56,10 @@ test('each answer is returned once; one that was not started is left to the call
   expect([(await book.take(kind, first)) !== undefined, await book.take(kind, first)]).toEqual([true, undefined]);
 });
 
-test('one that is being computed is waited for; nothing is given out after clear()', async () => {
+test('waits for a reference that is being computed; returns nothing after clear()', async () => {
   const book = new ReferenceBook(reference);
-  book.prepare([{ kind, inputs }]);
-  // It starts before the event loop turns, and ends after that.
+  book.prepare([{ kind, inputs, reportPlain: false }]);
+  // Starts before the event loop turns, and ends after that.
   for (let step = 0; step < 100 && book.stateOf(kind, inputs[0]!) !== 'computing'; step += 1) await Promise.resolve();
   expect(book.stateOf(kind, inputs[0]!)).toBe('computing');
   const taken = await book.take(kind, inputs[0]!);
@@ -68,14 +68,31 @@ test('one that is being computed is waited for; nothing is given out after clear
   expect(await Promise.all(inputs.map((input) => book.take(kind, input)))).toEqual([undefined, undefined, undefined]);
 });
 
-test('a case with a tensor too small to stay in place or too large to keep is not prepared', async () => {
+test('does not prepare a case with a tensor too small to stay in place or too large to keep', async () => {
   const book = new ReferenceBook(reference);
   const small = attentionCase({ ...shape, batch: 1, heads: 1, sequenceLength: 1 }, 'fp16');
   const large = attentionCase({ ...shape, batch: 64, heads: 64, sequenceLength: 4096 }, 'fp16');
   const narrow = attentionCase(parseShape('1x1x1x1,Dv=4096'), 'fp16');
   const long = attentionCase(parseShape('1x1x1024x64,Skv=4000000'), 'fp16');
   const unprepared = [small, large, narrow, long];
-  book.prepare(unprepared.map((each) => ({ kind: each, inputs })));
+  book.prepare(unprepared.map((each) => ({ kind: each, inputs, reportPlain: false })));
   expect(unprepared.map((each) => book.stateOf(each, inputs[0]!))).toEqual(unprepared.map(() => undefined));
   await book.clear();
+});
+
+test('keeps no more answers than fit, and computes the next one when one was taken', async () => {
+  const elements = 2 * 3 * 96 * 64;
+  const book = new ReferenceBook(reference, 2 * elements);
+  const [first, second, third] = inputs as [Input, Input, Input];
+  book.prepare([{ kind, inputs, reportPlain: false }]);
+  await until(() => book.stateOf(kind, second) === 'there');
+  for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate);
+  expect(inputs.map((input) => book.stateOf(kind, input))).toEqual(['there', 'there', 'wanted']);
+  await book.take(kind, first);
+  await until(() => book.stateOf(kind, third) === 'there');
+  book.prepare([{ kind, inputs: [third, first, second], reportPlain: false }]);
+  await until(() => book.stateOf(kind, first) === 'there');
+  // Waits for room at the third reference, and must still end.
+  await book.clear();
+  expect(book.stateOf(kind, second)).toBeUndefined();
 });

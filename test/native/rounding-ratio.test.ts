@@ -8,6 +8,7 @@ import {
   drawInputs,
   judgeOutputs,
   outputOf,
+  roundingLimitOf,
   roundingOf,
   tensorOf,
   type OutputExtent,
@@ -60,7 +61,7 @@ test.each([
   expect(ratio).toBeCloseTo(wanted.ratio, 9);
 });
 
-test('an output of only NaN has no ratio, and tensors of other lengths are refused', () => {
+test('an output with only NaN has no ratio, and tensors of different lengths are refused', () => {
   const nothing = new Uint16Array(answer.want.length).fill(NAN);
   expect(reference.roundingRatio(nothing, answer, output)).toEqual({ ratio: 0, index: 0 });
   expect(() => reference.roundingRatio(nothing.subarray(1), answer, output)).toThrow(/wants tensors of/);
@@ -91,7 +92,7 @@ function softmaxOf(rows: number, columns: number): Float64Array {
 }
 
 test.each(['fp16', 'bf16', 'fp32'] as const)(
-  'an output that is rounded once to %s is right; one without its small values, or with fewer bits, is not',
+  'an output rounded once to %s is right; without its small values, or with fewer bits, it is wrong',
   (dtype) => {
     const [rows, columns] = [32, 1024];
     const want = softmaxOf(rows, columns);
@@ -105,6 +106,33 @@ test.each(['fp16', 'bf16', 'fp32'] as const)(
   },
 );
 
+test('the only element of a row is not judged by itself: sums in fp32 may cancel out', () => {
+  const want = Float64Array.from({ length: 50 }, (_, row) => 7 * (-1) ** row);
+  want[20] = 1e-4;
+  const written = { name: 'C', dims: [50, 1], dtype: 'fp16' as const, rounds: 1 };
+  const right = { want, rounding: roundingOf(want, written) };
+  const ratioOf = (error: number): number => {
+    const got = Float32Array.from(want, (value, row) => value + (row === 20 ? error : 0));
+    return reference.roundingRatio(tensorOf(got, 'fp16'), right, { ...output, ...written }).ratio;
+  };
+  // An error of fp32 in sums of this size, and one of 8 bits.
+  expect(ratioOf(1e-6)).toBeLessThan(0.1);
+  expect(ratioOf(0.2)).toBeGreaterThan(10);
+});
+
+test('plain attention is the yardstick only for a kernel that says that it rounds logits, or has to', () => {
+  const limits = (['fp16', 'bf16', 'fp32'] as const).map((dtype) =>
+    (['fp16', 'fp32'] as const).map((accumulate) =>
+      roundingLimitOf({ maxAbsError: 1, roundingRatio: 15 }, { dtype, accumulate }),
+    ),
+  );
+  expect(limits).toEqual([
+    [30, 2],
+    [30, 2],
+    [30, 30],
+  ]);
+});
+
 test.each(['fp16', 'bf16', 'fp32'] as const)('a kernel may flush %s weights next to a large sink to 0', (dtype) => {
   const of = attentionCase(parseShape('1x2x7x64,Skv=3,sinks=1'), dtype);
   const drawn = drawInputs(of, { seed: '9', rule: NORMAL });
@@ -116,7 +144,7 @@ test.each(['fp16', 'bf16', 'fp32'] as const)('a kernel may flush %s weights next
     expect(answers.get('O')!.want.every((each) => each !== 0)).toBe(true);
     const limits = { tolerance: { absolute: 1e-2, relative: 1e-2 }, ownTolerances: {}, judgeRounding: true };
     const comparisons = compareOutputs(reference, zeros, { outputs, answers, limits, poison: NAN });
-    const [answer] = judgeOutputs(reference, zeros, { outputs, answers, comparisons, yardstick: undefined, limits });
+    const [answer] = judgeOutputs(reference, zeros, { outputs, answers, comparisons, roundingLimit: 2, limits });
     return [answer.beyondRounding, answer.trivialNorm];
   };
   expect(judged(110)).toEqual([false, false]);

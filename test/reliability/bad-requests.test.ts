@@ -40,7 +40,7 @@ test('a request of more than 16 MiB is RESOURCE_EXHAUSTED, and the connection st
   expect(await raw.health()).toBeLessThan(5_000);
 });
 
-test('bad input started no job', async () => {
+test('no bad input started a job', async () => {
   expect((await fixture.client.listJobs()).jobs).toEqual([]);
 });
 

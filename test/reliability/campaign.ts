@@ -2,7 +2,8 @@
  * Tests of many random rounds: few in `npm test` and `npm run test:all`, all in `npx nx soak test`. Every failure names
  * the seed that repeats it.
  */
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, lstatSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { Random } from '@flashcore/shared/statistics';
 import { ALL_TESTS } from '@flashcore/shared/testing';
 import { test } from 'vitest';
@@ -15,9 +16,6 @@ const ROUNDS = Number(process.env['FLASHCORE_ROUNDS'] ?? 0);
 export const MINUTES = Number(process.env['FLASHCORE_MINUTES'] ?? 2);
 /** FLASHCORE_SEED repeats a run: one seed gives the same rounds, although not the same scheduling. */
 const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-
-/** For a machine that is busy with other work. The soak has an hour, or more if it is given more. */
-const TIMEOUT_MS = 300_000;
 
 export interface Campaign {
   seed: number;
@@ -41,17 +39,22 @@ export interface CampaignOptions {
   /** The promise that it demonstrates. */
   promise: PromiseId;
   rounds: Rounds;
+  /** Limit on its time outside the soak; default: 5. */
+  minutes?: number;
   /** True if something that it needs is missing. */
   skip?: boolean;
 }
 
-/** A vitest test whose body gets random numbers and its number of rounds. */
+/**
+ * A vitest test whose body gets random numbers and its number of rounds. Its time is that of a machine busy with
+ * other work; the soak has an hour, or more if it is given more.
+ */
 export function campaign(
   name: string,
-  { promise, rounds, skip = false }: CampaignOptions,
+  { promise, rounds, minutes = 5, skip = false }: CampaignOptions,
   body: (campaign: Campaign) => Promise<void>,
 ): void {
-  test.skipIf(skip)(name, { timeout: SOAK ? (60 + MINUTES) * 60_000 : TIMEOUT_MS }, async () => {
+  test.skipIf(skip)(name, { timeout: (SOAK ? 60 + MINUTES : minutes) * 60_000 }, async () => {
     const figure = (what: string, value: string): void => record({ promise, test: name, what, value });
     try {
       await body({
@@ -93,6 +96,18 @@ export const integer = (random: Random, least: number, most: number): number =>
   least + Math.floor(random.uniform() * (most - least + 1));
 export const pick = <Value>(random: Random, values: readonly Value[]): Value =>
   values[integer(random, 0, values.length - 1)]!;
+
+/** Names, sizes and times of all in these folders, except a daemon's data folder and its sockets. */
+export const besideData = (folders: readonly string[]): string[] =>
+  folders.flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((path) => !/^(?:data|p|s)(?:\/|$)/.test(path))
+      .map((path) => {
+        const { size, mtimeMs, mode } = lstatSync(join(folder, path));
+        return `${path} ${size} ${mtimeMs} ${mode}`;
+      })
+      .toSorted(),
+  );
 
 /** A UUID from a seeded generator. */
 export function seededUuid(random: Random): string {

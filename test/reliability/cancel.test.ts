@@ -55,7 +55,11 @@ campaign(
       const kernel =
         aim.fresh || round < AIMS.length ? await freshKernel(home, client, `${round} ${random.uniform()}`) : built!;
       if (!aim.fresh) built = kernel;
-      const cancelled = await cancelAt(client, kernel, aim, integer(random, 0, aim.mostMs), daemon.pid!);
+      const cancelled = await cancelAt(client, kernel, {
+        aim,
+        delayMs: integer(random, 0, aim.mostMs),
+        daemon: daemon.pid!,
+      });
       // On a fast machine the job may have ended just before.
       expect([Outcome.CANCELLED, Outcome.PASSED, Outcome.FAILED], aim.name).toContain(cancelled.outcome);
       goneMs.push(cancelled.goneMs);
@@ -95,12 +99,18 @@ interface Cancelled {
   goneMs: number;
 }
 
+interface Cancelling {
+  aim: (typeof AIMS)[number];
+  /** From the aim to CancelJob. */
+  delayMs: number;
+  /** The runner's process. */
+  daemon: number;
+}
+
 async function cancelAt(
   client: RunnerClient,
   kernel: KernelReference,
-  aim: (typeof AIMS)[number],
-  delayMs: number,
-  daemon: number,
+  { aim, delayMs, daemon }: Cancelling,
 ): Promise<Cancelled> {
   let before: ProcessInfo[] = [];
   let cancelledAt = 0;

@@ -57,7 +57,7 @@ test('the search finds an order if the history has one, and none if it has not',
     calledAt,
     answeredAt,
   });
-  // Concurrent: the read called last saw the earlier state.
+  // Concurrent: the later read saw the earlier state.
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 1n, 8n)], CHAMPION)).toBeDefined();
   // A stale read: the champion had been seen before this read was called.
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 4n, 5n)], CHAMPION)).toBeUndefined();

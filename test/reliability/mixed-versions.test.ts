@@ -125,7 +125,7 @@ test.each([
   expect(listed(client, daemon.address)).toEqual(listed(runner, daemon.address));
 });
 
-test('this runner keeps all that the released one stored', { timeout: 300_000 }, async () => {
+test('this runner keeps everything that the released one stored', { timeout: 300_000 }, async () => {
   let before: unknown;
   {
     await using daemon = await serve('released', data.released);
@@ -137,7 +137,7 @@ test('this runner keeps all that the released one stored', { timeout: 300_000 },
 });
 
 test(
-  'the released runner reads what this one stored, or refuses it and changes nothing',
+  "the released runner reads this runner's data, or refuses it and changes nothing",
   { timeout: 300_000 },
   async () => {
     const file = join(data.this, 'flashcore.db');

@@ -1,8 +1,8 @@
 /**
  * docs/reliability.md: every promise with the tests that show it and the results of the last soak. `node
- * test/reliability/write-page.ts` writes it.
+ * test/reliability/page.ts` writes it.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatMarkdown } from '@flashcore/tools/format-markdown';
 import type { Figure } from './campaign.ts';
@@ -26,11 +26,11 @@ export const readRun = (): SoakRun | undefined =>
 
 export function reliabilityPage({ figures }: SoakRun): Promise<string> {
   const text = [
-    '# What flashcore promises, and what its tests found',
+    '# The promises of flashcore, and the results of their tests',
     '',
-    'Written by `npx nx soak test`, which runs every campaign in its long form and stores its figures in [reliability.json](reliability.json); `npm run test:all` runs the same tests with fewer rounds, those of seconds in `npm test` too.',
-    `Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is there only if all of its file's tests passed. ${machinesOf(figures)} Times of 2026-11-22 and 2026-11-28 are of machines that were busy with other builds and tests.`,
-    'On a GPU the faulty and the cheating kernels run through the program itself: [what it found on an H200](results/h200-2026-11-21/README.md). None of these machines has cgroup controllers to give; [another](results/h200-boundary-2026-11-22/README.md) showed what their limits do to a kernel that takes all memory, processes or processors, and what a change of owner costs.',
+    'Written by `npx nx soak test`, which runs every campaign in its long form and stores its figures in [reliability.json](reliability.json); `npm run test:all` runs the same tests with fewer rounds, and `npm test` runs those that take seconds.',
+    `Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is listed only if all of its file's tests passed. ${machinesOf(figures)} Times of 2026-11-22 and 2026-11-28 are from machines that were busy with other builds and tests.`,
+    'On a GPU the faulty and the cheating kernels run through the program itself ([results on an H200](results/h200-2026-11-21/README.md)). None of these machines can delegate cgroup controllers; on [another](results/h200-boundary-2026-11-22/README.md) the effect of their limits on a kernel that takes all memory, processes or processors was measured, and the cost of a change of owner.',
     ...Object.entries(PROMISES).flatMap(([id, { promise, tests }]) => [
       '',
       `## ${promise}`,
@@ -57,8 +57,14 @@ function figuresOf(id: PromiseId, figures: SoakRun['figures']): string[] {
     .filter(({ promise }) => promise === id)
     .map(({ what, value, date, seed }) => `| ${what} | ${value} | ${date}, ${seed} |`);
   return rows.length === 0
-    ? ['', 'Not counted by a campaign: its tests run with all others.']
+    ? ['', 'No campaign counts this; its tests run with all others.']
     : ['', '| what | found | day, seed |', '| --- | --- | --- |', ...rows];
 }
 
 const link = (path: string): string => `[${path.split('/').at(-1)}](../${path})`;
+
+if (import.meta.main) {
+  const run = readRun();
+  if (!run) throw new Error('Run `npx nx soak test` first: it has stored no figures yet');
+  writeFileSync(PAGE_PATH, await reliabilityPage(run));
+}

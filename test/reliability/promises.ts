@@ -5,7 +5,7 @@
 export const PROMISES = {
   'jobs-survive': {
     promise:
-      "A job's name, once returned, survives kill -9 of the daemon; it ends exactly once; what was running at a crash is resolved within 5 s of the restart",
+      "A job's name, once returned, survives kill -9 of the daemon; the job ends exactly once; jobs that ran at a crash are resolved within 5 s of the restart",
     tests: [
       'test/reliability/kill.test.ts',
       'test/reliability/fleet.test.ts',
@@ -15,12 +15,12 @@ export const PROMISES = {
     ],
   },
   'power-cut': {
-    promise: 'What a client was told, of jobs, events and uploads, outlives a power cut',
+    promise: 'Jobs, events and uploads that a client was told of survive a power cut',
     tests: ['test/reliability/power-loss.test.ts', 'apps/runner/src/store/blob-store.test.ts'],
   },
   histories: {
     promise:
-      'Calls of concurrent clients have one order that explains every answer, also across kill -9: what was accepted, undone or cancelled',
+      'Accepting, undoing and cancelling by concurrent clients have one order that explains every answer, also across kill -9',
     tests: ['test/reliability/history.test.ts'],
   },
   'watch-resumes': {
@@ -32,7 +32,7 @@ export const PROMISES = {
     ],
   },
   'requests-are-jobs': {
-    promise: 'The same request_id and body are the same job; the same id with another body is ALREADY_EXISTS',
+    promise: 'The same request_id and body give the same job; the same id with another body gives ALREADY_EXISTS',
     tests: [
       'test/reliability/requests.test.ts',
       'test/interop/bad-requests.test.ts',
@@ -49,7 +49,8 @@ export const PROMISES = {
     ],
   },
   cancel: {
-    promise: 'Cancel: the whole process tree is dead within 2 s and the device free; it may be repeated',
+    promise:
+      'After a cancel the whole process tree is dead within 2 s and the device is free; a cancel may be repeated',
     tests: [
       'test/reliability/cancel.test.ts',
       'apps/runner/src/rpc/jobs.test.ts',
@@ -57,7 +58,7 @@ export const PROMISES = {
     ],
   },
   limits: {
-    promise: 'Waiting and running have limits of their own; no run is unbounded',
+    promise: 'Waiting and running have separate limits; no run is unbounded',
     tests: [
       'apps/runner/src/jobs/jobs.test.ts',
       'apps/runner/src/rpc/jobs.test.ts',
@@ -66,7 +67,8 @@ export const PROMISES = {
     ],
   },
   drain: {
-    promise: 'SIGTERM: health is NOT_SERVING, no new work, running work ends within the grace, exit status 0',
+    promise:
+      'After SIGTERM health is NOT_SERVING, no new work is taken, running work ends within the grace period, and the exit status is 0',
     tests: ['apps/runner/src/daemon.test.ts', 'test/reliability/overload.test.ts'],
   },
   isolation: {
@@ -79,7 +81,7 @@ export const PROMISES = {
   },
   boundary: {
     promise:
-      'Host code of a kernel, and what its process sends, ends that process at most: jobs, runner and verdicts are as they were',
+      'Host code of a kernel, and bytes from its process, can at most end that process; jobs, runner and verdicts are unaffected',
     tests: [
       'apps/runner/src/experiment/hostile-kernels.test.ts',
       'test/reliability/frames.test.ts',
@@ -90,8 +92,9 @@ export const PROMISES = {
   },
   protocols: {
     promise:
-      'A pilot, a coding agent, a proposer or a client leads nobody out of a folder and ends nobody: each name and frame is taken or refused, nothing is deleted, and who reads it serves on',
+      'No pilot, coding agent, proposer or client can lead a reader out of a folder or end it: each name and frame is accepted or refused, nothing is deleted, and the reader keeps serving',
     tests: [
+      'test/reliability/pilot-frames.test.ts',
       'test/reliability/protocols.test.ts',
       'test/reliability/hostile-names.test.ts',
       'apps/runner/src/store/blob-store.test.ts',
@@ -99,7 +102,7 @@ export const PROMISES = {
   },
   devices: {
     promise:
-      'One job at a time on a device; a device whose holder does not let go is quarantined, and a canary runs before a device serves again',
+      'A device runs one job at a time; a device that a process does not release is quarantined, and a canary runs before it serves again',
     tests: [
       'apps/runner/src/jobs/jobs.test.ts',
       'apps/runner/src/workers/device-worker.test.ts',
@@ -108,11 +111,11 @@ export const PROMISES = {
   },
   cache: {
     promise:
-      "A cache hit's bytes are verified by digest; failures, time-outs and cancelled builds are never cached; the key covers all that changes the output",
+      "A cache hit's bytes are verified by digest; failures, time-outs and cancelled builds are never cached; the key covers everything that changes the output",
     tests: ['test/reliability/cache.test.ts', 'apps/runner/src/build/compile-cache.test.ts'],
   },
   'bad-input': {
-    promise: 'Bad input: the right status within 1 s; no hang, no UNKNOWN, no stack trace, no path of the host',
+    promise: 'Bad input gets the right status within 1 s, without a hang, UNKNOWN, a stack trace or a path of the host',
     tests: [
       'test/reliability/bad-requests.test.ts',
       'test/reliability/fuzz.test.ts',
@@ -122,7 +125,7 @@ export const PROMISES = {
   },
   'store-failure': {
     promise:
-      'A full disk, an input/output error or a locked database ends no runner: it reads on, says NOT_SERVING, takes no new work, and comes back by itself; damage is told, never hidden',
+      'A full disk, an input/output error or a locked database ends no runner: it still serves reads, says NOT_SERVING, takes no new work, and recovers by itself; damage is reported, never hidden',
     tests: [
       'test/reliability/store.test.ts',
       'apps/runner/src/store/damage.test.ts',
@@ -130,7 +133,8 @@ export const PROMISES = {
     ],
   },
   overload: {
-    promise: 'Overload: a bounded queue, RESOURCE_EXHAUSTED with the time to try again; health answers meanwhile',
+    promise:
+      'Under overload the queue is bounded, RESOURCE_EXHAUSTED says when to try again, and health checks are answered',
     tests: ['test/reliability/overload.test.ts', 'apps/runner/src/rpc/jobs.test.ts'],
   },
   results: {
@@ -148,7 +152,7 @@ export const PROMISES = {
   },
   mistakes: {
     promise:
-      'A mistake of the known kinds that N(0, 1) forgives is found on the default cases, and no kernel of the ladder is blamed',
+      'The known kinds of mistakes that N(0, 1) hides are found on the default cases, and no kernel of the ladder is blamed',
     tests: [
       'apps/runner/src/experiment/probes.test.ts',
       'test/reliability/matrix.test.ts',
@@ -157,7 +161,7 @@ export const PROMISES = {
   },
   fairness: {
     promise:
-      'Clients share a device by what they used of it lately; what one has used and was promised of it, its jobs, calls, uploads and streams are bounded',
+      "Clients share a device by their recent use; a client's used and promised device time, jobs, calls, uploads and streams are limited",
     tests: [
       'apps/runner/src/jobs/jobs.test.ts',
       'apps/runner/src/access/roles.test.ts',

@@ -36,7 +36,9 @@ campaign(
     layOutSmallKernel(kernel, { source: 'kernel.cu' });
     const proposer = join(home.path, 'proposer.mjs');
     writeFileSync(proposer, PROPOSER);
-    let args = ['evolve', kernel, ...QUICK, '--trials', String(trials), '--proposer', `node ${proposer}`];
+    // Up to two candidates are in flight when the kill comes.
+    let args = ['evolve', kernel, ...QUICK, '--trials', String(trials), '--islands', '2'];
+    args.push('--proposer', `node ${proposer}`);
     const kills = Math.floor(trials / TRIALS_PER_KILL);
     for (let kill = 0; kill < kills; ++kill) {
       const client = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, { cwd: ROOT, env: home.env, stdio: 'ignore' });
@@ -46,7 +48,7 @@ campaign(
       // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
       await sleep(integer(random, 0, 1500));
       args = ['evolve', '--resume', searchOf(home)];
-      // The last kill hits both.
+      // The last kill ends both.
       if ((kills - kill) % 2 === 1) {
         const pid = home.runnerInfo()?.pid;
         if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');

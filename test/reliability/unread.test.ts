@@ -1,13 +1,19 @@
 /**
  * Memory with watchers that never read: opens thousands of streams, on few connections and on many, for a given time.
  */
-import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2';
-import { connect } from 'node:net';
+import type { ClientHttp2Session } from 'node:http2';
 import { setTimeout } from 'node:timers/promises';
-import { create, toBinary } from '@bufbuild/protobuf';
-import { collect, finished, kernel, startChildRunnerIn, temporaryFolder } from '@flashcore/runner/testing-daemon';
+import {
+  collect,
+  finished,
+  kernel,
+  startChildRunnerIn,
+  temporaryFolder,
+  unreadConnection,
+  unreadWatch,
+} from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
-import { Outcome, WatchJobRequestSchema } from '@flashcore/shared/contract';
+import { Outcome } from '@flashcore/shared/contract';
 import { expect } from 'vitest';
 import { MINUTES, campaign } from './campaign.ts';
 
@@ -62,18 +68,7 @@ campaign(
 
 /** Many watches of a job on one connection; none of them is read. */
 function unreadStreams(address: string, job: string): ClientHttp2Session {
-  const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
-  session.on('error', () => undefined); // It is closed in the end.
-  const message = toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }));
-  for (let count = 0; count < STREAMS_PER_CONNECTION; count += 1) {
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob',
-      'content-type': 'application/grpc',
-      te: 'trailers',
-    });
-    stream.on('error', () => undefined);
-    stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
-  }
+  const session = unreadConnection(address);
+  for (let count = 0; count < STREAMS_PER_CONNECTION; count += 1) unreadWatch(session, job);
   return session;
 }

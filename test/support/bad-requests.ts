@@ -7,8 +7,8 @@ import { sha256Of } from '@flashcore/shared/kernels';
 
 const V6 = { kernel: { source: { case: 'kernelId', value: 'flashcore_v6' } } } as const;
 const shape = { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 };
-// Just below what an index can address: 4 GiB per tensor and 32 for a benchmark's two sets; the emulator has 24 at
-// most.
+// Just below the limit of an index: 4 GiB per tensor, and 32 GiB for a benchmark's two sets. The emulator has at most
+// 24 GiB.
 const LARGER_THAN_DEVICE = { ...shape, sequenceLength: 2 ** 25 - 1 };
 const LARGE = 'x'.repeat(1_000_000);
 const NO_JOB = 'jobs/00000000-0000-4000-8000-000000000000';

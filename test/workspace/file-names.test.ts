@@ -55,7 +55,7 @@ test.each(['apps/runner', 'apps/tui', 'libs/shared', 'tools'])('no two files of 
   expect(namesakes(files)).toEqual([]);
 });
 
-test('a new pair is refused, a deliberate pair is not', () => {
+test('a new pair of files with one name is refused, and a deliberate pair is not', () => {
   expect(namesakes(['apps/runner/src/build/tokens.ts', 'apps/runner/src/access/tokens.ts'])).toHaveLength(1);
   expect(namesakes(['apps/runner/src/rpc/tune.ts', 'apps/runner/worker/tune.ts'])).toHaveLength(1);
   expect(namesakes(['apps/tui/src/screens/host.ts', 'apps/tui/src/screens/runner/host.ts'])).toHaveLength(1);

@@ -156,7 +156,7 @@ test.each(SHAPES)('code that breaks $name is refused for only that reason', (pro
   expect(errorsByFile.get(shapeFile(probe))).toEqual(rule === undefined ? [] : [rule]);
 });
 
-test('at most one line in a hundred has more than 120 columns', () => {
+test('at most one line in a hundred is longer than 120 columns', () => {
   const files = execFileSync('git', ['ls-files', '*.ts', '*.tsx', ':!*/generated/*'], { cwd: ROOT, encoding: 'utf8' });
   const lines = files
     .split('\n')
@@ -165,7 +165,7 @@ test('at most one line in a hundred has more than 120 columns', () => {
   expect(lines.filter((line) => line.length > 120).length).toBeLessThan(lines.length / 100);
 });
 
-test('a table of rooms that import each other, or that names an unknown room, is refused', () => {
+test('a table is refused if rooms import each other or a room is unknown', () => {
   expect(() => checkTable({ jobs: ['store'], store: ['jobs'] })).toThrow('the rooms jobs, store import each other');
   expect(() => checkTable({ jobs: ['stor'] })).toThrow('jobs may import from stor, which is no room');
 });

@@ -53,7 +53,7 @@ test('`nx run-many -t test` runs the tests of `npm test`: one vitest project eac
   expect(targetDefaults.test.options.command).toBe('vitest run --project {projectName}');
 });
 
-test('`nx serve runner` serves; a second one says so in one line', { timeout: 120_000 }, async () => {
+test('`nx serve runner` serves, and a second one says so in one line', { timeout: 120_000 }, async () => {
   await using home = new Home();
   const address = `unix:${join(home.path, 's')}`;
   const command = ['serve', 'runner', '--address', address, '--data', home.path];

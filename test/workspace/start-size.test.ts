@@ -19,7 +19,7 @@ function importedFiles(main: string): Map<string, number> {
   return sizes;
 }
 
-test('a start of fa-tui reads little code: modules that only some commands need are imported on demand', () => {
+test('starting fa-tui reads little code: modules that only some commands need are imported on demand', () => {
   const sizes = importedFiles('main.js');
   expect(sizes.size).toBeGreaterThan(1);
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);

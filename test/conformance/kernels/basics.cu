@@ -9,7 +9,7 @@ extern "C" __global__ void indices(int* out) {
   out[block * threads + thread] = block * 10000 + thread;
 }
 
-// One of each argument type; the 8-byte ones between 4-byte ones.
+// One argument of each type, with 8-byte ones between 4-byte ones.
 extern "C" __global__ void arguments(float* out, int a, const float* values, float b, int c) {
   out[threadIdx.x] = a * values[threadIdx.x] + b - c;
 }
@@ -22,7 +22,7 @@ extern "C" __global__ void reverse_through_smem(int* values) {
   values[threadIdx.x] = values_smem[blockDim.x - 1 - threadIdx.x];
 }
 
-// Launch: 1 CTA of 256. Tree sum with a barrier a step.
+// Launch: 1 CTA of 256 threads. A tree sum with a barrier per step.
 extern "C" __global__ void tree_sum(const int* values, int* out) {
   __shared__ int partial_smem[256];
   partial_smem[threadIdx.x] = values[threadIdx.x];
@@ -48,13 +48,13 @@ extern "C" __global__ void warp_exchanges(const int* values, int* out) {
   out[192 + lane] = (int)__reduce_add_sync(all, (unsigned)value);
 }
 
-// Launch: any; bins is [16].
+// Launch: any grid; bins is [16].
 extern "C" __global__ void count_bins(const int* values, int* bins, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) atomicAdd(&bins[values[i] & 15], 1);
 }
 
-// fp32 to fp16 and back, round to nearest even; Launch: one thread a value.
+// fp32 to fp16 and back, rounding to nearest even. Launch: one thread per value.
 extern "C" __global__ void convert_half(const float* values, unsigned short* halves, float* back, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
@@ -63,5 +63,5 @@ extern "C" __global__ void convert_half(const float* values, unsigned short* hal
   back[i] = __half2float(h);
 }
 
-// out[i] += 1; for graphs and streams.
+// out[i] += 1. Used to test graphs and streams.
 extern "C" __global__ void increment(int* out) { out[blockIdx.x * blockDim.x + threadIdx.x] += 1; }

@@ -1,5 +1,5 @@
-// Every function of kernels/primitives that sm_80 has, alone: inputs from device memory, what it answers to device
-// memory, a 32-bit word each. One warp unless said.
+// Each function of kernels/primitives for sm_80, on its own: inputs and results are in device memory, as 32-bit words.
+// Launched with one warp unless stated otherwise.
 #include <cuda_fp16.h>
 
 #include "primitives/barrier.cuh"
@@ -25,7 +25,7 @@ extern "C" __global__ void exp2_approx_all(const float* x, float* out) {
   out[i] = exp2_approx(x[i]);
 }
 
-// 32 rows of 16 bytes; lane i gives the address of row (5 i + 3) % 32, so that no order of rows is a lucky one.
+// 32 rows of 16 bytes. Lane i gives the address of row (5 i + 3) % 32, so that no wrong order of rows passes by luck.
 struct Rows {
   alignas(16) uint16_t elements[32][8];
 };
@@ -37,7 +37,7 @@ __device__ void load_rows(Rows& rows, const uint16_t* in) {
 
 __device__ uint32_t row_of_lane(Rows& rows) { return smem_address(rows.elements[(5 * threadIdx.x + 3) % 32]); }
 
-// out [lane][matrix]
+// out is [lane][matrix].
 extern "C" __global__ void ldmatrix_x4_one(const uint16_t* in, uint32_t* out) {
   __shared__ Rows rows;
   load_rows(rows, in);
@@ -63,7 +63,7 @@ extern "C" __global__ void ldmatrix_x2_trans_one(const uint16_t* in, uint32_t* o
   ldmatrix_x2_trans(m[0], m[1], row_of_lane(rows));
 }
 
-// Registers as they are: A [lane][4], B [lane][2], C and D [lane][4]; one product per CTA.
+// Operands in register order: A [lane][4], B [lane][2], C and D [lane][4]; one product per CTA.
 extern "C" __global__ void mma_f32_many(const uint32_t* A, const uint32_t* B, const float* C, float* D) {
   const int lane = blockIdx.x * 32 + threadIdx.x;
   const uint32_t a[4] = {A[4 * lane], A[4 * lane + 1], A[4 * lane + 2], A[4 * lane + 3]};
@@ -87,8 +87,8 @@ extern "C" __global__ void mma_f16_many(const uint32_t* A, const uint32_t* B, co
   D[2 * lane] = d[0], D[2 * lane + 1] = d[1];
 }
 
-// Two groups of 512 bytes: the first with every third copy out of bounds (zeros), the second whole. Each is read after
-// its own wait.
+// Two groups of 512 bytes: in the first, every third copy is out of bounds (zeros); the second is complete. Each is
+// read after its own wait.
 extern "C" __global__ void cp_async_groups(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(16) uint32_t tile[2][128];
   const int lane = threadIdx.x;
@@ -104,7 +104,7 @@ extern "C" __global__ void cp_async_groups(const uint32_t* in, uint32_t* out) {
   for (int i = lane; i < 128; i += 32) out[128 + i] = tile[1][i];
 }
 
-// Four warps: 1, 2 and 3 write and arrive, each at a barrier of its own; warp 0 meets them one by one and reads.
+// Four warps: 1, 2 and 3 write and arrive, each at its own barrier. Warp 0 waits at one after another and reads.
 extern "C" __global__ void named_barriers(const uint32_t* in, uint32_t* out) {
   __shared__ uint32_t passed[3][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -125,7 +125,7 @@ __device__ void offsets(uint32_t* out) {
     for (int chunk = 0; chunk < ROW_BYTES / 16; ++chunk)
       out[row * (ROW_BYTES / 16) + chunk] = swizzled_offset<ROW_BYTES>(row, chunk);
 }
-// Offsets of 32 rows of 64, of 128 and of 256 bytes, a chunk each.
+// The offset of each chunk of 32 rows of 64, 128 and 256 bytes.
 extern "C" __global__ void swizzled_offsets(uint32_t* out) {
   offsets<64>(out);
   offsets<128>(out + 32 * 4);

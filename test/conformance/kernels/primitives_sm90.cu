@@ -1,10 +1,10 @@
-// The functions of kernels/primitives for sm_90 and later that the emulator has, too.
+// The functions of kernels/primitives for sm_90 and later that the emulator also supports.
 #include <cstdint>
 
 #include "primitives/smem.cuh"
 #include "primitives/stmatrix.cuh"
 
-// in [lane][matrix]; lane i gives the address of row (5 i + 3) % 32 of out, 8 elements a row.
+// in is [lane][matrix]. Lane i gives the address of row (5 i + 3) % 32 of out; a row has 8 elements.
 extern "C" __global__ void stmatrix_x4_one(const uint32_t* in, uint16_t* out) {
   __shared__ __align__(16) uint16_t rows[32][8];
   const uint32_t* m = in + 4 * threadIdx.x;

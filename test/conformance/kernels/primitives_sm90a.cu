@@ -1,4 +1,4 @@
-// The functions of kernels/primitives for Hopper only; on the emulator only the PTX engine has them.
+// The functions of kernels/primitives that only Hopper has. On the emulator only the PTX engine supports them.
 #include <cuda_fp16.h>
 
 #include "primitives/barrier.cuh"
@@ -9,8 +9,8 @@
 #include "primitives/tma.cuh"
 #include "primitives/wgmma.cuh"
 
-// 64 threads: warp 1 writes and arrives, warp 0 waits and reads; three phases of one barrier, so that the parity comes
-// round.
+// 64 threads: warp 1 writes and arrives, warp 0 waits and reads. One barrier goes through three phases, so that its
+// parity repeats.
 extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(8) uint64_t full, empty;
   __shared__ uint32_t passed[32];
@@ -34,8 +34,8 @@ extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
   }
 }
 
-// A box of 16 rows of 64 halves from row 32 of head 1 of a tensor [2][40][64]: eight rows of it are past the end. The
-// tile as it lies, 128-byte swizzle.
+// A box of 16 rows of 64 halves, from row 32 of head 1 of a tensor [2][40][64]; eight of its rows are past the end. The
+// output is the tile as stored, with the 128-byte swizzle.
 extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint32_t* out) {
   __shared__ __align__(1024) uint32_t tile[16 * 32];
   __shared__ __align__(8) uint64_t full;
@@ -50,7 +50,7 @@ extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint
   for (int i = threadIdx.x; i < 16 * 32; i += 32) out[i] = tile[i];
 }
 
-// B of `rows` rows of 128 bytes into a tile with the 128-byte swizzle, made visible to the tensor cores.
+// Stores `rows` rows of 128 bytes of B in a tile with the 128-byte swizzle, and makes them visible to the tensor cores.
 __device__ void store_tile(unsigned char* tile, const uint4* B, int rows) {
   for (int i = threadIdx.x; i < rows * 8; i += 128)
     *reinterpret_cast<uint4*>(tile + i / 8 * 128 + ((i % 8 ^ i / 8 % 8) << 4)) = B[i];
@@ -58,8 +58,8 @@ __device__ void store_tile(unsigned char* tile, const uint4* B, int rows) {
   __syncthreads();
 }
 
-// One warpgroup: D = A B over a depth of 64 in four steps, the first without D. A registers [step][thread][4]; D
-// [thread][COUNT].
+// One warpgroup: D = A B over a depth of 64 in four steps; the first step ignores D. A is in registers
+// [step][thread][4]; D is [thread][COUNT].
 template <int COUNT, class Step>
 __device__ void product(const uint32_t* A, float* D, Step step) {
   float d[COUNT];
@@ -93,31 +93,34 @@ extern "C" __global__ void wgmma_m64n128(const uint32_t* A, const uint4* B, floa
     wgmma_m64n128k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0);
   });
 }
-extern "C" __global__ void wgmma_m64n192(const uint32_t* A, const uint4* B, float* D) {
-  __shared__ __align__(1024) unsigned char tile[192 * 128];
-  store_tile(tile, B, 192);
-  product<96>(A, D, [&](float (&d)[96], const uint32_t (&a)[4], int k) {
-    wgmma_m64n192k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0);
-  });
-}
-// A too in shared memory: [64][64 of K]
-extern "C" __global__ void wgmma_m64n128_ss(const uint4* A, const uint4* B, float* D) {
-  __shared__ __align__(1024) unsigned char A_tile[64 * 128], B_tile[128 * 128];
+// A is also in shared memory: [64][64 of K]
+template <int N, class Multiply>
+__device__ void product_of_smem(const uint4* A, const uint4* B, float* D, Multiply multiply) {
+  __shared__ __align__(1024) unsigned char A_tile[64 * 128], B_tile[N * 128];
   store_tile(A_tile, A, 64);
-  store_tile(B_tile, B, 128);
-  float d[64];
-  for (int i = 0; i < 64; ++i) d[i] = 1e30f;
+  store_tile(B_tile, B, N);
+  float d[N / 2];
+  for (int i = 0; i < N / 2; ++i) d[i] = 1e30f;
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k)
-    wgmma_m64n128k16_ss(d, wgmma_descriptor_after(wgmma_descriptor(smem_address(A_tile)), 32 * k),
-                        wgmma_descriptor_after(wgmma_descriptor(smem_address(B_tile)), 32 * k), k > 0);
+    multiply(d, wgmma_descriptor_after(wgmma_descriptor(smem_address(A_tile)), 32 * k),
+             wgmma_descriptor_after(wgmma_descriptor(smem_address(B_tile)), 32 * k), k > 0);
   wgmma_commit();
   wgmma_wait<0>();
   wgmma_hold(d);
-  for (int i = 0; i < 64; ++i) D[threadIdx.x * 64 + i] = d[i];
+  for (int i = 0; i < N / 2; ++i) D[threadIdx.x * (N / 2) + i] = d[i];
 }
-// B MN-major: [64 of K][N], panels of 64 columns one after another
+extern "C" __global__ void wgmma_m64n64_ss(const uint4* A, const uint4* B, float* D) {
+  product_of_smem<64>(A, B, D, [](auto& d, uint64_t a, uint64_t b, int add) { wgmma_m64n64k16_ss(d, a, b, add); });
+}
+extern "C" __global__ void wgmma_m64n80_ss(const uint4* A, const uint4* B, float* D) {
+  product_of_smem<80>(A, B, D, [](auto& d, uint64_t a, uint64_t b, int add) { wgmma_m64n80k16_ss(d, a, b, add); });
+}
+extern "C" __global__ void wgmma_m64n128_ss(const uint4* A, const uint4* B, float* D) {
+  product_of_smem<128>(A, B, D, [](auto& d, uint64_t a, uint64_t b, int add) { wgmma_m64n128k16_ss(d, a, b, add); });
+}
+// B MN-major: [64 of K][N], in consecutive panels of 64 columns
 extern "C" __global__ void wgmma_m64n64_bt(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[64 * 128];
   store_tile(tile, B, 64);
@@ -133,7 +136,7 @@ extern "C" __global__ void wgmma_m64n128_bt(const uint32_t* A, const uint4* B, f
   });
 }
 
-// The last panel is used in part.
+// Only a part of the last panel is used.
 extern "C" __global__ void wgmma_m64n72_bt(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[2 * 64 * 128];
   store_tile(tile, B, 2 * 64);
@@ -141,19 +144,26 @@ extern "C" __global__ void wgmma_m64n72_bt(const uint32_t* A, const uint4* B, fl
     wgmma_m64n72k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
   });
 }
-extern "C" __global__ void wgmma_m64n136_bt(const uint32_t* A, const uint4* B, float* D) {
-  __shared__ __align__(1024) unsigned char tile[3 * 64 * 128];
-  store_tile(tile, B, 3 * 64);
-  product<68>(A, D, [&](float (&d)[68], const uint32_t (&a)[4], int k) {
-    wgmma_m64n136k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
+extern "C" __global__ void wgmma_m64n96_bt(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[2 * 64 * 128];
+  store_tile(tile, B, 2 * 64);
+  product<48>(A, D, [&](float (&d)[48], const uint32_t (&a)[4], int k) {
+    wgmma_m64n96k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
+  });
+}
+extern "C" __global__ void wgmma_m64n256_bt(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[4 * 64 * 128];
+  store_tile(tile, B, 4 * 64);
+  product<128>(A, D, [&](float (&d)[128], const uint32_t (&a)[4], int k) {
+    wgmma_m64n256k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
   });
 }
 
-// Two CTAs of 32 threads: each writes its words into the other's shared memory, turned round.
+// Two CTAs of 32 threads. Each writes its words, in reverse order, into the other's shared memory.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_exchange(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(16) uint32_t received[32];
   const int rank = cluster_rank(), lane = threadIdx.x;
-  cluster_arrive();  // the other has begun before anyone reaches into it
+  cluster_arrive();  // the other CTA must have started before its shared memory is accessed
   cluster_wait();
   auto* other = reinterpret_cast<uint32_t*>(cluster_smem(reinterpret_cast<unsigned char*>(received), 1 - rank));
   other[31 - lane] = in[32 * rank + lane];
@@ -162,7 +172,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_exchange(const uint
   out[32 * rank + lane] = received[lane];
 }
 
-// Two warpgroups: one gives registers up, the other takes them and keeps 128 values alive across a barrier.
+// Two warpgroups: one releases registers; the other takes them and keeps 128 values live across a barrier.
 extern "C" __global__ void __launch_bounds__(256, 1) registers_moved(const uint32_t* in, uint32_t* out) {
   __shared__ uint32_t turned[128];
   const int thread = threadIdx.x % 128;

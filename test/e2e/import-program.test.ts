@@ -1,0 +1,135 @@
+/** Problems in the form of KernelBench: run in a sandbox, imported, and a kernel judged by one. Needs PyTorch. */
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { edited, missing } from '@flashcore/shared/testing';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const LIMIT_MS = 900_000;
+const home = new Home({ FLASHCORE_PYTHON: '/usr/bin/python3' });
+const repository = join(home.path, 'repository');
+const outside = join(home.path, 'outside');
+afterAll(() => home[Symbol.asyncDispose]());
+
+interface ProgramParts {
+  init?: string;
+  inputs?: string;
+  top?: string;
+}
+
+const program = (forward: string, more: ProgramParts = {}): string => `
+import torch
+import torch.nn as nn
+${more.top ?? ''}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        ${more.init ?? 'pass'}
+    def forward(self, x):
+        ${forward}
+batch_size = 64
+dim = 2 * 128
+def get_inputs():
+    return [${more.inputs ?? 'torch.rand(batch_size, dim)'}]
+def get_init_inputs():
+    return []
+`;
+
+const PROGRAMS: Readonly<Record<string, string>> = {
+  '19_ReLU': program('return torch.relu(x)'),
+  '20_Linear': program('return self.gemm(x), torch.sigmoid(x)', { init: 'self.gemm = nn.Linear(dim, 24)' }),
+  '30_Pooled': program('return nn.functional.max_pool1d(x.unsqueeze(1), 11, 3).squeeze(1)'),
+  '40_Dropout': program('return nn.functional.dropout(x)'),
+  '41_Drawn': program('return x * self.drawn', { init: 'self.drawn = torch.rand(dim)' }),
+  '42_State': program('self.calls += 1; return x * self.calls', { init: 'self.calls = 0' }),
+  '43_Classes': program('return x.argmax(1)'),
+  '44_Integers': program('return x * 1.0', { inputs: 'torch.randint(0, 5, (batch_size, dim))' }),
+  '45_Number': program('return x * 1.0', { inputs: 'torch.rand(batch_size, dim), 3' }),
+  '46_Logarithm': program('return torch.log(-x * x)'),
+  '47_Literals': program('return x * 2', { inputs: 'torch.rand(4, 4)' }),
+  '50_Writer': program('return x * 2', { top: `open(${JSON.stringify(outside)}, "w")` }),
+  '51_Network': program('return x * 2', { top: 'import socket; socket.create_connection(("127.0.0.1", 9))' }),
+  '52_Killer': program('return x * 2', { top: 'import os; os._exit(0)' }),
+  '53_Liar': program('return x * 2', {
+    top: 'import os\nfor fd in range(3, 30):\n    try: os.write(fd, b"{}")\n    except OSError: pass\nos._exit(0)',
+  }),
+  '54_Memory': program('return x * 2', { top: 'held = bytearray(2 ** 40)' }),
+};
+
+/** The key and the reason of each program that is not imported. */
+const REASONS: Readonly<Record<string, RegExp>> = {
+  '40_Dropout': /Model: outputs differ from run to run with the same inputs and weights/,
+  '41_Drawn': /Model: outputs differ from run to run with the same inputs and weights/,
+  '42_State': /Model\.forward: a second call gives other outputs/,
+  '43_Classes': /Model\.forward: output 0 is int64: must be a floating-point tensor/,
+  '44_Integers': /get_inputs: input 0 has dtype int64: must be floating-point/,
+  '45_Number': /get_inputs: input 1 is int: every input must be a tensor/,
+  '46_Logarithm': /Model\.forward: outputs are not finite/,
+  '47_Literals': /get_inputs: no integer at the top of the file changes the shape of an input/,
+  '50_Writer': /FileNotFoundError|PermissionError|Read-only/,
+  '51_Network': /PermissionError|ConnectionRefused|OSError/,
+  '52_Killer': /ended with status 0 and without an answer/,
+  '53_Liar': /axes: /,
+  '54_Memory': /needs more than 8 GiB of memory/,
+};
+
+const able = !missing('python3-torch') && !missing('bubblewrap');
+const faTui = (...args: string[]) => home.faTui(args, { cwd: repository, timeoutMs: LIMIT_MS });
+
+beforeAll(() => {
+  mkdirSync(join(home.path, 'source/level1'), { recursive: true });
+  for (const [name, text] of Object.entries(PROGRAMS))
+    writeFileSync(join(home.path, 'source/level1', `${name}.py`), text);
+  mkdirSync(repository);
+  writeFileSync(join(repository, 'flashcore.yaml'), 'problems: problems\n');
+  cpSync(join(ROOT, 'examples/interop/kernelbench/kb_relu'), join(repository, 'kb_relu'), { recursive: true });
+});
+
+test.skipIf(!able)(
+  'programs are imported, or refused with file and key, and reach nothing',
+  { timeout: LIMIT_MS },
+  () => {
+    const { stdout, stderr, exitCode } = faTui(
+      ...['problem', 'import', join(home.path, 'source'), '--from', 'kernelbench', '--to', 'problems', '--json'],
+    );
+    if (stdout === '') throw new Error(stderr);
+    const { definitions } = JSON.parse(stdout) as { definitions: { name: string; reason?: string }[] };
+    expect([exitCode, definitions.map(({ name }) => name)]).toEqual([0, Object.keys(PROGRAMS)]);
+    for (const { name, reason } of definitions) {
+      if (REASONS[name] === undefined) expect([name, reason]).toEqual([name, undefined]);
+      else expect([name, reason]).toEqual([name, expect.stringMatching(REASONS[name])]);
+      if (reason !== undefined) expect(reason.startsWith(`level1/${name}.py: `), reason).toBe(true);
+    }
+    expect(readdirSync(join(repository, 'problems'))).toEqual([
+      'level1_19_relu',
+      'level1_20_linear',
+      'level1_30_pooled',
+    ]);
+    expect(existsSync(outside)).toBe(false);
+    const textOf = (id: string) => readFileSync(join(repository, 'problems', id, 'problem.yaml'), 'utf8');
+    // floor((dim - 11) / 3) + 1
+    expect(textOf('level1_30_pooled')).toContain('floor((dim + 1) / 3) - 3');
+    for (const line of [
+      'gemm_weight: { in: [ "24", dim ]',
+      'out_0: { out: [ batch_size, "24" ]',
+      'out_1: { out: [ batch_size, dim ]',
+    ])
+      expect(textOf('level1_20_linear')).toContain(line);
+  },
+);
+
+test.skipIf(!able)('a kernel is judged by the program, which runs in a sandbox', { timeout: LIMIT_MS }, () => {
+  const right = faTui('verify', './kb_relu', '--seeds', '1');
+  expect([right.exitCode, right.stdout]).toEqual([0, expect.stringContaining('PASSED')]);
+  const file = join(repository, 'kb_relu/kb_relu.cu');
+  writeFileSync(file, edited(readFileSync(file, 'utf8'), 'fmaxf(x[at], 0.0f)', 'fabsf(x[at])'));
+  const wrong = faTui('verify', './kb_relu', '--seeds', '1');
+  expect([wrong.exitCode, wrong.stdout]).toEqual([1, expect.stringContaining('WRONG RESULT')]);
+});
+
+test.skipIf(!able)('without PyTorch the import and the check say what is missing', { timeout: LIMIT_MS }, () => {
+  const env = { FLASHCORE_PYTHON: '/bin/false' };
+  const args = ['problem', 'import', join(home.path, 'source'), '--from', 'kernelbench', '--to', 'none'];
+  const { exitCode, stderr } = home.faTui(args, { cwd: repository, env, timeoutMs: LIMIT_MS });
+  expect([exitCode === 0, stderr]).toEqual([false, expect.stringMatching(/needs PyTorch.*FLASHCORE_PYTHON/s)]);
+});
