@@ -215,7 +215,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
       for (int h = 0; h < 2; ++h) row_sum[h] += problem.forms.sink_weight(work.head, LOG2_E, row_max[h]);
     store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::VALUE_DIM, work.first_row + row_in_tile,
                   form.S, lane);
-    if constexpr (WRITE_LSE) store_lse(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
+    if constexpr (WRITE_LSE) store_lse<T>(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
   };
 
   if constexpr (T::PING_PONG)
@@ -360,7 +360,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
   if (group == 0 && rank == 0) {
     store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::VALUE_DIM, work.first_row + row_in_tile,
                   form.S, lane);
-    if constexpr (WRITE_LSE) store_lse(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
+    if constexpr (WRITE_LSE) store_lse<T>(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
   }
 }
 

@@ -213,15 +213,21 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
 }
 
 // The natural logarithm of the sum of a lane's two rows' weights, exp(score) each; minus infinity for a row without keys.
-// row_max is in log2 units, and row_sum relative to it.
+// row_max is in log2 units, and row_sum relative to it: infinite if the row's sink is far above all scores, and then the
+// sink is all of the sum.
+template <class T>
 __device__ __forceinline__ void store_lse(const float (&row_max)[2], const float (&row_sum)[2], const Problem& problem,
                                           int head, int row, int lane) {
   constexpr float LN_2 = 0.6931471805599453f;
   if (lane & 3) return;
 #pragma unroll
-  for (int h = 0; h < 2; ++h)
-    if (row + 8 * h < problem.form.S)
-      problem.LSE[size_t(head) * problem.form.S + row + 8 * h] = LN_2 * (row_max[h] + log2f(row_sum[h]));
+  for (int h = 0; h < 2; ++h) {
+    if (row + 8 * h >= problem.form.S) continue;
+    float lse = LN_2 * (row_max[h] + log2f(row_sum[h]));
+    if constexpr (T::FORMED)
+      if (isinf(row_sum[h])) lse = problem.forms.sinks[head % problem.forms.heads];
+    problem.LSE[size_t(head) * problem.form.S + row + 8 * h] = lse;
+  }
 }
 
 // The groups' parts of O become one in log2(WGS_KV) steps: the upper half of the groups hands over to the lower half

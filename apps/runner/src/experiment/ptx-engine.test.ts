@@ -16,7 +16,7 @@ import {
   parseSha256,
 } from '@flashcore/shared/contract';
 import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
-import { edited, inFull, missing } from '@flashcore/shared/testing';
+import { ALL_TESTS, edited, inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BuildTools } from '../build/build-tools.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
@@ -334,6 +334,18 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
       ]);
     },
   );
+
+  test.runIf(ALL_TESTS)('flashcore_v12 writes the sink as LSE where the sink is far above all scores', async () => {
+    const { outcome } = await fixture.run('verify', {
+      kernel: kernel('flashcore_v12'),
+      variant: { parameters: { WRITE_LSE: 1n } },
+      settings: { shapes: [parseShape('1x4x77x64c,Hkv=2,sinks=1')], seeds: ['2a@offset', '2a@max_last'] },
+    });
+    expect([Outcome[outcome.outcome], outcome.summary]).toEqual([
+      'PASSED',
+      expect.stringMatching(/^1 of 1 case correct/) as string,
+    ]);
+  });
 
   test('an endless launch is stopped at its time limit, and the finding says where its threads are', async () => {
     const data = mkdtempSync(join(tmpdir(), 'flashcore-endless-'));
