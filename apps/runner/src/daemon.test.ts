@@ -210,6 +210,7 @@ test('the runner can choose its port, and writes it to runner.json', async () =>
     pid: process.pid,
     address: fixture.runner.address,
     buildId: 'test',
+    program: expect.any(String) as string,
     version: '0.0.0',
     embedded: false,
   });

@@ -47,6 +47,8 @@ export interface RunnerFile {
   /** "host:port" or "unix:/path". */
   address: string;
   buildId: string;
+  /** Its main.js: another checkout of the same build has kernels of its own. */
+  program: string;
   version: string;
   embedded: boolean;
 }

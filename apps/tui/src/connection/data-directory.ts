@@ -14,6 +14,8 @@ export interface RunnerRecord {
   readonly pid: number;
   readonly address: string;
   readonly buildId: string;
+  /** The runner's main.js; undefined for a runner that did not tell. */
+  readonly program: string | undefined;
   /** True if a client started the runner for itself; false if its owner did, with `flashcore-runner serve`. */
   readonly embedded: boolean;
 }
@@ -33,9 +35,9 @@ export function readRunnerRecord(directory: string): RunnerRecord | undefined {
 // An invalid record counts as missing. The data directory's lock, not this file, decides which runner is active.
 function parseRecord(text: string): RunnerRecord | undefined {
   try {
-    const { pid, address, buildId, embedded } = JSON.parse(text) as Partial<RunnerRecord>;
+    const { pid, address, buildId, program, embedded } = JSON.parse(text) as Partial<RunnerRecord>;
     return Number.isSafeInteger(pid) && pid! > 1 && typeof address === 'string' && typeof buildId === 'string'
-      ? { pid: pid!, address, buildId, embedded: embedded === true }
+      ? { pid: pid!, address, buildId, program, embedded: embedded === true }
       : undefined;
   } catch {
     return undefined;

@@ -70,8 +70,8 @@ async function kill(pid: number): Promise<void> {
   await until(() => !isRunning(pid));
 }
 
-/** The built runner with another digest, in a layout in which it finds kernels and proto. */
-function otherBuild(): string {
+/** The built runner in a layout in which it finds kernels and proto. */
+function otherCheckout(): string {
   const dist = path.join(folder, 'apps/runner/dist');
   cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
   for (const name of ['kernels', 'problems', 'proto', 'node_modules'])
@@ -81,7 +81,12 @@ function otherBuild(): string {
   symlinkSync(path.join(ROOT, 'libs/emulator'), path.join(folder, 'libs/emulator'));
   // Sources that the runner compiles for itself. Without them a job of this build would fail at once.
   symlinkSync(path.join(ROOT, 'apps/runner/worker'), path.join(folder, 'apps/runner/worker'));
-  const program = path.join(dist, 'main.js');
+  return path.join(dist, 'main.js');
+}
+
+/** The same with another digest. */
+function otherBuild(): string {
+  const program = otherCheckout();
   appendFileSync(program, '// another build\n');
   return program;
 }
@@ -113,6 +118,15 @@ test('an idle runner of another build is replaced, with a message', async () => 
   expect(newer.pid).not.toBe(older.pid);
   expect(isRunning(older.pid)).toBe(false);
   expect(said).toEqual([`runner: process ${older.pid} is of another build: replaced`]);
+});
+
+test('an idle runner of another checkout is replaced, because it has other kernels', async () => {
+  const program = otherCheckout();
+  const older = await ensure({ program });
+  const said: string[] = [];
+  const newer = await ensure({ notify: (message) => said.push(message) });
+  expect(newer.pid).not.toBe(older.pid);
+  expect(said).toEqual([`runner: process ${older.pid} is of another checkout (${program}): replaced`]);
 });
 
 test('a runner of another build that its owner serves is never ended, even if it is idle', async () => {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
@@ -31,7 +31,7 @@ const POLL_MS = 25;
 
 /**
  * Finds the runner of a data directory, or starts it detached so that it outlives this command. An idle embedded runner
- * of another build is replaced. A runner served by its owner is used unchanged. If two clients start at once, both
+ * of another build or checkout is replaced. A runner served by its owner is used unchanged. If two clients start at once, both
  * start a runner; the directory's lock lets one survive, and both clients connect to it. Errors: RUNNER_UNREACHABLE
  * with the end of the runner's log.
  */
@@ -39,13 +39,14 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
   const { directory, environment, program = runnerProgram(), signal, notify } = options;
   requireBuilt(program);
   inDataFolder(directory, () => makeFolder(directory));
-  const buildId = buildIdOf(program);
+  const own = { buildId: buildIdOf(program), program: realpathSync(program) };
   const deadline = performance.now() + START_LIMIT_MS;
   let launch: RunnerLaunch | undefined;
   for (;;) {
     signal?.throwIfAborted();
     const found = await probe(directory);
-    if (found && (found.record.buildId === buildId || !(await replaced(found, notify)))) return take(found);
+    const difference = found && differenceOf(found.record, own);
+    if (found && (!difference || !(await replaced(found, difference, notify)))) return take(found);
     launch?.throwIfFailed();
     if (performance.now() > deadline) throw givenUp(directory, launch);
     if (!found) launch ??= inDataFolder(directory, () => launchRunner({ program, directory, environment }));
@@ -119,26 +120,37 @@ async function probe(directory: string): Promise<FoundRunner | undefined> {
   }
 }
 
-/** Ends an embedded runner of another build unless it has work. Returns true if it was ended. */
+/** How a runner differs from the wanted one: it may have other code, or the same code and another clone's kernels. */
+function differenceOf(
+  { buildId, program }: RunnerRecord,
+  own: Pick<RunnerRecord, 'buildId' | 'program'>,
+): string | undefined {
+  if (buildId !== own.buildId) return 'another build';
+  const elsewhere = program !== undefined && (!existsSync(program) || realpathSync(program) !== own.program);
+  return elsewhere ? `another checkout (${program})` : undefined;
+}
+
+/** Ends a differing embedded runner unless it has work. Returns true if it was ended. */
 async function replaced(
   { record, client }: FoundRunner,
+  difference: string,
   notify: ((message: string) => void) | undefined,
 ): Promise<boolean> {
   if (!record.embedded) {
     notify?.(
-      `runner: process ${record.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`,
+      `runner: process ${record.pid} is of ${difference} and was started by \`serve\`: used as it is; to replace it, end it`,
     );
     return false;
   }
   const jobs = client?.host.activeJobs ?? 0;
   if (jobs > 0) {
     notify?.(
-      `runner: process ${record.pid} is of another build and has ${jobs} job(s): used as it is, replaced when it is idle`,
+      `runner: process ${record.pid} is of ${difference} and has ${jobs} job(s): used as it is, replaced when it is idle`,
     );
     return false;
   }
   client?.close();
-  notify?.(`runner: process ${record.pid} is of another build: replaced`);
+  notify?.(`runner: process ${record.pid} is of ${difference}: replaced`);
   await endRunner(record.pid);
   return true;
 }
