@@ -45,6 +45,14 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT]) {
   for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// Before a product that does not accumulate: the registers' values are no longer wanted. Otherwise ptxas takes what
+// computed them for accumulators that the product adds to, and serialises the products in flight.
+template <int COUNT>
+__device__ __forceinline__ void wgmma_forget(float (&d)[COUNT]) {
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) asm volatile("" : "=f"(d[i]));
+}
+
 // Operands of D: their numbers and the registers.
 #define WGMMA_32                                                         \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
@@ -81,10 +89,10 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT]) {
                  : WGMMA_OF_##ACCUMULATORS                                                                            \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_smem), "r"(accumulate));                         \
   }
-#define WGMMA_OF_SMEM(NAME, N, ACCUMULATORS, A, B, P)                                                                \
+#define WGMMA_OF_SMEM(NAME, N, ACCUMULATORS, A, B, P, TRANSPOSED)                                                    \
   __device__ __forceinline__ void NAME(float (&d)[ACCUMULATORS], uint64_t a_smem, uint64_t b_smem, int accumulate) { \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N                  \
-                 "k16.f32." WGMMA_INPUTS " {" WGMMA_##ACCUMULATORS "}, " A ", " B ", p, 1, 1, 0, 0;\n}\n"            \
+                 "k16.f32." WGMMA_INPUTS " {" WGMMA_##ACCUMULATORS "}, " A ", " B ", p, 1, 1, " TRANSPOSED ";\n}\n"  \
                  : WGMMA_OF_##ACCUMULATORS                                                                           \
                  : "l"(a_smem), "l"(b_smem), "r"(accumulate));                                                       \
   }
@@ -99,6 +107,9 @@ WGMMA_OF_REGISTERS(wgmma_m64n128k16_rs_bt, 128, 64, "%64, %65, %66, %67", "%68",
 WGMMA_OF_REGISTERS(wgmma_m64n256k16_rs_bt, 256, 128, "%128, %129, %130, %131", "%132", "%133", "1")
 
 // A, too, is in shared memory, K-major.
-WGMMA_OF_SMEM(wgmma_m64n64k16_ss, 64, 32, "%32", "%33", "%34")
-WGMMA_OF_SMEM(wgmma_m64n80k16_ss, 80, 40, "%40", "%41", "%42")
-WGMMA_OF_SMEM(wgmma_m64n128k16_ss, 128, 64, "%64", "%65", "%66")
+WGMMA_OF_SMEM(wgmma_m64n64k16_ss, 64, 32, "%32", "%33", "%34", "0, 0")
+WGMMA_OF_SMEM(wgmma_m64n80k16_ss, 80, 40, "%40", "%41", "%42", "0, 0")
+WGMMA_OF_SMEM(wgmma_m64n128k16_ss, 128, 64, "%64", "%65", "%66", "0, 0")
+
+// Both in shared memory, MN-major.
+WGMMA_OF_SMEM(wgmma_m64n64k16_ss_atbt, 64, 32, "%32", "%33", "%34", "1, 1")

@@ -1,0 +1,465 @@
+// backward_hopper: dQ, dK and dV of attention on wgmma and TMA, in one pass over the queries of a tile of keys
+// (problems/attention_backward). dK and dV stay in registers; dQ is added up in fp32 in device memory.
+// Limits: fp16 or bf16, HEAD_DIM 64 or 128, any lengths, sm_90a only.
+#include <cuda.h>
+
+#include "mechanisms/element.cuh"
+#include "mechanisms/first_entries.cuh"
+#include "mechanisms/tma_ring.cuh"
+#include "primitives/barrier.cuh"
+#include "primitives/exp2.cuh"
+#include "primitives/reduce.cuh"
+#include "primitives/registers.cuh"
+#include "primitives/smem.cuh"
+#include "primitives/stmatrix.cuh"
+#include "primitives/wgmma.cuh"
+
+constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
+constexpr int STEP_BYTES = WGMMA_K * PANEL_ROW_BYTES;  // 16 rows of a panel: a step of an MN-major operand
+constexpr int READY = 1, DS_WRITTEN = 2;  // named barriers
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr int NEVER = 1 << 30;  // a query behind all others
+
+// How a CTA is cut: two consumer warpgroups with 64 keys each, and a producer.
+template <int HEAD_DIM_, int BLOCK_Q_>
+struct Cut {
+  static constexpr int HEAD_DIM = HEAD_DIM_, BLOCK_Q = BLOCK_Q_, CONSUMERS = 2, BLOCK_KV = CONSUMERS * WGMMA_M;
+  static constexpr int STAGES = 2, PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
+  static constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP, CONSUMER_WARPS = CONSUMER_THREADS / WARP;
+  static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
+  static constexpr int PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K, Q_STEPS = BLOCK_Q / WGMMA_K;
+  static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators of a thread
+  static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
+  static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
+  // dS^T is [BLOCK_KV][BLOCK_Q] in panels of 64 queries. A warpgroup computes 64 x 64 of dQ from it: HEAD_DIM 128, one
+  // panel of columns, HEAD_DIM 64, one panel of queries.
+  static constexpr int DS_BYTES = BLOCK_Q / PANEL * KV_PANEL_BYTES;
+  static constexpr bool SPLITS_COLUMNS = BLOCK_Q == WGMMA_M;
+  static_assert(SPLITS_COLUMNS ? PANELS == CONSUMERS : PANELS == 1 && BLOCK_Q == CONSUMERS * WGMMA_M);
+  static constexpr int DQ_OUTPUTS = WGMMA_M / 2;
+  static constexpr int V_OFFSET = KV_BYTES, Q_OFFSET = 2 * KV_BYTES, DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
+  static constexpr int DS_OFFSET = DO_OFFSET + STAGES * Q_BYTES, FIGURES_OFFSET = DS_OFFSET + STAGES * DS_BYTES;
+  static constexpr int FIGURE_BYTES = BLOCK_Q * 4;  // of a stage: LSE or delta
+  static constexpr int BARRIERS_OFFSET = FIGURES_OFFSET + 2 * STAGES * FIGURE_BYTES;
+  static constexpr int SMEM_BYTES = BARRIERS_OFFSET + 8 * (2 + 4 * STAGES);
+};
+
+// The barriers of a CTA, by address. full: bytes have landed; empty: every consumer warp is done.
+template <class C>
+struct Barriers {
+  uint32_t base;
+  __device__ __forceinline__ uint32_t K_full() const { return base; }
+  __device__ __forceinline__ uint32_t V_full() const { return base + 8; }
+  __device__ __forceinline__ uint32_t Q_full(int stage) const { return base + 16 + 8 * stage; }
+  __device__ __forceinline__ uint32_t dO_full(int stage) const { return base + 16 + 8 * (C::STAGES + stage); }
+  __device__ __forceinline__ uint32_t Q_empty(int stage) const { return base + 16 + 8 * (2 * C::STAGES + stage); }
+  __device__ __forceinline__ uint32_t dO_empty(int stage) const { return base + 16 + 8 * (3 * C::STAGES + stage); }
+
+  __device__ __forceinline__ void initialise() const {
+    mbarrier_init(K_full(), 1);
+    mbarrier_init(V_full(), 1);
+    for (int stage = 0; stage < C::STAGES; ++stage) {
+      mbarrier_init(Q_full(stage), 2);  // rows, and their LSE
+      mbarrier_init(dO_full(stage), 2);  // rows, and their delta
+      mbarrier_init(Q_empty(stage), C::CONSUMER_WARPS);
+      mbarrier_init(dO_empty(stage), C::CONSUMER_WARPS);
+    }
+    mbarrier_init_fence();
+  }
+};
+
+// A launch's arguments. Heads of all batches are in a row.
+struct Problem {
+  const CUtensorMap *Q_map, *K_map, *V_map, *dO_map;  // [heads][rows][HEAD_DIM]
+  const float *LSE, *delta;  // [heads][queries of whole tiles]; LSE in log2 units
+  float* dQ_sums;  // [heads][tiles of queries][CONSUMERS][DQ_OUTPUTS / 4][WARPGROUP][4]: as a warpgroup holds them
+  Element *dK, *dV;  // [kv_heads][Skv][HEAD_DIM]
+  int kv_heads, S, Skv, group;  // `group` heads of Q share one of K and V
+  int diagonal;  // query i sees keys 0 to i + diagonal; Skv without a mask
+  int heads_together;  // see Work
+  float scale;
+};
+
+// A CTA's work: 128 keys of one head, and the tiles of queries that see any of them, of each head of Q in the group.
+// Works are ordered by groups of heads_together heads, whose Q, dO and dQ fit in L2 together; among these the first keys,
+// which under a causal mask most queries see, come first.
+template <class C>
+struct Work {
+  int kv_head, first_key, first_tile, q_tiles;
+
+  __device__ __forceinline__ static Work of_grid(const Problem& problem) {
+    const int kv_tiles = (problem.Skv + C::BLOCK_KV - 1) / C::BLOCK_KV, works = problem.heads_together * kv_tiles;
+    const int first_head = blockIdx.x / works * problem.heads_together, rest = blockIdx.x % works;
+    const int heads = min(problem.heads_together, problem.kv_heads - first_head);
+    const int first_key = rest / heads * C::BLOCK_KV;
+    return {first_head + rest % heads, first_key, max(0, first_key - problem.diagonal) / C::BLOCK_Q,
+            (problem.S + C::BLOCK_Q - 1) / C::BLOCK_Q};
+  }
+  __device__ __forceinline__ int steps(const Problem& problem) const {
+    return problem.group * max(0, q_tiles - first_tile);
+  }
+};
+
+// Where a loop over a work's tiles of queries is: in which head, at which tile, in which stage.
+template <class C>
+struct Place : RingPlace<C::STAGES> {
+  const Work<C>& work;
+  int head, tile;
+  __device__ __forceinline__ Place(const Work<C>& work, const Problem& problem)
+      : work(work), head(work.kv_head * problem.group), tile(work.first_tile) {}
+  __device__ __forceinline__ void next() {
+    this->step(1);
+    if (++tile == work.q_tiles) tile = work.first_tile, ++head;
+  }
+  __device__ __forceinline__ int first_query() const { return tile * C::BLOCK_Q; }
+  __device__ __forceinline__ int tile_of_all() const { return head * work.q_tiles + tile; }
+};
+
+// By one thread: K and V once, then Q and dO with what their rows' softmax left.
+template <class C>
+__device__ __forceinline__ void produce(const Problem& problem, const Work<C>& work, uint32_t smem,
+                                        const Barriers<C>& barriers) {
+  const int steps = work.steps(problem);
+  if (steps == 0) return;
+  load_tile<C::BLOCK_KV, C::PANELS>(smem, problem.K_map, barriers.K_full(), work.first_key, work.kv_head);
+  Place<C> place(work, problem);
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step, place.next()) {
+    const int stage = place.stage;
+    const auto load = [&](const CUtensorMap* map, const float* figures, uint32_t full, int tile_offset, int kind) {
+      load_tile<C::BLOCK_Q, C::PANELS>(smem + tile_offset + stage * C::Q_BYTES, map, full, place.first_query(),
+                                       place.head);
+      mbarrier_arrive_expect_bytes(full, C::FIGURE_BYTES);
+      bulk_load(smem + C::FIGURES_OFFSET + (kind * C::STAGES + stage) * C::FIGURE_BYTES,
+                figures + size_t(place.tile_of_all()) * C::BLOCK_Q, full, C::FIGURE_BYTES);
+    };
+    mbarrier_wait(barriers.Q_empty(stage), place.parity ^ 1);  // the first lap passes at once
+    load(problem.Q_map, problem.LSE, barriers.Q_full(stage), C::Q_OFFSET, 0);
+    if (step == 0)
+      load_tile<C::BLOCK_KV, C::PANELS>(smem + C::V_OFFSET, problem.V_map, barriers.V_full(), work.first_key,
+                                        work.kv_head);
+    mbarrier_wait(barriers.dO_empty(stage), place.parity ^ 1);
+    load(problem.dO_map, problem.delta, barriers.dO_full(stage), C::DO_OFFSET, 1);
+  }
+}
+
+// Starts scores = own 64 keys times the rows of a tile of queries: S^T = K Q^T, dP^T = V dO^T.
+template <class C>
+__device__ __forceinline__ void start_scores(float (&scores_rmem)[C::SCORES], uint32_t keys_smem, uint32_t tile_smem) {
+  const uint64_t keys = wgmma_descriptor(keys_smem), tile = wgmma_descriptor(tile_smem);
+  wgmma_forget(scores_rmem);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < C::D_STEPS; ++step) {
+    const int panel = step / 4, in_panel = step % 4 * WGMMA_K * 2;
+    const uint64_t A = wgmma_descriptor_after(keys, panel * C::KV_PANEL_BYTES + in_panel),
+                   B = wgmma_descriptor_after(tile, panel * C::Q_PANEL_BYTES + in_panel);
+    if constexpr (C::BLOCK_Q == 64)
+      wgmma_m64n64k16_ss(scores_rmem, A, B, step > 0);
+    else
+      wgmma_m64n128k16_ss(scores_rmem, A, B, step > 0);
+  }
+  wgmma_commit();
+}
+
+// Starts gradient += weights times the rows of a tile of queries: dV += P^T dO, dK += dS^T Q.
+template <class C>
+__device__ __forceinline__ void start_gradient(float (&gradient_rmem)[C::OUTPUTS],
+                                               const uint32_t (&weights_rmem)[C::Q_STEPS][4], uint32_t tile_smem) {
+  const uint64_t tile = wgmma_descriptor(tile_smem, C::Q_PANEL_BYTES);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < C::Q_STEPS; ++step) {
+    const uint64_t B = wgmma_descriptor_after(tile, step * STEP_BYTES);
+    if constexpr (C::HEAD_DIM == 64)
+      wgmma_m64n64k16_rs_bt(gradient_rmem, weights_rmem[step], B, true);
+    else
+      wgmma_m64n128k16_rs_bt(gradient_rmem, weights_rmem[step], B, true);
+  }
+  wgmma_commit();
+}
+
+// Starts this warpgroup's 64 x 64 of dQ = dS K, from the keys of both warpgroups.
+template <class C>
+__device__ __forceinline__ void start_dQ(float (&dQ_rmem)[C::DQ_OUTPUTS], uint32_t dS_smem, uint32_t K_smem) {
+  const uint64_t dS = wgmma_descriptor(dS_smem), K = wgmma_descriptor(K_smem);
+  wgmma_forget(dQ_rmem);
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < C::BLOCK_KV / WGMMA_K; ++step)
+    wgmma_m64n64k16_ss_atbt(dQ_rmem, wgmma_descriptor_after(dS, step * STEP_BYTES),
+                            wgmma_descriptor_after(K, step * STEP_BYTES), step > 0);
+  wgmma_commit();
+}
+
+// Accumulators as the A operand of a product, rounded to elements.
+template <class C>
+__device__ __forceinline__ void round_weights(uint32_t (&weights_rmem)[C::Q_STEPS][4],
+                                              const float (&scores_rmem)[C::SCORES]) {
+#pragma unroll
+  for (int i = 0; i < C::SCORES / 2; ++i)
+    weights_rmem[i / 4][i % 4] = pack_elements(scores_rmem[2 * i], scores_rmem[2 * i + 1]);
+}
+
+// 64 rows of an output from a warpgroup's accumulators, in 16-byte stores: four lanes hold eight columns of a row two by
+// two and trade them for eight in a row. row: this lane's first; its other is 8 further.
+template <int COLUMNS>
+__device__ __forceinline__ void store_rows(const float (&rows_rmem)[COLUMNS / 2], float factor, Element* to,
+                                           int row_elements, int row, int rows) {
+  const int quad_lane = threadIdx.x & 3;
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int block = 0; block < COLUMNS / 32; ++block) {
+      uint32_t pair[4];
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const int i = 16 * block + 4 * n + 2 * h;
+        pair[n] = pack_elements(rows_rmem[i] * factor, rows_rmem[i + 1] * factor);
+      }
+    // A 4 x 4 transposition in two rounds: first with the lane next to this one, then with the lane two away.
+#pragma unroll
+      for (int distance = 1; distance <= 2; distance *= 2)
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          if (n & distance) continue;
+          const bool upper = quad_lane & distance;
+          const uint32_t received = __shfl_xor_sync(0xffffffffu, upper ? pair[n] : pair[n + distance], distance);
+          pair[n] = upper ? received : pair[n];
+          pair[n + distance] = upper ? pair[n + distance] : received;
+        }
+      if (row + 8 * h < rows)
+        *reinterpret_cast<uint4*>(to + size_t(row + 8 * h) * row_elements + 32 * block + 8 * quad_lane) =
+            make_uint4(pair[0], pair[1], pair[2], pair[3]);
+    }
+}
+
+// A warpgroup's dK and dV of its 64 keys. P_ij = exp(scale Q_i . K_j - LSE_i), dS_ij = P_ij (dO_i . V_j - delta_i);
+// dQ_i = scale * sum of dS_ij K_j, dK_j = scale * sum of dS_ij Q_i, dV_j = sum of P_ij dO_i.
+// All is transposed, keys by queries, so that P and dS are A operands in registers. While the warpgroup turns S into P,
+// the tensor cores compute dP; while it turns dP into dS, dV; while it adds up dQ, the next tile's S.
+template <class C>
+__device__ __forceinline__ void consume(const Problem& problem, const Work<C>& work, unsigned char* smem,
+                                        const Barriers<C>& barriers) {
+  const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1;
+  const int thread = threadIdx.x % WARPGROUP, warp = thread / WARP, lane = threadIdx.x % WARP;
+  const int own_rows = consumer * WGMMA_M;  // in the CTA's tile of keys
+  const int key = work.first_key + own_rows + warp * 16 + (lane >> 2);  // this lane's first; its other is 8 further
+  const int last_key = work.first_key + own_rows + WGMMA_M - 1;
+  const uint32_t K_smem = smem_address(smem), own_K_smem = K_smem + own_rows * PANEL_ROW_BYTES,
+                 own_V_smem = own_K_smem + C::V_OFFSET, Q_smem = K_smem + C::Q_OFFSET, dO_smem = K_smem + C::DO_OFFSET;
+  const uint32_t dS_smem = K_smem + C::DS_OFFSET,
+                 dQ_K_smem = K_smem + (C::SPLITS_COLUMNS ? consumer * C::KV_PANEL_BYTES : 0),
+                 dQ_dS_smem = dS_smem + (C::SPLITS_COLUMNS ? 0 : consumer * C::KV_PANEL_BYTES);
+  const float scale_log2 = problem.scale * LOG2_E;
+  Place<C> place(work, problem);
+
+  float dK_rmem[C::OUTPUTS] = {}, dV_rmem[C::OUTPUTS] = {}, S_rmem[C::SCORES], dP_rmem[C::SCORES];
+  float dQ_rmem[C::DQ_OUTPUTS];
+  uint32_t P_rmem[C::Q_STEPS][4], dS_rmem[C::Q_STEPS][4];
+
+  const auto start_S = [&] {
+    mbarrier_wait(barriers.Q_full(place.stage), place.parity);
+    start_scores<C>(S_rmem, own_K_smem, Q_smem + place.stage * C::Q_BYTES);
+  };
+  // LSE or delta of columns 8 n + 2 (lane & 3) and the next.
+  const auto figures = [&](int kind, int n) {
+    return *reinterpret_cast<const float2*>(
+        smem + C::FIGURES_OFFSET + (kind * C::STAGES + place.stage) * C::FIGURE_BYTES + 4 * (8 * n + 2 * (lane & 3)));
+  };
+  // Keys past the end, and those that a query may not see, get no weight.
+  const auto mask = [&] {
+    if (last_key < problem.Skv && last_key <= place.first_query() + problem.diagonal) return;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int own_key = key + 8 * h, first_seeing = own_key < problem.Skv ? own_key - problem.diagonal : NEVER;
+      const int hidden = first_seeing - place.first_query() - 2 * (lane & 3);
+#pragma unroll
+      for (int n = 0; n < C::BLOCK_Q / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          if (8 * n + i < hidden) S_rmem[4 * n + 2 * h + i] = -INFINITY;
+    }
+  };
+  const auto store_dS = [&] {
+    const uint32_t to = dS_smem + place.stage * C::DS_BYTES;
+    const int row = own_rows + warp * 16 + (lane & 15);
+#pragma unroll
+    for (int step = 0; step < C::Q_STEPS; ++step)
+      stmatrix_x4(to + step / 4 * C::KV_PANEL_BYTES + swizzled_offset<PANEL_ROW_BYTES>(row, step % 4 * 2 + (lane >> 4)),
+                  dS_rmem[step][0], dS_rmem[step][1], dS_rmem[step][2], dS_rmem[step][3]);
+    async_proxy_fence();
+  };
+
+  // P of a tile whose S has been started, and dV; dP has come, too, when it ends.
+  const auto weigh = [&] {
+    const uint32_t tile_smem = dO_smem + place.stage * C::Q_BYTES;
+    mbarrier_wait(barriers.dO_full(place.stage), place.parity);
+    start_scores<C>(dP_rmem, own_V_smem, tile_smem);
+    wgmma_wait<1>();
+    wgmma_hold(S_rmem);
+    mask();
+#pragma unroll
+    for (int n = 0; n < C::BLOCK_Q / 8; ++n) {
+      const float2 LSE = figures(0, n);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        S_rmem[4 * n + i] = exp2_approx(fmaf(S_rmem[4 * n + i], scale_log2, -(i & 1 ? LSE.y : LSE.x)));
+    }
+    round_weights<C>(P_rmem, S_rmem);
+    start_gradient<C>(dV_rmem, P_rmem, tile_smem);
+    wgmma_wait<1>();
+    wgmma_hold(dP_rmem);
+  };
+  // dS of the tile, dK and dQ.
+  const auto go_back = [&] {
+#pragma unroll
+    for (int n = 0; n < C::BLOCK_Q / 8; ++n) {
+      const float2 delta = figures(1, n);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const float2 P = to_float2(*reinterpret_cast<const Element2*>(&P_rmem[n / 2][n % 2 * 2 + h]));
+        dP_rmem[4 * n + 2 * h] = P.x * (dP_rmem[4 * n + 2 * h] - delta.x);
+        dP_rmem[4 * n + 2 * h + 1] = P.y * (dP_rmem[4 * n + 2 * h + 1] - delta.y);
+      }
+    }
+    round_weights<C>(dS_rmem, dP_rmem);
+    store_dS();
+    start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES);
+    // Both have written dS, and both have read the buffer that the next step writes to.
+    named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
+    wgmma_wait<1>();  // dV no longer needs P's registers
+    start_dQ<C>(dQ_rmem, dQ_dS_smem + place.stage * C::DS_BYTES, dQ_K_smem);
+  };
+  // All products of a tile have come.
+  const auto finish = [&](int stage, int tile_of_all) {
+    wgmma_hold(dQ_rmem);
+    __syncwarp();
+    if (lane == 0) mbarrier_arrive(barriers.Q_empty(stage)), mbarrier_arrive(barriers.dO_empty(stage));
+    float* const sums =
+        problem.dQ_sums + (size_t(tile_of_all) * C::CONSUMERS + consumer) * WGMMA_M * WGMMA_M + 4 * thread;
+#pragma unroll
+    for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
+      reduce_add_4(sums + i * WARPGROUP, dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
+  };
+
+  // Each turn of the loop begins with S and dP of a tile and ends with those of the next: only dV, which nothing in the
+  // loop reads, is then in flight. Otherwise ptxas would serialise all products.
+  if (const int steps = work.steps(problem); steps > 0) {
+    mbarrier_wait(barriers.K_full(), 0);
+    start_S();
+    mbarrier_wait(barriers.V_full(), 0);
+    weigh();
+#pragma unroll 1
+    for (int step = 1; step < steps; ++step) {
+      go_back();
+      const int stage = place.stage, tile_of_all = place.tile_of_all();
+      place.next();
+      start_S();
+      wgmma_wait<1>();
+      finish(stage, tile_of_all);
+      weigh();
+    }
+    go_back();
+    wgmma_wait<0>();
+    finish(place.stage, place.tile_of_all());
+    wgmma_hold(dV_rmem);
+    wgmma_hold(dK_rmem);
+  }
+  const size_t head = size_t(work.kv_head) * problem.Skv * C::HEAD_DIM;
+  store_rows<C::HEAD_DIM>(dV_rmem, 1.0f, problem.dV + head, C::HEAD_DIM, key, problem.Skv);
+  store_rows<C::HEAD_DIM>(dK_rmem, problem.scale, problem.dK + head, C::HEAD_DIM, key, problem.Skv);
+}
+
+template <class C>
+__device__ __forceinline__ void gradients(const Problem& problem) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  const Barriers<C> barriers{smem_address(smem) + C::BARRIERS_OFFSET};
+  const Work<C> work = Work<C>::of_grid(problem);
+  if (threadIdx.x < WARPGROUP) {
+    registers_decrease<C::PRODUCER_REGISTERS>();
+    if (threadIdx.x < WARP) {
+      if (threadIdx.x == 0) barriers.initialise();
+      __syncwarp();
+      named_barrier_arrive(READY, C::CONSUMER_THREADS + WARP);  // the producer itself need not wait for anyone
+      if (threadIdx.x == 0) produce<C>(problem, work, smem_address(smem), barriers);
+    }
+  } else {
+    registers_increase<C::CONSUMER_REGISTERS>();
+    named_barrier_sync(READY, C::CONSUMER_THREADS + WARP);
+    consume<C>(problem, work, smem, barriers);
+  }
+}
+
+// Before: delta = dO . O per row, the gradient that reaches all logits of the row through its normaliser; LSE in log2
+// units; zeros for dQ's sums. HEAD_DIM / 8 lanes per row. Rows that fill up a head's last tile get no weight.
+extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
+    backward_hopper_delta(const Element* __restrict__ O,  // [heads, S, HEAD_DIM]
+                          const Element* __restrict__ dO,  // [heads, S, HEAD_DIM]
+                          const float* __restrict__ LSE,  // [heads, S]
+                          float* __restrict__ LSE_log2, float* __restrict__ delta,  // [heads, padded_S]
+                          float* __restrict__ dQ_sums,  // [heads, padded_S, HEAD_DIM] in another order
+                          int heads, int S, int padded_S, int D) {
+  const int chunks = D / 8, chunk = threadIdx.x % chunks;
+  const int row = blockIdx.x * (ROWS_THREADS / chunks) + threadIdx.x / chunks, head = row / padded_S;
+  const int query = row - head * padded_S;
+  const bool wanted = head < heads, real = wanted && query < S;
+  float sum = 0.0f;
+  if (real) {
+    const size_t at = (size_t(head) * S + query) * D + chunk * 8;
+    const uint4 O_pairs = *reinterpret_cast<const uint4*>(O + at), dO_pairs = *reinterpret_cast<const uint4*>(dO + at);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 a = to_float2(reinterpret_cast<const Element2*>(&O_pairs)[i]),
+                   b = to_float2(reinterpret_cast<const Element2*>(&dO_pairs)[i]);
+      sum = fmaf(a.x, b.x, fmaf(a.y, b.y, sum));
+    }
+  }
+  for (int offset = chunks / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  if (!wanted) return;
+  float4* const sums = reinterpret_cast<float4*>(dQ_sums + size_t(row) * D + chunk * 8);
+  sums[0] = sums[1] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  if (chunk > 0) return;
+  delta[row] = sum;
+  LSE_log2[row] = real ? LSE[size_t(head) * S + query] * LOG2_E : INFINITY;
+}
+
+// After: dQ = scale times its sums. A CTA has a tile of queries, each warpgroup the 64 x 64 that one has summed.
+template <class C>
+__device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {
+  const int head = blockIdx.x / q_tiles, tile = blockIdx.x % q_tiles;
+  const int part = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
+  const float* const from = dQ_sums + (size_t(blockIdx.x) * C::CONSUMERS + part) * WGMMA_M * WGMMA_M + 4 * thread;
+  float dQ_rmem[C::DQ_OUTPUTS];
+#pragma unroll
+  for (int i = 0; i < C::DQ_OUTPUTS; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from + i * WARPGROUP);
+    dQ_rmem[i] = four.x, dQ_rmem[i + 1] = four.y, dQ_rmem[i + 2] = four.z, dQ_rmem[i + 3] = four.w;
+  }
+  const int row = tile * C::BLOCK_Q + (C::SPLITS_COLUMNS ? 0 : part * WGMMA_M) + thread / WARP * 16 + thread % WARP / 4;
+  store_rows<WGMMA_M>(dQ_rmem, scale, dQ + size_t(head) * S * C::HEAD_DIM + (C::SPLITS_COLUMNS ? part * WGMMA_M : 0),
+                      C::HEAD_DIM, row, S);
+}
+
+// The entries of a head dimension, with threads and bytes checked against the manifest's launch.
+#define BACKWARD_HOPPER_ENTRIES(D, CUT, LAUNCHED_BYTES)                                                              \
+  static_assert(CUT::THREADS == GRADIENT_THREADS && CUT::BLOCK_KV == BLOCK_KEYS);                                    \
+  static_assert(CUT::SMEM_BYTES == (LAUNCHED_BYTES) && CUT::CONSUMER_THREADS == ROWS_THREADS);                       \
+  extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS, 1)                                                  \
+      backward_hopper_d##D(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,     \
+                           const __grid_constant__ CUtensorMap V_map, const __grid_constant__ CUtensorMap dO_map,    \
+                           const float* LSE_log2, const float* delta, float* dQ_sums, Element* dK, Element* dV,      \
+                           int kv_heads, int S, int Skv, int group, int diagonal, int heads_together, float scale) { \
+    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D))                                                            \
+      gradients<CUT>({&Q_map, &K_map, &V_map, &dO_map, LSE_log2, delta, dQ_sums, dK, dV, kv_heads, S, Skv, group,    \
+                      diagonal, heads_together, scale});                                                             \
+  }                                                                                                                  \
+  extern "C" __global__ void __launch_bounds__(ROWS_THREADS)                                                         \
+      backward_hopper_d##D##_dq(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {                \
+    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dq)) round_dQ<CUT>(dQ_sums, dQ, S, q_tiles, scale);        \
+  }
+
+using D64 = Cut<64, D64_QUERIES>;
+using D128 = Cut<128, D128_QUERIES>;
+BACKWARD_HOPPER_ENTRIES(64, D64, D64_BYTES)
+BACKWARD_HOPPER_ENTRIES(128, D128, D128_BYTES)
