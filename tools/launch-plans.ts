@@ -1,6 +1,6 @@
 /**
  * Draws shapes of attention and prints the launches that kernels make for them, as JSON for
- * tools/gpu_host/programs/attention_rivals.py:
+ * tools/gpu_host/programs/attention_rivals.py and, for kernels of attention_backward, backward_rivals.py:
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
@@ -10,6 +10,7 @@
  */
 import { parseArgs } from 'node:util';
 import {
+  type LaunchPlan,
   type Manifest,
   type ResolvedVariant,
   checkShape,
@@ -120,9 +121,16 @@ const shapes = drawn.map(({ text, dtype }) => {
   const plans = kernels.flatMap(({ folder, manifest }) => {
     const resolved = resolvedFor(manifest, dtype);
     if (!resolved || checkShape(manifest, resolved, shape)) return [];
-    return [[folder, planLaunches(manifest, resolved, shape).launches] as const];
+    return [[folder, planLaunches(manifest, resolved, shape)] as const];
   });
-  return { shape: text, dtype, plans: Object.fromEntries(plans) };
+  const ofEach = <T>(part: (plan: LaunchPlan) => T) =>
+    Object.fromEntries(plans.map(([folder, plan]) => [folder, part(plan)] as const));
+  return {
+    shape: text,
+    dtype,
+    plans: ofEach(({ launches }) => launches),
+    workspaces: ofEach(({ workspace }) => workspace),
+  };
 });
 const sources = kernels.map(
   ({ folder, manifest }) =>

@@ -28,6 +28,7 @@ BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 RIVALS = {*BACKENDS, "fa3", "flex"}
 ROUNDS = 25
 MOST_SCORES = 2**30
+KERNELS = pathlib.Path(__file__).resolve().parents[3] / "kernels"
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
@@ -64,7 +65,7 @@ class Kernel:
             subprocess.run(
                 [
                     *["nvcc", "-std=c++17", "-O3", "--use_fast_math", "--split-compile=0", "-cubin", "-arch=sm_90a"],
-                    *[f"-I{folder}", f"-I{folder.parent}"],
+                    *[f"-I{folder}", f"-I{KERNELS}"],
                     *kernel["defines"][dtype],
                     *["-o", str(cubin), str(folder / kernel["source"])],
                 ],
@@ -115,6 +116,7 @@ class Kernel:
             return self.tensor_map(argument, tensors[argument["tensor"]])
         value = {
             "tensor": lambda: ctypes.c_void_p(address_of(tensors[argument["tensor"]])),
+            "workspace": lambda: ctypes.c_void_p(address_of(tensors[f"workspace {argument['name']}"])),
             "int32": lambda: ctypes.c_int(argument["value"]),
             "float32": lambda: ctypes.c_float(argument["value"]),
         }[kind]()
