@@ -17,6 +17,7 @@ const GUARD_BYTES = 4096;
  * memory beyond a tensor differs.
  */
 export const GUARDS = [0xa5, 0xff] as const;
+const GUARD_OF = Object.fromEntries(GUARDS.map((byte) => [byte, Buffer.alloc(GUARD_BYTES, byte)]));
 const WORD_BYTES = 2;
 /** An address farther than this from every buffer is not related to any of them. */
 const NEAR_BYTES = 1n << 24n;
@@ -161,9 +162,9 @@ export class RunBuffers {
 
   #intact(address: DevicePointer, bytes: number): boolean {
     if (bytes === 0) return true;
-    const guard = Buffer.alloc(bytes);
+    const guard = spaceFor(bytes);
     this.#driver.download(guard, address);
-    return guard.every((byte) => byte === this.#guard);
+    return guard.equals(GUARD_OF[this.#guard]!.subarray(0, bytes));
   }
 
   /** Describes an address of a fault, for example "16 bytes past the end of O"; undefined if no buffer is near. */
