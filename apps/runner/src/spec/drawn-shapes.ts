@@ -5,7 +5,7 @@ import {
   caseBytes,
   caseFlops,
   caseViolations,
-  planLaunches,
+  planIfTaken,
   RANDOM,
   scopeOfShape,
   shapeOf,
@@ -386,12 +386,13 @@ class ShapeDraw {
   }
 
   #taken(chosen: Chosen, { flops, elements }: Limits): Shape | undefined {
-    const shape = this.#nearestTaken(chosen);
+    const taken = this.#nearestTaken(chosen);
+    const { shape } = taken ?? {};
     const fits =
       shape &&
       caseFlops(this.#problem, shape) <= flops &&
       tensorElements(this.#problem, shape) <= elements &&
-      fitsMemory(this.#kernel, shape);
+      fitsMemory(this.#kernel, shape, taken!.plan);
     return fits ? shape : undefined;
   }
 
@@ -399,16 +400,16 @@ class ShapeDraw {
    * The shape itself if the kernel takes it; else with lengths rounded up to a multiple required by its limits, or with
    * less work.
    */
-  #nearestTaken(chosen: Chosen): Shape | undefined {
+  #nearestTaken(chosen: Chosen): { shape: Shape; plan: LaunchPlan } | undefined {
     const lengths = this.#of('length').flatMap(({ name }) => {
       const length = chosen.get(name);
       return length === undefined ? [] : [[name, length] as const];
     });
-    for (const multiple of MULTIPLES) {
-      const longer = lengths.map(([name, length]) => [name, Math.ceil(length / multiple) * multiple] as const);
-      const shape = shapeWith([...chosen, ...longer]);
-      if (fitsDevice(this.#kernel, shape)) return shape;
-    }
+    const longer = MULTIPLES.map((multiple) =>
+      lengths.map(([name, length]) => [name, Math.ceil(length / multiple) * multiple] as const),
+    );
+    const found = this.#firstTaken(chosen, longer);
+    if (found) return found;
     const counts = this.#required('count').map(({ name }) => name);
     const last = counts.at(-1);
     if (last === undefined) return undefined;
@@ -416,9 +417,20 @@ class ShapeDraw {
     const fewer = counts.map((name) => [name, name === last ? Math.min(GRID_Y_LIMIT, all) : 1] as const);
     // Limits may require the counts of the cases.
     const ofCases = this.#cases.map((shape) => counts.map((name) => [name, entryOf(valuesOf(shape), name)!] as const));
-    return [fewer, ...ofCases]
-      .map((extents) => shapeWith([...chosen, ...extents]))
-      .find((shape) => fitsDevice(this.#kernel, shape));
+    return this.#firstTaken(chosen, [fewer, ...ofCases]);
+  }
+
+  /** The first shape that the kernel takes of those with other extents. */
+  #firstTaken(
+    chosen: Chosen,
+    extents: readonly (readonly (readonly [string, number])[])[],
+  ): { shape: Shape; plan: LaunchPlan } | undefined {
+    for (const each of extents) {
+      const shape = shapeWith([...chosen, ...each]);
+      const plan = planOnDevice(this.#kernel, shape);
+      if (plan) return { shape, plan };
+    }
+    return undefined;
   }
 
   /** Whether a shape of this width is taken: one of a single head and a usual length, or a case with this width. */
@@ -508,14 +520,16 @@ const shapeWith = (values: readonly (readonly [string, number])[]): Shape => sha
 
 const product = (numbers: readonly number[]): number => numbers.reduce((all, each) => all * each, 1);
 
-/** Like takesShape(), and also whether the device has the shared memory that the shape's launches need per CTA. */
-function fitsDevice(kernel: DrawnKernel, shape: ShapeFields): boolean {
+const fitsDevice = (kernel: DrawnKernel, shape: ShapeFields): boolean => planOnDevice(kernel, shape) !== undefined;
+
+/** The launches; undefined if the kernel does not take the shape, or if a CTA would need too much shared memory. */
+function planOnDevice(kernel: DrawnKernel, shape: ShapeFields): LaunchPlan | undefined {
   const plan = planOf(kernel, shape);
   // The emulator has an L4's limits, and Hopper's for kernels that need exactly that architecture.
   const { manifest, device } = kernel;
   const hopper = device.simulated && manifest.minArch.endsWith('a') ? archLimits(manifest.minArch) : undefined;
   const most = hopper?.smemPerCtaOptinBytes ?? device.smemOptinBytes;
-  return plan !== undefined && (most === 0 || plan.launches.every(({ sharedBytes }) => sharedBytes <= most));
+  return most === 0 || plan?.launches.every(({ sharedBytes }) => sharedBytes <= most) ? plan : undefined;
 }
 
 /** Whether limits, launches and CUDA's grid allow a shape. */
@@ -524,7 +538,7 @@ export const takesShape = (kernel: PlannedKernel, shape: ShapeFields): boolean =
 function planOf({ manifest, resolved }: PlannedKernel, shape: ShapeFields): LaunchPlan | undefined {
   if (caseViolations(manifest.problem, shape, 'shape').length > 0) return undefined;
   try {
-    return planLaunches(manifest, resolved, shape);
+    return planIfTaken(manifest, resolved, shape);
   } catch (error) {
     // A shape whose launches are impossible is refused, whichever request names it.
     if (error instanceof FlashcoreError) return undefined;
@@ -532,8 +546,8 @@ function planOf({ manifest, resolved }: PlannedKernel, shape: ShapeFields): Laun
   }
 }
 
-function fitsMemory(kernel: DrawnKernel, shape: ShapeFields): boolean {
-  const workspace = planOf(kernel, shape)!.workspace.reduce((sum, { bytes }) => sum + bytes, 0);
+function fitsMemory(kernel: DrawnKernel, shape: ShapeFields, plan: LaunchPlan): boolean {
+  const workspace = plan.workspace.reduce((sum, { bytes }) => sum + bytes, 0);
   const needed = caseBytes(kernel.manifest.problem, shape, kernel.resolved.dtype) + workspace;
   // Unknown for a partition without a registered node yet.
   return kernel.device.memoryBytes === 0n || 2 * needed <= Number(kernel.device.memoryBytes);

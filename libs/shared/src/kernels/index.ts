@@ -58,6 +58,7 @@ export {
   type PlannedArgument,
   type PlannedLaunch,
   checkShape,
+  planIfTaken,
   planLaunches,
   requireShape,
 } from './launch-plan.ts';

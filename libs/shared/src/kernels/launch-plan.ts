@@ -15,7 +15,7 @@ import type {
   Swizzle,
   TensorName,
 } from './manifest-model.ts';
-import { accumulateOf, inputsOf, manifestOfVariant, valueOf, wrongValue } from './manifest-value.ts';
+import { accumulateOf, inputsOf, launchOfVariant, valueOf, wrongValue } from './manifest-value.ts';
 import { type ProblemCase, problemCase } from '../problems/case-values.ts';
 import { type ShapeFields, formatShape, scopeOfShape, valuesOf } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';
@@ -83,7 +83,10 @@ export function checkShape(
   resolved: Pick<ResolvedVariant, 'parameters'>,
   shape: ShapeFields,
 ): { require: string; because: string } | undefined {
-  const scope = scopeOf(manifest, resolved, shape);
+  return refusal(manifest, scopeOf(manifest, resolved, shape));
+}
+
+function refusal(manifest: Manifest, scope: Scope): { require: string; because: string } | undefined {
   const unknown = unknownTo(manifest, scope);
   if (unknown) return unknown;
   const refused = manifest.limits.findIndex(
@@ -120,13 +123,19 @@ export function requireShape(
   shape: ShapeFields,
 ): void {
   const refused = checkShape(manifest, resolved, shape);
-  if (!refused) return;
-  throw new FlashcoreError(
-    'SHAPE_UNSUPPORTED',
-    { kernel: manifest.id, shape: formatShape(shape), limit: refused.require },
-    `${manifest.id} does not take ${formatShape(shape)}: it requires ${refused.require}, because ${refused.because}`,
-  );
+  if (refused) throw unsupported(manifest, shape, refused);
 }
+
+const unsupported = (
+  { id }: Manifest,
+  shape: ShapeFields,
+  { require, because }: { require: string; because: string },
+) =>
+  new FlashcoreError(
+    'SHAPE_UNSUPPORTED',
+    { kernel: id, shape: formatShape(shape), limit: require },
+    `${id} does not take ${formatShape(shape)}: it requires ${require}, because ${because}`,
+  );
 
 /**
  * The launches for a shape, in order. Errors: SHAPE_UNSUPPORTED by the manifest's limits or CUDA's grid limits;
@@ -137,11 +146,30 @@ export function planLaunches(
   resolved: Pick<ResolvedVariant, 'parameters'>,
   shape: ShapeFields,
 ): LaunchPlan {
-  requireShape(manifest, resolved, shape);
   const scope = scopeOf(manifest, resolved, shape);
-  const launches = manifestOfVariant(manifest, resolved.parameters)
-    .launches.filter((launch) => holds(manifest, launch.when, scope, `${launch.key}.when`))
-    .map((launch) => planLaunch(manifest, launch, scope, shape));
+  const refused = refusal(manifest, scope);
+  if (refused) throw unsupported(manifest, shape, refused);
+  return planned(manifest, resolved, { shape, scope });
+}
+
+/** The same; undefined if the manifest's limits refuse the shape. */
+export function planIfTaken(
+  manifest: Manifest,
+  resolved: Pick<ResolvedVariant, 'parameters'>,
+  shape: ShapeFields,
+): LaunchPlan | undefined {
+  const scope = scopeOf(manifest, resolved, shape);
+  return refusal(manifest, scope) ? undefined : planned(manifest, resolved, { shape, scope });
+}
+
+function planned(
+  manifest: Manifest,
+  resolved: Pick<ResolvedVariant, 'parameters'>,
+  { shape, scope }: { shape: ShapeFields; scope: Scope },
+): LaunchPlan {
+  const launches = manifest.launches
+    .filter((launch) => holds(manifest, launch.when, scope, `${launch.key}.when`))
+    .map((launch) => planLaunch(manifest, launchOfVariant(manifest, launch, resolved.parameters), scope, shape));
   if (launches.length === 0)
     throw wrongValue(
       manifest,
@@ -158,10 +186,10 @@ export function planLaunches(
   const declared = launches.flatMap((launch) =>
     plainArguments<PlainArgument>(launch.arguments).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
   );
-  const planned = problemCase(manifest.problem, valuesOf(shape), dtype, new Set(declared));
-  const outputs = planned.tensors.filter(({ direction }) => direction === 'out');
+  const computed = problemCase(manifest.problem, valuesOf(shape), dtype, new Set(declared));
+  const outputs = computed.tensors.filter(({ direction }) => direction === 'out');
   return {
-    ...planned,
+    ...computed,
     launches,
     accumulate: accumulateOf(manifest, resolved.parameters),
     workspace,

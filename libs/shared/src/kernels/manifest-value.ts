@@ -2,7 +2,7 @@
 import { FlashcoreError } from '../contract/errors.ts';
 import type { TensorDtype } from '../data/dtype.ts';
 import { evaluate, type Expression, ExpressionError } from '../data/expression.ts';
-import type { Manifest } from './manifest-model.ts';
+import type { Manifest, ManifestLaunch } from './manifest-model.ts';
 
 /** An expression's value over `scope`. Errors: INVALID_MANIFEST with its key if the value is not finite. */
 export function valueOf(
@@ -38,14 +38,21 @@ export function inputsOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: 
 /** The manifest with the arguments that a variant has. Errors: those of inputsOf(). */
 export const manifestOfVariant = (manifest: Manifest, parameters: Parameters): Manifest => ({
   ...manifest,
-  launches: manifest.launches.map((launch) => ({
-    ...launch,
-    arguments: launch.arguments.flatMap((argument, index) => {
-      if (!('when' in argument)) return [argument];
-      const holds = valueOf(manifest, argument.when, parameters, `${launch.key}.arguments[${index}].when`) !== 0;
-      return holds ? [{ kind: 'tensor', tensor: argument.tensor }] : [];
-    }),
-  })),
+  launches: manifest.launches.map((launch) => launchOfVariant(manifest, launch, parameters)),
+});
+
+/** A launch with the arguments that a variant has. Errors: those of inputsOf(). */
+export const launchOfVariant = (
+  manifest: Pick<Manifest, 'path'>,
+  launch: ManifestLaunch,
+  parameters: Parameters,
+): ManifestLaunch => ({
+  ...launch,
+  arguments: launch.arguments.flatMap((argument, index) => {
+    if (!('when' in argument)) return [argument];
+    const holds = valueOf(manifest, argument.when, parameters, `${launch.key}.arguments[${index}].when`) !== 0;
+    return holds ? [{ kind: 'tensor', tensor: argument.tensor }] : [];
+  }),
 });
 
 /** Parameters that decide the dtype of Q, K, V and O. */
