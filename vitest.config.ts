@@ -49,7 +49,7 @@ export default defineConfig({
     // A machine that CI shares can be too busy for a limit; a fault fails three times.
     retry: process.env['CI'] ? 2 : 0,
     // A machine of CI's may be three times slower than the next.
-    testTimeout: process.env['CI'] ? 180_000 : 60_000,
+    testTimeout: process.env['CI'] || process.env['FLASHCORE_TESTS'] === 'all' ? 180_000 : 60_000,
     execArgv: BEFORE_VITEST,
     hookTimeout: 120_000,
     // In a container the tests are root, and so are the runners that they start.

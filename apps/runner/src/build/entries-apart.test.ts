@@ -46,6 +46,8 @@ interface BuildOptions {
 /** Builds the kernel with an empty compile cache. */
 function build(name: string, { source = SOURCE, first, entries = ENTRIES, resolved, lines }: BuildOptions = {}) {
   const own = join(folder, name);
+  // A test that runs again finds what it left.
+  rmSync(own, { recursive: true, force: true });
   mkdirSync(join(own, 'kernel'), { recursive: true });
   mkdirSync(join(own, 'kernels'));
   cpSync(join(ROOT, 'kernels/mechanisms'), join(own, 'kernels/mechanisms'), { recursive: true });

@@ -70,7 +70,7 @@ test.skipIf(missing('nvcc'))(
 
 test(
   'a waiting job and its champion are compiled ahead, and the job finds both in the cache',
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     const request = create(RunExperimentRequestSchema, {
       kernel: kernel('flashcore_v6'),
