@@ -1,12 +1,15 @@
 #!/bin/sh
-# Builds libfa3.so: functions fa3_fp16_64, fa3_bf16_64 and so on (forward.cu), by the head dimension of Q and K.
+# Builds libfa3.so: functions fa3_fp16_64, fa3_bf16_64 and so on (forward.cu), by the head dimension of Q and K, and
+# for head dimensions 64 and 128 fa3_backward_fp16_64 and so on (backward.cu).
 #
 #   rivals/flash_attention_3/build.sh FLASH_ATTENTION CUTLASS [OUT]
 #
-# WIDTHS="64 128" in the environment builds only those of 64, 96, 128, 192 and 256. V's is the same, and 128 for 192.
+# In the environment, WIDTHS="64 128" builds only those of 64, 96, 128, 192 and 256 (V's is the same, and 128 for 192),
+# and PASSES="forward" or "backward" only that of the two.
 #
 # FLASH_ATTENTION and CUTLASS: checkouts of Dao-AILab/flash-attention at 0251105a and of NVIDIA/cutlass at 7127592, the
-# commit that it pins. Takes nvcc 12.8 or later and one to two minutes a function; needs no GPU and no PyTorch.
+# commit that it pins. Takes nvcc 12.8 or later and one to two minutes a function, three to eight of the backward pass; needs no GPU
+# and no PyTorch.
 set -eu
 [ $# -ge 2 ] || { sed -n '2,9p' "$0"; exit 2; }
 for needed in "$1/hopper/flash_fwd_launch_template.h" "$2/include/cutlass/cutlass.h"; do
@@ -32,9 +35,16 @@ for width in ${WIDTHS:-64 96 128 192 256}; do
   values=$([ "$width" = 192 ] && echo 128 || echo "$width")
   for dtype in fp16 bf16; do
     case $dtype in fp16) element=cutlass::half_t is_bf16=false ;; *) element=cutlass::bfloat16_t is_bf16=true ;; esac
-    echo "fa3_${dtype}_$width" >&2
-    compile -DHEAD_DIM="$width" -DVALUE_DIM="$values" -DELEMENT=$element -DIS_BF16=$is_bf16 -DFUNCTION="fa3_${dtype}_$width" \
-      "$here/forward.cu" -o "$objects/fa3_${dtype}_$width.o"
+    for pass in ${PASSES:-forward backward}; do
+      case $pass-$width in
+        forward-*) function=fa3_${dtype}_$width ;;
+        backward-64 | backward-128) function=fa3_backward_${dtype}_$width ;;
+        *) continue ;;
+      esac
+      echo "$function" >&2
+      compile -DHEAD_DIM="$width" -DVALUE_DIM="$values" -DELEMENT=$element -DIS_BF16=$is_bf16 -DFUNCTION="$function" \
+        -DFUNCTION_FLOATS="${function}_floats" "$here/$pass.cu" -o "$objects/$function.o"
+    done
   done
 done
 nvcc -shared -arch=sm_90a -cudart static -o "$out" "$objects"/*.o

@@ -108,7 +108,7 @@ test.skipIf(missing('nvcc'))(
     expect([apart.findings, apart.complete, entriesOf(apart)]).toEqual([[], undefined, [...ENTRIES].sort()]);
     expect(lines.filter((line) => line.includes('Compiling entry function'))).toHaveLength(3);
   },
-  60_000,
+  240_000,
 );
 
 test.skipIf(missing('nvcc'))(
@@ -128,7 +128,7 @@ test.skipIf(missing('nvcc'))(
     );
     expect(all.complete).toBeUndefined();
   },
-  60_000,
+  240_000,
 );
 
 test.skipIf(missing('nvcc'))(
@@ -146,7 +146,7 @@ test.skipIf(missing('nvcc'))(
     for (const entry of ENTRIES) expect(text).toContain(`.text.${entry}\n`);
     expect(result.artifacts.filter(({ kind }) => kind === ArtifactKind.PTX)).toHaveLength(3);
   },
-  60_000,
+  240_000,
 );
 
 test.skipIf(missing('nvcc'))(
@@ -164,7 +164,7 @@ test.skipIf(missing('nvcc'))(
     expect(Object.keys(image as Record<string, string>).sort()).toEqual([...entries].sort());
     expect([new Set(Object.values(image as Record<string, string>)).size, complete]).toEqual([1, undefined]);
   },
-  60_000,
+  240_000,
 );
 
 test.skipIf(missing('nvcc'))(
@@ -177,7 +177,7 @@ test.skipIf(missing('nvcc'))(
     expect(lines.filter((line) => line.includes('"nothing" is undefined'))).toHaveLength(1);
     expect(result.runs[0]!.parts).toBe(0);
   },
-  60_000,
+  240_000,
 );
 
 test.skipIf(missing('nvcc'))(
@@ -191,7 +191,7 @@ test.skipIf(missing('nvcc'))(
     expect(all.image).toBeUndefined();
     expect(all.findings.map(({ kind }) => kind)).toEqual([FindingKind.COMPILE_FAILED]);
   },
-  60_000,
+  240_000,
 );
 
 test.skipIf(missing('nvcc'))(
@@ -204,5 +204,5 @@ test.skipIf(missing('nvcc'))(
     expect([result.succeeded, image]).toEqual([false, undefined]);
     expect(result.diagnostics.map(({ message }) => message)).toEqual(['#error alone']);
   },
-  60_000,
+  240_000,
 );
