@@ -8,10 +8,10 @@
 # and PASSES="forward" or "backward" only that of the two.
 #
 # FLASH_ATTENTION and CUTLASS: checkouts of Dao-AILab/flash-attention at 0251105a and of NVIDIA/cutlass at 7127592, the
-# commit that it pins. Takes nvcc 12.8 or later and one to two minutes a function, three to eight of the backward pass; needs no GPU
-# and no PyTorch.
+# commit that it pins. Takes nvcc 12.8 or later and one to two minutes a function, three to eight for a backward pass;
+# needs no GPU and no PyTorch.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,9p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,12p' "$0"; exit 2; }
 for needed in "$1/hopper/flash_fwd_launch_template.h" "$2/include/cutlass/cutlass.h"; do
   [ -f "$needed" ] || { echo "there is no $needed: give checkouts of flash-attention and cutlass, in this order" >&2; exit 2; }
 done
