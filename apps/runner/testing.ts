@@ -1,4 +1,4 @@
-/** What tests of the driver API (cu*) use of the runner: compilers and the driver, without the daemon. */
+/** The parts of the runner that tests of the driver API (cu*) use: compilers and the driver, without the daemon. */
 export { CompileCache, type Compilation } from './src/build/compile-cache.ts';
 export type { CompileUnit } from './src/build/compile-unit.ts';
 export { emulatorUnit } from './src/build/emulator-unit.ts';

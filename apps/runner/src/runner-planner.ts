@@ -26,7 +26,8 @@ export async function makePlanner(
     made.close(),
   );
   if (findGroups) logger[groups.limited ? 'info' : 'warn']({ detail: groups.detail }, 'cgroups of boxes');
-  // Field by field: a planner's options are spread into others, where more of the runner's would replace their own.
+  // Copied field by field: the planner spreads its options into other options, where further fields of the runner's
+  // would overwrite those.
   const planner = options.createPlanner({
     version: options.version,
     buildId: options.buildId,

@@ -25,7 +25,7 @@ import type { OwnerOf } from './rpc/call.ts';
 import type { StreamLimits } from './rpc/open-streams.ts';
 import { defaultLimits, type ProcessGroups } from './sandbox/groups.ts';
 
-/** What a default may depend on. */
+/** Facts that a default may depend on. */
 interface Facts {
   /** The repository or the bundle that the runner belongs to. */
   repositoryRoot: string;
@@ -39,14 +39,14 @@ interface Row<Value> {
   readonly flags?: string;
   /** The line of --help, to which the variable and the default are added. */
   readonly about?: string;
-  /** The value of the texts, one unless the flag takes a list. Throws RangeError with "must be …". */
+  /** Parses the text, or the texts of a flag that takes a list. Throws RangeError with "must be …". */
   readonly read: (...texts: string[]) => Value;
   /** The environment variable that gives the value if the flag is absent. */
   readonly variable?: string;
   readonly otherwise: (facts: Facts) => Value;
-  /** The default in words; none: it says nothing to a reader. */
+  /** The default in words; undefined if it would tell a reader nothing. */
   readonly inWords?: string;
-  /** It can't work if everybody is the client "local". */
+  /** The option can't work without credentials, when everybody is the client "local". */
   readonly needsTls?: boolean;
 }
 
@@ -309,7 +309,7 @@ const SECURITY = {
   }),
 } satisfies Table;
 
-/** The host's own settings, which mostly the environment gives. */
+/** The host's own settings, mostly given by environment variables. */
 const HOST = {
   libraryCache: { variable: 'FLASHCORE_LIBRARY_CACHE', read: text, otherwise: none<string>() },
   buildCache: { variable: 'FLASHCORE_BUILD_CACHE', read: text, otherwise: none<string>() },
@@ -322,7 +322,7 @@ const HOST = {
     otherwise: (): VectorsWanted => 'auto',
     inWords: 'auto',
   },
-  /** As libcuda_emu.so counts them. */
+  /** The number of emulated devices, parsed as libcuda_emu.so parses it. */
   emulatedDevices: {
     variable: 'FLASHCORE_EMULATOR_DEVICES',
     read: (given: string) => Math.min(MAX_EMULATED_DEVICES, Math.max(1, Number.parseInt(given, 10) || 1)),
@@ -374,7 +374,9 @@ export function optionsOf(command: Command, place: Omit<Facts, 'devices'>) {
     host: read(HOST) as HostSettings,
     /** The cluster that runs a gateway's jobs; undefined if this host runs them. */
     fleet,
-    /** The gateway that this runner gets its jobs from, and its authority's certificate; undefined: it has clients. */
+    /**
+     * The gateway that this runner gets its jobs from, and that gateway's authority; undefined: jobs come from clients.
+     */
     pilot: flags.gateway === undefined ? undefined : { gateway: flags.gateway, authority: flags.tlsCa },
   };
 }
@@ -406,7 +408,7 @@ function valueOf({ flags, variable, read, otherwise }: Row<unknown>, command: Co
 const isGiven = (command: Command, option: Option): boolean =>
   command.getOptionValueSource(option.attributeName()) === 'cli';
 
-/** Commander has a list, a text, or a boolean of a flag without a value. */
+/** Texts of a value from commander, which is a list, a text, or a boolean for a flag without a value. */
 function textsOf(given: unknown): string[] {
   if (typeof given === 'boolean') return [given ? '1' : '0'];
   return Array.isArray(given) ? given.map(String) : [String(given)];
@@ -474,6 +476,6 @@ export interface RunnerOptions
   beginWithinMs?: number;
   /** The owner of a job; default: its caller. */
   ownerOf?: OwnerOf;
-  /** Where to send the spans of ended jobs; default: nowhere. */
+  /** The receiver of the spans of ended jobs; default: none. */
   traces?: TraceTarget | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Compare-and-accept: a result replaces a champion only if it was compared with the current one. And who may overrule a
- * decision: replace a champion, reject it, or undo the decision.
+ * Compare-and-accept: a result replaces a champion only if it was compared with the current one. This file also decides
+ * who may overrule a decision: replace a champion, reject it, or undo the decision.
  */
 import {
   FlashcoreError,
@@ -82,7 +82,7 @@ export function sharesPlace(a: Champion, b: Champion): boolean {
   );
 }
 
-/** Who made a decision, from the view of a client who wants to overrule it. */
+/** The maker of a decision, seen from a client who wants to overrule it. */
 export type DecidedBy = 'themselves' | 'a submitter' | 'an admin' | 'nobody known the role of';
 
 /** The decisions that a role may overrule; a viewer decides nothing. */

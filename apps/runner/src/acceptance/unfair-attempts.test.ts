@@ -39,7 +39,10 @@ plans:
   merge: { title: Mine, about: all, from: me, cases: quick, metrics: none, gates: { cases: hard } }
 `;
 
-/** Requests of these lists that run to their end: one per part of a plan, and one per way to loosen a gate. */
+/**
+ * Requests of the lists below that run to their end: one for each part of a plan, and one for each way to loosen a
+ * gate. The others are cancelled as soon as they run.
+ */
 const RUN_TO_THE_END = new Set([
   'own gates',
   'a plan that accepts nothing',

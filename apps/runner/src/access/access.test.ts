@@ -66,7 +66,7 @@ describe.skipIf(missing('openssl'))('access', () => {
     expect(serialNumber).not.toBe(new X509Certificate(readFileSync(join(tls, 'client.crt'))).serialNumber);
   });
 
-  test('with certificates, only a client of the same authority is let in, and its streams work', async () => {
+  test('with certificates, the runner accepts only clients of its own authority, and their streams work', async () => {
     await using fixture = await startTestRunner(
       { address: LOOPBACK, security: { folder: tls, clients: 'certificate' } },
       mine,
@@ -154,7 +154,7 @@ describe.skipIf(missing('openssl'))('access', () => {
       expect(opens(10_000)).toEqual([true, true]);
     });
 
-    test('a token of an hour is replaced once it has expired, and its name not before', () => {
+    test('a name whose token is valid gets no second one, and gets a new one once the first has expired', () => {
       using data = temporaryFolder();
       let nowMs = Date.parse('2026-01-01T00:00:00Z');
       const file = new TokenFile(data.path, () => nowMs);
@@ -234,7 +234,7 @@ describe.skipIf(missing('openssl'))('access', () => {
     });
   });
 
-  test('addresses beyond this machine require certificates, and have reflection only on request', () => {
+  test('addresses that other machines can reach require certificates, and serve reflection only on request', () => {
     const parse = (...flags: string[]) =>
       parseOptions(['serve', '--data', join(folder.path, 'd'), ...flags], {
         version: '1',

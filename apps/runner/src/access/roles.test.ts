@@ -59,7 +59,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
 
   const tokenRunner = (options: Parameters<typeof startTokenRunner>[1] = {}) => startTokenRunner(tls, options);
 
-  test('an RPC is refused before its request is read, with the needed role, to exactly the roles that may not call it', async () => {
+  test('an RPC refuses exactly the roles that may not call it, before it reads the request, and names the needed role', async () => {
     await using runner = await tokenRunner();
     const { address } = runner.fixture.runner;
     for (const role of ROLE_NAMES) {

@@ -32,7 +32,7 @@ test('other errors are blamed on the source', () => {
   expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Fix this line, then build again');
 });
 
-test('a refusal before any compiler ran has a place without a line', () => {
+test('a finding about a refusal before any compiler ran has a place without a line', () => {
   const refused = {
     severity: 'error' as const,
     file: 'kernel.yaml',

@@ -9,7 +9,7 @@ import type { SharedBuffer } from './shared-buffers.ts';
 
 const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;
 
-/** Names the buffers that make up the static shared memory, and how much half instead of float would save. */
+/** Names the buffers that make up the static shared memory, and the bytes that half instead of float would save. */
 export function smemLimitFinding({ entry, bytes, limitBytes }: SmemExcess, buffers: readonly SharedBuffer[]): Finding {
   const listed = buffers
     .map(

@@ -3,7 +3,8 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { KILLED, type StagesEnd } from './compile-stages.ts';
 import { isPlaced, isPlacedError } from './diagnostics.ts';
 
-// g++ prints the first about its parts. nvcc prints the second about its own, including the linker and the assembler.
+// The first alternative is g++'s message about a killed part of it; the second is nvcc's, also about its linker and
+// assembler.
 const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
 const NO_SPACE = /: (?:No space left on device|Disk quota exceeded)\b/;
 /** g++ prints this with the place that it had reached. A line from the sources can't begin like this. */

@@ -66,7 +66,7 @@ export function writeRecord(path: string, record: CompileRecord): void {
   }
 }
 
-/** Whether the files have this one undamaged. */
+/** Whether the store has an undamaged file with this digest. */
 export function isIntact(files: CompiledFiles, sha256: Sha256): boolean {
   try {
     files.get(sha256);

@@ -1,4 +1,4 @@
-/** Without a sandbox: what a compiler prints and makes while its sources are checked. */
+/** Without a sandbox, the runner hides the output of a compiler while it checks the sources. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,8 +10,8 @@ const root = mkdtempSync(join(tmpdir(), 'flashcore-stages-'));
 afterAll(() => rmSync(root, { recursive: true }));
 
 /**
- * As the preprocessor it waits for the compiler, which waits for nothing, so that running one after the other never
- * ends.
+ * When it runs as the preprocessor, it waits until it has run as the compiler, so a test that ran one after the other
+ * would never end.
  */
 const COMPILER = `#!/bin/sh
 case " $* " in

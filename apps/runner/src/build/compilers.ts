@@ -10,7 +10,10 @@ export interface Compiler {
   path: string;
   /** For example "13.0.88" or "12.2.0". */
   version: string;
-  /** What the compiler's output depends on, such as the meaning of `-march=native` here; part of every digest. */
+  /**
+   * Everything that the compiler's output depends on, such as the meaning of `-march=native` here; part of every
+   * digest.
+   */
   identity: string;
   /** The same for code that is not compiled for this host's own processor; undefined: equal to `identity`. */
   anyProcessor?: string;

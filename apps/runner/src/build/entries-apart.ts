@@ -76,7 +76,7 @@ async function allOf(
   return [...runs.filter((run) => !sharing.includes(run)), await options.run(together, options.listener)];
 }
 
-/** Compiles the kernel as a whole, so that the compiler reports each error once and which entries there are. */
+/** Compiles the kernel as a whole, so that the compiler reports each error once and all entries. */
 async function explained(runs: readonly CompilerRun[], { whole, run, listener }: ApartOptions): Promise<CompilerRun[]> {
   const inOne = await run(whole, listener);
   const known = parsePtxasReport(inOne.compilation.lines).map(({ entry }) => entry);

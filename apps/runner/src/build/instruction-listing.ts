@@ -16,7 +16,10 @@ const MAX_CALLS = 64;
 
 export interface ListedCode {
   text: string;
-  /** Names of the functions to list, in order, by their names in the code. PTX functions that they may call follow. */
+  /**
+   * The functions to list, in order: for each name in the code, the name to show. PTX functions that they may call
+   * follow.
+   */
   names: ReadonlyMap<string, string>;
 }
 

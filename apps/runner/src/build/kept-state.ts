@@ -34,7 +34,8 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
     section !== undefined && GLOBAL_SECTION.test(section) && type === OBJECT;
   const uses = ptx === undefined ? undefined : mentions(ptx);
   const unused = symbols.filter((symbol) => isState(symbol) && uses?.get(symbol.name) === 1);
-  // With more bytes than this, it could pay to find them without a name, by their distance from the code.
+  // If unused objects had more bytes than this, a kernel could gain from them: it can find them by their distance from
+  // the code.
   const leftOut = unused.reduce((sum, { bytes }) => sum + bytes, 0) <= MOST_UNUSED_BYTES ? new Set(unused) : undefined;
   return symbols.flatMap((symbol) => {
     const { name, type, section, bytes } = symbol;

@@ -28,8 +28,8 @@ import { tritonUnit } from './triton-unit.ts';
 const LOOK_FOR_RACES = '// flashcore: races\n';
 
 /**
- * A first line like it, for PTX that another compiler made: an entry with an instruction that the engine does not carry
- * fails to load. CUDA C++ may have such instructions behind a branch that no thread takes.
+ * The first line of PTX that another compiler made: entries with an instruction that the engine lacks then fail to
+ * load. Code from CUDA C++ may load, because such instructions may be behind a branch that no thread takes.
  */
 const REFUSE_WHAT_IS_NOT_CARRIED = '// flashcore: complete\n';
 

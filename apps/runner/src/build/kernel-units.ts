@@ -28,7 +28,7 @@ export interface BuildSpec {
   emulated: boolean;
   /** Every entry that the manifest can launch. */
   entries: readonly string[];
-  /** Of the target device; undefined if unknown. */
+  /** Multiprocessors of the target device; undefined if unknown. */
   multiprocessors?: number | undefined;
   /** Launches of the job's shapes, for which occupancy is calculated. */
   launches: readonly ShapeLaunch[];

@@ -32,7 +32,7 @@ test.each([
   expect(argumentsOf(version, entries).includes('--split-compile=0')).toBe(split);
 });
 
-test('a unit of some entries names them to kernel and assembler, and one entry is not split', () => {
+test('a unit with some of the entries passes their names to the kernel and the assembler, and one entry is not split', () => {
   const all = argumentsOf('13.0.88', ['a', 'b', 'c']);
   const some = argumentsOf('13.0.88', ['a', 'b', 'c'], ['a', 'b']);
   expect(some.filter((each) => !all.includes(each))).toEqual([

@@ -50,7 +50,7 @@ export interface ReferenceProgram {
   args: readonly string[];
   /** Arguments with which it does nothing, to test if it runs in a box. */
   trial: readonly string[];
-  /** What it needs besides the system's folders. */
+  /** Paths that it needs besides the system's folders. */
   readable: readonly string[];
   /** Whether it may never run without a box; default: false. */
   onlyBoxed?: boolean;

@@ -27,13 +27,13 @@ const PTX = `
 }
 `;
 
-test("each entry has the shared memory that it declares and the module's that it names", () => {
+test("an entry's shared memory is what it declares, plus the module's arrays that it names", () => {
   expect(readPtxEntries(PTX)).toEqual([
     { entry: 'small', staticSmemBytes: 520 },
     { entry: 'large', staticSmemBytes: 49_168 },
   ]);
 });
 
-test('finds more than 48 KiB, which ptxas would refuse', () => {
+test('finds an entry with more than 48 KiB of shared memory, which ptxas would refuse', () => {
   expect(smemExcessOf(readPtxEntries(PTX))).toEqual([{ entry: 'large', bytes: 49_168, limitBytes: 49_152 }]);
 });

@@ -3,7 +3,7 @@ import type { SmemExcess } from './ptxas-report.ts';
 
 export interface PtxEntry {
   entry: string;
-  /** Static shared memory that the entry declares, plus the module's that it names. */
+  /** Static shared memory that the entry declares, plus the module's arrays that the entry names. */
   staticSmemBytes: number;
 }
 

@@ -20,7 +20,7 @@ test('sharedBuffers() evaluates sizes over constants and parameters', () => {
   ]);
 });
 
-test('smemLimitFinding() names the buffers and what half instead of float would save', () => {
+test('smemLimitFinding() names the buffers and the bytes that half instead of float would save', () => {
   const finding = smemLimitFinding(
     { entry: 'k', bytes: 70_656, limitBytes: 49_152 },
     sharedBuffers(FILES.slice(0, 2), { BLOCK_Q: 90 }).slice(0, 1),

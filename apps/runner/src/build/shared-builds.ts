@@ -40,7 +40,7 @@ export class SharedBuilds {
 /** Limit for a file; the largest library has some MiB. */
 const MOST_BYTES = 1024 ** 3;
 
-/** Where an installation stores its own compilations; the folder is removed with node_modules. */
+/** The folder in which an installation stores its own compilations; it is removed with node_modules. */
 export const installedFolder = (repositoryRoot: string): string =>
   join(repositoryRoot, 'node_modules/.cache/flashcore/libraries');
 

@@ -22,7 +22,7 @@ export interface FoundTool {
   /** undefined if the tool was not found. */
   version?: string;
   archs: string[];
-  /** What is not possible without the tool, and how to get it; undefined if it was found. */
+  /** The work that is not possible without the tool, and how to get the tool; undefined if it was found. */
   missing?: string;
 }
 
@@ -50,7 +50,7 @@ const WHICH_TRITON = [
   '-c',
   'import os, sys, triton; print(triton.__version__, sys.version.split()[0], sys.prefix, os.path.dirname(os.path.dirname(triton.__file__)), sep="\\n")',
 ];
-/** Where a Python and its PyTorch are; PyTorch is only looked for, because importing it takes seconds. */
+/** Finds the folders of a Python and its PyTorch. PyTorch is not imported, because that takes seconds. */
 const WHICH_PYTORCH = [
   '-I',
   '-c',
@@ -61,7 +61,7 @@ const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
 
 /** A Python that has PyTorch. */
 export interface PyTorch {
-  /** The interpreter itself, which a launcher on PATH may only lead to. */
+  /** The interpreter itself; the program on PATH may be a launcher of it. */
   program: string;
   /** All that it needs besides the system's folders. */
   folders: readonly string[];

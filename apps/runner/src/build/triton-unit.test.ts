@@ -1,6 +1,6 @@
 /**
- * A kernel's Python against the box and tools/compile_triton.py. A package that is named like Triton and compiles
- * nothing stands in for it, because what the Python does happens before Triton would compile.
+ * Runs a kernel's Python in the box, with tools/compile_triton.py. A package named triton that compiles nothing
+ * replaces Triton, because the attacks of the Python happen before Triton would compile.
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const MANIFEST = join(ROOT, 'test/fixtures/triton/softmax/kernel.yaml');
 const noBox = missing('bubblewrap') || missing('python3');
 
 let folder: string;
-// Not at the top: where every test is skipped, nothing would remove the folder.
+// Made here rather than at the top, because nothing would remove the folder if all tests are skipped.
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'flashcore-triton-unit-'));
 });

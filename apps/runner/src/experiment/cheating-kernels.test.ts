@@ -10,7 +10,7 @@ import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const FOLDER = fileURLToPath(new URL('../../../../kernels/cheating', import.meta.url));
 const SHAPE = parseShape('1x1x64x64');
-/** Three heads, of which a timed launch makes two from one; and a shape of another problem. */
+/** Three heads, so that a timed launch makes two of them from one drawn head; and a shape of another problem. */
 const OWN_SHAPES: Record<string, Shape> = {
   related_heads_in_8_bits: parseShape('1x3x64x64'),
   heaviest_weights: parseShape('rows=16,N=1024'),
@@ -33,7 +33,9 @@ const cheats = inFull(
   ({ id }) => SHORT.includes(id),
 );
 
-/** Expected messages of kernels that pass every check but one, for which finding anything is not enough. */
+/**
+ * Expected messages of kernels that only one check can find: any other finding would not show that this check works.
+ */
 const REASONS: Record<string, RegExp> = {
   right_when_checked:
     /right when verified, wrong when timed: in \d+ samples of \d+ launches; the first: \d+ of \d+ elements/,
@@ -43,7 +45,7 @@ const REASONS: Record<string, RegExp> = {
   related_heads_in_8_bits: /right when verified, wrong when timed: .*times what rounding explains/,
   heaviest_weights: /times what rounding to the dtype explains/,
   unlikely_keys: /times what rounding to the dtype explains \(limit 2\.00\)/,
-  // The PTX engine reports the read before K itself.
+  // The PTX engine itself reports the read of memory in front of K.
   lucky_reads: /right by luck: with other bytes before and after the tensors|read 2 bytes, 128 bytes before K/,
 };
 

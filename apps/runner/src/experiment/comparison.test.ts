@@ -29,7 +29,7 @@ const SMALL = parseShape('1x2x64x64');
 const protocol = { minSamples: 6, maxSamples: 6, maxSeconds: 5 };
 
 test(
-  'two builds run in interleaved blocks: both verified, samples and clocks kept, nothing judged on the emulator',
+  'two builds are verified and timed in interleaved blocks, their samples and clocks are kept, and the emulator judges nothing',
   { timeout: 120_000 },
   async () => {
     const { outcome, events } = await fixture.run('benchmark', {

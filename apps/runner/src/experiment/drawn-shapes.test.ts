@@ -40,20 +40,16 @@ async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outc
   return { outcome: Outcome[outcome.outcome], result: outcome.result };
 }
 
-test(
-  'a kernel that is wrong only on the shape that is timed is found by the probes of that shape',
-  LIMITS,
-  async () => {
-    const { outcome, result } = await experiment('values_of_timed_shapes', '1x1x128x64');
-    const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
-    expect(outcome).toMatch(/WRONG_RESULT|NAN_OUTPUT/);
-    expect(verify!.cases.map(({ verdict }) => verdict)).toEqual([Verdict.PASS]);
-    expect(
-      verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL).map(({ shape }) => formatShape(shape!)),
-    ).toEqual(['1x1x128x64']);
-    expect(findings[0]!.message).toMatch(/^1x1x128x64 on .*max_last/);
-  },
-);
+test('the probes of the timed shape find a kernel that is wrong only on that shape', LIMITS, async () => {
+  const { outcome, result } = await experiment('values_of_timed_shapes', '1x1x128x64');
+  const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+  expect(outcome).toMatch(/WRONG_RESULT|NAN_OUTPUT/);
+  expect(verify!.cases.map(({ verdict }) => verdict)).toEqual([Verdict.PASS]);
+  expect(
+    verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL).map(({ shape }) => formatShape(shape!)),
+  ).toEqual(['1x1x128x64']);
+  expect(findings[0]!.message).toMatch(/^1x1x128x64 on .*max_last/);
+});
 
 /** The smallest wrong shapes that the search finds from any shape beyond the cheat's limit. */
 const CHEATS: Record<string, { smallest: RegExp; passes: string }> = {
@@ -101,49 +97,58 @@ test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head
   },
 );
 
-test('a kernel that is wrong on values only on unknown shapes is found by a probe’s inputs there', LIMITS, async () => {
-  const { outcome, result } = await experiment('values_elsewhere');
-  const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
-  expect(outcome).toBe('WRONG_RESULT');
-  expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
-  expect(verify!.drawn.at(-1)!.verdict).toBe(Verdict.FAIL);
-  expect(findings[0]!.remedy).toMatch(/--seed [0-9a-f]+@(around_448|mixed_scales)( --seed [0-9a-f]+(@\w+)?)+$/);
-  // The remedy's command repeats the failure, and N(0, 1) does not show it.
-  const shapes = [verify!.drawn.at(-1)!.shape!];
-  const verdicts = await Promise.all(
-    [[...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!), ['ab']].map(async (seeds) => {
-      const settings = { shapes, seeds };
-      const kernel = { source: { case: 'kernelId', value: 'values_elsewhere' } } as const;
-      return (await fixture.run('verify', { kernel, settings })).outcome.result.variants[0]!.verify!.cases[0]!.verdict;
-    }),
-  );
-  expect(verdicts).toEqual([Verdict.FAIL, Verdict.PASS]);
-  await expect(
-    fixture.run('verify', {
-      kernel: { source: { case: 'kernelId', value: 'values_elsewhere' } },
-      settings: { shapes, seeds: ['ab@aroun_448'] },
-    }),
-  ).rejects.toThrow(/must name one of normal, .*, got "aroun_448".*around_448/);
-});
-
-test('a kernel that is wrong on values only in large tensors is found by a probe’s inputs there', LIMITS, async () => {
-  const { outcome, result } = await experiment('values_of_large_shapes');
-  const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
-  expect(outcome).toBe('WRONG_RESULT');
-  expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
-  const last = verify!.drawn.at(-1)!;
-  expect([last.verdict, tensorElements(attention(), last.shape!) > 65_536]).toEqual([Verdict.FAIL, true]);
-  // The inputs repeat those of one head, and so do those of the remedy's command.
-  const seeds = [...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!);
-  const again = await fixture.run('verify', {
-    kernel: { source: { case: 'kernelId', value: 'values_of_large_shapes' } },
-    settings: { shapes: [last.shape!], seeds },
-  });
-  expect(again.outcome.result.variants[0]!.verify!.cases[0]!.verdict).toBe(Verdict.FAIL);
-});
+test(
+  'a probe’s inputs on unknown shapes find a kernel that is wrong only there and only for such values',
+  LIMITS,
+  async () => {
+    const { outcome, result } = await experiment('values_elsewhere');
+    const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+    expect(outcome).toBe('WRONG_RESULT');
+    expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
+    expect(verify!.drawn.at(-1)!.verdict).toBe(Verdict.FAIL);
+    expect(findings[0]!.remedy).toMatch(/--seed [0-9a-f]+@(around_448|mixed_scales)( --seed [0-9a-f]+(@\w+)?)+$/);
+    // The remedy's command repeats the failure, and N(0, 1) does not show it.
+    const shapes = [verify!.drawn.at(-1)!.shape!];
+    const verdicts = await Promise.all(
+      [[...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!), ['ab']].map(async (seeds) => {
+        const settings = { shapes, seeds };
+        const kernel = { source: { case: 'kernelId', value: 'values_elsewhere' } } as const;
+        return (await fixture.run('verify', { kernel, settings })).outcome.result.variants[0]!.verify!.cases[0]!
+          .verdict;
+      }),
+    );
+    expect(verdicts).toEqual([Verdict.FAIL, Verdict.PASS]);
+    await expect(
+      fixture.run('verify', {
+        kernel: { source: { case: 'kernelId', value: 'values_elsewhere' } },
+        settings: { shapes, seeds: ['ab@aroun_448'] },
+      }),
+    ).rejects.toThrow(/must name one of normal, .*, got "aroun_448".*around_448/);
+  },
+);
 
 test(
-  'a kernel whose limits leave out the probes’ shapes has their inputs on a shape that it takes',
+  'a probe’s inputs in large tensors find a kernel that is wrong only there and only for such values',
+  LIMITS,
+  async () => {
+    const { outcome, result } = await experiment('values_of_large_shapes');
+    const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
+    expect(outcome).toBe('WRONG_RESULT');
+    expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
+    const last = verify!.drawn.at(-1)!;
+    expect([last.verdict, tensorElements(attention(), last.shape!) > 65_536]).toEqual([Verdict.FAIL, true]);
+    // The inputs repeat those of one head, and so do those of the remedy's command.
+    const seeds = [...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!);
+    const again = await fixture.run('verify', {
+      kernel: { source: { case: 'kernelId', value: 'values_of_large_shapes' } },
+      settings: { shapes: [last.shape!], seeds },
+    });
+    expect(again.outcome.result.variants[0]!.verify!.cases[0]!.verdict).toBe(Verdict.FAIL);
+  },
+);
+
+test(
+  'a kernel whose limits refuse the probes’ shapes gets the probes’ inputs on a shape that it takes',
   LIMITS,
   async () => {
     const { outcome, result } = await experiment('shapes_without_probes', '1x8x64x64');
@@ -157,7 +162,7 @@ test(
   },
 );
 
-test('a kernel that knows the values of attributes from a list is found by those that are drawn', LIMITS, async () => {
+test('drawn attributes find a kernel that is right only for a list of values', LIMITS, async () => {
   const { outcome, result } = await experiment('shapes_listed_attributes');
   const [{ verify }] = result.variants as [(typeof result.variants)[number]];
   expect(outcome).toBe('WRONG_RESULT');

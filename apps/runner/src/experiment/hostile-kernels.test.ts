@@ -56,7 +56,7 @@ const whileRunning = inFull(
 );
 
 test.each(whileRunning)(
-  '%s while the kernel runs only fails its own job',
+  '%s while the kernel runs fails only its own job',
   { timeout: 120_000 },
   async (name, length) => {
     const kernel = fixture.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource('', chosenAttack()) });
@@ -75,7 +75,7 @@ test.each(whileRunning)(
 // The short run has the attacks that reach furthest before any launch.
 const AT_LOAD = ['replies of its own', 'kill of its group and its parent'];
 test.each(inFull(Object.entries(ATTACKS), ([name]) => AT_LOAD.includes(name)))(
-  '%s while the kernel is loaded only fails its own job',
+  '%s while the kernel is loaded fails only its own job',
   { timeout: 120_000 },
   async (_, attack) => {
     const { outcome, kinds } = await verify(attack);

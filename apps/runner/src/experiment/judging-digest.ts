@@ -6,7 +6,7 @@ import { formatShape, type Cases } from '@flashcore/shared/kernels';
 import type { Emulation } from '../build/emulation.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 
-/** What decides a judgement, apart from the runner's code and its devices. */
+/** Everything that decides a judgement, apart from the runner's code and its devices. */
 export interface JudgedWith {
   readonly cases: Pick<Cases, 'digest'>;
   readonly gates: Pick<GatesText, 'text'>;

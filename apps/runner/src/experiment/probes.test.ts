@@ -38,7 +38,7 @@ let fixture: TestPlanner;
 beforeAll(() => void (fixture = openTestPlanner()));
 afterAll(() => fixture.close());
 
-/** What each distribution detected about a kernel on either shape; a crash counts for all distributions. */
+/** The distributions that detected a mistake of a kernel on either shape; a crash counts for all distributions. */
 async function probed(kernelId: string) {
   const { outcome } = await fixture.run('verify', {
     kernel: { source: { case: 'kernelId', value: kernelId } },

@@ -58,7 +58,7 @@ async function measure(asked: readonly string[], fault = '') {
 }
 
 pythonTest(
-  'SDPA alone: every shape of the set in both modes, with the figures that a kernel has, live and in the registry',
+  'a job for SDPA without a kernel measures every shape of the set in both modes, with a kernel’s figures in events and leaderboard',
   async () => {
     const { outcome, events } = await measure(['sdpa']);
     expect(Outcome[outcome.outcome]).toBe('PASSED');
@@ -104,7 +104,7 @@ pythonTest(
   },
 );
 
-pythonTest('only the backends that were named', async () => {
+pythonTest('a job measures only the backends that it names', async () => {
   const { outcome } = await measure(['sdpa/flash']);
   expect(outcome.result.sdpaBenchmarks.flatMap(({ backends }) => backends.map(({ name }) => name))).toEqual(
     Array.from({ length: 4 }, () => 'sdpa/flash'),
@@ -114,7 +114,7 @@ pythonTest('only the backends that were named', async () => {
 pythonTest.each([
   ['no-torch', /^SDPA was not measured on gpu0: no PyTorch on this host .*pip install torch/],
   ['crash', /^SDPA was not measured on gpu0: PyTorch's process ended with exit status 9/],
-])('where nothing could be measured the job says why: %s', async (fault, message) => {
+])('a job that could measure nothing says why: %s', async (fault, message) => {
   await expect(measure(['sdpa'], fault)).rejects.toMatchObject({
     reason: 'PROFILER_UNAVAILABLE',
     message: expect.stringMatching(message) as string,

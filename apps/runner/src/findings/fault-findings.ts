@@ -80,7 +80,7 @@ const EMULATOR_REMEDIES: Record<string, string | undefined> = {
     "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU",
 };
 
-/** What a kernel did if its run did not end well; undefined if the fault is the runner's. */
+/** The finding about a kernel whose run did not end well; undefined if the fault is the runner's. */
 export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Finding | undefined {
   switch (outcome.status) {
     case 'done':

@@ -136,7 +136,10 @@ function fromPilot(over?: string): JobResult {
   return create(JobResultSchema, { acceptability, ranking, variants, plan, provenance: { runnerBuildId: 'test' } });
 }
 
-/** The result of a pilot that tells of another champion, plan, problem, dtype, protocol and kernel below its own. */
+/**
+ * A pilot's result with a false champion, plan, problem, dtype and protocol, and a false kernel below its own on the
+ * ladder.
+ */
 function untruthful(): JobResult {
   const result = fromPilot('jobs/00000000-0000-4000-8000-000000000000');
   Object.assign(result.provenance!, { problem: 'row_norm', dtype: 'bf16', protocol: 'mine', plan: 'final' });

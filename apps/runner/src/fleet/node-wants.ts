@@ -1,7 +1,7 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { JobSpec } from '../spec/job-spec.ts';
 
-/** What a job wants from its node, as names of tools. */
+/** Tools that a job wants on its node, by name. */
 export interface NodeWants {
   /** Tools without which the job can't run on the node. */
   needs: readonly string[];

@@ -94,7 +94,7 @@ function refuseAcceptance({ acceptability }: JobResult, reason: string): void {
   Object.assign(acceptability!, { possible: false, reason, command: '', over: '' });
 }
 
-/** A measured shape that the job did not ask for: it would count in a place that the kernel was not asked to run in. */
+/** A measured shape that the job did not request; it would put the kernel on a leaderboard for which it was not run. */
 function foreignShape({ variants }: JobResult, { shapes }: RunFacts): string | undefined {
   const asked = new Set(shapes.map(formatShape));
   const measured = variants.flatMap(({ benchmarks }) => benchmarks);

@@ -23,7 +23,8 @@ test.each([
   ['slurm:Night', 'slurm:night'],
   ['h200', 'slurm:night'],
   ['NVIDIA L4', 'slurm:small'],
-  // One of the partitions with the same device as the first, because a job's device decides what it is judged by.
+  // "any" selects only partitions with the same device as the first, because another device would be judged
+  // differently.
   ['any', 'slurm:night'],
   ['', 'slurm:gpu'],
 ])('--device "%s" selects the partition %s, the least loaded if several match', (asked, wanted) => {

@@ -25,7 +25,7 @@ import { WaitingJobs, type WaitingJob } from './waiting-jobs.ts';
 
 interface TakeOptions {
   signal: AbortSignal;
-  /** What the job wants from a node; called only if nodes lack something. Default: nothing. */
+  /** Returns the tools that the job wants on a node; called only if nodes lack tools. Default: none. */
   wants?: () => NodeWants;
   /** Called in every round in which the job still waits, with the reason why no pilot comes. */
   onProblem?: (problem: string) => void;

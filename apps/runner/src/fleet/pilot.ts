@@ -17,7 +17,7 @@ import type { Logger } from '../log.ts';
 import { LeasedJob, type LeasedJobOptions } from './leased-job.ts';
 import { PilotConnection, type ConnectionEnd, GatewayUnreachable } from './pilot-connection.ts';
 
-/** What a pilot needs from the runner in its own process. */
+/** The parts of the runner in a pilot's own process that the pilot uses. */
 export interface PilotRunner extends Pick<LeasedJobOptions, 'sources' | 'artifacts' | 'owners' | 'assigned'> {
   /** Address of the runner, in a folder that only this user can enter. */
   address: string;

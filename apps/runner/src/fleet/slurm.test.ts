@@ -80,7 +80,7 @@ test.each([
   ['gpu:4', 'gpu:h200:2', false],
   ['gpu:2', 'gpu:h200:2(S:0)', true],
   ['gpu', 'gpu:h200:2', true],
-])('whether a partition that asks for %s on nodes with %s is accepted: %s', async (gres, offered, taken) => {
+])('a partition that asks for %s on nodes with %s is accepted: %s', async (gres, offered, taken) => {
   using fake = fakeSlurm(sinfo(`echo 'gpu|${offered}'`));
   const file = { ...FILE, partitions: FILE.partitions.map((one) => ({ ...one, gres })) };
   const checked = await checkSlurm(file).catch((error: unknown) => (error as Error).message);

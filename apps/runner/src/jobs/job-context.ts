@@ -170,7 +170,7 @@ export interface JobPlanner {
   close(): Promise<void>;
 }
 
-/** What jobs are judged by, for GetHost. */
+/** The plans, cases and tolerances that judge jobs, for GetHost. */
 export interface Judging {
   plans: GatePlan[];
   caseSets: CaseSet[];

@@ -12,7 +12,7 @@ const DAY_MS = 24 * 3600 * 1000;
 /** Files used within this time are never removed, because a request that is about to start may name them. */
 const FRESH_MS = 3600 * 1000;
 
-/** What a runner keeps. Infinity: forever, without limit. Jobs, results and the history are always kept. */
+/** Limits on what a runner keeps. Infinity: forever, without limit. Jobs, results and the history are always kept. */
 export interface RetentionPolicy {
   /** Days to keep the events of ended jobs, except the last event, which has the result. */
   eventsDays: number;

@@ -13,7 +13,7 @@ const [normal] = Object.values(
 );
 const SHAPE = parseShape('1x2x333x64');
 
-/** The message of a finding, where the kernel was wrong on these of three inputs. */
+/** The message of a finding about a kernel that was wrong on these inputs, out of three. */
 function messageOf(failed: readonly string[]): string {
   const inputs = NAMES.map((name) => ({ seed: '1', rule: { ...normal!, name } }));
   const found = inputs.map(({ rule }) => ({ failed: failed.includes(rule.name), maxAbsError: 0, roundingRatio: 0 }));

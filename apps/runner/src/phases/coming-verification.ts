@@ -20,7 +20,7 @@ import { affordedInputs, affordsNormalInput, affordsProbe, repeatedShape, takesS
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { PlannedVariant, VariantServices } from './job-services.ts';
 
-/** What a verification will run, in order. */
+/** The runs of a coming verification, in order. */
 export interface ComingVerification {
   inputs: SeededInput[];
   cases: PreparedCase[];
@@ -60,7 +60,7 @@ interface Probe {
   inputs: readonly SeededInput[];
 }
 
-/** The inputs as a shape has them: on a large one those of probes repeat a smaller case. */
+/** The inputs on a shape; on a large shape, the probes' inputs repeat those of a smaller case. */
 export function inputsOn(
   { spec: { kernel }, cases }: Pick<PlannedVariant, 'spec' | 'cases'>,
   { dtype, tensors }: Pick<ProblemCase, 'dtype' | 'tensors'>,
@@ -123,7 +123,7 @@ const normalRules = (distributions: Readonly<Record<string, Distribution>>): Dis
     .filter(({ q, k, v }) => [q, k, v].every((kind) => kind === 'normal'))
     .toSorted((a, b) => b.logitScale - a.logitScale);
 
-/** The values, beginning at one that the seed decides. */
+/** The values in the same cyclic order, beginning at one that the seed selects. */
 function rotated<Value>(values: readonly Value[], seed: string): Value[] {
   const first = Number(BigInt(`0x${seed || '0'}`) % BigInt(Math.max(1, values.length)));
   return [...values.slice(first), ...values.slice(0, first)];
@@ -139,10 +139,10 @@ export const drawnShapes = ({ spec: { kernel }, resolved, cases }: PlannedVarian
   drawn?.shapes.filter((shape) => takesShape({ manifest: kernel.manifest, resolved, cases }, shape)) ?? [];
 
 /**
- * The inputs of a drawn shape: the probes' distributions and N(0, 1), which the shapes share so that each run has every
- * distribution, and the one that follows N(0, 1). Otherwise a kernel could be wrong on the probes' distributions
- * everywhere but on the probes' own shapes, which are known. Shapes on which they would take too long to draw have
- * N(0, 1).
+ * The inputs of a drawn shape: its share of the probes' distributions and N(0, 1), then the run's other seeds. The
+ * drawn shapes divide the distributions among themselves, so that each run tries all of them; otherwise a kernel could
+ * be wrong on these distributions everywhere except on the probes' own, known shapes. A shape on which they would take
+ * too long to draw gets N(0, 1) instead.
  */
 export function drawnInputs(services: VariantServices, { drawn }: VerifySpec, shape: Shape): SeededInput[] {
   if (!drawn) return [];

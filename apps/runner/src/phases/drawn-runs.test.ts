@@ -37,11 +37,11 @@ test.each<[string, string, (shape: Shape) => boolean, string]>([
     ({ batch, heads, sequenceLength }) => batch * heads * sequenceLength === 12,
     '2x2x3x64',
   ],
-])('wrong for %s: the smallest is found from %s', async (_, from, wrong, wanted) => {
+])('for a kernel that is wrong for %s, the smallest failing shape is found from %s', async (_, from, wrong, wanted) => {
   expect((await shrunk(from, wrong)).smallest).toBe(wanted);
 });
 
-test('tries only shapes that the limits allow', async () => {
+test('smallestFailing() tries only shapes that the limits allow', async () => {
   const takes = ({ sequenceLength, headDim }: Shape): boolean =>
     sequenceLength % 16 === 0 && [64, 96].includes(headDim);
   const { smallest, tried } = await shrunk('2x3x1024x96', ({ sequenceLength }) => sequenceLength > 500, takes);
@@ -49,7 +49,7 @@ test('tries only shapes that the limits allow', async () => {
   expect(tried.filter((shape) => !takes(parseShape(shape)))).toEqual([]);
 });
 
-test('tries are the same each time, without repetition, and at most 48', async () => {
+test('smallestFailing() makes the same tries each time, none twice, and at most 48', async () => {
   const wrong = ({ batch, heads, sequenceLength }: Shape): boolean => batch > 70 && heads > 90 && sequenceLength > 300;
   const runs = [await shrunk('200x300x500x64c', wrong), await shrunk('200x300x500x64c', wrong)];
   expect(runs[0]).toEqual(runs[1]);

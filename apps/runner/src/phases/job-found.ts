@@ -33,7 +33,7 @@ export interface JobFound {
 }
 
 export interface BirthFacts {
-  /** Of the requested variant: SHA-256 over all sources of the build. */
+  /** SHA-256 over all sources of the requested variant's build. */
   buildSources?: string;
   flagsDigest?: string;
   /** The device's state when it was ready for the job. */

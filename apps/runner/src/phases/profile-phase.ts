@@ -70,7 +70,7 @@ export const profileVerifiedPhase: VariantPhase = {
     startPhase(services, Phase.PROFILE, 0);
     const { profiling } = found;
     await profiling!.go(found.build!);
-    // Disassembled while the kernel is timed, as the counters are evaluated.
+    // The code is disassembled and the counters are evaluated while the kernel is timed.
     const listings = instructionListings(services, found.build!);
     found.profiled = Promise.all([profiling!.result, listings]).then(([profile, all]) => {
       keep(services, found, withListings(profile, all));

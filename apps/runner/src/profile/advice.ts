@@ -1,4 +1,7 @@
-/** What bounds a kernel and what to try next: rules over measured figures, each with the figures that triggered it. */
+/**
+ * Says what bounds a kernel and what to try next, by rules over measured figures; each rule gives the figures that
+ * triggered it.
+ */
 import type { LaunchWaves } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 

@@ -101,7 +101,7 @@ echo "==PROF== Connected to process 7"; cat ${RECORDED}; echo report > "$2.ncu-r
   expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
 });
 
-test('nothing is launched before the build is there; the launch then names it', async () => {
+test('the profiler launches nothing before the build is there, and the launch then uses that build', async () => {
   const { promise, resolve } = Promise.withResolvers<ProfiledBuild>();
   const script = `#!/bin/sh
 for job; do :; done

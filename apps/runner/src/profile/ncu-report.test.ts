@@ -33,7 +33,7 @@ test.each(['sm_90.raw.base.csv', 'sm_90.details.base.csv'])(
   },
 );
 
-test("several launches, with ncu's own lines around them", () => {
+test("reads several launches between ncu's own lines", () => {
   expect(
     recorded('sm_90.two-launches.csv').map(({ id, kernel, counters }) => [
       id,

@@ -22,7 +22,7 @@ const h200 = (launches = parseNcuCsv(readFileSync(SAVED, 'utf8'))): ProfileResul
     launches,
   });
 
-test('metrics of a recorded launch', () => {
+test('a recorded launch has these metrics', () => {
   const result = h200();
   expect(result.verdict).toBe(Verdict.PASS);
   expect(of(result, 'gpu_time_us')).toBeCloseTo(8.736);
@@ -92,7 +92,7 @@ test('the bottleneck and the advice contain their figures', () => {
   ]);
 });
 
-test('a plan of two launches: the time of both, the figures of the longest', () => {
+test('a plan of two launches has the time of both and the figures of the longest', () => {
   const result = profileResult({
     arch: 'sm_90',
     deviceName: 'NVIDIA H200',

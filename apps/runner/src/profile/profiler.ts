@@ -17,7 +17,7 @@ export interface ProfiledBuild {
   waves: LaunchWaves | undefined;
 }
 
-/** What to profile, and which counters to read. */
+/** The launch to profile, and the counters to read. */
 export interface ProfileRequest {
   device: Device;
   shape: Shape;

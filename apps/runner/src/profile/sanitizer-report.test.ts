@@ -6,7 +6,7 @@ const recorded = (name: string): SanitizerError[] =>
   parseSanitizerReport(readFileSync(new URL(`recorded/sm_90.${name}.txt`, import.meta.url), 'utf8').split('\n'));
 const plain = ({ text: _text, ...error }: SanitizerError): Omit<SanitizerError, 'text'> => error;
 
-test('memcheck: a write past a tensor, with thread and line', () => {
+test('memcheck reports a write past a tensor with thread and line', () => {
   expect(recorded('memcheck.out_of_bounds').map(plain)).toEqual([
     {
       title: 'Invalid __global__ write of size 2 bytes',
@@ -17,7 +17,7 @@ test('memcheck: a write past a tensor, with thread and line', () => {
   ]);
 });
 
-test('memcheck: a misaligned read is recognized by its text', () => {
+test('memcheck reports a misaligned read, which its text shows', () => {
   const [first] = recorded('memcheck.misaligned_address');
   expect(plain(first!)).toEqual({
     title: 'Invalid __global__ read of size 4 bytes',
@@ -28,7 +28,7 @@ test('memcheck: a misaligned read is recognized by its text', () => {
   expect(first!.text).toContain('is misaligned');
 });
 
-test('racecheck: both sides, each place once', () => {
+test('racecheck reports both sides of a race, each place once', () => {
   expect(plain(recorded('racecheck.missing_syncthreads')[0]!)).toEqual({
     title: 'Race reported between Write access',
     places: [
@@ -38,7 +38,7 @@ test('racecheck: both sides, each place once', () => {
   });
 });
 
-test('synccheck: a barrier that some threads do not reach', () => {
+test('synccheck reports a barrier that some threads do not reach', () => {
   const [first] = recorded('synccheck.divergent_barrier');
   expect(first!.title).toBe('Barrier error detected. Divergent thread(s) in warp.');
   expect(first!.places).toEqual([{ file: 'divergent_barrier.cu', line: 11 }]);

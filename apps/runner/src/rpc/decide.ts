@@ -27,7 +27,7 @@ type DecisionMessage<Name extends DecisionName = DecisionName> = MessageShape<Me
 type ResponseSchema<Name extends DecisionName> = Methods[Name]['output'];
 
 interface DecisionRpc<Name extends DecisionName> {
-  /** What the client does with the result, for the text of a refusal. */
+  /** The client's action, for the text of a refusal. */
   what: string;
   decide: (about: Deciding<DecisionMessage<Name>>) => {
     decision: Decision;

@@ -80,7 +80,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture[Symbol.asyncDispose]());
 
-test('a weighted geometric mean over shapes measured by one ranked run of one build; ties share a rank', async () => {
+test('an entry has the weighted geometric mean over the shapes that one ranked run of one build measured, and ties share a rank', async () => {
   const { entries, place } = await fixture.client.getLeaderboard({ caseSet: 'success' });
   expect(place).toMatchObject({ caseSet: 'success', results: 3 });
   expect(place!.shape).toBeUndefined();
@@ -101,7 +101,7 @@ test('a weighted geometric mean over shapes measured by one ranked run of one bu
   expect([first!.speedup, first!.sdpaInTurns]).toEqual([expect.closeTo(2, 9), true]);
 });
 
-test('a single shape also has ties, and its table lists the available means', async () => {
+test('the table of a single shape also has ties, and lists the available means', async () => {
   const { entries, places } = await fixture.client.getLeaderboard({});
   expect(entries.map(({ label, rank }) => [label, rank])).toEqual([
     ['halves', 1],

@@ -39,7 +39,7 @@ export class OpenStream {
   readonly #controller = new AbortController();
   /** Bytes read from the store that the client has not taken yet. */
   held = 0;
-  /** When the stream last sent or took data, counted in moves of all streams. */
+  /** The count of moves of all streams when this one last moved, that is, sent or took data. */
   moved = 0;
 
   constructor(opening: StreamOpening) {

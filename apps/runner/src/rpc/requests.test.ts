@@ -277,7 +277,7 @@ test.each([
   });
 });
 
-test('GetKernel of a build that this runner lacks', async () => {
+test('GetKernel of a build that this runner lacks is refused with BUILD_NOT_FOUND', async () => {
   await expect(shared.client.getKernel({ buildId: '0'.repeat(64) })).rejects.toMatchObject({
     reason: 'BUILD_NOT_FOUND',
   });

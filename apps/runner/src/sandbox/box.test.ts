@@ -27,7 +27,7 @@ test('without bubblewrap a program runs unboxed, and the reason is given', async
   );
 });
 
-test('a bwrap that can not run gives no box, says why, and kills no process', async () => {
+test('a bwrap that cannot run gives no box, says why, and kills no process', async () => {
   const programs = mkdtempSync(join(tmpdir(), 'fc-bwrap-'));
   writeFileSync(join(programs, 'bwrap'), '\0 no program', { mode: 0o755 });
   vi.stubEnv('PATH', `${programs}:${process.env['PATH']}`);
@@ -61,7 +61,7 @@ function run(script: string, policy: Partial<BoxPolicy> = {}) {
   return { status, out: stdout.trim(), err: stderr.trim() };
 }
 
-test('in the box: no foreign file, no network, no other process; only its own folder and /tmp are writable', ({
+test('a boxed program sees no foreign file, no network and no other process, and can write only to its folder and /tmp', ({
   skip,
 }) => {
   if (box.kind === 'none') return skip(box.detail);
@@ -80,7 +80,7 @@ test('in the box: no foreign file, no network, no other process; only its own fo
   expect(run('touch /usr/x || cat /proc/net/route | tail -n +2').out).toBe('');
 });
 
-test('in the box: user nobody without rights; kernel settings and devices are not writable', ({ skip }) => {
+test('a boxed program is user nobody without rights, and cannot write kernel settings or devices', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   expect(run('id -u; grep CapEff /proc/self/status').out).toMatch(/^65534\nCapEff:\s0{16}$/);
   // core_pattern names a program that the host's kernel starts as root.
@@ -91,14 +91,14 @@ test('in the box: user nobody without rights; kernel settings and devices are no
   expect(run('head -c 900000000 /dev/zero >/dev/shm/large; echo $?', { limits: { fileBytes: 1e9 } }).out).not.toBe('0');
 });
 
-test('in the box: no nested user namespace, if bubblewrap can prevent it', ({ skip }) => {
+test('a boxed program gets no nested user namespace, if bubblewrap can prevent it', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const { args } = box.wrap('/bin/sh', [], { kind: 'compiler', limits: { fileBytes: 1e6 } });
   if (!args.includes('--disable-userns')) return skip('this bubblewrap is older than 0.8');
   expect(run('unshare -U true').status).not.toBe(0);
 });
 
-test('in the box: limits on CPU time and files', ({ skip }) => {
+test('a boxed program has limits on CPU time and files', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   expect(run('while :; do :; done').status).toBe(128 + 9);
   expect(run('head -c 2000000 /dev/zero >/tmp/large; ls -l /tmp/large', { limits: { fileBytes: 4096 } }).out).toContain(
@@ -106,7 +106,7 @@ test('in the box: limits on CPU time and files', ({ skip }) => {
   );
 });
 
-test('a program that the box can not reach runs unboxed, and is named', async ({ skip }) => {
+test('a program that the box cannot reach runs unboxed, and is named', async ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const own = await findBox('auto');
   const program = join(folder, 'cc');
@@ -164,7 +164,7 @@ function commandOf(pid: string): string {
   }
 }
 
-test('with devices: only their nodes, /sys and /proc of the host are visible, and no network', ({ skip }) => {
+test('a box with devices shows only their nodes, /sys and the host’s /proc, and has no network', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const policy = { devices: ['/dev/full', '/dev/loop-control'].filter((path) => existsSync(path)) };
   const { out, err } = run(

@@ -153,7 +153,7 @@ boxedTest.each([
     '.version 8.0\n.target sm_89\n.address_size 64\n.visible .entry k() { ret; }\n',
     ['-arch=sm_89', 'h.ptx', '-o', 'out'],
   ],
-])('%s makes of %s what it makes without a box', { timeout: 120_000 }, (name, file, text, args) => {
+])('boxed %s gives the same output for %s as without a box', { timeout: 120_000 }, (name, file, text, args) => {
   const program = found(name);
   if (program === undefined) return;
   rmSync(join(folder, 'out'), { force: true });

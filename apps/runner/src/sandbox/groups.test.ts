@@ -47,7 +47,7 @@ describe('the cgroup of this process', () => {
     ['outside of the namespace', '0::/../x\n', mountinfo, /outside of what this container sees/],
     ['nothing mounted', '0::/\n', '', /no cgroup file system/],
     ['a part that it is not in', '0::/b\n', mountinfo.replace('0:26 / ', '0:26 /docker/7 '), /no cgroup file system/],
-  ])('none: %s', (_, cgroup, mounts, problem) => {
+  ])('there is no cgroup: %s', (_, cgroup, mounts, problem) => {
     expect(ownCgroup({ cgroup, mountinfo: mounts })).toEqual({ problem: expect.stringMatching(problem) as string });
   });
 });
@@ -124,7 +124,7 @@ describe('on a folder that imitates a cgroup', () => {
     expect(readdirSync(own).filter((name) => name.endsWith('.daemon'))).toEqual([]);
   });
 
-  test('if controllers can not be delegated, the daemon returns to its former group, and the reason is given', () => {
+  test('if controllers cannot be delegated, the daemon returns to its former group, and the reason is given', () => {
     mkdirSync(join(own, 'cgroup.subtree_control'));
     const groups = find();
     expect(groups.limited).toBe(false);

@@ -17,7 +17,7 @@ export class Probes {
     this.#failureKeptMs = failureKeptMs;
   }
 
-  /** What is wrong; undefined if it works. Concurrent callers get the same answer. */
+  /** The problem; undefined if the probe works. Concurrent callers get the same answer. */
   async problem(name: string, probe: () => Promise<string | undefined>): Promise<string | undefined> {
     const known = this.#known.get(name);
     if (known && performance.now() < known.untilMs) return known.problem;
@@ -30,7 +30,8 @@ export class Probes {
 }
 
 /**
- * What is wrong with a command that should exit with 0; undefined if nothing is. Repeated if it does not end in time.
+ * The problem of a command that should exit with 0; undefined if it does. The command runs again if it does not end in
+ * time.
  */
 export async function tryCommand(command: BoxedCommand, limitMs: number): Promise<string | undefined> {
   for (let attempt = 0; attempt < TRIES; ++attempt) {

@@ -54,7 +54,7 @@ const measured = [
 const asMeasuredIn = (job: string) => measured.map((result) => ({ ...result, reused: [job, 0, 60] }));
 
 pythonTest(
-  'the next job on the same graphs uses them, checked in two turns; it is the first job that is named',
+  'later jobs on the same graphs use the kept figures, check them in two turns, and name the job that measured them',
   async () => {
     expect(await measure('jobs/a')).toMatchObject({ turns: 6, results: measured });
     for (const job of ['jobs/b', 'jobs/c'])
@@ -68,7 +68,7 @@ pythonTest('a job that may not use kept figures measures again, and later jobs u
   expect(await measure('jobs/c')).toMatchObject({ turns: 2, results: asMeasuredIn('jobs/b') });
 });
 
-pythonTest('they last an hour, and no longer than the graphs that they were measured on', async () => {
+pythonTest('kept figures last an hour, and no longer than the graphs that they were measured on', async () => {
   await measure('jobs/a');
   const { now } = Date;
   vi.spyOn(Date, 'now').mockImplementation(() => now() + 3_601_000);
@@ -77,7 +77,7 @@ pythonTest('they last an hour, and no longer than the graphs that they were meas
   expect(await measure('jobs/d')).toMatchObject({ turns: 6, results: measured });
 });
 
-pythonTest('where the first check is off by more than 1.5 %, the job goes on to measure', async () => {
+pythonTest('if the first check differs by more than 1.5 %, the job measures all turns', async () => {
   vi.stubEnv('PYTHON_FAKE_SDPA', 'slower after 12');
   await measure('jobs/a');
   const { turns, results } = await measure('jobs/b');
@@ -86,7 +86,7 @@ pythonTest('where the first check is off by more than 1.5 %, the job goes on to 
   expect((await measure('jobs/c')).results[0]).toMatchObject({ reused: ['jobs/b', 0, 60] });
 });
 
-pythonTest('where a later check is off, the turns that were left out are made up for', async () => {
+pythonTest('if a later check differs by more than 1.5 %, the job makes up for the turns that it left out', async () => {
   vi.stubEnv('PYTHON_FAKE_SDPA', 'slower after 14');
   await measure('jobs/a');
   const { turns, results, missing } = await measure('jobs/b');

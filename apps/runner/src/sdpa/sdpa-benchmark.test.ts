@@ -58,13 +58,13 @@ pythonTest('turns of every backend become results, fastest first, with the speed
   expect(shape.missing('hot')).toBe('sdpa/efficient: no head dimension of 7');
 });
 
-test('no PyTorch: not measured, with instructions to get it', async () => {
+test('without PyTorch nothing is measured, and the reason says how to install it', async () => {
   expect(await openShape('no-torch')).toEqual({
     missing: expect.stringMatching(/^no PyTorch on this host .*pip install torch.*FLASHCORE_PYTHON/) as string,
   });
 });
 
-test('no Python: the same', async () => {
+test('without Python nothing is measured, and the reason names the missing program', async () => {
   expect(await openShape('', { python: '/no/such/python' })).toEqual({
     missing: expect.stringMatching(/^no PyTorch on this host \(\/no\/such\/python can't be started/) as string,
   });
@@ -89,27 +89,24 @@ test('missing software is not looked for again at once', async () => {
   ]).toEqual([{ missing: expect.stringContaining(python) as string }, first]);
 });
 
-pythonTest(
-  'a process that ends in a turn leaves the sdpa not measured, and the next shape gets a new process',
-  async () => {
-    vi.stubEnv('PYTHON_FAKE_SDPA', 'crash');
-    const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
-    open.push(sdpa);
-    const options = {
-      dtype: 'fp16' as const,
-      modes: ['hot'] as const,
-      signal: new AbortController().signal,
-      onSamples: () => undefined,
-    };
-    const shape = (await sdpa.openShape(parseShape('1x2x64x64'), options)) as SdpaShape;
-    await shape.turn('hot');
-    await shape.turn('hot');
-    expect(shape.missing('hot')).toMatch(/^PyTorch's process ended with exit status 9/);
-    expect(shape.results('hot', [1])).toEqual([]);
-    vi.stubEnv('PYTHON_FAKE_SDPA', '');
-    expect(await sdpa.openShape(parseShape('1x2x64x64'), options)).toBeInstanceOf(SdpaShape);
-  },
-);
+pythonTest('SDPA is not measured if its process ends in a turn, and the next shape gets a new process', async () => {
+  vi.stubEnv('PYTHON_FAKE_SDPA', 'crash');
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  open.push(sdpa);
+  const options = {
+    dtype: 'fp16' as const,
+    modes: ['hot'] as const,
+    signal: new AbortController().signal,
+    onSamples: () => undefined,
+  };
+  const shape = (await sdpa.openShape(parseShape('1x2x64x64'), options)) as SdpaShape;
+  await shape.turn('hot');
+  await shape.turn('hot');
+  expect(shape.missing('hot')).toMatch(/^PyTorch's process ended with exit status 9/);
+  expect(shape.results('hot', [1])).toEqual([]);
+  vi.stubEnv('PYTHON_FAKE_SDPA', '');
+  expect(await sdpa.openShape(parseShape('1x2x64x64'), options)).toBeInstanceOf(SdpaShape);
+});
 
 pythonTest('a cancelled job does not wait for a turn: the process is killed', async () => {
   const controller = new AbortController();
@@ -132,7 +129,7 @@ pythonTest('a request past its limit is killed', async () => {
   await expect(process.request('open', {}, { limitMs: 200 })).rejects.toBeInstanceOf(SdpaError);
 });
 
-pythonTest("the real tool answers what it can't do, and goes on", () => {
+pythonTest("the real tool answers requests that it can't carry out, and goes on", () => {
   const { stdout } = spawnSync('python3', [REAL], {
     input: '{"id": 1, "op": "dance"}\nno json\n{"id": 3, "op": "round"}\n',
     encoding: 'utf8',
@@ -163,7 +160,7 @@ function prepareWith(faults: string): Record<string, unknown> {
   return JSON.parse(stdout.trim().split('\n')[1]!) as Record<string, unknown>;
 }
 
-pythonTest("what one backend can't do leaves the others: no kernel, no plan, no capture", () => {
+pythonTest('a backend without a kernel, a plan or a capture does not stop the others', () => {
   const { ok, backends } = prepareWith(
     'no_kernel; CUDNN_ATTENTION in call: cuDNN Frontend error: No valid execution plans built; EFFICIENT_ATTENTION in capture: operation not permitted when stream is capturing',
   ) as { ok: boolean; backends: { name: string; reason: string }[] };

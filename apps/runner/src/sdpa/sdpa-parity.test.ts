@@ -38,30 +38,33 @@ function output(error: number): VerifiedOutput {
   };
 }
 
-pythonTest('differences and errors over the inputs of a case, and why a backend has none', async () => {
-  const compared = parity();
-  compared.add(output(0.5));
-  compared.add(output(0.25));
-  const version = 'PyTorch 9.9.9, cuDNN 8.7.6';
-  expect(await compared.results()).toMatchObject({
-    sdpa: [
-      {
-        backend: 'sdpa/flash',
-        version,
-        inputs: 2,
-        maxAbsDifference: 0.5,
-        meanAbsDifference: 0.375 / 8,
-        sdpaMaxAbsError: 0,
-        sdpaMeanAbsError: 0,
-        maxAbsError: 0.5,
-        meanAbsError: 0.375 / 8,
-      },
-      { backend: 'sdpa/efficient', version, missing: 'no head dimension of 7', inputs: 0 },
-    ],
-  });
-});
+pythonTest(
+  'a case has the differences and errors of each backend over its inputs, or the reason why a backend has none',
+  async () => {
+    const compared = parity();
+    compared.add(output(0.5));
+    compared.add(output(0.25));
+    const version = 'PyTorch 9.9.9, cuDNN 8.7.6';
+    expect(await compared.results()).toMatchObject({
+      sdpa: [
+        {
+          backend: 'sdpa/flash',
+          version,
+          inputs: 2,
+          maxAbsDifference: 0.5,
+          meanAbsDifference: 0.375 / 8,
+          sdpaMaxAbsError: 0,
+          sdpaMeanAbsError: 0,
+          maxAbsError: 0.5,
+          meanAbsError: 0.375 / 8,
+        },
+        { backend: 'sdpa/efficient', version, missing: 'no head dimension of 7', inputs: 0 },
+      ],
+    });
+  },
+);
 
-pythonTest('an input that a backend, or PyTorch, did not take: the others alone give no figure', async () => {
+pythonTest('if one input fails on a backend, or in PyTorch itself, the other inputs give no figure', async () => {
   const refused = parity();
   for (const error of [0.5, 8]) refused.add(output(error));
   expect(await refused.results()).toMatchObject({
@@ -75,7 +78,7 @@ pythonTest('an input that a backend, or PyTorch, did not take: the others alone 
   });
 });
 
-test('no correct output, or no PyTorch: not measured, with the reason', async () => {
+test('without a correct output or without PyTorch there are no figures, and the reason is given', async () => {
   expect(await parity().results()).toEqual({
     sdpa: [],
     sdpaMissing: 'the kernel gave no right output to compare',

@@ -43,7 +43,7 @@ test('a shape that fits once but not twice is verified and profiled, but not tim
   ]);
 });
 
-test('every part of a request names its field', () => {
+test('a violation names the field of the part of the request that caused it', () => {
   const shapes = [LARGE];
   const fields = (uses: Partial<MemoryUses>): string[] => violations(uses).map(({ field }) => field);
   const of = { asked: { verify: { shapes }, benchmark: { shapes } }, verify: { shapes }, benchmark: { shapes } };

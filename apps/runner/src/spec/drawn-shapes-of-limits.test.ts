@@ -85,7 +85,10 @@ const WRONG_ON_WIDTHS: typeof WRONG_ON = {
 const all = ({ batch, heads }: Shape): number => batch * heads;
 /** Least share of runs that must draw a failing shape. */
 const SHARE = 0.85;
-/** The same of a kernel with windows, sinks and capped logits: it has more forms in as many shapes. */
+/**
+ * The same share for a kernel with windows, sinks and capped logits, whose more numerous forms have to fit into the
+ * same number of shapes.
+ */
 const SHARE_OF_FORMS = 0.65;
 
 const WRONG: [kernel: string, on: typeof WRONG_ON, least: number][] = [
@@ -95,7 +98,7 @@ const WRONG: [kernel: string, on: typeof WRONG_ON, least: number][] = [
 ];
 
 test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
-  '%s: nearly every run has each pair and many triples of sizes, in seconds',
+  'nearly every run of %s draws each pair and many triples of sizes, within seconds',
   { timeout: 240_000 },
   (kernel, wrongOn, least) => {
     const runs = drawn(kernel, { count: RUNS });
@@ -168,7 +171,7 @@ test('limits that allow nothing but a case have inputs drawn on it', { timeout: 
     expect(shapes.map(formatShape)).toContain('2x8x512x64');
 });
 
-test('limits that exclude everything leave none', () => {
+test('limits that exclude everything leave no shape', () => {
   expect(drawn('fa_v1_baseline', { limits: '  - { require: "S > 2000000000", because: "x" }' }).flat()).toEqual([]);
 });
 

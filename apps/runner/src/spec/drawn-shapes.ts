@@ -34,8 +34,8 @@ interface DrawnKernel extends PlannedKernel {
 
 /**
  * Shapes and seeds for a run whose result may be accepted. They do not depend on the request. The shapes are drawn when
- * they are first asked for, because that takes tenths of a second, and most plans verify nothing: those of a gateway,
- * and those that a request is compared with.
+ * they are first asked for, because that takes tenths of a second and most plans never verify: a gateway plans for its
+ * pilots, and other plans only serve as a comparison for a request.
  */
 export function drawForRun(kernel: DrawnKernel): DrawnSpec {
   let shapes: readonly Shape[] | undefined;
@@ -106,14 +106,14 @@ function budgetOf({ operation }: Problem, { simulated }: Device): Budget {
 export function affordedInputs(problem: Problem, device: Device, shape: Shape): number {
   const { allFlops, mostElements } = budgetOf(problem, device);
   const size = tensorElements(problem, shape);
-  // The emulator's time is the kernel's, which has all of the shape to compute.
+  // On the emulator the kernel takes most of the time, because it computes the whole shape.
   if (device.simulated) return size > mostElements ? 0 : Math.floor(allFlops / caseFlops(problem, shape));
   const smaller = repeatedShape(problem, shape);
   if (!smaller && size > mostElements) return 0;
   const most = smaller ? Math.floor(MOST_REPEATED_ELEMENTS / size) : Infinity;
   return Math.min(most, Math.floor((TIMED_SHARE * allFlops) / caseFlops(problem, smaller ?? shape)));
 }
-/** Of all a timed shape's inputs together. */
+/** Limit on the elements of all inputs of a timed shape together. */
 const MOST_REPEATED_ELEMENTS = 2 ** 24;
 
 /**
@@ -130,7 +130,7 @@ export function repeatedShape(problem: Problem, shape: ShapeFields): Shape | und
   const counts = problem.axes.filter((axis) => axis.draw === 'count' && !axis.default && isOfOutputs(axis));
   const ofRows = problem.axes.filter((axis) => axis.independent && isOfOutputs(axis));
   const along = new Set([...counts, ...ofRows].map(({ name }) => name));
-  // A table says which rows belong together, and a dimension such as B + 1 is no repetition.
+  // Rows that a table names cannot be repeated, nor can a dimension such as B + 1.
   const repeats = problem.tensors.every(
     ({ ownDtype, dims }) =>
       ownDtype !== 'int32' &&
@@ -155,13 +155,13 @@ export const affordsProbe = (problem: Problem, device: Device, shape: ShapeField
 const MOST_OWN_ELEMENTS = 2 ** 16;
 /** A prime, so that no two tiles have the same rows. */
 const REPEATED_ROWS = 61;
-/** On a GPU. */
+/** Share of the budget for the inputs of a timed shape, on a GPU. */
 const TIMED_SHARE = 1 / 12;
 
 /**
- * Whether a timed shape is too large for the probes' inputs, and its reference is not: then it has an input whose
- * elements are all normal, which are drawn at a gigabyte a second. Nothing else has tables as they come there, because
- * timed launches have full caches.
+ * Whether a timed shape gets an input of normal numbers, which are drawn at a gigabyte a second: it is too large for
+ * the probes' inputs, but its reference can still be computed. No other input has realistic tables on such a shape,
+ * because timed launches have full caches.
  */
 export function affordsNormalInput(problem: Problem, device: Device, shape: Shape): boolean {
   const { longFlops, mostElements } = budgetOf(problem, device);
@@ -177,7 +177,7 @@ const MOST_TIMES = 2 ** 5;
  */
 const MOST_MULTIPROCESSORS = 148;
 const MOST_COUNT = 2 ** 13;
-/** Larger counts are a class of their own: only short rows leave room for them. */
+/** Larger counts are a separate class, because the budget allows them only with short rows. */
 const MANY = 2 ** 10;
 const GRID_Y_LIMIT = 65_535;
 /** Number of drawn shapes from which a run's shapes are chosen. */
@@ -350,7 +350,10 @@ class ShapeDraw {
     return this.#taken(this.#withOnes(chosen), { flops, elements });
   }
 
-  /** The cases that the kernel takes, within the budget, for limits that no draw meets: inputs are drawn anyway. */
+  /**
+   * Used if no draw meets the limits: the cases that the kernel takes, within the budget, so that inputs are drawn at
+   * least on those.
+   */
   ofCases(): Shape[] {
     let { allFlops } = this.budget;
     return this.#cases.filter((shape) => {

@@ -46,7 +46,7 @@ export interface JudgedBy {
   needs: GateNeeds;
   /** SHA-256 over file, plan and the kernel's own gates. */
   digest: string;
-  /** Where the gates come from, in words. */
+  /** The origin of the gates, in words. */
   source: string;
 }
 

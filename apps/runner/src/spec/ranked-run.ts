@@ -122,7 +122,7 @@ function benchmarkReasons(asked: BenchmarkSpec, fixed: BenchmarkSpec): string[] 
   ];
 }
 
-/** Where a request measures less than the protocol. */
+/** The limits by which a request measures less than the protocol. */
 function samplingLimits(asked: SamplingProtocol, fixed: SamplingProtocol): string[] {
   return [
     ...(asked.minSamples < fixed.minSamples || asked.maxSamples < fixed.maxSamples ? ['the number of samples'] : []),
@@ -131,7 +131,7 @@ function samplingLimits(asked: SamplingProtocol, fixed: SamplingProtocol): strin
   ];
 }
 
-/** Counters are read only for the plan's gates: those of another shape would be other figures. */
+/** The request's profile must have the plan's counters and shape, because gates are decided by its figures. */
 function profileReasons(asked: ProfileSpec | undefined, fixed: ProfileSpec | undefined): string[] {
   if (!fixed) return [];
   const lacking = fixed.counters.some((counter) => !asked?.counters.includes(counter));

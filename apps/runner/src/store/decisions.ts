@@ -51,7 +51,7 @@ interface StoredDecision {
 /** The name that an acceptance uses for "no champion yet". */
 export const NO_CHAMPION = 'none';
 
-/** Where champions compete. */
+/** A place in which champions compete. */
 export interface ChampionPlace {
   deviceName: string;
   problem: string;

@@ -144,7 +144,7 @@ test.each(Array.from({ length: SCHEMA_VERSION - 1 }, (_, index) => index + 1))(
     old.close();
     openDatabase(path).close();
     const updated = new DatabaseSync(path, { readOnly: true });
-    // Leases of ended jobs were kept until then; only their numbers are needed, so that they go on growing.
+    // Older versions kept the leases of ended jobs. The update drops them, and only continues their numbers.
     if (version < BEFORE_PILOT_NUMBERS) delete before['leases'];
     expect(rowsOf(updated)).toMatchObject(before);
     updated.close();

@@ -26,7 +26,7 @@ export interface TestClusterOptions {
   onRunner?: (options: PlannerOptions) => void;
   /** The partition's model; default: NVIDIA L4. */
   device?: string;
-  /** Where kernels are compiled; default: pilots. */
+  /** The hosts that compile kernels; default: pilots. */
   builds?: 'gateway' | 'pilots';
   /** Folder of certificates for pilots over TLS; undefined: a socket. */
   tls?: string;

@@ -125,7 +125,7 @@ export class KeptMeasurements {
 const firstWrong = (verify: VerifyResult): CaseResult | undefined =>
   [...allProbes(verify), ...verify.cases].find(({ verdict }) => verdict === Verdict.FAIL);
 
-/** What every measurement of a search depends on, apart from its subject. */
+/** Everything that a search's measurements depend on, apart from their subjects. */
 export interface MeasuredOn {
   readonly device: Pick<Device, 'name' | 'driverVersion' | 'kernelDriverVersion' | 'simulated'>;
   /** Determine the inputs and the correct outputs. */

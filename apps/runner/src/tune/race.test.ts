@@ -49,7 +49,7 @@ test('a variant dropped for faster ones is compared with the fastest, not with a
   expect(dropped['d']).toMatch(/^in the slower half of round 1: about 0\.5\d\dx as fast as the fastest in it$/);
 });
 
-test('one that fails during timing is dropped; a single one wins; no contenders, no race', async () => {
+test('a variant that fails during timing is dropped, a single variant wins, and without variants none is in the standing', async () => {
   expect((await raceOf({ a: 10, b: Number.NaN })).dropped).toEqual({ b: 'failed while it was timed' });
   expect((await raceOf({ a: 10 })).winner).toBe('a');
   expect((await raceOf({})).end.standing).toEqual([]);

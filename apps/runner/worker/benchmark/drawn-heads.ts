@@ -20,7 +20,7 @@ export interface DrawnHeads {
   kvBases: number;
   /** [qBases, kvBases, S, D]. */
   answers: Float32Array;
-  /** What rounding explains of each answer, as a standard deviation. */
+  /** The error of each answer that rounding explains, as a standard deviation. */
   roundings: Float32Array;
   /** The error of plain attention on the first pair. */
   yardstick: Yardstick;

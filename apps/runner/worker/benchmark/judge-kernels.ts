@@ -97,7 +97,7 @@ export interface SlotExtent {
 
 interface ComparedOutput extends Omit<CheckedOutput, 'name'> {
   answers: DevicePointer;
-  /** What rounding explains of each answer; 0n if that is not modelled. */
+  /** The error of each answer that rounding explains; 0n if that is not modelled. */
   roundings: DevicePointer;
 }
 

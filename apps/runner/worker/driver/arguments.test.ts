@@ -26,7 +26,7 @@ function encoded(dims: readonly number[], box: readonly number[]): unknown {
   return maps[0];
 }
 
-test("a tensor map has heads, rows and columns; a matrix's has heads only if its box does", () => {
+test('a tensor map has heads, rows and columns; the map of a matrix has heads only if its box has', () => {
   expect(encoded([2, 4, 128, 64], [64, 32])).toEqual({
     dimensions: [64, 128, 8],
     strides: [128, 16_384],

@@ -143,9 +143,9 @@ const DTYPE_ROUNDING: Readonly<Record<TensorDtype, { unit: number; smallest: num
 const LEAST_TOGETHER = 16;
 
 /**
- * Standard deviation of each element's rounding error. An element is rounded as one of its row's root mean square if it
- * is smaller: the error of a sum does not shrink with what cancels out. Rows of few elements are taken together, or the
- * only element of a row would be judged by itself.
+ * Standard deviation of each element's rounding error. An element below its row's root mean square gets the error of
+ * that root mean square, because the error of a sum does not shrink when terms cancel out. Short rows are taken
+ * together; otherwise the only element of a row would be judged by itself.
  */
 export function roundingOf(
   want: Float64Array,

@@ -31,7 +31,7 @@ export interface Measured {
   registers?: [number, number];
   /** Number of cases that the kernel does not take. */
   refused?: number;
-  /** What a phase after the verification found wrong. */
+  /** The finding of a phase after the verification that makes the result wrong. */
   wrong?: 'while compared' | 'on held-out shapes';
   /** Whether the run was ranked; undefined: from before ranked runs. Default: true. */
   ranked?: boolean | undefined;
