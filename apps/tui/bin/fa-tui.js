@@ -1,6 +1,6 @@
 #!/usr/bin/env -S node --min-semi-space-size=32
-// 32 MiB hold all that a start allocates: else an eighth of its processor time goes into collections that find no garbage
-// (tools/bundle-runner.ts and runner-launch.ts start programs so too).
+// 32 MiB hold everything that a start allocates. With less, garbage collections that find nothing take an eighth of its
+// processor time. tools/bundle-runner.ts and runner-launch.ts set the same size.
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -3,7 +3,7 @@
  * figures. The limits leave room for a busy machine: CPU time grows when two processes share a core's caches, and the
  * delay of the event loop includes the time that other processes get.
  */
-/* eslint-disable flashcore/no-fixed-wait -- what a program costs is measured for some time, as it runs for a person */
+/* eslint-disable flashcore/no-fixed-wait -- costs are measured over some time of ordinary use */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

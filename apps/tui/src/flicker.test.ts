@@ -2,7 +2,7 @@
  * A terminal emulator receives every chunk that the built program writes, and the screen is checked between the chunks.
  * Every state that a person could see must be a whole screen.
  */
-/* eslint-disable flashcore/no-fixed-wait -- what flickers is what comes between two keys of a person */
+/* eslint-disable flashcore/no-fixed-wait -- flicker can appear only in the time between two keys */
 import { Terminal } from '@xterm/headless';
 import { afterEach, expect, test } from 'vitest';
 import { SIZE, openBudgetProgram, sleep, type BudgetProgram } from './testing/budget-program.ts';

@@ -48,13 +48,13 @@ async function seen(child: Child, text: string): Promise<void> {
   throw new Error(`Wanted "${text}" on stderr, which ended with:\n${all}`);
 }
 
-test('an unknown kernel: 2, the nearest names, and the command that lists them', async () => {
+test('an unknown kernel exits with 2, and prints the nearest names and the command that lists kernels', async () => {
   const { code, stdout, stderr } = await run('run', 'fa_v2_wmm');
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toMatch(/^runner: embedded \(pid \d+, .*\)\nerror: .*"fa_v2_wmm".*fa_v2_wmma.*fa-tui kernels --all/);
 });
 
-test("a shape that the kernel does not take: 2, with the kernel's limit", async () => {
+test("a shape that the kernel does not take exits with 2, and prints the kernel's limit", async () => {
   const { code, stderr } = await run('verify', 'flashcore_v6', '--shape', '1x1x64x128');
   expect(code).toBe(2);
   expect(stderr).toMatch(/1x1x64x128.*D == 64/);
@@ -188,7 +188,7 @@ test('--quiet leaves stderr empty', async () => {
 });
 
 describe.runIf(existsSync('/dev/full'))('a full disk', () => {
-  test('under stdout: 3, with a message', async () => {
+  test('under stdout exits with 3 and a message', async () => {
     const child = spawn('/bin/sh', ['-c', `exec ${shellWord(process.execPath)} ${shellWord(BIN)} host > /dev/full`], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, FLASHCORE_HOME: home },
@@ -210,7 +210,7 @@ test(
     await seen(watcher, 'verify');
     watcher.kill('SIGINT');
     await seen(watcher, 'The job goes on');
-    // eslint-disable-next-line flashcore/no-fixed-wait -- the next signal is to be another
+    // eslint-disable-next-line flashcore/no-fixed-wait -- so that the next signal is a separate one
     await new Promise((resolve) => setTimeout(resolve, 200));
     watcher.kill('SIGINT');
     expect((await ended(watcher)).code).toBe(130);

@@ -90,7 +90,7 @@ test('compare has every figure of the screen, and names its sides by their jobs'
   expect(stdout).toMatch(/^ *case +mode +\S{8} p50 +\S{8} p50 +speedup \[95 %\] +\S{8} is$/m);
 });
 
-test('without a second job it is the champion, in one JSON document if asked for', async () => {
+test('without a second job compare takes the champion, and prints one JSON document if asked for', async () => {
   const { stdout } = await compared('', { json: true });
   const document = JSON.parse(stdout) as { before: { job: string }; times: unknown[]; figures: unknown[] };
   expect(document.before.job).toBe(NAMES[1]);

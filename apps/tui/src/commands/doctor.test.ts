@@ -28,7 +28,7 @@ function checksOf(fields: HostFields = {}) {
 
 const missing = (name: string) => ({ name, missing: `no ${name}` });
 
-test('a host with everything it needs passes every check', () => {
+test('a host that lacks nothing passes every check', () => {
   expect(checksOf()).toEqual([]);
 });
 

@@ -43,7 +43,7 @@ export async function importProblem(
   return imported.length > 0 ? ExitCode.PASSED : ExitCode.FAILED;
 }
 
-/** Files at once: each has an argument of the command line. */
+/** Maximum number of files per run, because each takes an argument of the command line. */
 const MOST_AT_ONCE = 256;
 
 const describer =

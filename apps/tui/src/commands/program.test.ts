@@ -198,7 +198,7 @@ describe('bad usage exits with 2, prints nothing on stdout, and says what is exp
   });
 });
 
-test.each(['--version', '-V'])('%s: the version on stdout, 0', async (option) => {
+test.each(['--version', '-V'])('%s prints the version on stdout and exits with 0', async (option) => {
   expect(await run(option)).toEqual({
     code: 0,
     stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string,
@@ -220,7 +220,7 @@ test('a benchmark file without any figure is mentioned on stderr', async () => {
   });
 });
 
-test('without a command and a terminal: one line about the expected arguments, 2', async () => {
+test('without a command and a terminal, one line gives the expected arguments, and the exit code is 2', async () => {
   expect(await run()).toEqual({
     code: 2,
     stdout: '',
@@ -236,7 +236,7 @@ test.each([
   [['--jsn'], /^error: unknown option '--jsn' \(did you mean --json\?\)\nfa-tui --help lists what it takes\n$/],
   [['run', '--shap', 'x'], /^error: unknown option '--shap' \(did you mean --shape\?\)\nfa-tui run --help lists .*\n$/],
   [['jobs', 'x'], /^error: too many arguments for 'jobs'\. Expected 0 .*\nfa-tui jobs --help lists what it takes\n$/],
-])('%j: the mistake and where to find help, in at most two lines', async (args, wanted) => {
+])('%j gets at most two lines, with the mistake and the command for help', async (args, wanted) => {
   const { code, stdout, stderr } = await run(...args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toMatch(wanted);
@@ -281,7 +281,7 @@ test('--inline and --mouse are in the help of commands that open the terminal pr
   ]).toEqual([true, true, true, false, false]);
 });
 
-test('a missing runner: 3 at once, with its address', async () => {
+test('a missing runner exits with 3 at once, and its address is named', async () => {
   const startedAt = Date.now();
   const { code, stdout, stderr } = await run('host', '--runner', 'unix:/nowhere/runner.sock');
   expect({ code, stdout }).toEqual({ code: 3, stdout: '' });

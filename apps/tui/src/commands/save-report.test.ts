@@ -73,7 +73,7 @@ test("--save writes Nsight Compute's report of the requested variant", async () 
   expect(stderr).toContain('v6.2x8x512x64.ncu-rep, 3 bytes');
 });
 
-test('a missing report: 3, with the reason, and no file', async () => {
+test('a missing report exits with 3 and the reason, and leaves no file', async () => {
   const { code, stderr } = await follow({
     verdict: Verdict.NOT_MEASURED,
     reason: 'the emulator has no hardware counters',
@@ -84,7 +84,7 @@ test('a missing report: 3, with the reason, and no file', async () => {
   );
 });
 
-test('a failed profile is 3 even without --save, but as part of an experiment it changes nothing', async () => {
+test('a failed profile exits with 3 even without --save, but does not change the exit code of an experiment', async () => {
   const unmeasured = { verdict: Verdict.NOT_MEASURED, reason: 'the emulator has no hardware counters' };
   const { code, stderr } = await follow(unmeasured, { save: false });
   expect([code, stderr]).toEqual([

@@ -104,7 +104,7 @@ test('while the emulator times, the load of its host is shown next to the sample
   }
 });
 
-test('beside another view, view 2 shows the first failed case, and opens on it', async () => {
+test('next to another view, view 2 shows the first failed case, and opens on it', async () => {
   const terminal = openTerminal({ columns: 200, rows: 60, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: sampleEvents });

@@ -132,7 +132,7 @@ export function exportProblem(manifest: Manifest, format: ExportFormat): string 
   return reason && `${manifest.id} can't be exported: ${reason}`;
 }
 
-/** Formats that launch machine code from Python; the others hand on CUDA C++ with a launch plan in C++. */
+/** Formats that launch machine code from Python; the others export CUDA C++ with a launch plan in C++. */
 const IN_PYTHON: ReadonlySet<ExportFormat> = new Set(['torch', 'wheel']);
 
 function commonProblem({ source, problem, launches }: Manifest, problems: readonly string[]): string | undefined {

@@ -95,18 +95,18 @@ const cubinsIn = (text: string): unknown =>
     ),
   );
 
-pythonTest.each(LADDER)('%s: the torch file parses, and has the machine code in it', (id) => {
+pythonTest.each(LADDER)('the torch file of %s parses and contains the machine code', (id) => {
   expect(cubinsIn(torchFile(exported(id)))).toEqual([[null, Buffer.from(CUBIN).toString('hex')]]);
 });
 
-pythonTest('entries that were compiled apart have their own machine code in the torch file', () => {
+pythonTest('entries that were compiled separately have their own machine code in the torch file', () => {
   const parts = ['one', 'another'].map((entry) => ({ entries: [entry], bytes: Buffer.from(entry) }));
   expect(cubinsIn(torchFile({ ...exported('flashcore_v11'), cubins: parts }))).toEqual(
     ['one', 'another'].map((entry) => [[entry], Buffer.from(entry).toString('hex')]),
   );
 });
 
-pythonTest('three quotes in a source, in a title or in the text of a limit end no string of an exported file', () => {
+pythonTest('three quotes in a source, a title or the text of a limit do not end a string of an exported file', () => {
   const kernel = exported('fa_v1_baseline');
   const [unit, ...others] = kernel.sources;
   const literal = `"''' + open('x', 'w') + r'''"`;
@@ -179,7 +179,7 @@ const REFUSED = [
 /** Strips comments as the checker does: by text, even inside strings. */
 const stripped = (text: string): string => text.replaceAll(/(#|\/\/)[^\n]*/g, '');
 
-pythonTest.each(LADDER)('%s: KernelBench takes ModelNew', (id) => {
+pythonTest.each(LADDER)("KernelBench's rules accept ModelNew of %s", (id) => {
   const { 'model_new.py': model, 'reference.py': reference } = kernelBenchFiles(exported(id));
   expect(python('import ast, sys\nast.parse(sys.stdin.read())\nprint("parses")', model)).toBe('parses\n');
   const text = stripped(model!);
@@ -188,7 +188,7 @@ pythonTest.each(LADDER)('%s: KernelBench takes ModelNew', (id) => {
   expect(reference).toContain('class Model(nn.Module)');
 });
 
-pythonTest.each([...LADDER, 'flashcore_v12'])('%s: GPU MODE takes the submission', (id) => {
+pythonTest.each([...LADDER, 'flashcore_v12'])("GPU MODE's rules accept the submission of %s", (id) => {
   const text = popcornFile(exported(id));
   parsePython([text]);
   // GPU MODE's server refuses the word anywhere, and reads directives only in the first comments (kernelbot 4bdd839).
@@ -216,7 +216,7 @@ test('headers replace their first include; comments go, strings and lines stay; 
   );
 });
 
-pythonTest('base85 is what Python reads, whatever the length', () => {
+pythonTest('Python decodes the base85 text, whatever the length', () => {
   for (const length of [0, 1, 2, 3, 4, 5, 100])
     expect(
       python(
@@ -239,7 +239,7 @@ test.skipIf(missing('python3-pip'))(
     const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--no-index', '--target', join(folder, 'site')];
     execFileSync('python3', [...install, join(folder, name)], { stdio: ['ignore', 'ignore', 'pipe'] });
     expect(readFileSync(join(folder, 'site/flashcore_v12.py'), 'utf8')).toBe(torchFile(kernel));
-    // Of another build the version is another, and a kernel of the user's claims no license.
+    // Another build gets another version, and the wheel of a user's kernel claims no license.
     const origin = { ...kernel.origin, buildId: 'cd'.repeat(32) };
     const own = Object.entries(wheelFiles({ ...kernel, origin, license: undefined }))[0]!;
     expect(own[0]).toBe('flashcore_v12-0.1.0+cdcdcdcdcdcd-py3-none-any.whl');
@@ -365,7 +365,7 @@ test("the card keeps operators and claims no license for a user's kernel", () =>
 
 const RUN = join(measuredFolder('h200-2026-11-21'), 'run.flashcore_v11.json');
 
-pythonTest.each(LADDER)("%s: FlashInfer-Bench's data set follows its schemas, and is whole", (id) => {
+pythonTest.each(LADDER)("FlashInfer-Bench's data set of %s follows its schemas and lacks no file", (id) => {
   const files = flashInferFiles(exported(id));
   const named = (folder: string) => Object.entries(files).filter(([path]) => path.startsWith(`${folder}/`));
   const definitions = named('definitions').map(([, text]) => DEFINITION.parse(JSON.parse(text)));
@@ -489,7 +489,7 @@ const TASK_CONFIG = z.strictObject({
 });
 
 pythonTest.each(LADDER)(
-  "%s: robust-kbench's task names what it wants, and every configuration is one that the kernel takes",
+  "robust-kbench's task of %s has the required names, and only configurations that the kernel takes",
   (id) => {
     const kernel = exported(id);
     const files = robustKbenchFiles(kernel);
@@ -518,7 +518,7 @@ pythonTest.each(LADDER)(
 );
 
 pythonTest.each(LADDER)(
-  "%s: kernel-builder's project has the files that build.toml names, and its Python parses",
+  "kernel-builder's project of %s has the files that build.toml names, and its Python parses",
   (id) => {
     const files = kernelBuilderFiles(exported(id));
     const project = JSON.parse(
@@ -547,7 +547,7 @@ pythonTest.each(LADDER)(
   },
 );
 
-test('exports of fa_v1_baseline, without the kernel’s source', async () => {
+test('the exports of fa_v1_baseline match their golden, apart from the kernel’s source', async () => {
   const kernel = { ...exported('fa_v1_baseline'), sources: [{ path: 'k.cu', text: '// the kernel\n' }] };
   const all = { ...flashInferFiles(kernel), ...robustKbenchFiles(kernel), ...kernelBuilderFiles(kernel) };
   const text = Object.entries(all).map(([path, content]) => `=== ${path}\n${content}`);

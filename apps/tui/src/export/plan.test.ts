@@ -89,7 +89,10 @@ const shapes = fc.sample(
 );
 type Case = ShapeFields;
 
-/** Cases of Python's plans: grouped heads, keys of their own number, and masks that end at the last key, too. */
+/**
+ * Cases for Python's plans, which also have grouped heads, separate numbers of keys, and masks that end at the last
+ * key.
+ */
 const cases: readonly Case[] = [
   ...shapes,
   ...fc.sample(
@@ -287,7 +290,7 @@ describe.each(kernels)('$id', (kernel) => {
     expect(cppPrinted()[kernel.id]).toEqual(expected);
   });
 
-  test('the shapes are a useful test: some are taken, some refused', () => {
+  test('the kernel takes some of the shapes and refuses others, so that the shapes test both', () => {
     const refused = expected.filter((each) => each === 'refused').length;
     expect(refused, shapes.map(formatShape).join(' ')).toBeGreaterThan(0);
     expect(refused).toBeLessThan(shapes.length);
@@ -302,7 +305,7 @@ pythonTest.each([
   ],
   ['varlen_rows', ['B=4,T=2048,H=8,Hkv=2,D=64', 'B=1,T=7,H=3,D=64,causal=1,window=3', 'B=1,T=7,H=3,D=40']],
   ['gqa_rows', ['2x8x512x64', '2x8x512x64,Hkv=2,Skv=700,causal=2,window=64', '2x8x512x128']],
-])('%s: Python plans what the runner plans', (id, texts) => {
+])('for %s, Python plans what the runner plans', (id, texts) => {
   const path = join(ROOT, 'examples/kernels', id, 'kernel.yaml');
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);
   const { parameters } = resolveVariant(manifest, {}, undefined);

@@ -41,7 +41,7 @@ export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<strin
     ...required.map((name) => `${PYTHON.name(name)} = float(${PYTHON.name(name)})`),
     ...settled.flatMap(({ name, usual, unused }) => settledCode(manifest, PYTHON.name(name), usual, unused)),
     ...derived.filter(({ isScale }) => !isScale).map(({ name, usual }) => `${PYTHON.name(name)} = ${usual}`),
-    // A condition on nothing but values that the kernel does not use holds by their defaults.
+    // Leaves out conditions on values that the kernel does not use, because their defaults meet them.
     ...problem.require
       .filter(({ require }) => require.names.some((name) => uses.has(name) || required.includes(name)))
       .map(({ require, because }) => limitCode(problem.id, require, because)),
@@ -90,7 +90,7 @@ const SCALE = 'scale';
 /** Callers write the mask and the scale behind the extents, without their names. */
 const UNNAMED = ['causal', SCALE];
 
-/** None is the problem's own value. A kernel that does not use a value takes no other. */
+/** None stands for the problem's own value, the only one that a kernel accepts for a value that it does not use. */
 const settledCode = ({ id }: Manifest, name: string, usual: string, unused: boolean): string[] => [
   `${name} = ${usual} if ${name} is None else float(${name})`,
   ...(unused

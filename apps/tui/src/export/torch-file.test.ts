@@ -14,7 +14,7 @@ import { torchFile } from './torch-file.ts';
 
 const KERNELS = path.join(import.meta.dirname, '../../../../kernels');
 let folder = '';
-// Not when the file loads: if all its tests are skipped, no hook removes the folder.
+// Made here rather than when the file loads, because no hook removes the folder if all tests are skipped.
 beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'fc-torch-'));
 });

@@ -81,7 +81,7 @@ const tensorOf = (
 const listed = (names: readonly string[]): string => names.join(', ');
 const strings = (names: readonly string[]): string => `(${names.map((name) => `${JSON.stringify(name)}, `).join('')})`;
 
-/** What the launcher reads: the tensors' forms by their names. Comes before it. */
+/** The tensors' forms by their names, which the launcher reads; this part comes before the launcher. */
 export const operatorTables = ({ tensors, axes }: Operator): string => `# Tensors by name: dtype and dimensions.
 _FORMS = {
 ${tensors.map(({ argument, dtype, dims }) => `    "${argument}": (${dtype}, ${strings(dims)}),`).join('\n')}

@@ -33,7 +33,7 @@ function fileOf(kernel: string): string {
   });
 }
 
-/** The parts of the interface used by the files that PyTorch 1.13 lacks. */
+/** The parts of PyTorch's interface that the files use and PyTorch 1.13 lacks. */
 const PRELUDE = `
 import math, sys, types
 import torch
@@ -186,7 +186,7 @@ for H, Hkv, S, Skv, mask in cases:
 print(calls)
 `,
     );
-    // The last case has rows below the last key, of which FlashAttention's mask says something else.
+    // The last case has rows below the last key, for which FlashAttention's mask differs.
     expect(printed).toEqual([
       '[[[2, 4, 16, 64], False], [[2, 2, 16, 64], True], [[2, 2, 20, 64], True], [[2, 1, 8, 64], True]]',
     ]);
@@ -230,7 +230,7 @@ torchTest.each([
     ', block_table=table',
     'rows = lambda k, v, b, n: tuple(each[table[b].long()].flatten(0, 1)[:n] for each in (k, v))',
   ],
-])('%s: a loop that decodes writes its keys and sees them', { timeout: 60_000 }, (id, more, rows) => {
+])('a decoding loop over %s writes its keys and sees them', { timeout: 60_000 }, (id, more, rows) => {
   const printed = run(
     `examples/kernels/${id}`,
     `

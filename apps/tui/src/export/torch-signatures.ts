@@ -1,5 +1,5 @@
 /**
- * What an exported PyTorch file adds to its operator, by problem: the signatures of FlashAttention and FlashInfer, so
+ * An exported PyTorch file's additions to its operator, by problem: the signatures of FlashAttention and FlashInfer, so
  * that a model changes an import, and gradients. `own` are the numbers that the kernel takes.
  */
 import type { Operator } from './torch-operator.ts';
@@ -15,14 +15,14 @@ interface Signatures {
 const takes = ({ numbers, tensors }: Operator, name: string): boolean =>
   numbers.some((each) => each.name === name) || tensors.some((each) => each.argument === name);
 
-/** Numbers by name, those that the kernel takes. */
+/** The numbers that the kernel takes, by name. */
 const passed = (operator: Operator, values: Readonly<Record<string, string>>): string =>
   Object.entries(values)
     .filter(([name]) => takes(operator, name))
     .map(([name, value]) => `, ${name}=${value}`)
     .join('');
 
-/** Code that refuses what the kernel has no number for. */
+/** Code that refuses arguments for which the kernel has no number. */
 const refused = (operator: Operator, checks: Readonly<Record<string, string>>): string =>
   Object.entries(checks)
     .filter(([name]) => !takes(operator, name))

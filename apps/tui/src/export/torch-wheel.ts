@@ -47,7 +47,7 @@ const END_OF_DIRECTORY = 0x06054b50;
 const VERSION = 20;
 const NAMES_ARE_UTF8 = 1 << 11;
 const DEFLATED = 8;
-/** 1980-01-01, the first day that the format knows: the same export is the same bytes. */
+/** 1980-01-01, the first day that the format knows, so that equal exports are equal byte by byte. */
 const DATE = (1 << 5) | 1;
 const REGULAR_FILE_644 = (0o100644 << 16) >>> 0;
 

@@ -52,7 +52,7 @@ test('rbk_config.yaml gives the shapes, the iterations and the files to write', 
   });
 });
 
-test('rbk_config.yaml: the global dtype applies to every shape without one', () => {
+test('the global dtype of rbk_config.yaml applies to every shape without one', () => {
   const all = `dtype: bfloat16\n${CONFIG.replace('dtype: fp16', 'dtype: bf16')}`;
   expect(parseRbkConfig(all, 'rbk_config.yaml').dtype).toBe('bf16');
 });
@@ -67,7 +67,7 @@ test.each([
   ['a key that nobody knows', CONFIG.replace('warmups', 'eval_type: kineto\nwarmups'), /unknown key "eval_type"/],
   ['no shape', 'shapes: []\n', /wanted at least one shape/],
   ['a size that is none', CONFIG.replace('seq_len: 512', 'seq_len: 0'), /seq_len.*wanted an integer of 1/],
-])('rbk_config.yaml: %s is refused by its name', (_, yaml, message) => {
+])('rbk_config.yaml with %s is refused with the name of the setting', (_, yaml, message) => {
   expect(() => parseRbkConfig(yaml, 'rbk_config.yaml')).toThrow(message);
 });
 

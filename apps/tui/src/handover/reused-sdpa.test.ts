@@ -7,7 +7,7 @@ import { sdpaName } from './figures.ts';
 
 const reused = { job: 'jobs/0123456789ab', drift: -0.0031, driftLimit: 0.015, checkSamples: 9 };
 
-test('a reused figure is named with its job and with the check of it', () => {
+test('a reused figure has the name of its job and the result of its check', () => {
   const own = create(SdpaResultSchema, { name: 'sdpa/cudnn' });
   const other = create(SdpaResultSchema, { name: 'sdpa/cudnn', reused });
   expect([sdpaName(own), sdpaName(other), reuseText(other.reused!)]).toEqual([

@@ -253,7 +253,7 @@ test('next to the PTX, the cursor stays on its source line when sorted, and J sh
   expect((await about())?.slice(1)).toEqual(['328', '34', '2']);
   await terminal.press('jss');
   expect((await about())?.[2]).toBe('35');
-  // By conflicts, the first line is the only one that has any.
+  // Sorted by conflicts, the first line is the only one with conflicts.
   await terminal.press('g');
   expect((await about())?.[2]).toBe('34');
   expect(await terminal.screen()).toMatch(/▸ +34 /);

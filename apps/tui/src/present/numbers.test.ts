@@ -61,7 +61,7 @@ test('errors and shares have three digits, figures have four, and whole numbers 
   ]);
 });
 
-test('durations: milliseconds, three digits of seconds, minutes and seconds', () => {
+test('a duration has milliseconds, three digits of seconds, or minutes and seconds', () => {
   expect([-0.153, 0, 0.012, 0.5, 0.9996, 1.424, 34.24, 59.96, 185, 3723].map(formatSeconds)).toEqual([
     '0 ms',
     '0 ms',

@@ -68,7 +68,7 @@ const BLOCKS: Record<Block['kind'], Block> = {
 
 const PIPE = { width: 60, uncut: true, colors: false, ascii: false };
 
-test.each(Object.entries(BLOCKS))('%s in each painter', async (kind, block) => {
+test.each(Object.entries(BLOCKS))('every painter draws a block of kind %s', async (kind, block) => {
   const cells = blockRows([block], 60);
   expect(cells.filter((row) => rowWidth(row) > 60)).toEqual([]);
   const drawn = [

@@ -1,16 +1,16 @@
-/** What a sandboxed run of a foreign Python program found out about its problem. */
+/** The description of a foreign Python program's problem, made by a sandboxed run of the program. */
 import { MAX_EXTENT } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { NotImportable } from './attention-forms.ts';
 
-/** The program answers as it likes, so nothing in an answer is trusted: these become names, formulas and numbers. */
+/** The program can answer anything, so an answer may only consist of names, formulas and numbers in these forms. */
 const identifier = z.string().regex(/^(?!__)[A-Za-z_]\w{0,31}$/, 'wanted a C identifier of at most 32 characters');
 const stateName = z.string().regex(/^\w{1,64}(\.\w{1,64}){0,8}$/, 'wanted the name of a weight');
 const formula = z.string().regex(/^[\w +\-*/(),]{1,200}$/, 'wanted a formula');
 const extents = z.record(identifier, z.int().min(1).max(MAX_EXTENT));
 const size = z.number().min(0).max(Number.MAX_VALUE);
 const TENSOR_KINDS = ['input', 'weight', 'output'] as const;
-/** Kinds of inputs, each with what it is. */
+/** Kinds of inputs, each with its meaning. */
 export const INPUT_ABOUTS = {
   normal: 'N(0, 1) everywhere',
   positive: 'inputs from 1/2 to 2',

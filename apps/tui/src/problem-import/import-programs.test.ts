@@ -22,7 +22,7 @@ const home = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
 afterAll(() => rmSync(home, { recursive: true }));
 
 const SOURCE = "import os\nos.system('touch pwned')\n\ndef get_init_inputs():\n    return []\n";
-/** A linear layer: what the sandbox says about it. */
+/** The sandbox's description of a linear layer. */
 const LINEAR = {
   axes: [
     { name: 'batch_size', value: 1024, draw: 'count' },

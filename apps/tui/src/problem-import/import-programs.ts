@@ -24,7 +24,7 @@ interface ProgramPlan {
 
 /** A runner takes files of a problem of at most 64 KiB, and the import adds a function. */
 const MOST_SOURCE_BYTES = 60 * 1024;
-/** What each of KernelBench's problems defines; other Python files of a checkout are left out. */
+/** A function that each of KernelBench's problems defines; other Python files of a checkout are left out. */
 const DEFINES = /^def get_init_inputs\b/m;
 
 interface Candidate {

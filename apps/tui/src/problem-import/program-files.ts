@@ -6,7 +6,7 @@ import { yamlText, type Plain } from './yaml-text.ts';
 
 interface Program {
   readonly id: string;
-  /** How messages and comments call the file. */
+  /** Name of the file in messages and comments. */
   readonly file: string;
   readonly source: string;
   readonly described: DescribedProgram;
@@ -20,7 +20,7 @@ type Tensor = DescribedProgram['tensors'][number] & {
 
 /** KernelBench's own limits: 1e-4 in fp32 and 1e-2 in 16 bits, here in units of an output's size. */
 const RELATIVE = { fp32: 1e-4, half: 1e-2 };
-/** Kernels may add in another order than the reference in fp32, and so be some times as wrong. */
+/** A kernel may add in another order than the reference in fp32, which makes its error a few times larger. */
 const ROUNDING_ROOM = 8;
 /** fp16 ends at 65504. */
 const MOST_IN_FP16 = 16_384;

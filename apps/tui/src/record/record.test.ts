@@ -90,7 +90,7 @@ test("a recording without the job's first events is shown from its first event",
   expect(text.stdout).toMatch(/WRONG RESULT/);
 });
 
-test('JUnit: a failed hard gate is a failure, a warning is not, unmeasured is skipped, and text is escaped', () => {
+test('in JUnit a failed hard gate is a failure, a warning is none, an unmeasured gate is skipped, and text is escaped', () => {
   const gate = (gateId: string, verdict: Verdict, level: string, value?: number) =>
     create(GateResultSchema, {
       gateId,

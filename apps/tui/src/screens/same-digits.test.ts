@@ -62,18 +62,21 @@ function textsOf(name: MeasuredName, view: ViewId): { screen: string; copied: st
   };
 }
 
-test.each(MEASURED.flatMap((name) => RESULTS.map((view) => [name, view] as const)))('%s, view %s', (name, view) => {
-  const { screen, copied, plain } = textsOf(name, view);
-  const [onScreen, inCopy, inReport] = [screen, copied, plain].map(figuresIn) as [
-    Set<string>,
-    Set<string>,
-    Set<string>,
-  ];
-  expect([...inCopy].filter((figure) => !inReport.has(figure))).toEqual([]);
-  expect(drifted(onScreen, inReport)).toEqual([]);
-  // A view with results has figures to compare.
-  if (inCopy.size > 0) expect([...onScreen].some((figure) => inCopy.has(figure))).toBe(true);
-});
+test.each(MEASURED.flatMap((name) => RESULTS.map((view) => [name, view] as const)))(
+  'figures of %s have the same digits in view %s, its copy and the report',
+  (name, view) => {
+    const { screen, copied, plain } = textsOf(name, view);
+    const [onScreen, inCopy, inReport] = [screen, copied, plain].map(figuresIn) as [
+      Set<string>,
+      Set<string>,
+      Set<string>,
+    ];
+    expect([...inCopy].filter((figure) => !inReport.has(figure))).toEqual([]);
+    expect(drifted(onScreen, inReport)).toEqual([]);
+    // A view with results has figures to compare.
+    if (inCopy.size > 0) expect([...onScreen].some((figure) => inCopy.has(figure))).toBe(true);
+  },
+);
 
 test('the check finds a figure that one text rounds and the other does not', () => {
   expect(drifted(figuresIn('p50 5.82 us'), figuresIn('p50 5.817 us'))).toEqual(['5.817 us']);

@@ -20,7 +20,7 @@ interface TritonOutput {
   readonly version: string;
   /** undefined if Triton refuses the kernel. */
   readonly ptx: string | undefined;
-  /** What Triton and the kernel's Python printed, with the error's place if there is one. */
+  /** The output of Triton and the kernel's Python, with the error's place if there is one. */
   readonly lines: readonly string[];
 }
 

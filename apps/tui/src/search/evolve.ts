@@ -81,7 +81,7 @@ export async function evolve(options: EvolveOptions): Promise<Trial[]> {
   }
 }
 
-/** Whether trial `next` follows, and what it is made from is known. */
+/** Whether trial `next` follows, and the trials that it is made from are known. */
 function mayBegin(store: SearchStore, trials: readonly Trial[], next: number): boolean {
   if (next === 0) return true;
   if (trials.length < knownBefore(next, store.plan.islands)) return false;
@@ -91,7 +91,7 @@ function mayBegin(store: SearchStore, trials: readonly Trial[], next: number): b
 /** A search with what its trials in flight share. */
 interface RunningSearch extends EvolveOptions {
   readonly judged: JudgedCode;
-  /** Of every trial so far, by its number. */
+  /** The outcome of every trial so far, by its number. */
   readonly outcomes: Promise<Trial>[];
   /** Uploads that have not ended, by trial. */
   readonly uploads: Map<number, Promise<KernelReference>>;

@@ -38,7 +38,7 @@ math: { inputs: fp16, accumulate: fp32 }
 launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }]
 `;
 
-/** Answers with the last digit of the seed and the base's number: islands propose the same code now and then. */
+/** Answers with the last digit of the seed and the base's number, so that islands sometimes propose the same code. */
 const PROPOSER = String.raw`sed -E 's/.*"seed":[0-9]*([0-9]),.*"base":\{"trial":([0-9]+),.*/{"name":"\1 \2","thought":"t\1","files":{"k.cu":"\1 of \2"}}/'`;
 
 const folders: string[] = [];
@@ -242,7 +242,7 @@ test('patience ends a search after the same trial, however many are in flight', 
   expect(ends[0]).toBeLessThan(60);
 });
 
-test('what ends the search ends the trials in flight, and is the error', async () => {
+test('an error that ends the search also ends the trials in flight, and is thrown', async () => {
   const runner = fakeRunner((text) => (text === 'the root' ? 1 : 60_000));
   const proposer = `if read request; case "$request" in *'"trial":2,"island"'*) true;; *) false;; esac; then exec /no-such-program-here; fi; echo "$request" | ${PROPOSER}`;
   await expect(run(newSearch({ proposer }), { inFlight: 3, runner })).rejects.toThrow(/no-such-program-here/);

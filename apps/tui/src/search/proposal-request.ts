@@ -72,7 +72,7 @@ export function proposalRequest({ store, device, trial, trials, selection }: Req
         trials.findLast((each) => each.trial > 0 && islandOf(each.trial, plan.islands) === island),
       ),
       notes: bounded(plan.notes, MAX_FEEDBACK_BYTES),
-      // Of all islands, so that none proposes what another has tried.
+      // Trials of all islands, so that no island proposes code that another has tried.
       tried: trials.slice(-MAX_TRIED).map((tried) => ({
         trial: tried.trial,
         parents: [...tried.parents],

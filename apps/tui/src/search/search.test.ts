@@ -480,7 +480,7 @@ describe('select()', () => {
   });
 
   test('chooses from the members of its own island', () => {
-    // Of two islands trials 1 and 3 are on the first, 2 and 4 on the second.
+    // With two islands, trials 1 and 3 are on the first, and 2 and 4 on the second.
     const free = { ...options, islands: 2, config: 'free' as const };
     expect([5, 6].map((trial) => select(trial, TRIALS, free).parents[0]!.trial)).toEqual([1, 0]);
     const full = { ...free, config: 'full' as const };

@@ -44,7 +44,7 @@ interface SessionOptions {
   readonly revive?: () => Promise<void>;
 }
 
-/** Errors: if it is no listing. */
+/** Parses a listing of instructions. Errors: the bytes are not a listing. */
 export const readListing = (bytes: Uint8Array): InstructionListing =>
   plainMessage(
     InstructionListingSchema,

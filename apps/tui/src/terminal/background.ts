@@ -1,6 +1,6 @@
 /**
- * Asks the terminal for its background colour with OSC 11, so that a light terminal gets colours that can be read on
- * it. xterm's reply is "ESC ] 11 ; rgb:ffff/ffff/ffff", ended by BEL or ST (ESC \), with one to four hex digits per
+ * Asks the terminal for its background color with OSC 11, so that a light terminal gets colors that can be read on it.
+ * xterm's reply is "ESC ] 11 ; rgb:ffff/ffff/ffff", ended by BEL or ST (ESC \), with one to four hex digits per
  * channel. It arrives between keys, in pieces, late (ssh) or never, and must not be mistaken for keys: Ink's parser
  * would report Alt+] and the rest as typed text. So it is removed before Ink reads it, however late it comes.
  */

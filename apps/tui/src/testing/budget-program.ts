@@ -155,7 +155,7 @@ async function readReport(file: string): Promise<ProbeReport> {
 }
 
 export const sleep = (milliseconds: number): Promise<void> =>
-  // eslint-disable-next-line flashcore/no-fixed-wait -- for what is measured over time
+  // eslint-disable-next-line flashcore/no-fixed-wait -- the time over which figures are measured
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** The quantile: the value that this share of the numbers does not exceed. */

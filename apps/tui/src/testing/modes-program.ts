@@ -18,7 +18,7 @@ guardTerminal({
 });
 process.stdout.write('ready\n');
 if (process.argv[2] === 'exception')
-  // eslint-disable-next-line flashcore/no-fixed-wait -- out of a timer
+  // eslint-disable-next-line flashcore/no-fixed-wait -- the error is thrown from a timer
   setTimeout(() => {
     throw new Error('a fault of the program');
   }, 20);

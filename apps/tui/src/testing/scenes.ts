@@ -184,7 +184,7 @@ function shownProfile(store: TestTerminal['store']): ProfileResult {
   return profile;
 }
 
-/** As ncu reports no counts of lines. */
+/** A profile without counts of lines, such as ncu reports. */
 function withoutCounts(events: JobEvent[]): JobEvent[] {
   for (const { payload } of events) if (payload.case === 'profileResult') payload.value.lines = [];
   return events;

@@ -165,7 +165,7 @@ const LOOK_EVERY_MS = 10;
 async function settle(terminal: Terminal, store: Store, written: readonly string[]): Promise<void> {
   let seen = -1;
   for (let quiet = 0; quiet < QUIET_MS; quiet += LOOK_EVERY_MS) {
-    // eslint-disable-next-line flashcore/no-fixed-wait -- that nothing is drawn any more is known by time alone
+    // eslint-disable-next-line flashcore/no-fixed-wait -- only time shows that nothing more is drawn
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
     if (store.pending || written.length !== seen) quiet = 0;
     seen = written.length;

@@ -78,7 +78,8 @@ test('several writes in quick succession are one version, which supersedes the r
 test('a file that is cut off in the middle of a line is not run until the rest is written', async () => {
   for (const text of ['', 'x', 'xxx', 'xxxx\n']) {
     write('k.cu', text);
-    // eslint-disable-next-line flashcore/no-fixed-wait -- longer than two looks take, shorter than a cut-off file waits
+    // eslint-disable-next-line flashcore/no-fixed-wait -- longer than two checks, shorter than the wait for a cut-off
+    // file
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
   await vi.waitFor(() => expect(story).toEqual(['run 1', 'end 1', 'run 5']), { timeout: 5_000 });
@@ -89,7 +90,7 @@ test('a file that is cut off in the middle of a line is not run until the rest i
 test('saving the same content, or a file that is not a source, runs nothing', async () => {
   write('k.cu', 'x');
   write('notes.txt', 'a note');
-  // eslint-disable-next-line flashcore/no-fixed-wait -- nothing is to happen
+  // eslint-disable-next-line flashcore/no-fixed-wait -- nothing should happen meanwhile
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(story).toEqual(['run 1']);
 });
@@ -161,7 +162,7 @@ test.each(Object.keys(WAYS))(
 test('a missing folder is reported once, and watched again when it is back', async () => {
   renameSync(folder, `${folder}.old`);
   await vi.waitFor(() => expect(story).toContain('manifest error'), { timeout: 5_000 });
-  // eslint-disable-next-line flashcore/no-fixed-wait -- two looks: nothing more is to be told
+  // eslint-disable-next-line flashcore/no-fixed-wait -- two checks, which should report nothing more
   await new Promise((resolve) => setTimeout(resolve, 700));
   renameSync(`${folder}.old`, folder);
   write('k.cu', 'back');

@@ -14,7 +14,7 @@ import { type ColorDepth } from './style.ts';
 const lines = (rows: readonly Row[]): string[] => rows.map(rowText);
 const anyText = fc.string({ unit: 'grapheme', maxLength: 60 }).map(sanitize);
 
-test('histogram at 40x7', () => {
+test('a histogram is drawn in 40x7 cells', () => {
   const counts = [0, 1, 4, 9, 16, 20, 14, 8, 5, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1];
   const marks = [
     { label: 'p50', value: 55 },
@@ -34,7 +34,7 @@ test('histogram at 40x7', () => {
   ]);
 });
 
-test('heat map at 30x6: ink by decade, the worst block, NaN, a legend', () => {
+test('a heat map in 30x6 cells has ink by decade, marks for the worst block and NaN, and a legend', () => {
   const values = [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, Number.NaN];
   expect(
     lines(
@@ -80,7 +80,7 @@ test('a single sample is a thin bar', () => {
   ).toBe(`${'█'.repeat(8)}${' '.repeat(32)}`);
 });
 
-test('labelled bars at 30', () => {
+test('labelled bars are drawn in 30 cells', () => {
   expect(
     lines(
       labelledBars(
@@ -94,7 +94,7 @@ test('labelled bars at 30', () => {
   ).toEqual(['barrier      █████████████   4', 'mio throttle ████▉         1.5']);
 });
 
-test('frame at 40x4', () => {
+test('a frame is drawn in 40x4 cells', () => {
   expect(
     lines(
       frame({ title: '3 Latency', badge: 'SIMULATED', remark: '1 of 2', focused: true }, [[run('x')]], {

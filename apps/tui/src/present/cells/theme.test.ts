@@ -12,17 +12,17 @@ function luminance(index: number): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-test('every colour of a light terminal has a contrast of at least 4.5 on white', () => {
+test('every color of a light terminal has a contrast of at least 4.5 on white', () => {
   const palette = paletteOf({ colors: '256', ascii: false, light: true });
   const codes = ROLES.flatMap((role) => palette[role].map(([on]) => String(on)));
   const indices = codes.flatMap((on) => (on.startsWith('38;5;') ? [Number(on.slice('38;5;'.length))] : []));
   expect(indices.length).toBeGreaterThan(5);
   expect(indices.filter((index) => 1.05 / (luminance(index) + 0.05) < 4.5)).toEqual([]);
-  // The terminal chooses the sixteen colours, so none of them is among these.
+  // The terminal chooses how the sixteen colors look, so a light terminal gets none of them here.
   expect(codes.filter((on) => /^(3[0-7]|9[0-7])$/.test(on))).toEqual([]);
 });
 
-test('of 16 colours, a light terminal gets neither yellow nor cyan', () => {
+test('a light terminal with 16 colors gets neither yellow nor cyan', () => {
   const palette = paletteOf({ colors: '16', ascii: false, light: true });
   const codes = ROLES.flatMap((role) => palette[role].map(([on]) => Number(on)));
   expect(codes.filter((on) => [33, 36, 37, 93, 96, 97].includes(on))).toEqual([]);

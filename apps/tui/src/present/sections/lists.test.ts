@@ -13,7 +13,7 @@ const historyReport = (experiments: Parameters<typeof historyBlocks>[0], format:
 
 const { job } = failedExperiment;
 
-test('jobs: start of the name, state or outcome', () => {
+test('the list of jobs has the start of each name, and its state or outcome', () => {
   const queued = create(JobSchema, { ...job, state: JobState.QUEUED, queuePosition: 2, label: 'a'.repeat(60) });
   expect(jobsReport([job, queued], PLAIN)).toEqual([
     '  job       created      kind        state            kernel',
@@ -39,7 +39,7 @@ test('an experiment whose first launch hung has no largest error instead of "0"'
   expect([hung, exact].map(largestErrorText)).toEqual(['-', '0']);
 });
 
-test('history: an emulator time is marked, and a missing time is not a number', () => {
+test('the history marks an emulator time, and shows no number for a missing time', () => {
   const measured = create(ExperimentSummarySchema, {
     job,
     simulated: true,
@@ -61,7 +61,7 @@ test('history: an emulator time is marked, and a missing time is not a number', 
   ]);
 });
 
-test("history: a job's cost and its result against the champion, if there are any", () => {
+test("the history has a job's cost and its result against the champion, if there are any", () => {
   const compared = create(ExperimentSummarySchema, {
     job,
     passedCases: 7,
@@ -85,7 +85,7 @@ test("history: a job's cost and its result against the champion, if there are an
   ]);
 });
 
-test('history: a run without a time is neither ranked nor unranked, unless its rules already decide', () => {
+test('in the history a run without a time is neither ranked nor unranked, unless its rules already decide', () => {
   const ranked = (isRanked: boolean, p50Us?: number) =>
     create(ExperimentSummarySchema, { job, p50Us, ranking: { ranked: isRanked, reasons: [], rulesDigest: '' } });
   const column = historyReport([ranked(true, 5.8), ranked(true), ranked(false)], PLAIN)
@@ -94,7 +94,7 @@ test('history: a run without a time is neither ranked nor unranked, unless its r
   expect(column).toEqual(['yes', '-', 'no']);
 });
 
-test('kernels: lesson, needs and parameters; an unreadable kernel gives the reason', () => {
+test('the list of kernels has lesson, needs and parameters, and the reason why a kernel is unreadable', () => {
   const kernel = create(KernelSchema, {
     kernelId: 'flashcore_v6',
     title: 'WMMA for Q K^T',

@@ -3,7 +3,7 @@ import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts'
 import { formatMicroseconds, formatNumber } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
 
-/** What the two jobs are called in the titles of columns. */
+/** The names of the two jobs in the titles of columns. */
 export interface Sides {
   readonly before: string;
   readonly after: string;

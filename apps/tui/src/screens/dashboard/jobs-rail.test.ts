@@ -34,7 +34,7 @@ test('running jobs stay in the rail, however many, along with the job shown', ()
   for (const label of ['a', 'b', 'c', 'd', 'old25']) expect(rail).toMatch(new RegExp(` ${label} `));
 });
 
-test('without room for all, the time and the outcome give way to the name, and what is cut ends at a word', () => {
+test('if room is short, the time and then the outcome are left out, and a name that must still be cut ends at a word', () => {
   const rail = (label: string) =>
     railOf([{ name: 'jobs/a612', label, state: JobState.ENDED, outcome: Outcome.PASSED }], 'jobs/a612');
   expect(rail('flashcore_v6')).toEqual(['▸ ✓ a612 flashcore_v6  passed 0:51']);
