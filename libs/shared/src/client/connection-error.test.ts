@@ -15,7 +15,7 @@ test.each([
     'gpu-box:50051',
     'look on gpu-box whether one serves (with TLS: "flashcore-runner serve --address 0.0.0.0:50051") and no firewall is between, or name another address',
   ],
-])('nothing answers at %s', (address, remedy) => {
+])('the error says that nothing answers at %s, and how to start a runner there', (address, remedy) => {
   expect(textFor(address, `connect ECONNREFUSED ${address}`)).toBe(
     `No runner at ${address}, nothing answers there (connect ECONNREFUSED ${address}): ${remedy}`,
   );

@@ -59,7 +59,7 @@ launches:
 const KERNELS = new URL('../../../../kernels/', import.meta.url);
 const LADDER = readdirSync(KERNELS).filter((name) => /^(fa|flashcore)_/.test(name));
 
-test.each(LADDER)('%s: a copy has the same launches as the original', (name) => {
+test.each(LADDER)('a copy of %s has the same launches as the original', (name) => {
   const folder = new URL(`${name}/`, KERNELS);
   const files = Object.fromEntries(
     readdirSync(folder).map((file) => [file, readFileSync(new URL(file, folder), 'utf8')]),

@@ -106,7 +106,7 @@ test('a struct by value has fields by name and offset, with every kind of argume
   });
 });
 
-test('an argument that some variants have is passed by them alone, and brings the output with it', () => {
+test('an argument with `when` is passed only by the variants that have it, and only they have its output', () => {
   const manifest = parseManifest(
     passing('{ tensor: LSE, when: "WRITE_LSE == 1" }').replace(
       /^parameters:\n/m,
@@ -482,7 +482,7 @@ test.each([
   ['partial_O: "4 *', 'partial_O: "4 / (S - S) *', 'workspace.partial_O'],
   ['when: "SPLITS > 1"', 'when: "1 % 0"', 'launches[1].when'],
   ['{ int32: "S / 2" }', '{ int32: "S / 3" }', 'launches[0].arguments[9]'],
-])("an expression that gives no usable value is the manifest's fault: %j as %j", (was, is, key) => {
+])('an expression without a usable value is reported as a fault of the manifest: %j as %j', (was, is, key) => {
   const manifest = parseManifest(SPLIT_KV.replace(was, is), 'split_kv/kernel.yaml');
   expect(thrown(() => planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64')))).toMatchObject({
     reason: 'INVALID_MANIFEST',

@@ -47,7 +47,7 @@ test.each(['', 'def attention(): pass', '.entry hidden() { ret; }', '// .visible
   (text) => expect(() => draft(text)).toThrow('mine.ptx: must have a .visible .entry, and has none'),
 );
 
-test('originals are names of files without their folders', () => {
+test('the draft names original files without their folders', () => {
   expect(originalsOfPtx(TRITON)).toEqual(['attention.py', 'standard.py']);
   expect(originalsOfPtx('.file 1 "/etc/passwd"\n.file\t2 "../../a b.cu"\n  .file 1 "x/passwd"\n')).toEqual([
     'passwd',

@@ -66,7 +66,7 @@ test.each([
   ['B=2,H=8,S=512,D=64', { B: 2, H: 8, S: 512, D: 64 }, '2x8x512x64'],
   ['2x8x512x64,causal=2', { B: 2, H: 8, S: 512, D: 64, causal: 2 }, 'B=2,D=64,H=8,S=512,causal=2'],
   ['B=4,softcap=50.5', { B: 4, softcap: 50.5 }, 'B=4,softcap=50.5'],
-])('%s is a case by names, with one text', (text, values, canonical) => {
+])('%s is parsed into a case, which has exactly one text', (text, values, canonical) => {
   const shape = parseShape(text);
   expect([valuesOf(shape), formatShape(shape), formatShape(parseShape(canonical))]).toEqual([
     values,
@@ -86,11 +86,11 @@ test.each([
   'rows=1,,N=2',
   '__proto__=1,rows=1',
   'rows=1,__proto__=2',
-])('%j is no case', (text) => {
+])('%j is refused because it is not a case', (text) => {
   expect(() => parseShape(text)).toThrow(FlashcoreError);
 });
 
-test('a message must not give an extent twice', () => {
+test('a message that gives an extent twice is refused', () => {
   const shape = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, values: { B: 3 } };
   expect(shapeViolations(shape, 'shape')).toEqual([
     { field: 'shape.values', description: 'must not have B, which has a field of its own' },
