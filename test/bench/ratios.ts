@@ -1,5 +1,6 @@
 /**
- * What a user waits for, as a multiple of a yardstick measured in the same run, so that a machine's speed cancels out.
+ * Measures what a user waits for, as a multiple of a yardstick measured in the same run, so that a machine's speed
+ * cancels out.
  */
 export interface Bench {
   id: string;

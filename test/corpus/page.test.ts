@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import { readCorpus } from './corpus.ts';
 import { PAGE_PATH, cheatingPage, readResults } from './page.ts';
 
-test("'docs/cheating.md matches the stored runs'", async () => {
+test('docs/cheating.md matches the stored runs', async () => {
   expect(readFileSync(PAGE_PATH, 'utf8')).toBe(await cheatingPage());
 });
 
-test("'the stored emulator runs have every cheat of the corpus, and those of a GPU no others'", () => {
+test('the stored emulator runs have every cheat of the corpus, and the GPU runs have no others', () => {
   const wanted = readCorpus().cheats.map(({ name }) => name);
   const { gpu, ...complete } = readResults().results;
   for (const result of Object.values(complete)) expect(result.cheats.map(({ name }) => name)).toEqual(wanted);

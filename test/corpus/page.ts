@@ -11,7 +11,7 @@ const ROOT = repositoryRoot();
 export const PAGE_PATH = join(ROOT, 'docs/cheating.md');
 const MAX_TEXT = 160;
 
-/** What each file shows, by file name. */
+/** The content of each file, by file name. */
 const RUNS = {
   before: 'emulator, before the rules',
   emulator: 'emulator',

@@ -65,7 +65,7 @@ test.each([
   expect(Date.now() - started).toBeLessThan(20_000);
 });
 
-test('the daemon reports a port in use, exit code 3', async () => {
+test('the daemon reports a port in use and exits with 3', async () => {
   await using other = new Home();
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));

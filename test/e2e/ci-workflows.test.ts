@@ -57,7 +57,7 @@ const stepOf = ({ jobs }: Workflow, job: string, name: string): Step =>
   jobs[job]!.steps.find((step) => step.name === name)!;
 
 test(
-  'on the emulator: verify, annotations, SARIF, the summary, and a comment that is created or edited',
+  'the emulator’s workflow verifies, writes annotations, SARIF and a summary, and creates or edits its comment',
   { timeout: 180_000 },
   () => {
     const { env } = emulator.jobs['emulator']!;
@@ -80,7 +80,7 @@ test(
 );
 
 test(
-  'for a GPU: the experiment and its reports, with files where the upload expects them',
+  'the GPU’s workflow runs the experiment and writes its reports where the upload expects them',
   { timeout: 240_000 },
   () => {
     const { env, steps } = gpu.jobs['gpu']!;
@@ -94,7 +94,7 @@ test(
   },
 );
 
-test('every step is run here, an action, the install, or the login, which test/e2e/remote tests', () => {
+test('every step of a workflow runs in this file, or is an action, the install or the login', () => {
   const played = new Set(['Verify', 'Reports', 'Comment', 'Judge', 'Reach the runner']);
   const steps = [emulator, gpu].flatMap(({ jobs }) => Object.values(jobs).flatMap((job) => job.steps));
   expect(

@@ -42,7 +42,7 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   expect(await all(client.start('verify', verifyRequest({ requestId, restartInterrupted: true })))).toEqual(again);
 }, 60_000);
 
-test('raw samples that a client was told of still exist after kill -9', async () => {
+test('raw samples that an event has announced to a client still exist after kill -9', async () => {
   await using home = new Home();
   const first = await home.startDaemon();
   const shapes = [{ batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }];

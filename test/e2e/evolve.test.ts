@@ -54,7 +54,7 @@ function evolve(kernel: string, ...args: string[]): { exitCode: number | null; s
 }
 
 test(
-  'a deterministic proposer: trials are labeled experiments, emulator times accept none, and the search is shown again',
+  'with a deterministic proposer, trials are labeled experiments, emulator times accept none, and --show prints the search',
   { timeout: 180_000 },
   () => {
     const proposer = 'node examples/proposers/parameters.mjs';
@@ -164,7 +164,7 @@ console.log(JSON.stringify({ name: 'again', thought: 't', files: { [file]: text 
 );
 
 test(
-  'islands: while a candidate is measured, one of another island is already compiled and waits',
+  'while a candidate is measured, a candidate of another island is already compiled and waits',
   { timeout: 400_000 },
   () => {
     const proposer = 'node examples/proposers/parameters.mjs';

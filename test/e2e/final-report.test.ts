@@ -10,7 +10,7 @@ import { FA_TUI } from '../support/screens.ts';
 
 const FOLDER = join(ROOT, 'docs/results/h200-final-2026-11-22');
 
-test('docs/results/h200-final-2026-11-22/final.md', async () => {
+test('the ladder’s final report is what its recorded command prints', async () => {
   const commands = readFileSync(join(measuredFolder(basename(FOLDER)), 'commands.txt'), 'utf8');
   const [command = ''] = commands
     .replace(/docs\/results\/([^/ ]+)/g, (_, campaign: string) => measuredFolder(campaign))

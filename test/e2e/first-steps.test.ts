@@ -7,9 +7,9 @@ import { missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 test.skipIf(missing('tmux'))(
-  'from the start of fa-tui to two kernels compared, with keys only, checking each step on the screen',
+  'a first-time user starts fa-tui and compares two kernels with keys only, and sees each step on the screen',
   async () => {
-    // Of this try: the script starts where no job has run.
+    // A fresh folder for each try, because the script starts where no job has run.
     await using home = new Home();
     const script = spawn('bash', [join(ROOT, 'test/e2e/first-steps.sh')], {
       env: { ...home.env, LIMIT_S: '240' },

@@ -135,7 +135,7 @@ test.skipIf(missing('slurm-wlm'))(
   },
 );
 
-test.skipIf(missing('slurm-wlm'))('preemption gives the job back', { timeout: 180_000 }, async () => {
+test.skipIf(missing('slurm-wlm'))('a preempted pilot gives its job back', { timeout: 180_000 }, async () => {
   const events: JobEvent[] = [];
   let preempted = false;
   for await (const event of longVerification()) {

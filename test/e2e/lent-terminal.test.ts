@@ -22,7 +22,7 @@ const CTRL_Q = '\u0011';
 interface Editor {
   readonly program: string;
   readonly options: string;
-  /** What the program's screen shows once it reads keys. */
+  /** A text that the program's screen shows once the program reads keys. */
   readonly ready: RegExp;
   readonly keys: readonly string[];
   readonly isMissing: boolean;

@@ -16,7 +16,7 @@ async function stopRunner(): Promise<void> {
   await waitFor(`process ${pid} to end`, () => !isAlive(pid) || undefined);
 }
 
-test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async () => {
+test('log, gc, backup and restore work on a real runner', { timeout: 120_000 }, async () => {
   const { response, exitCode } = home.runJson(['build', 'syntax_error']);
   expect(exitCode).toBe(1);
   const { name } = response.job!;

@@ -38,26 +38,23 @@ function readOnly(program: keyof typeof PROGRAMS, { writable, ...environment }: 
   return { status, stderr };
 }
 
-test.skipIf(missing('bubblewrap'))(
-  'a read-only HOME is reported by the runner and by fa-tui, each with its own way out',
-  () => {
-    const environment = { HOME: join(folder, 'home'), TMPDIR: folder };
-    expect(readOnly('serve', environment)).toEqual({
-      status: 2,
-      stderr: expect.stringMatching(
-        /^flashcore-runner: .*home\/\.flashcore: its file system is read-only; give --data \(or \$FLASHCORE_HOME\) a folder that this user can write to\n$/,
-      ) as string,
-    });
-    expect(readOnly('host', environment)).toEqual({
-      status: 3,
-      stderr: expect.stringMatching(
-        /^error: .*home\/\.flashcore: its file system is read-only; set FLASHCORE_HOME to a folder that this user can write to, or name a runner with --runner\n$/,
-      ) as string,
-    });
-  },
-);
+test.skipIf(missing('bubblewrap'))('the runner and fa-tui report a read-only HOME, each with its own remedy', () => {
+  const environment = { HOME: join(folder, 'home'), TMPDIR: folder };
+  expect(readOnly('serve', environment)).toEqual({
+    status: 2,
+    stderr: expect.stringMatching(
+      /^flashcore-runner: .*home\/\.flashcore: its file system is read-only; give --data \(or \$FLASHCORE_HOME\) a folder that this user can write to\n$/,
+    ) as string,
+  });
+  expect(readOnly('host', environment)).toEqual({
+    status: 3,
+    stderr: expect.stringMatching(
+      /^error: .*home\/\.flashcore: its file system is read-only; set FLASHCORE_HOME to a folder that this user can write to, or name a runner with --runner\n$/,
+    ) as string,
+  });
+});
 
-test.skipIf(missing('bubblewrap'))('so is an existing data folder that is not writable', () => {
+test.skipIf(missing('bubblewrap'))('fa-tui reports an existing data folder that is not writable', () => {
   const data = join(folder, 'data');
   mkdirSync(data);
   expect(readOnly('host', { HOME: folder, TMPDIR: folder, FLASHCORE_HOME: data }).stderr).toMatch(

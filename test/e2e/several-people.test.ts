@@ -32,7 +32,7 @@ const hostAddress =
     .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
 
 test.skipIf(missing('openssl') || missing('bubblewrap'))(
-  'docs/hosting.md: several people, one GPU host',
+  'the commands of docs/hosting.md let several people share one GPU host',
   { timeout: 120_000 },
   async () => {
     const [init, addToken, serve] = steps('host').map(([program, ...args]) => {

@@ -86,13 +86,16 @@ const shapeText = (shape: Fault['shape']): string =>
         .map(([axis, extent]) => `${axis}=${extent}`)
         .join(',');
 
-test.skipIf(noPtx).each(['softmax', 'matmul'] as const)('the %s that the faults are edits of passes', (kernel) => {
-  const { folder } = folderWith(`correct_${kernel}`, { kernel });
-  for (const { shape } of Object.values(FAULTS).filter((fault) => fault.kernel === kernel)) {
-    const { exitCode, stderr } = home.faTui(['verify', folder, '--seeds', '1', '--shape', shapeText(shape)]);
-    expect(exitCode, stderr).toBe(0);
-  }
-});
+test.skipIf(noPtx).each(['softmax', 'matmul'] as const)(
+  'the correct %s, of which the faults are edits, passes',
+  (kernel) => {
+    const { folder } = folderWith(`correct_${kernel}`, { kernel });
+    for (const { shape } of Object.values(FAULTS).filter((fault) => fault.kernel === kernel)) {
+      const { exitCode, stderr } = home.faTui(['verify', folder, '--seeds', '1', '--shape', shapeText(shape)]);
+      expect(exitCode, stderr).toBe(0);
+    }
+  },
+);
 
 const tried = inFull(Object.entries(FAULTS), ([name]) => ['missing_barrier', 'wrong_stride'].includes(name));
 test.skipIf(noPtx).each(tried)('%s is found, at its line of the Python', (name, fault) => {

@@ -35,9 +35,12 @@ const raw = (key: string): string =>
 interface Step {
   /** Keys to press before, from view 1. */
   readonly first?: string;
-  /** What the screen shows after the key and not before. */
+  /** A text that the screen shows after the key and not before. */
   readonly shows: RegExp | ((screen: string) => boolean);
-  /** What the screen shows once the keys before it have worked; absent: whatever it shows when it stops changing. */
+  /**
+   * A text that the screen shows once the keys before it have worked; absent: the test waits until the screen stops
+   * changing.
+   */
   readonly ready?: RegExp;
   /** Keys to press after, so that the next step starts from an unchanged view 1. */
   readonly undo?: string;

@@ -250,7 +250,7 @@ test('a champion, named by --champion and then in the form, is measured live in 
   await terminal.waitFor(/○ cancelled/);
 }, 150_000);
 
-test('inline there is no separate screen: the log stays in the scrollback, with keys and views below it', async () => {
+test('in inline mode there is no separate screen: the log stays in the scrollback, with keys and views below it', async () => {
   const terminal = open({
     args: ['--inline', 'start', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2'],
     columns: 100,
@@ -273,7 +273,7 @@ test('inline there is no separate screen: the log stays in the scrollback, with 
   expect(terminal.output).not.toMatch(/\u001b\[\?1049h|\u001b\[[23]J/);
 }, 150_000);
 
-test('for a screen reader fa-tui is inline, with the same views and keys', async () => {
+test('for a screen reader fa-tui runs in inline mode, with the same views and keys', async () => {
   const terminal = open({ env: { INK_SCREEN_READER: 'true' }, columns: 100, rows: 30 });
   await terminal.waitFor(/q detach/);
   terminal.type('8');

@@ -67,7 +67,7 @@ test('Ctrl-C leaves the search running and prints its name', { timeout: 180_000 
   await waitFor('a variant', () => /TILE/.test(stderr) || undefined, 120_000);
   client.kill('SIGINT');
   await waitFor('the name', () => /The job goes on\. Watch it: fa-tui watch [0-9a-f]{8}/.test(stderr) || undefined);
-  // eslint-disable-next-line flashcore/no-fixed-wait -- the next signal is to be another
+  // eslint-disable-next-line flashcore/no-fixed-wait -- so that the next signal is a separate one
   await sleep(200);
   client.kill('SIGINT');
   await waitFor('the client to end', () => client.exitCode ?? undefined);

@@ -22,7 +22,7 @@ let kernels: string;
 let champion: string;
 /** A ranked run that was compared with no champion, before there was one. */
 let stale: string;
-/** Wrong where a head has four blocks, which the easy shape has not. */
+/** Wrong for heads of four blocks, which the easy shape does not have. */
 let wrong: string;
 const attempts: { by: string; job: string }[] = [];
 

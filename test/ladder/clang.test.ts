@@ -25,7 +25,7 @@ const builds = inFull(await ladderSteps(), ({ id }) => id === SHORT).flatMap((st
   })),
 );
 
-describe.skipIf(missing('clang'))('PTX of clang alone', () => {
+describe.skipIf(missing('clang'))('PTX that clang makes without a CUDA toolkit', () => {
   const home = new Home(withoutToolkit());
   let address = '';
   beforeAll(async () => {

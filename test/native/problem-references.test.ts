@@ -65,7 +65,7 @@ test.each([
   ['attention_decode_paged', { B: 6, H: 4, Hkv: 2, S: 2, Skv: 33, page: 4, D: 8 }],
   ['attention_decode_paged', { B: 4, H: 2, Hkv: 1, S: 1, Skv: 9, page: 1, D: 8 }],
   ['mla_decode', { B: 3, H: 2, S: 2, Skv: 20, page: 16 }],
-])('%s of %o: O and LSE', (id, given) => {
+])('O and LSE of %s with %o equal those of plain loops', (id, given) => {
   const of = caseOf(id, given);
   const { values, want } = read(of, '5eed');
   const { B, H, Hkv = 1, S, Skv, page = Skv!, D, Dv = D!, scale } = of.values as Record<string, number>;
@@ -91,7 +91,7 @@ test.each([
   expect(lse).toContain(-Infinity);
 });
 
-test.each([0, 1])('attention_varlen with causal %d: O and LSE', (causal) => {
+test.each([0, 1])('O and LSE of attention_varlen with causal %d equal those of plain loops', (causal) => {
   const of = caseOf('attention_varlen', { B: 7, T: 160, H: 4, Hkv: 2, D: 8, causal });
   const { values, want } = read(of, '5eed');
   const { Q, K, V, offsets } = values;
@@ -117,44 +117,48 @@ test.each([0, 1])('attention_varlen with causal %d: O and LSE', (causal) => {
 test.each([
   { B: 2, H: 4, Hkv: 2, S: 9, Skv: 9, D: 8, causal: 1 },
   { B: 1, H: 2, Hkv: 2, S: 5, Skv: 11, D: 8, causal: 2 },
-])('attention_backward of %o: dQ, dK, dV, and O and LSE that it starts from', (given) => {
-  const of = caseOf('attention_backward', given);
-  const { values, want } = read(of, '5eed');
-  const { B, H, Hkv, S, Skv, D, causal, scale } = of.values as Record<string, number>;
-  const { Q, K, V, O, LSE, dO } = values;
-  const gradient = (name: string) => new Float64Array(elementsOfTensor(of.tensors.find((each) => each.name === name)!));
-  const [dQ, dK, dV] = [gradient('dQ'), gradient('dK'), gradient('dV')];
-  const [o, lse] = [gradient('O'), gradient('LSE')];
-  for (let row = 0; row < B! * H! * S!; row += 1) {
-    const [i, head] = [row % S!, Math.floor(row / S!)];
-    const kvHead = Math.floor(head / H!) * Hkv! + Math.floor((head % H!) / (H! / Hkv!));
-    const seen = Math.min(Skv!, causal === 2 ? i + Skv! - S! + 1 : i + 1);
-    const keys = Array.from({ length: seen }, (_, j) => {
-      const index = kvHead * Skv! + j;
-      return { index, k: rowOf(K!, index, D!), v: rowOf(V!, index, D!) };
-    });
-    const q = rowOf(Q!, row, D!);
-    const forward = attended({ q, keys, columns: D!, valueColumns: D!, scale: scale! });
-    o.set(forward.o, row * D!);
-    lse[row] = forward.lse;
-    const upstream = rowOf(dO!, row, D!);
-    const delta = dot(upstream, (d) => forward.o[d]!, D!);
-    for (const { index, k, v } of keys) {
-      const p = Math.exp(Math.fround(scale!) * dot(q, k, D!) - forward.lse);
-      const dS = p * (dot(upstream, v, D!) - delta) * Math.fround(scale!);
-      for (let d = 0; d < D!; d += 1) {
-        dQ[row * D! + d]! += dS * k(d);
-        dK[index * D! + d]! += dS * q(d);
-        dV[index * D! + d]! += p * upstream(d);
+])(
+  'dQ, dK and dV of attention_backward with %o, and the O and LSE that it starts from, equal those of plain loops',
+  (given) => {
+    const of = caseOf('attention_backward', given);
+    const { values, want } = read(of, '5eed');
+    const { B, H, Hkv, S, Skv, D, causal, scale } = of.values as Record<string, number>;
+    const { Q, K, V, O, LSE, dO } = values;
+    const gradient = (name: string) =>
+      new Float64Array(elementsOfTensor(of.tensors.find((each) => each.name === name)!));
+    const [dQ, dK, dV] = [gradient('dQ'), gradient('dK'), gradient('dV')];
+    const [o, lse] = [gradient('O'), gradient('LSE')];
+    for (let row = 0; row < B! * H! * S!; row += 1) {
+      const [i, head] = [row % S!, Math.floor(row / S!)];
+      const kvHead = Math.floor(head / H!) * Hkv! + Math.floor((head % H!) / (H! / Hkv!));
+      const seen = Math.min(Skv!, causal === 2 ? i + Skv! - S! + 1 : i + 1);
+      const keys = Array.from({ length: seen }, (_, j) => {
+        const index = kvHead * Skv! + j;
+        return { index, k: rowOf(K!, index, D!), v: rowOf(V!, index, D!) };
+      });
+      const q = rowOf(Q!, row, D!);
+      const forward = attended({ q, keys, columns: D!, valueColumns: D!, scale: scale! });
+      o.set(forward.o, row * D!);
+      lse[row] = forward.lse;
+      const upstream = rowOf(dO!, row, D!);
+      const delta = dot(upstream, (d) => forward.o[d]!, D!);
+      for (const { index, k, v } of keys) {
+        const p = Math.exp(Math.fround(scale!) * dot(q, k, D!) - forward.lse);
+        const dS = p * (dot(upstream, v, D!) - delta) * Math.fround(scale!);
+        for (let d = 0; d < D!; d += 1) {
+          dQ[row * D! + d]! += dS * k(d);
+          dK[index * D! + d]! += dS * q(d);
+          dV[index * D! + d]! += p * upstream(d);
+        }
       }
     }
-  }
-  const errors = [largestError(want('dQ'), dQ), largestError(want('dK'), dK), largestError(want('dV'), dV)];
-  expect(errors.every((error) => error < 1e-9)).toBe(true);
-  // Values rounded to fp16 and fp32.
-  expect(largestError(O!, o)).toBeLessThan(2e-3);
-  expect(largestError(LSE!, lse)).toBeLessThan(1e-6);
-});
+    const errors = [largestError(want('dQ'), dQ), largestError(want('dK'), dK), largestError(want('dV'), dV)];
+    expect(errors.every((error) => error < 1e-9)).toBe(true);
+    // Values rounded to fp16 and fp32.
+    expect(largestError(O!, o)).toBeLessThan(2e-3);
+    expect(largestError(LSE!, lse)).toBeLessThan(1e-6);
+  },
+);
 
 test('a table with fewer rows than sequences is refused before the oracle runs', () => {
   const of = caseOf('attention_decode', { B: 6, H: 2, Skv: 9, D: 8 });

@@ -42,7 +42,7 @@ test('a prepared reference equals a computed one, with the yardstick of the rule
   }
 });
 
-test('returns each answer once; one that was not started is left to the caller and never computed later', async () => {
+test('returns each answer once; an answer that was not started is left to the caller and never computed later', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs, reportPlain: false }]);
   const [first, second, third] = inputs as [Input, Input, Input];

@@ -137,7 +137,7 @@ async function cancelAt(
       throw new Error(
         `${aim.name} + ${delayMs} ms: still there after ${GONE_WITHIN_MS} ms: ${busy.map(({ pid, command }) => `${pid} ${command}`).join('; ')}`,
       );
-    // eslint-disable-next-line flashcore/no-fixed-wait -- between two looks at all processes
+    // eslint-disable-next-line flashcore/no-fixed-wait -- between two checks of all processes
     await sleep(10);
   }
 }

@@ -82,7 +82,7 @@ campaign(
       const frame = mutated(random, 1);
       writeFileSync(path, frame);
       const reply = decoded(frame, 1);
-      // Every other process stays alive. One that stays after a cut frame would hang until the step's time limit.
+      // Every second process stays alive; after a cut frame it would hang until the step's time limit.
       const stays = reply !== undefined || (round % 2 === 1 && frame.length === REPLY_BYTES);
       const script = `cat "${path}" >&4; ${stays ? 'exec sleep 30' : ':'}`;
       using library = new RemoteLibrary(

@@ -73,7 +73,7 @@ function faTui(version: Version, address: string, ...args: string[]): { status: 
   return { status, out: status === 0 && args.includes('--json') ? stdout : `${stdout}${stderr}` };
 }
 
-/** What a version's fa-tui lists: names and ends of jobs, experiments and champions. */
+/** The lists of a version's fa-tui: names and ends of jobs, experiments and champions. */
 function listed(version: Version, address: string): unknown {
   const read = (...args: string[]) => JSON.parse(faTui(version, address, ...args, '--json').out) as Lists;
   return {

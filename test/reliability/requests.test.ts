@@ -30,7 +30,7 @@ campaign(
       const found = await Promise.all(answers);
       const names = new Set(found.filter((answer) => answer !== 'REQUEST_ID_REUSED'));
       expect(names.size, found.join('\n')).toBe(1);
-      // Whichever came first has the id, so either all but one agree, or only the odd one.
+      // The first request has the id. If it was the odd one, only that one succeeds, otherwise all others do.
       expect([1, copies - 1]).toContain(found.filter((answer) => answer === 'REQUEST_ID_REUSED').length);
       expect((await fixture.client.listJobs({ pageSize: 1000 })).jobs).toHaveLength(Math.min(round + 1, 1000));
     }
