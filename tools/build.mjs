@@ -96,7 +96,7 @@ const common = {
   external: ['koffi', 'react-devtools-core'],
 };
 
-/** What each name builds, and into which folder. */
+/** The build of each name, and its folder. */
 const programs = {
   runner: {
     outdir: 'apps/runner/dist',

@@ -19,23 +19,27 @@ function temporaryFolder(): string {
 }
 
 // Starts a runner, the emulator and a build, which takes seconds, or many seconds on a busy machine.
-pythonTest('a dry run on the emulator says what needs a GPU, and writes one page', { timeout: 180_000 }, () => {
-  const folder = temporaryFolder();
-  const steps = 'host,counters,merge.fa_v1_baseline,merge.flashcore_v11,report';
-  const options = ['--out', folder, '--kernels', 'fa_v1_baseline,flashcore_v11', '--steps', steps];
-  const environment = { ...process.env, CUDA_VISIBLE_DEVICES: '' };
-  const { status, stdout, stderr } = spawnSync(FIRST_DAY, options, { encoding: 'utf8', env: environment });
-  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  expect(stdout).toMatch(/^Dry run: .* 5 steps, at most 10 min$/m);
-  const page = readFileSync(join(folder, 'README.md'), 'utf8');
-  expect(page).toContain('**A dry run: there was no GPU.');
-  expect(page).toMatch(/\| host \|.*\| done \|/);
-  expect(page).toMatch(/\| counters \|.*\| \*\*not measured\*\* \|.*needs a GPU/);
-  expect(page).toMatch(/\| merge\.fa_v1_baseline \|.*\| done \|.*1 of 1 case and \d+ of \d+ probes correct/);
-  expect(page).toMatch(/\| merge\.flashcore_v11 \|.*\| \*\*not measured\*\* \|.*sm_90a/);
-  expect(page).toMatch(/\| primitives \|.*\| \*\*not run\*\* \|/);
-  expect(page).toContain('## Final report');
-});
+pythonTest(
+  'a dry run on the emulator lists the steps that need a GPU, and writes one page',
+  { timeout: 180_000 },
+  () => {
+    const folder = temporaryFolder();
+    const steps = 'host,counters,merge.fa_v1_baseline,merge.flashcore_v11,report';
+    const options = ['--out', folder, '--kernels', 'fa_v1_baseline,flashcore_v11', '--steps', steps];
+    const environment = { ...process.env, CUDA_VISIBLE_DEVICES: '' };
+    const { status, stdout, stderr } = spawnSync(FIRST_DAY, options, { encoding: 'utf8', env: environment });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stdout).toMatch(/^Dry run: .* 5 steps, at most 10 min$/m);
+    const page = readFileSync(join(folder, 'README.md'), 'utf8');
+    expect(page).toContain('**A dry run: there was no GPU.');
+    expect(page).toMatch(/\| host \|.*\| done \|/);
+    expect(page).toMatch(/\| counters \|.*\| \*\*not measured\*\* \|.*needs a GPU/);
+    expect(page).toMatch(/\| merge\.fa_v1_baseline \|.*\| done \|.*1 of 1 case and \d+ of \d+ probes correct/);
+    expect(page).toMatch(/\| merge\.flashcore_v11 \|.*\| \*\*not measured\*\* \|.*sm_90a/);
+    expect(page).toMatch(/\| primitives \|.*\| \*\*not run\*\* \|/);
+    expect(page).toContain('## Final report');
+  },
+);
 
 /** The value of an expression of tools/gpu_host. `input` is its standard input. */
 const python = (imports: string, expression: string, input: string): unknown =>
@@ -50,17 +54,14 @@ const python = (imports: string, expression: string, input: string): unknown =>
 const counters = (call: string, input: string) =>
   python('from day.counters import *', `sorted(${call}(sys.stdin.read()))`, input) as string[];
 
-pythonTest(
-  'a run that is taken up leaves what is done, and tries again what failed, was not measured or is new',
-  () => {
-    const path = join(temporaryFolder(), 'steps.json');
-    const steps = ['done', 'failed', 'not measured'].map((state) => ({ name: state, state }));
-    writeFileSync(path, JSON.stringify({ identity: { device: 'NVIDIA L4' }, steps }));
-    const taken = 'Record(pathlib.Path(sys.stdin.read()), {"device": "NVIDIA L4"})';
-    const done = `(lambda record: [record.is_done(name) for name in ["done", "failed", "not measured", "new"]])(${taken})`;
-    expect(python('import pathlib; from day.record import Record', done, path)).toEqual([true, false, false, false]);
-  },
-);
+pythonTest('a resumed run skips steps that are done, and runs steps that failed, were not measured or are new', () => {
+  const path = join(temporaryFolder(), 'steps.json');
+  const steps = ['done', 'failed', 'not measured'].map((state) => ({ name: state, state }));
+  writeFileSync(path, JSON.stringify({ identity: { device: 'NVIDIA L4' }, steps }));
+  const taken = 'Record(pathlib.Path(sys.stdin.read()), {"device": "NVIDIA L4"})';
+  const done = `(lambda record: [record.is_done(name) for name in ["done", "failed", "not measured", "new"]])(${taken})`;
+  expect(python('import pathlib; from day.record import Record', done, path)).toEqual([true, false, false, false]);
+});
 
 pythonTest.each([
   [
@@ -82,14 +83,14 @@ pythonTest.each([
   ).toThrow(told);
 });
 
-pythonTest('of what a program said before it failed, the first error is told', () => {
+pythonTest('a failed program is reported with the first error that it printed', () => {
   expect(
     python('from day import *', 'telling_line(sys.stdin)', 'In file x:\nx.cpp:3: error: no such type\n   | ^~~\n'),
   ).toBe('x.cpp:3: error: no such type');
   expect(python('from day import *', 'telling_line(sys.stdin)', 'one\ntwo\n\n')).toBe('two');
 });
 
-pythonTest('a counter that ncu does not know or could not read is not among those read', () => {
+pythonTest('the list of counters leaves out those that ncu does not know or could not read', () => {
   const page = readFileSync(join(ROOT, 'apps/runner/src/profile/recorded/sm_90.raw.base.csv'), 'utf8');
   // The page leaves out the requested name sm__no_such_counter.sum; another counter has n/a.
   const read = counters('read_in', page.replace(/"3"\s*$/, '"n/a"\n'));
@@ -99,7 +100,7 @@ pythonTest('a counter that ncu does not know or could not read is not among thos
   expect(read).not.toContain('smsp__maximum_warps_avg_per_active_cycle');
 });
 
-pythonTest("the names in ncu's listing are those at the starts of its lines", () => {
+pythonTest("the names of counters are read from the starts of the lines of ncu's listing", () => {
   const listing = `Device NVIDIA L4 (AD104)
 ---------------------------------- --------------- ---------------
 Metric Name                        Metric Type     Metric Unit     Metric Description
