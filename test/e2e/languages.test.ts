@@ -281,7 +281,7 @@ test.skipIf(missing('nvcc')).each(
   expect([exitCode, FindingKind[finding!.kind], finding!.message]).toEqual([1, kind, expect.stringContaining(words)]);
 });
 
-test('it cannot be exported as CUDA C++, and the answer says so', () => {
+test('a kernel of PTX cannot be exported as CUDA C++, and the answer says so', () => {
   const { exitCode, stderr } = home.faTui(['export', KERNEL, '--torch', join(home.path, 'attention_op.py')]);
   expect([exitCode === 0, stderr]).toEqual([false, expect.stringMatching(/its source is PTX|no machine code/)]);
 });

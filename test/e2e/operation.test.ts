@@ -67,7 +67,7 @@ test('log, gc, backup and restore work on a real runner', { timeout: 120_000 }, 
   const restored = home.runnerCommand(['restore', file]);
   expect(restored).toMatchObject({
     exitCode: 0,
-    stdout: expect.stringMatching(/^restored 1 job; the database of before is /) as string,
+    stdout: expect.stringMatching(/^restored 1 job; the previous database is /) as string,
   });
   expect(existsSync(restored.stdout.trim().split(' ').at(-1)!)).toBe(true);
   const again = home.faTui(['watch', name]);

@@ -66,7 +66,7 @@ test.skipIf(missing('bubblewrap'))("a read-only TMPDIR is reported if a runner's
   const home = join(folder, 'writable');
   mkdirSync(home);
   expect(readOnly('host', { HOME: home, TMPDIR: '/var/tmp', writable: home }).stderr).toMatch(
-    /flashcore-runner: The runner's socket can't lie in \/var\/tmp\/flashcore-.*: set XDG_RUNTIME_DIR or TMPDIR to a folder/,
+    /flashcore-runner: The runner's socket can't be in \/var\/tmp\/flashcore-.*: set XDG_RUNTIME_DIR or TMPDIR to a folder/,
   );
 });
 
@@ -106,7 +106,7 @@ test.skipIf(missing('bubblewrap'))('root serves only on request', () => {
   expect({ status, stderr }).toEqual({
     status: 2,
     stderr: expect.stringMatching(
-      /^flashcore-runner: This is root: serve as a user .*, or give --allow-root\n$/,
+      /^flashcore-runner: The runner was started as root: serve as a separate user .*, or give --allow-root\n$/,
     ) as string,
   });
 });

@@ -101,7 +101,7 @@ test.skipIf(NO_HOST)('every command answers as with an embedded runner', { timeo
   });
   expect(remote('watch', name)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(SHAPE) as string });
   expect(remote('kernels')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('flashcore_v10') as string });
-  // Another machine is not told where the runner keeps its files.
+  // Another machine does not learn where the runner keeps its files.
   expect(remote('host')).toMatchObject({
     exitCode: 0,
     stdout: expect.not.stringContaining(box.path) as string,

@@ -125,7 +125,7 @@ test('a link, a pipe or a folder in the place of a file is set aside, not follow
   expect(await clients.runner.health()).toBeLessThan(5_000);
 });
 
-test('SIGTERM still ends the daemon after all of this', async () => {
+test('SIGTERM still ends the daemon after all hostile names', async () => {
   expect(await gateway.end('SIGTERM')).toBe(0);
 });
 

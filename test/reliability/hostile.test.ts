@@ -1,6 +1,6 @@
 /**
- * kill -9 of the real daemon while kernels with attacking host code run on the emulator: what clients were told still
- * exists after the restart, no process is left, and a good kernel's result is bit for bit the same.
+ * kill -9 of the real daemon while kernels with attacking host code run on the emulator: everything that clients know
+ * of still exists after the restart, no process is left, and a good kernel's result is bit for bit the same.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

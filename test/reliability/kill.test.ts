@@ -1,6 +1,6 @@
 /**
- * kill -9 of the daemon, at random moments and at every step of its store: what a client was told still exists after
- * the restart.
+ * kill -9 of the daemon, at random moments and at every step of its store: everything that a client knows of still
+ * exists after the restart.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { startChildRunner, startChildRunnerIn, temporaryFolder } from '@flashcore/runner/testing-daemon';

@@ -1,6 +1,6 @@
 /**
  * Power cuts: records everything that the daemon does to its disk, and recreates disks as a cut at any moment could
- * have left them. What a client was told before the cut must exist when a daemon starts on such a disk.
+ * have left them. Everything that a client knew before the cut must exist when a daemon starts on such a disk.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -91,7 +91,7 @@ campaign(
 
 interface Upload {
   readonly files: SourceFile[];
-  /** When the client was told that the files are stored. */
+  /** When the client got the answer that the files are stored. */
   readonly at: bigint;
 }
 

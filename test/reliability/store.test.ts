@@ -48,7 +48,7 @@ campaign(
       const names = await Promise.all(wanted.map((one) => run(client, one, counts)));
       await upload(client);
       await serving(client, daemon, fault);
-      // Every job that a client was told of ended once, and its log is complete.
+      // Every job announced to a client ended once, and its log is complete.
       for (const name of new Set(names.filter((one) => one !== undefined))) {
         await until(async () => (await client.getJob({ name })).job?.state === JobState.ENDED);
         const log = await collect(client.watch(name));

@@ -1,4 +1,4 @@
-/** Jobs that clients were told of, by a daemon that then ended in the middle of its work. */
+/** Jobs that a daemon announced to clients before it ended in the middle of its work. */
 import { join } from 'node:path';
 import { collect, kernel, type ChildRunner } from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
@@ -63,8 +63,8 @@ export async function loadUntilKilled(
 }
 
 /**
- * Checks that each job that a client was told of exists and ended once, that its log has no gaps and begins with what
- * the client saw, and that the request finds the same job.
+ * Checks that each announced job exists and ended once, that its log has no gaps and begins with what the client saw,
+ * and that the request finds the same job.
  */
 export async function checkTold(daemon: ChildRunner, told: Told[]): Promise<void> {
   const { exitCode, signalCode } = daemon.child;

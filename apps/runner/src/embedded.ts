@@ -35,7 +35,7 @@ function makeSocketFolder(folder: string): void {
     const why = whyUnwritable(error);
     if (why === undefined) throw error;
     throw new UsageError(
-      `The runner's socket can't lie in ${folder} (${why}): set XDG_RUNTIME_DIR or TMPDIR to a folder that this user can write to, or give an --address`,
+      `The runner's socket can't be in ${folder} (${why}): set XDG_RUNTIME_DIR or TMPDIR to a folder that this user can write to, or give an --address`,
       { cause: error },
     );
   }

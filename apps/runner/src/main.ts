@@ -122,7 +122,7 @@ function digestOf(...files: string[]): string {
 function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
   if (process.getuid?.() !== 0 || allowRoot || embedded) return;
   throw new UsageError(
-    'This is root: serve as a user of its own (tools/systemd/flashcore-runner.service does), or give --allow-root',
+    'The runner was started as root: serve as a separate user (as tools/systemd/flashcore-runner.service does), or give --allow-root',
   );
 }
 

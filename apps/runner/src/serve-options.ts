@@ -162,7 +162,7 @@ const OPTIONS = {
   },
   graceSeconds: {
     flags: '--grace-seconds <seconds>',
-    about: 'how long running jobs may go on after SIGTERM',
+    about: 'how long running jobs may continue after SIGTERM',
     read: seconds,
     otherwise: always(10),
     inWords: '10',
@@ -193,19 +193,20 @@ const OPTIONS = {
   emulator: flag('--no-emulator', 'serve GPUs only: no kernel code runs on the CPU', { otherwise: always(true) }),
   emulatorEngine: oneOf(
     '--emulator-engine <engine>',
-    'what the emulator runs, PTX of nvcc, NVRTC or clang, or the C++ compiler\'s code on fibres; "auto" is PTX where one of the three makes it',
+    "the emulator's engine: PTX made by nvcc, NVRTC or clang, or the C++ compiler's code on fibres; auto: PTX if one of the three makes it",
     { choices: ENGINES_WANTED, otherwise: DEFAULT_ENGINE },
   ),
   headers: {
     flags: '--headers <name=folder...>',
-    about: 'what kernels may include, for nvcc, for example cutlass=/opt/cutlass/include; its digest is in each result',
+    about:
+      'headers that kernels may include, for nvcc, for example cutlass=/opt/cutlass/include; its digest is in each result',
     read: (...trees: string[]) => parseHeaderTrees(trees),
     otherwise: () => parseHeaderTrees([]),
   },
-  allowRoot: flag('--allow-root', 'serve as root, where boxes and limits hold less', {
+  allowRoot: flag('--allow-root', 'serve as root, although boxes and limits then protect less', {
     variable: 'FLASHCORE_ALLOW_ROOT',
   }),
-  reflection: flag('--reflection', 'list the API to any client that is let in; always on for this machine'),
+  reflection: flag('--reflection', 'list the API to every accepted client; always on for this machine'),
   maxStreamsPerClient: {
     flags: '--max-streams-per-client <streams>',
     about: 'streams of one client open at once; the oldest idle one ends',
@@ -215,7 +216,7 @@ const OPTIONS = {
   },
   rates: {
     flags: '--usd-per-hour <device=rate...>',
-    about: 'what a device costs, for example "NVIDIA L4=0.68"; the variable separates several by ";"',
+    about: 'price of a device, for example "NVIDIA L4=0.68"; the variable separates several by ";"',
     variable: 'FLASHCORE_USD_PER_HOUR',
     read: (...rates: string[]) => parseRates(rates),
     otherwise: () => parseRates([]),
@@ -442,7 +443,7 @@ function securityOf(
   }
   if (clients === 'token' && new TokenFile(dataDirectory).list().length === 0)
     throw new UsageError(
-      'There is no token, and without one nobody is let in: make one with "flashcore-runner token add <name>"',
+      'There is no token, so no client could connect: make one with "flashcore-runner token add <name>"',
     );
   return { folder, clients };
 }
@@ -455,7 +456,7 @@ function requireTlsFor(command: Command): void {
   });
   if (idle.length > 0)
     throw new UsageError(
-      `${idle.join(', ')}: without TLS whoever reaches this address is the client "local", may do all and has no quota: give --tls <folder> too, or leave ${idle.length > 1 ? 'them' : 'it'} out`,
+      `${idle.join(', ')}: without TLS every caller is the client "local", with full rights and no quota: give --tls <folder> too, or leave ${idle.length > 1 ? 'them' : 'it'} out`,
     );
 }
 

@@ -157,7 +157,7 @@ export async function runTui({
     guard.release();
     const goesOn = runningJob(store.state);
     if (goesOn !== undefined && comeBack !== undefined) process.stderr.write(`${comeBack(goesOn)}\n`);
-    if (unsaved !== undefined) process.stderr.write(`fa-tui could not keep how you left it: ${unsaved}\n`);
+    if (unsaved !== undefined) process.stderr.write(`fa-tui could not save its view: ${unsaved}\n`);
   }
   await begun;
 }

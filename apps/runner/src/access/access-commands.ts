@@ -47,7 +47,7 @@ export function addAccessCommands(
       const folder = resolve(out ?? join(data, 'tls'));
       say(`made ${initTls(folder, host).join(', ')} in ${folder}`);
       say(
-        'give a client ca.crt, client.crt and client.key; keep ca.key where no runner is: whoever has it lets anybody in',
+        'give a client ca.crt, client.crt and client.key; keep ca.key away from runners: whoever has it can let anyone in',
       );
     });
   ofTls(tls.command('client <name>'))
@@ -58,7 +58,7 @@ export function addAccessCommands(
       say(`made ${certificate} and ${key}: give them to ${name} with ca.crt`);
     });
   ofTls(tls.command('revoke <client>'))
-    .description('shuts a certificate out, by client name or PEM file, from the next call on')
+    .description('revokes a certificate, by client name or PEM file, from the next call on')
     .action((client: string, flags: Flags) => {
       const named = clientCertificatePath(tlsFolder(flags), client);
       say(`revoked ${new RevokedCertificates(dataFolder(flags)).add(existsSync(named) ? named : resolve(client))}`);
@@ -92,7 +92,7 @@ export function addAccessCommands(
         ),
     );
   ofData(token.command('revoke <name>'))
-    .description('shuts the token out, from the next call on')
+    .description('revokes the token, from the next call on')
     .action((name: string, flags: Flags) => tokens(flags).revoke(name));
 }
 

@@ -25,7 +25,7 @@ export function initTls(folder: string, hosts: readonly string[]): string[] {
     if (!isIP(host) && !HOST_NAME.test(host)) throw new UsageError(`--host ${host}: must be a name or an address`);
   if (existsSync(join(folder, 'ca.crt')))
     throw new UsageError(
-      `${folder} has certificates, and whoever uses them would be locked out: remove it first, or give another --out`,
+      `${folder} has certificates, and their users would be locked out: remove it first, or give another --out`,
     );
   makeFolder(folder);
   chmodSync(folder, 0o700);

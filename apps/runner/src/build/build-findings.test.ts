@@ -25,7 +25,7 @@ test.each([
   'k.cu:1:10: fatal error: cooperative_groups.h: No such file or directory',
   "k.cu:1:10: fatal error: 'cooperative_groups.h' file not found",
 ])('a header that the emulator lacks is reported along with the headers that it has: %s', (line) => {
-  expect(findingFor(line).remedy).toMatch(/^Lay cooperative_groups\.h into .*cuda_fp16\.h.*install the CUDA toolkit/);
+  expect(findingFor(line).remedy).toMatch(/^Put cooperative_groups\.h into .*cuda_fp16\.h.*install the CUDA toolkit/);
 });
 
 test('other errors are blamed on the source', () => {

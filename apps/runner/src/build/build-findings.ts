@@ -52,7 +52,7 @@ export function registerFileFinding(entry: EntryResources): Finding | undefined 
   return create(FindingSchema, {
     kind: FindingKind.LAUNCH_FAILED,
     message: `${entry.entry} can't be launched on ${entry.arch}: ${entry.threadsPerCta} threads with ${entry.registersPerThread} registers take ${registers} registers a CTA, an SM has ${limit}`,
-    remedy: `Declare the threads of a CTA with __launch_bounds__(${entry.threadsPerCta}), which makes the compiler keep to what they may have, set maxrregcount, or launch fewer threads`,
+    remedy: `Declare the threads of a CTA with __launch_bounds__(${entry.threadsPerCta}), which limits the registers that the compiler uses, set maxrregcount, or launch fewer threads`,
   });
 }
 
@@ -75,7 +75,7 @@ export function compileFailedFinding(diagnostics: readonly CompilerDiagnostic[])
     message: first
       ? `${place(first)}${first.message} (${first.tool}${more})`
       : 'The compiler failed without naming a place; its output is in the log',
-    remedy: first ? remedyOf(first) : 'Look at the log for what the compiler said',
+    remedy: first ? remedyOf(first) : "Read the compiler's output in the log",
     ...(first && { location: { file: first.file, line: first.line } }),
   });
 }
@@ -91,14 +91,14 @@ function remedyOf({ tool, message }: CompilerDiagnostic): string {
   }
   const header = tool === 'g++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
   if (header !== undefined) {
-    return `Lay ${header} into the kernel's folder if it is yours. Of CUDA's headers the fibre engine has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or install the CUDA toolkit, with whose nvcc the emulator runs PTX and takes all of its headers`;
+    return `Put ${header} into the kernel's folder if it is yours. Of CUDA's headers the fibre engine has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or install the CUDA toolkit, with whose nvcc the emulator runs PTX and takes all of its headers`;
   }
   if (tool === 'nvrtc' && message.startsWith('cannot open source file')) {
-    return "Lay it into the kernel's folder if it is yours. NVRTC makes the PTX on this host and takes device code only, with CUDA's headers and a few of the C++ library's: leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them";
+    return "Put it into the kernel's folder if it is yours. NVRTC makes the PTX on this host and takes device code only, with CUDA's headers and a few of the C++ library's: leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them";
   }
   const absent = tool === 'clang++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
   if (absent !== undefined) {
-    return `Lay ${absent} into the kernel's folder if it is yours. Without a CUDA toolkit there are headers for device code only (libs/emulator/device_headers): leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them`;
+    return `Put ${absent} into the kernel's folder if it is yours. Without a CUDA toolkit there are headers for device code only (libs/emulator/device_headers): leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them`;
   }
   return tool === 'runner' ? "Fix the kernel's folder: nothing was compiled" : 'Fix this line, then build again';
 }
@@ -131,7 +131,7 @@ export function wrongSpellingFinding(entry: string, said: string, files: readonl
   );
   return create(FindingSchema, {
     kind: FindingKind.MISSING_ENTRY,
-    message: `The manifest launches ${entry}, of which the compiler says: ${said}; the source has ${kernels.size > 0 ? [...kernels].slice(0, 20).join(', ') : 'no kernel'}`,
+    message: `The manifest launches ${entry}, and the compiler says: ${said}; the source has ${kernels.size > 0 ? [...kernels].slice(0, 20).join(', ') : 'no kernel'}`,
     remedy: 'Correct the spelling in kernel.yaml: it must name one kernel, with all template arguments',
   });
 }

@@ -83,7 +83,7 @@ export function hostError(fault: HostFault): FlashcoreError {
       return new FlashcoreError(
         'INTERNAL',
         { cause: 'host trouble' },
-        "The host kept the compiler from its work, twice: the job's log has its words; look at the host's disk, processes and open files, and try again",
+        "The host prevented the compiler from working, twice: read the compiler's messages in the job's log, check the host's disk, processes and open files, and try again",
       );
     case 'unknown':
       return new FlashcoreError(

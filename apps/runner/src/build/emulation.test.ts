@@ -115,7 +115,7 @@ describe('if nvcc does not work, clang is used and named with the reason', () =>
       () => makeNvcc("echo '#error -- unsupported GNU version! gcc versions later than 11 are not supported'; exit 1"),
       /nvcc does not compile canary\.cu: #error -- unsupported GNU version!/,
     ],
-  ])('it %s', async (_, make, why) => {
+  ])('nvcc %s', async (_, make, why) => {
     make();
     makeClang(COMPILES);
     const found = await emulationFor();

@@ -19,7 +19,7 @@ function have(...paths: string[]): void {
 const headersIn = (folder: string): string[] =>
   ['cuda_fp16.h', 'cuda_runtime_api.h', 'crt/mma.h'].map((name) => `${folder}/${name}`);
 
-test('only a named toolkit is searched', () => {
+test('if a toolkit is named, no other place is searched', () => {
   have('cuda/lib64/libnvrtc.so.13', ...headersIn('cuda/include'), 'cuda/include/cccl/nv/target');
   have('site/nvidia/cu13/lib/libnvrtc.so.13', ...headersIn('site/nvidia/cu13/include'));
   const sitePackages = [join(root, 'site')];

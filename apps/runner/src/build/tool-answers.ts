@@ -125,4 +125,4 @@ async function answerOf(path: string, args: readonly string[], limitMs: number):
 }
 
 const cannotRun = (path: string, how: string): string =>
-  `Mend ${path} or take its folder off PATH: "${path} --version" ${how}`;
+  `Repair ${path} or remove its folder from PATH: "${path} --version" ${how}`;

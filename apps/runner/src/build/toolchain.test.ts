@@ -70,7 +70,7 @@ test.each([
   expect(() => toolchain.nvcc()).toThrow(
     expect.objectContaining({ reason: 'COMPILER_MISSING', message: expect.stringMatching(why) as string }),
   );
-  expect(() => toolchain.nvcc()).toThrow(`Mend ${path} or take its folder off PATH: "${path} --version"`);
+  expect(() => toolchain.nvcc()).toThrow(`Repair ${path} or remove its folder from PATH: "${path} --version"`);
   makeSlowNvcc().ready();
   chmodSync(path, 0o755);
   await vi.waitFor(async () => {

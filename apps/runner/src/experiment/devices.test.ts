@@ -15,7 +15,7 @@ test('a GPU host whose driver does not answer lists the driver before its other 
   const [first] = await opened.planner.describeTools();
   expect(first).toMatchObject({
     name: 'libcuda',
-    missing: expect.stringContaining(`no GPU of this host is served: ${library} does not tell its devices (`) as string,
+    missing: expect.stringContaining(`no GPU of this host is served: ${library} does not list its devices (`) as string,
   });
   await opened.close();
   rmSync(folder, { recursive: true });

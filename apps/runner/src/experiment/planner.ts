@@ -114,7 +114,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
   const emulatedDevices = options.emulator === false ? 0 : host.emulatedDevices;
   const { devices: found, silentDriver } = findDevices({ emulatedDevices });
   if (silentDriver)
-    options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
+    options.logger.error(silentDriver, 'the NVIDIA driver does not list its devices: no GPU of this host is served');
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const judgingDigest = new JudgingDigest(dataDirectory);
@@ -202,7 +202,7 @@ function driverTool({ library, problem }: { library: string; problem: string }):
   return {
     name: 'libcuda',
     archs: [],
-    missing: `no GPU of this host is served: ${library} does not tell its devices (${problem}); look at nvidia-smi, then start the runner again`,
+    missing: `no GPU of this host is served: ${library} does not list its devices (${problem}); look at nvidia-smi, then start the runner again`,
   };
 }
 

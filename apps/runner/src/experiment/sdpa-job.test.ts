@@ -125,7 +125,7 @@ test("the emulator and an unknown backend are refused before a job exists, and S
   const settings = create(BenchmarkRequestSchema, { settings: { sdpaBackends: ['sdpa'] } }).settings;
   expect(specOf(settings)).toMatchObject({ shapes: [{ batch: 2, sequenceLength: 512 }], modes: ['cold', 'hot'] });
   expect(() => specOf(settings, EMULATOR)).toThrow(
-    /options\.device_id: must be a GPU where SDPA is measured alone: it is PyTorch's, which can't run on flashcore CPU emulator/,
+    /options\.device_id: must be a GPU to measure SDPA without a kernel: PyTorch can't run on flashcore CPU emulator/,
   );
   expect(() => specOf({ ...settings!, sdpaBackends: ['flsh'] })).toThrow(/did you mean "flash"/);
 });

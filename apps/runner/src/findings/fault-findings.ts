@@ -47,13 +47,13 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.OUT_OF_BOUNDS]:
     "Check this index against the tensor's extent: guards of ragged tiles and strides are the usual suspects",
   [FindingKind.MISALIGNED_ADDRESS]:
-    'A vector access needs an address that is a multiple of its width: align row strides and offsets, or load narrower',
+    'A vector access needs an address that is a multiple of its width: align row strides and offsets, or use narrower loads',
   [FindingKind.DEADLOCK]: 'All threads that a barrier counts must reach it, or none: move it out of the branch',
   [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
   [FindingKind.UNINITIALISED_READ]:
     'Write it first, or do not read it: rows past the end of a ragged tile and a first iteration that reads what the second one writes are the usual suspects',
   [FindingKind.INVALID_WARP_MASK]:
-    'Every lane that calls a warp operation must be in its mask: take __activemask() out, or call it before the branch',
+    'Every lane that calls a warp operation must be in its mask: remove __activemask(), or call it before the branch',
   [FindingKind.TRAP]: 'Find out why the condition of the assertion or trap does not hold',
   [FindingKind.TIMED_OUT]: 'Look for a loop or a wait whose condition never changes',
   [FindingKind.OUT_OF_MEMORY]: 'Use a smaller shape, or a smaller workspace',
@@ -71,13 +71,14 @@ const CUDA_REMEDIES: Record<string, string | undefined> = {
 
 const EMULATOR_REMEDIES: Record<string, string | undefined> = {
   INVALID_BARRIER:
-    'Initialise the mbarrier for as many arrivals as a phase has, in one thread, and let a barrier of the block (of the cluster, if other blocks use it) stand before its first use',
+    'Initialise the mbarrier for as many arrivals as a phase has, in one thread, and put a barrier of the block (of the cluster, if other blocks use it) before its first use',
   INVALID_COPY:
-    'A bulk copy needs 16 bytes at a time, a tensor map of cuTensorMapEncodeTiled with as many dimensions as it names coordinates, and an initialised mbarrier to count in at',
+    'A bulk copy needs a multiple of 16 bytes, a tensor map from cuTensorMapEncodeTiled with as many dimensions as it names coordinates, and an initialised mbarrier that counts its bytes',
   UNFINISHED_PRODUCT: 'Put a wgmma.wait_group between the product and the first use of its accumulators',
-  UNFENCED_PRODUCT: 'Put a wgmma.fence before the product, after what changes its registers',
+  UNFENCED_PRODUCT:
+    'Put a wgmma.fence between the instructions that change the registers of the product and the product itself',
   UNSUPPORTED_INSTRUCTION:
-    "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU",
+    "The emulator's PTX engine does not support this instruction (docs/emulator.md lists those that it supports): run the kernel on a GPU",
 };
 
 /** The finding about a kernel whose run did not end well; undefined if the fault is the runner's. */
@@ -108,7 +109,7 @@ export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Findin
  */
 const isUnexplained = ({ signalName, lastWords }: Extract<WorkerOutcome<unknown>, { status: 'crashed' }>): boolean =>
   signalName === 'SIGKILL' && lastWords === '';
-const UNKNOWN = '. Whether the kernel did that or the host, for want of memory, is not known: run it again';
+const UNKNOWN = '. Either the kernel did that, or the host for lack of memory: run it again';
 
 function simpleFinding(kind: FindingKind, message: string, shape: Shape): Finding {
   return create(FindingSchema, { kind, message, remedy: REMEDIES[kind] ?? '', shape });

@@ -35,9 +35,9 @@ const partition = strict({
   partition: name().describe("Slurm's name of it"),
   device: text().describe('The model of its GPUs as the driver names it, "NVIDIA H200"; emulator: nodes without one'),
   gres: name().default('gpu:1').describe('What a pilot asks for, with a type where the partition has several'),
-  min: integer(0, 10_000).default(0).describe('Pilots at any time'),
-  max: integer(1, 10_000).describe('Most pilots at a time'),
-  idle_seconds: integer(1, 86_400).default(120).describe('A pilot that had no job for so long ends'),
+  min: integer(0, 10_000).default(0).describe('Minimum number of pilots'),
+  max: integer(1, 10_000).describe('Maximum number of pilots'),
+  idle_seconds: integer(1, 86_400).default(120).describe('A pilot ends after this long without a job'),
   time_limit_minutes: integer(2, 43_200).default(60).describe("A pilot's time limit"),
   cpus: integer(1, 1_024).optional().describe('Processors for a pilot (--cpus-per-task)'),
   memory_mib: integer(256, 16_777_216).optional().describe('Memory for a pilot (--mem)'),
@@ -66,7 +66,7 @@ const fleet = strict({
     .describe("Folder on every node for what pilots keep between jobs, this user's own; default: in /tmp"),
   scratch_gib: integer(1, 100_000)
     .default(DEFAULT_SCRATCH_GIB)
-    .describe("Most that a pilot's folder in it keeps of what was built and measured; a node has one for each GPU"),
+    .describe("Cap on a pilot's cache folder in it; a node has one such folder for each GPU"),
   tls_ca: absolutePath()
     .optional()
     .describe("Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS"),
@@ -79,7 +79,7 @@ const fleet = strict({
       .describe("Where kernels are compiled: by the gateway before a GPU is taken, or on the pilots' nodes"),
     at_once: integer(1, 1_024)
       .optional()
-      .describe('Jobs that the gateway builds at once; default: a processor less than it has'),
+      .describe('Jobs that the gateway builds at once; default: one less than its processors'),
   }).prefault({}),
   partitions: listOf(partition).describe('Parts of the cluster with GPUs of one model'),
 });

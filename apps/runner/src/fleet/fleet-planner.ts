@@ -67,7 +67,7 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
     isolation: async () => {
       const box = await options.builds?.isolation();
       const detail = box ? `this gateway compiles only: ${box.detail}` : 'this gateway runs no foreign code';
-      return { kind: box?.kind ?? 'none', detail: `${detail}; its nodes box what they run` };
+      return { kind: box?.kind ?? 'none', detail: `${detail}; its nodes sandbox the code that they run` };
     },
     describeTools: () => Promise.resolve([]),
     rankedCases: (problem) => settings.rankedCases(problem),

@@ -72,7 +72,7 @@ export class Scaler {
       this.#tellProblems(() => (error as Error).message);
       // The scheduler's message is the cause; our stack trace would add nothing.
       const cause = error instanceof SchedulerError ? { reason: error.message } : { err: error };
-      logger.warn(cause, 'the scheduler does not do what it is asked');
+      logger.warn(cause, 'the scheduler failed or refused a request');
     }
   }
 

@@ -42,7 +42,7 @@ export class DeviceQueues {
     throw new FlashcoreError(
       'DEVICE_UNAVAILABLE',
       { device_id: deviceId },
-      `${deviceId} is quarantined, ${stateReason ?? 'and nobody knows why'}: use another device, or restart the runner`,
+      `${deviceId} is quarantined, ${stateReason ?? 'for an unknown reason'}: use another device, or restart the runner`,
     );
   }
 

@@ -395,7 +395,7 @@ const endHeld = (name: string, { reason, message, metadata }: FlashcoreError): F
   new FlashcoreError(
     reason,
     { ...metadata, job: name },
-    `${name} is over, and its end is stored as soon as that is possible: then watch it again. ${message}`,
+    `${name} has ended, and its end will be stored as soon as possible: watch it again then. ${message}`,
   );
 
 /** Rest of a time limit that began at `sinceMs`; if it passed while no runner was up, it expires at once. */

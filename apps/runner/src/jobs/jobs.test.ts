@@ -353,7 +353,7 @@ test('old usage does not count', async () => {
   for (const job of [first, ada, bob]) jobs.cancel(job!.name);
 });
 
-test('a body that takes its device itself is charged only for the time it has it', async () => {
+test('a body that takes its device itself is charged only for the time that it has the device', async () => {
   const takes: JobBody = ({ hasDevice }) => {
     vi.advanceTimersByTime(100_000);
     hasDevice(true);

@@ -68,7 +68,7 @@ export interface JobStatistics {
   outcomes: { outcome: Outcome; count: number }[];
 }
 
-/** All jobs: started, watched, cancelled, looked up. Anything a client was told about a job is on disk. */
+/** All jobs: started, watched, cancelled, looked up. Everything that a client knows about a job is on disk. */
 export class Jobs {
   readonly #options: JobsOptions;
   readonly #nowMs: () => number;
@@ -138,10 +138,10 @@ export class Jobs {
       this.#runs.enter(run);
       if (row.state === JobState.RUNNING) queue.adopt(run);
       else queue.add(run);
-      logger.info({ job: name, device: deviceId }, 'goes on with a job of before');
+      logger.info({ job: name, device: deviceId }, 'resuming a job from before the restart');
       return true;
     } catch (thrown) {
-      logger.warn({ job: row.name, err: thrown }, 'a job of before can not go on');
+      logger.warn({ job: row.name, err: thrown }, 'a job from before the restart cannot be resumed');
       return false;
     }
   }

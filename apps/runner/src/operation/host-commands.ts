@@ -24,7 +24,7 @@ export function addOperationCommands(program: Command, { defaultData, say, defer
     .description(
       'removes events, artifacts, sources and builds beyond the limits below; results and history always stay. For a stopped runner: one that runs does it daily (serve --keep-…)',
     )
-    .option('--dry-run', 'says what would go, also while the runner runs');
+    .option('--dry-run', 'lists what would be removed, even while the runner runs');
   keepOptions(gc, { eventsDays: 90, filesDays: 30, artifactsGib: 20 }).action(
     (flags: KeepFlags & { data: string; dryRun?: boolean }) =>
       defer(async () => collect(resolve(flags.data), policyOf(flags), flags.dryRun ?? false, say)),
@@ -36,14 +36,14 @@ export function addOperationCommands(program: Command, { defaultData, say, defer
       say(`backed up ${jobsText(jobs)} (schema ${schemaVersion}) to ${resolve(file)}, checked`);
     });
   ofData(program.command('restore <file>'))
-    .description("puts a backup in the place of a stopped runner's database")
+    .description("replaces a stopped runner's database with a backup")
     .action((file: string, { data }: { data: string }) => {
       const { jobs, before } = restore(resolve(data), resolve(file));
-      say(`restored ${jobsText(jobs)}${before === undefined ? '' : `; the database of before is ${before}`}`);
+      say(`restored ${jobsText(jobs)}${before === undefined ? '' : `; the previous database is ${before}`}`);
     });
   ofData(program.command('purge'))
-    .description('removes all that a stopped runner keeps: jobs, results, champions, builds, credentials')
-    .option('--yes', 'required: nothing brings them back')
+    .description('removes everything that a stopped runner keeps: jobs, results, champions, builds, credentials')
+    .option('--yes', 'required, because they cannot be restored')
     .action(({ data, yes }: { data: string; yes?: boolean }) => {
       if (!yes)
         throw new UsageError(`purge: give --yes to remove the jobs, results and credentials in ${resolve(data)}`);
@@ -68,7 +68,11 @@ export function keepOptions(command: Command, { eventsDays, filesDays, artifacts
     )
     .addOption(option('--keep-files-days <days>', 'artifacts, sources and builds that nobody used since', filesDays))
     .addOption(
-      option('--keep-artifacts-gib <GiB>', 'artifacts in all; those unused the longest go first', artifactsGib),
+      option(
+        '--keep-artifacts-gib <GiB>',
+        'total size of artifacts; the least recently used are removed first',
+        artifactsGib,
+      ),
     );
 }
 

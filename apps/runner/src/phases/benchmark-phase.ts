@@ -54,7 +54,7 @@ export const benchmarkPhase: VariantPhase = {
 };
 
 const LEGACY_WARNING =
-  'mean of launches in a plain loop, for comparison with old notes: no latency, because launches overlap, the pace of the host is in it, and nothing is dropped';
+  'mean of launches in a plain loop, for comparison with old notes: not a latency, because launches overlap, the pace of the host is in it, and nothing is dropped';
 
 interface BenchmarkOptions {
   spec: BenchmarkSpec;

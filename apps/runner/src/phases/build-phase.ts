@@ -136,7 +136,7 @@ export async function runBuild(services: VariantServices, first?: readonly strin
 
 function restText(first: readonly string[], entries: readonly string[]): string {
   const rest = entries.length - first.length;
-  return `${first.join(', ')} first; ${rest} more ${rest === 1 ? 'entry is' : 'entries are'} compiled beside what follows, at the lowest priority`;
+  return `${first.join(', ')} first; ${rest} more ${rest === 1 ? 'entry is' : 'entries are'} compiled in the meantime, at the lowest priority`;
 }
 
 /**
@@ -149,7 +149,7 @@ function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantSer
     throw new FlashcoreError(
       'BUILD_NOT_FOUND',
       { build_id: wanted, found: buildId },
-      `Compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}: build the kernel anew`,
+      `Compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}: build the kernel again`,
     );
   }
   kernels.keepBuild(buildId, kernel, variantMessage(resolved));

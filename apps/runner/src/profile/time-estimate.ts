@@ -23,7 +23,7 @@ export function fillingOf(launches: readonly PlannedLaunch[], entries: readonly 
   const [launch, ...others] = launches;
   const { device, arch } = ESTIMATE_MODEL;
   if (launch === undefined || others.length > 0)
-    return `the model was held against plans of one launch; this one has ${launches.length}`;
+    return `the model was checked only for plans of one launch; this one has ${launches.length}`;
   if (launch.cooperative) return 'the model walks single CTAs; those of a cooperative launch wait for one another';
   const entry = entries.find((each) => each.entry === launch.entry);
   if (entry === undefined || entry.ctasPerSm === 0)

@@ -28,7 +28,7 @@ describe('events', () => {
     expect(finished(events)).toMatchObject({ outcome: Outcome.PASSED, summary: 'passed' });
   });
 
-  test('watched again after any number, are the rest of the log, during the job and after its end', async () => {
+  test('after any number can be watched again, during the job and after its end', async () => {
     const whole = await collect(fixture.client.start('build', kernel('flood_2000')));
     const job = whole[0]!.job;
     for (const after of [0, 1, 2, 255, 256, 257, 2001, 2002]) {

@@ -131,7 +131,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-test('a connection that sends nothing is closed, one that began is not', async () => {
+test('a connection that sends no whole preface is closed, and one that does is not', async () => {
   await using fixture = await startTestRunner({ address: LOOPBACK, beginWithinMs: 300 });
   const port = Number(fixture.runner.address.split(':')[1]);
   const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
@@ -149,31 +149,34 @@ test('a connection that sends nothing is closed, one that began is not', async (
   whole.destroy();
 });
 
-test.skipIf(missing('openssl'))('a secured connection that makes no call is closed, one that did is not', async () => {
-  using data = temporaryFolder();
-  const folder = join(data.path, 'tls');
-  initTls(folder, []);
-  const [ca, cert, key] = ['ca.crt', 'client.crt', 'client.key'].map((name) => readFileSync(join(folder, name)));
-  await using fixture = await startTestRunner(
-    { address: LOOPBACK, security: { folder, clients: 'certificate' }, beginWithinMs: 300 },
-    { authority: ca!, certificate: cert, key },
-  );
-  const socket = connectTls({
-    port: Number(fixture.runner.address.split(':')[1]),
-    ca,
-    cert,
-    key,
-    ALPNProtocols: ['h2'],
-  });
-  await once(socket.resume(), 'close');
-  const { job } = await firstEvent(fixture.client.start('build', kernel('sleep_700')));
-  // The stream outlives the limit without a reconnection.
-  const states: string[] = [];
-  expect(
-    finished(await collect(fixture.client.watch(job, { onConnection: (state) => states.push(state) }))).summary,
-  ).toBe('passed');
-  expect(states).toEqual([]);
-});
+test.skipIf(missing('openssl'))(
+  'a secured connection that makes no call is closed, and one that has made a call is not',
+  async () => {
+    using data = temporaryFolder();
+    const folder = join(data.path, 'tls');
+    initTls(folder, []);
+    const [ca, cert, key] = ['ca.crt', 'client.crt', 'client.key'].map((name) => readFileSync(join(folder, name)));
+    await using fixture = await startTestRunner(
+      { address: LOOPBACK, security: { folder, clients: 'certificate' }, beginWithinMs: 300 },
+      { authority: ca!, certificate: cert, key },
+    );
+    const socket = connectTls({
+      port: Number(fixture.runner.address.split(':')[1]),
+      ca,
+      cert,
+      key,
+      ALPNProtocols: ['h2'],
+    });
+    await once(socket.resume(), 'close');
+    const { job } = await firstEvent(fixture.client.start('build', kernel('sleep_700')));
+    // The stream outlives the limit without a reconnection.
+    const states: string[] = [];
+    expect(
+      finished(await collect(fixture.client.watch(job, { onConnection: (state) => states.push(state) }))).summary,
+    ).toBe('passed');
+    expect(states).toEqual([]);
+  },
+);
 
 /** Watches a job as any gRPC client would, and returns the status that ended the stream. */
 function watchRaw(client: Client, name: string): Promise<ServiceError> {

@@ -37,7 +37,7 @@ test('the health service reports on the whole runner and on the service by name'
   await expect(check('other.Service')).rejects.toMatchObject({ code: 5 });
 });
 
-test('an embedded runner has neither, because its only client needs none', async () => {
+test('an embedded runner has neither reflection nor a health service, because its only client needs none', async () => {
   await using fixture = await startTestRunner({ embedded: true });
   const { address } = fixture.runner;
   await expect(call(address, '/grpc.health.v1.Health/Check', Buffer.alloc(0))).rejects.toMatchObject({ code: 12 });

@@ -65,7 +65,7 @@ export class KeptSamples {
     for (const name of this.samplesUs.keys()) {
       const { drift, job } = this.checkedBy(name, checks.get(name) ?? []);
       if (!(Math.abs(drift) <= DRIFT_LIMIT))
-        return `sdpa/${name} is ${(100 * drift).toFixed(1)} % from its figure of ${job}, which was to be used again (${100 * DRIFT_LIMIT} % are allowed): run it again, and it is measured anew`;
+        return `sdpa/${name} drifted ${(100 * drift).toFixed(1)} % from ${job} (limit ${100 * DRIFT_LIMIT} %); run again to re-measure`;
     }
     return undefined;
   }

@@ -28,7 +28,7 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
   if (device.simulated)
     throw invalidRequest({
       field: 'options.device_id',
-      description: `must be a GPU where SDPA is measured alone: it is PyTorch's, which can't run on ${device.name}`,
+      description: `must be a GPU to measure SDPA without a kernel: PyTorch can't run on ${device.name}`,
     });
   const { modes, protocol } = planProtocol(settings?.protocol, device);
   const { shapes: asked = [], dtype = '' } = settings ?? {};

@@ -150,7 +150,7 @@ export class HistoryStore {
   }
 }
 
-/** Outcomes of a variant that computes what is right; FAILED ones missed a gate. */
+/** Outcomes of a variant with correct output; FAILED ones missed a gate. */
 const CORRECT: readonly Outcome[] = [Outcome.PASSED, Outcome.FAILED];
 
 /**

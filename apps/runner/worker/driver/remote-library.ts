@@ -283,7 +283,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
 }
 
 const MEMORY_LIMIT_REACHED =
-  "the kernel's process was killed: it wanted more memory than the runner's --box-memory-mib leaves it";
+  "the kernel's process was killed: it needed more memory than the runner's --box-memory-mib allows";
 
 /** How often Linux has killed a process of the cgroup because of its memory limit. */
 function memoryKills(group: string | undefined): number {

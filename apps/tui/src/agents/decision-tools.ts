@@ -140,7 +140,7 @@ function registerAccept(server: McpServer, { runner, log }: ToolContext): void {
     {
       title: 'Accept as champion',
       description:
-        'Makes the build of a ranked run that passed the champion, which others are compared with from then on. Ask the person that you work for before.',
+        'Makes the build of a passed ranked run the champion, with which others are then compared. First ask the person that you work for.',
       inputSchema: z.strictObject({
         job: jobNameField,
         over: z.string().describe('the champion that it was compared with, or none: `over` of its result'),
@@ -171,7 +171,7 @@ function registerReject(server: McpServer, { runner, log }: ToolContext): void {
     {
       title: 'Reject a result',
       description:
-        'Notes that a result is not wanted; what it made champion no longer is. Ask the person that you work for before.',
+        'Records that a result is not wanted; if it is champion, it no longer is. First ask the person that you work for.',
       inputSchema: z.strictObject({ job: jobNameField, note }),
       outputSchema: z.object({ ...decided, no_longer_champion: z.array(z.string()), ...leftOut }),
       annotations: DECIDES,
@@ -195,7 +195,7 @@ function registerUndo(server: McpServer, { runner, log }: ToolContext): void {
     'undo',
     {
       title: 'Undo a decision',
-      description: 'Takes back the latest decision about a job. Ask the person that you work for before.',
+      description: 'Takes back the latest decision about a job. First ask the person that you work for.',
       inputSchema: z.strictObject({ job: jobNameField, note }),
       outputSchema: z.object({ ...decided, champions: z.array(z.string()).describe('that are left'), ...leftOut }),
       annotations: DECIDES,

@@ -52,7 +52,12 @@ function registerSubmit(server: McpServer, context: ToolContext): void {
           .record(z.string(), z.array(z.number().int()).min(1))
           .default({})
           .describe('tune: values to try, NAME to list; a parameter that is not named stays; empty: all of all'),
-        max_variants: z.number().int().min(1).optional().describe('tune: most variants, drawn where there are more'),
+        max_variants: z
+          .number()
+          .int()
+          .min(1)
+          .optional()
+          .describe('tune: maximum number of variants, drawn if there are more'),
         max_device_seconds: z.number().positive().optional().describe('tune: begin no measurement beyond it'),
         device: z.string().optional(),
         labels: z.record(z.string(), z.string()).default({}).describe('to find the job by'),
@@ -74,7 +79,7 @@ function registerWait(server: McpServer, { runner, log }: ToolContext): void {
     'wait',
     {
       title: 'Wait for a job',
-      description: 'Waits until a job ends, at most 45 s; call again while it runs. Progress is told meanwhile.',
+      description: 'Waits until a job ends, at most 45 s; call again while it runs. Progress is reported meanwhile.',
       inputSchema: z.strictObject({ job: jobNameField, wait_seconds: waitSeconds }),
       outputSchema: z.object({ ...jobState, doing: z.string().optional().describe('what it does now') }),
       annotations: READ_ONLY,
@@ -118,7 +123,7 @@ function registerCancel(server: McpServer, { runner, log }: ToolContext): void {
     'cancel',
     {
       title: 'Cancel a job',
-      description: 'Ends a job that waits or runs; its result has what was found out by then.',
+      description: 'Ends a job that waits or runs; its result has the findings so far.',
       inputSchema: z.strictObject({ job: jobNameField }),
       outputSchema: z.object(jobState),
       annotations: { ...STARTS, destructiveHint: true, idempotentHint: true },
@@ -139,7 +144,7 @@ function registerResult(server: McpServer, { runner, log }: ToolContext): void {
     {
       title: 'Read a result',
       description:
-        'What an ended job found out: right or wrong, findings with place and remedy, figures. The log, the compiler’s messages and the whole result are linked.',
+        'The results of an ended job: right or wrong, findings with place and remedy, figures. The log, the compiler’s messages and the whole result are linked.',
       inputSchema: z.strictObject({ job: jobNameField }),
       outputSchema: z.object({
         ...jobState,

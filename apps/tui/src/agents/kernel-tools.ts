@@ -115,8 +115,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
     'notes',
     {
       title: 'What was tried',
-      description:
-        'Lab notes of a kernel: what people tried, what it brought and what it did not. Read them before a change.',
+      description: 'Lab notes of a kernel: what people tried, what helped and what did not. Read them before a change.',
       inputSchema: z.strictObject({ kernel: z.string() }),
       outputSchema: z.object({ kernel: z.string(), notes: z.string(), truncated: z.boolean(), ...leftOut }),
       annotations: readOnly,

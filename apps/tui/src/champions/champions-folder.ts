@@ -162,7 +162,7 @@ interface KernelContents {
   readonly digest: string;
 }
 
-/** Writes all files or none, by checking a folder beside the final one and renaming it. */
+/** Writes all files or none, by checking a folder next to the final one and renaming it. */
 async function writeFolder(folder: string, { contents, digest }: KernelContents): Promise<void> {
   const unfinished = `${folder}.${process.pid}.part`;
   try {

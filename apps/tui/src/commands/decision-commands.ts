@@ -21,7 +21,7 @@ export function addDecisionCommands(program: Command, define: Define): void {
     async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
   );
   define<Noted>(
-    decision('reject', "reject a job's result, and withdraw what it made champion"),
+    decision('reject', "reject a job's result; if it is champion, it no longer is"),
     async (context, options, job) => (await import('./decide.ts')).rejectJob(job, options, context),
   );
   define<Noted>(decision('undo', 'undo the latest decision about a job'), async (context, options, job) =>
@@ -41,7 +41,7 @@ export function addDecisionCommands(program: Command, define: Define): void {
       '--save [folder]',
       "write them, with their sources, to a folder (default: flashcore.yaml's, else ./champions)",
     )
-    .option('--load [folder]', 'run those of a folder again on this runner, and accept what passes')
+    .option('--load [folder]', 'run those of a folder again on this runner, and accept those that pass')
     .description('the builds that experiments are compared with; save them to a folder, or load them');
   type Champions = GlobalOptions & { trail?: boolean; kernel?: string; save?: string | true; load?: string | true };
   define<Champions>(champions, async (context, options) =>

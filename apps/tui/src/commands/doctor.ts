@@ -223,7 +223,7 @@ function doctorBlocks(checks: readonly Check[]): Block[] {
       ? notice(`${failed} of ${checks.length} checks failed: a first experiment does not run`, 'bad')
       : notice(
           limited > 0
-            ? `experiments run; ${limited} of ${checks.length} checks tell of limits`
+            ? `experiments run; ${limited} of ${checks.length} checks found limits`
             : `all ${checks.length} checks passed`,
           'good',
         ),

@@ -228,13 +228,13 @@ function report(store: SearchStore, trials: readonly Trial[], context: CommandCo
   }
   if (root.status !== 'root') {
     context.surroundings.stderr.write(
-      `error: ${store.plan.kernelId} itself is not right, there is nothing to search from: ${sanitize(root.why)}\n`,
+      `error: ${store.plan.kernelId} itself is not correct, so a search cannot start from it: ${sanitize(root.why)}\n`,
     );
     return ExitCode.FAILED;
   }
   const summary = summaryOf(store.plan, trials);
   if (context.options.json) context.document(summary);
   else context.report(searchLines(summary, { unicode: !context.format.ascii }).map(sanitize));
-  if (!isComplete(store, trials)) context.note(`Not at its end: fa-tui evolve --resume ${store.plan.id}`);
+  if (!isComplete(store, trials)) context.note(`Not finished: fa-tui evolve --resume ${store.plan.id}`);
   return ExitCode.PASSED;
 }

@@ -169,7 +169,7 @@ async function endOf(
     return await client.getJob({ name }, { resume: { onConnection } });
   } catch (error) {
     if (!(error instanceof FlashcoreError) || error.reason !== 'RUNNER_UNREACHABLE') throw error;
-    context.note(`The job has ended, and its runner can't be reached: shown as its events told. ${error.message}`);
+    context.note(`The job has ended, and its runner can't be reached: shown from its events. ${error.message}`);
     return toldBy(told);
   }
 }
@@ -224,7 +224,7 @@ interface ReportToSave {
 async function saveReport(file: string, { profile, client, context }: ReportToSave): Promise<string> {
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
   if (!report || !client.readArtifact)
-    return `Nothing was written to ${file}: ${profile ? notMeasured(profile.reason) : 'the job came to no profile'}`;
+    return `Nothing was written to ${file}: ${profile ? notMeasured(profile.reason) : 'the job made no profile'}`;
   await writeWhole(path.resolve(file), await client.readArtifact(report.sha256));
   context.note(`saved ${file}: ${report.fileName}, ${report.sizeBytes} bytes`);
   return '';

@@ -21,7 +21,7 @@ export async function login(
   const address = parseAddress(addressText);
   if (reachesSocket(address))
     throw new UsageError(
-      `${address} needs no login, whoever may open the socket is let in: give host:port of a runner that serves TLS`,
+      `${address} needs no login, because everyone who may open the socket is accepted: give host:port of a runner that serves TLS`,
     );
   const name = options.name ?? nameOf(address);
   if (!PROFILE_NAME.test(name))

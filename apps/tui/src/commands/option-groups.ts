@@ -96,7 +96,7 @@ export const profileOptions = (command: Command): Command =>
 export const saveOption = (command: Command): Command =>
   command
     .option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui")
-    .option('--lines', 'also what each source line did, where the emulator counted it (--json always has it)');
+    .option('--lines', 'also the counters of each source line, if the emulator counted them (--json always has them)');
 
 export const variantOptions = (command: Command): Command =>
   parameterOptions(command).option('--config <name>', 'a named set of parameters of the kernel');
@@ -125,8 +125,8 @@ export const jobOptions = (command: Command): Command =>
 /** Options for requesting a job again, after the script or the runner was interrupted. */
 export const againOptions = (command: Command): Command =>
   command
-    .option('--request-id <uuid>', 'a name of your own for this request: asked for again, it is the same job')
-    .option('--restart-interrupted', 'with --request-id: a job that the end of its runner cut off is queued again');
+    .option('--request-id <uuid>', 'your own id for this request; repeating the id gives the same job')
+    .option('--restart-interrupted', "with --request-id: queue the job again if its runner's end interrupted it");
 
 /** Options for every experiment of a search. */
 const settingsOptions = (command: Command): Command =>
@@ -142,9 +142,9 @@ export const evaluateOptions = (command: Command): Command =>
     .option('--config <name>', 'a named set of parameters of the kernel')
     .option(
       '--base <kernel or folder>',
-      'what the candidate was made from: gives the kernel.yaml, and what it must beat',
+      'the kernel that the candidate was made from and must beat; it also gives the kernel.yaml',
     )
-    .option('--timeout <s>', 'limit on all of it, including the time in the queue (default 240)')
+    .option('--timeout <s>', 'limit on the whole evaluation, including the time in the queue (default 240)')
     .option('--repeat', 'measure again what this runner has measured before');
 
 export const tuneOptions = (command: Command): Command =>
@@ -154,7 +154,7 @@ export const tuneOptions = (command: Command): Command =>
     .option('--seed <n>', 'seed of the draw, where the budget allows fewer variants than there are (default 1)')
     .option(
       '--champion <kernel or folder>',
-      "what the winner is compared with (default: the device's champion, else the kernel with its defaults)",
+      "kernel that the winner is compared with (default: the device's champion, else the kernel with its defaults)",
     )
     .option('--remeasure', 'measure again what this runner has measured before')
     .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)')
@@ -166,11 +166,9 @@ export const evolveOptions = (command: Command): Command =>
     .option('--proposer <command>', 'proposes the next candidate: one JSON document in, one out')
     .option('--proposer-seconds <s>', 'limit on one proposal (default 300)')
     .addOption(
-      new Option('--config <name>', 'what the proposer is given: the best code; with thoughts; with parents').choices([
-        'free',
-        'insight',
-        'full',
-      ]),
+      new Option('--config <name>', 'information for the proposer: the best code; with thoughts; with parents').choices(
+        ['free', 'insight', 'full'],
+      ),
     )
     .option('--trials <n>', 'candidates to try (default 45)')
     .option('--population <n>', 'correct candidates that parents are drawn from (default 5)')
@@ -196,14 +194,14 @@ export const experimentOptions = (command: Command): Command =>
   jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command))))))
     .option(
       '--plan <name>',
-      "what to judge by: merge, final, explore, nsight, phase1 … (default: flashcore.yaml's, else merge; fa-tui host lists them)",
+      "plan that judges the run: merge, final, explore, nsight, phase1 … (default: flashcore.yaml's, else merge; fa-tui host lists them)",
     )
     .option('--gates <file>', "a gates file to judge by in place of the runner's")
     .option('--no-champion', "do not compare with the device's champion")
     .option('--no-fallback', 'do not run USE_WMMA=0 where the variant fails');
 
 /** The reason for a decision. */
-export const noteOption = (command: Command): Command => command.option('--note <text>', 'why, for the audit trail');
+export const noteOption = (command: Command): Command => command.option('--note <text>', 'reason, for the audit trail');
 
 export const rbkOption = (command: Command): Command =>
   command.option('--rbk <file>', 'shapes and iterations of an rbk_config.yaml; writes rbk_report.json and .md');
@@ -216,11 +214,11 @@ export const reportOptions = (command: Command): Command =>
         .default('final'),
     )
     .addOption(new Option('--format <name>', 'what to write').choices(REPORT_FORMATS).default('markdown'))
-    .option('--from <paths...>', 'files or folders of --json in place of a runner; of a search the folder it lies in')
-    .option('--since <when>', 'lab-log, kernel: from then on, for example 2026-11-21 or 3d')
+    .option('--from <paths...>', 'files or folders of --json output, instead of a runner; for a search, its folder')
+    .option('--since <when>', 'lab-log, kernel: jobs since then, for example 2026-11-21 or 3d')
     .option('--kernel <id>', 'lab-log: only of this kernel')
     .option('--limit <n>', 'lab-log, kernel: most jobs to read (default 200)')
     .option('--svg <folder>', 'also write each plot there as a picture')
-    .option('--suite <name>', 'pull-request: what the comment is called, and found by (default flashcore)')
+    .option('--suite <name>', 'pull-request: title of the comment, which identifies it (default flashcore)')
     .option('--folder <path>', "the kernel's folder in the repository, for the places of problems")
     .option('-o, --output <file>', 'write it there (default: stdout)');

@@ -50,7 +50,7 @@ export function addQueryCommands(program: Command, define: Define): void {
       .command('new')
       .argument('<name>', "the folder to make; its last part becomes the kernel's id")
       .option('--from <kernel or folder>', 'the kernel, folder or build_id to copy (default: fa_v1_baseline)')
-      .option('--from-ptx <file>', 'begin with PTX of another compiler: a manifest with what the code says')
+      .option('--from-ptx <file>', "start from another compiler's PTX: the code gives a draft of the manifest")
       .option('--problem <name>', 'with --from-ptx: what it computes (default: attention)')
       .description('start a kernel of your own as a copy of another: manifest, source and notes'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
@@ -157,7 +157,7 @@ export function addQueryCommands(program: Command, define: Define): void {
     program
       .command('compare')
       .argument('<job>', 'its name or first digits')
-      .argument('[job]', 'what it is compared with (default: its champion)')
+      .argument('[job]', 'the job to compare with (default: its champion)')
       .description('a job next to another one or its champion: times, resources, counters, source'),
     async (context, _, job, other) => (await import('./compare.ts')).compare(job, other, context),
   );
@@ -175,10 +175,9 @@ export function addQueryCommands(program: Command, define: Define): void {
     program
       .command('config')
       .addArgument(
-        new Argument(
-          '<action>',
-          'print the settings, where their file is, what is wrong in it, its JSON Schema',
-        ).choices(['show', 'path', 'validate', 'schema']),
+        new Argument('<action>', 'print the settings, the path of their file, its mistakes or its JSON Schema').choices(
+          ['show', 'path', 'validate', 'schema'],
+        ),
       )
       .description('the settings file of the terminal program'),
     async (context, _, action) => (await import('./config.ts')).config(action, context),

@@ -75,7 +75,9 @@ export async function report(
 
 function checkNames(names: readonly string[], { template, format, from }: ReportCommandOptions): void {
   if (!isPageFormat(format) && template !== 'final')
-    throw new UsageError(`--format ${format}: is of jobs; --template ${template} takes markdown, html or json`);
+    throw new UsageError(
+      `--format ${format}: is a format for jobs; --template ${template} takes markdown, html or json`,
+    );
   if (template === 'lab-log' && names.length > 0)
     throw new UsageError('report --template lab-log: takes no jobs; --since and --kernel say which');
   if ((template === 'kernel' || template === 'search') && names.length !== 1)

@@ -110,7 +110,7 @@ async function resumed(
           return { job: error.job, result: (await connection.client.getJob({ name: error.job.name })).result };
         if (error.job.outcome !== Outcome.INTERRUPTED) throw error;
         if (attempt >= MAX_INTERRUPTIONS) throw error;
-        context.note(`${error.message}; it goes on`);
+        context.note(`${error.message}; the search continues`);
       }
     }
   } finally {

@@ -127,7 +127,7 @@ async function confirm(stored: readonly Stored[], context: CommandContext): Prom
   const { stdin, stderr } = context.surroundings;
   if (!stdin.isTTY) throw new UsageError('uninstall --purge: must be confirmed, and nobody can be asked: give --yes');
   if (!context.options.json) context.show(listOf(stored));
-  stderr.write('Remove all of this? Nothing brings it back. Type yes: ');
+  stderr.write('Remove all of this? It cannot be restored. Type yes: ');
   if ((await firstLine(stdin)) !== 'yes') throw new UsageError('uninstall --purge: not confirmed, nothing was removed');
 }
 

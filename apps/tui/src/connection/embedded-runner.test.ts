@@ -51,7 +51,7 @@ async function ensure(options: { program?: string; notify?: (message: string) =>
 function runnersOfFolder(): number[] {
   if (!existsSync('/proc/self/cmdline')) return [readRunnerRecord(directory)?.pid ?? []].flat();
   const pids = readdirSync('/proc').map(Number);
-  // Losers first: none is left to take over when the recorded runner is killed.
+  // The losers come first, so that none of them takes over when the recorded runner is killed.
   const recorded = readRunnerRecord(directory)?.pid;
   return pids.filter(isOfFolder).toSorted((a, b) => Number(a === recorded) - Number(b === recorded));
 }

@@ -99,7 +99,7 @@ async function stopHost({ runner, hooks, environment, log, everyMs }: IdleWatch,
       log(message);
       if (!instance.ownsWatch()) return;
       if (attempt === STOP_ATTEMPTS)
-        return giveUp(instance, log, `${runner} could not be stopped and goes on costing: ${message}`);
+        return giveUp(instance, log, `${runner} could not be stopped and still costs money: ${message}`);
     }
     await sleep(everyMs ?? MAX_PAUSE_MS);
     if (!instance.ownsWatch()) return;

@@ -122,7 +122,7 @@ test('a host that could not be stopped is reported to the next client', async ()
   expect(readFileSync(at('tries'), 'utf8')).toBe('x\nx\nx\n');
   const said: string[] = [];
   (await connectToHost(hosted(runner.address, said))).close();
-  expect(said).toEqual([expect.stringMatching(/could not be stopped and goes on costing: .*gcloud auth login/)]);
+  expect(said).toEqual([expect.stringMatching(/could not be stopped and still costs money: .*gcloud auth login/)]);
 });
 
 test('a watch survives the sleep of this machine, and ends silently when it is taken over', async () => {

@@ -218,7 +218,7 @@ export function withToldForms(kernel: ExportedKernel): ExportedKernel {
     throw new FlashcoreError(
       'INTERNAL',
       { kernel: manifest.id },
-      `Nothing is exported of ${manifest.id}: the runner told ${plainLine(wrong).slice(0, 120)}, which no build has; update the runner, or use another`,
+      `Nothing is exported of ${manifest.id}: the runner sent ${plainLine(wrong).slice(0, 120)}, which no build has; update the runner, or use another`,
     );
   const { label, compiler, runner, job, sourceDigest } = origin;
   const told = { label, compiler, runner, job, sourceDigest };

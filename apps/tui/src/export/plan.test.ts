@@ -281,7 +281,7 @@ inline void print() {
 describe.each(kernels)('$id', (kernel) => {
   const expected = shapes.map((shape) => wanted(kernel.manifest, kernel.parameters, shape));
 
-  pythonTest('Python plans what the runner plans, and refuses what it refuses', () => {
+  pythonTest('Python plans the same launches as the runner, and refuses the same shapes', () => {
     const runners = cases.map((each) => wanted(kernel.manifest, kernel.parameters, each));
     expect(pythonPrints(kernel, cases)).toEqual(runners);
   });
@@ -305,7 +305,7 @@ pythonTest.each([
   ],
   ['varlen_rows', ['B=4,T=2048,H=8,Hkv=2,D=64', 'B=1,T=7,H=3,D=64,causal=1,window=3', 'B=1,T=7,H=3,D=40']],
   ['gqa_rows', ['2x8x512x64', '2x8x512x64,Hkv=2,Skv=700,causal=2,window=64', '2x8x512x128']],
-])('for %s, Python plans what the runner plans', (id, texts) => {
+])('for %s, Python plans the same launches as the runner', (id, texts) => {
   const path = join(ROOT, 'examples/kernels', id, 'kernel.yaml');
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);
   const { parameters } = resolveVariant(manifest, {}, undefined);

@@ -61,7 +61,7 @@ export class JobUndecided extends FlashcoreError {
 
   constructor(job: Job, error: JobError | undefined) {
     const reason = error && isErrorReasonName(error.reason) ? error.reason : 'INTERNAL';
-    super(reason, { job: job.name }, `${job.name} came to no result: ${job.summary || Outcome[job.outcome]}`);
+    super(reason, { job: job.name }, `${job.name} ended without a result: ${job.summary || Outcome[job.outcome]}`);
     this.job = job;
   }
 }

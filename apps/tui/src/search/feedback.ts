@@ -138,7 +138,7 @@ export function compilerText({ build }: VariantResult): string {
     ...build.diagnostics.slice(0, 2 * TOP_DIAGNOSTICS).map(diagnosticText),
     ...build.entries.map(
       (entry) =>
-        `ptxas ${entry.arch} ${entry.entry}: ${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} bytes of shared memory, ${entry.spillStoreBytes} bytes spilled, ${entry.ctasPerSm} CTAs/SM (${entry.occupancyLimiter ?? 'bound by nobody knows what'})`,
+        `ptxas ${entry.arch} ${entry.entry}: ${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} bytes of shared memory, ${entry.spillStoreBytes} bytes spilled, ${entry.ctasPerSm} CTAs/SM (${entry.occupancyLimiter ?? 'limiter unknown'})`,
     ),
     build.entriesMissing && `ptxas: not measured: ${build.entriesMissing}`,
   ]

@@ -212,7 +212,7 @@ test('the number of trials in flight changes no trial of a search, only their ov
   expect(withoutJobs(await run(newSearch({ seed: 8 }), { ...three!, runner: fakeRunner(uneven) }))).not.toEqual(alone);
 });
 
-test('a search that was cut off while trials were in flight goes on as if it had not been', async () => {
+test('a search that was cut off while trials were in flight continues as if it had not been cut off', async () => {
   const whole = withoutJobs(await run(newSearch({}), { inFlight: 3, runner: fakeRunner(uneven) }));
   const store = newSearch({});
   for (const after of [4, 5, 11]) {

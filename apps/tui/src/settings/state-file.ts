@@ -13,7 +13,7 @@ interface StateFileOptions<Content> {
   readonly schema: z.ZodType<Content>;
   /** The content of a file that does not exist yet. */
   readonly empty: Content;
-  /** Names the content in messages: "How you left fa-tui". */
+  /** Names the content in messages: "The saved view of fa-tui". */
   readonly about: string;
 }
 

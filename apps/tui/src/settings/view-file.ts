@@ -25,7 +25,7 @@ export class ViewFile {
       version: 1,
       schema: CONTENT,
       empty: { runners: {} },
-      about: 'How you left fa-tui',
+      about: 'The saved view of fa-tui',
     });
   }
 

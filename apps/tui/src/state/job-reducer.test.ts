@@ -22,7 +22,7 @@ const EVENTS = sampleEvents();
 const WHOLE = replay(EVENTS);
 
 describe('the view after a whole experiment', () => {
-  test('has the job itself', () => {
+  test('has the names, states and times of the job', () => {
     const { name, label, kernelId, state, outcome, lastSequence, gap, createTime, endTime, deviceSeconds } = WHOLE;
     expect({ name, label, kernelId, state, outcome, lastSequence, gap, createTime, endTime, deviceSeconds }).toEqual({
       name: SAMPLE_JOB,

@@ -54,7 +54,7 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
   const onException = (error: unknown): void => {
     restore();
     process.stderr.write(
-      `fa-tui ended by a fault of its own (jobs go on): ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+      `fa-tui crashed (jobs continue): ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
     );
     process.exit(3);
   };

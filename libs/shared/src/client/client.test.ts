@@ -156,7 +156,7 @@ test('an aborted watch ends at once with the reason, in any state', async () => 
   const client = await connectTo(runner.address);
   for (const job of [JOB, 'lost']) {
     const abort = new AbortController();
-    // eslint-disable-next-line flashcore/no-fixed-wait -- for what is waited for then: an event, the next connection
+    // eslint-disable-next-line flashcore/no-fixed-wait -- time for an event, or for the next connection
     void setTimeout(150).then(() => abort.abort(new Error('pressed q')));
     const { error, milliseconds } = await rejection(collect(client.watch(job, { signal: abort.signal })));
     expect(error).toEqual(new Error('pressed q'));
@@ -194,7 +194,7 @@ test('a watch of a runner that stays away throws RUNNER_UNREACHABLE after its li
     let lost = false;
     const onConnection = (state: ConnectionState) => (lost ||= state === 'reconnecting');
     const watching = rejection(collect(client.watch(JOB, { giveUpAfterMs: 700, onConnection })));
-    // eslint-disable-next-line flashcore/no-fixed-wait -- the stream is to be open
+    // eslint-disable-next-line flashcore/no-fixed-wait -- time for the stream to open
     await setTimeout(100);
     frozen = leave.startsWith('is frozen');
     if (frozen) proxy.cutAll();
@@ -350,7 +350,7 @@ test('uploadFolder() throws the error that the runner returns in the middle of a
       done(null, { missingSha256: call.request.files.map(({ sha256 }) => sha256) } as never),
     // Nobody reads the client's stream, so it fills up; the answer must end the client's wait for room.
     uploadSources: (_call, done) =>
-      // eslint-disable-next-line flashcore/no-fixed-wait -- the client is to fill its stream meanwhile
+      // eslint-disable-next-line flashcore/no-fixed-wait -- time for the client to fill its stream
       void setTimeout(100).then(() =>
         done(statusFromError(new FlashcoreError('DISK_FULL', {}, 'No space left for sources'))),
       ),

@@ -23,7 +23,7 @@ export function parseSha256(text: string, field = 'sha256'): Sha256 {
 }
 
 /** The digest of everything that was added to a hash. Ends the hash. */
-// eslint-disable-next-line no-restricted-syntax -- what a hash gives needs no reading
+// eslint-disable-next-line no-restricted-syntax -- a digest from a hash needs no check
 export const digestOf = (hash: Hash): Sha256 => hash.digest('hex') as Sha256;
 
 export const sha256Of = (bytes: Uint8Array | string): Sha256 => digestOf(createHash('sha256').update(bytes));

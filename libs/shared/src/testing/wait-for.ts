@@ -16,7 +16,7 @@ export async function waitFor<T>(
     const found = await probe();
     if (found !== undefined) return found;
     if (performance.now() > deadline) throw new Error(`Waited ${timeoutMs} ms for ${what}`);
-    // eslint-disable-next-line flashcore/no-fixed-wait -- between two looks: the one place where tests wait
+    // eslint-disable-next-line flashcore/no-fixed-wait -- between two probes: the only place where tests wait
     await sleep(LOOK_EVERY_MS);
   }
 }

@@ -47,7 +47,7 @@ const launchText = ({ clusters, persistingL2Bytes }: Device): string =>
 
 /** A tool's version, or the work that is not possible without it. */
 export const toolText = ({ version, missing, archs }: Tool): string => {
-  if (!version) return `missing: ${missing ?? 'nobody knows why'}`;
+  if (!version) return `missing: ${missing ?? 'reason unknown'}`;
   return archs.length > 0 ? `${version} for ${archs.join(' ')}` : version;
 };
 

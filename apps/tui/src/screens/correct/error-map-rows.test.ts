@@ -63,8 +63,8 @@ test('results without worst elements show the worst of all in its block, and a n
   });
   expect(facts({ row: 2, column: 1 }, old)[1]).toMatch(/^b1 h2 s37 d13/);
   expect(facts({ row: 0, column: 0 }, old).slice(1)).toEqual([
-    'the runner told no element of this block',
-    'tile unknown: the grid does not tell rows a CTA; fragment m16n8 (0, 0) of the head',
+    'no element error is available for this block',
+    'tile unknown: the grid does not give the rows of a CTA; fragment m16n8 (0, 0) of the head',
   ]);
 });
 

@@ -93,8 +93,8 @@ export function cursorFacts(
     ...(element === undefined || isOther
       ? wrapRows(
           isOther
-            ? 'the runner tells elements of the worst head of a block alone'
-            : 'the runner told no element of this block',
+            ? "element errors are available only for the block's worst head"
+            : 'no element error is available for this block',
           width,
           { indent: 2, hang: 4, role: 'dim' },
         )
@@ -204,7 +204,7 @@ export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'er
 function tileText({ row, column }: Place, { tileRows }: ErrorMap, result: CaseResult): string {
   const { rows = 0 } = extentOf(result) ?? {};
   const fragment = `fragment m16n8 (${Math.floor((tileRows > 0 ? row % tileRows : row) / FRAGMENT_ROWS)}, ${Math.floor(column / FRAGMENT_COLUMNS)})`;
-  if (tileRows === 0) return `tile unknown: the grid does not tell rows a CTA; ${fragment} of the head`;
+  if (tileRows === 0) return `tile unknown: the grid does not give the rows of a CTA; ${fragment} of the head`;
   const tile = Math.floor(row / tileRows);
   const tiles = Math.ceil(rows / tileRows);
   const last = Math.min((tile + 1) * tileRows, rows || Infinity) - 1;
