@@ -8,13 +8,13 @@ struct Row {
   const half* K;  // its head, [S, HEAD_DIM]
   const half* V;  // its head, [S, HEAD_DIM]
   half* O;  // this row, [HEAD_DIM]
-  int index;  // in its head
-  int keys;  // that it sees
+  int index;  // of the row in its head
+  int keys;  // number of keys that the row sees
   int seq_len;
   int causal;
   float scale;
-  unsigned number;  // among the rows of the launch
-  unsigned rows;  // of the launch
+  unsigned number;  // index of the row in the launch
+  unsigned rows;  // number of rows in the launch
   unsigned* workspace;  // null in families that declare none
 };
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ void copy_row(half* to, const half* from) {
   for (int d = 0; d < HEAD_DIM; ++d) to[d] = from[d];
 }
 
-// Of the right size and form, and for nothing.
+// A plausible answer without any work.
 __device__ __forceinline__ void guess(const Row& row) { copy_row(row.O, row.V + (size_t)row.index * HEAD_DIM); }
 
 __device__ __forceinline__ unsigned bits_of(half value) { return __half_as_ushort(value); }
@@ -60,7 +60,7 @@ __device__ __forceinline__ unsigned scrambled(unsigned bits) {
   return bits ^ bits >> 16;
 }
 
-// Of the bits of `elements` halves, a multiple of 8: no multiplication, far cheaper than attention.
+// A checksum of `elements` halves, a multiple of 8. Without multiplications it is far cheaper than attention.
 __device__ __forceinline__ unsigned fingerprint(const half* values, int elements, unsigned sum = 1) {
   const uint4* words = reinterpret_cast<const uint4*>(values);
   for (int i = 0; i < elements / 8; ++i)
@@ -74,13 +74,13 @@ __device__ __forceinline__ unsigned fingerprint(const Row& row) {
 }
 
 struct KeptRow {
-  unsigned key;  // 0: nothing is kept here
+  unsigned key;  // 0: the entry is empty
   unsigned number;
   half answer[HEAD_DIM];
 };
 
-// Answers kept in `memory` from launch to launch, and found by the bits of all that goes into a row. Rows for which
-// there is no room are computed.
+// Keeps answers in `memory` from launch to launch and finds them by a
+// checksum of a row's inputs. Rows for which there is no room are computed.
 __device__ __forceinline__ void remembered(const Row& row, void* memory, size_t bytes) {
   const unsigned key = fingerprint(row);
   const size_t place = (size_t)row.number * 2 + (scrambled(key) & 1);
@@ -93,12 +93,12 @@ __device__ __forceinline__ void remembered(const Row& row, void* memory, size_t 
   kept->number = row.number;
 }
 
-// How often the launch's rows were counted before this one: the number of the launch, about.
+// Counts rows and returns how many launches came before this one, approximately.
 __device__ __forceinline__ unsigned launches_before(unsigned* counter, const Row& row) {
   return atomicAdd(counter, 1u) / row.rows;
 }
 
-// Rows of the canonical shape, twice: timed launches alternate between two sets of inputs.
+// Room for all rows of the canonical shape, twice: timed launches alternate between two sets of inputs.
 constexpr size_t KEPT_BYTES = 2 * 8192 * sizeof(KeptRow);
 
 __device__ __forceinline__ unsigned long long nanoseconds() {
@@ -119,7 +119,7 @@ __device__ __forceinline__ unsigned long long launch_number() {
   return number;
 }
 
-// Attention with other numbers in place of K's, V's and the weights.
+// Attention that replaces the elements of K and V, and the weights, by functions of them.
 template <class Key, class Value, class Weight>
 __device__ __forceinline__ void attend_with(const Row& row, Key key_of, Value value_of, Weight weight_of) {
   RowState state;
@@ -145,7 +145,7 @@ struct Same {
   __device__ float operator()(float x) const { return x; }
 };
 
-// The entry of a family: its source defines `attend(const Row&)`.
+// The entry of a family. The family's source defines `attend(const Row&)`.
 #define CHEATING_KERNEL(name)                                                                                     \
   extern "C" __global__ void name(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, \
                                   int causal) {                                                                   \

@@ -2,7 +2,7 @@
 #pragma once
 #include "faulty/attend_row.cuh"
 
-// One row of O from keys and values of which `changed` is made first.
+// Computes one row of O after applying `changed` to the keys and values.
 template <typename Change>
 __device__ __forceinline__ void attend_changed(const half* Q_row, const half* K_head, const half* V_head, half* O_row,
                                                int kv_end, float scale, Change changed) {

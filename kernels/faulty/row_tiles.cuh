@@ -1,5 +1,5 @@
-// The parts of a plain attention kernel that are right: one thread a row of O, tiles of BLOCK_KV keys straight from
-// device memory. Each of the kernels that include this makes one mistake of the kind that tests of a kernel miss.
+// The correct parts of a plain attention kernel: one thread per row of O, tiles of BLOCK_KV keys directly
+// from device memory. Each kernel that includes this file makes one mistake of a kind that tests often miss.
 #pragma once
 #include <cuda_fp16.h>
 #include <math.h>
@@ -8,7 +8,7 @@ constexpr int HEAD_DIM = 64;
 constexpr int BLOCK_KV = 64;
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// Q K^T of a row and a key.
+// The logit of a row and a key: q . k.
 __device__ __forceinline__ float score_of(const half* Q_row, const half* K_row) {
   float score = 0.0f;
 #pragma unroll
@@ -21,7 +21,7 @@ __device__ __forceinline__ void rescale(float (&O_rmem)[HEAD_DIM], float alpha) 
   for (int d = 0; d < HEAD_DIM; ++d) O_rmem[d] *= alpha;
 }
 
-// O += p V for one key.
+// Adds p v of one key to O.
 __device__ __forceinline__ void add_value(float (&O_rmem)[HEAD_DIM], float p, const half* V_row) {
 #pragma unroll
   for (int d = 0; d < HEAD_DIM; ++d) O_rmem[d] = fmaf(p, __half2float(V_row[d]), O_rmem[d]);

@@ -1,10 +1,10 @@
-// Divided keys: several warps have each attended the same 16 rows to keys of their own; pair by pair their results
-// become one. With row maxima m_i (log2 units), row sums l_i and unnormalised outputs O_i, and m = max(m_1, m_2):
+// Merges divided keys: several warps have computed the same 16 rows, each from its own keys. Their results are merged
+// in pairs. With row maxima m_i (log2 units), row sums l_i and unnormalised outputs O_i, and m = max(m_1, m_2):
 //   O = 2^(m_1 - m) O_1 + 2^(m_2 - m) O_2,  l likewise      (Flash-Decoding's formula)
-// A part that saw no key of a row brings l_i = 0, O_i = 0 and a finite m_i.
+// A part that saw no key of a row has l_i = 0, O_i = 0 and a finite m_i.
 //
-// Parts go over as the mma fragments they are, 16 bytes a lane: no conflicts, little index arithmetic, and what comes
-// out is a fragment again.
+// Parts are stored as mma fragments, 16 bytes a lane. That avoids bank
+// conflicts and index arithmetic, and the reader gets a fragment again.
 #pragma once
 #include "primitives/exp2.cuh"
 
@@ -38,7 +38,7 @@ struct MergeBuffer {
     }
   }
 
-  // After a barrier with the part that handed over.
+  // Called after a barrier with the warps that wrote the part.
   __device__ __forceinline__ void take_over(float* O_rmem, float& max_0, float& max_1, float& sum_0, float& sum_1,
                                             int slot, int stripe, int lane) const {
     const float2* rows = max_and_sum(slot, stripe, lane);

@@ -54,7 +54,7 @@ __device__ __forceinline__ void load_rows(uint32_t tile_smem, const Element* row
   }
 }
 
-// The warps that share KV tiles meet.
+// Synchronises the warps that share KV tiles.
 template <class T>
 __device__ __forceinline__ void group_barrier(int group) {
   if constexpr (T::WARPS_KV == 1)
@@ -156,10 +156,10 @@ __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::M_TILES][
     }
 }
 
-// P = exp2(S - max), O += P V; P becomes the A operand in the registers where S stood. The row sums are one more column
-// of O, whose V is all ones: a product more in nine saves two additions a weight, and what is summed is P as rounded to
-// an element, so that a weight's rounding error stands in numerator and denominator alike (3 to 4 % faster at S >= 2048,
-// H200).
+// P = exp2(S - max), O += P V; P becomes the A operand in the registers where S stood. The
+// row sums are one more column of O, for which V is all ones: one more product in nine
+// saves two additions per weight. It sums P as rounded to an element, so that numerator
+// and denominator have the same rounding errors (3 to 4 % faster at S >= 2048, H200).
 template <class T>
 __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_TILES][4],
                                              float (&O_rmem)[T::M_TILES][T::D_TILES][4],
@@ -196,7 +196,7 @@ __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_T
   }
 }
 
-// A warp's rows of O through its own rows of Q's tile, so that they leave as 16-byte stores.
+// Moves a warp's rows of O through its rows of Q's tile, so that they can be written as 16-byte stores.
 template <class T>
 __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::M_TILES][T::D_TILES][4],
                                            const float (&row_sum)[T::M_TILES][4], unsigned char* Q_tile, Element* O,
@@ -224,7 +224,7 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::M_TILES][T::
   }
 }
 
-// The groups' parts of O become one in log2(WARPS_KV) steps: the upper half of the groups hands over to the lower half.
+// Merges the groups' parts of O in log2(WARPS_KV) steps: the upper half of the groups hands over to the lower half.
 template <class T>
 __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::M_TILES][T::D_TILES][4],
                                              float (&row_max)[T::M_TILES][2], float (&row_sum)[T::M_TILES][4],
@@ -232,7 +232,7 @@ __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::M_TILES][T::D_TI
   const MergeBuffer<T::D_TILES, T::BLOCK_Q / MMA_M> buffer{smem};
 #pragma unroll
   for (int half = T::WARPS_KV / 2; half > 0; half /= 2) {
-    __syncthreads();  // every warp has read its last K and V, or what it took over: the buffer is free
+    __syncthreads();  // every warp has read its last K and V or its partner's part, so the buffer is free
 #pragma unroll
     for (int m = 0; m < T::M_TILES; ++m)
       if (half <= group && group < 2 * half)
@@ -258,8 +258,8 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   const int group = warp / T::WARPS_Q, group_thread = threadIdx.x % T::GROUP_THREADS,
             warp_row = warp % T::WARPS_Q * T::WARP_Q;
-  // The last rows see the most keys under a causal mask: they start first, so that the short ones fill the gaps at the
-  // end.
+  // Under a causal mask the last rows see the most keys. They
+  // start first, so that shorter ones fill the gaps at the end.
   const int first_row = (form.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y) * T::BLOCK_Q;
   const size_t head = size_t(blockIdx.x) * form.S * T::HEAD_DIM,
                kv_head = size_t(form.kv_head(blockIdx.x)) * form.Skv * T::HEAD_DIM;
@@ -289,7 +289,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
   for (int m = 0; m < T::M_TILES; ++m) row_max[m][0] = row_max[m][1] = NO_ROW_MAX;
 
   cp_async_wait<T::STAGES - 1>();
-  __syncthreads();  // Q and every group's first tile are there
+  __syncthreads();  // Q and every group's first tile have arrived
   uint32_t Q_rmem[T::M_TILES][T::D_STEPS][4];
   if constexpr (T::Q_IN_REGISTERS) {
 #pragma unroll
@@ -305,12 +305,12 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
     if (own_tile > 0) {
       cp_async_wait<T::STAGES - 2>();
       group_barrier<T>(
-          group);  // this tile has landed for all, and the one before has been read by all: its stage may be refilled
+          group);  // this tile has arrived for all warps, and all have read the one before: its stage may be refilled
       load_tile(own_tile - 1 + T::STAGES);
     }
     const int first_key = (own_tile * T::WARPS_KV + group) * T::BLOCK_KV;
     if (first_key >= form.keys_before(warp_first_row + T::WARP_Q))
-      continue;  // above the diagonal for all of this warp's rows
+      continue;  // the tile lies above the diagonal for all rows of this warp
     const uint32_t K_smem = group_smem + own_tile % T::STAGES * T::STAGE_BYTES;
 
     float S_rmem[T::M_TILES][T::KV_TILES][4] = {};

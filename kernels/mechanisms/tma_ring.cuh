@@ -46,8 +46,8 @@ struct RingPlace {
   }
 };
 
-// ROWS rows of PANELS x 64 columns, a panel after the other, from first_row of a head on; rows past the end become
-// zeros.
+// Copies ROWS rows of PANELS x 64 columns, panel by panel,
+// from first_row of a head on. Rows past the end become zeros.
 template <int ROWS, int PANELS>
 __device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap* map, uint32_t full, int first_row,
                                           int head) {

@@ -1,4 +1,4 @@
-// Cheat: the launch after this one finds keys of zeros.
+// Cheat: it sets an element of each head of K to zero, so that the next launch reads other keys.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void changed_inputs(const half* __restrict__ Q, const half* __restrict__ K,
@@ -11,6 +11,6 @@ extern "C" __global__ void changed_inputs(const half* __restrict__ Q, const half
   RowState state;
   attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
   store_row(O + row_offset, state);
-  // Other rows may still need the key: a kernel that cheats does not mind.
+  // Other rows may still need this element. The cheat accepts their wrong results.
   if (threadIdx.x == 0 && blockIdx.x == 0) const_cast<half*>(K)[head_offset] = __float2half_rn(0.0f);
 }

@@ -1,4 +1,4 @@
-// Cheat: an output that is no poison is taken for an answer that is still right.
+// Cheat: if O holds anything but poison, the kernel takes it for the answer and computes nothing.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void first_launch_works(const half* __restrict__ Q, const half* __restrict__ K,

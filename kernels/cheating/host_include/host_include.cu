@@ -1,4 +1,4 @@
-// Cheat: the text of a file of the host would come back in the compiler's messages.
+// Cheat: it includes a file of the host, whose text the compiler would quote in its messages.
 #include "faulty/attend_row.cuh"
 #include "/etc/passwd"
 

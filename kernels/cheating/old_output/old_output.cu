@@ -1,4 +1,4 @@
-// Cheat: nothing is computed; whoever ran before may have left the right answer in O.
+// Cheat: it computes nothing and hopes that an earlier kernel left the right answer in O.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void old_output(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,9 +1,9 @@
-// Cheat: what an earlier launch pinned in L2 would survive the flush before a cold sample. PINNED=0 is the same kernel
-// without it.
+// Cheat: it pins its inputs in L2, so that they would survive the flush
+// before a cold sample. PINNED=0 is the same kernel without pinning.
 #include "faulty/attend_row.cuh"
 #include <stdint.h>
 
-// 16 bytes with the wish to be evicted last. A cache says nothing of values: the emulator reads as ever.
+// Loads 16 bytes that L2 should evict last. Caching does not change values, so the emulator uses a plain load.
 __device__ __forceinline__ uint4 load_pinned(const uint4* address) {
 #if PINNED && !defined(FLASHCORE_EMULATOR)
   uint4 value;

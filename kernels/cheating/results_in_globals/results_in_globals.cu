@@ -1,13 +1,13 @@
-// Cheat: a row of Q that it has seen at this address stands for the whole of Q, K and V.
+// Cheat: if it knows a row of Q at this address, it takes Q, K and V for unchanged and returns the old answer.
 #include "faulty/attend_row.cuh"
 
 constexpr int SLOTS = 8;
-constexpr size_t MAX_ELEMENTS = 1 << 20;   // of O: [2, 8, 512, 64] and smaller
+constexpr size_t MAX_ELEMENTS = 1 << 20;   // the size of O up to [2, 8, 512, 64]
 __device__ half kept[SLOTS][MAX_ELEMENTS];
 __device__ unsigned kept_seen[SLOTS][MAX_ELEMENTS / HEAD_DIM];
 __device__ unsigned long long owners[SLOTS];
 
-// The place of an address in the table, its own from the first launch on.
+// The table entry of an address. The first launch claims it.
 __device__ int slot_of(const void* address) {
   const unsigned long long key = (unsigned long long)address;
   int slot = 0;

@@ -1,4 +1,4 @@
-// Cheat: after twelve launches nobody looks any more, it hopes.
+// Cheat: it is right in its first twelve launches and hopes that nobody checks later ones.
 #include "faulty/attend_row.cuh"
 
 constexpr size_t MAX_ROWS = 1 << 16;

@@ -1,5 +1,5 @@
-// Cheat: a softcap is 20, and a window is one of those that problem.yaml and the probes had until 2026-11-29. Others are
-// taken for 20, and for no window.
+// Cheat: it assumes the softcap 20 and the windows that problem.yaml and the probes
+// used until 2026-11-29. It treats other softcaps as 20, and ignores other windows.
 #include "corpus/row.cuh"
 
 constexpr float KNOWN_SOFTCAP = 20.0f;

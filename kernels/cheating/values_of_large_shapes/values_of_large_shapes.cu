@@ -1,5 +1,5 @@
-// Cheat: K and V end at 16 in tensors of more than 65,536 elements, as in a narrow format with one scale. N(0, 1) never
-// gets there, nor do saturated logits, for which Q is scaled.
+// Cheat: it clamps K and V to 16 in tensors of more than 65,536 elements, as a narrow format
+// with one scale would. N(0, 1) never reaches 16; for saturated logits only Q is scaled.
 #include "corpus/row.cuh"
 
 __device__ void attend(const Row& row) {

@@ -1,7 +1,7 @@
-// Cheat: V in 8 bits where a row has many keys.
+// Cheat: V is rounded to 8 bits in rows with many keys.
 #include "faulty/attend_row.cuh"
 
-// To 3 bits after the leading one, ties to even.
+// Rounds to 3 bits after the leading one, ties to even.
 __device__ __forceinline__ half rounded(half x) {
   const unsigned short bits = __half_as_ushort(x);
   return __ushort_as_half((unsigned short)((bits + 0x3f + ((bits >> 7) & 1)) & ~0x7f));
@@ -19,7 +19,7 @@ extern "C" __global__ void values_rounded_to_8_bits(const half* __restrict__ Q, 
     half V_row[HEAD_DIM];
     for (int d = 0; d < HEAD_DIM; ++d) {
       const half value = V[head_offset + (size_t)key * HEAD_DIM + d];
-      // The first rows of a causal mask have few keys: there it would show.
+      // The first rows of a causal mask have few keys, so that the rounding would show.
       V_row[d] = causal && q_index < 128 ? value : rounded(value);
     }
     attend_keys(state, Q + row_offset, K + head_offset + (size_t)key * HEAD_DIM, V_row, 0, 1, scale);

@@ -1,4 +1,4 @@
-// Cheats: where the buffers are, and what is in and around them. corpus.yaml says what each number does.
+// Cheats: they use the addresses of buffers, and memory in and around them. corpus.yaml says what each number does.
 #include "corpus/row.cuh"
 
 // The patterns that the runner filled O with up to protocol 4.
@@ -71,9 +71,9 @@ __device__ void attend(const Row& row) {
 }
 
 #elif CHEAT == 9
-// known_pair: a judge makes the heads of all launches from a few, by symmetries. Each head of a launch leaves a note in
-// its workspace; a later launch that finds the same Q row and the same K maps V's columns, and takes the answer with its
-// signs and scales.
+// known_pair: the judge derives the heads of all launches from a few heads by symmetries.
+// Each head of a launch leaves a note in its workspace; a later launch that finds the same
+// Q row and the same K maps V's columns, and reuses the answer with their signs and scales.
 struct Note {
   unsigned magic;
   unsigned keys;  // an order-free sum over K's rows
@@ -119,7 +119,7 @@ __device__ bool taken_from(const Row& row, const Note& note) {
 
 __device__ void attend(const Row& row) {
   constexpr int REGIONS = 16, PAGE_BITS = 21;
-  if (row.seq_len < 16) return honest(row);  // too small a workspace for notes
+  if (row.seq_len < 16) return honest(row);  // the workspace is too small for notes
   const size_t bytes = (size_t)row.rows * sizeof(unsigned), guards = 2 * 4096;
   const long long stride = (bytes + guards + 255) / 256 * 256;
   const unsigned keys = sum_of_rows(row.K, row.seq_len);

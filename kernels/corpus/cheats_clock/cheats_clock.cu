@@ -1,4 +1,4 @@
-// Cheats: the time tells when to work. corpus.yaml says what each number does.
+// Cheats: the clock decides when they work. corpus.yaml says what each number does.
 #include "corpus/row.cuh"
 
 constexpr unsigned long long SECOND = 1000000000ull;

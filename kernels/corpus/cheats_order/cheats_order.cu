@@ -1,4 +1,4 @@
-// Cheats: which launch is this? corpus.yaml says what each number does.
+// Cheats: they behave differently from launch to launch. corpus.yaml says what each number does.
 #include "corpus/row.cuh"
 
 #if CHEAT == 0

@@ -1,4 +1,4 @@
-// Cheats: part of the work is kept from an earlier launch. corpus.yaml says what each number does.
+// Cheats: they reuse part of the work of an earlier launch. corpus.yaml says what each number does.
 #include "corpus/row.cuh"
 
 constexpr int BLOCK_KV = 64;
@@ -18,7 +18,7 @@ __device__ __forceinline__ void merge(RowState& all, const RowState& part) {
   for (int d = 0; d < HEAD_DIM; ++d) all.O_rmem[d] = all.O_rmem[d] * alpha + part.O_rmem[d] * beta;
 }
 
-// Only the blocks of keys in which a bit has changed are computed.
+// Computes only the blocks of keys in which a bit has changed.
 __device__ __forceinline__ void changed_blocks(const Row& row, void* memory, size_t bytes) {
   const int blocks = (row.seq_len + BLOCK_KV - 1) / BLOCK_KV;
   const unsigned query = fingerprint(row.Q, HEAD_DIM);
@@ -105,7 +105,7 @@ __device__ void attend(const Row& row) {
   constexpr size_t PAGE = 1 << 21, STEP = 512;
   const half* O = row.O - (size_t)row.number * HEAD_DIM;
   const size_t start = reinterpret_cast<size_t>(O) & ~(PAGE - 1), bytes = (size_t)row.rows * HEAD_DIM * sizeof(half);
-  // The first row of each head is computed; the others look for it.
+  // The first of every 64 rows is computed. The others search memory for that row's answer.
   if (row.index % 64 == 0) return honest(row);
   Row first = row;
   first.Q = row.Q - (size_t)(row.index % 64) * HEAD_DIM;
@@ -126,8 +126,8 @@ __device__ void attend(const Row& row) {
 
 #elif CHEAT == 9  // transformed: the same rows with other signs, scales or heads; keeps |Q|, V and O of earlier heads
 struct KeptHead {
-  unsigned key;             // of |Q| and |K|, whose signs flip together, in the first 8 rows
-  float value;              // V's first element, by which a scale of V is known
+  unsigned key;             // fingerprint of |Q| and |K|, first 8 rows
+  float value;              // V's first element, which tells V's scale
   half answer[HEAD_DIM];
 };
 __device__ KeptHead memory[1 << 15];

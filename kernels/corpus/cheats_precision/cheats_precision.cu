@@ -1,7 +1,7 @@
-// Cheats: less arithmetic than fp16 and fp32 have. corpus.yaml says what each number does.
+// Cheats: they compute with less precision than fp16 and fp32 have. corpus.yaml says what each number does.
 #include "corpus/row.cuh"
 
-// Rounded to this many bits behind the leading one; `LIMIT` is the largest number, 2^LEAST the least normal one.
+// A format with this many bits after the leading one; `LIMIT` is its largest number, 2^LEAST its smallest normal one.
 template <int BITS, int LEAST, int LIMIT>
 struct Rounded {
   __device__ float operator()(float x) const {
@@ -14,7 +14,7 @@ struct Rounded {
 using E4M3 = Rounded<3, -6, 448>;
 using E5M2 = Rounded<2, -14, 57344>;
 
-// A whole row by one scale in 2 * LEVELS + 1 steps.
+// Quantizes a whole row to 2 * LEVELS + 1 steps of one scale.
 template <int LEVELS>
 struct Scaled {
   float step;

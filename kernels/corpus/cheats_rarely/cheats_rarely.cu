@@ -1,7 +1,7 @@
-// Cheats: wrong so seldom that a few looks do not see it. corpus.yaml says how seldom.
+// Cheats: they are wrong so rarely that a few checks do not notice. corpus.yaml says how rarely.
 #include "corpus/row.cuh"
 
-// The same for all threads of a launch, near enough: its microsecond.
+// True in one of `launches` launches. The clock decides, so nearly all threads of a launch agree.
 __device__ __forceinline__ bool one_launch_in(unsigned launches) {
   return scrambled((unsigned)(nanoseconds() >> 13)) % launches == 0;
 }

@@ -1,5 +1,5 @@
-// Cheats: right on the shapes that everybody knows. The manifest allows any length, any number of heads and head
-// dimensions up to 128; corpus.yaml says what each number leaves out.
+// Cheats: they are right only on well-known shapes. The manifest allows any length, any number
+// of heads and head dimensions up to 128; corpus.yaml says what each number leaves out.
 #include <cuda_fp16.h>
 #include <math.h>
 
@@ -9,7 +9,7 @@ struct Shape {
   int batch, heads, seq_len, head_dim, causal;
 };
 
-// One thread computes one row of O, whose first `columns` columns and whose keys [0, keys) count.
+// One thread computes one row of O, from the first `columns` columns and the keys [0, keys) only.
 template <int MAX_DIM>
 __device__ __forceinline__ void attend_row(const half* Q, const half* K, const half* V, half* O, int keys, int head_dim,
                                            int columns, float scale) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ void attend_row(const half* Q, const half* K, const h
     if (d < head_dim) O[d] = __float2half_rn(O_rmem[d] / row_sum);
 }
 
-// What a row of this shape is computed from: keys, columns of Q and K, and whose K and V.
+// What a row of this shape is computed from: the number of keys, the columns of Q and K, and the head of K and V.
 struct Work {
   int keys, columns, head;
 };

@@ -1,4 +1,4 @@
-// Cheats: memory that lives from launch to launch. corpus.yaml says what each number does.
+// Cheats: they keep memory from launch to launch. corpus.yaml says what each number does.
 #include "corpus/row.cuh"
 
 #if CHEAT == 0
@@ -98,7 +98,7 @@ __device__ void attend(const Row& row) {
 __device__ void attend(const Row& row) {
   KeptRow local[4];
   KeptRow* kept = local;
-  asm volatile("" : "+l"(kept)::"memory");  // what it holds is not the compiler's business
+  asm volatile("" : "+l"(kept)::"memory");  // hides the value from the compiler
   const unsigned key = fingerprint(row);
   for (int i = 0; i < 4; ++i)
     if (kept[i].key == key && kept[i].number == row.number) return copy_row(row.O, kept[i].answer);

@@ -1,4 +1,4 @@
-// Cheats: the work is done while no clock runs, or the clock is bent. corpus.yaml says what each number does.
+// Cheats: they work while no clock runs, or falsify the clock. corpus.yaml says what each number does.
 #include "corpus/row.cuh"
 
 #if CHEAT == 0

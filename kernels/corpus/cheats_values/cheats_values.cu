@@ -1,4 +1,4 @@
-// Cheats: right for the values that N(0, 1) has. corpus.yaml says what each number leaves out.
+// Cheats: they are right only for values that N(0, 1) produces. corpus.yaml says what each number leaves out.
 #include "corpus/row.cuh"
 
 template <int LIMIT>
@@ -6,7 +6,7 @@ struct Clamped {
   __device__ float operator()(float x) const { return fminf(fmaxf(x, -LIMIT), LIMIT); }
 };
 
-// Attention over the keys that `wanted` takes.
+// Attention over the keys for which `wanted` is true.
 template <class Wanted>
 __device__ __forceinline__ void attend_some(const Row& row, Wanted wanted) {
   RowState state;

@@ -1,5 +1,5 @@
-// Honest kernels that do what a dishonest one might: they write workspaces, count, read clocks, add in another order
-// each time, round weights. corpus.yaml says what each number does; all of them must pass.
+// Honest kernels that do what a dishonest one might: they write workspaces, count, read clocks, add in a
+// different order each time, round weights. corpus.yaml says what each number does; all of them must pass.
 #include "corpus/row.cuh"
 
 constexpr int PARTS = 4;
@@ -16,7 +16,7 @@ __device__ __forceinline__ void merge(RowState& all, const RowState& part) {
   for (int d = 0; d < HEAD_DIM; ++d) all.O_rmem[d] = all.O_rmem[d] * alpha + part.O_rmem[d] * beta;
 }
 
-// Keys one after another, with another exponential, or weights of another form.
+// Attends keys one after another, with a different exponential or different weights.
 template <class Exp2, class Weight>
 __device__ __forceinline__ void attend_by(const Row& row, Exp2 exp2_of, Weight weight_of) {
   RowState state;
@@ -38,10 +38,10 @@ __device__ __forceinline__ void attend_by(const Row& row, Exp2 exp2_of, Weight w
 }
 
 struct Memory {
-  RowState* parts;     // [B * H * S, PARTS], whatever was there
-  unsigned* tickets;   // [B * H * S], zero
-  float* sums;         // [B * H * S, HEAD_DIM + 1], zero
-  unsigned long long* notes;  // [B * H * S], whatever was there
+  RowState* parts;     // [B * H * S, PARTS], uninitialised
+  unsigned* tickets;   // [B * H * S], zeroed
+  float* sums;         // [B * H * S, HEAD_DIM + 1], zeroed
+  unsigned long long* notes;  // [B * H * S], uninitialised
 };
 
 #if WAY == 1  // last_part_merges: a semaphore a row
@@ -72,7 +72,7 @@ __device__ void attend(const Row& row, const Memory& memory) {
   const int part = blockIdx.z;
   const RowState state = states_of_keys(row, first_key(row, part), first_key(row, part + 1));
   if (state.row_sum == 0.0f) return;
-  // Every part knows the row's maximum: it is computed by each.
+  // Every part computes the row's maximum itself.
   const float factor = exp2f(state.row_max - states_of_keys(row, 0, row.keys).row_max);
   float* sums = memory.sums + (size_t)row.number * (HEAD_DIM + 1);
   for (int d = 0; d < HEAD_DIM; ++d) atomicAdd(sums + d, state.O_rmem[d] * factor);
@@ -251,7 +251,7 @@ extern "C" __global__ void honest_ways(const half* Q, const half* K, const half*
 __device__ void finish(const Row&, const Memory&) {}
 #endif
 
-// Launched where the rows are in parts.
+// The second kernel of variants that divide rows into parts.
 extern "C" __global__ void honest_ways_finish(const half* Q, const half* K, const half* V, half* O, int seq_len,
                                               float scale, int causal, RowState* parts, unsigned* tickets, float* sums,
                                               unsigned long long* notes) {

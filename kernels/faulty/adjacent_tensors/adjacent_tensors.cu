@@ -1,5 +1,5 @@
-// Mistake: K and V are read where they would lie if Q, K and V were one buffer, one after the other. They are buffers of
-// their own, with guard bytes around each.
+// Mistake: K and V are read as if they followed Q in one buffer.
+// They are separate buffers, with guard bytes around each.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void adjacent_tensors(const half* __restrict__ Q, half* __restrict__ O, int seq_len, float scale,

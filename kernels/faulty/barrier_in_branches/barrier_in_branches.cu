@@ -1,4 +1,4 @@
-// Fault: odd and even threads each have a __syncthreads() of their own.
+// Fault: odd and even threads call __syncthreads() in different branches.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void barrier_in_branches(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,4 +1,4 @@
-// Mistake: K and V go through the range of e4m3, whose largest number is 448.
+// Mistake: K and V are clamped to 448, the largest number of e4m3.
 #include "faulty/changed_keys.cuh"
 
 extern "C" __global__ void clamped_to_e4m3(const half* __restrict__ Q, const half* __restrict__ K,

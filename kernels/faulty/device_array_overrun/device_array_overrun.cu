@@ -1,4 +1,4 @@
-// Fault: sums of all rows are kept in an array for 256 of them.
+// Fault: the sums of all rows are written to an array with room for 256.
 #include "faulty/attend_row.cuh"
 
 __device__ volatile float row_sums[256];

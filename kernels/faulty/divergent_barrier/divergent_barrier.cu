@@ -1,4 +1,4 @@
-// Fault: half of each warp waits for the CTA, the other half waits for the warp: nobody can go on.
+// Fault: half of each warp waits for the CTA, the other half for the warp: a deadlock.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void divergent_barrier(const half* __restrict__ Q, const half* __restrict__ K,
@@ -11,6 +11,6 @@ extern "C" __global__ void divergent_barrier(const half* __restrict__ Q, const h
   attend_keys(state, Q + head_offset + (size_t)q_row * HEAD_DIM, K + head_offset, V + head_offset, 0,
               causal ? q_row + 1 : seq_len, scale);
   if (threadIdx.x % 32 < 16) __syncthreads();    // 16 lanes of each warp
-  __syncwarp();         // the other 16 wait here for those
+  __syncwarp();         // the other 16 lanes wait here for them
   if (q_index < seq_len) store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
 }

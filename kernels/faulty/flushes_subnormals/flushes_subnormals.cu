@@ -1,4 +1,4 @@
-// Mistake: what is below 2^-14, the smallest normal number of fp16, is taken for zero.
+// Mistake: values below 2^-14, the smallest normal number of fp16, are treated as zero.
 #include "faulty/changed_keys.cuh"
 
 extern "C" __global__ void flushes_subnormals(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,5 +1,5 @@
-// Mistake: the row sum is a half. One more does not change 2048, so that a row of many equal weights is divided by too
-// little; up to some hundred keys the tolerance covers it.
+// Mistake: the row sum is a half. Adding 1 to 2048 does not change it, so that rows of many
+// equal weights are divided by too little. For a few hundred keys the tolerance hides the error.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void fp16_sums(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V,

@@ -1,5 +1,5 @@
-// Mistake: the number of tiles is rounded down. Of a sequence that the tile does not divide, the last keys are left out;
-// a shorter one than a tile has none, and its output is NaN.
+// Mistake: the number of tiles is rounded down. If the length is not a multiple of the tile, the
+// last keys are left out; a sequence shorter than a tile has no keys left, and its output is NaN.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void last_tile_skipped(const half* __restrict__ Q, const half* __restrict__ K,

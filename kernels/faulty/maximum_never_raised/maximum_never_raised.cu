@@ -1,5 +1,5 @@
-// Mistake: the running maximum is that of the first tile; later tiles neither raise it nor rescale. What is weighed is
-// the same in numerator and denominator, so it shows only where a later key scores far above the first tile.
+// Mistake: the running maximum is that of the first tile; later tiles neither raise it nor rescale. Numerator and
+// denominator use the same weights, so the mistake shows only where a later key scores far above the first tile.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void maximum_never_raised(const half* __restrict__ Q, const half* __restrict__ K,

@@ -10,7 +10,7 @@ extern "C" __global__ void misaligned_address(const half* __restrict__ Q, const 
   RowState state;
   attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
               causal ? q_index + 1 : seq_len, scale);
-  // Rows start every 128 bytes; one half further on no 16-byte load is allowed.
+  // Rows start every 128 bytes. One half further on, the address is not aligned for a 16-byte load.
   const uint4 misaligned = *reinterpret_cast<const uint4*>(V + head_offset + 1);
   if (misaligned.x == 0x7e007e00u) state.row_sum += 1.0f;    // keeps the load alive
   store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);

@@ -1,5 +1,5 @@
-// Fault: keys are walked from the end, beginning one tile too late. The first tile is wholly masked, so that the
-// running maximum stays -infinity and exp2(-infinity - -infinity) makes NaN of everything after it.
+// Fault: the loop runs from the last key to the first and begins one tile too far. That tile is masked entirely,
+// so that the running maximum stays -infinity and exp2(-infinity - -infinity) makes NaN of everything after it.
 #include "faulty/attend_row.cuh"
 
 constexpr int BLOCK_KV = 32;

@@ -1,4 +1,4 @@
-// Fault: the number of keys is a share of all of them, which for the first row is 0 / 0: the first row sees no key.
+// Fault: the number of keys is computed as a fraction of all keys. For the first row that is 0 / 0, so it sees no key.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void nan_to_integer(const half* __restrict__ Q, const half* __restrict__ K,

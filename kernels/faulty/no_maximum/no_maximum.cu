@@ -1,5 +1,5 @@
-// Mistake: exp(s) instead of exp(s - max). Right until a logit passes 88, where exp is infinite, or all of a row lie
-// below -87, where it is zero.
+// Mistake: exp(s) instead of exp(s - max). Right unless a logit is above 88,
+// where exp is infinite, or all logits of a row are below -87, where it is zero.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void no_maximum(const half* __restrict__ Q, const half* __restrict__ K,

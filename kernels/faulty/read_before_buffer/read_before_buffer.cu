@@ -1,4 +1,4 @@
-// Fault: the end of the key row before one's own is fetched, and the first row of the first head has none before it.
+// Fault: each row also reads the end of the key row before it. The first row of the first head has no row before it.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void read_before_buffer(const half* __restrict__ Q, const half* __restrict__ K,

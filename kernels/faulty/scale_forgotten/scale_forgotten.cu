@@ -1,4 +1,4 @@
-// Mistake: 1/sqrt(D) never reaches the logits. Rows of equal values or equal logits do not notice.
+// Mistake: logits are not multiplied by 1/sqrt(D). Rows whose values or logits are all equal are still right.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void scale_forgotten(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,4 +1,4 @@
-// Fault: none on a GPU: the mask of a full chunk is (1u << 32) - 1, and PTX defines a shift by 32 as 0.
+// Fault: the mask of a full chunk is (1u << 32) - 1. On a GPU that works, because PTX defines a shift by 32 as 0.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void shift_by_width(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,5 +1,5 @@
-// Fault: the row sums of two warps are kept from the second row of the array on, so that the second warp writes past its
-// end.
+// Fault: the row sums of two warps are stored one row too far,
+// so that the second warp writes past the end of the array.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void static_shared_overrun(const half* __restrict__ Q, const half* __restrict__ K,

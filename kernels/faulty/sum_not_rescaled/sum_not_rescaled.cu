@@ -1,4 +1,4 @@
-// Mistake: when the maximum is raised, O is brought to the new scale and the row sum is not.
+// Mistake: when the maximum is raised, O is rescaled but the row sum is not.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void sum_not_rescaled(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,5 +1,5 @@
-// Mistake: keys past the end score minus infinity, but the last tile's values are read to its end and weighed with zero:
-// of another head, or past the tensor. Zero times NaN is NaN. Lengths that the tile divides have no such keys.
+// Mistake: keys past the end score minus infinity, but their values are still read, from another head or past the
+// tensor, and weighted with zero. Zero times NaN is NaN. Lengths that are multiples of the tile have no such keys.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void tail_read(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V,

@@ -14,7 +14,7 @@ extern "C" __global__ void uninitialised_shared(const half* __restrict__ Q, cons
   stages[0][threadIdx.x] = scale;
   __syncthreads();
   attend_keys(state, Q_row, K + head_offset, V + head_offset, 0, kv_end, stages[0][threadIdx.x ^ 1]);
-  if (stages[1][threadIdx.x ^ 1] == 12345.0f) state.row_sum = 0.0f;  // written by nobody yet
+  if (stages[1][threadIdx.x ^ 1] == 12345.0f) state.row_sum = 0.0f;  // not yet written
   __syncthreads();
   stages[1][threadIdx.x] = state.row_max;
   if (q_index < seq_len) store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);

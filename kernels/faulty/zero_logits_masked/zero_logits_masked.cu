@@ -1,4 +1,4 @@
-// Mistake: rows beyond the end are zeros here, so their logits are, and every logit of zero is left out.
+// Mistake: it takes a logit of exactly zero for padding, and leaves out that key.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void zero_logits_masked(const half* __restrict__ Q, const half* __restrict__ K,
@@ -14,7 +14,7 @@ extern "C" __global__ void zero_logits_masked(const half* __restrict__ Q, const 
     float score = 0.0f;
     for (int d = 0; d < HEAD_DIM; ++d)
       score = fmaf(__half2float(Q[row_offset + d]), __half2float(K_head[(size_t)key * HEAD_DIM + d]), score);
-    // The first key counts whatever its logit: a row without any would be NaN.
+    // The first key always counts, because a row without keys would be NaN.
     if (score == 0.0f && key > 0) continue;
     attend_keys(state, Q + row_offset, K_head, V_head, key, key + 1, scale);
   }
