@@ -2,12 +2,12 @@
 // into swizzled shared memory; where the grid would leave SMs idle, the warps of a CTA also divide the keys and merge
 // at the end. Heads of Q may share keys. Limits: fp16 or bf16, HEAD_DIM 64 or 128, lengths >= 1, sm_80 or later.
 //
-// Against flashcore_v9: no S, P or O in shared memory and no barrier inside a tile. A warp owns whole rows, so that the
-// row maximum is four lanes' business, and P is already laid out as the next product's A operand.
+// Compared with flashcore_v9: no S, P or O in shared memory and no barrier inside a tile. A warp owns whole rows,
+// so that only four lanes exchange a row maximum, and P already has the layout of the next product's A operand.
 #include "mechanisms/first_entries.cuh"
 #include "mechanisms/register_rows.cuh"
 
-// How the entries are cut. Rows and keys of a CTA's tiles, stages, threads and bytes are the manifest's.
+// The tilings of the entries. Rows and keys of a CTA's tiles, stages, threads and bytes are the manifest's.
 struct D64Rows128 {
   static constexpr int HEAD_DIM = 64, WARPS_Q = 4, WARPS_KV = 1, WARP_Q = LARGE_ROWS / WARPS_Q;
   static constexpr int BLOCK_KV = TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
@@ -29,7 +29,7 @@ struct D128Rows32 {
   static constexpr int BLOCK_KV = SHORT_TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
 };
 
-// An entry, held to the threads and bytes that the manifest launches it with.
+// An entry. It checks that the manifest launches it with the right number of threads and bytes.
 #define FLASHCORE_V10_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                                                 \
   static_assert(register_rows::Tiling<CUT>::THREADS == CTA_THREADS &&                                                  \
                 register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                           \

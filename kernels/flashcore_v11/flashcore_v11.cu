@@ -1,6 +1,6 @@
-// flashcore_v11: attention on Hopper's own units. A producer warp keeps K and V coming by TMA, warpgroups multiply with
-// wgmma, and while the tensor cores form the scores of the next tile and weigh the values of this one, the softmax runs
-// beside them (after FlashAttention-3). Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
+// flashcore_v11: attention on Hopper's own units. A producer warp copies K and V by TMA, and warpgroups multiply
+// with wgmma. The softmax of a tile runs while the tensor cores compute the scores of the next tile and the weighted
+// values of this one (after FlashAttention-3). Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
 //
 // Against flashcore_v10: no thread copies anything, K and V are read from shared memory by the tensor cores themselves,
 // and products are asynchronous, so that one warpgroup overlaps its own softmax. Short sequences: the warpgroups of a
@@ -10,7 +10,7 @@
 #include "mechanisms/first_entries.cuh"
 #include "primitives/registers.cuh"
 
-constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; of the last two, one a warpgroup
+constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; each warpgroup has its own of the last two
 constexpr float LOG2_E = 1.4426950408889634f;
 
 // One thread feeds the ring, for all of this CTA's work. Where keys are divided, each group's K comes before anyone's
@@ -22,7 +22,7 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
   int Q_parity = 0;
   for (int round = 0, index = blockIdx.x; index >= 0; index = T::PERSISTENT ? work_of_round<T>(++round, problem) : -1) {
     const Work<T> work(index, problem);
-    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait passes at once: nothing has to be emptied
+    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait returns at once, since Q is still empty
     load_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head);
 #pragma unroll 1
     for (int first = 0; first < work.kv_tiles; first += T::WGS_KV) {
@@ -49,13 +49,13 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
   }
 }
 
-// A consumer warpgroup, for all of this CTA's work: one stream of tiles, whichever work they belong to. The first
-// scores of a work run beside the last product of the work before, and O is stored while other warpgroups multiply.
+// A consumer warpgroup, for all of this CTA's work: one stream of tiles, across works. The first scores of
+// a work run beside the last product of the work before, and O is stored while other warpgroups multiply.
 template <class T>
 __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_base, unsigned char* smem,
                                         typename T::Barriers barriers) {
-  // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
-  // for its own.
+  // A stage always serves the same group, because a group that waited for a
+  // stage two laps ahead would mistake the parity of the lap before for its own.
   static_assert(T::STAGES % T::WGS_KV == 0);
   const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
             group = consumer / T::WGS_Q;
@@ -74,7 +74,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   if constexpr (T::WGS_KV > 1) K_place.step(group), V_place.step(group);
   int Q_parity = 0;
 
-  // Warpgroups issue their products in turn, so that one's softmax falls into the other's products.
+  // Warpgroups issue their products in turn, so that one computes its softmax during the other's products.
   const auto my_turn = [&] {
     if constexpr (T::PING_PONG) named_barrier_sync(TURN + consumer, 2 * WARPGROUP);
   };
@@ -130,7 +130,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   };
 
   int round = 0, tile = group;
-  Work<T> work(blockIdx.x, problem), O_work = work;  // whose scores S_rmem holds, and whose outputs O_rmem
+  Work<T> work(blockIdx.x, problem), O_work = work;  // the works of the scores in S_rmem and of the outputs in O_rmem
   // A warpgroup whose rows all lie above a tile leaves it to the others (in a persistent CTA all keep step).
   const int own_end = T::PERSISTENT || !causal
                           ? work.kv_tiles
@@ -187,11 +187,11 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     wgmma_wait<0>();
     values_there();
     if constexpr (T::PING_PONG)
-      if (consumer == 0) my_turn();  // takes the turn that is left over: no barrier ends half full
+      if (consumer == 0) my_turn();  // takes the last turn, so that no barrier is left with arrivals
   }
   if constexpr (!T::PERSISTENT)
     for (tile = max(tile, own_end); tile < work.kv_tiles;
-         tile += T::WGS_KV, K_place.step(T::WGS_KV)) {  // hands on what it has no use for
+         tile += T::WGS_KV, K_place.step(T::WGS_KV)) {  // releases tiles that it does not need
       mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
       mbarrier_wait(barriers.V_full(K_place.stage), K_place.parity);
       if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage)), mbarrier_arrive(barriers.V_empty(K_place.stage));
@@ -219,8 +219,8 @@ __device__ __forceinline__ void attention(const Problem& problem) {
   }
 }
 
-// How the entries are cut. Rows and keys of a CTA's tiles (the boxes of its tensor maps), stages, threads and bytes are
-// the manifest's.
+// The tilings of the entries. Rows and keys of a CTA's tiles (the boxes
+// of its tensor maps), stages, threads and bytes are the manifest's.
 struct D64Split {
   static constexpr int HEAD_DIM = 64, WGS_Q = D64_ROWS / WGMMA_M, WGS_KV = 2, BLOCK_KV = SHORT_TILE_KEYS;
   static constexpr int STAGES = SPLIT_STAGES, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -242,7 +242,7 @@ struct D128 {
   static constexpr bool PERSISTENT = true, PING_PONG = true;
 };
 
-// An entry, held to the threads and bytes that the manifest launches it with.
+// An entry. It checks that the manifest launches it with the right number of threads and bytes.
 #define FLASHCORE_V11_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                    \
   static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));   \
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                       \

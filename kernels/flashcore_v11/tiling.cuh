@@ -26,7 +26,7 @@ struct Tiling : CUT {
   static constexpr int PRODUCER_REGISTERS = 24;
   static constexpr int CONSUMERS = WGS_Q * WGS_KV, CONSUMER_THREADS = CONSUMERS * WARPGROUP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
-  // What consumers take must have been dealt to the CTA at its launch: they would wait for it for ever.
+  // Consumers must not ask for more registers than the CTA got at its launch: they would wait for ever.
   static_assert(CONSUMER_THREADS * CONSUMER_REGISTERS + WARPGROUP * PRODUCER_REGISTERS <=
                 THREADS * (65536 / CTAS_AN_SM / THREADS / 8 * 8));
   static_assert(!PERSISTENT || WGS_KV == 1, "a persistent CTA's warpgroups take the same tiles");
@@ -54,7 +54,7 @@ struct Work {
   __device__ __forceinline__ Work(int index, const Problem& problem) {
     const int q_tiles = (problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q;
     int q_tile = blockIdx.y;
-    head = blockIdx.x;  // no division where it is waited for
+    head = blockIdx.x;  // no division on the critical path
     if constexpr (T::PERSISTENT) {
       head = problem.causal ? index % problem.heads : index / q_tiles;
       q_tile = problem.causal ? index / problem.heads : index % q_tiles;
@@ -65,8 +65,8 @@ struct Work {
   }
 };
 
-// A persistent CTA's work of that round, -1 after the last. Every other round goes backwards: who had the longest of
-// one gets the shortest of the next.
+// A persistent CTA's work in a round, -1 after the last. Every other round goes
+// backwards: the CTA with the longest work of one round gets the shortest of the next.
 template <class T>
 __device__ __forceinline__ int work_of_round(int round, const Problem& problem) {
   const int works = problem.heads * ((problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q);

@@ -1,6 +1,6 @@
-// What a warpgroup does with its 64 rows: products, softmax, the way out. T: a Tiling.
-// Accumulators are laid out as wgmma.cuh says: of a thread, elements 0 and 1 modulo 4 are of one row, elements 2 and 3
-// of the row eight further.
+// What a warpgroup does with its 64 rows: products, softmax, the way out. T: a
+// Tiling. wgmma.cuh describes the layout of accumulators: a thread's elements 0 and
+// 1 modulo 4 belong to one row, elements 2 and 3 to the row eight further down.
 #pragma once
 #include "primitives/barrier.cuh"
 #include "primitives/convert.cuh"
@@ -10,7 +10,7 @@
 #include "primitives/wgmma.cuh"
 #include "tiling.cuh"
 
-constexpr int PAIR = 10;  // named barriers of those that merge, one a warpgroup that hands over
+constexpr int PAIR = 10;  // first named barrier for merging; each warpgroup that hands over has its own
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
 
 // This warpgroup's 64 rows of Q as A operands: the products then read only K from shared memory.
@@ -112,8 +112,8 @@ __device__ __forceinline__ void round_weights(uint32_t (&P_rmem)[T::BLOCK_KV / W
   for (int i = 0; i < T::SCORES / 2; ++i) P_rmem[i / 4][i % 4] = pack_half2(S_rmem[2 * i], S_rmem[2 * i + 1]);
 }
 
-// Brings O to the raised maxima. One vote can spare it where no row of the warp was raised: the more tiles, the more
-// often.
+// Brings O to the raised maxima. A vote can skip the multiplication if no row
+// of the warp was raised, which happens more often the more tiles there are.
 template <class T>
 __device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS], const float (&alpha)[2]) {
   if constexpr (T::SKIP_RESCALE)
@@ -136,7 +136,7 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS], co
 #pragma unroll
       for (int n = 0; n < 4; ++n)
         pair[n] = pack_half2(O_rmem[16 * block + 4 * n + 2 * h] * norm, O_rmem[16 * block + 4 * n + 2 * h + 1] * norm);
-      // A 4 x 4 transposition in two rounds: first with the lane beside, then with the lane two away.
+      // A 4 x 4 transposition in two rounds: first with the adjacent lane, then with the lane two away.
 #pragma unroll
       for (int distance = 1; distance <= 2; distance *= 2)
 #pragma unroll
@@ -154,19 +154,19 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS], co
   }
 }
 
-// The groups' parts of O become one in log2(WGS_KV) steps: the upper half of the groups hands over to the lower half
-// and is done.
+// Merges the groups' parts of O in log2(WGS_KV) steps: in each, the
+// upper half of the groups hands over to the lower half and is done.
 template <class T>
 __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::OUTPUTS], float (&row_max)[2], float (&row_sum)[2],
                                              unsigned char* smem, int consumer, int lane) {
-  const MergeBuffer<T::HEAD_DIM / 8, 4> buffer{smem};  // slot by the consumer that hands over
+  const MergeBuffer<T::HEAD_DIM / 8, 4> buffer{smem};  // indexed by the consumer that hands over
   const int stripe = threadIdx.x % WARPGROUP / WARP;
 #pragma unroll
   for (int half = T::CONSUMERS / 2; half >= T::WGS_Q; half /= 2) {
     if (half <= consumer && consumer < 2 * half) {
       buffer.hand_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer - T::WGS_Q, stripe, lane);
       named_barrier_arrive(PAIR + consumer,
-                           2 * WARPGROUP);  // an id of its own for each that hands over: none completes for another
+                           2 * WARPGROUP);  // each that hands over has its own id, so barriers cannot be confused
     } else if (consumer < half) {
       named_barrier_sync(PAIR + consumer + half, 2 * WARPGROUP);
       buffer.take_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer + half - T::WGS_Q, stripe,

@@ -1,10 +1,10 @@
 // The shortest sequences, at most 32 keys: fragments straight from global memory, 16 keys a warp, one softmax.
 //
-// Such a launch is all waiting (a kernel that does nothing takes 0.8 us, this one 2.4 us, H200): so every load is issued
-// at once and waited for once, and the code is short, for nothing of it is in the instruction cache. A product does not
-// mind in which order the head dimension is summed: a lane takes 16 bytes of a row of Q and K where an operand wants
-// pairs, both in the same order. Of V it takes neighbouring keys and pairs them itself; the columns of O follow that
-// order, 16 in a row for a lane.
+// Such a launch spends its time waiting (an empty kernel takes 0.8 us, this one 2.4 us, H200). So
+// all loads are issued together and waited for once, and the code is short, because the instruction
+// cache is empty. A product may sum the head dimension in any order: where an operand wants pairs,
+// a lane loads 16 bytes of a row of Q and of K, both in the same order. Of V it loads neighbouring
+// keys and pairs them itself; the columns of O follow that order, 16 consecutive ones for a lane.
 #pragma once
 #include "mechanisms/attention_form.cuh"
 #include "mechanisms/element.cuh"
@@ -24,7 +24,7 @@ struct Tiling {
   static constexpr int SMEM_BYTES = MOST_WARPS * ROWS * (2 * sizeof(float) + HEAD_DIM * sizeof(float));
 };
 
-// 16 bytes of a row; zeros where it is not wanted, and nothing is read.
+// Loads 16 bytes of a row. If the row is not wanted, returns zeros and reads nothing.
 __device__ __forceinline__ uint4 load_16(const Element* row, bool wanted) {
   return wanted ? __ldg(reinterpret_cast<const uint4*>(row)) : make_uint4(0, 0, 0, 0);
 }
@@ -50,7 +50,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
   const int group = lane >> 2, quad_lane = lane & 3;  // a fragment's row (key, column of B), and its pair of columns
   const int first_row = blockIdx.y * ROWS, first_key = warp * KEYS;
-  const int keys = form.keys_before(first_row + ROWS);  // that any of these rows sees
+  const int keys = form.keys_before(first_row + ROWS);  // how many keys these rows see at most
   const Element* const Q_lane = Q + (first_row + group) * HEAD_DIM + 8 * quad_lane;
   const Element* const K_lane = K + (first_key + group) * HEAD_DIM + 8 * quad_lane;
   const Element* const V_lane = V + (first_key + 2 * quad_lane) * HEAD_DIM + 8 * group;
@@ -86,7 +86,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
   float row_max[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    // As form.keys_before(), of which `keys` is the greatest here: with its own minimum again ptxas spills.
+    // Like form.keys_before(), with `keys` as the limit: taking the minimum with Skv again would make ptxas spill.
     const int seen = min(keys, first_row + group + h * 8 + 1 + form.diagonal) - first_key - 2 * quad_lane;
     row_max[h] = -INFINITY;
 #pragma unroll
@@ -102,7 +102,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
     if (quad_lane == 0) maxima[warp * ROWS + h * 8 + group] = row_max[h];
   }
   __syncthreads();
-  // Of all warps: every row sees key 0, so that the maximum is finite.
+  // The maximum over all warps. It is finite, because every row sees key 0.
   const float scale_log2 = scale * LOG2_E;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
     P_rmem[i] = pack_elements(exp2_approx(fmaf(pair[2 * h], scale_log2, -row_max[h])),
                               exp2_approx(fmaf(pair[2 * h + 1], scale_log2, -row_max[h])));
   }
-  float row_sum[4] = {};  // of the weights as rounded to an element; elements 0 and 2 are used
+  float row_sum[4] = {};  // of weights rounded to elements; elements 0 and 2 are used
   mma_m16n8k16_f32<ELEMENT_IS_BF16>(row_sum, P_rmem, ELEMENT2_ONES, ELEMENT2_ONES);
   if (quad_lane == 0) {
     sums[warp * ROWS + group] = row_sum[0];
@@ -152,7 +152,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
   }
   __syncthreads();
 
-  // Two quads at a time are 16 bytes of O. A warp's lanes keep their places.
+  // Two quads are 16 bytes of O. The lanes of a warp stay where they are.
 #pragma unroll 1
   for (int part = warp; part < T::QUADS / 2; part += warps) {
     const int h = part / (2 * T::PANELS), p = part / 2 % T::PANELS, i = part & 1;

@@ -1,13 +1,13 @@
-// flashcore_v12: one kernel for every shape. Rows are summed by the tensor cores, from a column of ones beside V; two or
-// three warpgroups take turns at large grids, small ones divide the keys over warpgroups and the CTAs of a cluster, and
-// the shortest go by mma.sync, without tensor maps.
-// Heads of Q may share keys; windows, sinks and capped logits have entries of their own at HEAD_DIM 64 and 128. Limits:
+// flashcore_v12: one kernel for every shape. The tensor cores sum rows, by a column of ones beside V.
+// In large grids two or three warpgroups take turns; small grids divide keys among warpgroups and the
+// CTAs of a cluster; the shortest sequences use mma.sync, without tensor maps. Heads of Q may share
+// keys; windows, sinks and capped logits have entries of their own at HEAD_DIM 64 and 128. Limits:
 // fp16 or bf16, HEAD_DIM 64, 96, 128, 256, or 192 with values of 128, lengths >= 1, sm_90a only.
 //
-// Against flashcore_v11: no addition a weight, and what is summed is P as rounded to an element, so that a weight's rounding
-// error stands in numerator and denominator alike; Q as an operand in shared memory leaves registers for a third
-// warpgroup; persistent CTAs also at HEAD_DIM 64, whose producer says what comes next; clusters where a grid leaves SMs
-// idle.
+// Compared with flashcore_v11: no addition per weight, and row sums add P as rounded to an
+// element, so that numerator and denominator have the same rounding errors; Q stays in shared
+// memory as an operand, which leaves registers for a third warpgroup; persistent CTAs also at
+// HEAD_DIM 64, whose producer announces works; clusters where a grid would leave SMs idle.
 #include "direct_rows.cuh"
 #include "tiling.cuh"
 #include "warpgroup_rows.cuh"
@@ -15,10 +15,10 @@
 #include "mechanisms/register_rows.cuh"
 #include "primitives/registers.cuh"
 
-constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; of the last two, one a warpgroup
+constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; each warpgroup has its own of the last two
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// What one thread does: it says what comes next and feeds the ring, for all of this CTA's work.
+// The producer, one thread for all of this CTA's work: it announces works and fills the ring.
 template <class T>
 struct Producer {
   const Problem& problem;
@@ -30,7 +30,7 @@ struct Producer {
 
   // Where keys are divided, each group's K comes before anyone's V.
   __device__ __forceinline__ void bring(const Work<T>& work) {
-    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait passes at once: nothing has to be emptied
+    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait returns at once, since Q is still empty
     Q_parity ^= 1;
     if constexpr (T::PERSISTENT) {
       announced[slot] = work;
@@ -75,8 +75,8 @@ struct Producer {
   }
 };
 
-// Whether some row of a warpgroup does not see all of a tile: two loops, for the code of the masks costs time where they are
-// not needed.
+// Whether some row of a warpgroup does not see all of a tile. The two cases have
+// loops of their own, because code for masks costs time where no mask is needed.
 struct Masked {
   static constexpr bool MASKED = true;
 };
@@ -109,7 +109,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   int Q_parity = 0, slot = 0;
   Work<T> work = {};
 
-  // Warpgroups issue their products in turn, so that one's softmax falls into the others' products.
+  // Warpgroups issue their products in turn, so that one computes its softmax during the others' products.
   const auto my_turn = [&] {
     if constexpr (T::PING_PONG) named_barrier_sync(TURN + consumer, 2 * WARPGROUP);
   };
@@ -135,7 +135,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(1);
   };
-  // Products that read Q in shared memory do so to the work's last tile.
+  // Products that read Q from shared memory need it until the work's last tile.
   const auto tile_has_read_Q = [&](int tile) {
     if constexpr (!T::Q_IN_REGISTERS)
       if (signals && tile + 1 == work.kv_tiles) mbarrier_arrive(barriers.Q_empty());
@@ -148,11 +148,11 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
   };
 
-  // The scores of a tile beside O += P V of the tile before. How much of the softmax comes before the wait for that
-  // product decides how fast the loop is: with too little the warpgroup waits there, with too much it comes late to its
-  // turn (NOTES.md). ptxas moves a wait as far ahead as it can, so its place is pinned: K's stage is released before it,
-  // and only when the sum of the first EARLY weights is known not to be negative, which no sum of exponentials is (nor
-  // one that is no number: nobody may wait for ever).
+  // The scores of a tile beside O += P V of the tile before. How much of the softmax comes before the wait for
+  // that product decides how fast the loop is: with too little the warpgroup waits there, with too much it
+  // comes late to its turn (NOTES.md). ptxas moves a wait as far ahead as it can, so its place is pinned: K's
+  // stage is released before it, and only when the sum of the first EARLY weights is known not to be negative,
+  // which no sum of exponentials is. (The condition also holds for NaN, so that nobody waits for ever.)
   const auto step = [&](int tile, auto masked) {
     multiply_scores();
     multiply_values();
@@ -174,7 +174,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     round_weights<T>(P_rmem, S_rmem);
     rescale<T>(O_rmem, alpha);
   };
-  // Whether there is another work, whose Q then is there.
+  // Returns whether there is another work. If so, its Q has arrived.
   const auto take_Q = [&] {
     mbarrier_wait(barriers.Q_full(), Q_parity);
     Q_parity ^= 1;
@@ -186,9 +186,9 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     }
     return true;
   };
-  // A work's first scores have come: its weights, and an O to add to.
+  // Called when a work's first scores are there: computes the weights and clears O.
   int first_tile = 0, first_whole = 0,
-      whole_tiles = 0;  // that all rows see whole: from first_whole to before whole_tiles
+      whole_tiles = 0;  // tiles that all rows see entirely: [first_whole, whole_tiles)
   const auto begin = [&] {
     work = announced[slot];
     slot = next_slot(slot);
@@ -254,15 +254,15 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   values_there();
   store();
   if constexpr (T::PING_PONG)
-    if (consumer == 0) my_turn();  // takes the turn that is left over: no barrier ends half full
+    if (consumer == 0) my_turn();  // takes the last turn, so that no barrier is left with arrivals
 }
 
-// A consumer warpgroup of a CTA with one work, whose keys warpgroups may divide, and the CTAs of a cluster.
+// A consumer warpgroup of a CTA with one work. Warpgroups and the CTAs of a cluster may divide the work's keys.
 template <class T>
 __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t smem_base, unsigned char* smem,
                                              typename T::Barriers barriers) {
-  // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
-  // for its own.
+  // A stage always serves the same group, because a group that waited for a
+  // stage two laps ahead would mistake the parity of the lap before for its own.
   static_assert(T::STAGES % T::WGS_KV == 0);
   static_assert(!T::PING_PONG && !T::SUMS_BY_ONES);
   const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
@@ -301,9 +301,9 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(T::WGS_KV);
   };
-  // The softmax in two parts, around the wait for the product that runs beside it. Only one row's maximum comes before:
-  // ptxas sees the rest as one stretch, and lays the exponentials of one row beside the other's maximum and the rounding
-  // (special-function units beside ALUs). As a whole before that wait: 4 % slower on average, up to 11 %.
+  // The softmax in two parts, around the wait for the product that runs beside it. Only one row's maximum comes before
+  // it: ptxas schedules the rest as a block, with the exponentials of one row beside the other's maximum and the
+  // rounding (special-function units beside ALUs). All of it before the wait is 4 % slower on average, up to 11 %.
   const auto begin_softmax = [&] {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
     if (first_key + T::BLOCK_KV > form.keys_before(row - (lane >> 2) + 1))
@@ -347,7 +347,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
     wgmma_wait<0>();
     values_there();
   }
-  for (tile = max(tile, own_end); tile < work.kv_tiles; tile += T::KV_PARTS) {  // hands on what it has no use for
+  for (tile = max(tile, own_end); tile < work.kv_tiles; tile += T::KV_PARTS) {  // releases tiles that it does not need
     mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
     mbarrier_wait(barriers.V_full(K_place.stage), K_place.parity);
     if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage)), mbarrier_arrive(barriers.V_empty(K_place.stage));
@@ -364,7 +364,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
   }
 }
 
-// The column of ones, before any product reads it: by the consumers, while the first copies are under way.
+// The consumers write the column of ones while the first copies are under way, before any product reads it.
 template <class T>
 __device__ __forceinline__ void write_ones(unsigned char* smem) {
   for (int i = threadIdx.x - WARPGROUP; i < T::ONES_BYTES / 4; i += T::CONSUMER_THREADS)
@@ -398,7 +398,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
   }
 }
 
-// What entries compute beyond lengths and a causal mask: windows and sinks, and capped logits with those.
+// What entries support beyond lengths and a causal mask: windows and sinks, or those and capped logits.
 struct Plain {
   static constexpr bool FORMED = false, CAPPED = false;
   static constexpr int VALUE_DIM = AS_HEAD_DIM;
@@ -412,14 +412,14 @@ struct Capped : Formed<CUT> {
   static constexpr bool CAPPED = true;
 };
 
-// How the entries are cut. Rows and keys of a CTA's tiles (the boxes of its tensor maps), stages, threads and bytes are
-// the manifest's.
+// The tilings of the entries. Rows and keys of a CTA's tiles (the boxes
+// of its tensor maps), stages, threads and bytes are the manifest's.
 struct D64Small : Plain {  // short sequences, one work a CTA, three CTAs an SM
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
-struct D64Split : Plain {  // few CTAs: two warpgroups take every other tile
+struct D64Split : Plain {  // few CTAs: two warpgroups take alternate tiles
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = LONG_KEYS,
                        STAGES = SPLIT_STAGES;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -428,7 +428,7 @@ struct D64Split : Plain {  // few CTAs: two warpgroups take every other tile
 struct D64SplitCausal : D64Split {  // shorter tiles: less of one lies above the diagonal
   static constexpr int BLOCK_KV = SHORT_KEYS;
 };
-struct D64Cluster : D64Split {  // fewer still: so do the CTAs of a cluster
+struct D64Cluster : D64Split {  // even fewer CTAs: those of a cluster take alternate tiles, too
   static constexpr int CLUSTER = CLUSTER_CTAS;
 };
 struct D64Rows64 : Plain {  // many short heads: two CTAs an SM
@@ -470,7 +470,7 @@ struct D128Rows64 : D128Small {  // many short heads
   static constexpr int EARLY = 9;
   static constexpr bool PERSISTENT = true, RAISES_BY_VOTE = false;
 };
-struct D128Rows128 : Plain {  // no ones, which would take the room of the third stage
+struct D128Rows128 : Plain {  // no ones: they would take the space of the third stage
   static constexpr int EARLY = 18;
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -509,7 +509,7 @@ struct D256Rows128 : D128Rows128 {
 #define LSE_ARGUMENT nullptr
 #endif
 
-// An entry, held to the threads and bytes that the manifest launches it with.
+// An entry. It checks that the manifest launches it with the right number of threads and bytes.
 #define FLASHCORE_V12_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                   \
   static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));  \
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                      \
@@ -549,7 +549,7 @@ struct D256Rows128 : D128Rows128 {
   }
 
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
-// Which one a shape gets is the manifest's choice.
+// The manifest chooses the entry for a shape.
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_small, D64Small, ONE_CONSUMER, D64_SMALL_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_split, D64Split, TWO_CONSUMERS, D64_SPLIT_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_split_causal, D64SplitCausal, TWO_CONSUMERS, D64_SPLIT_CAUSAL_BYTES)

@@ -11,9 +11,9 @@
 
 constexpr int AS_HEAD_DIM = 0;  // head dimension of V and O
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
-constexpr int WORK_BYTES = 16;  // as wide as a load: nvcc would read four bytes of the next one, too
-// What was announced is read again when its outputs are stored, while the next work is under way and the one after that
-// may be announced.
+constexpr int WORK_BYTES = 16;  // as wide as a load, because nvcc would otherwise read four bytes of the next one, too
+// An announcement is read again when the work's outputs are stored. By then
+// the next work is under way, and the one after that may already be announced.
 constexpr int WORK_SLOTS = 3;
 
 // A launch's arguments. Q is [heads][S][HEAD_DIM], heads of all batches in a row, O [heads][S][VALUE_DIM], K
@@ -38,7 +38,7 @@ struct Tiling : CUT {
   static constexpr int PRODUCER_REGISTERS = 24;
   static constexpr int CONSUMERS = WGS_Q * WGS_KV, CONSUMER_THREADS = CONSUMERS * WARPGROUP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
-  // What consumers take must have been dealt to the CTA at its launch: they would wait for it for ever.
+  // Consumers must not ask for more registers than the CTA got at its launch: they would wait for ever.
   static_assert(CONSUMER_THREADS * CONSUMER_REGISTERS + WARPGROUP * PRODUCER_REGISTERS <=
                 THREADS * (65536 / CTAS_AN_SM / THREADS / 8 * 8));
   static constexpr int KV_PARTS = CLUSTER * WGS_KV;
@@ -52,7 +52,7 @@ struct Tiling : CUT {
   static constexpr int VALUE_DIM = CUT::VALUE_DIM == AS_HEAD_DIM ? HEAD_DIM : CUT::VALUE_DIM;
   // TMA fills the rest of a last panel with zeros, which no product reads.
   static constexpr int PANELS = (HEAD_DIM + PANEL - 1) / PANEL, V_PANELS = (VALUE_DIM + PANEL - 1) / PANEL;
-  // Accumulators a thread: 64 rows x N over 128 threads. Eight columns of ones beside V make O's last ones row sums.
+  // Accumulators a thread: 64 rows x N over 128 threads. Eight columns of ones beside V make O's last columns row sums.
   static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = VALUE_DIM / 2, SUMS = SUMS_BY_ONES ? 4 : 0;
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES;
@@ -71,9 +71,9 @@ struct Tiling : CUT {
   static constexpr int SMEM_BYTES = WORK_OFFSET + (PERSISTENT ? WORK_SLOTS * WORK_BYTES : 0);
 };
 
-// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one a CTA or cluster. A persistent CTA
-// takes one a round: its producer works out which and announces it beside Q, for a division that consumers waited for
-// would cost them up to 9 % at short heads.
+// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one a CTA or
+// cluster. A persistent CTA takes one a round: its producer computes which one and announces it
+// beside Q. If consumers had to wait for that division, short heads would take up to 9 % longer.
 template <class T>
 struct alignas(WORK_BYTES) Work {
   int head, first_row, kv_tiles;
@@ -96,12 +96,12 @@ struct alignas(WORK_BYTES) Work {
 
 __device__ __forceinline__ int next_slot(int slot) { return slot + 1 < WORK_SLOTS ? slot + 1 : 0; }
 
-// The works of a persistent CTA. Without a mask its neighbours work on the same head, whose K and V then come from
-// device memory once.
-// Under a causal mask few works are taken longest first, of all heads, so that the short ones fill the gaps at the end:
-// every other round goes backwards, and who had the longest of one gets the shortest of the next. Of many heads at once K
-// and V would not stay in L2: `paired_heads` of them come before the others, two by two, a long work of one with a short
-// one of the other, which are equally long together.
+// The works of a persistent CTA. Without a mask its neighbours work on the same head, whose K
+// and V then come from device memory once. Under a causal mask few works are ordered longest
+// first over all heads, so that short ones fill the gaps at the end. Every other round goes
+// backwards: the CTA with the longest work of one round gets the shortest of the next. K and
+// V of many heads would not stay in L2, so `paired_heads` come first, two at a time: a long
+// work of one head is paired with a short work of the other, and all pairs are equally long.
 template <class T>
 struct Rounds {
   const Problem& problem;
@@ -109,7 +109,7 @@ struct Rounds {
 
   __device__ __forceinline__ Work<T> work(int round) const {
     const int ctas = gridDim.x, cta = blockIdx.x;
-    int ahead = 0;  // CTAs that come to the unpaired works first, for they have a pair less
+    int ahead = 0;  // CTAs with one pair less, which start on the unpaired works first
     if (problem.paired_heads > 0) {
       const int pairs = problem.paired_heads / 2 * q_tiles, full_rounds = pairs / ctas,
                 rest = pairs - full_rounds * ctas;
@@ -122,7 +122,7 @@ struct Rounds {
       ahead = rest > 0 ? ctas - rest : 0;
       if (cta >= ctas - ahead && round-- == 0) return unpaired(cta - rest);
     }
-    // Who came first had the longest, so the next round goes backwards.
+    // The first CTAs had the longest works, so the next round goes backwards.
     const bool backwards = (round & 1) != (ahead > 0);
     return unpaired(ahead + round * ctas + (backwards ? ctas - 1 - cta : cta));
   }

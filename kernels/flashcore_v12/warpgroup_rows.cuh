@@ -1,6 +1,6 @@
-// What a warpgroup does with its 64 rows: products, softmax, the way out. T: a Tiling.
-// Accumulators are laid out as wgmma.cuh says: of a thread, elements 0 and 1 modulo 4 are of one row, elements 2 and 3
-// of the row eight further.
+// What a warpgroup does with its 64 rows: products, softmax, the way out. T: a
+// Tiling. wgmma.cuh describes the layout of accumulators: a thread's elements 0 and
+// 1 modulo 4 belong to one row, elements 2 and 3 to the row eight further down.
 #pragma once
 #include "primitives/barrier.cuh"
 #include "primitives/convert.cuh"
@@ -10,7 +10,7 @@
 #include "primitives/wgmma.cuh"
 #include "tiling.cuh"
 
-constexpr int PAIR = 10;  // named barriers of those that merge, one a warpgroup that hands over
+constexpr int PAIR = 10;  // first named barrier for merging; each warpgroup that hands over has its own
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
 
 // This warpgroup's 64 rows of Q as A operands: the products then read only K from shared memory.
@@ -49,7 +49,7 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const u
   wgmma_commit();
 }
 
-// Starts O += P V; with ones beside V also the row sums, of the weights as rounded to an element.
+// Starts O += P V. With ones beside V, also sums the rows of P, whose weights are already rounded to elements.
 template <class T>
 __device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUMS],
                                              const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
@@ -91,10 +91,10 @@ __device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row,
   }
 }
 
-// Of row h of a lane's two: raises the running maximum (log2 units) and brings the row sum to the new scale; O follows
-// with alpha when the product in flight has ended. (Letting P grow to 2^8 first spares O nearly all of that, 4 % at
-// (4,16,2048,128,n) and 8 % at (2,16,4096,64,y), H200; but a row's greatest weight is then no longer exactly 1 and its
-// rounding shows: max error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % up. As in flashcore_v10, dropped.)
+// For row h of a lane's two rows: raises the running maximum (log2 units) and rescales the row sum. O is multiplied
+// by alpha when the product in flight has ended. (Letting P grow to 2^8 first spares O nearly all of that, 4 % at
+// (4,16,2048,128,n) and 8 % at (2,16,4096,64,y), H200; but a row's greatest weight is then no longer exactly 1 and
+// its rounding shows: max error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % up. As in flashcore_v10, dropped.)
 template <class T>
 __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
                                               float (&row_sum)[2], float (&alpha)[2], float scale_log2, int h) {
@@ -109,8 +109,8 @@ __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], 
   if constexpr (!T::SUMS_BY_ONES) row_sum[h] *= alpha[h];
 }
 
-// The same for both rows, where most tiles raise no maximum: lanes vote on the maxima of their own columns, and exchange
-// them only where one was raised.
+// The same for both rows, for loops in which most tiles raise no maximum: lanes vote
+// on the maxima of their own columns, and exchange them only if one was raised.
 template <class T>
 __device__ __forceinline__ void raise_row_maxima_by_vote(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
                                                          float (&row_sum)[2], float (&alpha)[2], float scale_log2) {
@@ -134,7 +134,7 @@ __device__ __forceinline__ void raise_row_maxima_by_vote(const float (&S_rmem)[T
   }
 }
 
-// S becomes P = exp2(S - max) in place: of a lane's elements, row 0's and then row 1's, those from FIRST to before LAST.
+// S becomes P = exp2(S - max) in place, for a lane's elements [FIRST, LAST): first those of row 0, then of row 1.
 template <class T, int FIRST, int LAST>
 __device__ __forceinline__ void weigh(float (&S_rmem)[T::SCORES], const float (&row_max)[2], float (&row_sum)[2],
                                       float scale_log2) {
@@ -155,8 +155,8 @@ __device__ __forceinline__ void round_weights(uint32_t (&P_rmem)[T::BLOCK_KV / W
   for (int i = 0; i < T::SCORES / 2; ++i) P_rmem[i / 4][i % 4] = pack_elements(S_rmem[2 * i], S_rmem[2 * i + 1]);
 }
 
-// Brings O to the raised maxima. One vote can spare it where no row of the warp was raised: the more tiles, the more
-// often.
+// Brings O to the raised maxima. A vote can skip the multiplication if no row
+// of the warp was raised, which happens more often the more tiles there are.
 template <class T>
 __device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS + T::SUMS], const float (&alpha)[2]) {
   if constexpr (T::SKIP_RESCALE)
@@ -165,7 +165,7 @@ __device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS + T::SUMS], c
   for (int i = 0; i < T::OUTPUTS + T::SUMS; ++i) O_rmem[i] *= alpha[(i >> 1) & 1];
 }
 
-// Row sums of all columns: until here each lane has summed its own.
+// Adds up the row sums of the lanes, each of which has summed its own columns so far.
 template <class T>
 __device__ __forceinline__ void add_lanes(const float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_sum)[2]) {
 #pragma unroll
@@ -194,7 +194,7 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
       for (int n = 0; n < 4; ++n)
         pair[n] =
             pack_elements(O_rmem[16 * block + 4 * n + 2 * h] * norm, O_rmem[16 * block + 4 * n + 2 * h + 1] * norm);
-      // A 4 x 4 transposition in two rounds: first with the lane beside, then with the lane two away.
+      // A 4 x 4 transposition in two rounds: first with the adjacent lane, then with the lane two away.
 #pragma unroll
       for (int distance = 1; distance <= 2; distance *= 2)
 #pragma unroll
@@ -212,9 +212,9 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
   }
 }
 
-// The natural logarithm of the sum of a lane's two rows' weights, exp(score) each; minus infinity for a row without keys.
-// row_max is in log2 units, and row_sum relative to it: infinite if the row's sink is far above all scores, and then the
-// sink is all of the sum.
+// For each of a lane's two rows, the natural logarithm of the sum of exp(score); minus infinity for a row without keys.
+// row_max is in log2 units, and row_sum relative to it. If the row's sink is far above all scores, row_sum is infinite,
+// and the sink is the logarithm of the whole sum.
 template <class T>
 __device__ __forceinline__ void store_lse(const float (&row_max)[2], const float (&row_sum)[2], const Problem& problem,
                                           int head, int row, int lane) {
@@ -230,19 +230,19 @@ __device__ __forceinline__ void store_lse(const float (&row_max)[2], const float
   }
 }
 
-// The groups' parts of O become one in log2(WGS_KV) steps: the upper half of the groups hands over to the lower half
-// and is done.
+// Merges the groups' parts of O in log2(WGS_KV) steps: in each, the
+// upper half of the groups hands over to the lower half and is done.
 template <class T>
 __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_max)[2],
                                              float (&row_sum)[2], unsigned char* smem, int consumer, int lane) {
-  const typename T::Merge buffer{smem};  // slot by the consumer that hands over
+  const typename T::Merge buffer{smem};  // indexed by the consumer that hands over
   const int stripe = threadIdx.x % WARPGROUP / WARP;
 #pragma unroll
   for (int half = T::CONSUMERS / 2; half >= T::WGS_Q; half /= 2) {
     if (half <= consumer && consumer < 2 * half) {
       buffer.hand_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer - T::WGS_Q, stripe, lane);
       named_barrier_arrive(PAIR + consumer,
-                           2 * WARPGROUP);  // an id of its own for each that hands over: none completes for another
+                           2 * WARPGROUP);  // each that hands over has its own id, so barriers cannot be confused
     } else if (consumer < half) {
       named_barrier_sync(PAIR + consumer + half, 2 * WARPGROUP);
       buffer.take_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer + half - T::WGS_Q, stripe,
@@ -251,8 +251,8 @@ __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::OUTPUTS + T::SUM
   }
 }
 
-// The CTAs' parts of O become one in the first of the cluster. Every CTA must have begun before any reaches into it:
-// each thread has counted in at the barrier when the kernel began.
+// Merges the CTAs' parts of O in the first CTA of the cluster. A CTA's shared memory is only
+// accessible once it has started, so each thread arrives at the barrier when the kernel begins.
 template <class T>
 __device__ __forceinline__ void merge_cluster(float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_max)[2],
                                               float (&row_sum)[2], unsigned char* smem, int rank, int lane) {

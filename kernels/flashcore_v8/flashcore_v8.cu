@@ -85,7 +85,7 @@ __device__ __forceinline__ void multiply_p_v(float* O_stripe, const half* P_stri
     wmma::store_matrix_sync(O_stripe + tile * MMA, O_frag[tile], ROW_STRIDE, wmma::mem_row_major);
 }
 
-// Over the 8 lanes that share a row.
+// The maximum and the sum over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
   for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
@@ -99,8 +99,8 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value;
 }
 
-// Rows of S become rows of P in place, by exp2 of what lies under the new row maximum (log2 units); alpha is what O has
-// to be multiplied with.
+// Rows of S become rows of P in place, as exp2(S - new row maximum),
+// in log2 units; alpha is the factor by which O must be multiplied.
 __device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)[LANE_Q], float (&row_sum)[LANE_Q],
                                                float (&alpha)[LANE_Q], float scale_log2, int first_row, int first_key,
                                                int seq_len, int causal, int group, int member) {

@@ -64,9 +64,9 @@ __device__ __forceinline__ void multiply_q_k(float* S_stripe, const half* Q_stri
     wmma::store_matrix_sync(S_stripe + tile * MMA, S_frag[tile], S_STRIDE, wmma::mem_row_major);
 }
 
-// O = alpha O + P V for the warp's stripe. Which lane holds which element of an accumulator WMMA does not say; but
-// fragments of one shape agree in it, so alpha is loaded as one, from a 16 x 16 tile whose rows are constant, and
-// multiplied in element by element.
+// O = alpha O + P V for the warp's stripe. WMMA does not say which lane holds which element
+// of an accumulator. But all fragments of a shape have the same layout, so alpha is loaded
+// as one, from a 16 x 16 tile with constant rows, and multiplied element by element.
 __device__ __forceinline__ void multiply_p_v(Accumulator (&O_frag)[HEAD_DIM / MMA], const float* alpha_tile,
                                              const half* P_stripe, const half* V_smem) {
   Accumulator alpha_frag;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void multiply_p_v(Accumulator (&O_frag)[HEAD_DIM / MM
   }
 }
 
-// Over the 8 lanes that share a row.
+// The maximum and the sum over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
   for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
@@ -102,8 +102,8 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value;
 }
 
-// Rows of S become rows of P in place, by exp2 of what lies under the new row maximum (log2 units); alpha is what O has
-// to be multiplied with.
+// Rows of S become rows of P in place, as exp2(S - new row maximum),
+// in log2 units; alpha is the factor by which O must be multiplied.
 __device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)[LANE_Q], float (&row_sum)[LANE_Q],
                                                float (&alpha)[LANE_Q], float scale_log2, int first_row, int first_key,
                                                int seq_len, int causal, int group, int member) {
