@@ -1,5 +1,5 @@
-// Attention of a few query rows at a time; see attention_reference.h for what it promises.
-// All precisions are one template: Fp64 rounds nowhere, the others where an implementation of that dtype stores a tensor.
+// Computes attention for a few query rows at a time; attention_reference.h documents the result. One template
+// serves all precisions: Fp64 never rounds, the others round where an implementation of that dtype stores a tensor.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 #include "elements.h"
 #include "vector_math.h"
 
-// Elements of a block of K or V, as double: half of a core's second-level cache, or less.
+// The most doubles in a block of K or V: at most half of a core's second-level cache.
 constexpr int BLOCK_ELEMENTS = 1 << 15;
 
 // The fp16 value nearest to x (ties to even), as a float.
@@ -29,7 +29,7 @@ inline float round_to_half(float x) {
   return magnitude < 0x38800000u ? subnormal : normal;  // 2^-14, the smallest normal fp16
 }
 
-// Bits of a float that is an fp16 value already.
+// The fp16 bits of a float that is exactly an fp16 value.
 inline uint16_t half_bits(float x) {
   const uint32_t bits = float_to_bits(x), magnitude = bits & 0x7fffffffu;
   const uint32_t sign = bits >> 16 & 0x8000u;
@@ -74,15 +74,15 @@ struct Bf16 {
   static Output store(Real x) { return bfloat_bits(x); }
 };
 
-// Keys that are unpacked at a time.
+// How many keys are unpacked at a time.
 template <typename Real>
 int block_rows(const flashcore_attention& p) {
   constexpr int COLS = Panels<Real>::COLS;
   return std::clamp(BLOCK_ELEMENTS / std::max(p.D, p.Dv) / COLS * COLS, COLS, 2048);
 }
 
-// What a thread needs for a task, and the task itself. P rounds where an implementation of its dtype stores a tensor;
-// Fp64 also has an LSE and the roundings.
+// A thread's memory for a task, and the task's computation. P rounds where an
+// implementation of its dtype stores a tensor; only Fp64 computes LSE and the roundings.
 template <typename P>
 class Attending {
  protected:
@@ -120,9 +120,9 @@ class Attending {
  protected:
   struct Row {
     int64_t query, head, position;
-    int begin, end;  // of the task's keys
-    bool sees_any;  // a key that no mask and no bias hides
-    double lse, weight_squares, smallest;  // natural logarithm; sum of max(p, smallest)^2; of the weights
+    int begin, end;  // the row's keys, as indices into the task's
+    bool sees_any;  // whether masks and the bias leave it any key
+    double lse, weight_squares, smallest;  // lse: natural; weight_squares: sum of max(p, smallest)^2
   };
 
   const Plan& plan;
@@ -131,15 +131,15 @@ class Attending {
   const int block;  // keys that are unpacked at a time
   Panels<Real> K_transposed, V, V_squares;
   Matrix<Real> Q, scores, O, spread;
-  Matrix<Real> cap_slopes{0, 0};  // derivative of the softcap at each score, for whoever gives it rows
+  Matrix<Real> cap_slopes{0, 0};  // derivative of the softcap at each score; only computed if it has rows
   std::vector<Real> buffer;
   std::vector<Row> rows;
   std::vector<int32_t> selected;
   Task task = {};
   int count = 0, keys = 0;  // rows and keys of the task
-  int64_t first_key = 0;  // of those keys, if none are selected
+  int64_t first_key = 0;  // the first of those keys, unless keys are selected
 
-  // Takes the task on: its rows, its keys and, in `scores`, its weights.
+  // Starts a task: finds its rows and keys, and computes its weights into `scores`.
   void weigh_keys(int64_t index) {
     task = plan.task(index);
     count = static_cast<int>(task.last - task.first);
@@ -178,7 +178,7 @@ class Attending {
     }
   }
 
-  // All rows of such a task are of one query.
+  // With selected keys, all rows of a task belong to one query.
   void list_selected(Keys visible) {
     selected.clear();
     const auto* list =
@@ -188,7 +188,7 @@ class Attending {
     keys = static_cast<int>(selected.size());
   }
 
-  // Groups of ROWS rows.
+  // Visits the rows in groups of ROWS.
   template <typename Visit>
   void for_each_group(Visit&& visit) {
     for (int first = 0; first < count; first += ROWS) visit(first, std::min(count, first + ROWS));
@@ -249,7 +249,7 @@ class Attending {
     }
   }
 
-  // Scores to probabilities, in place.
+  // Turns scores into probabilities, in place.
   void softmax(Row& row, Vector* of_row) {
     Real* const score = reinterpret_cast<Real*>(of_row);
     const int first = row.begin / LANES, last = (row.end + LANES - 1) / LANES;
@@ -279,13 +279,13 @@ class Attending {
     }
   }
 
-  // Not of a key that is hidden: it has no error.
+  // 0 for a hidden key, whose weight has no error.
   static Real square_of_weight(const Row& row, Real weight) {
     const Real least = weight < row.smallest ? row.smallest : weight;
     return weight > 0 ? least * least : 0;
   }
 
-  // Keys [begin, end) of K or V. Returns whether all of their elements are finite; true where no bias hides any.
+  // Unpacks keys [begin, end) of K or V. Returns whether all elements are finite; always true without a bias.
   bool unpack_rows(const flashcore_tensor& tensor, int columns, int begin, int end, Panels<Real>& panels) {
     bool finite = true;
     for (int key = begin; key < end; ++key) {
@@ -319,8 +319,8 @@ class Attending {
     }
   }
 
-  // sum += left x right for the keys [begin, end) of a group's rows: at once those that all of the rows see, and one by
-  // one those that only some do, so that no zero of a mask meets infinity.
+  // sum += left x right for the keys [begin, end) of a group's rows: as blocks for keys that all rows see,
+  // one by one for keys that only some see, so that a masked weight of zero is never multiplied by infinity.
   void add_product(int first, int last, int begin, int end, bool finite, Matrix<Real>& left, Panels<Real>& right,
                    Matrix<Real>& sum) {
     int from = begin, to = end;

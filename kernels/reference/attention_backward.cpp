@@ -1,6 +1,6 @@
-// The backward pass of attention on the CPU; see attention_reference.h for what it promises. Query rows first: dQ, and of
-// each row the LSE and the sum of O dO. Then keys: dK and dV, from scores that are computed once more, so that every
-// element is summed up by one thread in one order.
+// The backward pass of attention on the CPU; attention_reference.h documents it. The first pass goes over
+// query rows and computes dQ, and each row's LSE and sum of O dO. The second goes over keys, computes
+// scores again, and from them dK and dV. So each element is summed by one thread in a fixed order.
 #include "attention_reference.h"
 #include "attending.h"
 #include "attention_plan.h"
@@ -24,7 +24,7 @@ constexpr int KEYS_PER_TASK = 128, ROWS_PER_BLOCK = 128;
 
 using Gradients = flashcore_attention_gradients;
 
-// Of each query row, the rows of a sequence's head one after the other: [B, Hq, Sq].
+// One value per query row: [B, Hq, Sq].
 struct RowSums {
   std::vector<double> lse, delta;  // natural logarithm; sum of O dO
 };
@@ -51,7 +51,7 @@ class QueryGradients : Attending<Fp64> {
     weigh_keys(index);
     for (int r = 0; r < count; ++r)
       unpack(g.d_o_dtype, g.d_o.data, plan.query_at(g.d_o, task.b, rows[r].head, rows[r].query), p.Dv, dO.elements(r));
-    multiply_by_keys(p.v, p.Dv, dO, V_transposed, gradient);  // of the weights
+    multiply_by_keys(p.v, p.Dv, dO, V_transposed, gradient);  // gradient of the weights
     for (int r = 0; r < count; ++r) {
       const Row& row = rows[r];
       const Real* const weight = scores.elements(r);
@@ -89,8 +89,8 @@ class QueryGradients : Attending<Fp64> {
   }
 };
 
-// Keys [first, last) of a key head of a sequence, and blocks of the rows that read the head, as a Task numbers them. The
-// matrices have keys as rows.
+// Computes dK and dV of keys [first, last) of a sequence's key head, in blocks of the
+// rows that read the head, numbered as in Task. The rows of its matrices are keys.
 class KeyGradients {
  public:
   KeyGradients(const Plan& plan, const std::vector<int64_t>& tasks_before, const Gradients& gradients,
@@ -140,7 +140,7 @@ class KeyGradients {
 
   struct Row {
     int64_t query, head, position;
-    int32_t begin, end;  // keys of the task that the masks let it see
+    int32_t begin, end;  // the task's keys that masks let the row see
     double delta;
   };
 
@@ -155,7 +155,7 @@ class KeyGradients {
   Matrix<Real> lse;
   std::vector<Real> buffer;
   int32_t b = 0, kv_head = 0, first_key = 0;
-  int keys = 0, count = 0;  // of the task; rows of the block
+  int keys = 0, count = 0;  // of the task; of the block
 
   void add_rows(int64_t first, int of_block) {
     count = of_block;
@@ -176,7 +176,7 @@ class KeyGradients {
     }
   }
 
-  // Whether any of the rows sees any of the keys.
+  // Returns whether any of the rows sees any of the keys.
   bool find_rows(int64_t first) {
     bool any = false;
     for (int r = 0; r < count; ++r) {
@@ -187,7 +187,7 @@ class KeyGradients {
       const size_t at = row_at(p, b, head, query);
       rows[r] = {query,         head, plan.position(b, query), static_cast<int32_t>(begin), static_cast<int32_t>(end),
                  sums.delta[at]};
-      // That of a row which sees no key would make NaN of what it does not see.
+      // The LSE of a row without keys is -infinity, which would turn its weights into NaN.
       lse.elements(0)[r] = sums.lse[at] == -INFINITE ? 0 : sums.lse[at];
       any |= begin < end;
     }
@@ -219,7 +219,7 @@ class KeyGradients {
     }
   }
 
-  // Of one key: raw scores to weights, and gradients of weights to those of raw scores, in place.
+  // For one key: turns raw scores into weights, and gradients of weights into gradients of raw scores, in place.
   void weigh(int key, int vectors) {
     Real* const score = weights.elements(key);
     Real* const of_row = gradient.elements(key);

@@ -1,4 +1,4 @@
-// The merge of attention over parts of the keys; see attention_reference.h for what it promises.
+// Merges attention over parts of the keys; attention_reference.h documents the result.
 #include "attention_reference.h"
 #include "attention_plan.h"
 #include "blocked.h"
@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int64_t ROWS_MERGED = 256;  // that a thread takes at a time
+constexpr int64_t ROWS_MERGED = 256;  // rows that a thread takes at a time
 constexpr double INFINITE = std::numeric_limits<double>::infinity();
 
 using Parts = flashcore_attention_parts;
@@ -59,7 +59,7 @@ class Merging {
     return static_cast<size_t>(b * tensor.batch_stride + head * tensor.head_stride + query * tensor.row_stride);
   }
 
-  // LSE to weights, whose largest is 1; a part of -infinity has seen no key, and its O does not count.
+  // Turns LSE into weights whose largest is 1. A part with an LSE of -infinity has no key, and its O is ignored.
   void merge_row() {
     double max = -INFINITE, sum = 0;
     for (int32_t i = 0; i < p.parts; ++i) {

@@ -1,5 +1,5 @@
-// A flashcore_attention that was found to be sound: which rows and keys its sequences own, where they are, which of them
-// see each other, and the tasks that it is cut into.
+// Validates a flashcore_attention and plans its computation: which rows and keys its sequences
+// own, where they are, which rows see which keys, and the tasks into which the work is divided.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include "blocked.h"
 #include "elements.h"
 
-// Rows a thread takes at a time: unpacking K and V costs 1/256 of the task.
+// Rows that a thread takes at a time, so that unpacking K and V is 1/256 of a task.
 constexpr int ROWS_PER_TASK = 256;
-// Scores, or other elements, of a task: 16 MiB of doubles.
+// The most scores, or other elements, of a task: 16 MiB of doubles.
 constexpr int64_t MOST_OF_TASK = 1 << 21;
 constexpr int32_t MOST_KEYS = 1 << 24, MOST_COLUMNS = 1 << 20;
 constexpr double MOST_ELEMENTS = 0x1p40;
@@ -24,7 +24,7 @@ struct Roundoff {
 };
 
 inline Roundoff roundoff_of(int dtype) {
-  // Of types with fp32's exponents: arithmetic may take subnormal numbers for 0, an error of up to 2^-126.
+  // For types with fp32's exponents: arithmetic may flush subnormal numbers to 0, an error of up to 2^-126.
   constexpr double FLUSHED = 0x1p-126;
   switch (dtype) {
     case FLASHCORE_DTYPE_FP16: return {0x1p-11, 0x1p-14, false};
@@ -62,7 +62,7 @@ class Plan {
  public:
   const flashcore_attention& p;
   const int group;  // query heads of a key head
-  bool sound;  // the rest counts only if it is
+  bool sound;  // if false, the other members are meaningless
   int64_t most_keys = 1, tasks = 0;
 
   explicit Plan(const flashcore_attention& problem)
@@ -83,7 +83,7 @@ class Plan {
     return p.key_offsets ? int64_t{p.key_offsets[b + 1]} - p.key_offsets[b] : p.Skv;
   }
 
-  // Whether a tensor in Q's order, or in K's of a cache that has no pages, has all rows that sequences own.
+  // Whether a tensor in Q's order, or one in K's order without pages, has all rows that sequences own.
   template <typename Tensor>
   bool has_queries(const Tensor& tensor, int32_t columns) const {
     for (int32_t b = 0; b < p.B; ++b)
@@ -97,7 +97,7 @@ class Plan {
     return true;
   }
 
-  // Rows of a task at most, in whole groups of ROWS.
+  // The most rows of a task, rounded up to groups of ROWS.
   int task_rows() const {
     const int64_t most = std::min<int64_t>(rows_per_task, int64_t{p.Sq} * group);
     return static_cast<int>((most + ROWS - 1) / ROWS * ROWS);
@@ -120,7 +120,7 @@ class Plan {
     return static_cast<size_t>(first + head * tensor.head_stride + query * tensor.row_stride);
   }
 
-  // The same of a key's row in K or V, or a tensor of their order.
+  // The same for a key's row in K or V, or in a tensor of their order.
   template <typename Tensor>
   size_t key_at(const Tensor& tensor, int32_t b, int64_t kv_head, int64_t key) const {
     int64_t first = b * tensor.batch_stride, row = key;
@@ -151,7 +151,7 @@ class Plan {
   int rows_per_task = 0;
   std::vector<int64_t> tasks_before;
 
-  // A part's rows see the same list of keys, if keys are selected.
+  // If keys are selected, all rows of a part use the same list.
   int64_t part_rows(int32_t b) const { return p.selected.data ? group : rows(b) * group; }
   int64_t tasks_of_part(int32_t b) const { return (part_rows(b) + rows_per_task - 1) / rows_per_task; }
   int64_t tasks_of_head(int32_t b) const { return (p.selected.data ? rows(b) : 1) * tasks_of_part(b); }

@@ -1,4 +1,4 @@
-// Attention on the CPU, and inputs to judge it on; see attention_reference.h for what it promises.
+// Attention on the CPU, and inputs to test it on; attention_reference.h documents both.
 #include "attention_reference.h"
 #include "attending.h"
 #include "attention_plan.h"
@@ -14,9 +14,9 @@
 
 namespace {
 
-constexpr int64_t NORMALS_PER_TASK = 1 << 15;  // 0.2 ms of a thread; a multiple of what is drawn at once
+constexpr int64_t NORMALS_PER_TASK = 1 << 15;  // 0.2 ms of a thread; a multiple of 2 * PAIRS
 
-// Of `out` in place of the problem's O.
+// Computes `problem`, but writes O to `out`.
 template <typename P>
 int run(const flashcore_attention& problem, typename P::Output* out, int threads) try {
   const Plan plan(problem);
@@ -44,7 +44,7 @@ PhiloxBlocks philox2x32(VectorInt64 low, uint32_t high_word, uint32_t key) {
   return {bits_as<VectorInt64>(left), bits_as<VectorInt64>(right)};
 }
 
-// Of a whole number below 2^52.
+// Converts integers below 2^52.
 VectorFp64 to_fp64(VectorInt64 number) { return bits_as<VectorFp64>(number + bits_as<int64_t>(0x1p52)) - 0x1p52; }
 
 constexpr double TWO_PI = 2 * 3.141592653589793;
@@ -55,7 +55,7 @@ struct Drawing {
   double scale;
 };
 
-// Elements [first, first + 2 * PAIRS), as fp32.
+// Draws elements [first, first + 2 * PAIRS), as fp32.
 void draw_normals(int64_t first, const Drawing& drawing, float* out) {
   VectorInt64 counter;
   for (int pair = 0; pair < PAIRS; ++pair) counter[pair] = (first / 2 + pair) & 0xffffffff;
@@ -86,7 +86,7 @@ void fill_normal(int dtype, void* out, int64_t first, int64_t last, const Drawin
   }
 }
 
-// [B, H, S, D] contiguous: B * H heads of one sequence each, whose rounding is that of P and O to the tensors' dtype.
+// [B, H, S, D] contiguous: B * H heads of one sequence each; P and O are rounded to the tensors' dtype.
 template <typename P>
 int run_contiguous(int dtype, const void* q, const void* k, const void* v, void* out, int32_t B, int32_t H, int32_t S,
                    int32_t D, float scale, int32_t causal, int32_t threads, float* rounding = nullptr) {

@@ -1,5 +1,5 @@
-// Attention on the CPU, to judge kernels by: exact in fp64, and once more as a plain implementation would compute
-// it; and inputs to judge them on.
+// Attention on the CPU, with which kernels are compared: in fp64, and
+// as a plain implementation would compute it. Also draws the inputs.
 //
 // Build as a shared library: g++ -std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -fPIC -shared -pthread
 // attention_reference.cpp (not with -ffast-math: masked scores are -infinity). Plain C ABI; no global state; any number
@@ -33,12 +33,12 @@ enum {
 // row * row_stride + column]. Strides count elements and may be 0, not negative.
 typedef struct {
   const void* data;
-  int64_t count;  // elements from `data` on: what needs one beyond them is a BAD_ARGUMENT
+  int64_t count;  // elements from `data` on; a problem that needs more is a BAD_ARGUMENT
   int64_t batch_stride, head_stride, row_stride;
 } flashcore_tensor;
 
-// A tensor to write, and how far each element of an honest kernel's may be off it, as a standard deviation; addressed as
-// above. Rows that no sequence owns stay untouched.
+// A tensor to write, and the standard deviation of each element's rounding error in
+// an honest kernel; addressed as above. Rows that no sequence owns stay untouched.
 typedef struct {
   double* value;  // null: not wanted
   float* rounding;  // null: not wanted
@@ -48,18 +48,18 @@ typedef struct {
 
 enum { FLASHCORE_ALIGN_TOP_LEFT = 0, FLASHCORE_ALIGN_BOTTOM_RIGHT = 1 };
 
-// Attention of B sequences. Sequence b has Sq queries and Skv keys, or as many as the offsets and lengths say. Query
-// head h reads the keys of head h / (Hq / Hkv). Query i is at position i of the keys, or with BOTTOM_RIGHT at
-// i + keys - queries, so that the last query is at the last key. All in double precision:
+// Attention of B sequences. Sequence b has Sq queries and Skv keys, or as many as the offsets and lengths
+// give it. Query head h reads the keys of head h / (Hq / Hkv). Query i is at position i of the keys, or with
+// BOTTOM_RIGHT at i + keys - queries, so that the last query is at the last key. All in double precision:
 //   s_j = scale * q . k_j
 //   s_j = softcap * tanh(s_j / softcap)              where softcap is not 0
 //   s_j = s_j - alibi_slopes[h] * |position - j|     where there are slopes
 //   s_j = s_j + bias(b, h, i, j)                     where there is a bias; a key with -infinity is not seen
 //   O = sum of p_j v_j, p_j = exp(s_j) / total       total = sum of exp(s_j), + exp(sinks[h]) where there are sinks
 //   LSE = log(total)
-// over the keys j that the query sees. One that sees none has O = 0 and LSE = -infinity, or LSE = sinks[h].
-// Tensors are never read beyond their counts. Arrays without a count are as long as their brackets say: the caller's
-// promise.
+// over the keys j that the query sees. A query without keys has O = 0 and LSE =
+// -infinity, or LSE = sinks[h]. Tensors are never read beyond their counts. The
+// caller promises that arrays without a count are as long as their brackets say.
 typedef struct {
   // Of Q and O: [B, Hq, Sq, D] and [B, Hq, Sq, Dv]; of K and V: [B, Hkv, Skv, D] and [B, Hkv, Skv, Dv]; each >= 1,
   // Hq a multiple of Hkv; D and Dv at most 2^20, Skv at most 2^24. With offsets or lengths Sq and Skv are upper limits
@@ -71,23 +71,23 @@ typedef struct {
   flashcore_tensor q, k, v;
 
   // Ragged batches. Null: every sequence has all Sq or Skv rows, from its batch entry's first on.
-  const int32_t* query_offsets;  // [B + 1] ascending: b owns rows [b] to [b + 1] of Q, O and LSE (batch stride unused)
+  const int32_t* query_offsets;  // [B + 1] ascending: b owns rows [b] to [b + 1] - 1 of Q, O and LSE (no batch stride)
   const int32_t* key_offsets;  // [B + 1] the same of K and V; not together with a page table
-  const int32_t* key_lengths;  // [B] keys of each sequence, from its first row on: those behind are padding
+  const int32_t* key_lengths;  // [B] keys of each sequence, from its first row on; later ones are padding
 
   // Paged cache. Key j of b is in row j % page_size of page page_table[b * most_pages + j / page_size].
   const int32_t* page_table;  // [B, most_pages]; null: not paged. Entries that no key needs are not read
   const int32_t* page_offsets;  // [B + 1] ascending: b's pages begin at page_table[page_offsets[b]]; null: as above
   int32_t page_size, most_pages;
 
-  // Selected keys, instead of all: the query sees those of its row's list that the masks let it see; one that is listed
-  // twice counts twice. int32 of [B, Hkv, Sq, most_selected], rows by query_offsets as Q's; -1: none.
+  // Selected keys, instead of all: a query sees the keys in its row's list that masks allow; a key that is
+  // listed twice counts twice. int32 of [B, Hkv, Sq, most_selected], rows by query_offsets as Q's; -1: none.
   flashcore_tensor selected;  // data null: all keys
   int32_t most_selected;
 
   // Masks.
   int32_t alignment;  // FLASHCORE_ALIGN_*: position of a query
-  int32_t causal;  // not 0: no keys after the position
+  int32_t causal;  // not 0: no keys after the query's position
   int32_t window_left, window_right;  // keys from position - left to position + right only; -1: unlimited
 
   // Scores.
@@ -104,7 +104,7 @@ typedef struct {
   flashcore_output lse;  // [B, Hq, Sq]
   int32_t lse_base_2;  // not 0: log2(total) instead of the natural logarithm
 
-  // What an honest kernel rounds P and O to, a FLASHCORE_DTYPE_* each; read if a rounding is wanted.
+  // The FLASHCORE_DTYPE_* to which an honest kernel rounds P and O; read if a rounding is wanted.
   int32_t weight_dtype, output_dtype;
 } flashcore_attention;
 
@@ -113,10 +113,10 @@ typedef struct {
 // e5m2:
 //   rounding of O^2   = (u_O^2 max(|o|, smallest_O)^2 + u_P^2 (o^2 + sum of max(p, smallest_P)^2 v^2)) / 3
 //   rounding of LSE^2 = (2^-42 max(|LSE|, 1)^2 + u_P^2 sum of max(p, smallest_P)^2) / 3
-// LSE is fp32, 8 roundings of it, and its sum may be one of rounded weights. `smallest` is 2^-14 for fp16 and
-// 2^-126 / u for bf16, tf32 and fp32, whose kernels may take subnormal weights for 0; fp8 has no smallest_O, and its
-// smallest_P is 2^-6 (e4m3) or 2^-14 (e5m2) of 1 / total * exp(largest s or sink): fp8 kernels round
-// weights whose largest is 1.
+// LSE has 8 roundings in fp32, and may sum weights that are already rounded. `smallest` is
+// 2^-14 for fp16 and 2^-126 / u for bf16, tf32 and fp32, whose kernels may take subnormal
+// weights for 0; fp8 has no smallest_O, and its smallest_P is 2^-6 (e4m3) or 2^-14 (e5m2)
+// of 1 / total * exp(largest s or sink): fp8 kernels round weights whose largest is 1.
 //   threads   worker threads; <= 0: as many as the machine has
 // Returns a FLASHCORE_REFERENCE_* code; writes nothing on BAD_ARGUMENT. Reads no key, page, query or table entry that no
 // sequence owns.
@@ -129,13 +129,13 @@ typedef struct {
   int32_t d_o_dtype;
   // At least one value is wanted; `rounding` is null. Rows that no sequence owns stay untouched.
   flashcore_output d_q;  // [B, Hq, Sq, D]
-  flashcore_output d_k;  // [B, Hkv, Skv, D], over all query heads that read the key head; 0 where no query sees the key
+  flashcore_output d_k;  // [B, Hkv, Skv, D], summed over the query heads that read the key head; 0 for unseen keys
   flashcore_output d_v;  // [B, Hkv, Skv, Dv]
   double* d_sinks;  // [Hq]; null: not wanted, or there are no sinks
 } flashcore_attention_gradients;
 
-// In double precision, with the forward's scores recomputed. Not finite elements of Q, K, V or dO may reach any gradient
-// of their head. Arguments as above.
+// In double precision, with the forward's scores recomputed. An element of Q, K, V
+// or dO that is not finite may affect any gradient of its head. Arguments as above.
 int flashcore_attention_backward(const flashcore_attention_gradients* problem, int32_t threads);
 
 // Attention over parts of the keys (split-KV), each with its own O and LSE.
@@ -143,16 +143,16 @@ typedef struct {
   int32_t parts, B, H, S, Dv;  // each >= 1
   int32_t o_dtype, lse_dtype;
   flashcore_tensor o;  // [parts, B, H, S, Dv]
-  flashcore_tensor lse;  // [parts, B, H, S]; -infinity: the part has no key of the row, and its O is not read
+  flashcore_tensor lse;  // [parts, B, H, S]; -infinity: the part has no key for the row, and its O is not read
   int64_t o_part_stride, lse_part_stride;  // elements
   int32_t lse_base_2;  // not 0: LSE of the parts and of the result are log2, instead of natural logarithms
-  int32_t output_dtype;  // that a kernel rounds O to; read if its rounding is wanted
+  int32_t output_dtype;  // to which a kernel rounds O; read if O's rounding is wanted
   flashcore_output out_o;  // [B, H, S, Dv]
   flashcore_output out_lse;  // [B, H, S]; at least one of the values is wanted
 } flashcore_attention_parts;
 
-// O = sum of w_i O_i, w_i = exp(LSE_i - LSE), LSE = log(sum of exp(LSE_i)), in double precision. A row that no part has
-// keys of has O = 0 and LSE = -infinity. With fp32 arithmetic, 8 roundings of it:
+// O = sum of w_i O_i, w_i = exp(LSE_i - LSE), LSE = log(sum of exp(LSE_i)), in double precision. A
+// row without keys in any part has O = 0 and LSE = -infinity. For a kernel with 8 roundings in fp32:
 //   rounding of O^2   = (u_O^2 max(|o|, smallest_O)^2 + 2^-42 sum of (w_i O_i)^2) / 3
 //   rounding of LSE^2 = 2^-42 max(|LSE|, 1)^2 / 3      in base 2: max(|LSE|, log2(e))
 // Arguments as above.
@@ -164,17 +164,17 @@ int flashcore_attention_merge(const flashcore_attention_parts* problem, int32_t 
 //   scale     usually 1 / sqrt(D); the float that the kernel gets
 //   causal    not 0: query i sees the keys 0..i
 //   threads   worker threads; <= 0: as many as the machine has
-// NaN and infinity in the inputs travel as in IEEE arithmetic. Returns a FLASHCORE_REFERENCE_* code.
+// NaN and infinity propagate as in IEEE arithmetic. Returns a FLASHCORE_REFERENCE_* code.
 int flashcore_reference_fp64(int32_t dtype, const void* q, const void* k, const void* v, double* out, int32_t B,
                              int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
 
-// The same, and how far each element of an honest kernel's output may be off: the standard deviation that rounding P and
-// O to the dtype gives it. With u the unit roundoff of the dtype (2^-11 for fp16, and for fp32 whose products may be
-// tf32; 2^-8 for bf16), `smallest` its smallest normal number, o the element and p, v what it is a sum over:
+// The same, and the standard deviation of the error that rounding P and O to the dtype causes in each
+// element. With u the unit roundoff of the dtype (2^-11 for fp16, and for fp32 whose products may be
+// tf32; 2^-8 for bf16), `smallest` its smallest normal number, and o = sum of p v the element:
 //   rounding^2 = u^2 / 3 * (max(|o|, smallest)^2 + o^2 + sum of max(p, smallest)^2 v^2)
-// The first term is O's rounding. The second is P's where all weights are rounded alike, as equal ones are, and the
-// third where each is rounded by itself; for the other dtypes `smallest` is 2^-126 / u, as kernels may take subnormal
-// numbers for 0.
+// The first term is O's rounding. The second is P's if all weights are rounded alike,
+// as equal ones are, and the third if each is rounded independently; for the other
+// dtypes `smallest` is 2^-126 / u, as kernels may take subnormal numbers for 0.
 //   rounding  [B, H, S, D] contiguous
 int flashcore_reference_with_rounding(int32_t dtype, const void* q, const void* k, const void* v, double* out,
                                       float* rounding, int32_t B, int32_t H, int32_t S, int32_t D, float scale,
@@ -188,8 +188,8 @@ int flashcore_reference_plain(int32_t dtype, const void* q, const void* k, const
                               int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
 
 // Fills out[0..count) with N(0, 1) * scale by Box and Muller, rounded to fp32 and then to `dtype`. Elements 2i and
-// 2i + 1 come from block i of Philox 2x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11) with
-// the counter (i, stream), so that a value depends on no other and on no number of threads.
+// 2i + 1 come from block i of Philox 2x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11)
+// with the counter (i, stream), so that a value depends neither on other values nor on the number of threads.
 //   out       of `dtype`; count < 2^33
 //   threads   as above
 int flashcore_reference_normal(int32_t dtype, void* out, int64_t count, uint32_t key, uint32_t stream, double scale,

@@ -19,15 +19,15 @@ struct Shape {
   bool causal;
 };
 
-// By the definition of the format: sign, exponent, mantissa.
+// Decodes by the format's definition: sign, exponent, mantissa.
 double half_value(uint16_t bits) {
   const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
   const double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-// By search: the nearest of all finite values, ties to the even bit pattern; from halfway to `infinity_value` it is
-// infinity, whose bits are `infinity`.
+// Encodes by searching all finite values for the nearest, ties to the even bit pattern.
+// From halfway to `infinity_value` on the result is `infinity`, the bits of infinity.
 template <double (*value)(uint16_t)>
 uint16_t nearest(double x, int infinity, double infinity_value) {
   const double magnitude = std::fabs(x);
@@ -41,7 +41,7 @@ uint16_t nearest(double x, int infinity, double infinity_value) {
 
 uint16_t nearest_half(double x) { return nearest<half_value>(x, 0x7c00, 65536.0); }
 
-// By the definition: the upper half of a float.
+// Decodes by the definition: bf16 is the upper half of a float.
 double bfloat_value(uint16_t bits) {
   const int exponent = bits >> 7 & 255, mantissa = bits & 127;
   const double magnitude = exponent == 0 ? std::ldexp(mantissa, -133) : std::ldexp(128 + mantissa, exponent - 134);
@@ -204,7 +204,7 @@ bool agrees_in_other_dtypes(Shape s) {
   return good;
 }
 
-// With one key, O = V exactly: every finite fp16 value goes in and must come out.
+// With one key, O = V exactly. V holds every finite fp16 value.
 bool keeps_every_half() {
   std::vector<uint16_t> v, zero, out;
   for (int bits = 0; bits < 0x10000; ++bits)
@@ -234,7 +234,7 @@ bool refuses_bad_arguments() {
   return std::printf("%s bad arguments are refused\n", good ? "ok  " : "FAIL"), good;
 }
 
-// In units of the last place of what is wanted.
+// The error in units of the last place of `want`.
 template <typename Real>
 double distance(Real got, double want) {
   const Real nearest = static_cast<Real>(want);
@@ -273,7 +273,7 @@ bool functions_are_the_libraries() {
          good;
 }
 
-// What is not finite in Q or V shows in the rows that it reaches, and nowhere else.
+// An element of Q or V that is not finite changes the rows that use it, and no others.
 bool carries_what_is_not_finite() {
   constexpr int S = 33, D = 24;
   std::vector<uint16_t> q = random_halves(S * D, 5), k = random_halves(S * D, 6), v = random_halves(S * D, 7);

@@ -37,10 +37,10 @@ Format format_of(int dtype) {
   }
 }
 
-// A tensor by its values, which are those of its bits.
+// A tensor, as bits and as the values of these bits.
 struct Tensor {
   Format format;
-  std::unique_ptr<uint8_t[]> bits;  // not a vector: its end is where the sanitizer looks
+  std::unique_ptr<uint8_t[]> bits;  // not a vector: the sanitizer checks the end of an array
   std::vector<double> values;
 
   Tensor() = default;
@@ -83,7 +83,7 @@ class Random {
   std::mt19937 generator;
 };
 
-// Everything that a problem points to.
+// A problem and the arrays to which it points.
 struct Drawn {
   flashcore_attention p = {};
   Tensor q, k, v, bias;
@@ -118,7 +118,7 @@ struct Drawn {
   }
 };
 
-// Any order of batch, head and row, with a gap between rows now and then.
+// Draws an order of batch, head and row, sometimes with a gap between rows.
 template <typename T>
 void lay_out(T& tensor, Random& random, int batches, int heads, int rows, int columns) {
   int64_t* const strides[] = {&tensor.batch_stride, &tensor.head_stride, &tensor.row_stride};
@@ -186,7 +186,7 @@ std::unique_ptr<Drawn> draw(Random& random) {
     }
     if (flat) d.page_offsets.push_back(static_cast<int32_t>(d.page_table.size()));
     d.page_table.shrink_to_fit();
-    // Not null where no sequence has a page.
+    // Not null, even if no sequence has a page.
     d.page_table.reserve(1);
     p.page_table = d.page_table.data();
     p.page_offsets = null_if_empty(d.page_offsets);
@@ -329,7 +329,7 @@ struct Answer {
   std::vector<double> o, o_rounding, lse, lse_rounding;
 };
 
-// Of fp16's coarse subnormal numbers; of those that fp32 arithmetic takes for 0. Of the others 0.
+// The smallest normal number of fp16; the largest that fp32 arithmetic flushes to 0 for wider types; else 0.
 double smallest_of(int dtype) {
   if (dtype == FLASHCORE_DTYPE_FP16) return 0x1p-14;
   const bool is_fp8 = dtype == FLASHCORE_DTYPE_FP8_E4M3 || dtype == FLASHCORE_DTYPE_FP8_E5M2;
@@ -375,7 +375,7 @@ Answer forward_by_loops(const Drawn& d) {
   return answer;
 }
 
-// The largest difference, in units of 1 and of the wanted number; infinite where one of both is not finite alone.
+// The largest difference, in units of 1 and of the wanted number; infinite if only one of the two is finite.
 template <typename Got>
 double worst(const std::vector<Got>& got, const std::vector<double>& want, double least) {
   double most = 0;
@@ -509,7 +509,7 @@ bool drawn_problems_agree(uint32_t seed, int problems) {
   return std::printf("ok   %d drawn problems\n", problems), true;
 }
 
-// With one key O is V: every bit pattern of fp8, by the formats' definition.
+// With one key O = V. V holds every bit pattern of fp8, decoded by the formats' definition.
 bool knows_every_fp8() {
   for (const int dtype : {FLASHCORE_DTYPE_FP8_E4M3, FLASHCORE_DTYPE_FP8_E5M2}) {
     uint8_t zero[256] = {}, v[256];
@@ -542,7 +542,7 @@ bool knows_every_fp8() {
   return std::printf("ok   every value of fp8\n"), true;
 }
 
-// An infinite value that a mask, a bias or a selection hides reaches no other row; in the rounding neither.
+// An infinite value that a mask, a bias or a selection hides affects neither O nor its rounding.
 bool hides_what_is_not_finite() {
   constexpr int S = 40, D = 20;
   bool good = true;
@@ -583,7 +583,7 @@ bool hides_what_is_not_finite() {
   return std::printf("%s what is hidden does not travel\n", good ? "ok  " : "FAIL"), good;
 }
 
-// A valid paged, ragged problem, and one change each that makes it one to refuse.
+// A valid paged, ragged problem, and single changes that each make it invalid.
 bool refuses_hostile_problems() {
   int refused = 0;
   bool good = true;
@@ -631,7 +631,7 @@ bool refuses_hostile_problems() {
         &flashcore_attention::most_pages, &flashcore_attention::most_selected})
     for (const int32_t value : {0, -1, INT32_MIN, INT32_MAX}) {
       if (extent == &flashcore_attention::Skv && value == INT32_MAX) continue;  // a limit of lengths: see below
-      // The caller promises as long an array: these say how much of it is read.
+      // These say how much of an array is read. The caller promises that it is long enough.
       if (value == INT32_MAX && (extent == &flashcore_attention::most_pages || extent == &flashcore_attention::B))
         continue;
       if (value == INT32_MAX && extent == &flashcore_attention::Sq) continue;
@@ -710,7 +710,7 @@ bool refuses_hostile_problems() {
   return good && std::printf("ok   %d hostile problems are refused\n", refused), good;
 }
 
-// Each element of Q, K, V and the sinks a little more and a little less: the gradient is the loss's slope between both.
+// Moves each element of Q, K, V and the sinks up and down: the loss's slope must be the gradient.
 bool gradients_are_slopes() {
   constexpr int HQ = 4, HKV = 2, SQ = 5, SKV = 7, D = 3, DV = 4;
   constexpr float STEP = 0x1p-10f;
@@ -918,9 +918,9 @@ float bf16(double x) {
   return rounded;
 }
 
-// Decode of one query a head, as a bf16 kernel computes it: weights relative to the largest are rounded, their sum and
-// that of their products are fp32. The root of the mean of (error / rounding)^2 of all heads, with the last `dropped`
-// keys not read.
+// Decodes one query per head as a bf16 kernel would: it rounds weights relative
+// to the largest, and sums weights and products in fp32. Returns the root mean
+// square of error / rounding over all heads, without the last `dropped` keys.
 double decode_error(int keys, int dropped, uint32_t key) {
   constexpr int H = 8, D = 128;
   const size_t count = static_cast<size_t>(H) * keys * D;

@@ -1,4 +1,4 @@
-// Products of blocks of matrices in registers, and tasks on all threads: what the reference's operations are made of.
+// The building blocks of the reference's operations: products of matrix blocks in registers, and tasks on all threads.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 #include "vector_math.h"
 
-// Rows of the left factor that a call of multiply_rows() works on: as many as let their sums stay in registers, of which
-// there are 32 or 16.
+// Rows of the left factor in a call of multiply_rows(). Their
+// sums must fit into registers, of which there are 32 or 16.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int ROWS = 8;
 #else
@@ -37,8 +37,8 @@ struct Matrix {
   Real* elements(int r) { return reinterpret_cast<Real*>(row(r)); }
 };
 
-// The right factor of a product: panels of COL_VECTORS vectors, each with all its rows one after the other, as
-// multiply_rows() reads it. Rows of a power of two would all fall into the same few lines of a cache.
+// The right factor of a product: panels of COL_VECTORS vectors, each with all its rows one after the other,
+// as multiply_rows() reads it. Row sizes that are powers of two would all map to the same few cache lines.
 template <typename Real>
 struct Panels {
   using Vector = VectorOf<Real>;
@@ -52,9 +52,9 @@ struct Panels {
   }
 };
 
-// C[0..ROWS) += A[0..ROWS) x B for B's rows [0, depth) and panels [first, last). A row of A begins at `a`, and
-// `a_stride` elements later the next; a row of C has its first panel at `c`, and `c_stride` vectors later the next.
-// `fresh`: C's former values do not count.
+// C[0..ROWS) += A[0..ROWS) x B for B's rows [0, depth) and panels [first, last). Row 0 of A
+// begins at `a`, and each next row `a_stride` elements later; row 0 of C has its first panel
+// at `c`, and each next row `c_stride` vectors later. `fresh`: ignores C's former values.
 template <typename Real>
 void multiply_rows(const Real* a, size_t a_stride, Panels<Real>& B, int begin, int depth, int first, int last,
                    VectorOf<Real>* c, size_t c_stride, bool fresh) {
@@ -81,8 +81,8 @@ void multiply_rows(const Real* a, size_t a_stride, Panels<Real>& B, int begin, i
 // As many threads as the machine has.
 constexpr int ALL_THREADS = 0;
 
-// Runs task(0) .. task(tasks - 1) on up to `threads` threads, each of which has a task of its own from make_task().
-// False: out of memory.
+// Runs task(0) .. task(tasks - 1) on up to `threads` threads, each of which
+// has a task of its own from make_task(). Returns false if out of memory.
 template <typename MakeTask>
 bool in_parallel(int64_t tasks, int threads, const MakeTask& make_task) {
   std::atomic<int64_t> next{0};
@@ -100,7 +100,7 @@ bool in_parallel(int64_t tasks, int threads, const MakeTask& make_task) {
   try {
     for (int i = 1; i < threads && i < tasks; ++i) helpers.emplace_back(work);
   } catch (const std::system_error&) {
-    // No more threads to be had: those that started, and this one, take all tasks.
+    // No more threads can start: the running ones, and this one, take all tasks.
   }
   work();
   for (std::thread& helper : helpers) helper.join();

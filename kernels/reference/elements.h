@@ -22,7 +22,7 @@ inline uint32_t float_to_bits(float value) {
   return bits;
 }
 
-// Without a branch, so that a loop over it becomes vectors.
+// Without branches, so that the compiler can vectorise loops over it.
 inline float half_to_float(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 0x3ffu;
   const uint32_t small = float_to_bits(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);
@@ -33,14 +33,14 @@ inline float half_to_float(uint16_t half) {
 
 inline float bfloat_to_float(uint16_t bits) { return bits_to_float(static_cast<uint32_t>(bits) << 16); }
 
-// e5m2 is the upper half of fp16. e4m3 is one of its exponents' lower halves, 2^8 smaller; it has one NaN.
+// e5m2 is the upper half of fp16. e4m3 shifted left by 7 is an fp16 whose value is 2^8 too small; it has one NaN.
 inline float e5m2_to_float(uint8_t bits) { return half_to_float(static_cast<uint16_t>(bits << 8)); }
 inline float e4m3_to_float(uint8_t bits) {
   const float value = half_to_float(static_cast<uint16_t>((bits & 0x80u) << 8 | (bits & 0x7fu) << 7)) * 0x1p8f;
   return (bits & 0x7fu) == 0x7fu ? bits_to_float(0x7fc00000u) : value;
 }
 
-// `count` elements of a tensor from element `at` on, `stride` apart in `out`.
+// Unpacks `count` elements of a tensor from element `at` on; they are `stride` apart in `out`.
 template <typename Real>
 void unpack(int dtype, const void* tensor, size_t at, int count, Real* out, size_t stride = 1) {
   const uint16_t* const bits = static_cast<const uint16_t*>(tensor) + at;

@@ -1,6 +1,6 @@
-// Compares rows; see output_comparison.h for what it promises. Threads take groups of heads, whose number depends on the
-// shape only, and the groups' figures are added in order, so that every host gets the same sums. A row whose elements
-// are all finite goes through loops that the compiler turns into vectors.
+// Compares rows; output_comparison.h documents the results. Threads take groups of heads. The number
+// of groups depends only on the shape, and their figures are added in order, so that every host gets
+// the same sums. Rows with finite elements only go through loops that the compiler vectorises.
 #include "output_comparison.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class Rows {
         error(c.D) {
     std::fill_n(c.figures, FLASHCORE_COMPARED_FIGURES, 0.0);
     c.figures[FLASHCORE_COMPARED_WORST_INDEX] = -1;
-    // -1: below every error, so that each block has an element even where all are exact.
+    // -1 is below every error, so that each block names an element even if all are exact.
     std::fill_n(c.map, blocks, -1.0);
     std::fill_n(c.map_index, blocks, 0.0);
   }
@@ -178,7 +178,7 @@ class Rows {
   std::vector<float> errors;
 };
 
-// The results of a task, in memory of its own.
+// The results of a task, in separate memory.
 struct Part {
   std::vector<double> figures, first, map, map_index;
   std::vector<float> errors;
@@ -207,8 +207,8 @@ void append(const Comparison& c, const Part& part) {
   }
 }
 
-// The n-th smallest (from 0) of floats that are not negative: their bits are in the order of their values. Those whose
-// upper half of bits is the wanted one's are few.
+// The n-th smallest (from 0) of floats that are not negative: their bits have the
+// same order as their values. Only few have the same upper 16 bits as the result.
 float nth_smallest(const std::vector<Part>& parts, size_t n) {
   std::vector<uint32_t> buckets(1 << 15);
   for (const Part& part : parts)
@@ -224,7 +224,7 @@ float nth_smallest(const std::vector<Part>& parts, size_t n) {
   return among[n];
 }
 
-// False: out of memory.
+// Returns false if out of memory.
 bool compare(const Comparison& c, int64_t heads) {
   const size_t blocks =
       static_cast<size_t>((c.S + c.block_rows - 1) / c.block_rows) * ((c.D + c.block_columns - 1) / c.block_columns);

@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-// Places in `figures`. Errors are over the finite elements; an element whose error is not finite is a mismatch. Where
-// `want` is infinite, the same infinity has no error.
+// Indices into `figures`. Errors are taken over the finite elements; an element whose error
+// is not finite is a mismatch. If `want` is infinite, the same infinity has no error.
 enum {
   FLASHCORE_COMPARED_MISMATCHES,
   FLASHCORE_COMPARED_NAN,
@@ -25,10 +25,10 @@ enum {
   FLASHCORE_COMPARED_FIGURES,
 };
 
-// Compares got with want: a mismatch is |got - want| > absolute + relative * |want|, or what is not finite and should be.
+// Compares got with want: a mismatch has |got - want| > absolute + relative * |want|, or should be finite and is not.
 //   dtype          of got: a FLASHCORE_DTYPE_* of attention_reference.h
 //   got, want      [heads, S, D] contiguous; double
-//   poison         what is left of the output's former bits: an element that is this NaN was not written
+//   poison         the bits with which the output was filled: an element with this NaN was never written
 //   block_rows, block_columns   extent of a block of [S, D]; there are ceil(S / block_rows) * ceil(D / block_columns)
 //   figures        [FLASHCORE_COMPARED_FIGURES]
 //   first          [listed] indices of the first mismatches, in order
@@ -41,12 +41,12 @@ int flashcore_compare_output(int32_t dtype, const void* got, const double* want,
                              int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
                              double* map_index, float* head_map);
 
-// max|got - want| over [0, count), to out[0]; what is NaN does not count.
+// Writes max|got - want| over [0, count) to out[0], and ignores NaN.
 int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out);
 
-// How far an output is off, in units of what rounding explains: of each head's blocks of 16 rows the root of the mean of
-// ((got - want) / rounding)^2 over the block's finite elements, and of these the largest to out[0], the index of its
-// block's first element to out[1].
+// The error of an output relative to the expected rounding: for each block of 16 rows of a
+// head, the root of the mean of ((got - want) / rounding)^2 over the block's finite elements.
+// Writes the largest to out[0], and the index of its block's first element to out[1].
 //   rounding       [heads, S, D], of flashcore_reference_with_rounding()
 int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
                              int32_t S, int32_t D, double* out);

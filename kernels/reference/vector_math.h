@@ -1,10 +1,10 @@
-// exp, log, sine and cosine of whole vectors, where the C library has them of one number at a time; and the vectors. All
-// within two units of the last place. NaN stays NaN.
+// Vector types, and exp, log, sine and cosine of whole vectors, which the C library only
+// has for single numbers. All are within two units of the last place. NaN stays NaN.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
-// As wide as the processor's registers: wider ones g++ takes apart, 20 times slower.
+// As wide as the processor's registers: g++ splits wider vectors, which is 20 times slower.
 #if defined(__AVX512F__)
 constexpr int VECTOR_BYTES = 64;
 #elif defined(__AVX__)
@@ -27,11 +27,11 @@ inline To bits_as(From from) {
   return to;
 }
 
-// Added to a number of a smaller size, its last places are the nearest integer's (1.5 * 2^52 and 1.5 * 2^23).
+// Adding this to a smaller number leaves the nearest integer in the last bits (1.5 * 2^52 and 1.5 * 2^23).
 constexpr double INTEGER_FP64 = 0x1.8p52;
 constexpr float INTEGER_FP32 = 0x1.8p23f;
 
-// e^x for x <= 0; 0 where it is no normal number any more. x = n ln 2 + r, and the series of e^r for |r| <= ln 2 / 2.
+// e^x for x <= 0; 0 if the result is not a normal number. x = n ln 2 + r, and the series of e^r for |r| <= ln 2 / 2.
 inline VectorFp64 exp_of_negative(VectorFp64 x) {
   constexpr double LOG2_E = 0x1.71547652b82fep0, LN2_HIGH = 0x1.62e42fee00000p-1, LN2_LOW = 0x1.a39ef35793c76p-33;
   const VectorFp64 shifted = x * LOG2_E + INTEGER_FP64, n = shifted - INTEGER_FP64;
@@ -77,7 +77,7 @@ struct SineCosine {
   VectorFp64 sine, cosine;
 };
 
-// Of an angle from 0 to 2 pi, as in Sun's fdlibm: the series for at most pi / 4, and the quarter that it is turned by.
+// Sine and cosine of an angle from 0 to 2 pi, as in Sun's fdlibm: series for at most pi / 4, rotated by quarter turns.
 inline SineCosine sine_cosine_of_turn(VectorFp64 angle) {
   constexpr double TWO_OVER_PI = 6.36619772367581382433e-01, HALF_PI_HIGH = 1.57079632673412561417e+00,
                    HALF_PI_LOW = 6.07710050650619224932e-11;
