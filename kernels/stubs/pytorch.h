@@ -58,7 +58,7 @@ struct Device {
   bool operator!=(const Device&) const { return false; }
 };
 
-/** Any element type, as one type for all of PyTorch's. */
+/** One type that stands for all of PyTorch's element types. */
 struct TypeMeta {
   TypeMeta(ScalarType = ScalarType::Float) {}
   operator ScalarType() const { return ScalarType::Float; }
@@ -112,7 +112,7 @@ namespace at {
 
 using namespace c10;
 
-/** Accepts what host code does with tensors; every answer is empty. */
+/** Accepts what host code does with tensors; every function returns an empty value. */
 struct Tensor {
   Tensor() {}
   template <class T = void>

@@ -45,7 +45,7 @@ struct Cache {
 
 /**
  * One split of one head of K and V, for ROWS of the query rows that share it. LANES lanes read a key together, and each
- * such team has a running maximum of its own: nothing but a logit's sum crosses lanes until the split ends.
+ * such team keeps its own running maximum: until the split ends, lanes only exchange the sums of logits.
  * Logits are in units of log2(e), so that weights are powers of 2.
  */
 template <int HEAD_DIM>
@@ -187,7 +187,7 @@ DECODE_PART(64)
 DECODE_PART(128)
 DECODE_PART(256)
 
-/** A warp adds up a query row's splits, each relative to the row's maximum over all of them. */
+/** A warp adds up the splits of a query row, each rescaled to the row's maximum over all splits. */
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     decode_merge(const float* __restrict__ part_O, const float* __restrict__ part_max,
                  const float* __restrict__ part_sum,

@@ -1,4 +1,4 @@
-// bf16 scalars, pairs and arithmetic. Up to sm_89 there is no add and no mul of bf16: they are an fma with 1 or -0.
+// bf16 scalars, pairs and arithmetic. Up to sm_89 bf16 has no add and no mul. An fma with 1 or -0 replaces them.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -17,7 +17,7 @@ FLASHCORE_DEVICE unsigned short of_float_rz(float value) {
 FLASHCORE_BOTH float to_float(unsigned short bits) {
   return __builtin_bit_cast(float, static_cast<unsigned>(bits) << 16);
 }
-/** Towards -infinity: what rz gives, one further from 0 where it cut something off a negative number. */
+/** Rounds towards -infinity: like rz, but one step lower if rz truncated a negative number. */
 FLASHCORE_DEVICE unsigned short of_float_rd(float value) {
   const unsigned short cut = of_float_rz(value);
   return value < to_float(cut) ? cut + 1 : cut;

@@ -1,4 +1,4 @@
-// Types of 8 bits, for sources that only include their header: none of their functions is here.
+// 8-bit types, for sources that include the header without using its functions, which are missing here.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

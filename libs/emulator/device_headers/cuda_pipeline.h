@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-/** 4, 8 or 16 bytes; the last `zero_fill` of them become 0 without being read. */
+/** Copies 4, 8 or 16 bytes; the last `zero_fill` of them become 0 without being read. */
 FLASHCORE_DEVICE void __pipeline_memcpy_async(void* shared, const void* global, size_t bytes, size_t zero_fill = 0) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const unsigned read = static_cast<unsigned>(bytes - zero_fill);
@@ -14,7 +14,7 @@ FLASHCORE_DEVICE void __pipeline_memcpy_async(void* shared, const void* global, 
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(read) : "memory");
 }
 FLASHCORE_DEVICE void __pipeline_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/** PTX wants the number in the instruction. */
+/** In PTX the number must be a constant of the instruction. */
 FLASHCORE_DEVICE void __pipeline_wait_prior(size_t pending) {
   switch (pending) {
 #define FLASHCORE_WAIT(N) \

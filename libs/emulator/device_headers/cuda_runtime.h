@@ -1,6 +1,6 @@
-// The declarations that nvcc includes before a kernel, as far as device code uses them, for clang without a CUDA toolkit.
-// Each function is one PTX instruction, or as few as CUDA's own headers emit. Nothing of a host's C or C++ library is
-// read, so the PTX is the same on every host.
+// The declarations that nvcc includes before a kernel, as far as device code uses them, for
+// clang without a CUDA toolkit. Each function is one PTX instruction, or as few as in CUDA's
+// own headers. The host's C and C++ library is not read, so the PTX is the same on every host.
 #pragma once
 #include "flashcore_device/atomics.h"
 #include "flashcore_device/host.h"

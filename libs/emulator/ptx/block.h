@@ -39,7 +39,7 @@ class Products {
  private:
   /** What a register holds. */
   struct Accumulator {
-    const Ins* product = nullptr;  // that it comes from; null: none
+    const Ins* product = nullptr;  // the product whose result it holds; null: none
     uint32_t group = 0, fences = 0;  // the product's group, and the number of fences before it
     bool busy = false;
     const Ins* changed = nullptr;  // the instruction that changed it after the product

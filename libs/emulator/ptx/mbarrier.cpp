@@ -38,7 +38,7 @@ void Mbarriers::complete_if_full(BlockRun& block, uint32_t offset, Mbarrier& bar
   ++barrier.phase;
   barrier.pending = barrier.expected;
   barrier.clocks.end_phase();
-  // What another block's warps order among those of this block is not followed.
+  // Orders that warps of another block establish between warps of this block are not tracked.
   if (std::exchange(barrier.from_outside, false)) ++block.epoch;
   if (!std::exchange(barrier.awaited, false)) return;
   for (Warp& w : block.warps())

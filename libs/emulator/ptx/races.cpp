@@ -263,7 +263,7 @@ bool Shadow::unordered(Mark earlier, Mark now) const {
   return !warp_orders_.covers(observer_, actor_of(earlier), stamp);
 }
 
-/** As unordered(), of an actor's access at this stamp, and without lanes: false if they decide. */
+/** Like unordered(), but for an actor's access at this stamp and without lanes: false if lanes decide. */
 inline bool Shadow::follows(unsigned actor, uint32_t stamp, Mark now) const {
   if (stamp <= since_) return true;
   if (actor == observer_) return stamp < stamp_of(now) || actor_of(now) != observer_;
@@ -448,7 +448,7 @@ inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark n
   line.read_stamp = others ? std::max(line.read_stamp, stamp_of(now)) : stamp_of(now);
 }
 
-/** A write that is ordered after the accesses to its bytes; what comes after all accesses to the line stands for them. */
+/** Records a write that follows the accesses to its bytes. If it follows all accesses to the line, it replaces them. */
 inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
   if (!by_parts_) return;
   if ((line.writes & ~bits) == 0 || follows(line.writer, line.write_stamp, now)) line.writes = 0;

@@ -274,7 +274,7 @@ const Ins* multiply_async(Warp& w, const Ins* i) {
 
 // --- tf32, fp8 and whole numbers --------------------------------------------------------------------------------------
 
-constexpr int ROW_BYTES = 32;  // of an instruction's depth, for every type
+constexpr int ROW_BYTES = 32;  // the depth of an instruction in bytes, the same for every type
 
 /** Options of these types: [0] see Other; [1], [2] and [5] as above; [3] and [4] types of A and B: signed, or e5m2. */
 enum class Other : uint8_t { Tf32, Fp8, Whole };
@@ -593,11 +593,11 @@ void Products::step(Warp& w, const Ins* i, const ProductStep& step) {
     return;
   }
   if (step.kind == ProductStep::Product) return check_fences(w, i, step);
-  if (step.kind == ProductStep::Move) {  // the compiler's renaming: the copy is as unfinished as its source
+  if (step.kind == ProductStep::Move) {  // the compiler renamed a register: the copy is as unfinished as its source
     states_[step.writes[0]] = states_[step.reads[0]];
     return;
   }
-  // Of what is computed from an accumulator, the fences since that one's product count.
+  // For values computed from an accumulator, the fences since the accumulator's product count.
   Accumulator result;
   for (const unsigned n : step.reads) {
     const Accumulator& read = states_[n];

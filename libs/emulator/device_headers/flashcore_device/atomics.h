@@ -1,4 +1,4 @@
-// Atomic functions of device and shared memory; clang finds out which of the two an address is in.
+// Atomic functions of device and shared memory; clang determines which of the two an address belongs to.
 #pragma once
 #include "memory.h"
 

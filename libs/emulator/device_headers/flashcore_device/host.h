@@ -1,5 +1,5 @@
-// The names that host functions of a .cu use, so that a source with host functions compiles to its device code. Nothing
-// here is defined: host functions of a kernel are never compiled further, nor run.
+// The names that host functions of a .cu use, so that a source with host functions compiles
+// to its device code. Nothing here is defined, because host functions of a kernel never run.
 #pragma once
 #include "../vector_types.h"
 
@@ -38,7 +38,7 @@ struct cudaDeviceProp {
 // clang compiles <<< >>> to this call if it has no toolkit.
 cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr);
 
-// The C library: first the host overloads of functions that device code has, too,
+// The C library: first the host overloads of functions that device code also has,
 __attribute__((host)) void exit(int);
 __attribute__((host)) void abort();
 __attribute__((host)) void __assertfail(const char*, const char*, unsigned, const char*, size_t);

@@ -1,4 +1,4 @@
-// The little of the standard library that host functions of a .cu use beside their launches: declared, never run.
+// The parts of the standard library that host functions of a .cu use around launches: declared, never run.
 #pragma once
 #include <cstddef>
 #include <cstdint>

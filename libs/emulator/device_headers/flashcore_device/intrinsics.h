@@ -1,4 +1,4 @@
-// Arithmetic intrinsics: bits, conversions, rounding modes, whole numbers.
+// Arithmetic intrinsics: bits, conversions, rounding modes, integers.
 #pragma once
 #include "keywords.h"
 
@@ -63,7 +63,7 @@ FLASHCORE_MIN_MAX(unsigned long)
 FLASHCORE_MIN_MAX(long long)
 FLASHCORE_MIN_MAX(unsigned long long)
 #undef FLASHCORE_MIN_MAX
-// Mixed operands as C's arithmetic converts them.
+// Mixed operands are converted as in C's arithmetic.
 #define FLASHCORE_MIN_MAX_MIXED(A, B, TYPE)                                                               \
   FLASHCORE_BOTH constexpr TYPE min(A a, B b) { return min(static_cast<TYPE>(a), static_cast<TYPE>(b)); } \
   FLASHCORE_BOTH constexpr TYPE min(B a, A b) { return min(static_cast<TYPE>(a), static_cast<TYPE>(b)); } \
@@ -99,7 +99,7 @@ FLASHCORE_ROUNDED(ru, rp)
 
 // --- conversions ----------------------------------------------------------------------------------------------
 
-// cvt saturates and makes 0 of a NaN, which a C++ cast leaves undefined.
+// cvt saturates and turns NaN into 0. In C++, casts of such values are undefined.
 #define FLASHCORE_CONVERSIONS(SUFFIX, PTX)                                                                         \
   FLASHCORE_DEVICE int __float2int_##SUFFIX(float x) { return __nvvm_f2i_##PTX(x); }                               \
   FLASHCORE_DEVICE unsigned __float2uint_##SUFFIX(float x) { return static_cast<unsigned>(__nvvm_f2ui_##PTX(x)); } \

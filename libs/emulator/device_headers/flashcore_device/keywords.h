@@ -1,6 +1,6 @@
-// CUDA's keywords and built-in variables for clang, which knows them as attributes.
-// The functions of these headers have no debug information (nodebug): an instruction of theirs belongs to the line of the
-// kernel that calls them, as faults, races and counters shall say.
+// CUDA's keywords and built-in variables for clang, which knows them as attributes. The
+// functions of these headers have no debug information (nodebug): their instructions
+// belong to the kernel's line that calls them. Faults, races and counters name that line.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

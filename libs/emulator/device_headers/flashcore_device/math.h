@@ -1,6 +1,6 @@
-// Functions of floating point. Where CUDA's math library has an algorithm of its own, this one has the same steps and
-// constants, so that a kernel's results are nvcc's to the bit; tests/device_functions.cu and its test compare them.
-// Fast math (-DFLASHCORE_FAST_MATH, with clang's own flags): the approximations of the hardware, subnormals are 0.
+// Functions of floating point. Algorithms have the same steps and constants as CUDA's math library, so that a
+// kernel's results are bit for bit those of nvcc; tests/device_functions.cu and its test compare them. Fast
+// math (-DFLASHCORE_FAST_MATH, with clang's own flags): the approximations of the hardware, subnormals are 0.
 #pragma once
 #include "intrinsics.h"
 
@@ -105,7 +105,7 @@ FLASHCORE_DEVICE float reciprocal(float x) {
   return y;
 }
 
-/** 2^(x (high + low)): a whole part, shifted into the exponent, times ex2 of what is left. */
+/** 2^(x (high + low)): the integer part goes into the exponent, and ex2 computes the rest. */
 FLASHCORE_DEVICE float power(float x, float scale_of_whole, float high, float low) {
   const float place = __nvvm_saturate_f(__builtin_fmaf(x, scale_of_whole, 0.5f));
   const float shifted = __nvvm_fma_rm_f(place, 252.0f, 0x1.800002p+23f);
@@ -126,7 +126,7 @@ FLASHCORE_DEVICE Parts parts_of(float& x, int offset) {
           __builtin_fmaf(static_cast<float>(exponent), 0x1p-23f, tiny ? -23.0f : 0.0f)};
 }
 
-/** Infinity, NaN and 0, which the polynomials do not see; x as parts_of() left it. */
+/** Handles infinity, NaN and 0, for which the polynomials are wrong; x as parts_of() left it. */
 FLASHCORE_DEVICE float special_log(float x, float log) {
   if (__float_as_uint(x) >= 0x7f800000u) log = __builtin_fmaf(x, INFINITY, INFINITY);
   return x == 0.0f ? -INFINITY : log;

@@ -8,7 +8,7 @@ FLASHCORE_DEVICE void* memset(void* to, int value, size_t bytes) { return __buil
 
 namespace flashcore::device {
 
-/** The type as which a value of BYTES is moved. */
+/** The type with which a value of BYTES bytes is moved. */
 template <int BYTES>
 struct WordOf;
 template <>
@@ -37,7 +37,7 @@ using Word = typename WordOf<static_cast<int>(sizeof(T))>::type;
 
 }  // namespace flashcore::device
 
-// A hint is an instruction's: 8 bytes go as two words, 16 as four.
+// One access with one hint: 8 bytes are moved as two words, 16 as four.
 #define FLASHCORE_HINTED_LOAD(NAME, HINT, VOLATILE)                                                 \
   namespace flashcore::device {                                                                     \
   FLASHCORE_DEVICE void NAME(unsigned char& to, const void* from) {                                 \

@@ -1,7 +1,7 @@
-// Small programs after CUDA's Programming Guide and the PTX ISA, in pairs: a correct one, and one with a fault. Above
-// each: what the checks have to say of it ("correct" or a kind of fault), blocks, threads, bytes of dynamic shared
-// memory. The line of a fault ends in "// fault", or "// fault in" and names of programs if it is in a function that
-// several call; where two lines are one (a race), either may be named.
+// Small programs after CUDA's Programming Guide and the PTX ISA, in pairs: a correct one, and one with a fault. The
+// comment above each has the expected verdict of the checks ("correct" or a kind of fault), blocks, threads and bytes
+// of dynamic shared memory. A faulty line ends in "// fault", or in "// fault in" and names of programs if several
+// programs call its function. If several lines are marked, as in a race, the report may name any of them.
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -169,7 +169,7 @@ PROGRAM(shuffled_from_a_lane_outside) {
   out[threadIdx.x] = value;
 }
 
-// The upper lanes' sums have parts of lanes that take no part, and nobody uses them.
+// The sums of upper lanes include values of lanes that take no part. These sums are not used.
 // correct 1 32 0
 PROGRAM(sum_of_twenty) {
   float value = in[threadIdx.x];
@@ -539,7 +539,7 @@ PROGRAM(table_with_a_gap) {
   out[threadIdx.x] = sum;
 }
 
-// The last tile has 40 of 64 rows; the maximum of the others is asked for and thrown away.
+// The last tile has 40 of 64 rows. The maximum of the other rows is computed and not used.
 // correct 1 64 0
 PROGRAM(ragged_tile) {
   __shared__ float tile[64][4];
@@ -563,7 +563,7 @@ PROGRAM(ragged_tile_summed) {
   out[threadIdx.x] = sum;
 }
 
-// Rows of A beyond the tenth are nobody's: they get into rows of the product that are not stored.
+// Rows of A beyond the tenth are never written. They only affect rows of the product that are not stored.
 // correct 1 32 0
 PROGRAM(ragged_product) {
   using namespace nvcuda::wmma;
@@ -656,7 +656,7 @@ __device__ __forceinline__ void multiply_warp(const half (*A)[16], const half (*
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Scores of keys beyond the fifth are nobody's, and masked before the sum of their row.
+// Scores of keys beyond the fifth are never written, and are masked before rows are summed.
 // correct 1 32 0
 PROGRAM(ragged_keys) {
   __shared__ alignas(16) half Q[16][16], K[8][16];
@@ -932,7 +932,7 @@ PROGRAM(operands_without_fence) {
   for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
 }
 
-// Rows of A beyond the fortieth are nobody's, and so are theirs of the product.
+// Rows of A beyond the fortieth are never written, and these rows of the product are not used.
 // correct 1 128 0
 PROGRAM(ragged_rows_of_a_warpgroup) {
   __shared__ alignas(128) half A[64 * 16], B[16 * 8];
@@ -1074,7 +1074,7 @@ PROGRAM(empty_before_it_is_read) {
     }
 }
 
-// A vote of half a block.
+// Half a block votes.
 // correct 1 128 0
 PROGRAM(vote_of_half_a_block) {
   __shared__ float part[64];
@@ -1108,7 +1108,7 @@ PROGRAM(vote_of_the_other_half) {
   out[threadIdx.x] = part[63 - threadIdx.x] + all;  // fault
 }
 
-// Sums of device memory by two warps, the third reads them.
+// Two warps write device memory, and the third reads it.
 // correct 1 96 0
 PROGRAM(device_memory_after_a_named_barrier) {
   const int warp = threadIdx.x / 32;
@@ -1300,7 +1300,7 @@ PROGRAM(two_tiles_with_barriers_of_their_own) {
   out[threadIdx.x] = key * values[31 - lane];
 }
 
-// The second warp of readers waits for the keys only. The first has waited for both, so that the values are there.
+// The second warp of readers waits for the keys only. The values are there because the first warp waited for both.
 // RACE 1 96 0
 PROGRAM(one_tile_waited_for_by_another_warp) {
   __shared__ alignas(128) float keys[32], values[32];
@@ -1579,7 +1579,7 @@ PROGRAM(products_one_after_another) {
   for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
 }
 
-// The buffer is another warp's to write again, after the one that waited.
+// Another warp writes the buffer again, after the warp that waited.
 // correct 1 64 0
 PROGRAM(buffer_for_another_warp) {
   __shared__ alignas(128) float tile[32];

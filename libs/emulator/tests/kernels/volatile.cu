@@ -11,7 +11,7 @@ __device__ void exchange(int* out) {
 extern "C" __global__ void volatile_exchange(int* out) { exchange<false>(out); }
 extern "C" __global__ void volatile_with_barrier(int* out) { exchange<true>(out); }
 
-// The end of a reduction in the style from before Volta's independent thread scheduling.
+// The end of a reduction as it was written before Volta's independent thread scheduling.
 extern "C" __global__ void volatile_warp_sum(int* out) {
   __shared__ volatile int sums[64];
   sums[threadIdx.x] = (int)threadIdx.x;
