@@ -84,6 +84,35 @@ export function tma(): PrimitiveCase {
   };
 }
 
+export function bulkLoad(): PrimitiveCase {
+  const source = words(64, 5);
+  return {
+    name: 'bulk_load',
+    instruction: 'cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes',
+    source: 'primitives_sm90a',
+    entry: 'bulk_words',
+    threads: 32,
+    inputs: [bytes(source)],
+    outputBytes: 128,
+    rule: { bits: bytes(source.slice(32)) },
+  };
+}
+
+export function reduceAdd(): PrimitiveCase {
+  const numbers = range(512, (i) => ((i * 40503) % 4001) - 2000);
+  const sums = range(128, (i) => range(4, (warp) => numbers[128 * warp + i]!).reduce((sum, each) => sum + each, 0));
+  return {
+    name: 'reduce_add_4',
+    instruction: 'red.relaxed.gpu.global.add.v4.f32',
+    source: 'primitives_sm90a',
+    entry: 'sums_of_warps',
+    threads: 128,
+    inputs: [bytes(Float32Array.from(numbers))],
+    outputBytes: 512,
+    rule: { bits: bytes(Float32Array.from(sums)) },
+  };
+}
+
 /** Two CTAs of a cluster write into each other's shared memory. Each outputs the other's values in reverse order. */
 export function cluster(): PrimitiveCase {
   const source = words(64, 4);

@@ -87,10 +87,10 @@ const sumsWithin = (want: readonly number[], magnitude: readonly number[]): Boun
     }),
 });
 
-/** Source of wgmma's operands: A from registers or shared memory, B K-major or MN-major. */
-type Operands = 'rs' | 'rs_bt' | 'ss';
+/** Source of wgmma's operands: A from registers or shared memory, B K-major or MN-major, or both MN-major. */
+type Operands = 'rs' | 'rs_bt' | 'ss' | 'ss_atbt';
 
-const ENTRY_SUFFIX: Readonly<Record<Operands, string>> = { rs: '', rs_bt: '_bt', ss: '_ss' };
+const ENTRY_SUFFIX: Readonly<Record<Operands, string>> = { rs: '', rs_bt: '_bt', ss: '_ss', ss_atbt: '_ss_atbt' };
 
 /**
  * wgmma m64nNk16 four times, over a depth of 64. A is given as fragments [step][thread][4], or as rows if it is in
@@ -133,15 +133,17 @@ export function wgmma(N: 64 | 72 | 80 | 96 | 128 | 256, operands: Operands, valu
       ),
     ).flat();
   const out = accumulators(D);
-  const transposed = operands === 'rs_bt';
+  const transposed = operands === 'rs_bt' || operands === 'ss_atbt';
+  const A_transposed = range(64 * 64, (i) => A[(i % 64) * 64 + (i >> 6)]!);
+  const A_given = { rs: undefined, rs_bt: undefined, ss: A, ss_atbt: A_transposed }[operands];
   return {
     name: `wgmma_m64n${N}k16_${operands}${values === exact ? '' : ', N(0, 1)'}`,
-    instruction: `wgmma.mma_async.sync.aligned.m64n${N}k16.f32.f16.f16, ${operands === 'ss' ? 'A in shared memory, ' : ''}B ${transposed ? 'MN' : 'K'}-major, with fence, commit_group and wait_group`,
+    instruction: `wgmma.mma_async.sync.aligned.m64n${N}k16.f32.f16.f16, ${A_given === undefined ? '' : `A ${transposed ? 'MN' : 'K'}-major in shared memory, `}B ${transposed ? 'MN' : 'K'}-major, with fence, commit_group and wait_group`,
     source: 'primitives_sm90a',
     entry: `wgmma_m64n${N}${ENTRY_SUFFIX[operands]}`,
     threads: 128,
     inputs: [
-      operands === 'ss' ? bytes(halves(A)) : bytes(Uint32Array.from(fragments)),
+      A_given === undefined ? bytes(Uint32Array.from(fragments)) : bytes(halves(A_given)),
       bytes(halves(transposed ? panels() : rowsAlongN())),
     ],
     outputBytes: 4 * out.length,

@@ -19,6 +19,7 @@ const KERNELS = [
   'mla_rows',
   'backward_rows',
   'backward_mma',
+  'backward_hopper',
 ];
 let home: Home;
 beforeAll(() => {
@@ -128,6 +129,9 @@ const MISTAKES: [kernel: string, was: string, is: string][] = [
   ['backward_mma', 'key <= query + diagonal', 'key < query + diagonal'],
   ['backward_mma', '* form.group : blockIdx.x', ': blockIdx.x'],
   ['backward_mma', 'p * (dS_rmem[n][i] - figures.y)', 'p * dS_rmem[n][i]'],
+  ['backward_hopper', '8 * n + i < hidden', '8 * n + i <= hidden'],
+  ['backward_hopper', 'work.kv_head * problem.group', 'work.kv_head'],
+  ['backward_hopper', 'dP_rmem[4 * n + 2 * h] - delta.x', 'dP_rmem[4 * n + 2 * h]'],
 ];
 
 /** A mistake in a row, one in a table of pages, one in one of several outputs. */
@@ -203,6 +207,7 @@ const CHALLENGED: Record<string, string> = {
   decode_mma: 'decode_rows',
   decode_mma_paged: 'decode_paged',
   backward_mma: 'backward_rows',
+  backward_hopper: 'backward_rows',
 };
 
 test.each(inFull(KERNELS, (kernel) => kernel === 'rmsnorm'))(

@@ -4,6 +4,7 @@
 #include "primitives/barrier.cuh"
 #include "primitives/cluster.cuh"
 #include "primitives/mbarrier.cuh"
+#include "primitives/reduce.cuh"
 #include "primitives/registers.cuh"
 #include "primitives/smem.cuh"
 #include "primitives/tma.cuh"
@@ -48,6 +49,31 @@ extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint
   __syncthreads();
   mbarrier_wait(smem_address(&full), 0);
   for (int i = threadIdx.x; i < 16 * 32; i += 32) out[i] = tile[i];
+}
+
+// The second half of 64 words, as they are.
+extern "C" __global__ void bulk_words(const uint32_t* in, uint32_t* out) {
+  __shared__ __align__(16) uint32_t words[32];
+  __shared__ __align__(8) uint64_t full;
+  if (threadIdx.x == 0) {
+    mbarrier_init(smem_address(&full), 1);
+    mbarrier_init_fence();
+    mbarrier_arrive_expect_bytes(smem_address(&full), sizeof words);
+    bulk_load(smem_address(words), in + 32, smem_address(&full), sizeof words);
+  }
+  __syncthreads();
+  mbarrier_wait(smem_address(&full), 0);
+  out[threadIdx.x] = words[threadIdx.x];
+}
+
+// Four warps add 128 floats each to the same 128 sums.
+extern "C" __global__ void sums_of_warps(const float* in, float* sums) {
+  float* const own = sums + threadIdx.x % 32 * 4;
+  if (threadIdx.x < 32)
+    for (int i = 0; i < 4; ++i) own[i] = 0.0f;
+  __syncthreads();
+  in += threadIdx.x * 4;
+  reduce_add_4(own, in[0], in[1], in[2], in[3]);
 }
 
 // Stores `rows` rows of 128 bytes of B in a tile with the 128-byte swizzle, and makes them visible to the tensor cores.
@@ -120,6 +146,24 @@ extern "C" __global__ void wgmma_m64n80_ss(const uint4* A, const uint4* B, float
 extern "C" __global__ void wgmma_m64n128_ss(const uint4* A, const uint4* B, float* D) {
   product_of_smem<128>(A, B, D, [](auto& d, uint64_t a, uint64_t b, int add) { wgmma_m64n128k16_ss(d, a, b, add); });
 }
+// A MN-major: [64 of K][64], B MN-major: [64 of K][64]
+extern "C" __global__ void wgmma_m64n64_ss_atbt(const uint4* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char A_tile[64 * 128], B_tile[64 * 128];
+  store_tile(A_tile, A, 64);
+  store_tile(B_tile, B, 64);
+  float d[32];
+  wgmma_forget(d);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    wgmma_m64n64k16_ss_atbt(d, wgmma_descriptor(smem_address(A_tile) + 2048 * k),
+                            wgmma_descriptor(smem_address(B_tile) + 2048 * k), k > 0);
+  wgmma_commit();
+  wgmma_wait<0>();
+  wgmma_hold(d);
+  for (int i = 0; i < 32; ++i) D[threadIdx.x * 32 + i] = d[i];
+}
+
 // B MN-major: [64 of K][N], in consecutive panels of 64 columns
 extern "C" __global__ void wgmma_m64n64_bt(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[64 * 128];

@@ -15,6 +15,7 @@ EXAMPLES = [
     "varlen_rows",
     "backward_rows",
     "backward_mma",
+    "backward_hopper",
     "mla_rows",
     "rmsnorm",
     "softmax_rows",
