@@ -16,7 +16,7 @@
 
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
 constexpr int STEP_BYTES = WGMMA_K * PANEL_ROW_BYTES;  // 16 rows of a panel: a step of an MN-major operand
-constexpr int READY = 1, DS_WRITTEN = 2;  // named barriers
+constexpr int READY = 1, DS_WRITTEN = 2, DQ_WRITTEN = 3;  // named barriers; of the last, one a warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr int NEVER = 1 << 30;  // a query behind all others
 
@@ -28,6 +28,7 @@ struct Cut {
   static constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP, CONSUMER_WARPS = CONSUMER_THREADS / WARP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
   static constexpr int PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K, Q_STEPS = BLOCK_Q / WGMMA_K;
+  static constexpr int PIECES = PIECES_OF_GRADIENTS, PIECE_STEPS = Q_STEPS / PIECES;
   static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators of a thread
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
@@ -40,7 +41,9 @@ struct Cut {
   static constexpr int V_OFFSET = KV_BYTES, Q_OFFSET = 2 * KV_BYTES, DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
   static constexpr int DS_OFFSET = DO_OFFSET + STAGES * Q_BYTES, FIGURES_OFFSET = DS_OFFSET + STAGES * DS_BYTES;
   static constexpr int FIGURE_BYTES = BLOCK_Q * 4;  // of a stage: LSE or delta
-  static constexpr int BARRIERS_OFFSET = FIGURES_OFFSET + 2 * STAGES * FIGURE_BYTES;
+  static constexpr int DQ_OFFSET = FIGURES_OFFSET + 2 * STAGES * FIGURE_BYTES;
+  static constexpr int DQ_BYTES = WGMMA_M * WGMMA_M * 4;  // of a warpgroup
+  static constexpr int BARRIERS_OFFSET = DQ_OFFSET + (BULK_DQ ? CONSUMERS * DQ_BYTES : 0);
   static constexpr int SMEM_BYTES = BARRIERS_OFFSET + 8 * (2 + 4 * STAGES);
 };
 
@@ -162,21 +165,22 @@ __device__ __forceinline__ void start_scores(float (&scores_rmem)[C::SCORES], ui
   wgmma_commit();
 }
 
-// Starts gradient += weights times the rows of a tile of queries: dV += P^T dO, dK += dS^T Q.
+// Starts a piece of gradient += weights times the rows of a tile of queries: dV += P^T dO, dK += dS^T Q.
 template <class C>
 __device__ __forceinline__ void start_gradient(float (&gradient_rmem)[C::OUTPUTS],
-                                               const uint32_t (&weights_rmem)[C::Q_STEPS][4], uint32_t tile_smem) {
+                                               const uint32_t (&weights_rmem)[C::Q_STEPS][4], uint32_t tile_smem,
+                                               int piece) {
   const uint64_t tile = wgmma_descriptor(tile_smem, C::Q_PANEL_BYTES);
   wgmma_fence();
 #pragma unroll
-  for (int step = 0; step < C::Q_STEPS; ++step) {
+  for (int i = 0; i < C::PIECE_STEPS; ++i) {
+    const int step = piece * C::PIECE_STEPS + i;
     const uint64_t B = wgmma_descriptor_after(tile, step * STEP_BYTES);
     if constexpr (C::HEAD_DIM == 64)
       wgmma_m64n64k16_rs_bt(gradient_rmem, weights_rmem[step], B, true);
     else
       wgmma_m64n128k16_rs_bt(gradient_rmem, weights_rmem[step], B, true);
   }
-  wgmma_commit();
 }
 
 // Starts this warpgroup's 64 x 64 of dQ = dS K, from the keys of both warpgroups.
@@ -192,13 +196,13 @@ __device__ __forceinline__ void start_dQ(float (&dQ_rmem)[C::DQ_OUTPUTS], uint32
   wgmma_commit();
 }
 
-// Accumulators as the A operand of a product, rounded to elements.
-template <class C>
-__device__ __forceinline__ void round_weights(uint32_t (&weights_rmem)[C::Q_STEPS][4],
-                                              const float (&scores_rmem)[C::SCORES]) {
+// 64 by 16 accumulators as the A operand of a product's step, rounded to elements.
+template <int COUNT>
+__device__ __forceinline__ void round_weights(uint32_t (&weights_rmem)[4], const float (&scores_rmem)[COUNT],
+                                              int step) {
 #pragma unroll
-  for (int i = 0; i < C::SCORES / 2; ++i)
-    weights_rmem[i / 4][i % 4] = pack_elements(scores_rmem[2 * i], scores_rmem[2 * i + 1]);
+  for (int i = 0; i < 4; ++i)
+    weights_rmem[i] = pack_elements(scores_rmem[8 * step + 2 * i], scores_rmem[8 * step + 2 * i + 1]);
 }
 
 // 64 rows of an output from a warpgroup's accumulators, in 16-byte stores: four lanes hold eight columns of a row two by
@@ -281,16 +285,12 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
           if (8 * n + i < hidden) S_rmem[4 * n + 2 * h + i] = -INFINITY;
     }
   };
-  const auto store_dS = [&] {
-    const uint32_t to = dS_smem + place.stage * C::DS_BYTES;
+  const auto store_dS = [&](int step) {
     const int row = own_rows + warp * 16 + (lane & 15);
-#pragma unroll
-    for (int step = 0; step < C::Q_STEPS; ++step)
-      stmatrix_x4(to + step / 4 * C::KV_PANEL_BYTES + swizzled_offset<PANEL_ROW_BYTES>(row, step % 4 * 2 + (lane >> 4)),
-                  dS_rmem[step][0], dS_rmem[step][1], dS_rmem[step][2], dS_rmem[step][3]);
-    async_proxy_fence();
+    stmatrix_x4(dS_smem + place.stage * C::DS_BYTES + step / 4 * C::KV_PANEL_BYTES +
+                    swizzled_offset<PANEL_ROW_BYTES>(row, step % 4 * 2 + (lane >> 4)),
+                dS_rmem[step][0], dS_rmem[step][1], dS_rmem[step][2], dS_rmem[step][3]);
   };
-
   // P of a tile whose S has been started, and dV; dP has come, too, when it ends.
   const auto weigh = [&] {
     const uint32_t tile_smem = dO_smem + place.stage * C::Q_BYTES;
@@ -300,32 +300,51 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     wgmma_hold(S_rmem);
     mask();
 #pragma unroll
-    for (int n = 0; n < C::BLOCK_Q / 8; ++n) {
-      const float2 LSE = figures(0, n);
+    for (int piece = 0; piece < C::PIECES; ++piece) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        S_rmem[4 * n + i] = exp2_approx(fmaf(S_rmem[4 * n + i], scale_log2, -(i & 1 ? LSE.y : LSE.x)));
+      for (int i = 0; i < C::PIECE_STEPS; ++i) {
+        const int step = piece * C::PIECE_STEPS + i;
+#pragma unroll
+        for (int n = 2 * step; n < 2 * step + 2; ++n) {
+          const float2 LSE = figures(0, n);
+#pragma unroll
+          for (int k = 4 * n; k < 4 * n + 4; ++k)
+            S_rmem[k] = exp2_approx(fmaf(S_rmem[k], scale_log2, -(k & 1 ? LSE.y : LSE.x)));
+        }
+        round_weights(P_rmem[step], S_rmem, step);
+      }
+      start_gradient<C>(dV_rmem, P_rmem, tile_smem, piece);
     }
-    round_weights<C>(P_rmem, S_rmem);
-    start_gradient<C>(dV_rmem, P_rmem, tile_smem);
+    wgmma_commit();
     wgmma_wait<1>();
     wgmma_hold(dP_rmem);
   };
   // dS of the tile, dK and dQ.
   const auto go_back = [&] {
 #pragma unroll
-    for (int n = 0; n < C::BLOCK_Q / 8; ++n) {
-      const float2 delta = figures(1, n);
+    for (int piece = 0; piece < C::PIECES; ++piece) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float2 P = to_float2(*reinterpret_cast<const Element2*>(&P_rmem[n / 2][n % 2 * 2 + h]));
-        dP_rmem[4 * n + 2 * h] = P.x * (dP_rmem[4 * n + 2 * h] - delta.x);
-        dP_rmem[4 * n + 2 * h + 1] = P.y * (dP_rmem[4 * n + 2 * h + 1] - delta.y);
+      for (int i = 0; i < C::PIECE_STEPS; ++i) {
+        const int step = piece * C::PIECE_STEPS + i;
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+          const float2 delta = figures(1, 2 * step + n);
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            const float2 P = to_float2(*reinterpret_cast<const Element2*>(&P_rmem[step][2 * n + h]));
+            float* const dP = dP_rmem + 8 * step + 4 * n + 2 * h;
+            dP[0] = P.x * (dP[0] - delta.x);
+            dP[1] = P.y * (dP[1] - delta.y);
+          }
+        }
+        round_weights(dS_rmem[step], dP_rmem, step);
+        store_dS(step);
       }
+      if (piece + 1 == C::PIECES) async_proxy_fence();
+      start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
     }
-    round_weights<C>(dS_rmem, dP_rmem);
-    store_dS();
-    start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES);
+    wgmma_commit();
+    if (BULK_DQ && thread == 0) bulk_wait_read();
     // Both have written dS, and both have read the buffer that the next step writes to.
     named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
     wgmma_wait<1>();  // dV no longer needs P's registers
@@ -338,9 +357,23 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     if (lane == 0) mbarrier_arrive(barriers.Q_empty(stage)), mbarrier_arrive(barriers.dO_empty(stage));
     float* const sums =
         problem.dQ_sums + (size_t(tile_of_all) * C::CONSUMERS + consumer) * WGMMA_M * WGMMA_M + 4 * thread;
+    if constexpr (BULK_DQ) {
+      unsigned char* const own = smem + C::DQ_OFFSET + consumer * C::DQ_BYTES + 16 * thread;
 #pragma unroll
-    for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
-      reduce_add_4(sums + i * WARPGROUP, dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
+      for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
+        *reinterpret_cast<float4*>(own + 4 * i * WARPGROUP) =
+            make_float4(dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
+      async_proxy_fence();
+      named_barrier_sync(DQ_WRITTEN + consumer, WARPGROUP);
+      if (thread == 0) {
+        bulk_reduce_add(sums, smem_address(own), C::DQ_BYTES);
+        bulk_commit();
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
+        reduce_add_4(sums + i * WARPGROUP, dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
+    }
   };
 
   // Each turn of the loop begins with S and dP of a tile and ends with those of the next: only dV, which nothing in the
@@ -365,6 +398,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     finish(place.stage, place.tile_of_all());
     wgmma_hold(dV_rmem);
     wgmma_hold(dK_rmem);
+    if (BULK_DQ && thread == 0) bulk_wait_read();  // shared memory lives as long as the CTA
   }
   const size_t head = size_t(work.kv_head) * problem.Skv * C::HEAD_DIM;
   store_rows<C::HEAD_DIM>(dV_rmem, 1.0f, problem.dV + head, C::HEAD_DIM, key, problem.Skv);

@@ -1,6 +1,7 @@
 // The bulk copy engine of sm_90: rows of bytes, and tiles described by a tensor map. A copy to shared memory is carried
 // out when a thread waits for the mbarrier that counts its bytes. A copy to device memory is carried out at once.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "cluster.h"
@@ -202,7 +203,9 @@ const Ins* store_tile(Warp& w, const Ins* i) {
   });
 }
 
-const Ins* store_bulk(Warp& w, const Ins* i) {
+/** put(to, from, bytes): what arrives in device memory. */
+template <class Put>
+const Ins* send_bulk(Warp& w, const Ins* i, Access access, const Put& put) {
   return each_active(w, i, [&](unsigned lane) {
     const Ins &to = i->extra->addresses[0], &source = i->extra->addresses[1];
     const unsigned bytes = bulk_bytes(w, i, lane);
@@ -212,7 +215,30 @@ const Ins* store_bulk(Warp& w, const Ins* i) {
     note_store(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
     if (w.block->shadow)
       w.block->shadow->copied(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
-    memcpy(resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, Access::Write), from, bytes);
+    put(resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, access), from, bytes);
+  });
+}
+
+const Ins* store_bulk(Warp& w, const Ins* i) {
+  return send_bulk(w, i, Access::Write, [](char* to, const char* from, unsigned bytes) { memcpy(to, from, bytes); });
+}
+
+float flushed(float value) { return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value; }
+
+/** Each float is added atomically by itself. Subnormal inputs and results are 0, as those of vector atomics. */
+const Ins* add_bulk(Warp& w, const Ins* i) {
+  return send_bulk(w, i, Access::ReadWrite, [](char* to, const char* from, unsigned bytes) {
+    for (unsigned at = 0; at < bytes; at += sizeof(float)) {
+      auto* const place = reinterpret_cast<uint32_t*>(to + at);
+      uint32_t found = __atomic_load_n(place, __ATOMIC_RELAXED), wanted;
+      do {
+        float was, more;
+        memcpy(&was, &found, sizeof was);
+        memcpy(&more, from + at, sizeof more);
+        const float sum = flushed(flushed(was) + flushed(more));
+        memcpy(&wanted, &sum, sizeof wanted);
+      } while (!__atomic_compare_exchange_n(place, &found, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    }
   });
 }
 
@@ -252,7 +278,8 @@ void carry_out(const BulkCopy& copy, BlockRun& counting, Mbarrier& barrier) {
 
 bool lower_bulk_copy(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
-  if (s.op != "cp" || !has(s, "bulk") || s.mods.empty() || s.mods[0] != "async") return false;
+  const bool reduces = s.op == "cp" && !s.mods.empty() && s.mods[0] == "reduce";
+  if (s.op != "cp" || !has(s, "bulk") || s.mods.size() < 2 || s.mods[reduces] != "async") return false;
   if (has(s, "commit_group") || has(s, "wait_group") || has(s, "prefetch")) {
     if (has(s, "wait_group")) ins.imm = s.operands[0].value;
     ins.fn = has(s, "commit_group") ? commit_stores : has(s, "wait_group") ? wait_for_stores : no_prefetch;
@@ -266,6 +293,7 @@ bool lower_bulk_copy(Lowering& l, Ins& ins) {
     if (mod.rfind("im2col", 0) == 0 || mod.rfind("tile::", 0) == 0) return false;
   if (shared == none || (tiled && global == none)) return false;
   if (!loads && !has(s, "bulk_group")) return false;
+  if (reduces && (loads || tiled || global == none || !has(s, "add") || !has(s, "f32"))) return false;
   Extra& extra = l.extra(ins);
   const auto add = [&](const Operand& operand, uint8_t space) {
     Ins at = ins;
@@ -292,7 +320,7 @@ bool lower_bulk_copy(Lowering& l, Ins& ins) {
     add(s.operands[next++], CLUSTER_SPACE);
   }
   if (has(s, "multicast::cluster")) ins.b = l.slot(s.operands[next], 2);
-  ins.fn = loads ? (tiled ? load_tile : load_bulk) : (tiled ? store_tile : store_bulk);
+  ins.fn = loads ? (tiled ? load_tile : load_bulk) : (reduces ? add_bulk : tiled ? store_tile : store_bulk);
   return true;
 }
 
