@@ -173,7 +173,7 @@ const CHILD_PROCESSES = {
     },
   ],
 };
-// Who may start a program: the sandbox, and files that say themselves why they do not go through it.
+// Only the sandbox may start programs, and a few files that explain why they bypass the sandbox.
 const STARTS_PROGRAMS = [
   'apps/runner/src/sandbox/**',
   // The executor's pipes are descriptors that it inherits.

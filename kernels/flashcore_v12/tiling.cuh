@@ -45,8 +45,8 @@ struct Tiling : CUT {
   static_assert(!PERSISTENT || KV_PARTS == 1, "a persistent CTA's warpgroups take the same tiles");
   static_assert(!SUMS_BY_ONES || KV_PARTS == 1, "parts are merged with sums of their own");
   static_assert(PERSISTENT || !CUT::FORMED, "windows, sinks and capped logits are the persistent CTAs'");
-  // Divided keys are few tiles a warpgroup: nearly each raises some row's maximum. In a persistent CTA the branch costs
-  // more than the product, which runs beside exponentials.
+  // If keys are divided, each warpgroup has few tiles, and nearly every tile raises a maximum. In
+  // persistent CTAs the branch costs more than the multiplication, which overlaps with exponentials.
   static constexpr bool SKIP_RESCALE = !PERSISTENT && KV_PARTS == 1;
   static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, D_STEPS = HEAD_DIM / WGMMA_K;
   static constexpr int VALUE_DIM = CUT::VALUE_DIM == AS_HEAD_DIM ? HEAD_DIM : CUT::VALUE_DIM;

@@ -46,8 +46,8 @@ export interface CampaignOptions {
 }
 
 /**
- * A vitest test whose body gets random numbers and its number of rounds. Its time is that of a machine busy with
- * other work; the soak has an hour, or more if it is given more.
+ * A vitest test whose body gets random numbers and its number of rounds. The time limit allows for a machine busy with
+ * other work. In the soak it is an hour plus the given minutes.
  */
 export function campaign(
   name: string,

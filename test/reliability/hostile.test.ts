@@ -141,7 +141,10 @@ async function ended(daemon: number, end: () => unknown): Promise<void> {
     .toEqual([]);
 }
 
-/** Returns how many jobs had a name. Each exists again and ended once, and no attack has passed. */
+/**
+ * Checks after a restart that each named job has all its events and ended once, and that no attack passed. Returns the
+ * number of named jobs.
+ */
 async function checkTold(home: Home, told: readonly Told[]): Promise<number> {
   const { address, process: daemon } = await home.startDaemon();
   using client = await RunnerClient.connect({ address });

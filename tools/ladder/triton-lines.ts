@@ -4,7 +4,7 @@ import { markdownTable } from './markdown.ts';
 interface LineCounters {
   /** Wavefronts of shared memory, without those of cp.async. */
   wavefronts: number;
-  /** Wavefronts beyond what the width of the accesses takes. */
+  /** Wavefronts beyond the number that accesses of this width need. */
   conflicts: number;
   /** Sectors of global memory. */
   sectors: number;

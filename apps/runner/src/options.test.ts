@@ -166,7 +166,7 @@ describe('addresses', () => {
   );
 });
 
-test("only this module reads the environment's settings of the host", () => {
+test("parseOptions() reads the host's settings from the environment", () => {
   const environment = {
     FLASHCORE_LIBRARY_CACHE: '/cache',
     FLASHCORE_BUILD_CACHE: '/builds',

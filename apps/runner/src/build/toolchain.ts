@@ -63,7 +63,7 @@ const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
 export interface PyTorch {
   /** The interpreter itself; the program on PATH may be a launcher of it. */
   program: string;
-  /** All that it needs besides the system's folders. */
+  /** Folders that PyTorch needs besides the system's. */
   folders: readonly string[];
 }
 

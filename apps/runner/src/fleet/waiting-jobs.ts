@@ -24,7 +24,7 @@ export class WaitingJobs {
     return this.#waiting.filter((one) => one.partition === partition).length;
   }
 
-  /** Waits for a lease. Errors: the signal's reason, the offer's. */
+  /** Waits for a lease. Errors: the reason of the signal, or an error of the offer. */
   async wait(job: WaitingJob, signal: AbortSignal): Promise<Lease> {
     const waiting = { ...job, promise: Promise.withResolvers<Lease>() };
     const leave = (): void => {

@@ -71,7 +71,7 @@ export class SdpaBenchmark {
   #process: SdpaProcess | undefined;
   #opened: Promise<string> | undefined;
   #lacking: { error: Error; atMs: number } | undefined;
-  /** The shape that the process has prepared: the next job on it finds graphs and plans there. */
+  /** The shape that the process has prepared. The next job with this shape reuses its graphs and plans. */
   #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]>; figures: KeptFigures } | undefined;
 
   constructor({ script, ordinal, python = 'python3' }: SdpaOptions) {

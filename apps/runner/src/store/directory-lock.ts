@@ -76,7 +76,7 @@ function openFiles(pid: string): string[] {
   );
 }
 
-/** From runner.json, where the runner describes itself to clients; a runner that does not serve yet has none. */
+/** Reads runner.json, in which the runner describes itself to clients. It is missing until the runner serves. */
 function isEmbedded(directory: string): boolean {
   const file = join(directory, 'runner.json');
   return existsSync(file) && (JSON.parse(readFileSync(file, 'utf8')) as { embedded?: boolean }).embedded === true;

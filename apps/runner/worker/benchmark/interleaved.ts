@@ -147,7 +147,8 @@ class Comparison {
   }
 
   /**
-   * The same number for both builds, from the champion's time, so the fixed cost of a graph is the same share for both.
+   * Launches per sample, from the champion's time. Both builds use this number, so that a graph's fixed cost is the
+   * same for both.
    */
   async #launchesPerSample(ledger: OutputLedger): Promise<number> {
     if (this.#request.protocol.launchesPerSample > 0) return this.#request.protocol.launchesPerSample;

@@ -5,7 +5,9 @@ export interface Executor {
   program: string;
   args: string[];
   env: Record<string, string>;
-  /** Without a box: a "NAME=value" of its environment, by which the processes it leaves behind are found. */
+  /**
+   * Without a box: a "NAME=value" in the process's environment. The processes that it leaves behind are found by it.
+   */
   mark?: string;
   /** Folder of its cgroup, if the host has one. All processes in the cgroup are killed when the request ends. */
   group?: string;

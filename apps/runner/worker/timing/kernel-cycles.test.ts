@@ -38,7 +38,7 @@ const fma = (to: number, from: number): Step => ['fma.rn.f32', [to], [from, 0, 0
 const CHAIN = [fma(1, 0), fma(2, 1), fma(3, 2), fma(4, 3), ['st.global.f32', [], [4]] as Step];
 const APART = [1, 2, 3, 4].map((to) => fma(to, 0)).concat([['st.global.v4.f32', [], [1, 2, 3, 4]]]);
 
-test('a chain takes every latency, and independent operations take a slot each', () => {
+test('dependent operations take a latency each, and independent ones an issue slot each', () => {
   expect([cycles(CHAIN), cycles(APART)]).toEqual([4 * HOPPER.fma + 1, 3 + HOPPER.fma + 1]);
 });
 
@@ -57,7 +57,7 @@ test('wavefronts occupy the pipe that all warps share', () => {
   expect(cycles(load(32), { warps: 4 }) - cycles(load(1), { warps: 4 })).toBe(4 * 31);
 });
 
-test('loads go first if nothing delays them', () => {
+test('a load that depends on nothing is issued before arithmetic that must wait', () => {
   const late: Step[] = [
     ...CHAIN.slice(0, 4),
     ['ld.shared.f32', [5], [6], { passes: 1 }],

@@ -46,11 +46,14 @@ describe.each([
   [160, 45],
   [200, 60],
 ] as const)('at %dx%d', (columns, rows) => {
-  test.each(Object.keys(SHOWN) as Moment[])('correctness, latency, gates and log while %s', async (moment) => {
-    const screen = await screenAt(moment, columns, rows);
-    const missing = SHOWN[moment].filter((pattern) => !pattern.test(screen));
-    expect(missing, screen).toEqual([]);
-  });
+  test.each(Object.keys(SHOWN) as Moment[])(
+    'the dashboard shows correctness, latency, gates and log while %s',
+    async (moment) => {
+      const screen = await screenAt(moment, columns, rows);
+      const missing = SHOWN[moment].filter((pattern) => !pattern.test(screen));
+      expect(missing, screen).toEqual([]);
+    },
+  );
 });
 
 test('if the kernel does not compile, gates are only counted, and the source has a caret', async () => {

@@ -186,7 +186,7 @@ test('a comparison that was not judged and an invalid time add nothing to the sc
   expect(invalid.text_feedback).toMatch(/^Right\. Not timed: the measurement is not valid, the device was throttled\./);
 });
 
-test('a candidate that the named plan rejects is not correct; its speed next to its base is not a reason', () => {
+test('a candidate that the named plan rejects is not correct, unless only its speedup over the champion is too small', () => {
   const gate = (metric: string, level = 'hard') => ({
     gateId: metric,
     title: metric,

@@ -267,7 +267,10 @@ export class Session {
     });
   }
 
-  /** A job that can't be cancelled, for example because it is somebody else's, does not keep the others from it. */
+  /**
+   * Cancels the jobs. One that can't be cancelled, for example somebody else's, does not stop the others from being
+   * cancelled.
+   */
   async cancel(jobs: readonly string[]): Promise<void> {
     const answers = await Promise.all(
       jobs.map((name) =>

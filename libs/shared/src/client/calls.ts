@@ -57,8 +57,7 @@ export async function* callStreaming<Name extends ServerStreamingRpcName>(
   const cancel = () => call.cancel();
   signal?.addEventListener('abort', cancel, { once: true });
   if (onHeaders) call.once('metadata', onHeaders);
-  // The iteration reports errors. This listener takes the CANCELLED error after an iteration that nobody awaits any
-  // more.
+  // The iteration reports errors. This listener swallows the CANCELLED error if the iteration was abandoned.
   call.on('error', () => undefined);
   try {
     for await (const response of call) yield response as RpcResponse<Name>;

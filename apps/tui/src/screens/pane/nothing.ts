@@ -110,7 +110,7 @@ export function nothingText(state: AppState, subject: Subject): string {
 export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>
   wrapRows(nothingText(state, subject), width, { role: 'dim' });
 
-/** The same for a pane beside others, one of which already names the key to press. */
+/** The text for a pane next to others. It omits the key to press, which another pane already names. */
 export function nothingYet(state: AppState, subject: Subject, size: Size): Row[] {
   if (attachedJob(state) !== undefined) return nothingRows(state, subject, size);
   const text = state.connection === 'connected' ? 'No job yet.' : noAnswerYet(state);
