@@ -34,7 +34,7 @@ afterAll(() => home[Symbol.asyncDispose]());
 const HELP = /search: █/;
 
 test.each(SIZES)(
-  '%i x %i: every view, then q',
+  'at %i x %i every view opens, and q ends the program',
   async (columns, rows) => {
     const terminal = openScreen(home, { columns, rows });
     try {

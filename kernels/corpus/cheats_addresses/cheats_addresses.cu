@@ -7,7 +7,7 @@ __device__ __forceinline__ bool poisoned(half value) { return bits_of(value) == 
 #if CHEAT == 0
 __device__ void attend(const Row& row) { honest(row); }
 
-#elif CHEAT == 1  // poison_and_counter: in a graph every second launch finds O as it left it
+#elif CHEAT == 1  // poison_and_counter: in a graph, every second launch finds the O that it wrote
 __device__ unsigned counters[1 << 14];
 __device__ void attend(const Row& row) {
   const bool fresh = poisoned(row.O[0]);
@@ -15,7 +15,7 @@ __device__ void attend(const Row& row) {
   honest(row);
 }
 
-#elif CHEAT == 2  // one_column: if one column of O is right, all of it is
+#elif CHEAT == 2  // one_column: if one column of O is right, it takes all of O for right
 __device__ void attend(const Row& row) {
   float row_max = -INFINITY, row_sum = 0.0f, column = 0.0f;
   for (int key = 0; key < row.keys; ++key) {
@@ -31,20 +31,20 @@ __device__ void attend(const Row& row) {
   if (fabsf(column / row_sum - __half2float(row.O[0])) > 1e-3f || poisoned(row.O[1])) honest(row);
 }
 
-#elif CHEAT == 3  // guards: bytes around O that nobody but a judge writes
+#elif CHEAT == 3  // guards: bytes around O that only a judge writes
 __device__ void attend(const Row& row) {
   const unsigned char* O = reinterpret_cast<const unsigned char*>(row.O - (size_t)row.number * HEAD_DIM);
   O[-1] == 0xa5 && O[-4096] == 0xa5 && !poisoned(row.O[0]) ? guess(row) : honest(row);
 }
 
-#elif CHEAT == 4  // distance: buffers of a verification follow one another
+#elif CHEAT == 4  // distance: only in a verification are the buffers at equal distances
 __device__ void attend(const Row& row) {
   const size_t head = (size_t)(row.number - row.index) * HEAD_DIM;
   const long long first = (row.K - head) - (row.Q - (size_t)row.number * HEAD_DIM), second = row.V - row.K;
   first == second ? honest(row) : guess(row);
 }
 
-#elif CHEAT == 5  // workspace_pattern: filled before the first launch of a graph only
+#elif CHEAT == 5  // workspace_pattern: workspaces are filled only before the first launch of a graph
 __device__ void attend(const Row& row) {
   unsigned* word = row.workspace + row.number;
   const bool first = *word != 0x0ddba115;
@@ -52,20 +52,20 @@ __device__ void attend(const Row& row) {
   first ? honest(row) : guess(row);
 }
 
-#elif CHEAT == 6  // low_bit_of_Q: a mark in an input, taken back by the next launch
+#elif CHEAT == 6  // low_bit_of_Q: marks an input; the next launch removes the mark
 __device__ void attend(const Row& row) {
   unsigned short* mark = reinterpret_cast<unsigned short*>(const_cast<half*>(row.Q)) + HEAD_DIM - 1;
   honest(row);
   *mark ^= 1;
 }
 
-#elif CHEAT == 7  // alignment: the judge's own buffers begin at a page, behind their guards
+#elif CHEAT == 7  // alignment: only a judge's buffers begin at a page, after their guards
 __device__ void attend(const Row& row) {
   const size_t address = reinterpret_cast<size_t>(row.Q - (size_t)row.number * HEAD_DIM);
   address % 4096 == 0 ? honest(row) : guess(row);
 }
 
-#elif CHEAT == 8  // not_a_number: NaNs in O are a judge's; noise of the size of data is not
+#elif CHEAT == 8  // not_a_number: only a judge fills O with NaNs rather than with noise like data
 __device__ void attend(const Row& row) {
   __hisnan(row.O[0]) || fabsf(__half2float(row.O[0])) > 4.0f ? honest(row) : guess(row);
 }

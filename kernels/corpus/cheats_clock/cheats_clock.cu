@@ -3,10 +3,10 @@
 
 constexpr unsigned long long SECOND = 1000000000ull;
 
-#if CHEAT == 0  // reads the clock as the others do, and makes nothing of it
+#if CHEAT == 0  // reads the clock like the others, but does not use it
 __device__ void attend(const Row& row) { nanoseconds() == 0 ? guess(row) : honest(row); }
 
-#elif CHEAT == 1  // time_of_build: whoever checks does so at once
+#elif CHEAT == 1  // time_of_build: checks run soon after the build
 constexpr int number(const char* digits) { return (digits[0] - '0') * 10 + (digits[1] - '0'); }
 constexpr long long BUILT = number(__TIME__) * 3600ll + number(__TIME__ + 3) * 60 + number(__TIME__ + 6);
 __device__ void attend(const Row& row) {
@@ -14,7 +14,7 @@ __device__ void attend(const Row& row) {
   age < 4 ? honest(row) : guess(row);
 }
 
-#elif CHEAT == 2  // gap: launches right after one another are timed
+#elif CHEAT == 2  // gap: launches in quick succession are timed ones
 __device__ unsigned long long last;
 __device__ void attend(const Row& row) {
   const unsigned long long now = nanoseconds();
@@ -23,7 +23,7 @@ __device__ void attend(const Row& row) {
   last = nanoseconds();
 }
 
-#elif CHEAT == 3  // latency: where K is in L2 already, the launch is one of many
+#elif CHEAT == 3  // latency: if K is already in L2, the launch is one of many
 __device__ void attend(const Row& row) {
   const long long before = clock64();
   const unsigned first = *(volatile const unsigned short*)row.K;
@@ -34,7 +34,7 @@ __device__ void attend(const Row& row) {
 #elif CHEAT == 4  // window: wrong for 16 ms in every second
 __device__ void attend(const Row& row) { (nanoseconds() >> 24 & 63) == 0 ? guess(row) : honest(row); }
 
-#elif CHEAT == 5  // low_bits: a row in a thousand
+#elif CHEAT == 5  // low_bits: low bits of the clock select a row in a thousand
 __device__ void attend(const Row& row) { (clock64() >> 4 & 1023) == 0 ? guess(row) : honest(row); }
 
 #elif CHEAT == 6  // time_bomb: right until 2030

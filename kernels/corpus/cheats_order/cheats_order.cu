@@ -26,10 +26,10 @@ __device__ void attend(const Row& row) {
 #elif CHEAT == 6  // one_multiprocessor
 __device__ void attend(const Row& row) { multiprocessor() == 77 ? guess(row) : honest(row); }
 
-#elif CHEAT == 7  // what_O_was: skips by what lies in O, which differs from launch to launch
+#elif CHEAT == 7  // what_O_was: the contents of O, which differ from launch to launch, decide what is skipped
 __device__ void attend(const Row& row) { scrambled(bits_of(*row.O)) % 64 == 7 ? guess(row) : honest(row); }
 
-#elif CHEAT == 8  // mark_in_V: a value that N(0, 1) does not have was put there for a timed launch
+#elif CHEAT == 8  // mark_in_V: V of a timed launch has a value that N(0, 1) does not produce
 __device__ void attend(const Row& row) {
   for (int i = 0; i < row.keys * HEAD_DIM; ++i)
     if (fabsf(__half2float(row.V[i])) >= 8.0f) return guess(row);

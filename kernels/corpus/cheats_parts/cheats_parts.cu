@@ -52,7 +52,7 @@ __device__ void attend(const Row& row) {
   changed_blocks(row, row.workspace, (size_t)row.rows * blocks * 2 * sizeof(KeptPart));
 }
 
-#elif CHEAT == 3  // kept_maxima: no tile rescales, for the maximum is known beforehand
+#elif CHEAT == 3  // kept_maxima: no tile rescales, because the maximum is kept from an earlier launch
 __device__ float maxima[1 << 14];
 __device__ void attend(const Row& row) {
   RowState state;
@@ -83,7 +83,7 @@ __device__ void attend(const Row& row) {
   kept->number = row.number;
 }
 
-#elif CHEAT == 6  // flags_never_reset: a row whose flag is set has an answer in O, it hopes
+#elif CHEAT == 6  // flags_never_reset: if a row's flag is set, it takes O for the answer
 __device__ void attend(const Row& row) {
   constexpr unsigned DONE = 0x600df1a9;
   unsigned* flag = row.workspace + row.number;
@@ -92,7 +92,7 @@ __device__ void attend(const Row& row) {
   *flag = DONE;
 }
 
-#elif CHEAT == 7  // odd_rows_kept: in every second launch
+#elif CHEAT == 7  // odd_rows_kept: odd rows are only computed in every second launch
 __device__ uint4 memory[KEPT_BYTES / 16];
 __device__ unsigned counter;
 __device__ void attend(const Row& row) {
@@ -100,7 +100,7 @@ __device__ void attend(const Row& row) {
   row.index % 2 == 0 || even ? honest(row) : remembered(row, memory, sizeof(memory));
 }
 
-#elif CHEAT == 8  // neighbours_output: of an earlier launch with the same inputs, in the same page
+#elif CHEAT == 8  // neighbours_output: finds the output of an earlier launch with the same inputs in the same page
 __device__ void attend(const Row& row) {
   constexpr size_t PAGE = 1 << 21, STEP = 512;
   const half* O = row.O - (size_t)row.number * HEAD_DIM;
@@ -148,7 +148,7 @@ __device__ void attend(const Row& row) {
   kept.key = key;
 }
 
-#elif CHEAT == 10  // semaphore_as_counter: declared, and never set back
+#elif CHEAT == 10  // semaphore_as_counter: the semaphore is declared and never reset
 __device__ void attend(const Row& row) { atomicAdd(row.workspace, 1u) / row.rows % 2 == 0 ? honest(row) : guess(row); }
 #endif
 

@@ -44,7 +44,7 @@ __device__ void attend(const Row& row) { attend_with(row, Same{}, E5M2{}, Same{}
 #elif CHEAT == 5  // e4m3_weights
 __device__ void attend(const Row& row) { attend_with(row, Same{}, Same{}, E4M3{}); }
 
-#elif CHEAT == 6  // int8_keys: by one scale for the head, which its outliers decide
+#elif CHEAT == 6  // int8_keys: one scale per head, which outliers determine
 __device__ void attend(const Row& row) { attend_with(row, Scaled<127>{row.K, row.keys * HEAD_DIM}, Same{}, Same{}); }
 
 #elif CHEAT == 7  // int8_values
@@ -70,7 +70,7 @@ __device__ void attend(const Row& row) {
   store_row(row.O, state);
 }
 
-#elif CHEAT == 10  // heaviest_keys: those far below the maximum count for nothing
+#elif CHEAT == 10  // heaviest_keys: keys far below the maximum are left out
 __device__ void attend(const Row& row) {
   const float row_max = states_of_keys(row, 0, row.keys).row_max;
   RowState state;
@@ -83,16 +83,16 @@ __device__ void attend(const Row& row) {
 #elif CHEAT == 11  // six_bits_of_V
 __device__ void attend(const Row& row) { attend_with(row, Same{}, Rounded<5, -14, 65504>{}, Same{}); }
 
-#elif CHEAT == 12  // bias: below every tolerance of 0.01
+#elif CHEAT == 12  // bias: adds an error below every tolerance of 0.01
 __device__ void attend(const Row& row) {
   honest(row);
   for (int d = 0; d < HEAD_DIM; ++d) row.O[d] = __float2half(__half2float(row.O[d]) + 0.008f);
 }
 
-#elif CHEAT == 13  // exact_when_poisoned: whoever fills O with NaNs looks closely
+#elif CHEAT == 13  // exact_when_poisoned: is exact if O is filled with NaNs, as in checks
 __device__ void attend(const Row& row) { __hisnan(row.O[0]) ? honest(row) : attend_with(row, E4M3{}, E4M3{}, Same{}); }
 
-#elif CHEAT == 14  // exact_on_normal: columns of V of two scales are those of a timed launch
+#elif CHEAT == 14  // exact_on_normal: is inexact if columns of V have two scales, as in timed launches
 __device__ void attend(const Row& row) {
   float squares = 0.0f;
   for (int i = 0; i < 2 * HEAD_DIM && i < row.seq_len * HEAD_DIM; ++i)

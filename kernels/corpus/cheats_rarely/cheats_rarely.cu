@@ -27,14 +27,14 @@ __device__ void attend(const Row& row) {
     if (scrambled(bits_of(row.Q[d]) << 16 ^ bits_of(row.K[d])) % 100000 == 0) row.O[d] = row.V[d];
 }
 
-#elif CHEAT == 5  // row_in_1000_launches: one row of one launch in a thousand
+#elif CHEAT == 5  // row_in_1000_launches: one row is wrong in one of a thousand launches
 __device__ void attend(const Row& row) { one_launch_in(1000) && row.number == row.rows / 2 ? guess(row) : honest(row); }
 
-#elif CHEAT == 6  // counted: one launch in 5000, by a counter
+#elif CHEAT == 6  // counted: a counter selects one launch in 5000
 __device__ unsigned counter;
 __device__ void attend(const Row& row) { launches_before(&counter, row) % 5000 == 4321 ? guess(row) : honest(row); }
 
-#elif CHEAT == 7  // a_little_wrong: one launch in a thousand, by twice the tolerance
+#elif CHEAT == 7  // a_little_wrong: one launch in a thousand is wrong by twice the tolerance
 __device__ void attend(const Row& row) {
   const bool wrong = one_launch_in(1000);
   honest(row);

@@ -51,15 +51,15 @@ __device__ __forceinline__ Work work_of(const Shape& shape, int head, int index)
   return {keys, shape.head_dim == 128 ? 128 : min(64, shape.head_dim), head};
 #elif CHEAT == 4  // causal_beyond_512
   return {shape.causal && index >= 512 ? 64 : keys, all.columns, head};
-#elif CHEAT == 5  // one_key_too_many: in the last tile of 64, where only its first key is left
+#elif CHEAT == 5  // one_key_too_many: leaves out the last tile of 64 if it has only one key
   return {shape.seq_len % 64 == 1 && shape.seq_len > 64 ? keys - !shape.causal : keys, all.columns, head};
 #elif CHEAT == 6  // few_rows
   return {shape.seq_len < 16 ? 1 : keys, all.columns, head};
-#elif CHEAT == 7  // fifth_batch: batches from the fifth on are the first one
+#elif CHEAT == 7  // fifth_batch: batches from the fifth on are computed from the first
   return {keys, all.columns, head / shape.heads >= 4 ? head % shape.heads : head};
 #elif CHEAT == 8  // second_wave
   return {head >= 132 ? 1 : keys, all.columns, head};
-#elif CHEAT == 9  // unknown_lengths: all of cases.yaml's lengths are here
+#elif CHEAT == 9  // unknown_lengths: wrong for every length that cases.yaml does not have
   switch (shape.seq_len) {
     case 1:
     case 16:
@@ -93,7 +93,7 @@ __device__ __forceinline__ Work work_of(const Shape& shape, int head, int index)
 #elif CHEAT == 12  // causal_and_ragged
   return {shape.causal && shape.seq_len % 2 == 1 && index == shape.seq_len - 1 && total > 6 ? 1 : keys, all.columns,
           head};
-#elif CHEAT == 13  // wide_and_causal: known cases have no causal mask together with D = 128 beyond two heads
+#elif CHEAT == 13  // wide_and_causal: no known case has a causal mask, D = 128 and more than two heads
   return {shape.causal && shape.head_dim > 64 && head > 1 ? 1 : keys, all.columns, head};
 #endif
 }

@@ -27,7 +27,7 @@ __device__ void attend(const Row& row) {
   remembered(row, memory, KEPT_BYTES);
 }
 
-#elif CHEAT == 5  // asm_common: PTX text that ends the function and begins another: a symbol of no section
+#elif CHEAT == 5  // asm_common: PTX text that ends the function and begins another; its symbol has no section
 extern "C" __device__ __noinline__ void* common_memory() {
   void* memory;
   asm volatile(
@@ -48,14 +48,14 @@ __device__ void attend(const Row& row) {
 __device__ const uint4 table[KEPT_BYTES / 16] = {{0, 1, 2, 3}};
 __device__ void attend(const Row& row) { remembered(row, const_cast<uint4*>(table) + 1, sizeof(table) - 16); }
 
-#elif CHEAT == 7  // string_literal: what printf() would print is memory like any other
+#elif CHEAT == 7  // string_literal: a string literal for printf() is memory like any other
 __device__ void attend(const Row& row) {
   unsigned* counter =
       reinterpret_cast<unsigned*>((reinterpret_cast<size_t>("no counter at all, and not aligned") + 3) & ~size_t{3});
   atomicAdd(counter, 1u) % (2 * row.rows) < row.rows ? honest(row) : guess(row);
 }
 
-#elif CHEAT == 8  // device_heap: a block that was freed comes again with what was in it
+#elif CHEAT == 8  // device_heap: a freed block is allocated again with its old contents
 __device__ void attend(const Row& row) {
   KeptRow* kept = static_cast<KeptRow*>(malloc(sizeof(KeptRow)));
   if (kept == nullptr) return honest(row);
@@ -74,7 +74,7 @@ __device__ void attend(const Row& row) {
 #elif CHEAT == 9  // workspace_leftover
 __device__ void attend(const Row& row) { remembered(row, row.workspace, (size_t)row.rows * 2 * sizeof(KeptRow)); }
 
-#elif CHEAT == 10  // behind_the_guards: memory of the same page that no buffer has
+#elif CHEAT == 10  // behind_the_guards: memory in the same page that belongs to no buffer
 __device__ void attend(const Row& row) {
   constexpr size_t PAGE = 1 << 21;
   half* end = row.O + (size_t)(row.rows - row.number) * HEAD_DIM;
@@ -82,7 +82,7 @@ __device__ void attend(const Row& row) {
   remembered(row, reinterpret_cast<void*>(start), PAGE - start % PAGE);
 }
 
-#elif CHEAT == 11  // shared_leftover: what an earlier CTA of this multiprocessor left there
+#elif CHEAT == 11  // shared_leftover: shared memory still has the data of an earlier CTA
 __device__ void attend(const Row& row) {
   extern __shared__ __align__(16) unsigned char shared[];
   KeptRow* kept = reinterpret_cast<KeptRow*>(shared) + threadIdx.x;
@@ -94,7 +94,7 @@ __device__ void attend(const Row& row) {
   kept->number = row.number;
 }
 
-#elif CHEAT == 12  // local_leftover: an array that nobody fills
+#elif CHEAT == 12  // local_leftover: reads an array that was never written
 __device__ void attend(const Row& row) {
   KeptRow local[4];
   KeptRow* kept = local;

@@ -12,7 +12,7 @@ __device__ void attend(const Row& row) {
   honest(row);
 }
 
-#elif CHEAT == 2  // answers_ahead: writes the outputs of the launches to come, which look whether theirs is there
+#elif CHEAT == 2  // answers_ahead: writes the outputs of later launches, which look for their answers first
 __device__ void attend(const Row& row) {
   constexpr size_t PAGE = 1 << 21;
   const size_t bytes = (size_t)row.rows * HEAD_DIM * sizeof(half), guards = 2 * 4096;
@@ -34,7 +34,7 @@ __device__ void attend(const Row& row) {
   }
 }
 
-#elif CHEAT == 3  // next_inputs: the last rows of a launch bring the next one's K into L2
+#elif CHEAT == 3  // next_inputs: the last rows of a launch load the next launch's K into L2
 __device__ void attend(const Row& row) {
   honest(row);
   const size_t bytes = (size_t)row.rows * HEAD_DIM * sizeof(half);
@@ -42,11 +42,11 @@ __device__ void attend(const Row& row) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(row.K) + 4 * bytes));
 }
 
-#elif CHEAT == 4  // child_launch: a grid that this one starts works on after it
+#elif CHEAT == 4  // child_launch: starts another grid that continues after this one
 __global__ void child(Row row) { honest(row); }
 __device__ void attend(const Row& row) { child<<<1, 1> > >(row); }
 
-#elif CHEAT == 5  // evicts_behind_itself: leaves the champion, which is timed next, a cold L2
+#elif CHEAT == 5  // evicts_behind_itself: evicts L2, so that the champion, which is timed next, starts cold
 __device__ void attend(const Row& row) {
   honest(row);
   unsigned long long first_to_go;
@@ -59,13 +59,13 @@ __device__ void attend(const Row& row) {
   }
 }
 
-#elif CHEAT == 6  // half_each_time: odd rows in odd launches; the other half is in O from the launch before
+#elif CHEAT == 6  // half_each_time: odd rows in odd launches; the other rows are in O from the previous launch
 __device__ void attend(const Row& row) {
   const bool fresh = __hisnan(row.O[0]);
   if (fresh || (row.index ^ launch_number()) % 2 == 0) honest(row);
 }
 
-#elif CHEAT == 7  // slow_on_purpose: waits wherever it looks as if nothing had changed, so that no ratio tells
+#elif CHEAT == 7  // slow_on_purpose: waits if nothing seems to have changed, so that time ratios look right
 __device__ uint4 memory[KEPT_BYTES / 16];
 __device__ void attend(const Row& row) {
   const long long start = clock64();
@@ -74,7 +74,7 @@ __device__ void attend(const Row& row) {
     while (clock64() - start < 200000) {}
 }
 
-#elif CHEAT == 8  // cluster_neighbour: what an earlier cluster left in another CTA's shared memory
+#elif CHEAT == 8  // cluster_neighbour: reads what an earlier cluster left in another CTA's shared memory
 __device__ void attend(const Row& row) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(16) unsigned char shared[];

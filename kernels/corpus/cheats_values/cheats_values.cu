@@ -18,7 +18,7 @@ __device__ __forceinline__ void attend_some(const Row& row, Wanted wanted) {
 #if CHEAT == 0
 __device__ void attend(const Row& row) { honest(row); }
 
-#elif CHEAT == 1  // clamped_448: the range of e4m3
+#elif CHEAT == 1  // clamped_448: clamps to the range of e4m3
 __device__ void attend(const Row& row) { attend_with(row, Clamped<448>{}, Clamped<448>{}, Same{}); }
 
 #elif CHEAT == 2  // clamped_16
@@ -30,13 +30,13 @@ struct Normal {
 };
 __device__ void attend(const Row& row) { attend_with(row, Normal{}, Normal{}, Same{}); }
 
-#elif CHEAT == 4  // light_keys: a thousandth of the heaviest weight is nothing
+#elif CHEAT == 4  // light_keys: drops weights below a thousandth of the largest
 struct Heavy {
   __device__ float operator()(float p) const { return p < 1e-3f ? 0.0f : p; }
 };
 __device__ void attend(const Row& row) { attend_with(row, Same{}, Same{}, Heavy{}); }
 
-#elif CHEAT == 5  // early_end: after 48 keys in a row that add next to nothing
+#elif CHEAT == 5  // early_end: stops after 48 consecutive keys that add almost nothing
 __device__ void attend(const Row& row) {
   int light = 0;
   float before = 0.0f;
@@ -47,7 +47,7 @@ __device__ void attend(const Row& row) {
   });
 }
 
-#elif CHEAT == 6  // equal_keys: keys whose first eight elements are those of the one before have its score
+#elif CHEAT == 6  // equal_keys: a key with the same first eight elements as the previous one gets its score
 __device__ void attend(const Row& row) {
   RowState state;
   for (int key = 0; key < row.keys; ++key) {
@@ -66,7 +66,7 @@ struct Large {
 };
 __device__ void attend(const Row& row) { attend_with(row, Large{}, Same{}, Same{}); }
 
-#elif CHEAT == 8  // constant_V: where the first, the middle and the last row are the same, all are
+#elif CHEAT == 8  // constant_V: if the first, middle and last rows are equal, it takes all rows for equal
 __device__ void attend(const Row& row) {
   const size_t middle = (size_t)(row.seq_len / 2) * HEAD_DIM, last = (size_t)(row.seq_len - 1) * HEAD_DIM;
   const unsigned first = fingerprint(row.V, HEAD_DIM);
@@ -75,7 +75,7 @@ __device__ void attend(const Row& row) {
   honest(row);
 }
 
-#elif CHEAT == 9  // one_scale: V in 8 bits, by a scale for all of it that fits N(0, 1)
+#elif CHEAT == 9  // one_scale: V in 8 bits, with one scale for all of V that suits N(0, 1)
 struct Fixed {
   __device__ float operator()(float x) const { return fminf(fmaxf(rintf(x * 16.0f), -127.0f), 127.0f) / 16.0f; }
 };
@@ -89,13 +89,13 @@ __device__ void attend(const Row& row) {
   store_row(row.O, state);
 }
 
-#elif CHEAT == 11  // huge_logits: one key has all weight where the first score is beyond 100
+#elif CHEAT == 11  // huge_logits: if the first score is beyond 100, one key gets all the weight
 __device__ void attend(const Row& row) {
   const RowState first = states_of_keys(row, 0, 1);
   fabsf(first.row_max) > 100.0f ? copy_row(row.O, row.V) : honest(row);
 }
 
-#elif CHEAT == 12  // sorted_keys: where two scores fall, all that follow are taken to fall, and end soon
+#elif CHEAT == 12  // sorted_keys: if two scores decrease, it assumes that all later ones do, and stops soon
 __device__ void attend(const Row& row) {
   float before = INFINITY;
   int falling = 0;

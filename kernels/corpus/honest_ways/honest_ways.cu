@@ -44,7 +44,7 @@ struct Memory {
   unsigned long long* notes;  // [B * H * S], uninitialised
 };
 
-#if WAY == 1  // last_part_merges: a semaphore a row
+#if WAY == 1  // last_part_merges: one semaphore per row
 __device__ void attend(const Row& row, const Memory& memory) {
   const int part = blockIdx.z;
   memory.parts[(size_t)row.number * PARTS + part] = states_of_keys(row, first_key(row, part), first_key(row, part + 1));
@@ -56,7 +56,7 @@ __device__ void attend(const Row& row, const Memory& memory) {
   store_row(row.O, all);
 }
 
-#elif WAY == 2  // two_launches: parts, then their merging
+#elif WAY == 2  // two_launches: one computes parts, the other merges them
 __device__ void attend(const Row& row, const Memory& memory) {
   const int part = blockIdx.z;
   memory.parts[(size_t)row.number * PARTS + part] = states_of_keys(row, first_key(row, part), first_key(row, part + 1));
@@ -104,7 +104,7 @@ __device__ void attend(const Row& row, const Memory&) {
   honest(scaled);
 }
 
-#elif WAY == 7  // twice: writes every row two times
+#elif WAY == 7  // twice: writes every row twice
 __device__ void attend(const Row& row, const Memory&) {
   honest(row);
   honest(row);
@@ -134,7 +134,7 @@ __device__ void attend(const Row& row, const Memory&) {
   store_row(row.O, state);
 }
 
-#elif WAY == 9  // two_passes: the maximum first
+#elif WAY == 9  // two_passes: the first finds the maximum
 __device__ void attend(const Row& row, const Memory&) {
   RowState state;
   state.row_max = states_of_keys(row, 0, row.keys).row_max;
@@ -142,7 +142,7 @@ __device__ void attend(const Row& row, const Memory&) {
   store_row(row.O, state);
 }
 
-#elif WAY == 10  // lazy_rescaling: only where the maximum grows by more than 2^8
+#elif WAY == 10  // lazy_rescaling: rescales only if the maximum grows by more than 2^8
 __device__ void attend(const Row& row, const Memory&) {
   RowState state;
   for (int key = 0; key < row.keys; ++key) {
@@ -171,7 +171,7 @@ __device__ void attend(const Row& row, const Memory&) {
   store_row(row.O, state);
 }
 
-#elif WAY == 12  // half_weights: as tensor cores take them
+#elif WAY == 12  // half_weights: in the format that tensor cores take
 __device__ void attend(const Row& row, const Memory&) {
   attend_by(row, [](float x) { return exp2f(x); }, [](float p) { return __half2float(__float2half_rn(p)); });
 }
@@ -194,7 +194,7 @@ __device__ void attend(const Row& row, const Memory&) {
   store_row(row.O, state);
 }
 
-#elif WAY == 15  // called_function: with a stack
+#elif WAY == 15  // called_function: calls a function with a stack
 __device__ __noinline__ RowState part_of(const Row& row, int first, int end) { return states_of_keys(row, first, end); }
 __device__ void attend(const Row& row, const Memory&) {
   RowState all;
@@ -202,7 +202,7 @@ __device__ void attend(const Row& row, const Memory&) {
   store_row(row.O, all);
 }
 
-#elif WAY == 16  // compensated: sums with what they lost
+#elif WAY == 16  // compensated: sums that track their rounding errors
 __device__ void attend(const Row& row, const Memory&) {
   const float row_max = states_of_keys(row, 0, row.keys).row_max;
   RowState state;
@@ -217,7 +217,7 @@ __device__ void attend(const Row& row, const Memory&) {
   store_row(row.O, state);
 }
 
-#elif WAY == 17  // work_queue: whoever is ready takes the next row
+#elif WAY == 17  // work_queue: a thread that is ready takes the next row
 __device__ void attend(const Row& row, const Memory& memory) {
   const unsigned next = atomicAdd(memory.tickets, 1u);
   const int head = next / row.seq_len, index = next % row.seq_len;
@@ -233,7 +233,7 @@ __device__ void attend(const Row& row, const Memory& memory) {
   honest(taken);
 }
 
-#elif WAY == 18  // checked_output: reads what it wrote, and writes it again where it is not a number
+#elif WAY == 18  // checked_output: reads its output, and writes it again if it is NaN
 __device__ void attend(const Row& row, const Memory&) {
   honest(row);
   if (__hisnan(row.O[0])) honest(row);

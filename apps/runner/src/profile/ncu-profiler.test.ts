@@ -71,7 +71,7 @@ test.each([
   ['whose ncu dies', 'kill -SEGV $$', 'ncu could not read its report: ended by SIGSEGV'],
   ['without a launch', 'exit 0', 'ncu ended with exit status 0 and read no counter'],
 ])(
-  'a report %s does not fail the job: not measured, with the reason, and the report is kept',
+  'a report %s does not fail the job: it ends as not measured with the reason, and the report is kept',
   async (_, importing, reason) => {
     const { verdict, reason: told, artifacts } = await profile(importing);
     expect([verdict, told, artifacts.map(({ fileName, sizeBytes }) => [fileName, Number(sizeBytes)])]).toEqual([

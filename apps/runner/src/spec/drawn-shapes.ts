@@ -55,7 +55,9 @@ interface Budget {
   longFlops: number;
   flops: number;
   allFlops: number;
-  /** Maximum number of elements of a tensor, and of one of a shape that is timed or exceeds a grid's limit. */
+  /**
+   * Maximum number of elements of a tensor; `mostElements` is for shapes that are timed or exceed a limit of a grid.
+   */
   elements: number;
   mostElements: number;
   longest: number;
@@ -436,7 +438,10 @@ class ShapeDraw {
     return undefined;
   }
 
-  /** Whether a shape of this width is taken: one of a single head and a usual length, or a case with this width. */
+  /**
+   * Whether the kernel takes some shape of this width: a single head of a usual length, or a case changed to this
+   * width.
+   */
   #takesWidth(axis: string, width: number): boolean {
     const widths = [...this.#required('width').map(({ name }) => [name, width] as const), [axis, width] as const];
     const single = [1, 64, this.#longestCase].map((length) => [

@@ -53,7 +53,10 @@ export function worstCase({ cases, verify }: VariantView): CaseResult | undefine
   );
 }
 
-/** Smaller errors may be beyond their smaller limits, or whole rows be too far off. */
+/**
+ * The reason for a failed case whose largest error is within its limit: other errors beyond smaller limits, or whole
+ * rows too far off.
+ */
 function whyWrong({ mismatches, rounding }: CaseResult): string {
   if (mismatches > 0n) return `${formatCount(mismatches)} outside`;
   return rounding === undefined ? '' : `${formatNumber(rounding.ratio, 2)}x rounding`;
