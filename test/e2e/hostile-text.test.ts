@@ -99,7 +99,7 @@ describe('plain commands', () => {
   });
 });
 
-test('the terminal program, in every view', { timeout: 90_000 }, async () => {
+test('no view of the terminal program lets hostile text control the terminal', { timeout: 90_000 }, async () => {
   const terminal = openScreen(home, { args: ['--runner', runner.address], columns: 160, rows: 50 });
   try {
     await terminal.waitFor(new RegExp(HARMLESS));

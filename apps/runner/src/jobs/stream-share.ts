@@ -8,8 +8,8 @@ const WINDOW_MS = 50;
  */
 const SHARE_PER_SECOND = 250;
 /**
- * Maximum number of events that quiet times can save up. An ordinary compiler's output floods for only some
- * milliseconds, and all of it goes through after that.
+ * Maximum number of events that quiet times can save up. They cover the output of an ordinary compiler, which floods a
+ * job for only some milliseconds.
  */
 const MOST_SAVED = 64;
 /** One watcher's part of the share. */

@@ -22,7 +22,7 @@ const h200 = (launches = parseNcuCsv(readFileSync(SAVED, 'utf8'))): ProfileResul
     launches,
   });
 
-test('a recorded launch has these metrics', () => {
+test('profileResult() computes the metrics of a recorded launch', () => {
   const result = h200();
   expect(result.verdict).toBe(Verdict.PASS);
   expect(of(result, 'gpu_time_us')).toBeCloseTo(8.736);

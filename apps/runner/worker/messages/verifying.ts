@@ -131,7 +131,7 @@ export interface CaseReport {
 export interface CheckProblemJob {
   /** An installed problem. */
   problem: string;
-  /** Its cases.yaml; texts show the path. */
+  /** The text of the problem's cases.yaml, and the path that messages show. */
   cases: { text: string; path: string };
   dtype: TensorDtype;
   referenceLibrary: string;

@@ -80,8 +80,8 @@ function requireBuilt(program: string): void {
 }
 
 /**
- * The process id of the data directory's embedded runner, if that is idle; undefined if there is no runner. Errors:
- * INVALID_REQUEST if it works or may work, and for a runner that its owner serves.
+ * The process id of the data directory's idle embedded runner; undefined if there is no runner. Errors: INVALID_REQUEST
+ * if the runner has or may have jobs, or if it is not embedded.
  */
 export async function idleRunner(directory: string): Promise<number | undefined> {
   const found = await probe(directory);

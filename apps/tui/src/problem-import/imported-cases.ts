@@ -21,7 +21,7 @@ export interface ImportedCases {
 
 /** Limit for a set in cases.yaml. */
 const MOST_CASES = 64;
-/** Scalars are float32, so values that differ by less were equal before they were written as decimals. */
+/** Relative difference below which two scalars are equal. Scalars are float32 values written as decimals. */
 const SAME_SCALE = 1e-6;
 /** Elements of a cache or of the queries. With 2 bytes each, no current device has that much memory. */
 const MOST_ELEMENTS = 2 ** 37;

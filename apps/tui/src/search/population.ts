@@ -43,7 +43,7 @@ export const knownBefore = (trial: number, islands: number): number => Math.max(
 
 /**
  * Trials that each island builds on: trial 0, its own and its guests. After every few rounds, the best trial of each
- * island also joins the next island, and that of the last one the first. `trials` begins with trial 0.
+ * island joins the next island as a guest; after the last island comes the first. `trials` begins with trial 0.
  */
 export function islandsOf(trials: readonly Trial[], islands: number): Trial[][] {
   const members = Array.from({ length: islands }, () => trials.slice(0, 1));

@@ -229,7 +229,7 @@ function notesRows({ notes }: Kernel, width: number): Row[] {
   ];
 }
 
-/** A parameter's values, the one that a run takes by default marked, and its meaning. */
+/** A parameter's meaning and values. The value that a run takes by default is marked. */
 function parameterText(parameter: KernelParameter, device: Device | undefined): string {
   const { name, values, about } = parameter;
   const usual = usualParameter(parameter, device);
