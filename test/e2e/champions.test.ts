@@ -93,7 +93,7 @@ test('new --from a build copies the sources it was built from', () => {
   expect(readdirSync(join(repository, 'a_copy'))).toContain('a_copy.cu');
 });
 
-test('another runner runs it again and accepts it, once', () => {
+test('another runner runs the saved champion again and accepts it once', () => {
   const { exitCode, loaded } = load(second, saved);
   expect([exitCode, loaded]).toEqual([0, expect.objectContaining({ state: 'accepted', reason: '' })]);
   const champions = second.faTui(['champions', '--json']);

@@ -50,8 +50,8 @@ const OF_A_LAUNCH = /^\.nv\.(?:shared|local)\./;
 const FLAGS = { write: 1, allocated: 2 };
 
 /**
- * The state of a cubin that was made elsewhere. It may lack the symbols of its variables, so without any its sections
- * decide: the driver allocates memory for nothing else.
+ * The state of a cubin that was made elsewhere. Such a cubin may lack the symbols of its variables. If it has none, its
+ * sections are listed, because the driver only allocates memory for sections.
  */
 export function stateInForeignCubin(file: Buffer): string[] {
   const named = stateInCubin(file);

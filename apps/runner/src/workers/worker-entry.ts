@@ -41,7 +41,7 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   const { resolve } = createRequire(entry);
   const koffi = realpathSync(resolve('koffi'));
   const packages = koffi.slice(0, koffi.lastIndexOf('/node_modules/') + '/node_modules'.length);
-  // From its sources, it also needs the sources of the shared library.
+  // A worker that runs from source also needs the source of the shared library.
   const shared = entry.endsWith('.ts')
     ? [join(dirname(realpathSync(resolve('@flashcore/shared/contract'))), '../..')]
     : [];

@@ -47,7 +47,10 @@ export const kernelFolder = (kernelsDirectory: string | undefined, kernelId: str
         .map((group) => path.join(kernelsDirectory, group, kernelId))
         .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
-/** The file in a kernel folder, if the folder belongs to that kernel. If the manifest is broken, the requested file. */
+/**
+ * The requested file, by default the source of the manifest, if it is in this folder; undefined if the folder is
+ * another kernel's.
+ */
 async function fileIn(
   folder: string,
   { kernelId, file }: Pick<SourceTarget, 'kernelId' | 'file'>,

@@ -32,7 +32,8 @@ export interface Manifest {
   /** 'ptx': only the PTX engine runs it. False: it needs instructions that the emulator lacks. */
   readonly emulated: boolean | 'ptx';
   /**
-   * `inputs` is the dtype of Q, K, V and O. With several, the first whose condition the parameters fulfill, else fp16.
+   * `inputs` is the dtype of Q, K, V and O. In a list, the first entry whose condition holds applies; if none does,
+   * fp16.
    */
   readonly math: {
     inputs: TensorDtype | readonly { dtype: TensorDtype; when: Expression }[];
