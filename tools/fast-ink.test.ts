@@ -30,7 +30,7 @@ test('the installed yoga-layout decodes its WebAssembly itself; another version 
   );
 });
 
-test('the installed string-width gives the same widths if its tables are built late; another version is refused', async () => {
+test('string-width gives the same widths if its tables are built late; another version is refused', async () => {
   const widths = createRequire(join(import.meta.dirname, '../apps/tui/package.json')).resolve('string-width');
   const changed = withLateTables(readFileSync(widths, 'utf8'), widths).replaceAll(
     /from '(.*)'/g,
