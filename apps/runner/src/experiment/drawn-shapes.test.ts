@@ -74,6 +74,7 @@ test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head
     expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
     const last = verify!.drawn.at(-1)!;
     expect([last.verdict, last.drawn]).toEqual([Verdict.FAIL, true]);
+    expect(last.errorMap!.maxAbsError.length).toBeGreaterThan(0);
     expect(formatShape(last.shape!)).toMatch(smallest);
     expect(result.provenance!.drawnShapes.map(formatShape)).toContain(formatShape(last.foundFrom!));
     const [finding] = findings;
@@ -188,6 +189,7 @@ test('a correct kernel passes, and each run draws different shapes and reports t
     expect(outcome, result.variants[0]!.findings.map(({ message }) => message).join('\n')).not.toBe('WRONG_RESULT');
     const { drawn } = result.variants[0]!.verify!;
     expect(drawn.map(({ verdict }) => verdict)).toEqual(drawn.map(() => Verdict.PASS));
+    expect(drawn.map(({ errorMap }) => errorMap!.maxAbsError.length)).toEqual(drawn.map(() => 0));
     expect(drawn.map(({ shape }) => formatShape(shape!))).toEqual(result.provenance!.drawnShapes.map(formatShape));
     for (const { shape } of drawn) expect(checkShape(manifest, resolveVariant(manifest), shape!)).toBeUndefined();
     return result.provenance!.drawnShapes;

@@ -1809,7 +1809,7 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   deterministic?: boolean | undefined;
 
   /**
-   * Error map of the worst seed.
+   * Error map of the worst seed; without blocks where a probe or a drawn shape is right.
    *
    * @generated from field: flashcore.runner.v1.ErrorMap error_map = 20;
    */
