@@ -113,6 +113,15 @@ export function reduceAdd(): PrimitiveCase {
   };
 }
 
+export function bulkReduceAdd(): PrimitiveCase {
+  return {
+    ...reduceAdd(),
+    name: 'bulk_reduce_add, bulk_commit, bulk_wait_read',
+    instruction: 'cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32, commit_group, wait_group.read',
+    entry: 'bulk_sums',
+  };
+}
+
 /** Two CTAs of a cluster write into each other's shared memory. Each outputs the other's values in reverse order. */
 export function cluster(): PrimitiveCase {
   const source = words(64, 4);

@@ -12,6 +12,7 @@ import {
   tma,
   bulkLoad,
   reduceAdd,
+  bulkReduceAdd,
   cluster,
   registersMoved,
 } from './copies-and-barriers.ts';
@@ -40,6 +41,7 @@ export const PRIMITIVES: PrimitiveCase[] = [
   tma(),
   bulkLoad(),
   reduceAdd(),
+  bulkReduceAdd(),
   wgmma(64, 'rs'),
   wgmma(128, 'rs'),
   wgmma(64, 'rs_bt'),

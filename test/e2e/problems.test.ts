@@ -219,7 +219,8 @@ test.each(inFull(KERNELS, (kernel) => kernel === 'rmsnorm'))(
     const [variant] = response.result!.variants;
     const { verify: verified, benchmarks, findings } = variant!;
     expect(exitCode, findings.map(({ message }) => message).join('\n')).toBe(0);
-    expect([verified!.passedCases, benchmarks.length]).toEqual([verified!.cases.length, 2]);
+    const taken = verified!.cases.filter(({ reason }) => reason?.includes('the kernel does not take it') !== true);
+    expect([verified!.passedCases, benchmarks.length]).toEqual([taken.length, 2]);
     for (const { latency, outputCheck } of variant!.benchmarks) {
       expect(latency!.p50Us).toBeGreaterThan(0);
       expect(outputCheck).toMatch(/^right: every output of \d+ launches, each on inputs of its own$/);

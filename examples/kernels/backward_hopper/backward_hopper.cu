@@ -29,6 +29,7 @@ struct Cut {
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
   static constexpr int PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K, Q_STEPS = BLOCK_Q / WGMMA_K;
   static constexpr int PIECES = PIECES_OF_GRADIENTS, PIECE_STEPS = Q_STEPS / PIECES;
+  static constexpr int EARLY_PIECES = LATE_DV ? 0 : EARLY;
   static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators of a thread
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
@@ -291,63 +292,68 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
                     swizzled_offset<PANEL_ROW_BYTES>(row, step % 4 * 2 + (lane >> 4)),
                 dS_rmem[step][0], dS_rmem[step][1], dS_rmem[step][2], dS_rmem[step][3]);
   };
-  // P of a tile whose S has been started, and dV; dP has come, too, when it ends.
+  const auto add_to_dV = [&](int piece) {
+#pragma unroll
+    for (int i = 0; !LATE_DV && i < C::PIECE_STEPS; ++i)
+      round_weights(P_rmem[piece * C::PIECE_STEPS + i], S_rmem, piece * C::PIECE_STEPS + i);
+    start_gradient<C>(dV_rmem, P_rmem, dO_smem + place.stage * C::Q_BYTES, piece);
+  };
+  // P of a tile whose S has been started, and the first pieces of dV; dP has come, too, when it ends.
   const auto weigh = [&] {
-    const uint32_t tile_smem = dO_smem + place.stage * C::Q_BYTES;
     mbarrier_wait(barriers.dO_full(place.stage), place.parity);
-    start_scores<C>(dP_rmem, own_V_smem, tile_smem);
+    start_scores<C>(dP_rmem, own_V_smem, dO_smem + place.stage * C::Q_BYTES);
     wgmma_wait<1>();
     wgmma_hold(S_rmem);
     mask();
 #pragma unroll
     for (int piece = 0; piece < C::PIECES; ++piece) {
 #pragma unroll
+      for (int n = piece * 2 * C::PIECE_STEPS; n < (piece + 1) * 2 * C::PIECE_STEPS; ++n) {
+        const float2 LSE = figures(0, n);
+#pragma unroll
+        for (int i = 4 * n; i < 4 * n + 4; ++i)
+          S_rmem[i] = exp2_approx(fmaf(S_rmem[i], scale_log2, -(i & 1 ? LSE.y : LSE.x)));
+      }
+      if (piece < C::EARLY_PIECES) add_to_dV(piece);
+    }
+    if (C::EARLY_PIECES > 0) wgmma_commit();
+    wgmma_wait<(C::EARLY_PIECES > 0)>();
+    wgmma_hold(dP_rmem);
+  };
+  // dS of the tile, the other pieces of dV, dK and dQ.
+  const auto go_back = [&] {
+#pragma unroll
+    for (int piece = 0; piece < C::PIECES; ++piece) {
+      if (!LATE_DV && piece >= C::EARLY_PIECES) add_to_dV(piece);
+#pragma unroll
       for (int i = 0; i < C::PIECE_STEPS; ++i) {
         const int step = piece * C::PIECE_STEPS + i;
 #pragma unroll
         for (int n = 2 * step; n < 2 * step + 2; ++n) {
-          const float2 LSE = figures(0, n);
+          const float2 delta = figures(1, n);
 #pragma unroll
-          for (int k = 4 * n; k < 4 * n + 4; ++k)
-            S_rmem[k] = exp2_approx(fmaf(S_rmem[k], scale_log2, -(k & 1 ? LSE.y : LSE.x)));
-        }
-        round_weights(P_rmem[step], S_rmem, step);
-      }
-      start_gradient<C>(dV_rmem, P_rmem, tile_smem, piece);
-    }
-    wgmma_commit();
-    wgmma_wait<1>();
-    wgmma_hold(dP_rmem);
-  };
-  // dS of the tile, dK and dQ.
-  const auto go_back = [&] {
-#pragma unroll
-    for (int piece = 0; piece < C::PIECES; ++piece) {
-#pragma unroll
-      for (int i = 0; i < C::PIECE_STEPS; ++i) {
-        const int step = piece * C::PIECE_STEPS + i;
-#pragma unroll
-        for (int n = 0; n < 2; ++n) {
-          const float2 delta = figures(1, 2 * step + n);
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const float2 P = to_float2(*reinterpret_cast<const Element2*>(&P_rmem[step][2 * n + h]));
-            float* const dP = dP_rmem + 8 * step + 4 * n + 2 * h;
-            dP[0] = P.x * (dP[0] - delta.x);
-            dP[1] = P.y * (dP[1] - delta.y);
-          }
+          for (int k = 4 * n; k < 4 * n + 4; ++k) dP_rmem[k] = S_rmem[k] * (dP_rmem[k] - (k & 1 ? delta.y : delta.x));
         }
         round_weights(dS_rmem[step], dP_rmem, step);
+        if (LATE_DV) round_weights(P_rmem[step], S_rmem, step);
         store_dS(step);
       }
       if (piece + 1 == C::PIECES) async_proxy_fence();
-      start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
+      if (!LATE_DV) start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
+    }
+    if (LATE_DV) {
+#pragma unroll
+      for (int piece = 0; piece < C::PIECES; ++piece) add_to_dV(piece);
+      wgmma_commit();
+#pragma unroll
+      for (int piece = 0; piece < C::PIECES; ++piece)
+        start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
     }
     wgmma_commit();
     if (BULK_DQ && thread == 0) bulk_wait_read();
     // Both have written dS, and both have read the buffer that the next step writes to.
     named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
-    wgmma_wait<1>();  // dV no longer needs P's registers
+    if (LATE_DV || C::EARLY_PIECES > 0) wgmma_wait<1>();  // dV no longer needs P's registers
     start_dQ<C>(dQ_rmem, dQ_dS_smem + place.stage * C::DS_BYTES, dQ_K_smem);
   };
   // All products of a tile have come.

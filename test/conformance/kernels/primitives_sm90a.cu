@@ -76,6 +76,19 @@ extern "C" __global__ void sums_of_warps(const float* in, float* sums) {
   reduce_add_4(own, in[0], in[1], in[2], in[3]);
 }
 
+// The same by the copy engine, from shared memory.
+extern "C" __global__ void bulk_sums(const float* in, float* sums) {
+  __shared__ __align__(16) float rows[4 * 128];
+  for (int i = threadIdx.x; i < 4 * 128; i += 128) rows[i] = in[i];
+  sums[threadIdx.x] = 0.0f;
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  for (int row = 0; row < 4; ++row) bulk_reduce_add(sums, smem_address(rows + 128 * row), 512);
+  bulk_commit();
+  bulk_wait_read();
+}
+
 // Stores `rows` rows of 128 bytes of B in a tile with the 128-byte swizzle, and makes them visible to the tensor cores.
 __device__ void store_tile(unsigned char* tile, const uint4* B, int rows) {
   for (int i = threadIdx.x; i < rows * 8; i += 128)
