@@ -2,12 +2,6 @@
 #pragma once
 #include <cstdint>
 
-// Adds four floats to four in a row, aligned to 16 bytes (sm_90 and later). Each is added by itself.
-__device__ __forceinline__ void reduce_add_4(float* sums, float a, float b, float c, float d) {
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"l"(sums), "f"(a), "f"(b), "f"(c), "f"(d)
-               : "memory");
-}
-
 // Adds floats in shared memory to as many in device memory: `bytes`, a multiple of 16, both places aligned to 16 bytes.
 // The copy engine does it some time after bulk_commit.
 __device__ __forceinline__ void bulk_reduce_add(float* sums, uint32_t from_smem, int bytes) {

@@ -98,27 +98,18 @@ export function bulkLoad(): PrimitiveCase {
   };
 }
 
-export function reduceAdd(): PrimitiveCase {
+export function bulkReduceAdd(): PrimitiveCase {
   const numbers = range(512, (i) => ((i * 40503) % 4001) - 2000);
-  const sums = range(128, (i) => range(4, (warp) => numbers[128 * warp + i]!).reduce((sum, each) => sum + each, 0));
+  const sums = range(128, (i) => range(4, (row) => numbers[128 * row + i]!).reduce((sum, each) => sum + each, 0));
   return {
-    name: 'reduce_add_4',
-    instruction: 'red.relaxed.gpu.global.add.v4.f32',
+    name: 'bulk_reduce_add, bulk_commit, bulk_wait_read',
+    instruction: 'cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32, commit_group, wait_group.read',
     source: 'primitives_sm90a',
-    entry: 'sums_of_warps',
+    entry: 'bulk_sums',
     threads: 128,
     inputs: [bytes(Float32Array.from(numbers))],
     outputBytes: 512,
     rule: { bits: bytes(Float32Array.from(sums)) },
-  };
-}
-
-export function bulkReduceAdd(): PrimitiveCase {
-  return {
-    ...reduceAdd(),
-    name: 'bulk_reduce_add, bulk_commit, bulk_wait_read',
-    instruction: 'cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32, commit_group, wait_group.read',
-    entry: 'bulk_sums',
   };
 }
 

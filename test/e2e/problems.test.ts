@@ -131,7 +131,7 @@ const MISTAKES: [kernel: string, was: string, is: string][] = [
   ['backward_mma', 'p * (dS_rmem[n][i] - figures.y)', 'p * dS_rmem[n][i]'],
   ['backward_hopper', '8 * n + i < hidden', '8 * n + i <= hidden'],
   ['backward_hopper', 'work.kv_head * problem.group', 'work.kv_head'],
-  ['backward_hopper', 'dP_rmem[4 * n + 2 * h] - delta.x', 'dP_rmem[4 * n + 2 * h]'],
+  ['backward_hopper', '(dP_rmem[k] - (k & 1 ? delta.y : delta.x))', 'dP_rmem[k]'],
 ];
 
 /** A mistake in a row, one in a table of pages, one in one of several outputs. */

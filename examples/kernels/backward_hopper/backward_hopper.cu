@@ -44,7 +44,7 @@ struct Cut {
   static constexpr int FIGURE_BYTES = BLOCK_Q * 4;  // of a stage: LSE or delta
   static constexpr int DQ_OFFSET = FIGURES_OFFSET + 2 * STAGES * FIGURE_BYTES;
   static constexpr int DQ_BYTES = WGMMA_M * WGMMA_M * 4;  // of a warpgroup
-  static constexpr int BARRIERS_OFFSET = DQ_OFFSET + (BULK_DQ ? CONSUMERS * DQ_BYTES : 0);
+  static constexpr int BARRIERS_OFFSET = DQ_OFFSET + CONSUMERS * DQ_BYTES;
   static constexpr int SMEM_BYTES = BARRIERS_OFFSET + 8 * (2 + 4 * STAGES);
 };
 
@@ -80,22 +80,24 @@ struct Problem {
   Element *dK, *dV;  // [kv_heads][Skv][HEAD_DIM]
   int kv_heads, S, Skv, group;  // `group` heads of Q share one of K and V
   int diagonal;  // query i sees keys 0 to i + diagonal; Skv without a mask
-  int heads_together;  // see Work
+  int section_heads, last_heads;  // see Work
   float scale;
 };
 
 // A CTA's work: 128 keys of one head, and the tiles of queries that see any of them, of each head of Q in the group.
-// Works are ordered by groups of heads_together heads, whose Q, dO and dQ fit in L2 together; among these the first keys,
-// which under a causal mask most queries see, come first.
+// Works are ordered by sections of heads, whose Q, dO and dQ then stay in L2; in a section, the first keys, which under a
+// causal mask most queries see, come first. The last section has enough works for the short ones to fill the gaps.
 template <class C>
 struct Work {
   int kv_head, first_key, first_tile, q_tiles;
 
   __device__ __forceinline__ static Work of_grid(const Problem& problem) {
-    const int kv_tiles = (problem.Skv + C::BLOCK_KV - 1) / C::BLOCK_KV, works = problem.heads_together * kv_tiles;
-    const int first_head = blockIdx.x / works * problem.heads_together, rest = blockIdx.x % works;
-    const int heads = min(problem.heads_together, problem.kv_heads - first_head);
-    const int first_key = rest / heads * C::BLOCK_KV;
+    const int kv_tiles = (problem.Skv + C::BLOCK_KV - 1) / C::BLOCK_KV;
+    const int last_section = problem.kv_heads - problem.last_heads, index = blockIdx.x;
+    const bool in_last = index >= last_section * kv_tiles;
+    const int first_head = in_last ? last_section : index / (problem.section_heads * kv_tiles) * problem.section_heads;
+    const int heads = in_last ? problem.last_heads : min(problem.section_heads, last_section - first_head);
+    const int rest = index - first_head * kv_tiles, first_key = rest / heads * C::BLOCK_KV;
     return {first_head + rest % heads, first_key, max(0, first_key - problem.diagonal) / C::BLOCK_Q,
             (problem.S + C::BLOCK_Q - 1) / C::BLOCK_Q};
   }
@@ -350,7 +352,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
         start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
     }
     wgmma_commit();
-    if (BULK_DQ && thread == 0) bulk_wait_read();
+    if (thread == 0) bulk_wait_read();
     // Both have written dS, and both have read the buffer that the next step writes to.
     named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
     if (LATE_DV || C::EARLY_PIECES > 0) wgmma_wait<1>();  // dV no longer needs P's registers
@@ -361,24 +363,17 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     wgmma_hold(dQ_rmem);
     __syncwarp();
     if (lane == 0) mbarrier_arrive(barriers.Q_empty(stage)), mbarrier_arrive(barriers.dO_empty(stage));
-    float* const sums =
-        problem.dQ_sums + (size_t(tile_of_all) * C::CONSUMERS + consumer) * WGMMA_M * WGMMA_M + 4 * thread;
-    if constexpr (BULK_DQ) {
-      unsigned char* const own = smem + C::DQ_OFFSET + consumer * C::DQ_BYTES + 16 * thread;
+    unsigned char* const own = smem + C::DQ_OFFSET + consumer * C::DQ_BYTES + 16 * thread;
 #pragma unroll
-      for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
-        *reinterpret_cast<float4*>(own + 4 * i * WARPGROUP) =
-            make_float4(dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
-      async_proxy_fence();
-      named_barrier_sync(DQ_WRITTEN + consumer, WARPGROUP);
-      if (thread == 0) {
-        bulk_reduce_add(sums, smem_address(own), C::DQ_BYTES);
-        bulk_commit();
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
-        reduce_add_4(sums + i * WARPGROUP, dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
+    for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
+      *reinterpret_cast<float4*>(own + 4 * i * WARPGROUP) =
+          make_float4(dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
+    async_proxy_fence();
+    named_barrier_sync(DQ_WRITTEN + consumer, WARPGROUP);
+    if (thread == 0) {
+      bulk_reduce_add(problem.dQ_sums + (size_t(tile_of_all) * C::CONSUMERS + consumer) * WGMMA_M * WGMMA_M,
+                      smem_address(own), C::DQ_BYTES);
+      bulk_commit();
     }
   };
 
@@ -404,7 +399,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     finish(place.stage, place.tile_of_all());
     wgmma_hold(dV_rmem);
     wgmma_hold(dK_rmem);
-    if (BULK_DQ && thread == 0) bulk_wait_read();  // shared memory lives as long as the CTA
+    if (thread == 0) bulk_wait_read();  // shared memory lives as long as the CTA
   }
   const size_t head = size_t(work.kv_head) * problem.Skv * C::HEAD_DIM;
   store_rows<C::HEAD_DIM>(dV_rmem, 1.0f, problem.dV + head, C::HEAD_DIM, key, problem.Skv);
@@ -482,21 +477,21 @@ __device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int 
 }
 
 // The entries of a head dimension, with threads and bytes checked against the manifest's launch.
-#define BACKWARD_HOPPER_ENTRIES(D, CUT, LAUNCHED_BYTES)                                                              \
-  static_assert(CUT::THREADS == GRADIENT_THREADS && CUT::BLOCK_KV == BLOCK_KEYS);                                    \
-  static_assert(CUT::SMEM_BYTES == (LAUNCHED_BYTES) && CUT::CONSUMER_THREADS == ROWS_THREADS);                       \
-  extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS, 1)                                                  \
-      backward_hopper_d##D(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,     \
-                           const __grid_constant__ CUtensorMap V_map, const __grid_constant__ CUtensorMap dO_map,    \
-                           const float* LSE_log2, const float* delta, float* dQ_sums, Element* dK, Element* dV,      \
-                           int kv_heads, int S, int Skv, int group, int diagonal, int heads_together, float scale) { \
-    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D))                                                            \
-      gradients<CUT>({&Q_map, &K_map, &V_map, &dO_map, LSE_log2, delta, dQ_sums, dK, dV, kv_heads, S, Skv, group,    \
-                      diagonal, heads_together, scale});                                                             \
-  }                                                                                                                  \
-  extern "C" __global__ void __launch_bounds__(ROWS_THREADS)                                                         \
-      backward_hopper_d##D##_dq(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {                \
-    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dq)) round_dQ<CUT>(dQ_sums, dQ, S, q_tiles, scale);        \
+#define BACKWARD_HOPPER_ENTRIES(D, CUT, LAUNCHED_BYTES)                                                             \
+  static_assert(CUT::THREADS == GRADIENT_THREADS && CUT::BLOCK_KV == BLOCK_KEYS);                                   \
+  static_assert(CUT::SMEM_BYTES == (LAUNCHED_BYTES) && CUT::CONSUMER_THREADS == ROWS_THREADS);                      \
+  extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS, 1) backward_hopper_d##D(                           \
+      const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                         \
+      const __grid_constant__ CUtensorMap V_map, const __grid_constant__ CUtensorMap dO_map, const float* LSE_log2, \
+      const float* delta, float* dQ_sums, Element* dK, Element* dV, int kv_heads, int S, int Skv, int group,        \
+      int diagonal, int section_heads, int last_heads, float scale) {                                               \
+    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D))                                                           \
+      gradients<CUT>({&Q_map, &K_map, &V_map, &dO_map, LSE_log2, delta, dQ_sums, dK, dV, kv_heads, S, Skv, group,   \
+                      diagonal, section_heads, last_heads, scale});                                                 \
+  }                                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(ROWS_THREADS)                                                        \
+      backward_hopper_d##D##_dq(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {               \
+    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dq)) round_dQ<CUT>(dQ_sums, dQ, S, q_tiles, scale);       \
   }
 
 using D64 = Cut<64, D64_QUERIES>;

@@ -66,17 +66,7 @@ extern "C" __global__ void bulk_words(const uint32_t* in, uint32_t* out) {
   out[threadIdx.x] = words[threadIdx.x];
 }
 
-// Four warps add 128 floats each to the same 128 sums.
-extern "C" __global__ void sums_of_warps(const float* in, float* sums) {
-  float* const own = sums + threadIdx.x % 32 * 4;
-  if (threadIdx.x < 32)
-    for (int i = 0; i < 4; ++i) own[i] = 0.0f;
-  __syncthreads();
-  in += threadIdx.x * 4;
-  reduce_add_4(own, in[0], in[1], in[2], in[3]);
-}
-
-// The same by the copy engine, from shared memory.
+// The copy engine adds four rows of 128 floats to the same 128 sums.
 extern "C" __global__ void bulk_sums(const float* in, float* sums) {
   __shared__ __align__(16) float rows[4 * 128];
   for (int i = threadIdx.x; i < 4 * 128; i += 128) rows[i] = in[i];
