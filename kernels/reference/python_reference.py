@@ -13,11 +13,13 @@ A reference.py has one function, which computes the expected outputs in double p
 """
 
 import ast
+import contextlib
 import importlib.util
 import json
 import math
 import os
 import random
+import re
 import resource
 import select
 import signal
@@ -129,7 +131,25 @@ def register_helpers(torch, source):
     helpers.run_model = lambda c, axes, inputs, weights, outputs: run_model(
         KernelBench(torch, source), c, axes=axes, inputs=inputs, weights=weights, outputs=outputs
     )
+    helpers.run_task = lambda c, arguments, axes, inputs, outputs: run_model(
+        GpuMode(torch, {"source": source, "chosen": arguments, "places": list(inputs.values())}),
+        c,
+        axes=axes,
+        inputs=list(inputs),
+        weights={},
+        outputs=outputs,
+    )
+    helpers.run_definition = lambda c, arguments, axes, inputs, outputs: run_model(
+        SolExecBench(torch, {"source": source, "arguments": arguments}),
+        c,
+        axes=axes,
+        inputs=inputs,
+        weights={},
+        outputs=outputs,
+    )
     sys.modules["flashcore_reference"] = helpers
+    if "run_task(" in source:
+        register_task_modules(torch)
 
 
 def run_model(program, c, *, axes, inputs, weights, outputs):
@@ -182,7 +202,62 @@ class Model:
         return list(answer) if isinstance(answer, (tuple, list)) else [answer]
 
 
-class KernelBench:
+def guarded(key, action):
+    """What the action returns. Its errors become refusals with this key."""
+    try:
+        return action()
+    except Refused:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Refused(f"{key}: {said(error)}") from error
+
+
+class Tied(Refused):
+    """An axis that takes no other extent while the others stay."""
+
+
+class Program:
+    """A foreign problem. Texts are the keys of its refusals."""
+
+    INPUTS = "get_inputs"
+    MODEL = "Model"
+    RUN = "Model.forward"
+    AXES = "integer at the top of the file"
+    # Extents follow from axes divided by at most this, or by one of MORE_DIVISORS.
+    MORE_DIVISORS = ()
+    # Elements of the inputs that a problem is first tried with.
+    MOST_PROBED = 2**22
+
+    def others(self, value):
+        """Extents of an axis to try, to see whether inputs follow from it."""
+        return (value + 1,)
+
+    def moves(self, axis, value, shapes):
+        for other in self.others(value):
+            try:
+                if self.shapes({axis: other}) != shapes:
+                    return True
+            except Exception:
+                continue
+        return False
+
+    def steps(self, base):
+        """Changes of an axis to try where it takes few extents."""
+        return ()
+
+    def examples(self, axes):
+        """Extents of the axes that the problem names, the smallest first; None if it names only the axes' values."""
+        return None
+
+    def fix(self, extents):
+        """Takes axes that have only these extents."""
+
+    def more(self):
+        """Anything else that the answer says."""
+        return {}
+
+
+class KernelBench(Program):
     """`Model`, `get_inputs` and `get_init_inputs`, whose extents follow from integers at the top of the file."""
 
     def __init__(self, torch, source):
@@ -261,6 +336,356 @@ def is_extent(value):
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31
 
 
+class Function:
+    """A function of a case, which has no weights."""
+
+    weights = {}
+
+    def __init__(self, call):
+        self._call = call
+
+    def __call__(self, *inputs):
+        answer = self._call(*inputs)
+        return list(answer) if isinstance(answer, (tuple, list)) else [answer]
+
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+CASTS = ("float", "double", "half", "bfloat16")
+
+
+def on_cpu(torch, exact=None):
+    """A context in which a program for CUDA tensors runs on the CPU. `exact`: the key of a program whose casts keep the
+    default dtype."""
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, given=(), options=None):
+            name = getattr(function, "__name__", "")
+            if name == "cuda" and given and isinstance(given[0], torch.Tensor):
+                return given[0]
+            if exact and name in CASTS and len(given) == 1 and isinstance(given[0], torch.Tensor):
+                return given[0].to(torch.get_default_dtype())
+            options = {key: self._moved(value) for key, value in (options or {}).items()}
+            given = tuple(self._moved(value) if index else value for index, value in enumerate(given))
+            dtype = options.get("dtype")
+            if not exact and name in ("rand", "randn") and dtype in (torch.float16, torch.bfloat16):
+                # Some versions of PyTorch draw only 32 and 64 bits on a CPU.
+                return function(*given, **{**options, "dtype": torch.float32}).to(dtype)
+            return function(*given, **options)
+
+        def _moved(self, value):
+            if isinstance(value, torch.device) or (isinstance(value, str) and value.split(":")[0] == "cuda"):
+                return torch.device("cpu")
+            if exact and isinstance(value, torch.dtype) and value.is_floating_point:
+                if str(value)[6:] not in FLOATS:
+                    raise Refused(f"{exact}: casts to {str(value)[6:]}: known are {', '.join(FLOATS)}")
+                return torch.get_default_dtype()
+            return value
+
+    return Mode()
+
+
+class GpuMode(Program):
+    """`generate_input` and `ref_kernel` of a task, whose extents are arguments in its tests and benchmarks."""
+
+    INPUTS = "generate_input"
+    MODEL = "generate_input"
+    RUN = "ref_kernel"
+    AXES = "argument in tests and benchmarks"
+    MORE_DIVISORS = (32, 64, 128)
+
+    def __init__(self, torch, given):
+        self._torch, self._source = torch, given["source"]
+        self._tests, self._benchmarks = given.get("tests", []), given.get("benchmarks", [])
+        self._chosen, self._places, self._made = given.get("chosen"), given.get("places"), None
+
+    def constants(self):
+        specs = [spec for spec in [*self._benchmarks, *self._tests] if spec]
+        self._chosen = dict(min(specs, key=size_of))
+        for key in ("generate_input", "ref_kernel", "check_implementation"):
+            if not callable(self._scope().get(key)):
+                raise Refused(f"{key}: is not defined, as GPU MODE's tasks have it")
+        check = self._scope()["check_implementation"]
+        names = getattr(getattr(check, "__code__", None), "co_names", ())
+        if check is not compares and not set(COMPARISONS) & set(names):
+            raise Refused(
+                "check_implementation: judges answers by a program of its own: must compare them with ref_kernel's"
+            )
+        self._find_places()
+        names = [name for name, value in self._chosen.items() if is_extent(value) and name != "seed"]
+        shapes = self.shapes({})
+        axes = [name for name in names if self.moves(name, self._chosen[name], shapes)]
+        # The other arguments are those of the largest benchmark.
+        largest = max([spec for spec in self._benchmarks or specs], key=size_of)
+        self._chosen = {**largest, **{axis: self._chosen[axis] for axis in axes}}
+        self._index = [*self._tests, *self._benchmarks].index(largest)
+        values = {axis: largest.get(axis) for axis in axes}
+        if any(not is_extent(value) for value in values.values()):
+            raise Refused("benchmarks: an argument that extents follow from is not an integer everywhere")
+        return values
+
+    def others(self, value):
+        return (value + 1, 2 * value)
+
+    def steps(self, base):
+        return (base, 2 * base)
+
+    def fix(self, extents):
+        self._chosen.update(extents)
+
+    def examples(self, axes):
+        found = []
+        for spec in sorted([*self._tests, *self._benchmarks], key=size_of):
+            if all(is_extent(spec.get(axis)) for axis in axes) and all(
+                spec.get(name) == value for name, value in self._chosen.items() if name not in axes and name != "seed"
+            ):
+                extents = {axis: spec[axis] for axis in axes}
+                found += [] if extents in found else [extents]
+        return found
+
+    def more(self):
+        return {"spec": self._index, "places": self._places}
+
+    def shapes(self, extents):
+        return [list(tensor.shape) for tensor in self._inputs(extents)]
+
+    def input_names(self, count):
+        leaves = self._generated({})[0]
+        names = self._parameters()
+        found = []
+        for index in self._places:
+            path = leaves[index][0] or (0,)
+            name = names[path[0]] if len(path) == 1 and path[0] in range(len(names)) else str(path[-1])
+            name = re.sub(r"[^A-Za-z0-9]", "_", name).lstrip("_0123456789")[:32]
+            found.append(name if name and name not in found else f"input_{index}")
+        return found
+
+    def _parameters(self):
+        """The names that ref_kernel unpacks its argument into."""
+        for node in ast.walk(ast.parse(self._source)):
+            if isinstance(node, ast.FunctionDef) and node.name == "ref_kernel" and node.args.args:
+                data = node.args.args[0].arg
+                for each in ast.walk(node):
+                    if isinstance(each, ast.Assign) and isinstance(each.value, ast.Name) and each.value.id == data:
+                        target = each.targets[0]
+                        if isinstance(target, (ast.Tuple, ast.List)):
+                            return [name.id if isinstance(name, ast.Name) else "" for name in target.elts]
+                return [data]
+        return []
+
+    def build(self, extents):
+        leaves, data = self._generated(extents)
+        shapes = [list(tensor.shape) for _, tensor in leaves]
+        places = range(len(leaves)) if self._places is None else self._places
+
+        def call(*inputs):
+            values = [self._torch.zeros(shape, dtype=self._torch.get_default_dtype()) for shape in shapes]
+            for place, tensor in zip(places, inputs):
+                values[place] = tensor.reshape(shapes[place])
+            with on_cpu(self._torch, exact=self.RUN):
+                return self._scope()["ref_kernel"](with_leaves(self._torch, data, iter(values)))
+
+        return Function(call)
+
+    def _inputs(self, extents):
+        leaves = [tensor for _, tensor in self._generated(extents)[0]]
+        return leaves if self._places is None else [leaves[place] for place in self._places]
+
+    def _find_places(self):
+        """The tensors that answers follow from: the others are memory for an answer."""
+        self._places = None
+        torch = self._torch
+        tensors = guarded("generate_input", lambda: self._inputs({}))
+        for index, tensor in enumerate(tensors):
+            if str(tensor.dtype)[6:] not in FLOATS:
+                raise Refused(f"generate_input: input {index} is {str(tensor.dtype)[6:]}: must be {', '.join(FLOATS)}")
+        if sum(tensor.numel() for tensor in tensors) > MOST_FIRST_ELEMENTS:
+            raise Refused("tests: the smallest one is too large to try")
+        torch.manual_seed(3)
+        given = [torch.randn(tensor.shape) for tensor in tensors]
+        with torch.no_grad():
+            call = self.build({})
+            answers = guarded("ref_kernel", lambda: call(*[tensor.clone() for tensor in given]))
+            sizes = [answer.numel() for answer in answers if isinstance(answer, torch.Tensor)]
+            places = []
+            for index, tensor in enumerate(given):
+                kept = tensor.numel() not in sizes
+                if not kept:
+                    others = [torch.randn(each.shape) if at == index else each.clone() for at, each in enumerate(given)]
+                    kept = any(not same(a, b) for a, b in zip(answers, call(*others)) if isinstance(a, torch.Tensor))
+                if kept:
+                    places.append(index)
+        self._places = places
+
+    def _generated(self, extents):
+        """Tensors of the argument with their paths, and the argument."""
+        arguments = {**self._chosen, **extents}
+        if self._made is None or self._made[0] != arguments:
+            torch = self._torch
+            dtype = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float32)
+            state = torch.random.get_rng_state()
+            try:
+                with on_cpu(torch):
+                    data = self._scope()["generate_input"](**arguments)
+            finally:
+                torch.set_default_dtype(dtype)
+                torch.random.set_rng_state(state)
+            self._made = (arguments, list(leaves_of(torch, data)), data)
+        return self._made[1:]
+
+    def _scope(self):
+        if not hasattr(self, "_loaded"):
+            register_task_modules(self._torch)
+            self._loaded = guarded("reference.py", lambda: load(self._source))
+        return self._loaded
+
+
+# Functions of GPU MODE's utils.py that compare an answer with ref_kernel's.
+COMPARISONS = ("match_reference", "verbose_allclose", "verbose_allequal")
+
+
+def register_task_modules(torch):
+    """What a task imports to be loaded: nothing is compared here, and nothing is drawn on a GPU."""
+    generator = torch.Generator
+    torch.Generator = lambda *_, **__: generator()
+    sys.modules["task"] = types.ModuleType("task")
+    sys.modules["task"].__getattr__ = lambda name: object
+    utils = types.ModuleType("utils")
+    for name in COMPARISONS:
+        setattr(utils, name, compares)
+    utils.make_match_reference = lambda *_, **__: compares
+    utils.DeterministicContext = utils.DisableCuDNNTF32 = contextlib.nullcontext
+    sys.modules["utils"] = utils
+
+
+def compares(*_, **__):
+    raise Refused("check_implementation: answers are compared here")
+
+
+MOST_FIRST_ELEMENTS = 2**25
+
+
+def size_of(spec):
+    return math.prod(value for name, value in spec.items() if is_extent(value) and name != "seed")
+
+
+def leaves_of(torch, data, path=()):
+    """Tensors in tuples, lists and dictionaries, with their places."""
+    if isinstance(data, torch.Tensor):
+        yield path, data
+    elif isinstance(data, (tuple, list)):
+        for index, each in enumerate(data):
+            yield from leaves_of(torch, each, (*path, index))
+    elif isinstance(data, dict):
+        for key, each in data.items():
+            yield from leaves_of(torch, each, (*path, key))
+    elif not isinstance(data, (int, float, str, bool, type(None))):
+        raise Refused(f"generate_input: returns a {type(data).__name__}: known are tensors, numbers, lists, mappings")
+
+
+def with_leaves(torch, data, values):
+    if isinstance(data, torch.Tensor):
+        return next(values)
+    if isinstance(data, (tuple, list)):
+        return type(data)([with_leaves(torch, each, values) for each in data])
+    if isinstance(data, dict):
+        return {key: with_leaves(torch, each, values) for key, each in data.items()}
+    return data
+
+
+class SolExecBench(Program):
+    """`run` of a definition whose axes are in a file. Constant axes stay as they are."""
+
+    INPUTS = "axes"
+    MODEL = "reference"
+    RUN = "run"
+    AXES = "axis that is var"
+    MORE_DIVISORS = (32, 64, 128)
+    # Constant axes keep their extents, and matrices of weights are large.
+    MOST_PROBED = 2**25
+
+    def __init__(self, torch, given):
+        self._torch, self._source = torch, given["source"]
+        self._axes, self._shapes = given.get("axes", {}), given.get("shapes", {})
+        self._workloads, self._arguments = given.get("workloads", []), given["arguments"]
+        self._fixed = dict(min(self._workloads, key=size_of)) if self._workloads else {}
+
+    def constants(self):
+        if not callable(self._scope().get("run")):
+            raise Refused("reference: defines no function run")
+        return dict(max(self._workloads, key=size_of))
+
+    def others(self, value):
+        return (value + 1, 2 * value)
+
+    def steps(self, base):
+        return (base, 2 * base)
+
+    def fix(self, extents):
+        self._fixed.update(extents)
+
+    def examples(self, axes):
+        fixed = [each for each in self._workloads if all(each[a] == self._fixed[a] for a in each if a not in axes)]
+        found = []
+        for each in sorted(({axis: each[axis] for axis in axes} for each in fixed), key=size_of):
+            found += [] if each in found else [each]
+        return found
+
+    def shapes(self, extents):
+        values = {name: axis for name, axis in self._axes.items() if isinstance(axis, int)}
+        values.update({**self._fixed, **extents})
+        for name, axis in self._axes.items():
+            if isinstance(axis, str):
+                values[name] = value_in(axis, values, f"axes.{name}")
+        return [[values[each] if each in values else int(each) for each in shape] for shape in self._shapes.values()]
+
+    def input_names(self, count):
+        return list(self._shapes)
+
+    def build(self, extents):
+        def call(*inputs):
+            tensors = iter(inputs)
+            given = [next(tensors) if value is None else value for value in self._arguments.values()]
+            with on_cpu(self._torch, exact=self.RUN):
+                answer = self._scope()["run"](*given)
+            return list(answer.values()) if isinstance(answer, dict) else answer
+
+        return Function(call)
+
+    def _scope(self):
+        if not hasattr(self, "_loaded"):
+            self._loaded = guarded("reference", lambda: load(self._source))
+        return self._loaded
+
+
+OPERATORS = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+
+
+def value_in(expression, values, key):
+    """The extent that an expression over axes gives."""
+
+    def value(node):
+        if isinstance(node, ast.Name) and node.id in values:
+            return values[node.id]
+        if isinstance(node, ast.Constant) and is_extent(node.value):
+            return node.value
+        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            return OPERATORS[type(node.op)](value(node.left), value(node.right))
+        raise Refused(f"{key}: an expression over axes of +, -, *, /, // and % is known, not this one")
+
+    extent = value(ast.parse(expression, mode="eval").body)
+    if not is_extent(int(extent)) or extent != int(extent):
+        raise ValueError(f"{key} is {extent}")
+    return int(extent)
+
+
 FACTORIES = ("rand", "randn", "randint", "zeros", "ones", "empty", "full", "arange", "randperm", "eye", "linspace")
 
 
@@ -292,13 +717,13 @@ class on_meta:
 CAPS = (8, 16, 24, 32, 64, 128, 256, 512)
 BATCH_CAP = 3
 STEPS = (1, 2, 3, 8)
-MOST_PROBED_ELEMENTS = 2**22
 # Tensors of the largest of the small cases, which the emulator also runs.
 MOST_CASE_ELEMENTS = 2**15
 MOST_AXES = 8
 MOST_WEIGHTS = 64
 # Inputs, weights and outputs of the case that launches are timed on: the reference holds them as doubles.
 MOST_ELEMENTS = 2**25
+MOST_NAMED = 32
 DRAWS = {
     "normal": lambda torch, shape: torch.randn(shape),
     "positive": lambda torch, shape: 2 ** (2 * torch.rand(shape) - 1),
@@ -315,26 +740,19 @@ class Describer:
 
     def describe(self):
         values = self._program.constants()
-        shapes = self._guarded("get_inputs", lambda: self._program.shapes({}))
+        program = self._program
+        shapes = guarded(program.INPUTS, lambda: program.shapes({}))
         if not shapes:
-            raise Refused("get_inputs: returns no inputs")
-        axes = {}
-        for axis, value in values.items():
-            try:
-                changed = self._program.shapes({axis: value + 1}) != shapes
-            except Exception:
-                changed = False
-            if changed:
-                axes[axis] = value
+            raise Refused(f"{program.INPUTS}: returns no inputs")
+        axes = {axis: value for axis, value in values.items() if program.moves(axis, value, shapes)}
         if not axes:
             raise Refused(
-                "get_inputs: no integer at the top of the file changes the shape of an input, so that there would be one case only"
+                f"{program.INPUTS}: no {program.AXES} changes the shape of an input, so that there would be one case only"
             )
         if len(axes) > MOST_AXES:
-            raise Refused(f"get_inputs: shapes depend on {len(axes)} integers: at most {MOST_AXES}")
+            raise Refused(f"{program.INPUTS}: shapes depend on {len(axes)} integers: at most {MOST_AXES}")
         self._axes, self._inputs = axes, self._program.input_names(len(shapes))
-        base = self._first_extents()
-        dims, draws, cases = self._shapes_of(base)
+        base, (dims, draws, cases) = self._first_shapes()
         larger = self._larger(dims, base)
         if larger != base:
             cases.append(larger)
@@ -348,25 +766,39 @@ class Describer:
                 for (kind, name), each_dims in dims.items()
             ],
             "cases": cases,
-            "canonical": self._canonical(dims, base),
+            **self._named(dims, base),
             **behaviour,
+            **program.more(),
         }
 
-    def _guarded(self, what, action):
+    def _first_shapes(self):
+        """Extents to begin with: small ones, or the problem's own where small ones are tied to each other."""
+        base = self._first_extents()
+        axes = dict(self._axes)
         try:
-            return action()
-        except Refused:
+            return base, self._shapes_of(base)
+        except Tied:
+            for extents in self._program.examples(axes) or []:
+                self._axes = dict(axes)
+                try:
+                    if sum(math.prod(shape) for shape in self._program.shapes(extents)) > self._program.MOST_PROBED:
+                        break
+                    return extents, self._shapes_of(extents)
+                except Tied:
+                    continue
             raise
-        except (Exception, SystemExit) as error:
-            raise Refused(f"{what}: {said(error)}") from error
 
     def _first_extents(self):
         problem = None
         # Independent work is the least; where that does not run, an axis that only sounds so may have to fit another.
-        for cap, batches in [(cap, batches) for cap in CAPS for batches in (BATCH_CAP, cap)]:
-            extents = {a: min(v, batches if "batch" in a.lower() else cap) for a, v in self._axes.items()}
+        capped = [
+            {a: min(v, batches if "batch" in a.lower() else cap) for a, v in self._axes.items()}
+            for cap in CAPS
+            for batches in (BATCH_CAP, cap)
+        ]
+        for extents in [*capped, *(self._program.examples(self._axes) or [])]:
             try:
-                if sum(math.prod(shape) for shape in self._program.shapes(extents)) > MOST_PROBED_ELEMENTS:
+                if sum(math.prod(shape) for shape in self._program.shapes(extents)) > self._program.MOST_PROBED:
                     break
                 self._run(extents, seed=1)
                 return extents
@@ -374,7 +806,7 @@ class Describer:
                 raise
             except Exception as error:
                 problem = said(error)
-        raise Refused(f"Model: {problem or 'the smallest extents are too large to try'}")
+        raise Refused(f"{self._program.MODEL}: {problem or 'the smallest extents are too large to try'}")
 
     def _drawn(self, shape, kind="normal"):
         return DRAWS[kind](self._torch, list(shape))
@@ -408,7 +840,7 @@ class Describer:
                 for index, answer in enumerate(answers):
                     if not isinstance(answer, torch.Tensor) or not answer.is_floating_point():
                         what = str(answer.dtype)[6:] if isinstance(answer, torch.Tensor) else type(answer).__name__
-                        raise Refused(f"Model.forward: output {index} is {what}: must be a floating-point tensor")
+                        raise Refused(f"{self._program.RUN}: output {index} is {what}: must be a floating-point tensor")
                 if any(answer.numel() == 0 for answer in answers):
                     raise ValueError("an output has no elements")
                 again = model(*[tensor.clone() for tensor in given]) if noise else answers
@@ -439,7 +871,8 @@ class Describer:
         draws, tried, constants = {}, {}, []
         for axis in self._axes:
             worked = []
-            for step in (*STEPS, 2 * base[axis] + 1):
+            steps = (*STEPS, 2 * base[axis] + 1)
+            for step in (*steps, *self._program.steps(base[axis])):
                 extents = {**base, axis: base[axis] + step}
                 found = self._tried(extents)
                 if found is not None:
@@ -447,12 +880,13 @@ class Describer:
                     worked.append(step)
             if not worked:
                 if base[axis] != self._axes[axis]:
-                    raise Refused(f"{axis}: other extents would have to change with it, but nothing says how")
+                    raise Tied(f"{axis}: other extents would have to change with it, but nothing says how")
                 constants.append(axis)
                 continue
             tried[axis] = worked[: len(STEPS)]
-            whole = len(worked) > len(STEPS)
+            whole = set(steps) <= set(worked)
             draws[axis] = "count" if whole and "batch" in axis.lower() else "length" if whole else "width"
+        self._program.fix({axis: base[axis] for axis in constants})
         for axis in constants:
             del self._axes[axis], base[axis]
             for extents, _ in samples[1:]:
@@ -466,7 +900,7 @@ class Describer:
             list(found) != names or [len(s) for s in found.values()] != [len(s) for s in samples[0][1].values()]
             for _, found in samples
         ):
-            raise Refused("Model: the number of tensors or of their dimensions follows from an extent")
+            raise Refused(f"{self._program.MODEL}: the number of tensors or of their dimensions follows from an extent")
         dims = self._formulas(samples, base)
         # With a divisor, every remainder and larger extents show whether the formula is right.
         checked = set()
@@ -509,7 +943,7 @@ class Describer:
 
     def _formulas(self, samples, base):
         return {
-            key: [fitted(samples, key, place, base) for place in range(len(shape))]
+            key: [fitted(samples, key, place, base, self._program.MORE_DIVISORS) for place in range(len(shape))]
             for key, shape in samples[0][1].items()
         }
 
@@ -539,15 +973,17 @@ class Describer:
         noisy = self._run(base, seed=1, noise=1000)
         if differ(plain, noisy, "answers"):
             raise Refused(
-                "Model: outputs differ from run to run with the same inputs and weights (dropout, or values drawn when it is made)"
+                f"{self._program.MODEL}: outputs differ from run to run with the same inputs and weights (dropout, or values drawn when it is made)"
             )
         if any(not same(a, b) for a, b in zip(noisy["answers"], noisy["again"])):
-            raise Refused("Model.forward: a second call gives other outputs: the model keeps state between calls")
+            raise Refused(
+                f"{self._program.RUN}: a second call gives other outputs: the model keeps state between calls"
+            )
         ends = [cases[0], cases[-1]]
         kinds = [kind for kind in DRAWS if all(finite(self._run(case, seed=2, kind=kind)) for case in ends)]
         main = next((kind for kind in ("normal", "positive") if kind in kinds), None)
         if main is None:
-            raise Refused("Model.forward: outputs are not finite on N(0, 1), nor on numbers from 1/2 to 2")
+            raise Refused(f"{self._program.RUN}: outputs are not finite on N(0, 1), nor on numbers from 1/2 to 2")
         used, ignored = [], []
         plain = self._run(base, seed=1, kind=main)
         for name in plain["weights"]:
@@ -562,13 +998,13 @@ class Describer:
             try:
                 single = self._run(case, seed=2, kind=main, dtype=self._torch.float32)["answers"]
             except Exception as problem:
-                raise Refused(f"Model.forward: does not run in float32: {said(problem)}") from problem
+                raise Refused(f"{self._program.RUN}: does not run in float32: {said(problem)}") from problem
             for want, got in zip(exact, single):
                 smallest = min(smallest, rms(want))
                 largest = max(largest, float(want.abs().max()))
                 error = max(error, float((want - got).abs().max()))
         if not smallest > 0:
-            raise Refused("Model.forward: an output is 0 everywhere on drawn inputs: nothing could be judged")
+            raise Refused(f"{self._program.RUN}: an output is 0 everywhere on drawn inputs: nothing could be judged")
         return {
             "used": used,
             "ignored": ignored,
@@ -579,6 +1015,14 @@ class Describer:
             "roundingError": error,
         }
 
+    def _named(self, dims, base):
+        """Cases with the problem's own extents, and the largest of them that fits."""
+        examples = self._program.examples(self._axes)
+        if examples is None:
+            return {"canonical": self._canonical(dims, base)}
+        fitting = [extents for extents in examples if elements(dims, extents) <= MOST_ELEMENTS]
+        return {"canonical": fitting[-1] if fitting else self._canonical(dims, base), "named": examples[-MOST_NAMED:]}
+
     def _canonical(self, dims, base):
         """The program's own extents, halved until the case fits."""
         extents = dict(self._axes)
@@ -586,7 +1030,7 @@ class Describer:
             axis = max((a for a in extents if extents[a] // 2 >= base[a]), key=extents.get, default=None)
             if axis is None:
                 raise Refused(
-                    f"get_inputs: {elements(dims, extents)} elements in the smallest case: at most {MOST_ELEMENTS}"
+                    f"{self._program.INPUTS}: {elements(dims, extents)} elements in the smallest case: at most {MOST_ELEMENTS}"
                 )
             extents[axis] //= 2
         return extents
@@ -626,10 +1070,10 @@ def finite(found):
 
 MOST_DIVISOR = 16
 # An extent as a formula: a constant, or (factor, axes, divisor, before, after) for
-# floor((factor * product of axes + before) / divisor) + after.
+# floor((factor * product of axes + before) / divisor) + after. A pair of signs as the factor is for a sum of two axes.
 
 
-def fitted(samples, key, place, base):
+def fitted(samples, key, place, base, more_divisors):
     """The formula that gives the extent in all samples; None if none of those known here does."""
     seen = [(extents, found[key][place]) for extents, found in samples]
     first = seen[0][1]
@@ -641,7 +1085,12 @@ def fitted(samples, key, place, base):
     def fits(formula):
         return all(value_of(formula, e) == value for e, value in seen)
 
-    for divisor in range(1, MOST_DIVISOR + 1):
+    for signs in ((1, 1), (1, -1), (-1, 1)) if len(axes) == 2 else ():
+        after = first - sum(sign * base[a] for sign, a in zip(signs, axes))
+        if fits((signs, axes, 1, 0, after)):
+            return (signs, axes, 1, 0, after)
+
+    for divisor in (*range(1, MOST_DIVISOR + 1), *more_divisors):
         for factor in range(1, 9) if divisor == 1 else (1,):
             for before in range(divisor) if divisor > 1 else (0,):
                 after = first - math.floor((factor * product + before) / divisor)
@@ -656,6 +1105,8 @@ def value_of(formula, extents):
     if isinstance(formula, int):
         return formula
     factor, axes, divisor, before, after = formula
+    if isinstance(factor, tuple):
+        return sum(sign * extents[a] for sign, a in zip(factor, axes)) + after
     return (factor * math.prod(extents[a] for a in axes) + before) // divisor + after
 
 
@@ -667,13 +1118,22 @@ def text(formula):
     if isinstance(formula, int):
         return str(formula)
     factor, axes, divisor, before, after = formula
+    if isinstance(factor, tuple):
+        first, second = sorted(zip(factor, axes), reverse=True)
+        written = f"{first[1]} {'+' if second[0] > 0 else '-'} {second[1]}"
+        return written if after == 0 else f"{written} {'+' if after > 0 else '-'} {abs(after)}"
     written = " * ".join(([str(factor)] if factor != 1 else []) + axes)
     if divisor != 1:
         written = f"floor({written if before == 0 else f'({written} + {before})'} / {divisor})"
     return written if after == 0 else f"{written} {'+' if after > 0 else '-'} {abs(after)}"
 
 
-PROGRAMS = {"kernelbench": KernelBench}
+# What makes a program of a file's text. The others' files are JSON that the import wrote.
+PROGRAMS = {
+    "kernelbench": KernelBench,
+    "gpumode": lambda torch, text: GpuMode(torch, json.loads(text)),
+    "sol-execbench": lambda torch, text: SolExecBench(torch, json.loads(text)),
+}
 
 
 MOST_SECONDS = 600

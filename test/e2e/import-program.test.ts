@@ -1,4 +1,7 @@
-/** Problems in the form of KernelBench: run in a sandbox, imported, and a kernel judged by one. Needs PyTorch. */
+/**
+ * Problems of KernelBench, GPU MODE and SOL-ExecBench: run in a sandbox, imported, and a kernel judged by one. Needs
+ * PyTorch.
+ */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { edited, missing } from '@flashcore/shared/testing';
@@ -73,6 +76,80 @@ const REASONS: Readonly<Record<string, RegExp>> = {
   '54_Memory': /needs more than 8 GiB of memory/,
 };
 
+/** A task of GPU MODE, whose third tensor is memory for the answer. */
+const TASKS: Readonly<Record<string, string>> = {
+  scale: `
+import torch
+from task import input_t, output_t
+from utils import make_match_reference
+def generate_input(rows: int, cols: int, half: int, seed: int) -> input_t:
+    gen = torch.Generator(device="cuda").manual_seed(seed)
+    x = torch.randn(rows, cols, device="cuda", dtype=torch.float16, generator=gen)
+    return x, torch.rand(rows, device=torch.device("cuda")), torch.empty(rows, cols // half, dtype=torch.float16).cuda()
+def ref_kernel(data: input_t) -> output_t:
+    x, factors, out = data
+    out[...] = (x[:, : x.shape[1] // 2].float() * factors[:, None]).to(torch.float16)
+    return out
+check_implementation = make_match_reference(ref_kernel, rtol=1e-3)
+`,
+  counts: `
+import torch
+from utils import make_match_reference
+def generate_input(rows, cols, half, seed):
+    return torch.randint(0, 9, (rows, cols), device="cuda")
+def ref_kernel(data):
+    return data * 2
+check_implementation = make_match_reference(ref_kernel)
+`,
+  judged: `
+import torch
+def generate_input(rows, cols, half, seed):
+    return torch.rand(rows, cols)
+def ref_kernel(data):
+    return data * 2
+def check_implementation(data, output):
+    return True, ""
+`,
+  writer: `
+open(${JSON.stringify(outside)}, "w")
+`,
+};
+const TASK_REASONS: Readonly<Record<string, RegExp>> = {
+  counts: /generate_input: input 0 is int64: must be float16, bfloat16, float32, float64/,
+  judged: /check_implementation: judges answers by a program of its own/,
+  writer: /reference\.py: (FileNotFoundError|PermissionError|OSError)/,
+};
+const TASK = `files: [{ name: reference.py, source: reference.py }]
+lang: py
+tests: [{ rows: 3, cols: 16, half: 2, seed: 1 }]
+benchmarks: [{ rows: 64, cols: 128, half: 2, seed: 2 }]
+`;
+
+/** A definition of SOL-ExecBench with an axis that is an expression, a number and a cast. */
+const DEFINITION = {
+  name: 'row_norm',
+  axes: {
+    batch: { type: 'var' },
+    width: { type: 'const', value: 48 },
+    twice: { type: 'expr', expression: '2 * batch' },
+  },
+  inputs: {
+    x: { shape: ['twice', 'width'], dtype: 'bfloat16' },
+    weight: { shape: ['width'], dtype: 'float32' },
+    eps: { shape: null, dtype: 'float32' },
+  },
+  outputs: { y: { shape: ['twice', 'width'], dtype: 'bfloat16' } },
+  reference: `import torch
+def run(x, weight, eps):
+    assert x.shape[1] == 48
+    rms = torch.rsqrt(x.to(torch.float32).pow(2).mean(-1, keepdim=True) + eps)
+    return (x.to(torch.float32) * rms).to(torch.bfloat16) * weight
+`,
+};
+const WORKLOADS = [3, 40].map((batch) =>
+  JSON.stringify({ axes: { batch }, inputs: { eps: { type: 'scalar', value: 1e-5 } } }),
+);
+
 const able = !missing('python3-torch') && !missing('bubblewrap');
 const faTui = (...args: string[]) => home.faTui(args, { cwd: repository, timeoutMs: LIMIT_MS });
 
@@ -115,6 +192,53 @@ test.skipIf(!able)(
       'out_1: { out: [ batch_size, dim ]',
     ])
       expect(textOf('level1_20_linear')).toContain(line);
+  },
+);
+
+test.skipIf(!able)(
+  'tasks of GPU MODE and definitions of SOL-ExecBench are imported, and their cases find their mutants',
+  { timeout: LIMIT_MS },
+  () => {
+    const source = join(home.path, 'others');
+    for (const [name, text] of Object.entries(TASKS)) {
+      mkdirSync(join(source, 'set', name), { recursive: true });
+      writeFileSync(join(source, 'set', name, 'task.yml'), TASK);
+      writeFileSync(join(source, 'set', name, 'reference.py'), text);
+    }
+    mkdirSync(join(source, 'L1/row_norm'), { recursive: true });
+    writeFileSync(join(source, 'L1/row_norm/definition.json'), JSON.stringify(DEFINITION));
+    writeFileSync(join(source, 'L1/row_norm/workload.jsonl'), WORKLOADS.join('\n'));
+    const imported = (form: string) => {
+      const { stdout, stderr } = faTui('problem', 'import', source, '--from', form, '--to', 'problems', '--json');
+      if (stdout === '') throw new Error(stderr);
+      return (JSON.parse(stdout) as { definitions: { file: string; reason?: string }[] }).definitions;
+    };
+    const tasks = imported('gpumode');
+    expect(tasks.map(({ file }) => file)).toEqual(
+      ['counts', 'judged', 'scale', 'writer'].map((name) => `set/${name}/task.yml`),
+    );
+    for (const { file, reason } of tasks) {
+      const wanted = TASK_REASONS[file.split('/')[1]!];
+      expect([file, reason]).toEqual([file, wanted === undefined ? undefined : expect.stringMatching(wanted)]);
+    }
+    expect(imported('sol-execbench').map(({ file, reason }) => [file, reason])).toEqual([
+      ['L1/row_norm/definition.json', undefined],
+    ]);
+    expect(existsSync(outside)).toBe(false);
+    const textOf = (id: string) => readFileSync(join(repository, 'problems', id, 'problem.yaml'), 'utf8');
+    for (const line of ['x: { in: [ rows, cols ]', 'factors: { in: [ rows ]', 'out: { out: [ rows, floor(cols / 2) ]'])
+      expect(textOf('set_scale')).toContain(line);
+    for (const line of ['x: { in: [ 2 * batch, "48" ], dtype: [ bf16 ]', 'weight: { in: [ "48" ], dtype: fp32'])
+      expect(textOf('l1_row_norm')).toContain(line);
+    for (const [id, dtype] of [
+      ['set_scale', 'fp32'],
+      ['l1_row_norm', 'bf16'],
+    ] as const) {
+      const env = { FLASHCORE_PROBLEMS: join(repository, 'problems') };
+      const args = ['problem', 'check', id, '--dtype', dtype];
+      const { stdout, exitCode } = home.faTui(args, { cwd: repository, env, timeoutMs: LIMIT_MS });
+      expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/the cases find all \d+ mutants/)]);
+    }
   },
 );
 

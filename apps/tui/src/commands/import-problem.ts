@@ -39,7 +39,7 @@ export async function importProblem(
       : await importPrograms({ from: source, form: from, to, describe: describer(from, context) });
   const imported = results.filter(({ reason }) => reason === undefined);
   if (context.options.json) context.document({ imported: imported.length, definitions: results });
-  else context.report([...results.map(lineOf), '', ...whatNext(imported, { all: results.length, to, from })]);
+  else context.report([...results.map(lineOf), '', ...whatNext(imported, { all: results.length, to })]);
   return imported.length > 0 ? ExitCode.PASSED : ExitCode.FAILED;
 }
 
@@ -72,18 +72,17 @@ function lineOf({ name, problem, shapes, workloads, reason }: Imported): string 
   return `imported      ${sanitize(name)}: is the installed problem ${problem}, ${cases}${shapes === undefined ? '' : ` in ${sanitize(shapes)}`}`;
 }
 
-interface Done extends Pick<ImportProblemOptions, 'from'> {
+interface Done {
   readonly all: number;
   readonly to: string;
 }
 
-function whatNext(imported: readonly Imported[], { all, to, from }: Done): string[] {
+function whatNext(imported: readonly Imported[], { all, to }: Done): string[] {
   const summary = `${imported.length} of ${all} imported into ${sanitize(to)}`;
   const [made, shaped] = [imported.find(({ folder }) => folder), imported.find(({ shapes }) => shapes)];
-  const dtype = from === undefined ? 'bf16' : 'fp32';
   return [
     summary,
-    ...(made === undefined ? [] : problemNext(path.basename(made.folder!), { to, dtype })),
+    ...(made === undefined ? [] : problemNext(path.basename(made.folder!), { to, dtype: made.dtype ?? 'bf16' })),
     ...(shaped === undefined
       ? []
       : [

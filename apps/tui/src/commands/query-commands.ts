@@ -23,13 +23,14 @@ import type { UninstallOptions } from './uninstall.ts';
 const HOST_ACTIONS = ['install', 'start', 'stop'];
 
 /** Not PROBLEM_PROGRAMS itself, because loading the problems would delay each command's start. */
-const PROGRAMS: readonly ProblemProgram[] = ['kernelbench'];
+const PROGRAMS: readonly ProblemProgram[] = ['kernelbench', 'gpumode', 'sol-execbench'];
 
 const PROBLEM_EXAMPLES = `
 fa-tui problem check rmsnorm
 fa-tui problem import flashinfer_trace --to problems
 fa-tui problem import definitions/gqa_paged/gqa_paged_decode_h32_kv8_d128_ps1.json --to problems
-fa-tui problem import KernelBench/level1 --from kernelbench --to problems`;
+fa-tui problem import KernelBench/level1 --from kernelbench --to problems
+fa-tui problem import reference-kernels/problems --from gpumode --to problems`;
 
 interface PageOptions {
   readonly limit?: string;
@@ -107,7 +108,7 @@ export function addQueryCommands(program: Command, define: Define): void {
       .addArgument(
         new Argument(
           '<action>',
-          "check: do a problem's cases find its mutants? import: problems of FlashInfer-Bench or KernelBench",
+          "check: do a problem's cases find its mutants? import: problems of other benchmarks (docs/imports.md)",
         ).choices(['check', 'import']),
       )
       .argument('[problem]', 'check: its id (default: all with mutants); import: a definition, or a folder of them')

@@ -137,8 +137,10 @@ export function recognise(definition: Definition, by: RecognisedBy): Form {
   const { opType, computed } = definition;
   if (computed.length > 0)
     throw new NotImportable(
-      `${computed[0]}: only a program gives its value, as in SOL-ExecBench, and import runs none: write the problem by hand`,
+      `${computed[0]}: only a program gives its value, as in SOL-ExecBench: give --from sol-execbench to run it in a sandbox`,
     );
+  if (opType === '')
+    throw new NotImportable('op_type: wanted one, found none, as in SOL-ExecBench: give --from sol-execbench');
   const ofType = LAYOUTS.filter(({ op }) => op === opType);
   if (ofType.length === 0)
     throw new NotImportable(

@@ -7,19 +7,31 @@ const { integer, listOf, mapOf, matching, oneOf, parseYamlFile, shown, text, wan
 
 /** `unknown` is the dtype of a table that FlashInfer's dumps know only as an argument of plan(). */
 const DTYPES = [
-  ...['float32', 'float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2', 'float4_e2m1'],
+  ...['float32', 'float16', 'bfloat16', 'float64', 'float8_e4m3fn', 'float8_e5m2', 'float4_e2m1', 'float4_e2m1fn_x2'],
   ...['int64', 'int32', 'int16', 'int8', 'uint8', 'bool', 'unknown'],
 ] as const;
 const MOST_DIMENSIONS = 8;
 const MOST_CONSTRAINTS = 32;
 
-const identifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a Python identifier of at most 64 characters');
+export const identifier = matching(
+  /^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/,
+  'a Python identifier of at most 64 characters',
+);
+
+/** An expression over axes, as SOL-ExecBench has it. Only a sandbox computes it. */
+const expression = matching(/^[\w +\-*/%()]{1,200}$/, 'an expression over axes of at most 200 characters');
+/** An axis by name, or an extent as SOL-ExecBench writes it. */
+const dimension = matching(
+  /^((?!__)[A-Za-z_][A-Za-z0-9_]{0,63}|[1-9]\d{0,8})$/,
+  'the name of an axis of at most 64 characters',
+);
 
 const axis = z
   .object(
     {
       type: oneOf(['const', 'var', 'expr']),
       value: integer(1, MAX_EXTENT).optional(),
+      expression: expression.optional(),
     },
     { error: (issue) => wanted('{ "type": "const", "value": … } or { "type": "var" }', issue.input) },
   )
@@ -29,7 +41,7 @@ const axis = z
 
 const tensor = z.object(
   {
-    shape: listOf(identifier, MOST_DIMENSIONS).nullable(),
+    shape: listOf(dimension, MOST_DIMENSIONS).nullable(),
     dtype: oneOf(DTYPES),
     optional: z.boolean().nullish(),
   },
@@ -40,7 +52,7 @@ const definitionSchema = z
   .object(
     {
       name: text().max(128, 'wanted at most 128 characters'),
-      op_type: text().max(64, 'wanted at most 64 characters'),
+      op_type: text().max(64, 'wanted at most 64 characters').nullish(),
       axes: mapOf(identifier, axis),
       inputs: mapOf(identifier, tensor),
       outputs: mapOf(identifier, tensor),
@@ -56,7 +68,7 @@ const definitionSchema = z
     for (const [group, tensors] of Object.entries({ inputs, outputs }))
       for (const [name, { shape }] of Object.entries(tensors))
         for (const [index, dimension] of (shape ?? []).entries())
-          if (!known.includes(dimension))
+          if (!known.includes(dimension) && !/^\d/.test(dimension))
             refuse(
               [group, name, 'shape', index],
               `unknown axis "${shown(dimension)}"${didYouMean(dimension, known)}: add it to \`axes\``,
@@ -73,9 +85,12 @@ export interface Definition {
   readonly name: string;
   /** Problem id made from the name. */
   readonly id: string;
+  /** Empty if there is none, as in SOL-ExecBench. */
   readonly opType: string;
   /** Extents by name; undefined if the workload gives the extent. */
   readonly axes: Readonly<Record<string, number | undefined>>;
+  /** Axes that expressions over others give, in SOL-ExecBench. */
+  readonly expressions: Readonly<Record<string, string>>;
   /** Computed axes and inputs made by a program, which occur in SOL-ExecBench. */
   readonly computed: readonly string[];
   readonly inputs: Readonly<Record<string, DefinedTensor>>;
@@ -102,8 +117,11 @@ export function parseDefinition(jsonText: string, file: string): Definition {
     file,
     name: value.name,
     id,
-    opType: value.op_type,
+    opType: value.op_type ?? '',
     axes: Object.fromEntries(axes.map(([name, { value: extent }]) => [name, extent])),
+    expressions: Object.fromEntries(
+      axes.flatMap(([name, { type, expression: given }]) => (type === 'expr' ? [[name, given ?? ''] as const] : [])),
+    ),
     computed: [
       ...axes.flatMap(([name, { type }]) => (type === 'expr' ? [`axes.${name}`] : [])),
       ...(value.custom_inputs_entrypoint ? ['custom_inputs_entrypoint'] : []),
@@ -128,21 +146,19 @@ export function idOf(name: string): string | undefined {
 
 const workloadSchema = z.object(
   {
-    definition: text().max(128, 'wanted at most 128 characters'),
-    workload: z.object(
-      {
-        axes: mapOf(identifier, integer(0, MAX_EXTENT)),
-        inputs: mapOf(
-          identifier,
-          z.object(
-            { type: oneOf(['random', 'scalar', 'safetensors', 'custom']), value: z.unknown().optional() },
-            { error: (issue) => wanted('{ "type": … }', issue.input) },
-          ),
-        ),
-      },
-      { error: (issue) => wanted('{ "axes": …, "inputs": … }', issue.input) },
+    axes: mapOf(identifier, integer(0, MAX_EXTENT)),
+    inputs: mapOf(
+      identifier,
+      z.object(
+        { type: oneOf(['random', 'scalar', 'safetensors', 'custom']), value: z.unknown().optional() },
+        { error: (issue) => wanted('{ "type": … }', issue.input) },
+      ),
     ),
   },
+  { error: (issue) => wanted('{ "axes": …, "inputs": … }', issue.input) },
+);
+const traceSchema = z.object(
+  { definition: text().max(128, 'wanted at most 128 characters'), workload: workloadSchema },
   { error: (issue) => wanted('a trace of FlashInfer-Bench: a JSON object', issue.input) },
 );
 
@@ -157,14 +173,23 @@ export interface Workload {
 const MOST_WORKLOADS = 1024;
 
 /** Reads workloads, one JSON object per line. Errors: INVALID_MANIFEST with file, line and key. */
-export function parseWorkloads(jsonl: string, file: string): Workload[] {
+export const parseWorkloads = (jsonl: string, file: string): Workload[] =>
+  linesOf(jsonl, file, traceSchema).map(({ definition, workload }) => ({ definition, ...valuesOf(workload) }));
+
+/** Reads workloads of SOL-ExecBench, which do not name their definition. Errors: as parseWorkloads(). */
+export const parseBareWorkloads = (jsonl: string, file: string): Omit<Workload, 'definition'>[] =>
+  linesOf(jsonl, file, workloadSchema).map(valuesOf);
+
+function linesOf<Schema extends z.ZodType>(jsonl: string, file: string, schema: Schema): z.output<Schema>[] {
   const lines = jsonl.split('\n', MOST_WORKLOADS + 1).slice(0, MOST_WORKLOADS);
-  return lines.flatMap((line, index) => {
-    if (line.trim() === '') return [];
-    const { definition, workload } = parseYamlFile(line, `${file}, line ${index + 1}`, workloadSchema).value;
-    const scalars = Object.entries(workload.inputs).flatMap(([name, { type, value }]) =>
-      type === 'scalar' && typeof value === 'number' && Number.isFinite(value) ? [[name, value] as const] : [],
-    );
-    return [{ definition, axes: workload.axes, scalars: Object.fromEntries(scalars) }];
-  });
+  return lines.flatMap((line, index) =>
+    line.trim() === '' ? [] : [parseYamlFile(line, `${file}, line ${index + 1}`, schema).value],
+  );
+}
+
+function valuesOf({ axes, inputs }: z.output<typeof workloadSchema>): Omit<Workload, 'definition'> {
+  const scalars = Object.entries(inputs).flatMap(([name, { type, value }]) =>
+    type === 'scalar' && typeof value === 'number' && Number.isFinite(value) ? [[name, value] as const] : [],
+  );
+  return { axes, scalars: Object.fromEntries(scalars) };
 }

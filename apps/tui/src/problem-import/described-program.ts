@@ -30,6 +30,11 @@ const described = z.strictObject({
     .max(128),
   cases: z.array(extents).min(1).max(8),
   canonical: extents,
+  /** The problem's own cases, where it names some. */
+  named: z.array(extents).max(32).optional(),
+  /** GPU MODE: which test or benchmark gives the arguments, and where inputs are among the tensors. */
+  spec: z.int().min(0).max(1024).optional(),
+  places: z.array(z.int().min(0).max(128)).max(128).optional(),
   /** Inputs without a visible effect on the outputs. */
   ignored: z.array(identifier).max(64),
   /** Distributions of inputs on which all outputs are finite; the first one is the default. */
@@ -45,7 +50,8 @@ const described = z.strictObject({
   /** The largest difference between a run in fp32 and one in fp64. */
   roundingError: size,
 });
-const refused = z.strictObject({ refused: z.string() });
+const MOST_REASON = 400;
+const refused = z.strictObject({ refused: z.string().transform((reason) => reason.slice(0, MOST_REASON)) });
 
 export type DescribedProgram = z.output<typeof described>;
 

@@ -26,6 +26,8 @@ export interface Imported {
   readonly shapes?: string;
   /** Numbers of workloads that became cases and of those found. */
   readonly workloads?: { readonly taken: number; readonly found: number };
+  /** The dtype to check the problem with. */
+  readonly dtype?: string;
   /** The reason why it was not imported, with file and key. */
   readonly reason?: string;
 }
@@ -193,7 +195,7 @@ function othersIn(files: readonly string[]): Imported[] {
     ...of(
       TASK,
       files.filter((file) => path.basename(file) === TASK).length,
-      'a task of GPU MODE has only shapes, and what it computes is a Python program: write a problem.yaml',
+      'a task of GPU MODE has only shapes, and what it computes is a Python program: give --from gpumode to run it in a sandbox',
     ),
   ];
 }

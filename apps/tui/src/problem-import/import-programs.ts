@@ -8,12 +8,23 @@ import { plainLine } from '@flashcore/shared/text';
 import { NotImportable } from './attention-forms.ts';
 import { idOf } from './definition.ts';
 import { readDescription } from './described-program.ts';
+import {
+  candidateOf,
+  MOST_SOURCE_BYTES,
+  pythonList,
+  pythonMap,
+  shownIn,
+  type Candidate,
+  type ForeignProgram,
+} from './foreign-program.ts';
+import { readTasks } from './gpumode-tasks.ts';
 import { filesAt, newFolder, reasonOf, requirePlace, type Imported } from './import-problems.ts';
 import { programFiles } from './program-files.ts';
+import { readSolDefinitions } from './sol-definitions.ts';
 import { UsageError } from '../exit-code.ts';
 
 interface ProgramPlan {
-  /** A program, or a folder of them. */
+  /** A problem, or a folder of them. */
   readonly from: string;
   readonly form: ProblemProgram;
   /** The parent of the new problem folders. */
@@ -22,31 +33,37 @@ interface ProgramPlan {
   readonly describe: (files: readonly string[]) => Promise<string>;
 }
 
-/** A runner takes files of a problem of at most 64 KiB, and the import adds a function. */
-const MOST_SOURCE_BYTES = 60 * 1024;
 /** A function that each of KernelBench's problems defines; other Python files of a checkout are left out. */
 const DEFINES = /^def get_init_inputs\b/m;
 
-interface Candidate {
-  readonly file: string;
-  readonly shown: string;
-  /** Undefined if the file can't be read. */
-  readonly source?: string;
-  readonly reason?: string;
+interface Benchmark {
+  readonly read: (files: readonly string[], from: string) => Candidate[];
+  /** What a folder without any lacks. */
+  readonly wanted: string;
 }
+
+const BENCHMARKS: Readonly<Record<ProblemProgram, Benchmark>> = {
+  kernelbench: {
+    read: readModules,
+    wanted: 'has no *.py with get_init_inputs: give a problem of KernelBench, or a folder of them',
+  },
+  gpumode: {
+    read: readTasks,
+    wanted: 'has no task.yml: give a task of GPU MODE, a folder of them, or rows of its data set as JSON',
+  },
+  'sol-execbench': {
+    read: readSolDefinitions,
+    wanted: 'has no definition.json: give a definition of SOL-ExecBench, or a folder of them',
+  },
+};
 
 /** Replaces no existing file and follows no link. Errors: UsageError for unusable paths, and those of `describe`. */
 export async function importPrograms({ from, form, to, describe }: ProgramPlan): Promise<Imported[]> {
-  const candidates = filesAt(from)
-    .filter((file) => file.endsWith('.py'))
-    .map((file) => readCandidate(file, from))
-    .filter(({ source }) => source === undefined || DEFINES.test(source));
-  if (candidates.length === 0)
-    throw new UsageError(
-      `${from}: has no *.py with get_init_inputs: give a problem of KernelBench, or a folder of them`,
-    );
+  const { read, wanted } = BENCHMARKS[form];
+  const candidates = read(filesAt(from), from);
+  if (candidates.length === 0) throw new UsageError(`${from}: ${wanted}`);
   requirePlace(to);
-  const readable = candidates.filter(({ source }) => source !== undefined);
+  const readable = candidates.filter(({ program }) => program !== undefined);
   const lines = await described(readable, describe);
   const taken = new Set(installedProblems());
   return candidates.map((candidate) =>
@@ -54,23 +71,47 @@ export async function importPrograms({ from, form, to, describe }: ProgramPlan):
   );
 }
 
-function readCandidate(file: string, from: string): Candidate {
-  const shown = plainLine(path.relative(from, file) || path.basename(file));
-  try {
-    return { file, shown, source: readForeignText(file, MOST_SOURCE_BYTES) };
-  } catch (error) {
-    return { file, shown, reason: plainLine(reasonOf(error, shown)) };
-  }
+/** KernelBench's problems: Python files, each with a module. */
+function readModules(files: readonly string[], from: string): Candidate[] {
+  return files
+    .filter((file) => file.endsWith('.py'))
+    .map((file) => {
+      const shown = shownIn(from, file);
+      const name = path.basename(shown, '.py');
+      // KernelBench numbers the problems of each level.
+      const idFrom = `${path.basename(path.dirname(path.resolve(file)))}_${name}`;
+      return candidateOf({ shown, name, idFrom }, () => moduleOf(readForeignText(file, MOST_SOURCE_BYTES)));
+    })
+    .filter(({ program }) => program === undefined || DEFINES.test(program.source));
 }
+
+const moduleOf = (source: string): ForeignProgram => ({
+  benchmark: 'KernelBench',
+  source,
+  asked: source,
+  axesAre: 'Axes are the integers at the top of the file that its inputs follow from; other extents are constants.',
+  call: ({ axes }, tensors) => {
+    const of = (kind: string) => tensors.filter((tensor) => tensor.kind === kind);
+    return {
+      function: 'run_model',
+      arguments: {
+        axes: pythonList(axes.map(({ name }) => name)),
+        inputs: pythonList(of('input').map(({ called }) => called)),
+        weights: pythonMap(of('weight').map(({ name, called }) => [name, `"${called}"`])),
+        outputs: pythonList(of('output').map(({ called }) => called)),
+      },
+    };
+  },
+});
 
 /** The sandbox sees copies, so that a program is described by the text that becomes its reference. */
 async function described(readable: readonly Candidate[], describe: ProgramPlan['describe']): Promise<string[]> {
   if (readable.length === 0) return [];
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
   try {
-    const copies = readable.map(({ source }, index) => {
+    const copies = readable.map(({ program }, index) => {
       const copy = path.join(folder, `${index}.py`);
-      writeFileSync(copy, source!);
+      writeFileSync(copy, program!.asked);
       return copy;
     });
     return (await describe(copies)).split('\n');
@@ -85,19 +126,19 @@ interface Surroundings extends Pick<ProgramPlan, 'form' | 'to'> {
   readonly line: string | undefined;
 }
 
-function importOne({ file, shown, source, reason }: Candidate, { form, to, taken, line }: Surroundings): Imported {
-  const about = { file: shown, name: path.basename(shown, '.py'), opType: form };
-  if (source === undefined) return { ...about, reason: reason! };
+function importOne({ shown, name, idFrom, program, reason }: Candidate, plan: Surroundings): Imported {
+  const { form, to, taken, line } = plan;
+  const about = { file: shown, name, opType: form };
+  if (program === undefined) return { ...about, reason: reason! };
   try {
-    // KernelBench numbers the problems of each level.
-    const id = idOf(`${path.basename(path.dirname(path.resolve(file)))}_${about.name}`);
+    const id = idOf(idFrom);
     if (id === undefined) throw new NotImportable('the name: wanted a name with a letter: give the file another');
-    const files = programFiles({ id, file: shown, source, described: readDescription(line) });
+    const files = programFiles({ id, name, file: shown, form, program, described: readDescription(line) });
     if (taken.has(id)) throw new NotImportable(`the name: a problem has the id ${id} already: give the file another`);
     const folder = path.join(to, id);
     newFolder(folder, files);
     taken.add(id);
-    return { ...about, folder };
+    return { ...about, folder, dtype: Object.values(program.declared?.dtypes ?? {})[0] ?? 'fp32' };
   } catch (error) {
     return { ...about, reason: plainLine(reasonOf(error, shown).split('\n', 1)[0]!) };
   }

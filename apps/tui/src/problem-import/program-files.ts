@@ -1,22 +1,23 @@
 /** The folder of a problem whose reference is a foreign Python program: problem.yaml, cases.yaml, reference.py. */
-import { parseCases, parseProblem } from '@flashcore/shared/kernels';
+import { parseCases, parseProblem, type ProblemProgram } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { NotImportable } from './attention-forms.ts';
 import { INPUT_ABOUTS, type DescribedProgram } from './described-program.ts';
+import type { DescribedTensor, ForeignProgram } from './foreign-program.ts';
 import { yamlText, type Plain } from './yaml-text.ts';
 
 interface Program {
   readonly id: string;
+  readonly name: string;
   /** Name of the file in messages and comments. */
   readonly file: string;
-  readonly source: string;
+  readonly form: ProblemProgram;
+  readonly program: ForeignProgram;
   readonly described: DescribedProgram;
 }
 
 type ProgramFiles = Readonly<Record<'problem.yaml' | 'cases.yaml' | 'reference.py', string>>;
-type Tensor = DescribedProgram['tensors'][number] & {
-  /** Its name in problem.yaml. */
-  readonly called: string;
-};
+type Tensor = DescribedTensor;
 
 /** KernelBench's own limits: 1e-4 in fp32 and 1e-2 in 16 bits, here in units of an output's size. */
 const RELATIVE = { fp32: 1e-4, half: 1e-2 };
@@ -26,13 +27,13 @@ const ROUNDING_ROOM = 8;
 const MOST_IN_FP16 = 16_384;
 
 /** Errors: NotImportable; INVALID_MANIFEST if the names do not fit problem.yaml. */
-export function programFiles(program: Program): ProgramFiles {
-  const { id, file, source, described } = program;
-  const tensors = called(described);
+export function programFiles(imported: Program): ProgramFiles {
+  const { id, file, form, program, described } = imported;
+  const tensors = called(declaredOf(described, program));
   const files = {
-    'problem.yaml': yamlText(problemOf(program, tensors), [
-      `${file} of KernelBench, imported: docs/imports.md says how.`,
-      'Axes are the integers at the top of the file that its inputs follow from; other extents are constants.',
+    'problem.yaml': yamlText(problemOf(imported, tensors), [
+      `${file} of ${program.benchmark}, imported: docs/imports.md says how.`,
+      program.axesAre,
       ...(tensors.some(({ kind }) => kind === 'weight')
         ? [
             "Weights of the module are inputs: the kernel gets them, drawn like the others, in place of the module's own.",
@@ -41,15 +42,29 @@ export function programFiles(program: Program): ProgramFiles {
       ...described.ignored.map((name) => `${name} has no visible effect on the outputs.`),
       'Nobody has counted the operations: flops has one for each element.',
     ]),
-    'cases.yaml': yamlText(casesOf(described), [
+    'cases.yaml': yamlText(casesOf(described, form), [
       "|got - want| <= atol + rtol * |want|. atol is in proportion to the outputs' size on the small cases.",
-      'kernelbench has the extents of the file; canonical the same, halved until the reference fits in memory.',
+      `${setOf(form)} has the extents of the problem; canonical the same, as far as the reference fits in memory.`,
     ]),
-    'reference.py': `${source.trimEnd()}\n${footer(described, tensors)}`,
+    'reference.py': `${program.source.trimEnd()}\n${footer(program, described, tensors)}`,
   };
   const problem = parseProblem(files['problem.yaml'], `${id}/problem.yaml`);
   parseCases(files['cases.yaml'], `${id}/cases.yaml`, problem);
   return files;
+}
+
+/** Tensors with the names that the problem gives its outputs. Errors: NotImportable if it has others. */
+function declaredOf(described: DescribedProgram, { declared }: ForeignProgram): DescribedProgram {
+  if (!declared) return described;
+  const outputs = described.tensors.filter(({ kind }) => kind === 'output');
+  if (outputs.length !== declared.outputs.length)
+    throw new NotImportable(`outputs: wanted ${declared.outputs.length}, and run returns ${outputs.length} tensors`);
+  const name = (tensor: DescribedProgram['tensors'][number]): string =>
+    tensor.kind === 'output' ? declared.outputs[outputs.indexOf(tensor)]! : tensor.name;
+  const tensors = described.tensors.map((tensor) => ({ ...tensor, name: name(tensor) }));
+  const unknown = tensors.find((tensor) => !entryOf(declared.dtypes, tensor.name));
+  if (unknown) throw new NotImportable(`${unknown.name}: the definition has no such tensor`);
+  return { ...described, tensors };
 }
 
 /** Tensors with names that no axis has. A weight such as conv.bias becomes conv_bias. Errors: NotImportable. */
@@ -66,22 +81,30 @@ function called({ tensors, axes }: DescribedProgram): Tensor[] {
   });
 }
 
-function problemOf({ id, file, described }: Program, tensors: readonly Tensor[]): Plain {
+function problemOf(
+  { id, name, program: { benchmark, declared }, described }: Program,
+  tensors: readonly Tensor[],
+): Plain {
   const { axes } = described;
   const [first] = tensors;
-  const dtypes = ['fp32', ...(described.largest <= MOST_IN_FP16 ? ['fp16'] : []), 'bf16'];
+  const all = ['fp32', ...(described.largest <= MOST_IN_FP16 ? ['fp16'] : []), 'bf16'];
+  const own = (tensor: Tensor | undefined) => declared && entryOf(declared.dtypes, tensor!.name);
+  const dtypeOf = (tensor: Tensor) => {
+    if (tensor === first) return declared ? [own(first)] : all;
+    return own(tensor) === own(first) ? `same_as(${first!.called})` : own(tensor);
+  };
   return {
     id,
-    title: `${file.replace(/\.py$/, '').replace(/^.*\//, '').replaceAll('_', ' ').trim()} of KernelBench`,
+    title: `${name.replaceAll('_', ' ').trim()} of ${benchmark}`,
     axes: Object.fromEntries(
-      axes.map(({ name, value, draw }) => [name, { draw, about: `${value} in KernelBench` }] as const),
+      axes.map(({ name, value, draw }) => [name, { draw, about: `${value} in ${benchmark}` }] as const),
     ),
     tensors: Object.fromEntries(
       tensors.map((tensor) => [
         tensor.called,
         {
           [tensor.kind === 'output' ? 'out' : 'in']: tensor.dims,
-          dtype: tensor === first ? dtypes : `same_as(${first!.called})`,
+          dtype: dtypeOf(tensor),
           ...(tensor.kind !== 'output' && { role: tensor.kind === 'input' ? 'q' : 'k' }),
         },
       ]),
@@ -115,7 +138,8 @@ function mutantsOf({ ignored }: DescribedProgram, tensors: readonly Tensor[]): P
   return Object.fromEntries(mutants.slice(0, MOST_MUTANTS));
 }
 
-function casesOf({ cases, canonical, axes, distributions, rms, roundingError, weightScale }: DescribedProgram): Plain {
+function casesOf(described: DescribedProgram, form: ProblemProgram): Plain {
+  const { cases, canonical, axes, named, distributions, rms, roundingError, weightScale } = described;
   const [base] = cases;
   const drawn = (kind: keyof typeof INPUT_ABOUTS): [string, Plain] => [
     kind,
@@ -143,32 +167,30 @@ function casesOf({ cases, canonical, axes, distributions, rms, roundingError, we
       quick: [base],
       emulated: [cases.at(-1)],
       canonical: [canonical],
-      kernelbench: [Object.fromEntries(axes.map(({ name, value }) => [name, value]))],
+      [setOf(form)]: named ?? [Object.fromEntries(axes.map(({ name, value }) => [name, value]))],
     },
   };
 }
+
+/** A name of a case set has no hyphen. */
+const setOf = (form: ProblemProgram): string => form.replaceAll('-', '_');
 
 /** Two digits. */
 const short = (value: number): number => Number(value.toPrecision(2));
 
 /** The function that the runner calls. The names are those of readDescription(), and so need no escapes in Python. */
-function footer({ axes }: DescribedProgram, tensors: readonly Tensor[]): string {
-  const of = (kind: Tensor['kind']) => tensors.filter((tensor) => tensor.kind === kind);
-  const list = (names: readonly string[]) => `[${names.map((name) => `"${name}"`).join(', ')}]`;
+function footer(program: ForeignProgram, described: DescribedProgram, tensors: readonly Tensor[]): string {
+  const call = program.call(described, tensors);
   return `
 
-# Added by the import: a case of problem.yaml as inputs and weights of the module above, in double precision.
+# Added by the import: a case of problem.yaml as inputs of the program above, in double precision.
 def reference(c):
-    from flashcore_reference import run_model
+    from flashcore_reference import ${call.function}
 
-    run_model(
+    ${call.function}(
         c,
-        axes=${list(axes.map(({ name }) => name))},
-        inputs=${list(of('input').map(({ called: name }) => name))},
-        weights={${of('weight')
-          .map(({ name, called: tensor }) => `"${name}": "${tensor}"`)
-          .join(', ')}},
-        outputs=${list(of('output').map(({ called: name }) => name))},
-    )
+${Object.entries(call.arguments)
+  .map(([name, value]) => `        ${name}=${value},\n`)
+  .join('')}    )
 `;
 }

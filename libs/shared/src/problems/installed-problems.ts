@@ -90,7 +90,7 @@ export function installedProblem(id: string): Problem {
 type NamedProblem = Pick<Problem, 'id' | 'brought'>;
 
 /** Benchmarks whose problems are Python programs that kernels/reference/python_reference.py can describe. */
-export const PROBLEM_PROGRAMS = ['kernelbench'] as const;
+export const PROBLEM_PROGRAMS = ['kernelbench', 'gpumode', 'sol-execbench'] as const;
 export type ProblemProgram = (typeof PROBLEM_PROGRAMS)[number];
 
 /** A reference in C++ or Python. */

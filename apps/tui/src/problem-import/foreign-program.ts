@@ -1,0 +1,87 @@
+/** A problem of another benchmark that is a Python program, as the import and the sandbox need it. */
+import { lstatSync } from 'node:fs';
+import path from 'node:path';
+import { readForeignText } from '@flashcore/shared/files';
+import { plainLine } from '@flashcore/shared/text';
+import { NotImportable } from './attention-forms.ts';
+import type { DescribedProgram } from './described-program.ts';
+import { reasonOf } from './import-problems.ts';
+
+export type DescribedTensor = DescribedProgram['tensors'][number] & {
+  /** Its name in problem.yaml. */
+  readonly called: string;
+};
+
+export interface ForeignProgram {
+  /** How comments call the benchmark. */
+  readonly benchmark: string;
+  /** The text that becomes reference.py. */
+  readonly source: string;
+  /** The text that the sandbox gets. */
+  readonly asked: string;
+  /** What the axes are, for a comment. */
+  readonly axesAre: string;
+  /** Names and dtypes of the tensors, where the problem says them. */
+  readonly declared?: Declared;
+  /** The Python call in reference.py, as lines without the first argument. Errors: NotImportable. */
+  readonly call: (described: DescribedProgram, tensors: readonly DescribedTensor[]) => ProgramCall;
+}
+
+export interface Declared {
+  readonly outputs: readonly string[];
+  /** By the names of the tensors. */
+  readonly dtypes: Readonly<Record<string, 'fp16' | 'bf16' | 'fp32'>>;
+}
+
+interface ProgramCall {
+  /** A function of flashcore_reference. */
+  readonly function: 'run_model' | 'run_task' | 'run_definition';
+  readonly arguments: Readonly<Record<string, string>>;
+}
+
+/** A file with a problem, or the reason why it cannot be read. */
+export interface Candidate {
+  readonly shown: string;
+  readonly name: string;
+  /** The text of which the id is made. */
+  readonly idFrom: string;
+  readonly program?: ForeignProgram;
+  readonly reason?: string;
+}
+
+/** A runner takes files of a problem of at most 64 KiB, and the import adds a function. */
+export const MOST_SOURCE_BYTES = 60 * 1024;
+
+/** Reads a candidate; what cannot be imported becomes its reason. */
+export function candidateOf(
+  about: Pick<Candidate, 'shown' | 'name' | 'idFrom'>,
+  read: () => ForeignProgram,
+): Candidate {
+  try {
+    return { ...about, program: read() };
+  } catch (error) {
+    return { ...about, reason: plainLine(reasonOf(error, about.shown).split('\n', 1)[0]!) };
+  }
+}
+
+/** How messages call a file of the folder or file that the user gave. */
+export const shownIn = (from: string, file: string): string =>
+  plainLine(path.relative(from, file) || path.basename(file));
+
+/** A file's text, without following a link. Errors: NotImportable, and those of the system. */
+export function readBeside(folder: string, name: string, most: number): string {
+  const file = path.join(folder, name);
+  if (!lstatSync(file).isFile()) throw new NotImportable(`${name}: wanted a file, and no link is followed`);
+  return readForeignText(file, most);
+}
+
+export const pythonList = (names: readonly string[]): string => `[${names.map((name) => `"${name}"`).join(', ')}]`;
+export const pythonMap = (entries: readonly (readonly [string, string])[]): string =>
+  `{${entries.map(([name, value]) => `"${name}": ${value}`).join(', ')}}`;
+
+/** A number, truth value or plain text in Python. Texts were checked to need no escapes. */
+export function pythonValue(value: unknown): string {
+  if (value === true) return 'True';
+  if (value === false) return 'False';
+  return value === null ? 'None' : JSON.stringify(value);
+}

@@ -1,0 +1,273 @@
+/** Tasks of GPU MODE, with answers in place of the sandbox: test/e2e/import-program.test.ts runs references. */
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
+import { afterAll, expect, test } from 'vitest';
+import { importPrograms } from './import-programs.ts';
+
+const home = mkdtempSync(path.join(tmpdir(), 'flashcore-tasks-'));
+afterAll(() => rmSync(home, { recursive: true }));
+
+const REFERENCE = `import os
+from utils import make_match_reference
+os.system('touch pwned')
+def generate_input(rows, cols, half, seed):
+    return ()
+def ref_kernel(data):
+    return data
+check_implementation = make_match_reference(ref_kernel)
+`;
+const TASK = `files:
+  - {"name": "submission.py", "source": "@SUBMISSION@"}
+  - {"name": "reference.py", "source": "reference.py"}
+lang: "py"
+description: |
+  Scale each row.
+config:
+  main: "eval.py"
+tests:
+  - {"rows": 3, "cols": 16, "half": True, "kind": "dense", "seed": 7}
+benchmarks:
+  - {"rows": 1024, "cols": 4096, "half": False, "kind": "dense", "seed": 9007199254740991}
+ranking_by: "geom"
+`;
+const DESCRIBED = {
+  axes: [
+    { name: 'rows', value: 1024, draw: 'length' },
+    { name: 'cols', value: 4096, draw: 'width' },
+  ],
+  tensors: [
+    { kind: 'input', name: 'x', dims: ['rows', 'cols'] },
+    { kind: 'input', name: 'scale', dims: ['rows'] },
+    { kind: 'output', name: 'out', dims: ['rows', 'cols'] },
+  ],
+  cases: [{ rows: 3, cols: 16 }],
+  canonical: { rows: 1024, cols: 4096 },
+  named: [
+    { rows: 3, cols: 16 },
+    { rows: 1024, cols: 4096 },
+  ],
+  ignored: [],
+  distributions: ['normal'],
+  weightScale: 1,
+  rms: 1,
+  largest: 4,
+  roundingError: 1e-7,
+  spec: 1,
+  places: [0, 2],
+};
+
+let folders = 0;
+function folderOf(files: Readonly<Record<string, string>>): string {
+  const folder = path.join(home, String((folders += 1)));
+  mkdirSync(folder);
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    writeFileSync(path.join(folder, name), content);
+  }
+  return folder;
+}
+
+/** Imports, and returns the results with what the sandbox was given. */
+async function imported(from: string, answer: object = DESCRIBED, to = path.join(folderOf({}), 'problems')) {
+  const asked: string[] = [];
+  const results = await importPrograms({
+    from,
+    form: 'gpumode',
+    to,
+    describe: (files) => {
+      asked.push(...files.map((file) => readFileSync(file, 'utf8')));
+      return Promise.resolve(files.map(() => JSON.stringify(answer)).join('\n'));
+    },
+  });
+  return { results, asked };
+}
+
+const taskOf = (task: string) => folderOf({ 'set/scale_py/task.yml': task, 'set/scale_py/reference.py': REFERENCE });
+
+test('a described task becomes a problem whose case set has the tests and benchmarks', async () => {
+  const { results, asked } = await imported(taskOf(TASK));
+  expect(results).toEqual([
+    expect.objectContaining({ file: 'set/scale_py/task.yml', name: 'set/scale_py', opType: 'gpumode', dtype: 'fp32' }),
+  ]);
+  expect(asked.map((text) => JSON.parse(text) as unknown)).toEqual([
+    {
+      source: REFERENCE,
+      tests: [{ rows: 3, cols: 16, half: true, kind: 'dense', seed: 7 }],
+      benchmarks: [{ rows: 1024, cols: 4096, half: false, kind: 'dense', seed: 9007199254740991 }],
+    },
+  ]);
+  const textOf = (name: string) => readFileSync(path.join(results[0]!.folder!, name), 'utf8');
+  const problem = parseProblem(textOf('problem.yaml'), 'problem.yaml');
+  const { sets } = parseCases(textOf('cases.yaml'), 'cases.yaml', problem);
+  expect([problem.id, problem.tensors.map(({ name }) => name), sets['gpumode']?.map(valuesOf)]).toEqual([
+    'set_scale_py',
+    ['x', 'scale', 'out'],
+    DESCRIBED.named,
+  ]);
+  const reference = textOf('reference.py');
+  expect(reference.startsWith(REFERENCE)).toBe(true);
+  expect(reference).toContain(
+    'arguments={"rows": 1024, "cols": 4096, "half": False, "kind": "dense", "seed": 9007199254740991},',
+  );
+  expect(reference).toContain('inputs={"x": 0, "scale": 2},');
+});
+
+test('rows of the data set have the files inside, with the task as JSON or as its text', async () => {
+  const task = {
+    lang: 'py',
+    files: { 'submission.py': '@SUBMISSION@', 'reference.py': REFERENCE },
+    tests: [{ rows: 3, cols: 16 }],
+    benchmarks: [{ rows: 64, cols: 16 }],
+  };
+  const rows = [
+    { id: 1, name: 'scale', task },
+    { id: 2, name: 'scale-text', task: JSON.stringify(task) },
+    { id: 3, name: 'none', task: { ...task, files: {} } },
+    { id: 4, name: 'CUDA', task: { ...task, lang: 'cu' } },
+    { id: 5, name: 'lists', task: { ...task, tests: [{ m: [1, 2] }] } },
+    { id: 6, task },
+  ];
+  const lines = `${rows.map((row) => JSON.stringify(row)).join('\n')}\n`;
+  const { results } = await imported(path.join(folderOf({ 'rows.jsonl': lines }), 'rows.jsonl'));
+  expect(results.map(({ folder, reason }) => (folder && path.basename(folder)) ?? reason)).toEqual([
+    'gpumode_scale',
+    'gpumode_scale_text',
+    'rows.jsonl, row 3: task.files: wanted one with the name reference.py',
+    'rows.jsonl, row 4: lang: wanted py, found cu: its reference is no Python program',
+    expect.stringMatching(/^rows\.jsonl, row 5: task\.tests\[0\]\.m: wanted one number/),
+    'rows.jsonl, row 6: name: wanted a text, found nothing',
+  ]);
+});
+
+const BOMB = `a: &a [x, x, x, x, x, x, x, x, x]\n${[...'bcdefgh']
+  .map((name, index) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[index]}`).join(', ')}]`)
+  .join('\n')}\n`;
+const source = (name: string) => TASK.replace('"source": "reference.py"', `"source": ${JSON.stringify(name)}`);
+
+test.each([
+  ['references that multiply', BOMB + TASK, /^set\/scale_py\/task\.yml: not usable YAML: /],
+  ['a value that contains itself', `a: &a [*a]\n${TASK}`, /contains itself/],
+  ["a Python object's tag", `a: !!python/object/apply:os.system ["touch pwned"]\n${TASK}`, /line 1: not valid YAML/],
+  ['a deep nesting', `a: ${'['.repeat(20_000)}`, /not (valid|usable) YAML/],
+  ['a key twice', `${TASK}lang: "cu"\n`, /the key "lang" appears twice/],
+  ['more than the limit', `${TASK}#${'x'.repeat(30_000)}`, /^set\/scale_py\/task\.yml: /],
+  [
+    'a reference above the folder',
+    source('../reference.py'),
+    /files\[1\]\.source: wanted a file in the folder of task\.yml, found "\.\.\/reference\.py"/,
+  ],
+  ['a reference at an absolute path', source('/etc/passwd'), /files\[1\]\.source: /],
+  ['a reference with a separator of Windows', source(String.raw`..\reference.py`), /files\[1\]\.source: /],
+  ['a reference that is a link', source('link.py'), /link\.py: wanted a file, and no link is followed/],
+  ['a reference that is not there', source('none.py'), /task\.yml: cannot be read \(ENOENT\)/],
+  [
+    'no reference',
+    source('reference.py').replace('"name": "reference.py"', '"name": "other.py"'),
+    /files: wanted one with the name reference\.py/,
+  ],
+  [
+    'an extent beyond all',
+    TASK.replace('"rows": 3', '"rows": 99999999999'),
+    /tests\[0\]\.rows: wanted a number of at most 2147483647/,
+  ],
+  ['a number beyond all', TASK.replace('"rows": 3', '"rows": 1e999'), /tests\[0\]\.rows: wanted one number/],
+  [
+    'Python in a text',
+    TASK.replace('"kind": "dense"', String.raw`"kind": "x\"); import os; (\""`),
+    /tests\[0\]\.kind: wanted one number/,
+  ],
+  [
+    'Python in a name',
+    TASK.replace('"kind"', '"kind=__import__"'),
+    /tests\[0\]\.kind=__import__: wanted a Python identifier/,
+  ],
+  ['CUDA', TASK.replace('lang: "py"', 'lang: "cu"'), /lang: wanted py, found cu/],
+  ['several GPUs', `${TASK}multi_gpu: true\n`, /multi_gpu: the task needs several GPUs/],
+  ['no cases', TASK.replaceAll(/ {2}- \{"rows.*\n/g, ''), /benchmarks: wanted at least one with arguments/],
+  [
+    'control characters in a name',
+    TASK.replace('"py"', String.raw`"\x1b[2Jpy"`),
+    /^[^\u001b]*lang: wanted one of py, cu[^\u001b]*$/,
+  ],
+])('a task with %s is refused with file and key, and reaches no sandbox', async (_, task, message) => {
+  const from = taskOf(task);
+  symlinkSync('/etc/passwd', path.join(from, 'set/scale_py/link.py'));
+  const { results, asked } = await imported(from);
+  expect(results.map(({ folder, reason }) => [folder, reason])).toEqual([[undefined, expect.stringMatching(message)]]);
+  expect(results[0]!.reason).toMatch(/^set\/scale_py\/task\.yml/);
+  expect([asked, existsSync('pwned')]).toEqual([[], false]);
+});
+
+test.each([
+  ['a test that is not there', { spec: 2 }],
+  ['no test', { spec: undefined }],
+  ['too few places', { places: [0] }],
+])('an answer with %s is refused', async (_, change) => {
+  const { results } = await imported(taskOf(TASK), { ...DESCRIBED, ...change });
+  expect(results[0]?.reason).toBe(
+    'set/scale_py/task.yml: the program: its answer names no test and no places of inputs',
+  );
+});
+
+test("a long reason of a sandbox is cut, and its control characters don't reach a terminal", async () => {
+  const { results } = await imported(taskOf(TASK), { refused: `\u001b[2J${'x'.repeat(100_000)}` });
+  expect(results[0]?.reason?.length).toBeLessThan(600);
+  expect(results[0]?.reason).not.toContain('\u001b');
+});
+
+/** A generator of numbers below `count`, the same in every run. */
+function numbers(seed: number): (count: number) => number {
+  let state = seed;
+  return (count) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
+    return Math.floor((state / 0x80000000) * count);
+  };
+}
+
+const PIECES = [
+  '"',
+  '{',
+  '[',
+  ']',
+  '*a',
+  '&a ',
+  '!!python/name:os.system ',
+  '../',
+  '\n',
+  '1e999',
+  "'''",
+  '__proto__',
+  '\u0000',
+];
+
+test('mutated tasks become problems or reasons with the file, and nothing of a task is run', async () => {
+  const below = numbers(20);
+  const tasks = Array.from({ length: 200 }, (_, index): [string, string] => {
+    const at = below(TASK.length);
+    const text = `${TASK.slice(0, at)}${PIECES[below(PIECES.length)]!}${TASK.slice(at + below(6))}`;
+    return [`set/t${1000 + index}/task.yml`, text];
+  });
+  const from = folderOf({
+    ...Object.fromEntries(tasks),
+    ...Object.fromEntries(tasks.map(([name]) => [name.replace('task.yml', 'reference.py'), REFERENCE])),
+  });
+  const to = path.join(folderOf({}), 'problems');
+  const { results } = await imported(from, DESCRIBED, to);
+  const refused = results.filter(({ reason }) => reason !== undefined);
+  expect(results).toHaveLength(200);
+  for (const { reason, file } of refused) expect(reason?.startsWith(file)).toBe(true);
+  expect(refused.length).toBeGreaterThan(50);
+  expect(readdirSync(to).every((name) => /^set_t\d+$/.test(name))).toBe(true);
+  expect(existsSync('pwned')).toBe(false);
+});
