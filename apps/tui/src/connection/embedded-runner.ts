@@ -31,9 +31,9 @@ const POLL_MS = 25;
 
 /**
  * Finds the runner of a data directory, or starts it detached so that it outlives this command. An idle embedded runner
- * of another build or checkout is replaced. A runner served by its owner is used unchanged. If two clients start at once, both
- * start a runner; the directory's lock lets one survive, and both clients connect to it. Errors: RUNNER_UNREACHABLE
- * with the end of the runner's log.
+ * of another build or checkout is replaced. A runner served by its owner is used unchanged. If two clients start at
+ * once, both start a runner; the directory's lock lets one survive, and both clients connect to it. Errors:
+ * RUNNER_UNREACHABLE with the end of the runner's log.
  */
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
   const { directory, environment, program = runnerProgram(), signal, notify } = options;

@@ -78,8 +78,7 @@ test('several writes in quick succession are one version, which supersedes the r
 test('a file that is cut off in the middle of a line is not run until the rest is written', async () => {
   for (const text of ['', 'x', 'xxx', 'xxxx\n']) {
     write('k.cu', text);
-    // eslint-disable-next-line flashcore/no-fixed-wait -- longer than two checks, shorter than the wait for a cut-off
-    // file
+    // eslint-disable-next-line flashcore/no-fixed-wait -- two checks, and less than the wait for a cut-off file
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
   await vi.waitFor(() => expect(story).toEqual(['run 1', 'end 1', 'run 5']), { timeout: 5_000 });
