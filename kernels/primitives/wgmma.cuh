@@ -46,7 +46,7 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT]) {
 }
 
 // Before a product that does not accumulate: the registers' values are no longer wanted. Otherwise ptxas takes what
-// computed them for accumulators that the product adds to, and serialises the products in flight.
+// computed them for accumulators that the product adds to, and makes the product wait for it.
 template <int COUNT>
 __device__ __forceinline__ void wgmma_forget(float (&d)[COUNT]) {
 #pragma unroll

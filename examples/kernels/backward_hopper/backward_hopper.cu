@@ -28,8 +28,9 @@ struct Cut {
   static constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP, CONSUMER_WARPS = CONSUMER_THREADS / WARP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
   static constexpr int PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K, Q_STEPS = BLOCK_Q / WGMMA_K;
-  static constexpr int PIECES = PIECES_OF_GRADIENTS, PIECE_STEPS = Q_STEPS / PIECES;
-  static constexpr int EARLY_PIECES = LATE_DV ? 0 : EARLY;
+  // dV and dK are computed in pieces, each started as soon as its queries' P or dS is there, and two of dV before dP is.
+  // With more of them early, ptxas runs out of registers.
+  static constexpr int PIECES = 4, EARLY_PIECES = 2, PIECE_STEPS = Q_STEPS / PIECES;
   static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators of a thread
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
@@ -244,7 +245,8 @@ __device__ __forceinline__ void store_rows(const float (&rows_rmem)[COLUMNS / 2]
 // A warpgroup's dK and dV of its 64 keys. P_ij = exp(scale Q_i . K_j - LSE_i), dS_ij = P_ij (dO_i . V_j - delta_i);
 // dQ_i = scale * sum of dS_ij K_j, dK_j = scale * sum of dS_ij Q_i, dV_j = sum of P_ij dO_i.
 // All is transposed, keys by queries, so that P and dS are A operands in registers. While the warpgroup turns S into P,
-// the tensor cores compute dP; while it turns dP into dS, dV; while it adds up dQ, the next tile's S.
+// the tensor cores compute dP and begin dV; while it turns dP into dS, they go on with dV and begin dK; while it stores
+// dQ, they compute the next tile's S.
 template <class C>
 __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& work, unsigned char* smem,
                                         const Barriers<C>& barriers) {
@@ -296,7 +298,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
   };
   const auto add_to_dV = [&](int piece) {
 #pragma unroll
-    for (int i = 0; !LATE_DV && i < C::PIECE_STEPS; ++i)
+    for (int i = 0; i < C::PIECE_STEPS; ++i)
       round_weights(P_rmem[piece * C::PIECE_STEPS + i], S_rmem, piece * C::PIECE_STEPS + i);
     start_gradient<C>(dV_rmem, P_rmem, dO_smem + place.stage * C::Q_BYTES, piece);
   };
@@ -318,15 +320,15 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
       }
       if (piece < C::EARLY_PIECES) add_to_dV(piece);
     }
-    if (C::EARLY_PIECES > 0) wgmma_commit();
-    wgmma_wait<(C::EARLY_PIECES > 0)>();
+    wgmma_commit();
+    wgmma_wait<1>();
     wgmma_hold(dP_rmem);
   };
   // dS of the tile, the other pieces of dV, dK and dQ.
   const auto go_back = [&] {
 #pragma unroll
     for (int piece = 0; piece < C::PIECES; ++piece) {
-      if (!LATE_DV && piece >= C::EARLY_PIECES) add_to_dV(piece);
+      if (piece >= C::EARLY_PIECES) add_to_dV(piece);
 #pragma unroll
       for (int i = 0; i < C::PIECE_STEPS; ++i) {
         const int step = piece * C::PIECE_STEPS + i;
@@ -337,25 +339,16 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
           for (int k = 4 * n; k < 4 * n + 4; ++k) dP_rmem[k] = S_rmem[k] * (dP_rmem[k] - (k & 1 ? delta.y : delta.x));
         }
         round_weights(dS_rmem[step], dP_rmem, step);
-        if (LATE_DV) round_weights(P_rmem[step], S_rmem, step);
         store_dS(step);
       }
       if (piece + 1 == C::PIECES) async_proxy_fence();
-      if (!LATE_DV) start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
-    }
-    if (LATE_DV) {
-#pragma unroll
-      for (int piece = 0; piece < C::PIECES; ++piece) add_to_dV(piece);
-      wgmma_commit();
-#pragma unroll
-      for (int piece = 0; piece < C::PIECES; ++piece)
-        start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
+      start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
     }
     wgmma_commit();
     if (thread == 0) bulk_wait_read();
     // Both have written dS, and both have read the buffer that the next step writes to.
     named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
-    if (LATE_DV || C::EARLY_PIECES > 0) wgmma_wait<1>();  // dV no longer needs P's registers
+    wgmma_wait<1>();  // the early pieces no longer need P's registers
     start_dQ<C>(dQ_rmem, dQ_dS_smem + place.stage * C::DS_BYTES, dQ_K_smem);
   };
   // All products of a tile have come.
