@@ -55,7 +55,14 @@ export async function openDoor(
       logger.warn('a connection was refused: as many are open as this process has descriptors for'),
     ),
   });
-  const about = { pid: process.pid, address: listener.address, buildId, program: process.argv[1] ?? '', version, embedded };
+  const about = {
+    pid: process.pid,
+    address: listener.address,
+    buildId,
+    program: process.argv[1] ?? '',
+    version,
+    embedded,
+  };
   undo.defer(toleratingFullDisk(() => announceRunner(dataDirectory, about), writes) ?? (() => undefined));
   return { listener, setServing: (serving) => rpc.setServing(serving) };
 }
