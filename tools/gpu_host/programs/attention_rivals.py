@@ -302,7 +302,20 @@ def measure(item, kernels, library):
 
 
 def summarise(paths):
-    """Prints a table of the given runs: the first kernel against each rival, by class of shapes and in all."""
+    lines, own = summarise_times(paths)
+    checked = [line for line in lines if own in line["differences"]]
+    worst = max(checked, key=lambda line: error_ratio(line, own))
+    print(
+        f"\nOf {len(checked)} outputs compared with fp32's, {own}'s largest difference is at most"
+        f" {error_ratio(worst, own):.2f} times the smallest of its rivals', at {worst['shape']} {worst['dtype']}."
+    )
+
+
+def summarise_times(paths):
+    """
+    Prints a table of the given runs: the first kernel against each rival, by class of shapes and in all. Returns the
+    runs' lines and the kernel's name.
+    """
     lines = []
     for path in paths:
         about, *own_lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
@@ -331,12 +344,7 @@ def summarise(paths):
             ]
             write_rows(f"{title}{', causal' if causal else ''}", chosen, own)
     write_rows("all", lines, own)
-    checked = [line for line in lines if own in line["differences"]]
-    worst = max(checked, key=lambda line: error_ratio(line, own))
-    print(
-        f"\nOf {len(checked)} outputs compared with fp32's, {own}'s largest difference is at most"
-        f" {error_ratio(worst, own):.2f} times the smallest of its rivals', at {worst['shape']} {worst['dtype']}."
-    )
+    return lines, own
 
 
 def error_ratio(line, own):

@@ -4,6 +4,7 @@ was built.
 
   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 40 examples/kernels/backward_mma > plans.json
   python3 tools/gpu_host/programs/backward_rivals.py plans.json [--fa3 libfa3_backward.so] [--out FILE]
+  python3 tools/gpu_host/programs/backward_rivals.py --summary FILE…
 
 Each line of the output is a JSON object: a shape, each subject's median, 2.5th and 97.5th percentile in microseconds,
 timed as in attention_rivals.py, and its largest and mean absolute difference of dQ, dK and dV from those of attention in
@@ -16,13 +17,19 @@ import ctypes
 import json
 
 import attention_rivals
-import graph_timing
-import torch
-import torch.nn.functional as functional
-from attention_rivals import MOST_SCORES, ROUNDS, Kernel, fields_of
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from attention_rivals import MOST_SCORES, RIVALS, ROUNDS, Kernel, fields_of, summarise_times
 
 GRADIENTS = ["dQ", "dK", "dV"]
+
+
+def load_torch():
+    """Imports PyTorch into this file's names; the summary does not need it."""
+    global torch, functional, SDPBackend, sdpa_kernel, graph_timing
+    attention_rivals.load_torch()
+    import graph_timing
+    import torch
+    import torch.nn.functional as functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 def own_call(kernel, launches, workspaces, given, made):
@@ -156,13 +163,32 @@ def measure(item, kernels, library):
     }
 
 
+def summarise(paths):
+    lines, own = summarise_times(paths)
+    ratios = [(each, *mean_ratio(line, own, each), line) for line in lines for each in GRADIENTS if line["differences"]]
+    each, ratio, rival, line = max(ratios, key=lambda row: row[1])
+    print(
+        f"\nOf {len(ratios)} gradients compared with fp32's, {own}'s mean difference is at most {ratio:.3f} times the"
+        f" smallest of its rivals', {rival}'s: {each} at {line['shape']} {line['dtype']}."
+    )
+
+
+def mean_ratio(line, own, gradient):
+    means = {name: made[gradient][1] for name, made in line["differences"].items()}
+    rival = min(means.keys() & RIVALS, key=lambda name: means[name])
+    return means[own] / means[rival], rival
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("plans", type=argparse.FileType())
+    parser.add_argument("plans", nargs="?", type=argparse.FileType())
     parser.add_argument("--fa3", help="FlashAttention-3 as a library with functions such as fa3_backward_fp16_64")
     parser.add_argument("--out", type=argparse.FileType("w"), default="-")
+    parser.add_argument("--summary", nargs="+", help="only print the table of files that --out wrote")
     options = parser.parse_args()
-    attention_rivals.load_torch()
+    if options.summary:
+        return summarise(options.summary)
+    load_torch()
     plans = json.load(options.plans)
     driver = graph_timing.Driver()
     torch.zeros(1, device="cuda")
