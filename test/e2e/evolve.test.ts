@@ -315,5 +315,5 @@ test('a usage error exits with 2, a kernel that is itself wrong with 1', { timeo
   });
   expect(usage('fa_v1_baseline', '--proposer', 'cat', '--trials', '0').exitCode).toBe(2);
   const wrong = usage('missing_syncthreads', ...QUICK, '--proposer', 'cat', '--trials', '1');
-  expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringMatching(/itself is not right.*RACE/) as string]);
+  expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringMatching(/itself is not correct.*RACE/) as string]);
 });
