@@ -8,6 +8,7 @@ import type { LaunchPlan } from '@flashcore/shared/kernels';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
+import { loadReference } from './driver/reference.ts';
 import type { DeviceImage } from './messages/launchable.ts';
 import type { ProfileOnceJob } from './messages/profiling.ts';
 import { RunBuffers } from './verify/buffers.ts';
@@ -17,10 +18,12 @@ import { POISONS } from './verify/verify-case.ts';
 const EXIT_AFTER_FAULT = 3;
 const LOOK_EVERY_MS = 2;
 
-function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: ProfileOnceJob): void {
+function run(job: ProfileOnceJob): void {
+  const { library, deviceOrdinal, candidate, seed, runs, waitFor, done } = job;
   const driver = new CudaDriver(library, deviceOrdinal);
   const buffers = new RunBuffers(driver, candidate.plan, { guarded: false });
-  buffers.upload(drawInputs(withoutDerived(candidate.plan), { seed, rule: NORMAL, evenLengths: true }));
+  const drawer = job.referenceLibrary === undefined ? undefined : loadReference(job.referenceLibrary);
+  buffers.upload(drawInputs(withoutDerived(candidate.plan), { seed, rule: NORMAL, evenLengths: true }, drawer));
   buffers.poison(POISONS[0]);
   const loaded = new LoadedCandidate(
     driver,
@@ -38,8 +41,8 @@ function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: P
 }
 
 /**
- * Draws inputs that an oracle would otherwise compute, such as O of a backward pass. This process has no oracle, and
- * nobody reads the result of a profiled launch.
+ * Draws inputs that an oracle would otherwise compute, such as O of a backward pass: nobody reads the result of a
+ * profiled launch.
  */
 const withoutDerived = (plan: LaunchPlan): LaunchPlan => ({
   ...plan,

@@ -149,7 +149,7 @@ function readCounters(
   services: VariantServices,
   { spec, built, signal, onLaunched }: CounterOptions,
 ): Promise<ProfileResult> {
-  const { job, runtime, resolved } = services;
+  const { job, runtime, resolved, tools } = services;
   const { device, kernel } = services.spec;
   const { shape, metricSet, counters } = spec;
   const plan = planLaunches(kernel.manifest, resolved, shape);
@@ -158,7 +158,15 @@ function readCounters(
   let tells = !(built instanceof Promise);
   if (built instanceof Promise) void built.then(() => (tells = true));
   return runtime.instruments.profiler().profile(
-    { device, shape, plan, metricSet, counters, accumulate },
+    {
+      device,
+      shape,
+      plan,
+      metricSet,
+      counters,
+      accumulate,
+      referenceLibrary: () => tools.libraries.reference({ signal }),
+    },
     {
       signal,
       onProgress: (progress) => {

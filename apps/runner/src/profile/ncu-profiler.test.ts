@@ -22,7 +22,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 const RECORDED = shellWord(fileURLToPath(new URL('recorded/sm_90.raw.base.csv', import.meta.url)));
 /** A fake ncu that writes a report; asked to print it, it runs `importing`. */
 const fakeNcu = (importing: string): string => `#!/bin/sh
-if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; echo "$2" > "\${0%/*}/told"; exit 0; fi
+if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; echo "$2" > "\${0%/*}/told"; for last; do :; done; cp "$last" "\${0%/*}/job.json"; exit 0; fi
 ${importing}
 `;
 
@@ -57,6 +57,7 @@ function profileBy(
       shape: parseShape('2x8x512x64'),
       plan,
       metricSet: 'gates',
+      referenceLibrary: () => Promise.resolve('/libraries/reference.so'),
     },
     { signal: new AbortController().signal, onProgress: () => undefined, built, ...(onLaunched && { onLaunched }) },
   );
@@ -81,6 +82,14 @@ test.each([
     ]);
   },
 );
+
+test('the launched program gets the library that draws inputs, because gigabytes take half a minute without', async () => {
+  await profile('exit 0');
+  expect(JSON.parse(readFileSync(join(folder, 'job.json'), 'utf8'))).toMatchObject({
+    referenceLibrary: '/libraries/reference.so',
+    runs: 2,
+  });
+});
 
 test('a report that ncu can read becomes the result', async () => {
   const { verdict, metrics, artifacts } = await profile(`cat ${RECORDED}`);

@@ -37,6 +37,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
   return {
     async profile(request, { signal, onProgress, built, onLaunched }) {
       const { device, shape, plan, metricSet, counters = [] } = request;
+      const referenceLibrary = await request.referenceLibrary?.();
       using folder = makeTemporary(dataDirectory, 'ncu');
       const waits = built instanceof Promise;
       const job: ProfileOnceJob = {
@@ -49,6 +50,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         },
         seed: SEED,
         runs: RUNS,
+        ...(referenceLibrary !== undefined && { referenceLibrary }),
         ...(waits && { waitFor: join(folder.path, 'go') }),
         ...(onLaunched && { done: join(folder.path, 'done') }),
       };
