@@ -131,7 +131,7 @@ test("kernels run on fibres if no front end works, such as an nvcc that fails an
   makeClang(COMPILES, []);
   const found = await emulationFor();
   expect(found).toMatchObject({ engine: 'fibres', frontEnd: undefined });
-  expect(found.because).toMatch(/^no nvcc or clang makes PTX; Mend .*nvcc.*; .*clang\+\+ makes no PTX$/);
+  expect(found.because).toMatch(/^no nvcc or clang makes PTX; Repair .*nvcc.*; .*clang\+\+ makes no PTX$/);
 });
 
 test('a clang that has the target but fails does not count as a front end', async () => {
