@@ -12,11 +12,13 @@ const FOLDER = join(ROOT, 'docs/results/h200-final-2026-11-22');
 
 test('the ladder’s final report is what its recorded command prints', async () => {
   const commands = readFileSync(join(measuredFolder(basename(FOLDER)), 'commands.txt'), 'utf8');
-  const [command = ''] = commands
-    .replace(/docs\/results\/([^/ ]+)/g, (_, campaign: string) => measuredFolder(campaign))
-    .split('\n');
+  const [command = ''] = commands.split('\n');
   const words = command.replace(/^npx fa-tui /, '').split(' ');
-  const args = words.slice(0, words.indexOf('-o')).flatMap((word) => (word.includes('*') ? filesOf(word) : [word]));
+  // Only then, because a checkout's path may have spaces.
+  const placed = words
+    .slice(0, words.indexOf('-o'))
+    .map((word) => word.replace(/docs\/results\/([^/ ]+)/g, (_, campaign: string) => measuredFolder(campaign)));
+  const args = placed.flatMap((word) => (word.includes('*') ? filesOf(word) : [word]));
   const printed = execFileSync(FA_TUI, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 8 << 20 });
   const path = join(FOLDER, 'final.md');
   expect(await formatMarkdown(printed, path)).toBe(readFileSync(path, 'utf8'));
