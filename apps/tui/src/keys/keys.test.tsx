@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
 import { GetHostResponseSchema, JobSchema, JobState, TimingMode, type JobEvent } from '@flashcore/shared/contract';
+import { shellWord } from '@flashcore/shared/text';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { modelledEvents } from '../testing/measured-job.ts';
@@ -556,7 +557,7 @@ test('the command log has the command line of everything that keys started, canc
   expect(terminal.store.state.commandLog.map(({ text }) => text)).toEqual([
     'fa-tui run fa_v2_wmma --set USE_WMMA=0',
     'fa-tui cancel 77777777',
-    `fa-tui watch-source ${homedir()} --quick`,
+    `fa-tui watch-source ${shellWord(homedir())} --quick`,
   ]);
   await terminal.press('@ky');
   expect([terminal.copied[0]?.text, ui().overlay]).toEqual(['fa-tui cancel 77777777\n', undefined]);
