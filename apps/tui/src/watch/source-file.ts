@@ -1,7 +1,7 @@
 /**
  * A kernel's files on this machine: in a user's folder, in the embedded runner's kernels, or as a copy to read.
  */
-import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { FlashcoreError, type Artifact } from '@flashcore/shared/contract';
@@ -31,10 +31,16 @@ export async function compiledCopy(
   return readOnlyCopy(compiled.fileName, await readArtifact(compiled.sha256));
 }
 
-/** A file to read in the editor; changing it has no effect. */
+/** Folders of copies, which go when this program ends. */
+const copies: string[] = [];
+
+/** A file to read in the editor, until this program ends; changing it has no effect. */
 export function readOnlyCopy(fileName: string, content: string | Uint8Array): string {
   // Editors show the folder's name, so the user sees before editing that edits will be lost.
-  const copy = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(fileName));
+  const folder = mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-'));
+  if (copies.push(folder) === 1)
+    process.once('exit', () => copies.forEach((each) => rmSync(each, { recursive: true, force: true })));
+  const copy = path.join(folder, path.basename(fileName));
   writeFileSync(copy, content, { mode: 0o400 });
   return copy;
 }
