@@ -91,6 +91,8 @@ test('`nx serve tui` opens the terminal program, and q leaves it', { timeout: 12
     await terminal.waitFor(/\[\d Kernels\]|Kernels/, 60_000);
     terminal.type('8');
     await terminal.waitFor(/\[8 Host\]/);
+    // Otherwise it would start after the folder was removed, and make it again.
+    await waitFor('the runner to start', () => home.runnerInfo());
     terminal.type('q');
     expect(await terminal.exit).toBe(0);
   } finally {
