@@ -47,7 +47,7 @@ export function addAccessCommands(
       const folder = resolve(out ?? join(data, 'tls'));
       say(`made ${initTls(folder, host).join(', ')} in ${folder}`);
       say(
-        'give a client ca.crt, client.crt and client.key; keep ca.key away from runners: whoever has it can let anyone in',
+        'give a client ca.crt, client.crt and client.key; keep ca.key away from runners: its holder can make a certificate for anyone',
       );
     });
   ofTls(tls.command('client <name>'))

@@ -141,7 +141,7 @@ interface RevokedCertificate {
   revoked: string;
 }
 
-/** Client certificates that are no longer accepted. */
+/** The list of client certificates that the runner refuses. */
 export class RevokedCertificates {
   readonly #list: PrivateList<RevokedCertificate>;
 

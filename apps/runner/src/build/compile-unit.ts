@@ -44,7 +44,7 @@ export interface DeviceCode {
   fastMath: boolean;
   /** Flags out of COMPILER_FLAGS. */
   flags?: readonly string[];
-  /** Header folders of the host that kernels may include under their usual names ("cutlass/cutlass.h"). */
+  /** Header folders of the host: kernels include their files by the usual names, such as "cutlass/cutlass.h". */
   headers?: readonly HeaderTree[];
 }
 

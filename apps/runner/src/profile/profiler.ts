@@ -73,7 +73,7 @@ export function notMeasured({ shape, plan }: ProfiledTensors, reason: string): P
   });
 }
 
-/** The part of the environment that tools, the driver and Node need. */
+/** The environment variables that tools, the driver and Node need. */
 export function toolEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*)$/.test(name)),

@@ -60,7 +60,7 @@ test.for([
   ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, '--arch sm_90 builds for the'],
   ['no ptxas', [LAUNCH], { ...ENTRY, ctasPerSm: 0 }, 'known from nvcc only'],
   ['two launches', [LAUNCH, LAUNCH], ENTRY, 'this one has 2'],
-] as const)('with %s there is no estimate, and the reason is given', ([, launches, entry, why]) => {
+] as const)('there is no time estimate with %s, and the result says why', ([, launches, entry, why]) => {
   const filling = fillingOf(launches, [entry]);
   expect(filling).toContain(why);
   expect(timeEstimate(filling, { launches: [] })).toMatchObject({ latencyUs: 0, missing: filling });

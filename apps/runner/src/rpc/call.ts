@@ -199,7 +199,7 @@ function drained(call: ServerWritableStream<unknown, unknown>, signal: AbortSign
   });
 }
 
-/** The parts of the runner that answer the RPCs. */
+/** What RPC handlers use of the runner. */
 export interface Services {
   jobs: Jobs;
   planner: JobPlanner;

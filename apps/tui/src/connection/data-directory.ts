@@ -37,7 +37,13 @@ function parseRecord(text: string): RunnerRecord | undefined {
   try {
     const { pid, address, buildId, program, embedded } = JSON.parse(text) as Partial<RunnerRecord>;
     return Number.isSafeInteger(pid) && pid! > 1 && typeof address === 'string' && typeof buildId === 'string'
-      ? { pid: pid!, address, buildId, program, embedded: embedded === true }
+      ? {
+          pid: pid!,
+          address,
+          buildId,
+          program: typeof program === 'string' ? program : undefined,
+          embedded: embedded === true,
+        }
       : undefined;
   } catch {
     return undefined;
