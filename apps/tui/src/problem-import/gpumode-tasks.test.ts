@@ -226,6 +226,14 @@ test("a long reason of a sandbox is cut, and its control characters don't reach 
   expect(results[0]?.reason).not.toContain('\u001b');
 });
 
+test('rows nested deeper than the stack are refused, not a fault of the program', async () => {
+  const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`;
+  const { results } = await imported(path.join(folderOf({ 'rows.json': deep }), 'rows.json'));
+  expect(results.map(({ reason }) => reason)).toEqual([
+    'rows.json, row 1: the row: wanted a row of GPU MODE: a JSON object with name and task, found [[[["…"]]]]',
+  ]);
+});
+
 /** A generator of numbers below `count`, the same in every run. */
 function numbers(seed: number): (count: number) => number {
   let state = seed;

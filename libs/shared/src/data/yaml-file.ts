@@ -126,7 +126,16 @@ export function wanted(what: string, found: unknown): string {
 
 function describe(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
-  return shown(JSON.stringify(value) ?? typeof value);
+  return shown(JSON.stringify(shallow(value)) ?? typeof value);
+}
+
+/** A copy without what is nested deeper: JSON from outside can be nested deeper than the stack. */
+function shallow(value: unknown, levels = 4): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (levels === 0) return '…';
+  if (Array.isArray(value)) return value.slice(0, MAX_SHOWN).map((each) => shallow(each, levels - 1));
+  const entries = Object.entries(value).slice(0, MAX_SHOWN);
+  return Object.fromEntries(entries.map(([name, each]) => [name, shallow(each, levels - 1)]));
 }
 
 /** Shortens a foreign text. */
