@@ -6,7 +6,8 @@ import { ArtifactKind, FindingKind, parseSha256 } from '@flashcore/shared/contra
 import { fileURLToPath } from 'node:url';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { withoutPriorities } from '../testing/test-host.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
 import type { KernelBuild } from './compiled-kernel.ts';
@@ -17,6 +18,7 @@ const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
 let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'flashcore-entries-apart-'))));
 afterAll(() => rmSync(folder, { recursive: true }));
+beforeEach(() => withoutPriorities(folder));
 afterEach(() => vi.unstubAllEnvs());
 
 const SOURCE = `#include "mechanisms/first_entries.cuh"

@@ -18,7 +18,7 @@ import {
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { TEST_HOST } from '../testing/test-host.ts';
+import { TEST_HOST, withoutPriorities } from '../testing/test-host.ts';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/run-job.ts';
@@ -78,7 +78,10 @@ test(
     });
     const planned = fixture.planner.planJob('runExperiment', request, () => 0);
     if (!planned.body) throw new Error('a runner of its own keeps no request');
+    using folder = temporaryFolder();
+    withoutPriorities(folder.path);
     await planned.compileAhead!(new AbortController().signal);
+    vi.unstubAllEnvs();
     for (const id of ['flashcore_v6', 'flashcore_v5']) {
       const { outcome } = await fixture.run('build', { kernel: kernel(id) });
       expect(outcome.result.variants[0]!.build!.cacheHit).toBe(true);

@@ -1,5 +1,7 @@
+import { writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { vi } from 'vitest';
 import { DEFAULT_HOST, type HostSettings } from '../build/build-tools.ts';
 
 /**
@@ -11,3 +13,12 @@ export const TEST_HOST: HostSettings = {
   libraryCache: process.env['FLASHCORE_LIBRARY_CACHE'] ?? join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
   buildCache: process.env['FLASHCORE_BUILD_CACHE'],
 };
+
+/**
+ * Until vi.unstubAllEnvs(), background compilations run at normal priority: on a busy machine they would outlast any
+ * test. A program of this name in `folder` sees to that.
+ */
+export function withoutPriorities(folder: string): void {
+  writeFileSync(join(folder, 'nice'), '#!/bin/sh\nshift 2\nexec "$@"\n', { mode: 0o755 });
+  vi.stubEnv('PATH', `${folder}:${process.env['PATH']}`);
+}

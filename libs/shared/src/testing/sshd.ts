@@ -66,7 +66,12 @@ export class Sshd {
   cutSessions(): void {
     // An ordinary user's sshd serves a session in a child of the process that accepted the connection.
     for (const pid of this.sessions().flatMap((session) => [...childrenOf(session, 'sshd.*'), session]))
-      process.kill(pid, 'SIGKILL');
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch (error) {
+        // ESRCH: the process ended with its child.
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
   }
 
   /** Processes that serve a connection. */
