@@ -28,3 +28,14 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier_smem, int parity)
       "r"(parity)
       : "memory");
 }
+
+// Whether the phase of the given parity is complete. Asked early, it spares a later wait the round trip.
+__device__ __forceinline__ bool mbarrier_complete(uint32_t barrier_smem, int parity) {
+  uint32_t complete;
+  asm volatile(
+      "{\n.reg .pred done;\nmbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\nselp.u32 %0, 1, 0, done;\n}\n"
+      : "=r"(complete)
+      : "r"(barrier_smem), "r"(parity)
+      : "memory");
+  return complete != 0;
+}

@@ -28,9 +28,9 @@ struct Cut {
   static constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP, CONSUMER_WARPS = CONSUMER_THREADS / WARP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
   static constexpr int PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K, Q_STEPS = BLOCK_Q / WGMMA_K;
-  // dV and dK are computed in pieces, each started as soon as its queries' P or dS is there, and two of dV before dP is.
-  // With more of them early, ptxas runs out of registers.
-  static constexpr int PIECES = 4, EARLY_PIECES = 2, PIECE_STEPS = Q_STEPS / PIECES;
+  // dV and dK are computed step by step, each started as soon as its queries' P or dS is there, and half of dV's before
+  // dP is. With more of them early, ptxas runs out of registers.
+  static constexpr int EARLY_STEPS = Q_STEPS / 2;
   static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators of a thread
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
@@ -38,6 +38,7 @@ struct Cut {
   // panel of columns, HEAD_DIM 64, one panel of queries.
   static constexpr int DS_BYTES = BLOCK_Q / PANEL * KV_PANEL_BYTES;
   static constexpr bool SPLITS_COLUMNS = BLOCK_Q == WGMMA_M;
+  static_assert(CONSUMERS * 2 * WGMMA_M * HEAD_DIM * 4 <= 2 * KV_BYTES + 2 * STAGES * Q_BYTES);  // see add_to_sums
   static_assert(SPLITS_COLUMNS ? PANELS == CONSUMERS : PANELS == 1 && BLOCK_Q == CONSUMERS * WGMMA_M);
   static constexpr int DQ_OUTPUTS = WGMMA_M / 2;
   static constexpr int V_OFFSET = KV_BYTES, Q_OFFSET = 2 * KV_BYTES, DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
@@ -78,28 +79,30 @@ struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map, *dO_map;  // [heads][rows][HEAD_DIM]
   const float *LSE, *delta;  // [heads][queries of whole tiles]; LSE in log2 units
   float* dQ_sums;  // [heads][tiles of queries][CONSUMERS][DQ_OUTPUTS / 4][WARPGROUP][4]: as a warpgroup holds them
+  float* dKV_sums;  // of dV, then of dK: [kv_heads][tiles of keys][CONSUMERS][OUTPUTS / 4][WARPGROUP][4]
   Element *dK, *dV;  // [kv_heads][Skv][HEAD_DIM]
-  int kv_heads, S, Skv, group;  // `group` heads of Q share one of K and V
+  int shares, S, Skv;  // a share: `group` heads of Q that have a head of K and V in common
+  int group, sharers;  // `sharers` shares have the same head of K and V; more than one add up dK and dV in dKV_sums
   int diagonal;  // query i sees keys 0 to i + diagonal; Skv without a mask
-  int section_heads, last_heads;  // see Work
+  int section_shares, last_shares;  // see Work
   float scale;
 };
 
-// A CTA's work: 128 keys of one head, and the tiles of queries that see any of them, of each head of Q in the group.
-// Works are ordered by sections of heads, whose Q, dO and dQ then stay in L2; in a section, the first keys, which under a
+// A CTA's work: 128 keys of one head, and the tiles of queries that see any of them, of each head of Q in a share. Works
+// are ordered by sections of shares, whose Q, dO and dQ then stay in L2; in a section, the first keys, which under a
 // causal mask most queries see, come first. The last section has enough works for the short ones to fill the gaps.
 template <class C>
 struct Work {
-  int kv_head, first_key, first_tile, q_tiles;
+  int share, kv_head, first_key, first_tile, q_tiles;
 
   __device__ __forceinline__ static Work of_grid(const Problem& problem) {
     const int kv_tiles = (problem.Skv + C::BLOCK_KV - 1) / C::BLOCK_KV;
-    const int last_section = problem.kv_heads - problem.last_heads, index = blockIdx.x;
+    const int last_section = problem.shares - problem.last_shares, index = blockIdx.x;
     const bool in_last = index >= last_section * kv_tiles;
-    const int first_head = in_last ? last_section : index / (problem.section_heads * kv_tiles) * problem.section_heads;
-    const int heads = in_last ? problem.last_heads : min(problem.section_heads, last_section - first_head);
-    const int rest = index - first_head * kv_tiles, first_key = rest / heads * C::BLOCK_KV;
-    return {first_head + rest % heads, first_key, max(0, first_key - problem.diagonal) / C::BLOCK_Q,
+    const int first = in_last ? last_section : index / (problem.section_shares * kv_tiles) * problem.section_shares;
+    const int shares = in_last ? problem.last_shares : min(problem.section_shares, last_section - first);
+    const int rest = index - first * kv_tiles, first_key = rest / shares * C::BLOCK_KV, share = first + rest % shares;
+    return {share, share / problem.sharers, first_key, max(0, first_key - problem.diagonal) / C::BLOCK_Q,
             (problem.S + C::BLOCK_Q - 1) / C::BLOCK_Q};
   }
   __device__ __forceinline__ int steps(const Problem& problem) const {
@@ -113,7 +116,7 @@ struct Place : RingPlace<C::STAGES> {
   const Work<C>& work;
   int head, tile;
   __device__ __forceinline__ Place(const Work<C>& work, const Problem& problem)
-      : work(work), head(work.kv_head * problem.group), tile(work.first_tile) {}
+      : work(work), head(work.share * problem.group), tile(work.first_tile) {}
   __device__ __forceinline__ void next() {
     this->step(1);
     if (++tile == work.q_tiles) tile = work.first_tile, ++head;
@@ -169,22 +172,16 @@ __device__ __forceinline__ void start_scores(float (&scores_rmem)[C::SCORES], ui
   wgmma_commit();
 }
 
-// Starts a piece of gradient += weights times the rows of a tile of queries: dV += P^T dO, dK += dS^T Q.
+// Starts a step of gradient += weights times the rows of a tile of queries: dV += P^T dO, dK += dS^T Q.
 template <class C>
-__device__ __forceinline__ void start_gradient(float (&gradient_rmem)[C::OUTPUTS],
-                                               const uint32_t (&weights_rmem)[C::Q_STEPS][4], uint32_t tile_smem,
-                                               int piece) {
-  const uint64_t tile = wgmma_descriptor(tile_smem, C::Q_PANEL_BYTES);
+__device__ __forceinline__ void start_gradient(float (&gradient_rmem)[C::OUTPUTS], const uint32_t (&weights_rmem)[4],
+                                               uint32_t tile_smem, int step) {
   wgmma_fence();
-#pragma unroll
-  for (int i = 0; i < C::PIECE_STEPS; ++i) {
-    const int step = piece * C::PIECE_STEPS + i;
-    const uint64_t B = wgmma_descriptor_after(tile, step * STEP_BYTES);
-    if constexpr (C::HEAD_DIM == 64)
-      wgmma_m64n64k16_rs_bt(gradient_rmem, weights_rmem[step], B, true);
-    else
-      wgmma_m64n128k16_rs_bt(gradient_rmem, weights_rmem[step], B, true);
-  }
+  const uint64_t B = wgmma_descriptor_after(wgmma_descriptor(tile_smem, C::Q_PANEL_BYTES), step * STEP_BYTES);
+  if constexpr (C::HEAD_DIM == 64)
+    wgmma_m64n64k16_rs_bt(gradient_rmem, weights_rmem, B, true);
+  else
+    wgmma_m64n128k16_rs_bt(gradient_rmem, weights_rmem, B, true);
 }
 
 // Starts this warpgroup's 64 x 64 of dQ = dS K, from the keys of both warpgroups.
@@ -242,11 +239,40 @@ __device__ __forceinline__ void store_rows(const float (&rows_rmem)[COLUMNS / 2]
     }
 }
 
+// Adds a warpgroup's 64 rows of dV and dK to those of its work's sharers. All of the CTA's shared memory is free by then.
+template <class C>
+__device__ __forceinline__ void add_to_sums(const float (&dV_rmem)[C::OUTPUTS], const float (&dK_rmem)[C::OUTPUTS],
+                                            const Problem& problem, const Work<C>& work, unsigned char* smem,
+                                            int consumer, int thread) {
+  constexpr int FLOATS = WGMMA_M * C::HEAD_DIM, BYTES = FLOATS * 4;
+  const int kv_tiles = (problem.Skv + C::BLOCK_KV - 1) / C::BLOCK_KV;
+  const auto add = [&](const float (&rows_rmem)[C::OUTPUTS], int gradient) {
+    unsigned char* const own = smem + (gradient * C::CONSUMERS + consumer) * BYTES;
+#pragma unroll
+    for (int i = 0; i < C::OUTPUTS; i += 4)
+      *reinterpret_cast<float4*>(own + 16 * thread + 4 * i * WARPGROUP) =
+          make_float4(rows_rmem[i], rows_rmem[i + 1], rows_rmem[i + 2], rows_rmem[i + 3]);
+    async_proxy_fence();
+    named_barrier_sync(DQ_WRITTEN + consumer, WARPGROUP);
+    const int tile = gradient * (gridDim.x / problem.sharers) + work.kv_head * kv_tiles + work.first_key / C::BLOCK_KV;
+    if (thread == 0) {
+      bulk_reduce_add(problem.dKV_sums + (size_t(tile) * C::CONSUMERS + consumer) * FLOATS, smem_address(own), BYTES);
+      bulk_commit();
+    }
+  };
+  if (work.first_tile >= work.q_tiles) return;
+  named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);  // the other warpgroup has read its last operands
+  add(dV_rmem, 0);
+  add(dK_rmem, 1);
+  if (thread == 0) bulk_wait_read();
+}
+
 // A warpgroup's dK and dV of its 64 keys. P_ij = exp(scale Q_i . K_j - LSE_i), dS_ij = P_ij (dO_i . V_j - delta_i);
 // dQ_i = scale * sum of dS_ij K_j, dK_j = scale * sum of dS_ij Q_i, dV_j = sum of P_ij dO_i.
 // All is transposed, keys by queries, so that P and dS are A operands in registers. While the warpgroup turns S into P,
 // the tensor cores compute dP and begin dV; while it turns dP into dS, they go on with dV and begin dK; while it stores
-// dQ, they compute the next tile's S.
+// dQ, they compute the next tile's S. Their operands keep shared memory busy, so what a warp stores or reads there takes
+// long: it reads a step's figures a step ahead, and the fence after dQ's stores comes once they are done.
 template <class C>
 __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& work, unsigned char* smem,
                                         const Barriers<C>& barriers) {
@@ -265,16 +291,29 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
 
   float dK_rmem[C::OUTPUTS] = {}, dV_rmem[C::OUTPUTS] = {}, S_rmem[C::SCORES], dP_rmem[C::SCORES];
   float dQ_rmem[C::DQ_OUTPUTS];
+  float2 LSE_rmem[C::Q_STEPS][2], delta_rmem[C::Q_STEPS][2];
   uint32_t P_rmem[C::Q_STEPS][4], dS_rmem[C::Q_STEPS][4];
+  bool dO_there;  // what was seen of the next dO_full
 
   const auto start_S = [&] {
     mbarrier_wait(barriers.Q_full(place.stage), place.parity);
     start_scores<C>(S_rmem, own_K_smem, Q_smem + place.stage * C::Q_BYTES);
   };
-  // LSE or delta of columns 8 n + 2 (lane & 3) and the next.
-  const auto figures = [&](int kind, int n) {
-    return *reinterpret_cast<const float2*>(
-        smem + C::FIGURES_OFFSET + (kind * C::STAGES + place.stage) * C::FIGURE_BYTES + 4 * (8 * n + 2 * (lane & 3)));
+  // LSE or delta of a step's queries: of columns 2 (lane & 3), the next, and those 8 further.
+  const auto load_figures = [&](float2(&figures_rmem)[2], int kind, int step) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+      figures_rmem[n] = *reinterpret_cast<const float2*>(smem + C::FIGURES_OFFSET +
+                                                         (kind * C::STAGES + place.stage) * C::FIGURE_BYTES +
+                                                         4 * (16 * step + 8 * n + 2 * (lane & 3)));
+  };
+  const auto look_ahead = [&] {
+    load_figures(LSE_rmem[0], 0, 0);
+    dO_there = mbarrier_complete(barriers.dO_full(place.stage), place.parity);
+  };
+  const auto start_dP = [&] {
+    if (!dO_there) mbarrier_wait(barriers.dO_full(place.stage), place.parity);
+    start_scores<C>(dP_rmem, own_V_smem, dO_smem + place.stage * C::Q_BYTES);
   };
   // Keys past the end, and those that a query may not see, get no weight.
   const auto mask = [&] {
@@ -296,76 +335,75 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
                     swizzled_offset<PANEL_ROW_BYTES>(row, step % 4 * 2 + (lane >> 4)),
                 dS_rmem[step][0], dS_rmem[step][1], dS_rmem[step][2], dS_rmem[step][3]);
   };
-  const auto add_to_dV = [&](int piece) {
-#pragma unroll
-    for (int i = 0; i < C::PIECE_STEPS; ++i)
-      round_weights(P_rmem[piece * C::PIECE_STEPS + i], S_rmem, piece * C::PIECE_STEPS + i);
-    start_gradient<C>(dV_rmem, P_rmem, dO_smem + place.stage * C::Q_BYTES, piece);
+  const auto add_to_dV = [&](int step) {
+    round_weights(P_rmem[step], S_rmem, step);
+    start_gradient<C>(dV_rmem, P_rmem[step], dO_smem + place.stage * C::Q_BYTES, step);
   };
-  // P of a tile whose S has been started, and the first pieces of dV; dP has come, too, when it ends.
-  const auto weigh = [&] {
-    mbarrier_wait(barriers.dO_full(place.stage), place.parity);
-    start_scores<C>(dP_rmem, own_V_smem, dO_smem + place.stage * C::Q_BYTES);
+  // P of a tile whose S and dP have been started, and the first steps of dV; dP has come, too, when it ends. `add_dQ` is
+  // called in between.
+  const auto weigh = [&](const auto& add_dQ) {
     wgmma_wait<1>();
     wgmma_hold(S_rmem);
     mask();
 #pragma unroll
-    for (int piece = 0; piece < C::PIECES; ++piece) {
+    for (int step = 0; step < C::Q_STEPS; ++step) {
+      if (step + 1 < C::Q_STEPS) load_figures(LSE_rmem[step + 1], 0, step + 1);
 #pragma unroll
-      for (int n = piece * 2 * C::PIECE_STEPS; n < (piece + 1) * 2 * C::PIECE_STEPS; ++n) {
-        const float2 LSE = figures(0, n);
-#pragma unroll
-        for (int i = 4 * n; i < 4 * n + 4; ++i)
-          S_rmem[i] = exp2_approx(fmaf(S_rmem[i], scale_log2, -(i & 1 ? LSE.y : LSE.x)));
+      for (int i = 0; i < 8; ++i) {
+        const float2 LSE = LSE_rmem[step][i / 4];
+        float& score = S_rmem[8 * step + i];
+        score = exp2_approx(fmaf(score, scale_log2, -(i & 1 ? LSE.y : LSE.x)));
       }
-      if (piece < C::EARLY_PIECES) add_to_dV(piece);
+      if (step < C::EARLY_STEPS) add_to_dV(step);
+      if (step == 0) add_dQ();
     }
     wgmma_commit();
+    load_figures(delta_rmem[0], 1, 0);
     wgmma_wait<1>();
     wgmma_hold(dP_rmem);
   };
-  // dS of the tile, the other pieces of dV, dK and dQ.
+  // dS of the tile, the other steps of dV, dK and dQ.
   const auto go_back = [&] {
 #pragma unroll
-    for (int piece = 0; piece < C::PIECES; ++piece) {
-      if (piece >= C::EARLY_PIECES) add_to_dV(piece);
+    for (int step = 0; step < C::Q_STEPS; ++step) {
+      if (step >= C::EARLY_STEPS) add_to_dV(step);
+      if (step + 1 < C::Q_STEPS) load_figures(delta_rmem[step + 1], 1, step + 1);
 #pragma unroll
-      for (int i = 0; i < C::PIECE_STEPS; ++i) {
-        const int step = piece * C::PIECE_STEPS + i;
-#pragma unroll
-        for (int n = 2 * step; n < 2 * step + 2; ++n) {
-          const float2 delta = figures(1, n);
-#pragma unroll
-          for (int k = 4 * n; k < 4 * n + 4; ++k) dP_rmem[k] = S_rmem[k] * (dP_rmem[k] - (k & 1 ? delta.y : delta.x));
-        }
-        round_weights(dS_rmem[step], dP_rmem, step);
-        store_dS(step);
+      for (int i = 0; i < 8; ++i) {
+        const float2 delta = delta_rmem[step][i / 4];
+        float& score = dP_rmem[8 * step + i];
+        score = S_rmem[8 * step + i] * (score - (i & 1 ? delta.y : delta.x));
       }
-      if (piece + 1 == C::PIECES) async_proxy_fence();
-      start_gradient<C>(dK_rmem, dS_rmem, Q_smem + place.stage * C::Q_BYTES, piece);
+      round_weights(dS_rmem[step], dP_rmem, step);
+      store_dS(step);
+      start_gradient<C>(dK_rmem, dS_rmem[step], Q_smem + place.stage * C::Q_BYTES, step);
     }
     wgmma_commit();
+    async_proxy_fence();
     if (thread == 0) bulk_wait_read();
     // Both have written dS, and both have read the buffer that the next step writes to.
     named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
-    wgmma_wait<1>();  // the early pieces no longer need P's registers
+    wgmma_wait<1>();  // the early steps no longer need P's registers
     start_dQ<C>(dQ_rmem, dQ_dS_smem + place.stage * C::DS_BYTES, dQ_K_smem);
   };
+  unsigned char* const own_dQ = smem + C::DQ_OFFSET + consumer * C::DQ_BYTES;
   // All products of a tile have come.
-  const auto finish = [&](int stage, int tile_of_all) {
+  const auto store_dQ = [&](int stage) {
     wgmma_hold(dQ_rmem);
     __syncwarp();
     if (lane == 0) mbarrier_arrive(barriers.Q_empty(stage)), mbarrier_arrive(barriers.dO_empty(stage));
-    unsigned char* const own = smem + C::DQ_OFFSET + consumer * C::DQ_BYTES + 16 * thread;
 #pragma unroll
     for (int i = 0; i < C::DQ_OUTPUTS; i += 4)
-      *reinterpret_cast<float4*>(own + 4 * i * WARPGROUP) =
+      *reinterpret_cast<float4*>(own_dQ + 16 * thread + 4 * i * WARPGROUP) =
           make_float4(dQ_rmem[i], dQ_rmem[i + 1], dQ_rmem[i + 2], dQ_rmem[i + 3]);
+  };
+  // Adds the stored 64 x 64 of dQ to the sums in device memory.
+  const auto add_dQ = [&](int tile_of_all) {
     async_proxy_fence();
     named_barrier_sync(DQ_WRITTEN + consumer, WARPGROUP);
     if (thread == 0) {
       bulk_reduce_add(problem.dQ_sums + (size_t(tile_of_all) * C::CONSUMERS + consumer) * WGMMA_M * WGMMA_M,
-                      smem_address(own), C::DQ_BYTES);
+                      smem_address(own_dQ), C::DQ_BYTES);
       bulk_commit();
     }
   };
@@ -376,24 +414,30 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     mbarrier_wait(barriers.K_full(), 0);
     start_S();
     mbarrier_wait(barriers.V_full(), 0);
-    weigh();
+    look_ahead();
+    start_dP();
+    weigh([] {});
 #pragma unroll 1
     for (int step = 1; step < steps; ++step) {
       go_back();
       const int stage = place.stage, tile_of_all = place.tile_of_all();
       place.next();
       start_S();
+      look_ahead();
       wgmma_wait<1>();
-      finish(stage, tile_of_all);
-      weigh();
+      store_dQ(stage);
+      start_dP();
+      weigh([&] { add_dQ(tile_of_all); });
     }
     go_back();
     wgmma_wait<0>();
-    finish(place.stage, place.tile_of_all());
+    store_dQ(place.stage);
+    add_dQ(place.tile_of_all());
     wgmma_hold(dV_rmem);
     wgmma_hold(dK_rmem);
     if (thread == 0) bulk_wait_read();  // shared memory lives as long as the CTA
   }
+  if (problem.sharers > 1) return add_to_sums<C>(dV_rmem, dK_rmem, problem, work, smem, consumer, thread);
   const size_t head = size_t(work.kv_head) * problem.Skv * C::HEAD_DIM;
   store_rows<C::HEAD_DIM>(dV_rmem, 1.0f, problem.dV + head, C::HEAD_DIM, key, problem.Skv);
   store_rows<C::HEAD_DIM>(dK_rmem, problem.scale, problem.dK + head, C::HEAD_DIM, key, problem.Skv);
@@ -420,14 +464,17 @@ __device__ __forceinline__ void gradients(const Problem& problem) {
 }
 
 // Before: delta = dO . O per row, the gradient that reaches all logits of the row through its normaliser; LSE in log2
-// units; zeros for dQ's sums. HEAD_DIM / 8 lanes per row. Rows that fill up a head's last tile get no weight.
+// units; zeros for all sums. HEAD_DIM / 8 lanes per row. Rows that fill up a head's last tile get no weight.
 extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
     backward_hopper_delta(const Element* __restrict__ O,  // [heads, S, HEAD_DIM]
                           const Element* __restrict__ dO,  // [heads, S, HEAD_DIM]
                           const float* __restrict__ LSE,  // [heads, S]
                           float* __restrict__ LSE_log2, float* __restrict__ delta,  // [heads, padded_S]
                           float* __restrict__ dQ_sums,  // [heads, padded_S, HEAD_DIM] in another order
+                          float4* __restrict__ dKV_sums, int dKV_fours,  // so many, if shares add up dK and dV
                           int heads, int S, int padded_S, int D) {
+  for (int i = blockIdx.x * ROWS_THREADS + threadIdx.x; i < dKV_fours; i += gridDim.x * ROWS_THREADS)
+    dKV_sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   const int chunks = D / 8, chunk = threadIdx.x % chunks;
   const int row = blockIdx.x * (ROWS_THREADS / chunks) + threadIdx.x / chunks, head = row / padded_S;
   const int query = row - head * padded_S;
@@ -452,21 +499,41 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
   LSE_log2[row] = real ? LSE[size_t(head) * S + query] * LOG2_E : INFINITY;
 }
 
+// What a warpgroup has summed, as it held the sums: 64 rows of `COUNT * 2` columns.
+template <int COUNT>
+__device__ __forceinline__ void load_sums(float (&sums_rmem)[COUNT], const float* sums) {
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(sums + i * WARPGROUP + 4 * (threadIdx.x % WARPGROUP));
+    sums_rmem[i] = four.x, sums_rmem[i + 1] = four.y, sums_rmem[i + 2] = four.z, sums_rmem[i + 3] = four.w;
+  }
+}
+
+// This lane's first row of the 64 that its warpgroup has summed.
+__device__ __forceinline__ int first_row() { return threadIdx.x % WARPGROUP / WARP * 16 + threadIdx.x % WARP / 4; }
+
 // After: dQ = scale times its sums. A CTA has a tile of queries, each warpgroup the 64 x 64 that one has summed.
 template <class C>
 __device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {
-  const int head = blockIdx.x / q_tiles, tile = blockIdx.x % q_tiles;
-  const int part = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
-  const float* const from = dQ_sums + (size_t(blockIdx.x) * C::CONSUMERS + part) * WGMMA_M * WGMMA_M + 4 * thread;
+  const int head = blockIdx.x / q_tiles, tile = blockIdx.x % q_tiles, part = threadIdx.x / WARPGROUP;
   float dQ_rmem[C::DQ_OUTPUTS];
-#pragma unroll
-  for (int i = 0; i < C::DQ_OUTPUTS; i += 4) {
-    const float4 four = *reinterpret_cast<const float4*>(from + i * WARPGROUP);
-    dQ_rmem[i] = four.x, dQ_rmem[i + 1] = four.y, dQ_rmem[i + 2] = four.z, dQ_rmem[i + 3] = four.w;
-  }
-  const int row = tile * C::BLOCK_Q + (C::SPLITS_COLUMNS ? 0 : part * WGMMA_M) + thread / WARP * 16 + thread % WARP / 4;
+  load_sums(dQ_rmem, dQ_sums + (size_t(blockIdx.x) * C::CONSUMERS + part) * WGMMA_M * WGMMA_M);
+  const int row = tile * C::BLOCK_Q + (C::SPLITS_COLUMNS ? 0 : part * WGMMA_M) + first_row();
   store_rows<WGMMA_M>(dQ_rmem, scale, dQ + size_t(head) * S * C::HEAD_DIM + (C::SPLITS_COLUMNS ? part * WGMMA_M : 0),
                       C::HEAD_DIM, row, S);
+}
+
+// After, if shares have added them up: dV and, in the second row of CTAs, dK. A CTA has a tile of keys.
+template <class C>
+__device__ __forceinline__ void round_dKV(const float* dKV_sums, Element* dK, Element* dV, int Skv, int kv_tiles,
+                                          float scale) {
+  const int head = blockIdx.x / kv_tiles, tile = blockIdx.x % kv_tiles, part = threadIdx.x / WARPGROUP;
+  const size_t tile_of_all = size_t(blockIdx.y) * gridDim.x + blockIdx.x;
+  float rows_rmem[C::OUTPUTS];
+  load_sums(rows_rmem, dKV_sums + (tile_of_all * C::CONSUMERS + part) * WGMMA_M * C::HEAD_DIM);
+  store_rows<C::HEAD_DIM>(rows_rmem, blockIdx.y == 0 ? 1.0f : scale,
+                          (blockIdx.y == 0 ? dV : dK) + size_t(head) * Skv * C::HEAD_DIM, C::HEAD_DIM,
+                          tile * C::BLOCK_KV + part * WGMMA_M + first_row(), Skv);
 }
 
 // The entries of a head dimension, with threads and bytes checked against the manifest's launch.
@@ -476,15 +543,20 @@ __device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int 
   extern "C" __global__ void __launch_bounds__(GRADIENT_THREADS, 1) backward_hopper_d##D(                           \
       const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                         \
       const __grid_constant__ CUtensorMap V_map, const __grid_constant__ CUtensorMap dO_map, const float* LSE_log2, \
-      const float* delta, float* dQ_sums, Element* dK, Element* dV, int kv_heads, int S, int Skv, int group,        \
-      int diagonal, int section_heads, int last_heads, float scale) {                                               \
+      const float* delta, float* dQ_sums, float* dKV_sums, Element* dK, Element* dV, int shares, int S, int Skv,    \
+      int group, int sharers, int diagonal, int section_shares, int last_shares, float scale) {                     \
     if constexpr (FLASHCORE_WANTED(backward_hopper_d##D))                                                           \
-      gradients<CUT>({&Q_map, &K_map, &V_map, &dO_map, LSE_log2, delta, dQ_sums, dK, dV, kv_heads, S, Skv, group,   \
-                      diagonal, section_heads, last_heads, scale});                                                 \
+      gradients<CUT>({&Q_map, &K_map, &V_map, &dO_map, LSE_log2, delta, dQ_sums, dKV_sums, dK, dV, shares, S, Skv,  \
+                      group, sharers, diagonal, section_shares, last_shares, scale});                               \
   }                                                                                                                 \
   extern "C" __global__ void __launch_bounds__(ROWS_THREADS)                                                        \
       backward_hopper_d##D##_dq(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {               \
     if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dq)) round_dQ<CUT>(dQ_sums, dQ, S, q_tiles, scale);       \
+  }                                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(ROWS_THREADS) backward_hopper_d##D##_dkv(                            \
+      const float* dKV_sums, Element* dK, Element* dV, int Skv, int kv_tiles, float scale) {                        \
+    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dkv))                                                     \
+      round_dKV<CUT>(dKV_sums, dK, dV, Skv, kv_tiles, scale);                                                       \
   }
 
 using D64 = Cut<64, D64_QUERIES>;
