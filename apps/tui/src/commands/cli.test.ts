@@ -92,6 +92,39 @@ test.skipIf(missing('nvcc'))('a kernel with a failed verdict is exported only as
 });
 
 test.skipIf(missing('nvcc'))(
+  'a kernel is exported with its backward pass, in one dtype',
+  { timeout: 120_000 },
+  async () => {
+    const kernels = path.join(import.meta.dirname, '../../../../examples/kernels');
+    const [forward, backward, file] = [
+      path.join(kernels, 'gqa_rows'),
+      path.join(kernels, 'backward_rows'),
+      path.join(home, 'pair.py'),
+    ];
+    const pair = [
+      'export',
+      forward,
+      '--torch',
+      file,
+      '--arch',
+      'sm_90',
+      '--set',
+      'WRITE_LSE=1',
+      '--backward',
+      backward,
+    ];
+    const refused = await run(...pair, '--set', 'BF16=1');
+    expect([refused.code, existsSync(file)]).toEqual([1, false]);
+    expect(refused.stderr).toMatch(/the one takes bf16, the other fp16; choose .* --backward-set/);
+    expect((await run(...pair, '--set', 'BF16=1', '--backward-set', 'BF16=1')).code).toBe(0);
+    const text = readFileSync(file, 'utf8');
+    expect(text).toMatch(/the backward pass is\s+backward_rows/);
+    expect(text).toMatch(/PROVENANCE = .*gqa_rows.*BF16=1 .*WRITE_LSE=1.*backward_rows.*BF16=1/);
+    expect(text).toMatch(/^_CUBINS = \([^]{1000,}^_BACKWARD_CUBINS = \([^]{1000,}\)$/m);
+  },
+);
+
+test.skipIf(missing('nvcc'))(
   "a manifest that forgets one of the kernel's parameters is reported before a launch, with both parameter lists",
   async () => {
     const folder = path.join(home, 'forgets');

@@ -32,6 +32,7 @@ export type Names = (kind: NameKind, kernel: string) => Promise<readonly Candida
 const VALUES: Readonly<Record<string, NameKind>> = {
   '--kernel': 'kernel',
   '--champion': 'kernel',
+  '--backward': 'kernel',
   '--base': 'kernel',
   '--from': 'kernel',
   '--device': 'device',
@@ -42,6 +43,7 @@ const VALUES: Readonly<Record<string, NameKind>> = {
   '--runner': 'runner',
   '--set': 'parameter',
   '--champion-set': 'parameter',
+  '--backward-set': 'parameter',
   '--resume': 'search',
   '--show': 'search',
 };

@@ -1,11 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { collectKernel, NothingToExport } from '../export/collect.ts';
+import { create } from '@bufbuild/protobuf';
+import { BuildRequestSchema, type Variant } from '@flashcore/shared/contract';
+import { collectKernel, NothingToExport, type Wanted } from '../export/collect.ts';
 import { unverifiedNotice, type ExportedKernel } from '../export/exported-kernel.ts';
 import { EXPORT_OPTIONS, type ExportFormat } from '../export/export-options.ts';
 import { requireWritable } from '../named-files.ts';
 import type { CommandContext } from './context.ts';
-import { kernelReference, otherName, parseKernelArgument } from './kernel-argument.ts';
+import { kernelReference, otherName, parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
 import { jobSettings, variantSettings, type JobCommandOptions } from './options.ts';
 import { flashInferFiles } from '../export/flashinfer.ts';
 import { kernelBuilderFiles } from '../export/kernel-builder.ts';
@@ -32,7 +34,11 @@ const EXPORTS: Readonly<Record<ExportFormat, (kernel: ExportedKernel) => Exporte
 
 /** The path of each format, as commander returns options: a file for torch and popcorn, folders for the others. */
 export type ExportCommandOptions = JobCommandOptions &
-  Partial<Record<ExportFormat, string>> & { readonly unverified?: boolean };
+  Partial<Record<ExportFormat, string>> & {
+    readonly unverified?: boolean;
+    readonly backward?: string;
+    readonly backwardSet?: string[];
+  };
 
 /**
  * `fa-tui export <kernel or folder>`: builds the kernel and writes the requested formats. Exit code 1 if it does not
@@ -48,25 +54,32 @@ export async function exportKernel(
     throw new UsageError(`Nothing to write: give ${EXPORT_OPTIONS.map(({ option }) => option).join(', ')}`);
   requireModuleName(options.torch);
   requireWritable({ '--torch': options.torch, '--popcorn': options.popcorn });
-  const kernel = await parseKernelArgument(kernelText);
-  if (kernel.kind === 'build')
-    throw new UsageError(`${kernelText} is a build: give its kernel or a folder, whose manifest can be read`);
-  if (otherName(kernel)) context.note(otherName(kernel));
+  if (options.backwardSet !== undefined && options.backward === undefined)
+    throw new UsageError('--backward-set: needs --backward');
+  const kernel = await parseExported(kernelText, context);
+  const backward = options.backward === undefined ? undefined : await parseExported(options.backward, context);
   return context.withRunner(async (connection) => {
-    const request = {
-      options: jobSettings(options),
-      variant: variantSettings(options),
-      kernel: await kernelReference(kernel, connection.client),
-    };
+    const wantedBuild = async (place: SourceArgument, variant: Variant): Promise<Wanted> => ({
+      place,
+      request: create(BuildRequestSchema, {
+        options: jobSettings(options),
+        variant,
+        kernel: await kernelReference(place, connection.client),
+      }),
+    });
     try {
-      const exported = await collectKernel(connection, kernel, request, {
-        unverified: options.unverified ?? false,
-        formats: wanted.map(({ format }) => format),
-      });
+      const exported = await collectKernel(
+        connection,
+        await wantedBuild(kernel, variantSettings(options)),
+        backward && (await wantedBuild(backward, backwardSettings(options))),
+        { unverified: options.unverified ?? false, formats: wanted.map(({ format }) => format) },
+      );
       const written = wanted.flatMap(({ format }) => writeFiles(options[format]!, EXPORTS[format](exported)));
       const { manifest, arch, origin } = exported;
-      const notice = unverifiedNotice(exported);
-      if (notice !== undefined) context.note(notice);
+      for (const each of [exported, exported.backward]) {
+        const notice = each && unverifiedNotice(each);
+        if (notice !== undefined) context.note(notice);
+      }
       if (context.options.json) context.document({ kernel: manifest.id, arch, buildId: origin.buildId, written });
       else context.report(written.map((file) => `${file}  ${manifest.id} ${origin.label}, ${arch}`));
       return ExitCode.PASSED;
@@ -77,6 +90,21 @@ export async function exportKernel(
     }
   });
 }
+
+type SourceArgument = Exclude<KernelArgument, { kind: 'build' }>;
+
+/** A kernel whose manifest can be read. */
+async function parseExported(text: string, context: CommandContext): Promise<SourceArgument> {
+  const kernel = await parseKernelArgument(text);
+  if (kernel.kind === 'build')
+    throw new UsageError(`${text} is a build: give its kernel or a folder, whose manifest can be read`);
+  if (otherName(kernel)) context.note(otherName(kernel));
+  return kernel;
+}
+
+/** The backward kernel's `variant`, for the same architecture and compiler options as the forward kernel's. */
+const backwardSettings = (options: ExportCommandOptions): Variant =>
+  variantSettings({ ...options, set: options.backwardSet ?? [], config: '' });
 
 /** The file name must be a module name because Python imports the file by name. */
 function requireModuleName(file: string | undefined): void {

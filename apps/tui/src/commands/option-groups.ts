@@ -187,6 +187,8 @@ export const exportOptions = (command: Command): Command => {
   for (const { option, about } of EXPORT_OPTIONS) command.option(option, about);
   return variantOptions(command)
     .option('--device <id>', 'device to build for, as fa-tui host lists them (default: its first)')
+    .option('--backward <kernel>', 'kernel or folder of the backward pass, for gradients (--torch, --wheel)')
+    .option('--backward-set <NAME=VALUE>', 'a parameter of the backward kernel (repeatable)', repeated)
     .option('--unverified', 'export a kernel whose last verdict was wrong; every file says so');
 };
 

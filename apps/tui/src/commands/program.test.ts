@@ -123,6 +123,11 @@ describe('bad usage exits with 2, prints nothing on stdout, and says what is exp
       () => /--champion-set: needs --champion/,
     ],
     [
+      'parameters of no backward pass',
+      () => ['export', 'fa_v2_wmma', '--torch', 'x.py', '--backward-set', 'A=1'],
+      () => /--backward-set: needs --backward/,
+    ],
+    [
       'a champion that is not there',
       () => ['bench', 'fa_v2_wmma', '--champion', './nowhere'],
       () => /nowhere does not exist/,

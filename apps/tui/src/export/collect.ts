@@ -44,18 +44,54 @@ interface CollectOptions {
   readonly formats: readonly ExportFormat[];
 }
 
-/** Errors: NothingToExport; withToldForms()'s; those of the Build RPC, of GetKernel and of ReadArtifact. */
+/** A kernel to export, and the build that its export asks for. */
+export interface Wanted {
+  readonly place: SourcePlace;
+  readonly request: BuildRequest;
+}
+
+/**
+ * The kernel with everything that exports need, and that of its backward pass, if one is wanted. Errors:
+ * NothingToExport; withToldForms()'s; those of the Build RPC, of GetKernel and of ReadArtifact.
+ */
 export async function collectKernel(
   connection: Connection,
-  place: SourcePlace,
-  request: BuildRequest,
+  forward: Wanted,
+  backward: Wanted | undefined,
   { unverified, formats }: CollectOptions,
 ): Promise<ExportedKernel> {
-  const { client } = connection;
-  const written = manifestOf(await readSource(place, client));
-  const manifest = manifestOfVariant(written, resolveVariant(written, request.variant).parameters);
+  const { manifest, dtype } = await variantOf(connection, forward);
   const problem = formats.map((format) => exportProblem(manifest, format)).find((each) => each !== undefined);
   if (problem !== undefined) throw new NothingToExport(problem);
+  if (backward === undefined) return collect(connection, forward, manifest, unverified);
+  const second = await variantOf(connection, backward);
+  const reason = formats.map((format) => pairProblem(manifest, second.manifest, format)).find(Boolean);
+  if (reason !== undefined) throw new NothingToExport(reason);
+  if (dtype !== second.dtype)
+    throw new NothingToExport(
+      `${manifest.id} can't be exported with ${second.manifest.id}: the one takes ${dtype}, the other ${second.dtype}; choose variants of one dtype with --set and --backward-set, for example BF16=1`,
+    );
+  const kernel = await collect(connection, forward, manifest, unverified);
+  return { ...kernel, backward: await collect(connection, backward, second.manifest, unverified) };
+}
+
+/** The manifest and the dtype of the variant that is asked for. */
+async function variantOf(
+  { client }: Connection,
+  { place, request }: Wanted,
+): Promise<{ manifest: Manifest; dtype: ExportedKernel['dtype'] }> {
+  const written = manifestOf(await readSource(place, client));
+  const { parameters, dtype } = resolveVariant(written, request.variant);
+  return { manifest: manifestOfVariant(written, parameters), dtype };
+}
+
+async function collect(
+  connection: Connection,
+  { place, request }: Wanted,
+  manifest: Manifest,
+  unverified: boolean,
+): Promise<ExportedKernel> {
+  const { client } = connection;
   const asked = isForGpu(client.host.devices, request) ? request : withDefaults(request, manifest);
   const { job, result } = await runToResult(connection, { method: 'build', request: asked });
   const variant = result?.variants.find(({ fallback }) => !fallback);
@@ -126,17 +162,43 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
 /** A property of a variant's manifest that the format cannot express; undefined if it can express the kernel. */
 export function exportProblem(manifest: Manifest, format: ExportFormat): string | undefined {
   const reason = IN_PYTHON.has(format)
-    ? (commonProblem(manifest, Object.keys(SIGNATURES)) ??
-      (manifest.problem.id === DEFAULT_PROBLEM ? optionalOutputs(manifest) : undefined))
+    ? commonProblem(manifest, Object.keys(SIGNATURES))
     : (commonProblem(manifest, [DEFAULT_PROBLEM]) ?? sourceProblem(manifest));
   return reason && `${manifest.id} can't be exported: ${reason}`;
 }
+
+/**
+ * The reason why the format has no place for a backward pass, or why `backward` is none of `forward`; undefined if
+ * there is none. The problem of the backward pass names its tensors after the forward pass's: dO is the gradient of O.
+ */
+export function pairProblem(forward: Manifest, backward: Manifest, format: ExportFormat): string | undefined {
+  const wanted = IN_PYTHON.has(format) ? entryOf(SIGNATURES, forward.problem.id)?.backward : undefined;
+  if (wanted === undefined)
+    return `${forward.id} can't be exported with a backward pass: only --torch and --wheel have one, for ${withBackward.join(', ')}`;
+  const reason = commonProblem(backward, [wanted]);
+  if (reason !== undefined) return `${backward.id} can't be exported as the backward pass of ${forward.id}: ${reason}`;
+  const passed = passedTensors(forward);
+  const missing = backward.problem.tensors.find(
+    ({ name, direction }) => direction === 'in' && !passed.has(name.replace(/^d(?=[A-Z])/, '')),
+  );
+  return (
+    missing &&
+    `${forward.id} can't be exported with ${backward.id}, which reads ${missing.name}: choose a variant of ${forward.id} that writes it, for example with --set WRITE_${missing.name}=1`
+  );
+}
+
+const isBackward = (problem: string): boolean => Object.values(SIGNATURES).some(({ backward }) => backward === problem);
+
+const withBackward = Object.entries(SIGNATURES).flatMap(([id, { backward }]) => (backward === undefined ? [] : [id]));
 
 /** Formats that launch machine code from Python; the others export CUDA C++ with a launch plan in C++. */
 const IN_PYTHON: ReadonlySet<ExportFormat> = new Set(['torch', 'wheel']);
 
 function commonProblem({ source, problem, launches }: Manifest, problems: readonly string[]): string | undefined {
-  if (!problems.includes(problem.id)) return `it computes ${problem.id}, and exports call ${problems.join(', ')}`;
+  if (!problems.includes(problem.id))
+    return isBackward(problem.id)
+      ? `it computes ${problem.id}; give it as --backward in the export of a kernel of the forward pass`
+      : `it computes ${problem.id}, and exports call ${problems.join(', ')}`;
   if (isCubinSource(source)) return 'its source is machine code, and exports hand on CUDA C++';
   if (isPtxSource(source) || isTritonSource(source))
     return `its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
@@ -166,10 +228,11 @@ function sourceProblem(manifest: Manifest): string | undefined {
   return optionalOutputs(manifest);
 }
 
+const passedTensors = ({ launches }: Pick<Manifest, 'launches'>): Set<string> =>
+  new Set(launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))));
+
 function optionalOutputs({ problem, launches }: Pick<Manifest, 'problem' | 'launches'>): string | undefined {
-  const passed = new Set(
-    launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))),
-  );
+  const passed = passedTensors({ launches });
   const optional = problem.tensors.filter(({ name, optional: isOptional }) => isOptional && passed.has(name));
   return optional.length > 0
     ? `it writes ${optional.map(({ name }) => name).join(', ')}, which the callers of exports do not pass`

@@ -41,6 +41,8 @@ export interface ExportedKernel {
   readonly license: string | undefined;
   /** The runner's last verdict; undefined if there is none. */
   readonly verdict: LastVerdict | undefined;
+  /** The kernel of the backward pass, which reads what this one writes; of PyTorch files only. */
+  readonly backward?: ExportedKernel;
 }
 
 /** The runner's newest verdict on the exported kernel. */

@@ -28,7 +28,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { edited, missing } from '@flashcore/shared/testing';
 import { afterAll, describe, expect, test } from 'vitest';
-import { exportProblem } from './collect.ts';
+import { exportProblem, pairProblem } from './collect.ts';
 import { cppPlan, entriesOf } from './cpp-plan.ts';
 import type { ExportFormat } from './export-options.ts';
 import { pythonPlan } from './python-plan.ts';
@@ -304,6 +304,8 @@ pythonTest.each([
     ['B=2,H=8,Hkv=2,Skv=500,page=16,D=64', 'B=1,H=4,Skv=9,page=8,D=32,softcap=20', 'B=3,H=8,Hkv=8,Skv=64,page=64,D=48'],
   ],
   ['varlen_rows', ['B=4,T=2048,H=8,Hkv=2,D=64', 'B=1,T=7,H=3,D=64,causal=1,window=3', 'B=1,T=7,H=3,D=40']],
+  ['backward_hopper', ['2x8x512x64', '1x8x300x128,Hkv=2,Skv=1000,causal=2', '1x8x128x96']],
+  ['backward_mma', ['2x8x512x64c', '1x8x300x256,Hkv=2,Skv=1000,causal=1', '1x8x128x96']],
   ['gqa_rows', ['2x8x512x64', '2x8x512x64,Hkv=2,Skv=700,causal=2,window=64', '2x8x512x128']],
 ])('for %s, Python plans the same launches as the runner', (id, texts) => {
   const path = join(ROOT, 'examples/kernels', id, 'kernel.yaml');
@@ -423,12 +425,51 @@ test('a kernel whose entry is spelled in C++ is refused, because callers load it
   );
 });
 
-test('a kernel that writes an optional output is refused', () => {
+test('a kernel that writes an optional output is exported to PyTorch, and refused by the formats in C++', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), /arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
-  expect(exportProblem(parseManifest(written, path), 'torch')).toBe(
+  expect(exportProblem(parseManifest(written, path), 'torch')).toBeUndefined();
+  expect(exportProblem(parseManifest(written, path), 'hf')).toBe(
     "fa_v1_baseline can't be exported: it writes LSE, which the callers of exports do not pass",
   );
+});
+
+test.each<
+  [
+    forward: string,
+    parameters: Record<string, number>,
+    backward: string,
+    format: ExportFormat,
+    reason: RegExp | undefined,
+  ]
+>([
+  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'examples/kernels/backward_hopper', 'torch', undefined],
+  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'examples/kernels/backward_mma', 'wheel', undefined],
+  ['examples/kernels/gqa_rows', { WRITE_LSE: 1 }, 'examples/kernels/backward_rows', 'torch', undefined],
+  ['kernels/flashcore_v12', {}, 'examples/kernels/backward_hopper', 'torch', /which reads LSE: .* --set WRITE_LSE=1$/],
+  [
+    'kernels/flashcore_v12',
+    {},
+    'kernels/flashcore_v12',
+    'torch',
+    /it computes attention, and exports call attention_backward$/,
+  ],
+  [
+    'kernels/flashcore_v12',
+    { WRITE_LSE: 1 },
+    'examples/kernels/backward_hopper',
+    'hf',
+    /only --torch and --wheel have one/,
+  ],
+  ['examples/kernels/varlen_rows', {}, 'examples/kernels/backward_hopper', 'torch', /only .* for attention$/],
+])('%s with %o and the backward pass %s as %s', (forward, parameters, backward, format, reason) => {
+  const [first, second] = [forward, backward].map((each) => {
+    const manifest = parseManifest(readFileSync(join(ROOT, each, 'kernel.yaml'), 'utf8'), join(ROOT, each));
+    return manifestOfVariant(manifest, resolveVariant(manifest, each === forward ? { parameters } : {}).parameters);
+  });
+  const found = pairProblem(first!, second!, format);
+  if (reason === undefined) expect(found).toBeUndefined();
+  else expect(found).toMatch(reason);
 });
 
 test.each<[kernel: string, format: ExportFormat, reason: string | undefined, parameters?: Record<string, number>]>([

@@ -18,8 +18,33 @@ import {
   exported,
 } from './exported-kernel.ts';
 
-/** Needs `math`, `functools` and `collections` to be imported. */
-export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
+type Parameters = Readonly<Record<string, number>>;
+
+/** The function `plan` and all that it calls. Needs `math`, `functools` and `collections` to be imported. */
+export const pythonPlan = (manifest: Manifest, parameters: Parameters): string =>
+  `${HELPERS}
+
+${planFunction(manifest, parameters, 'plan')}`;
+
+const HELPERS = `Launch = collections.namedtuple("Launch", "entry grid block shared_bytes cluster l2_persist arguments")
+
+
+${PYTHON_HELPERS}
+
+def _finite(value, what):
+    if not math.isfinite(value):
+        raise ValueError(f"{what} has no finite value for this shape: {value}")
+    return value
+
+
+def _integer(value, least, most, what):
+    if not math.isfinite(value) or value != math.floor(value) or not least <= value <= most:
+        raise ValueError(f"{what} must be an integer of {least} to {most}, and is {value} for this shape")
+    return int(value)
+`;
+
+/** A plan by another name, for a file that already has pythonPlan()'s. */
+export function planFunction(manifest: Manifest, parameters: Parameters, functionName: string): string {
   const { problem, uses } = manifest;
   const required = problem.axes.filter((axis) => axis.default === undefined).map(({ name }) => name);
   const given = problem.attributes.filter(({ value }) => value === undefined);
@@ -54,25 +79,8 @@ export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<strin
     ({ name, bytes }) => `${text(name)}: ${integer(bytes, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES)},`,
   );
   const shown = names.map((name) => `("${name}", ${PYTHON.name(name)})`).join(', ');
-  return `Launch = collections.namedtuple("Launch", "entry grid block shared_bytes cluster l2_persist arguments")
-
-
-${PYTHON_HELPERS}
-
-def _finite(value, what):
-    if not math.isfinite(value):
-        raise ValueError(f"{what} has no finite value for this shape: {value}")
-    return value
-
-
-def _integer(value, least, most, what):
-    if not math.isfinite(value) or value != math.floor(value) or not least <= value <= most:
-        raise ValueError(f"{what} must be an integer of {least} to {most}, and is {value} for this shape")
-    return int(value)
-
-
-@functools.lru_cache(maxsize=1024)
-def plan(${[...required.map(PYTHON.name), ...order.map(({ name }) => `${PYTHON.name(name)}=None`)].join(', ')}):
+  return `@functools.lru_cache(maxsize=1024)
+def ${functionName}(${[...required.map(PYTHON.name), ...order.map(({ name }) => `${PYTHON.name(name)}=None`)].join(', ')}):
     """Launches of a case, in order, and the bytes of each workspace. ValueError: the kernel does not take the case."""
     shape = ", ".join(f"{name}={value:g}" for name, value in (${shown},) if value is not None)
 ${indent(definitions.join('\n'), 4)}

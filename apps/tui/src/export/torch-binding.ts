@@ -49,13 +49,17 @@ enum { CUDA = 2 };
 // cuda.h
 typedef struct { uint32_t grid[3], block[3], shared; void* stream; void* attributes; uint32_t count; } Config;
 
-enum { WORDS = 80, LAUNCHES = 4, ENTRIES = 2048, PROBES = 8, MODES = 4 };
+enum { WORDS = 80, LAUNCHES = 4, PARAMETERS = 32, WORKSPACES = 4, ENTRIES = 2048, PROBES = 8, MODES = 4 };
+typedef struct {
+  int launches, workspaces;
+  struct { Config config; void *function, **parameters; uint64_t count; } launch[LAUNCHES];
+  struct { void* slot; uint64_t offset; } workspace[WORKSPACES];  // a parameter that points to the slot is its address
+  Object *allocate, *held;  // allocates the workspaces, or None; what the pointers point to
+} Prepared;
 typedef struct {
   uint64_t words, key[WORDS];
-  int launches;
-  struct { Config config; void *function, **parameters; } launch[LAUNCHES];
   void* context;
-  Object* held;  // what the pointers point to
+  Prepared prepared;
 } Entry;
 
 static Entry entries[ENTRIES];
@@ -145,48 +149,71 @@ static Object* launch(Object* self, Object* const* arguments, intptr_t count) {
     return PyBool_FromLong(0);
   }
   // A launch may wait for room in the queue: others run meanwhile, and may put something else into the entry.
-  const int launches = entry->launches;
-  Object* held = entry->held;
-  Config configs[LAUNCHES];
-  void *functions[LAUNCHES], **parameters[LAUNCHES];
-  for (int each = 0; each < launches; ++each) {
-    configs[each] = entry->launch[each].config;
-    configs[each].stream = stream;
-    functions[each] = entry->launch[each].function;
-    parameters[each] = entry->launch[each].parameters;
+  Prepared prepared = entry->prepared;
+  Object* memory = NULL;
+  char* workspace = NULL;
+  Py_IncRef(prepared.held);
+  if (prepared.workspaces > 0) {
+    Tensor tensor;
+    Py_IncRef(prepared.allocate);
+    memory = PyObject_CallNoArgs(prepared.allocate);
+    Py_DecRef(prepared.allocate);
+    if (memory == NULL || exchange->view(memory, &tensor) != 0) {
+      Py_DecRef(prepared.held);
+      if (memory != NULL) Py_DecRef(memory);
+      return NULL;  // with the error of PyTorch: out of memory
+    }
+    workspace = (char*)tensor.data + tensor.offset;
   }
-  Py_IncRef(held);
   void* state = PyEval_SaveThread();
   int failed = 0;
-  for (int each = 0; each < launches && !failed; ++each)
-    failed = launch_kernel(&configs[each], functions[each], parameters[each], NULL);
+  for (int each = 0; each < prepared.launches && !failed; ++each) {
+    void *parameters[PARAMETERS], *addresses[WORKSPACES];
+    memcpy(parameters, prepared.launch[each].parameters, prepared.launch[each].count * sizeof *parameters);
+    for (int of = 0; of < prepared.workspaces; ++of) {
+      addresses[of] = workspace + prepared.workspace[of].offset;
+      for (uint64_t at = 0; at < prepared.launch[each].count; ++at)
+        if (parameters[at] == prepared.workspace[of].slot) parameters[at] = &addresses[of];
+    }
+    prepared.launch[each].config.stream = stream;
+    failed = launch_kernel(&prepared.launch[each].config, prepared.launch[each].function, parameters, NULL);
+  }
   PyEval_RestoreThread(state);
-  Py_DecRef(held);
+  Py_DecRef(prepared.held);
+  // PyTorch reuses memory in the order of the stream.
+  if (memory != NULL) Py_DecRef(memory);
   return PyBool_FromLong(!failed);  // Python launches again, and says what failed
 }
 
-// remember(tensors..., numbers..., held, address of [launches, config, function, parameters, ...])
+// remember(tensors..., numbers..., allocate, held, address of the words of _Prepared.for_binding())
 static Object* remember(Object* self, Object* const* arguments, intptr_t count) {
   uint64_t key[WORDS];
   int32_t device = 0;
   void* context = NULL;
   const uint64_t* told = PyLong_AsVoidPtr(arguments[count - 1]);
-  const uint64_t words = key_of(self, arguments, count - 2, key, &device);
-  if (words == 0 || told == NULL || told[0] > LAUNCHES || current_context(&context) != 0) return PyBool_FromLong(0);
+  const uint64_t words = key_of(self, arguments, count - 3, key, &device);
+  if (words == 0 || told == NULL || current_context(&context) != 0) return PyBool_FromLong(0);
   Entry* entry = slot_of(key, words, 1);
-  Object* former = entry->held;
+  const Prepared former = entry->prepared;
+  Prepared* prepared = &entry->prepared;
   entry->words = words;
   memcpy(entry->key, key, sizeof key);
-  entry->launches = (int)told[0];
-  for (int each = 0; each < entry->launches; ++each) {
-    memcpy(&entry->launch[each].config, (void*)(uintptr_t)told[1 + 3 * each], sizeof(Config));
-    entry->launch[each].function = (void*)(uintptr_t)told[2 + 3 * each];
-    entry->launch[each].parameters = (void**)(uintptr_t)told[3 + 3 * each];
-  }
   entry->context = context;
-  entry->held = arguments[count - 2];
-  Py_IncRef(entry->held);
-  if (former != NULL) Py_DecRef(former);
+  prepared->launches = (int)told[0], prepared->workspaces = (int)told[1];
+  told += 2;
+  for (int each = 0; each < prepared->launches; ++each, told += 4) {
+    memcpy(&prepared->launch[each].config, (void*)(uintptr_t)told[0], sizeof(Config));
+    prepared->launch[each].function = (void*)(uintptr_t)told[1];
+    prepared->launch[each].parameters = (void**)(uintptr_t)told[2];
+    prepared->launch[each].count = told[3];
+  }
+  for (int each = 0; each < prepared->workspaces; ++each, told += 2) {
+    prepared->workspace[each].slot = (void*)(uintptr_t)told[0];
+    prepared->workspace[each].offset = told[1];
+  }
+  prepared->allocate = arguments[count - 3], prepared->held = arguments[count - 2];
+  Py_IncRef(prepared->allocate), Py_IncRef(prepared->held);
+  if (former.held != NULL) Py_DecRef(former.allocate), Py_DecRef(former.held);
   return PyBool_FromLong(1);
 }
 
@@ -203,8 +230,14 @@ Object* method(int number, Object* self) { return PyCFunction_NewEx(&methods[num
 """
 
 
+# Limits of the source's arrays.
+_MOST_LAUNCHES = 4
+_MOST_PARAMETERS = 32
+_MOST_WORKSPACES = 4
+
+
 class _Binding:
-    """launch(tensors…, numbers…) repeats what remember() has for them, and answers whether it did."""
+    """fast(tensors…, numbers…) of a kernel repeats what remember_fast() has for them, and answers whether it did."""
 
     def __init__(self, driver):
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -228,29 +261,29 @@ class _Binding:
         functions = (ctypes.cast(each, ctypes.c_void_p) for each in (driver.launch, driver.current_context))
         library.set_up(ctypes.c_void_p(exchange), held, *functions)
         library.method.restype, library.method.argtypes = ctypes.py_object, [ctypes.c_int, ctypes.py_object]
-        self.launch, self.remember = library.method(0, self), library.method(1, self)
+        self._method = library.method
+
+    def bind(self, kernel):
+        kernel.fast, kernel.remember_fast = self._method(0, kernel), self._method(1, kernel)
 
 
 _binding = None
+_binding_lock = threading.Lock()
 # Why launches are made from Python; None: they are not, or none has been prepared yet.
 BINDING_PROBLEM = None
 
 
-def _bind(driver):
+def _bind(kernel, driver):
     """Compiles the binding once; FLASHCORE_BINDING=0 in the environment leaves it out."""
-    global _binding, _fast, BINDING_PROBLEM
-    if _binding is not None or BINDING_PROBLEM is not None:
-        return
-    try:
-        if os.environ.get("FLASHCORE_BINDING") == "0":
-            raise OSError("FLASHCORE_BINDING is 0")
-        _binding = _Binding(driver)
-        _fast = _binding.launch
-    except (OSError, subprocess.SubprocessError, AttributeError) as error:
-        BINDING_PROBLEM = f"{type(error).__name__}: {error}"
-
-
-def _fast(*arguments):
-    """Repeats a prepared launch where the binding has it; until it is compiled there is none."""
-    return False
+    global _binding, BINDING_PROBLEM
+    with _binding_lock:
+        if _binding is None and BINDING_PROBLEM is None:
+            try:
+                if os.environ.get("FLASHCORE_BINDING") == "0":
+                    raise OSError("FLASHCORE_BINDING is 0")
+                _binding = _Binding(driver)
+            except (OSError, subprocess.SubprocessError, AttributeError) as error:
+                BINDING_PROBLEM = f"{type(error).__name__}: {error}"
+    if _binding is not None and "fast" not in vars(kernel):
+        _binding.bind(kernel)
 `;

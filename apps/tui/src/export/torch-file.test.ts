@@ -20,12 +20,15 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function kernelOf(id: string, parameters: Record<string, number>, edit = (text: string) => text): ExportedKernel {
-  const text = edit(readFileSync(path.join(KERNELS, id, 'kernel.yaml'), 'utf8'));
-  const manifest = parseManifest(text, path.join(KERNELS, id));
+function kernelOf(
+  id: string,
+  parameters: Record<string, number>,
+  { edit = (text: string) => text, folder: place = path.join(KERNELS, id) } = {},
+): ExportedKernel {
+  const manifest = parseManifest(edit(readFileSync(path.join(place, 'kernel.yaml'), 'utf8')), place);
   const told = { label: 'x', compiler: 'nvcc', runner: '0.1.0', sourceDigest: '', job: 'jobs/1' };
   return {
-    manifest: manifestOfVariant(manifest, resolveVariant(manifest).parameters),
+    manifest: manifestOfVariant(manifest, { ...resolveVariant(manifest).parameters, ...parameters }),
     parameters,
     dtype: 'fp16',
     arch: 'sm_90a',
@@ -39,12 +42,38 @@ function kernelOf(id: string, parameters: Record<string, number>, edit = (text: 
   };
 }
 
-/** Counts calls by name and stores the last launch: grid, stream, and the first 8 bytes of each parameter. */
+/**
+ * Counts calls by name and stores the last launch: grid, stream, and the first 8 bytes of each parameter. It also has
+ * the C exchange of DLPack for the tensors in TORCH.
+ */
 const DRIVER = `
 #include <cstdint>
 #include <cstring>
 struct Config { uint32_t grid[3], block[3], shared; void* stream; void* attributes; uint32_t count; };
+struct Object;
+struct Tensor { void* data; int32_t device_type, device, rank; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides; uint64_t offset; };
 extern "C" {
+Object* PyObject_GetAttrString(Object*, const char*);
+Object* PySequence_GetItem(Object*, intptr_t);
+intptr_t PySequence_Size(Object*);
+void* PyLong_AsVoidPtr(Object*);
+long PyLong_AsLong(Object*);
+void Py_DecRef(Object*);
+static int view(Object* object, Tensor* out) {
+  static int64_t extents[8];
+  Object *address = PyObject_GetAttrString(object, "address"), *shape = PyObject_GetAttrString(object, "shape");
+  *out = {PyLong_AsVoidPtr(address), 2, 0, (int32_t)PySequence_Size(shape), 2, 16, 1, extents, nullptr, 0};
+  for (int dim = 0; dim < out->rank; ++dim) {
+    Object* extent = PySequence_GetItem(shape, dim);
+    extents[dim] = PyLong_AsLong(extent);
+    Py_DecRef(extent);
+  }
+  Py_DecRef(address), Py_DecRef(shape);
+  return 0;
+}
+static int stream_of(int32_t, int32_t, void** out) { *out = (void*)11; return 0; }
+struct { uint32_t major, minor; void *previous, *allocate, *from_object, *to_object; int (*view)(Object*, Tensor*); int (*stream)(int32_t, int32_t, void**); }
+    exchange = {1, 3, nullptr, nullptr, nullptr, nullptr, view, stream_of};
 int launches, maps, loads, parameters_wanted;
 uint32_t grid[3];
 void* stream;
@@ -55,7 +84,9 @@ int cuModuleLoadData(void** module, const void*) { ++loads; *module = (void*)1; 
 int cuModuleGetFunction(void** function, void*, const char*) { *function = (void*)2; return 0; }
 int cuFuncSetAttribute(void*, int, int) { return 0; }
 int cuTensorMapEncodeTiled(void* map, int, uint32_t, void* tensor, ...) { ++maps; memcpy(map, &tensor, 8); return 0; }
+int broken;
 int cuLaunchKernelEx(const Config* config, void*, void** parameters, void**) {
+  if (broken) return 1;
   ++launches;
   memcpy(grid, config->grid, sizeof grid);
   stream = config->stream;
@@ -92,13 +123,17 @@ torch = types.ModuleType("torch")
 torch.Tensor = Tensor
 torch.__version__ = "2.4"
 torch.nn = types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
-torch.float16, torch.uint8 = "half", "byte"
+torch.float16, torch.uint8, torch.float32 = "half", "byte", "float"
 new = [1 << 20]
 def empty_like(tensor):
     new[0] += 1 << 20
     return Tensor(new[0], tensor.shape)
 torch.empty_like = empty_like
-torch.empty = lambda size, dtype, device: empty_like(Tensor(0, (size,)))
+def empty(size, dtype, device):
+    tensor = empty_like(Tensor(0, size if isinstance(size, tuple) else (size,)))
+    tensor.dtype = dtype
+    return tensor
+torch.empty, torch.device = empty, lambda *name: DEVICE
 dispatched = []
 class Op:
     def __init__(self, name, body): self.name, self.body = name, body
@@ -118,7 +153,13 @@ torch.cuda = types.SimpleNamespace(get_device_properties=lambda device: properti
 torch.compiler = types.SimpleNamespace(is_compiling=lambda: compiling[0])
 torch.is_grad_enabled = lambda: True
 def increment_version(tensor): tensor.version += 1
-torch.autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=increment_version))
+applied = []
+class Function:
+    @classmethod
+    def apply(cls, *arguments): applied.append(cls.__name__)
+torch.autograd = types.SimpleNamespace(
+    graph=types.SimpleNamespace(increment_version=increment_version), Function=Function,
+    function=types.SimpleNamespace(once_differentiable=lambda body: body))
 sys.modules["torch"] = torch
 library = ctypes.CDLL(DRIVER)
 ctypes.CDLL = lambda name: library
@@ -193,6 +234,59 @@ print(json.dumps([check.returncode, check.stderr, BINDING_PROBLEM, count("launch
     expect(printed).toEqual([0, '', 'OSError: PyTorch 2.4 has no C exchange of DLPack', 1]);
   });
 
+  test('the binding launches what is prepared, with the workspaces of each call', () => {
+    const place = path.join(KERNELS, '../examples/kernels/backward_hopper');
+    const pair = {
+      ...kernelOf('flashcore_v12', { SMS: 132, WRITE_LSE: 1 }),
+      backward: kernelOf('backward_hopper', { SMS: 132 }, { folder: place }),
+    };
+    const printed = run(
+      pair,
+      `${QKV}
+capsule = ctypes.pythonapi.PyCapsule_New
+capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+exchange = ctypes.c_char.in_dll(library, "exchange")
+Tensor.__dlpack_c_exchange_api__ = capsule(ctypes.addressof(exchange), b"dlpack_exchange_api", None)
+Tensor.requires_grad = False
+lse = Tensor(1 << 16, (2, 8, 512), dtype="float")
+d_out, dq, dk, dv = (Tensor((1 << 17) + 4096 * index, q.shape) for index in range(4))
+given = q, k, v, o, lse, d_out, dq, dk, dv, 0, None
+ctypes.c_int.in_dll(library, "parameters_wanted").value = 5
+values = (ctypes.c_uint64 * 16).in_dll(library, "values")
+def launched():
+    return [count("launches"), ctypes.c_void_p.in_dll(library, "stream").value, values[0] - new[0], values[1] - dq.address]
+seen = [_backward_kernel.fast(*given)]
+_backward_run(*given)
+seen.append(launched())
+for each in range(2):
+    seen.append(_backward_kernel.fast(*given))
+    seen.append(launched())
+ctypes.c_int.in_dll(library, "broken").value = 1
+seen.append(_backward_kernel.fast(*given))
+seen.append(refused(_backward_run, *given))
+ctypes.c_int.in_dll(library, "broken").value = 0
+# Other numbers, another kernel with the same tensors, and recorded calls are not those that are prepared.
+seen += [_backward_kernel.fast(*given[:-2], 1, None), _kernel.fast(*given)]
+modes[0] = 1
+seen.append(_backward_kernel.fast(*given))
+modes[0] = 0
+q.requires_grad = True
+seen.append(_backward_kernel.fast(*given))
+seen.append(BINDING_PROBLEM)
+print(json.dumps(seen))`,
+    );
+    // Two arrays of fp32 for each row come before the sums of dQ.
+    const sums = 2 * 4 * 2 * 8 * 512;
+    expect(printed).toEqual([
+      false,
+      [3, 7, sums, 0],
+      ...[true, [6, 11, sums, 0], true, [9, 11, sums, 0]],
+      ...[false, 'flashcore_v12: cuLaunchKernelEx failed: broken (1)'],
+      ...[false, false, false, false],
+      null,
+    ]);
+  });
+
   test('a prepared call checks dtype, shape and layout again', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
@@ -227,7 +321,11 @@ for scale in (None, 0.5):
     seen.append(values[12])
 print(json.dumps(seen))`;
     expect(run(kernelOf('flashcore_v11', { SMS: 132 }), scales)).toEqual([0.125, 0.5]);
-    const own = kernelOf('flashcore_v11', { SMS: 132 }, (text) => text.replaceAll('- scale', '- { float32: 0.125 }'));
+    const own = kernelOf(
+      'flashcore_v11',
+      { SMS: 132 },
+      { edit: (text) => text.replaceAll('- scale', '- { float32: 0.125 }') },
+    );
     const said = run(
       own,
       `${QKV}print(json.dumps([refused(attention_out, q, k, v, o, scale=each) for each in (0.125, 0.5)]))`,
@@ -235,7 +333,7 @@ print(json.dumps(seen))`;
     expect(said).toEqual([null, 'flashcore_v11 does not use scale: it must be 0.125, got 0.5']);
   });
 
-  test('traced, transformed and differentiated calls use the operator', () => {
+  test('traced and transformed calls use the operator, and differentiated eager calls an autograd function', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}
@@ -250,9 +348,11 @@ q.requires_grad = True
 attention(q, k, v)
 attention_out(torch.nn.Parameter(q.address, q.shape), k, v, o)
 attention_out(type("Fake", (Tensor,), {})(q.address, q.shape), k, v, o)
-print(json.dumps([each.replace("flashcore::flashcore_v11_abababab", "op") for each in dispatched]))`,
+compiling[0] = True
+attention(q, k, v)
+print(json.dumps([[each.replace("flashcore::flashcore_v11_abababab", "op") for each in dispatched], applied]))`,
     );
-    expect(printed).toEqual(['op', 'op', 'op', 'op_out']);
+    expect(printed).toEqual([['op', 'op', 'op_out', 'op'], ['_Attention']]);
   });
 
   test.each<[string, string, string]>([

@@ -3,7 +3,6 @@
  * code and launches it as the manifest says, with ctypes through the CUDA driver.
  */
 import { deflateSync } from 'node:zlib';
-import { type Fill, fillOf } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { dtypeNames } from './dtype-names.ts';
 import {
@@ -13,41 +12,31 @@ import {
   type ExportedCubin,
   type ExportedKernel,
 } from './exported-kernel.ts';
-import { pythonPlan } from './python-plan.ts';
+import { planFunction, pythonPlan } from './python-plan.ts';
 import { BINDING } from './torch-binding.ts';
 import { LAUNCHER } from './torch-launcher.ts';
-import { operatorCode, operatorOf, operatorTables } from './torch-operator.ts';
-import { SIGNATURES } from './torch-signatures.ts';
+import { kernelTables, operatorOf, runCode } from './torch-operator.ts';
+import { SIGNATURES, type PairedKernel } from './torch-signatures.ts';
 
 /** Returns the file's text. */
 export function torchFile(kernel: ExportedKernel): string {
-  const { manifest, parameters, dtype, arch, cubins, origin, flags } = kernel;
+  const { manifest, parameters, dtype, arch, backward } = kernel;
   const signatures = entryOf(SIGNATURES, manifest.problem.id);
   if (!signatures) throw new TypeError(`there are signatures for ${Object.keys(SIGNATURES).join(', ')}`);
   const operator = operatorOf(manifest);
-  const name = `flashcore::${exportName(kernel)}`;
-  const names = dtypeNames(dtype);
-  const notice = unverifiedNotice(kernel);
-  const fromDevice = Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice !== undefined);
-  const about = {
-    kernel: manifest.id,
-    title: manifest.title,
-    variant: origin.label,
-    flags: flags.join(' '),
-    compiler: origin.compiler,
-    build: origin.buildId,
-    job: origin.job,
-    source_digest: origin.sourceDigest,
-    runner: origin.runner,
-    verdict: verdictText(kernel),
-    ...(notice !== undefined && { unverified: notice }),
+  const pair: PairedKernel | undefined = backward && {
+    id: backward.manifest.id,
+    operator: operatorOf(backward.manifest),
   };
+  const name = `flashcore::${exportName(kernel)}${backward ? `_${exportName(backward)}` : ''}`;
+  const names = dtypeNames(dtype);
+  const notices = [kernel, backward].flatMap((each) => (each && unverifiedNotice(each)) ?? []);
   return `"""${docText(`${manifest.id}: ${manifest.title}`)}
-${notice === undefined ? '' : `\n${docText(notice)}.\n`}
+${notices.map((notice) => `\n${docText(notice)}.\n`).join('')}
 A PyTorch operator in one file: the machine code for ${arch} is in it, so that it needs PyTorch and a CUDA driver and no
 compiler. Written by fa-tui export; PROVENANCE says from which build.
 
-${signatures.about.replaceAll('KERNEL_ID', manifest.id)}
+${signatures.about(operator, pair).replaceAll('KERNEL_ID', manifest.id)}
 
 Tensors are ${dtype} and contiguous, on one device, and begin at a multiple of 16 bytes. It runs on the current stream,
 under torch.compile, and in a CUDA graph: call it once before the capture, which loads the module. Launches are prepared
@@ -75,54 +64,50 @@ KERNEL = ${JSON.stringify(manifest.id)}
 ARCH = ${JSON.stringify(arch)}
 PARAMETERS = ${JSON.stringify(parameters)}
 DTYPE = torch.${names.torch}
-# What the kernel can be built for: least architecture, or the only one.
-MIN_ARCH = ${JSON.stringify(manifest.minArch)}
-EXACT_ARCH = ${manifest.exactArch ? 'True' : 'False'}
-# Parameters that the build took from a device: multiprocessors.
-OF_DEVICE = ${JSON.stringify(Object.fromEntries(fromDevice.map(([name, { values }]) => [name, values])))}
-PROVENANCE = json.loads(${JSON.stringify(JSON.stringify(about))})
-if "unverified" in PROVENANCE:
-    warnings.warn(PROVENANCE["unverified"], stacklevel=2)
+PROVENANCE = json.loads(${JSON.stringify(JSON.stringify({ ...aboutBuild(kernel), ...(backward && { backward: aboutBuild(backward) }) }))})
+for _notice in ${JSON.stringify(notices)}:
+    warnings.warn(_notice, stacklevel=2)
 _ELEMENT_BYTES = ${names.bytes}
 _TENSOR_MAP_TYPE = ${names.tensorMapNumber}
 
 
 ${pythonPlan(manifest, parameters)}
 
-${operatorTables(operator)}
-# Values that memory must have before each call, by name: bytes of an element, and its bits.
-_WORKSPACE_FILLS = {${fillsText(manifest.workspace.map(({ name, initial }) => [name, initial]))}}
-_OUTPUT_FILLS = {${fillsText(outputFills(kernel))}}
-
-
-def _axes(extents, tensors):
-    return ${signatures.axes ?? 'extents'}
-
-
-${LAUNCHER}
+${backward ? `${planFunction(backward.manifest, backward.parameters, '_backward_plan')}\n\n` : ''}${LAUNCHER}
 
 ${BINDING}
 
-${operatorCode(operator, name)}
+${kernelTables(kernel, operator, { prefix: '', derivedAxes: signatures.derivedAxes })}
 
-${signatures.code(operator, name)}
+${runCode(operator)}
+
+${backward && pair ? `${kernelTables(backward, pair.operator, { prefix: '_backward', derivedAxes: undefined })}\n\n${runCode(pair.operator, '_backward')}\n\n` : ''}${signatures.code(operator, name, pair)}
 
 # Machine code, by zlib and then base85, with the entries that each has; None: all.
-_CUBINS = (
-${cubins.map(cubinText).join('\n')}
-)
-`;
+${cubinsText('_CUBINS', kernel)}${backward ? cubinsText('_BACKWARD_CUBINS', backward) : ''}`;
 }
 
-const outputFills = ({ manifest: { problem, initialOutput }, dtype }: ExportedKernel): [string, Fill | undefined][] =>
-  initialOutput === undefined
-    ? []
-    : problem.tensors
-        .filter(({ direction, optional }) => direction === 'out' && !optional)
-        .map(({ name, ownDtype }) => [name, fillOf(initialOutput, ownDtype ?? dtype)]);
+/** The build of a kernel, as PROVENANCE names it. */
+function aboutBuild(kernel: ExportedKernel): object {
+  const { manifest, origin, flags } = kernel;
+  const notice = unverifiedNotice(kernel);
+  return {
+    kernel: manifest.id,
+    title: manifest.title,
+    variant: origin.label,
+    flags: flags.join(' '),
+    compiler: origin.compiler,
+    build: origin.buildId,
+    job: origin.job,
+    source_digest: origin.sourceDigest,
+    runner: origin.runner,
+    verdict: verdictText(kernel),
+    ...(notice !== undefined && { unverified: notice }),
+  };
+}
 
-const fillsText = (fills: readonly [name: string, Fill | undefined][]): string =>
-  fills.flatMap(([name, fill]) => (fill ? [`${JSON.stringify(name)}: (${fill.bytes}, ${fill.bits})`] : [])).join(', ');
+const cubinsText = (name: string, { cubins }: ExportedKernel): string =>
+  `${name} = (\n${cubins.map(cubinText).join('\n')}\n)\n`;
 
 const cubinText = ({ entries, bytes }: ExportedCubin): string =>
   `    (\n${entries.length > 0 ? listText(entries) : '        None,'}\n        (\n${inLines(base85(deflateSync(bytes, { level: 9 })))}\n        ),\n    ),`;

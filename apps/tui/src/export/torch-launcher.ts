@@ -1,6 +1,6 @@
 /**
  * The part of an exported PyTorch file that launches: modules, tensor maps, and launches that are prepared once for a
- * case at fixed addresses. Needs the file's constants and `plan`.
+ * case at fixed addresses. Needs the file's constants.
  */
 export const LAUNCHER = String.raw`_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _MAX_DYNAMIC_SHARED = 8
@@ -46,7 +46,7 @@ class _Driver:
 class _Prepared:
     """The launches of a case at fixed addresses; only stream and workspace change from call to call."""
 
-    def __init__(self, loaded, launches, sizes, tensors):
+    def __init__(self, kernel, loaded, launches, sizes, tensors):
         self._driver = loaded.driver
         self._launch = loaded.driver.launch
         self._slots, self._bytes = [], 0
@@ -55,8 +55,8 @@ class _Prepared:
             workspace[name] = ctypes.c_void_p()
             self._slots.append((workspace[name], self._bytes))
             self._bytes += -(-max(1, size) // _WORKSPACE_ALIGNMENT) * _WORKSPACE_ALIGNMENT
-        self._fills = [_fill(workspace[name], sizes[name], *value) for name, value in _WORKSPACE_FILLS.items()]
-        for name, value in _OUTPUT_FILLS.items():
+        self._fills = [_fill(workspace[name], sizes[name], *value) for name, value in kernel.workspace_fills.items()]
+        for name, value in kernel.output_fills.items():
             self._fills.append(_fill(ctypes.c_void_p(tensors[name].data_ptr()), tensors[name].nbytes, *value))
         self._launches = [self._prepare(loaded, launch, tensors, workspace) for launch in launches]
 
@@ -77,13 +77,24 @@ class _Prepared:
         return config, (ctypes.byref(config), loaded.function(launch), parameters, None), (values, block)
 
     def for_binding(self):
-        """The launches as the binding reads them; None: it does not allocate or fill memory."""
-        if self._bytes or self._fills:
+        """The launches and workspaces as the binding reads them; None: it does not fill memory, and has limits."""
+        most = max(len(parameters) for _, (_, _, parameters, _), _ in self._launches)
+        if self._fills or len(self._launches) > _MOST_LAUNCHES or most > _MOST_PARAMETERS:
             return None
-        words = [len(self._launches)]
+        if len(self._slots) > _MOST_WORKSPACES:
+            return None
+        words = [len(self._launches), len(self._slots)]
         for config, (_, function, parameters, _), _ in self._launches:
-            words += [ctypes.addressof(config), function.value, ctypes.addressof(parameters)]
+            words += [ctypes.addressof(config), function.value, ctypes.addressof(parameters), len(parameters)]
+        for slot, offset in self._slots:
+            words += [ctypes.addressof(slot), offset]
         return (ctypes.c_uint64 * len(words))(*words)
+
+    def allocation(self, index):
+        """Allocates the workspaces when it is called; None: there are none."""
+        if self._bytes == 0:
+            return None
+        return functools.partial(torch.empty, self._bytes, dtype=torch.uint8, device=torch.device("cuda", index))
 
     def run(self, index, stream):
         if self._bytes:
@@ -108,15 +119,15 @@ def _fill(slot, size, width, bits):
 
 
 class _Loaded:
-    """The modules on one device, and their entries."""
+    """A kernel's modules on one device, and their entries."""
 
-    def __init__(self, index):
+    def __init__(self, index, cubins):
         self.driver = _Driver()
         self._functions = {}
         self._maps = {}
         self._index = index
         self.bind()
-        self._modules = [(entries, self._load(text)) for entries, text in _CUBINS]
+        self._modules = [(entries, self._load(text)) for entries, text in cubins]
 
     def bind(self):
         """A thread that has not used the device yet has no context, and PyTorch's is the primary one."""
@@ -234,116 +245,134 @@ def _remember(known, key, value):
     known[key] = value
 
 
-_loaded = {}
-_lock = threading.Lock()
+class _Kernel:
+    """A kernel of this file: the cases that it takes, its modules by device, and what is prepared for its calls."""
 
+    def __init__(self, **told):
+        self.__dict__.update(told)
+        # One cache a thread: a launch writes stream and workspace into what it prepared before the driver reads them.
+        self.threads = threading.local()
+        self._loaded = {}
+        self._lock = threading.Lock()
 
-def _module_of(index):
-    with _lock:
-        if index not in _loaded:
-            _require_device(index)
-            _loaded[index] = _Loaded(index)
-        return _loaded[index]
+    def fast(self, *arguments):
+        """Repeats a prepared launch where the binding has it; until it is compiled there is none."""
+        return False
 
+    def on(self, index):
+        """The modules on a device."""
+        with self._lock:
+            if index not in self._loaded:
+                self._require_device(index)
+                self._loaded[index] = _Loaded(index, self.cubins())
+            return self._loaded[index]
 
-def _require_device(index):
-    properties = torch.cuda.get_device_properties(index)
-    found = (properties.major, properties.minor)
-    digits = "".join(digit for digit in ARCH if digit.isdigit())
-    wanted = (int(digits[:-1]), int(digits[-1]))
-    # Machine code runs on its own major version, at its minor one or a later; "a" is for one alone.
-    fits = found == wanted if ARCH[-1] in "af" else found[0] == wanted[0] and found[1] >= wanted[1]
-    if not fits:
-        raise RuntimeError(f"{KERNEL} was exported for {ARCH}, and {properties.name} is sm_{found[0]}{found[1]}: {_advice(found)}")
-    for name, values in OF_DEVICE.items():
-        nearest = min(values, key=lambda value: abs(value - properties.multi_processor_count))
-        if nearest != PARAMETERS[name]:
-            warnings.warn(
-                f"{KERNEL} was exported with {name}={PARAMETERS[name]}, and {properties.name} has "
-                f"{properties.multi_processor_count} multiprocessors: it is right there, and {name}={nearest} may be faster",
-                stacklevel=2,
+    def _require_device(self, index):
+        properties = torch.cuda.get_device_properties(index)
+        found = (properties.major, properties.minor)
+        digits = "".join(digit for digit in self.arch if digit.isdigit())
+        wanted = (int(digits[:-1]), int(digits[-1]))
+        # Machine code runs on its own major version, at its minor one or a later; "a" is for one alone.
+        fits = found == wanted if self.arch[-1] in "af" else found[0] == wanted[0] and found[1] >= wanted[1]
+        if not fits:
+            raise RuntimeError(
+                f"{self.name} was exported for {self.arch}, and {properties.name} is sm_{found[0]}{found[1]}: {self._advice(found)}"
             )
-
-
-def _advice(found):
-    """What to do on a device that the machine code is not for; an export refuses what the kernel can't be built for."""
-    digits = "".join(digit for digit in MIN_ARCH if digit.isdigit())
-    least = (int(digits[:-1]), int(digits[-1]))
-    if EXACT_ARCH:
-        return f"the kernel is for {MIN_ARCH} only; take another kernel there"
-    if found < least:
-        return f"the kernel needs {MIN_ARCH} or later; take another kernel there"
-    return f"export it again with --arch sm_{found[0]}{found[1]}"
-
-
-def _check_rank(name, tensor):
-    dims = _FORMS[name][1]
-    if tensor.dim() != len(dims):
-        raise ValueError(f"{KERNEL}: {name} has {tensor.dim()} dimensions: must be [{', '.join(dims)}]")
-
-
-def _check(name, tensor, first):
-    dtype, dims = _FORMS[name]
-    if tensor.device.type != "cuda":
-        raise ValueError(f"{KERNEL}: {name} is on {tensor.device}: must be on a CUDA device")
-    if tensor.device != first.device:
-        raise ValueError(f"{KERNEL}: {name} is on {tensor.device}: must be on {first.device}, as q is")
-    if tensor.dtype != dtype:
-        raise TypeError(f"{KERNEL}: {name} is {tensor.dtype}: must be {dtype}, for example {name}.to({dtype})")
-    _check_rank(name, tensor)
-    if not tensor.is_contiguous():
-        raise ValueError(
-            f"{KERNEL}: {name} is not contiguous as [{', '.join(dims)}]: call .contiguous(), also after a transpose"
-        )
-    alignment = 16 if dtype is DTYPE else 4
-    if tensor.data_ptr() % alignment != 0:
-        raise ValueError(
-            f"{KERNEL}: {name} begins at {tensor.data_ptr():#x}: must begin at a multiple of {alignment} bytes; call .clone()"
-        )
-    if tensor.numel() == 0:
-        raise ValueError(f"{KERNEL}: {name} is {list(tensor.shape)}: every extent must be at least 1")
-
-
-def _extents(tensors):
-    """The axes' extents, of which each must be the same wherever it occurs."""
-    extents = {}
-    for name, tensor in tensors.items():
-        dims = _FORMS[name][1]
-        for dim, extent in zip(dims, tensor.shape):
-            axis, _, more = dim.partition(" + ")
-            if axis.isidentifier() and extents.setdefault(axis, extent - int(more or 0)) + int(more or 0) != extent:
-                wanted = ", ".join(f"{each}={extents[each]}" for each in dims if each in extents)
-                raise ValueError(
-                    f"{KERNEL}: {name} is {list(tensor.shape)}: must be [{', '.join(dims)}] with {wanted}"
+        for name, values in self.of_device.items():
+            own = self.parameters[name]
+            nearest = min(values, key=lambda value: abs(value - properties.multi_processor_count))
+            if nearest != own:
+                warnings.warn(
+                    f"{self.name} was exported with {name}={own}, and {properties.name} has "
+                    f"{properties.multi_processor_count} multiprocessors: it is right there, and {name}={nearest} may be faster",
+                    stacklevel=2,
                 )
-    return extents
+
+    def _advice(self, found):
+        """What to do on a device that the machine code is not for; an export refuses what the kernel can't be built for."""
+        digits = "".join(digit for digit in self.min_arch if digit.isdigit())
+        least = (int(digits[:-1]), int(digits[-1]))
+        if self.exact_arch:
+            return f"the kernel is for {self.min_arch} only; take another kernel there"
+        if found < least:
+            return f"the kernel needs {self.min_arch} or later; take another kernel there"
+        return f"export it again with --arch sm_{found[0]}{found[1]}"
+
+    def check_rank(self, name, tensor):
+        dims = self.forms[name][1]
+        if tensor.dim() != len(dims):
+            raise ValueError(f"{self.name}: {name} has {tensor.dim()} dimensions: must be [{', '.join(dims)}]")
+
+    def _check(self, name, tensor, first):
+        dtype, dims = self.forms[name]
+        if tensor.device.type != "cuda":
+            raise ValueError(f"{self.name}: {name} is on {tensor.device}: must be on a CUDA device")
+        if tensor.device != first.device:
+            raise ValueError(f"{self.name}: {name} is on {tensor.device}: must be on {first.device}, as q is")
+        if tensor.dtype != dtype:
+            raise TypeError(f"{self.name}: {name} is {tensor.dtype}: must be {dtype}, for example {name}.to({dtype})")
+        self.check_rank(name, tensor)
+        if not tensor.is_contiguous():
+            raise ValueError(
+                f"{self.name}: {name} is not contiguous as [{', '.join(dims)}]: call .contiguous(), also after a transpose"
+            )
+        alignment = 16 if dtype is DTYPE else 4
+        if tensor.data_ptr() % alignment != 0:
+            raise ValueError(
+                f"{self.name}: {name} begins at {tensor.data_ptr():#x}: must begin at a multiple of {alignment} bytes; call .clone()"
+            )
+        if tensor.numel() == 0:
+            raise ValueError(f"{self.name}: {name} is {list(tensor.shape)}: every extent must be at least 1")
+
+    def extents(self, tensors):
+        """The axes' extents, of which each must be the same wherever it occurs."""
+        extents = {}
+        for name, tensor in tensors.items():
+            dims = self.forms[name][1]
+            for dim, extent in zip(dims, tensor.shape):
+                axis, _, more = dim.partition(" + ")
+                if axis.isidentifier() and extents.setdefault(axis, extent - int(more or 0)) + int(more or 0) != extent:
+                    wanted = ", ".join(f"{each}={extents[each]}" for each in dims if each in extents)
+                    raise ValueError(
+                        f"{self.name}: {name} is {list(tensor.shape)}: must be [{', '.join(dims)}] with {wanted}"
+                    )
+        return self.derive(extents, tensors)
+
+    def planned(self, tensors, given):
+        """The launches of a case and the bytes of each workspace. ValueError: the kernel does not take the case."""
+        extents = self.extents(tensors)
+        return self.plan(**{name: extents[name] for name in self.axes}, **given)
+
+    def prepare(self, tensors, given):
+        """The launches of tensors by their names, with numbers by theirs. Errors: a tensor that the kernel does not take."""
+        first = next(iter(tensors.values()))
+        for name, tensor in tensors.items():
+            self._check(name, tensor, first)
+        inputs = {tensor.data_ptr() for name, tensor in tensors.items() if name not in self.outputs}
+        for name in self.outputs:
+            if tensors[name].data_ptr() in inputs:
+                raise ValueError(f"{self.name}: {name} is one of the inputs: must be a tensor of its own")
+        launches, sizes = self.planned(tensors, given)
+        index = first.get_device()
+        with torch.cuda.device(index):
+            loaded = self.on(index)
+            loaded.bind()
+            _bind(self, loaded.driver)
+            return _Prepared(self, loaded, launches, sizes, {self.names[name]: tensor for name, tensor in tensors.items()})
+
+    def remember(self, known, key, prepared, index, arguments):
+        """Keeps what was prepared for a call, also in the binding."""
+        _remember(known, key, prepared)
+        words = prepared.for_binding() if _binding is not None and _current_device() == index else None
+        if words is not None:
+            held = (prepared, words)
+            self.remember_fast(*arguments, prepared.allocation(index), held, ctypes.addressof(words))
 
 
-# One cache a thread: a launch writes stream and workspace into what it prepared before the driver reads them.
-_threads = threading.local()
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream
 )
 _current_device = getattr(torch._C, "_cuda_getDevice", None) or torch.cuda.current_device
-
-
-def _prepare(tensors, given):
-    """The launches of tensors by their names, with numbers by theirs. Errors: a tensor that the kernel does not take."""
-    first = next(iter(tensors.values()))
-    for name, tensor in tensors.items():
-        _check(name, tensor, first)
-    inputs = {tensor.data_ptr() for name, tensor in tensors.items() if name not in _OUTPUTS}
-    for name in _OUTPUTS:
-        if tensors[name].data_ptr() in inputs:
-            raise ValueError(f"{KERNEL}: {name} is one of the inputs: must be a tensor of its own")
-    extents = _axes(_extents(tensors), tensors)
-    launches, sizes = plan(**{name: extents[name] for name in _AXES}, **given)
-    index = first.get_device()
-    with torch.cuda.device(index):
-        loaded = _module_of(index)
-        loaded.bind()
-        _bind(loaded.driver)
-        return _Prepared(loaded, launches, sizes, {_NAMES[name]: tensor for name, tensor in tensors.items()})
 
 
 # Whether PyTorch has to see an operator: it traces, transforms or records calls.
@@ -356,13 +385,21 @@ _MODES = (_dispatch_modes, _function_modes, _tracing, _transforms)
 _KNOWS_MODES = None not in _MODES
 
 
-def _is_eager(*tensors):
+def _is_plain(*tensors):
     """Whether the call may go around PyTorch's dispatcher, which takes longer than the launch."""
     if torch.compiler.is_compiling() or not _KNOWS_MODES:
         return False
-    grad = torch.is_grad_enabled()
     for tensor in tensors:
-        if type(tensor) not in _PLAIN or (grad and tensor.requires_grad):
+        if type(tensor) not in _PLAIN:
             return False
     return not (_dispatch_modes() or _function_modes() or _tracing() or _transforms())
+
+
+def _is_differentiated(*tensors):
+    """Whether autograd records the call."""
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor.requires_grad:
+                return True
+    return False
 `;

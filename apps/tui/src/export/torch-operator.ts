@@ -2,9 +2,9 @@
  * The operator of an exported PyTorch file, from what the kernel's problem and launches say: its tensors and numbers,
  * the call that launches what is prepared, and what torch.compile sees.
  */
-import type { Manifest } from '@flashcore/shared/kernels';
+import { type Fill, fillOf, type Manifest, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { exported } from './exported-kernel.ts';
+import { exported, type ExportedKernel } from './exported-kernel.ts';
 
 /** A tensor as an argument of the operator. */
 interface OperatorTensor {
@@ -31,7 +31,10 @@ export interface Operator {
   readonly axes: readonly string[];
 }
 
-const ARGUMENTS: Readonly<Record<string, string>> = { Q: 'q', K: 'k', V: 'v', O: 'out', LSE: 'lse' };
+const ARGUMENTS: Readonly<Record<string, string>> = {
+  ...{ Q: 'q', K: 'k', V: 'v', O: 'out', LSE: 'lse' },
+  ...{ dO: 'd_out', dQ: 'dq', dK: 'dk', dV: 'dv' },
+};
 const ANY_EXTENT = '*';
 const OWN_DTYPES = { int32: 'torch.int32', fp32: 'torch.float32', fp16: 'torch.float16', bf16: 'torch.bfloat16' };
 const NUMBERS: readonly OperatorNumber[] = [
@@ -81,37 +84,70 @@ const tensorOf = (
 const listed = (names: readonly string[]): string => names.join(', ');
 const strings = (names: readonly string[]): string => `(${names.map((name) => `${JSON.stringify(name)}, `).join('')})`;
 
-/** The tensors' forms by their names, which the launcher reads; this part comes before the launcher. */
-export const operatorTables = ({ tensors, axes }: Operator): string => `# Tensors by name: dtype and dimensions.
-_FORMS = {
-${tensors.map(({ argument, dtype, dims }) => `    "${argument}": (${dtype}, ${strings(dims)}),`).join('\n')}
-}
-_NAMES = {${listed(tensors.map(({ argument, name }) => `"${argument}": "${name}"`))}}
-_OUTPUTS = ${strings(tensors.filter(({ out }) => out).map(({ argument }) => argument))}
-_AXES = ${strings(axes)}
+/** The kernel as an object of Python's; `prefix` begins the names of a backward kernel. */
+export const kernelTables = (
+  { manifest, arch, parameters, dtype }: ExportedKernel,
+  { tensors, axes }: Operator,
+  { prefix, derivedAxes }: { prefix: string; derivedAxes: string | undefined },
+): string => `${prefix}_kernel = _Kernel(
+    name=${JSON.stringify(manifest.id)},
+    arch=${JSON.stringify(arch)},
+    # What the kernel can be built for: least architecture, or the only one.
+    min_arch=${JSON.stringify(manifest.minArch)},
+    exact_arch=${manifest.exactArch ? 'True' : 'False'},
+    parameters=${JSON.stringify(parameters)},
+    # Parameters that the build took from a device: multiprocessors.
+    of_device=${JSON.stringify(Object.fromEntries(fromDevice(manifest)))},
+    # Tensors by name: dtype and dimensions.
+    forms={
+${tensors.map(({ argument, dtype, dims }) => `        "${argument}": (${dtype}, ${strings(dims)}),`).join('\n')}
+    },
+    names={${listed(tensors.map(({ argument, name }) => `"${argument}": "${name}"`))}},
+    outputs=${strings(tensors.filter(({ out }) => out).map(({ argument }) => argument))},
+    axes=${strings(axes)},
+    derive=lambda extents, tensors: ${derivedAxes ?? 'extents'},
+    plan=${prefix === '' ? 'plan' : `${prefix}_plan`},
+    # Values that memory must have before each call, by name: bytes of an element, and its bits.
+    workspace_fills={${fillsText(manifest.workspace.map(({ name, initial }) => [name, initial]))}},
+    output_fills={${fillsText(outputFills(manifest, dtype))}},
+    cubins=lambda: ${prefix.toUpperCase()}_CUBINS,
+)
 `;
 
-/** `name` is the operator's name in PyTorch. */
-export function operatorCode(operator: Operator, name: string): string {
-  const { tensors, numbers } = operator;
+const fromDevice = ({ parameters }: Manifest): [name: string, values: readonly number[]][] =>
+  Object.entries(parameters).flatMap(([name, { ofDevice, values }]) =>
+    ofDevice === undefined ? [] : [[name, values]],
+  );
+
+const outputFills = ({ problem, initialOutput }: Manifest, dtype: TensorDtype): [string, Fill | undefined][] =>
+  initialOutput === undefined
+    ? []
+    : problem.tensors
+        .filter(({ direction, optional }) => direction === 'out' && !optional)
+        .map(({ name, ownDtype }) => [name, fillOf(initialOutput, ownDtype ?? dtype)]);
+
+const fillsText = (fills: readonly [name: string, Fill | undefined][]): string =>
+  fills.flatMap(([name, fill]) => (fill ? [`${JSON.stringify(name)}: (${fill.bytes}, ${fill.bits})`] : [])).join(', ');
+
+/** The names of an operator's tensors and numbers, and lists of them that its functions have in common. */
+function partsOf({ tensors, numbers }: Operator) {
   const [inputs, outputs] = [false, true].map((out) => tensors.filter((each) => each.out === out)) as [
     OperatorTensor[],
     OperatorTensor[],
   ];
   const ins = inputs.map(({ argument }) => argument);
   const outs = outputs.map(({ argument }) => argument);
-  const all = [...ins, ...outs];
+  return { inputs, outputs, ins, outs, all: [...ins, ...outs], given: numbers.map(({ name }) => name) };
+}
+
+/** _run, which launches from Python what is prepared for its tensors, and _new_outputs. */
+export function runCode(operator: Operator, prefix = ''): string {
+  const { inputs, outputs, ins, all, given } = partsOf(operator);
   const others = all.slice(1);
-  const given = numbers.map((number) => number.name);
-  const dtypes = tensors.map(({ argument, dtype }) => `${argument}.dtype is ${dtype}`);
-  const typed = (names: readonly string[]): string => names.map((each) => `    ${each}: torch.Tensor,\n`).join('');
-  const numbersTyped = numbers.map(({ name: each, type, usual }) => `    ${each}: ${type} = ${usual},\n`).join('');
-  const untyped = listed(numbers.map(({ name: each, usual }) => `${each}=${each === 'causal' ? 'False' : usual}`));
-  const passed = listed(given.map((each) => (each === 'causal' ? 'int(causal)' : each)));
+  const dtypes = operator.tensors.map(({ argument, dtype }) => `${argument}.dtype is ${dtype}`);
   const created = outputs.map((output) => newOutput(output, inputs));
   const checked = new Set(created.flatMap(({ holders }) => holders));
-  const result = outs.length === 1 ? 'torch.Tensor' : `Tuple[${listed(outs.map(() => 'torch.Tensor'))}]`;
-  return `def _run(${listed([...all, ...given])}):
+  return `def ${prefix}_run(${listed([...all, ...given])}):
     index = ${all[0]}.get_device()
     key = (
         ${listed(all.map((each) => `${each}.data_ptr()`))},
@@ -120,9 +156,9 @@ export function operatorCode(operator: Operator, name: string): string {
         ${listed(given)},
     )
     try:
-        known = _threads.prepared
+        known = ${prefix}_kernel.threads.prepared
     except AttributeError:
-        known = _threads.prepared = {}
+        known = ${prefix}_kernel.threads.prepared = {}
     prepared = known.get(key)
     # Addresses and shapes say nothing about dtypes and strides, so each call checks those.
     if prepared is None or not (
@@ -132,14 +168,11 @@ export function operatorCode(operator: Operator, name: string): string {
           ...others.map((each) => `${each}.get_device() == index`),
         ].join('\n        and ')}
     ):
-        prepared = _prepare(
+        prepared = ${prefix}_kernel.prepare(
             {${listed(all.map((each) => `"${each}": ${each}`))}},
             {${listed(given.map((each) => `"${each}": ${each}`))}},
         )
-        _remember(known, key, prepared)
-        words = prepared.for_binding() if _binding is not None and _current_device() == index else None
-        if words is not None:
-            _binding.remember(${listed([...all, ...given])}, (prepared, words), ctypes.addressof(words))
+        ${prefix}_kernel.remember(known, key, prepared, index, (${listed([...all, ...given])}))
     if _current_device() == index:
         prepared.run(index, _raw_stream(index))
     else:
@@ -147,13 +180,48 @@ export function operatorCode(operator: Operator, name: string): string {
             prepared.run(index, _raw_stream(index))
 
 
-def _new_outputs(${listed(ins)}):
-${[...checked].map((each) => `    _check_rank("${each}", ${each})\n`).join('')}    return ${listed(created.map(({ code }) => code))}
+def ${prefix}_new_outputs(${listed(ins)}):
+${[...checked].map((each) => `    ${prefix}_kernel.check_rank("${each}", ${each})\n`).join('')}    return ${listed(created.map(({ code }) => code))}
+`;
+}
 
-
-@torch.library.custom_op("${name}", mutates_args=())
+/**
+ * The operators in PyTorch, and the functions that go around the dispatcher in eager calls. `name` is the operator's
+ * name in PyTorch; `recorded` makes the call, of these arguments, that replaces an eager one which autograd records;
+ * `result` are the outputs that attention() returns.
+ */
+export function operatorCode(
+  operator: Operator,
+  name: string,
+  { recorded, result }: { recorded?: (passed: string) => string; result?: readonly string[] } = {},
+): string {
+  const { tensors, numbers } = operator;
+  const { inputs, ins, outs, all, given } = partsOf(operator);
+  const typed = (names: readonly string[]): string => names.map((each) => `    ${each}: torch.Tensor,\n`).join('');
+  const numbersTyped = numbers.map(({ name: each, type, usual }) => `    ${each}: ${type} = ${usual},\n`).join('');
+  const untyped = listed(numbers.map(({ name: each, usual }) => `${each}=${each === 'causal' ? 'False' : usual}`));
+  const passed = listed(given.map((each) => (each === 'causal' ? 'int(causal)' : each)));
+  const type = outs.length === 1 ? 'torch.Tensor' : `Tuple[${listed(outs.map(() => 'torch.Tensor'))}]`;
+  const returned = result ?? outs;
+  const differentiated =
+    recorded === undefined
+      ? ''
+      : `        if _is_differentiated(${listed(ins)}):
+            if _is_plain(${listed(ins)}):
+                return ${recorded(listed([...ins, passed]))}
+        else:
+`;
+  const eager = `${listed(outs)} = _new_outputs(${listed(ins)})
+if _kernel.fast(${listed([...all, ...given])}):
+    return ${listed(returned)}
+if _is_plain(${listed(ins)})${recorded === undefined ? ` and not _is_differentiated(${listed(ins)})` : ''}:
+    _run(${listed([...all, ...given])})
+    return ${listed(returned)}`;
+  const places = returned.map((each) => outs.indexOf(each));
+  const op = `attention_op(${listed([...ins, passed])})`;
+  return `@torch.library.custom_op("${name}", mutates_args=())
 def attention_op(
-${typed(ins)}${numbersTyped}) -> ${result}:
+${typed(ins)}${numbersTyped}) -> ${type}:
     ${listed(outs)} = _new_outputs(${listed(ins)})
     _run(${listed([...all, ...given])})
     return ${listed(outs)}
@@ -176,22 +244,17 @@ def _(${listed([...all, ...numbers.map(({ name: each, usual }) => `${each}=${usu
 
 
 def attention(${listed([...ins, untyped])}):
-    """${listed(inputs.map(described))}: returns ${listed(outputs.map(described))}. scale None: the problem's own."""
+    """${listed(inputs.map(described))}: returns ${listed(tensors.filter(({ argument }) => returned.includes(argument)).map(described))}. scale None: the problem's own."""
     # The binding looks for itself whether the call is eager.
     if not torch.compiler.is_compiling():
-        ${listed(outs)} = _new_outputs(${listed(ins)})
-        if _fast(${listed([...all, ...given])}):
-            return ${listed(outs)}
-        if _is_eager(${listed(ins)}):
-            _run(${listed([...all, ...given])})
-            return ${listed(outs)}
-    return attention_op(${listed([...ins, passed])})
+${differentiated}${indented(eager, recorded === undefined ? 8 : 12)}
+    return ${returned.length === outs.length ? op : `${op}[${places[0]}]`}
 
 
 def attention_out(${listed([...all, untyped])}):
     """The same into tensors of the caller's, which share no memory with the inputs."""
-    if torch.compiler.is_compiling() or not _fast(${listed([...all, ...given])}):
-        if not _is_eager(${listed(all)}):
+    if torch.compiler.is_compiling() or not _kernel.fast(${listed([...all, ...given])}):
+        if _is_differentiated(${listed(all)}) or not _is_plain(${listed(all)}):
             return attention_out_op(${listed([...all, passed])})
         _run(${listed([...all, ...given])})
 ${outs
@@ -204,6 +267,7 @@ ${outs
 `;
 }
 
+const indented = (code: string, columns: number): string => code.replaceAll(/^(?=.)/gm, ' '.repeat(columns));
 const described = ({ argument, dims }: OperatorTensor): string => `${argument} [${dims.join(', ')}]`;
 
 /** An output's allocation, and the inputs that have its extents. */

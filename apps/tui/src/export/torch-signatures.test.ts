@@ -9,16 +9,19 @@ import path from 'node:path';
 import { manifestOfVariant, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { expect, onTestFinished, test } from 'vitest';
+import type { ExportedKernel } from './exported-kernel.ts';
 import { torchFile } from './torch-file.ts';
 
 const ROOT = path.join(import.meta.dirname, '../../../..');
 const torchTest = test.skipIf(missing('python3-torch'));
 
-function fileOf(kernel: string): string {
+type Parameters = Record<string, number>;
+
+function exportedOf(kernel: string, given: Parameters = {}): ExportedKernel {
   const folder = path.join(ROOT, kernel);
   const manifest = parseManifest(readFileSync(path.join(folder, 'kernel.yaml'), 'utf8'), folder);
-  const { parameters, dtype } = resolveVariant(manifest, {}, undefined);
-  return torchFile({
+  const { parameters, dtype } = resolveVariant(manifest, { parameters: given }, undefined);
+  return {
     manifest: manifestOfVariant(manifest, parameters),
     parameters,
     dtype,
@@ -30,7 +33,7 @@ function fileOf(kernel: string): string {
     measured: [],
     license: undefined,
     verdict: undefined,
-  });
+  };
 }
 
 /** The parts of PyTorch's interface that the files use and PyTorch 1.13 lacks. */
@@ -51,7 +54,7 @@ class Op:
                 op.setup(ctx, given, out)
                 return out
             @staticmethod
-            def backward(ctx, grad): return op.backward(ctx, grad)
+            def backward(ctx, *grads): return op.backward(ctx, *grads)
         return Function.apply(*inputs)
 torch.library.custom_op = lambda name, mutates_args: Op
 torch.compiler = types.SimpleNamespace(is_compiling=lambda: False)
@@ -72,8 +75,7 @@ def swap(*tensors): return [each.transpose(0, 1) for each in tensors]
 
 def planned(tensors, given):
     """The kernel takes the case: its plan has launches."""
-    extents = _axes(_extents(tensors), tensors)
-    assert plan(**{name: extents[name] for name in _AXES}, **given)[0]
+    assert _kernel.planned(tensors, given)[0]
 
 def close(a, b, most=2e-3):
     assert a.shape == b.shape, (a.shape, b.shape)
@@ -88,12 +90,14 @@ def refused(call, *arguments, **named):
     raise AssertionError("not refused")
 `;
 
+const run = (kernel: string, program: string): string[] => runFile(torchFile(exportedOf(kernel)), program);
+
 /** The lines that the program prints. */
-function run(kernel: string, program: string): string[] {
+function runFile(exported: string, program: string): string[] {
   const folder = mkdtempSync(path.join(tmpdir(), 'fc-signatures-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, 'program.py');
-  writeFileSync(file, `${PRELUDE}\n${fileOf(kernel)}\n${program}`);
+  writeFileSync(file, `${PRELUDE}\n${exported}\n${program}`);
   const { status, stdout, stderr } = spawnSync('/usr/bin/python3', [file], { encoding: 'utf8' });
   if (status !== 0) throw new Error(stderr);
   return stdout.trimEnd().split('\n');
@@ -189,6 +193,91 @@ print(calls)
     // The last case has rows below the last key, for which FlashAttention's mask differs.
     expect(printed).toEqual([
       '[[[2, 4, 16, 64], False], [[2, 2, 16, 64], True], [[2, 2, 20, 64], True], [[2, 1, 8, 64], True]]',
+    ]);
+  },
+);
+
+torchTest.each<[forward: string, parameters: Parameters, backward: string]>([
+  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'backward_hopper'],
+  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'backward_mma'],
+  ['examples/kernels/gqa_rows', { WRITE_LSE: 1 }, 'backward_rows'],
+])(
+  '%s with %o has the gradients of %s, and others where that does not take a case',
+  { timeout: 60_000 },
+  (forward, parameters, backward) => {
+    const printed = runFile(
+      torchFile({ ...exportedOf(forward, parameters), backward: exportedOf(`examples/kernels/${backward}`) }),
+      `
+calls = []
+def _run(q, k, v, out, lse, causal, scale, *forms):
+    given = {"causal": causal, "scale": scale, **dict(zip(("window", "softcap"), forms))}
+    assert _kernel.planned({"q": q, "k": k, "v": v, "out": out, "lse": lse}, given)[0]
+    for b in range(len(q)): out[b], lse[b] = reference(q[b], k[b], v[b], int(causal), scale, *forms)
+
+def _backward_run(q, k, v, out, lse, d_out, dq, dk, dv, causal, scale):
+    """From O and LSE, as the kernel computes them."""
+    named = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "d_out": d_out, "dq": dq, "dk": dk, "dv": dv}
+    assert _backward_kernel.planned(named, {"causal": causal, "scale": scale})[0]
+    assert all(each.is_contiguous() for each in named.values())
+    calls.append(list(q.shape))
+    shared, rows, keys = q.shape[1] // k.shape[1], q.shape[2], k.shape[2]
+    scale = scale or 1 / math.sqrt(q.shape[-1])
+    K, V = (each.repeat_interleave(shared, 1) for each in (k, v))
+    own = torch.arange(rows)[:, None] + (keys - rows if causal == 2 else 0)
+    scores = q @ K.transpose(-1, -2) * scale
+    if causal: scores = scores.masked_fill(torch.arange(keys) > own, -math.inf)
+    weights = torch.exp(scores - lse[..., None])
+    d_scores = weights * (d_out @ V.transpose(-1, -2) - (d_out * out).sum(-1, keepdim=True)) * scale
+    dq.copy_(d_scores @ K)
+    dk.copy_((d_scores.transpose(-1, -2) @ q).unflatten(1, (-1, shared)).sum(2))
+    dv.copy_((weights.transpose(-1, -2) @ d_out).unflatten(1, (-1, shared)).sum(2))
+
+def gradients(call, case):
+    H, Hkv, S, Skv, *_ = case
+    leaves = [torch.randn(shape, generator=torch.Generator().manual_seed(index)).requires_grad_()
+              for index, shape in enumerate(((2, H, S, 64), (2, Hkv, Skv, 64), (2, Hkv, Skv, 64)))]
+    return torch.autograd.grad(call(*leaves), leaves, torch.randn((2, H, S, 64), generator=torch.Generator().manual_seed(9)))
+def expected(case, scale=None): return gradients(lambda q, k, v: torch.stack([reference(*each, case[4], scale)[0] for each in zip(q, k, v)]), case)
+
+numbers = [usual for name, usual in (("window", -1), ("softcap", 0.0)) if name in attention.__code__.co_varnames]
+taken = ((4, 4, 16, 16, 0), (4, 2, 16, 16, 1), (4, 2, 8, 20, 2), (4, 1, 8, 20, 1), (4, 4, 20, 8, 1))
+for case in taken:
+    calls.clear()
+    for scale in (None, 0.3):
+        wanted = expected(case, scale)
+        # By the operator, as under torch.compile, and by the eager function.
+        ways = (lambda q, k, v: attention(q, k, v, case[4], scale), lambda q, k, v: _Attention.apply(False, q, k, v, case[4], scale, *numbers),
+                lambda q, k, v: _Attention.apply(True, *(each.transpose(1, 2) for each in (q, k, v)), case[4], scale, *numbers).transpose(1, 2))
+        for way in ways:
+            for ours, theirs in zip(gradients(way, case), wanted): close(ours, theirs, 1e-4)
+    assert len(calls) == 6, calls
+    if case[4] == 1 and case[2] != case[3]: continue
+    swapped = lambda q, k, v: flash_attn_func(*(each.transpose(1, 2) for each in (q, k, v)), causal=case[4] != 0).transpose(1, 2)
+    for ours, theirs in zip(gradients(swapped, case), expected(case)): close(ours, theirs, 1e-4)
+calls.clear()
+# Sums over more rows than a key's gradient can have in the problem: its definition instead.
+case = (8, 1, 40, 9, 0)
+for ours, theirs in zip(gradients(attention, case), expected(case)): close(ours, theirs, 2e-4)
+torch.use_deterministic_algorithms(True)
+for ours, theirs in zip(gradients(attention, taken[0]), expected(taken[0])): close(ours, theirs, 1e-4)
+torch.use_deterministic_algorithms(False)
+assert calls == [], calls
+# A gradient that is expanded, or begins in the middle of 16 bytes.
+q, k, v = (torch.randn(1, 2, 8, 64).requires_grad_() for _ in range(3))
+attention(q, k, v).sum().backward()
+shifted = torch.ones(2 * 8 * 64 + 1)[1:].view(1, 2, 8, 64)
+for one, other in zip(torch.autograd.grad(attention(q, k, v), (q, k, v), shifted), (q.grad, k.grad, v.grad)): close(one, other, 1e-6)
+with torch.no_grad(): close(attention(q, k, v)[0], reference(q[0], k[0], v[0])[0])
+print(calls)
+print(refused(flash_attn_func, q, k, v, deterministic=True))
+print(refused(lambda: attention(q, k, v, True, window=3).sum().backward()))
+`,
+    );
+    const id = path.basename(forward);
+    expect(printed).toEqual([
+      '[[1, 2, 8, 64], [1, 2, 8, 64]]',
+      `${id}: deterministic is not supported: must be False`,
+      `${id}: a window or a softcap has no gradient here`,
     ]);
   },
 );

@@ -2,14 +2,22 @@
  * An exported PyTorch file's additions to its operator, by problem: the signatures of FlashAttention and FlashInfer, so
  * that a model changes an import, and gradients. `own` are the numbers that the kernel takes.
  */
-import type { Operator } from './torch-operator.ts';
+import { operatorCode, type Operator } from './torch-operator.ts';
 
 interface Signatures {
   /** Lines of the file's docstring. */
-  readonly about: string;
-  /** Extents that follow from others: the body of _axes(extents, tensors). */
-  readonly axes?: string;
-  readonly code: (operator: Operator, name: string) => string;
+  readonly about: (operator: Operator, backward?: PairedKernel) => string;
+  /** Extents that follow from others: an expression of `extents` and `tensors`. */
+  readonly derivedAxes?: string;
+  /** The problem of the backward pass, whose kernel a file can have along with the forward pass's. */
+  readonly backward?: string;
+  readonly code: (operator: Operator, name: string, backward?: PairedKernel) => string;
+}
+
+/** The kernel of the backward pass in a file with both. */
+export interface PairedKernel {
+  readonly id: string;
+  readonly operator: Operator;
 }
 
 const takes = ({ numbers, tensors }: Operator, name: string): boolean =>
@@ -51,18 +59,36 @@ def _mask(causal, window_size):
     return causal, max(left, -1)
 `;
 
-const ATTENTION_ABOUT = `    from KERNEL_ID import attention, flash_attn_func
+const attentionAbout = (operator: Operator, backward?: PairedKernel): string => {
+  const lse = takes(operator, 'lse') ? ', lse' : '';
+  return `    from KERNEL_ID import attention, flash_attn_func
     o = attention(q, k, v, causal=True)
-    attention_out(q, k, v, o, causal=True)  # into a tensor of yours
+    attention_out(q, k, v, o${lse}, causal=True)  # into a tensor of yours
     o = attention(q, k, v, scale=0.1)       # in the place of 1 / sqrt(D)
     o = flash_attn_func(q, k, v, softmax_scale=None, causal=True)  # [B, S, H, D], as FlashAttention's
 
 attention takes q and o as [B, H, S, D], k and v as [B, Hkv, Skv, D]. causal=1 or True: query i sees keys 0 to i, as in
 PyTorch's SDPA; causal=2: 0 to i + Skv - S, as in FlashAttention. flash_attn_func copies each tensor into the other
-layout, which costs a read and a write of q, k, v and o. Gradients: the forward pass is this kernel, and the backward
-pass is PyTorch's FlashAttention, which computes the forward pass once more for its sums of weights.`;
+layout, which costs a read and a write of q, k, v and o. Gradients: ${
+    backward
+      ? `the backward pass is
+${backward.id}; for cases that it does not take, and where torch.use_deterministic_algorithms() is on, it is
+PyTorch's FlashAttention.`
+      : `the forward pass is this kernel, and the backward
+pass is PyTorch's FlashAttention, which computes the forward pass once more for its sums of weights.`
+  }`;
+};
 
-const attentionCode = (operator: Operator, name: string): string => `${HELPERS}
+const attentionCode = (operator: Operator, name: string, backward?: PairedKernel): string => `${operatorCode(
+  operator,
+  name,
+  {
+    recorded: (passed) => `_Attention.apply(False, ${passed})`,
+    result: ['out'],
+  },
+)}
+
+${HELPERS}
 
 def flash_attn_func(
     q,
@@ -83,10 +109,20 @@ def flash_attn_func(
     Copies the four tensors to and from the kernel's layout, except where S, or H, is 1."""
     if softmax_scale == 0:
         raise ValueError(f"{KERNEL}: softmax_scale is 0; FlashAttention 2 has dropout_p in this place: name the arguments")
-    _neutral(dropout_p=(dropout_p, 0.0), alibi_slopes=(alibi_slopes, None), return_attn_probs=(return_attn_probs, False))
+    _neutral(
+        dropout_p=(dropout_p, 0.0),
+        alibi_slopes=(alibi_slopes, None),
+        deterministic=(deterministic, False),
+        return_attn_probs=(return_attn_probs, False),
+    )
     _unknown(others)
     causal, window = _mask(causal, window_size)
 ${refused(operator, { window: '_neutral(window_size=(window, -1))', softcap: '_neutral(softcap=(softcap, 0.0))' })}    mask = 2 if causal and q.shape[1] != k.shape[1] else int(causal)
+    if not torch.compiler.is_compiling() and _is_differentiated(q, k, v) and _is_plain(q, k, v):
+        return _Attention.apply(True, q, k, v, mask, softmax_scale${operator.numbers
+          .slice(2)
+          .map((each) => `, ${each.name}`)
+          .join('')})
     q, k, v = (each.transpose(1, 2).contiguous() for each in (q, k, v))
     out = attention(q, k, v, mask, softmax_scale${passed(operator, { window: 'window', softcap: 'softcap' })})
     return out.transpose(1, 2).contiguous()
@@ -142,45 +178,122 @@ def _gradients_by_definition(grad, q, k, v, causal, scale):
     return dq, dk, dv
 
 
+${backward ? pairedGradients(backward) : ''}
 @torch.library.custom_op("${name}_backward", mutates_args=())
 def attention_backward_op(
-    grad: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+${savedNames(backward)
+  .map((each) => `    ${each}: torch.Tensor,\n`)
+  .join('')}    d_out: torch.Tensor,
     causal: int,
     scale: Optional[float],
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    dq, dk, dv = _gradients(grad, q, k, v, causal, scale)
+    dq, dk, dv = ${gradientsCall(backward)}
     return dq.contiguous(), dk.contiguous(), dv.contiguous()
 
 
 @attention_backward_op.register_fake
-def _(grad, q, k, v, causal, scale):
+def _(${savedNames(backward).join(', ')}, d_out, causal, scale):
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
 def _save(ctx, inputs, output):
-    q, k, v, ctx.causal, ctx.scale, *others = inputs
-${operator.numbers.length > 2 ? '    ctx.others = others\n' : ''}    ctx.save_for_backward(q, k, v)
+    q, k, v, ctx.causal, ctx.scale, *ctx.others = inputs
+${backward ? '    out, lse = output\n' : ''}    ctx.save_for_backward(${savedNames(backward).join(', ')})
 
 
-def _backward(ctx, grad):
-${
-  operator.numbers.length > 2
-    ? `    if ctx.others != [${operator.numbers
-        .slice(2)
-        .map(({ usual }) => usual)
-        .join(', ')}]:
+def _has_gradient(others):
+    if others != ${JSON.stringify(otherNumbers(operator)).replaceAll('"', '')}:
         raise NotImplementedError(f"{KERNEL}: a window or a softcap has no gradient here")
-`
-    : ''
-}    dq, dk, dv = attention_backward_op(grad.contiguous(), *ctx.saved_tensors, ctx.causal, ctx.scale)
+
+
+def _backward(ctx, d_out${takes(operator, 'lse') ? ', d_lse' : ''}):
+    _has_gradient(ctx.others)
+    dq, dk, dv = attention_backward_op(*ctx.saved_tensors, d_out.contiguous(), ctx.causal, ctx.scale)
     return dq, dk, dv${', None'.repeat(operator.numbers.length)}
 
 
 attention_op.register_autograd(_backward, setup_context=_save)
+
+
+class _Attention(torch.autograd.Function):
+    """The same for eager calls, without the dispatcher's time. rows_first: tensors are [B, S, H, D]."""
+
+    @staticmethod
+    def forward(ctx, rows_first, q, k, v, causal, scale, *others):
+        if rows_first:
+            q, k, v = (each.transpose(1, 2).contiguous() for each in (q, k, v))
+        ${outputNames(operator)} = _new_outputs(q, k, v)
+        if not _kernel.fast(q, k, v, ${outputNames(operator)}, causal, scale, *others):
+            _run(q, k, v, ${outputNames(operator)}, causal, scale, *others)
+        ctx.rows_first, ctx.causal, ctx.scale, ctx.others = rows_first, causal, scale, [*others]
+        ctx.save_for_backward(${savedNames(backward).join(', ')})
+        # A copy also where there is one row or head: a result may not be a view that was made in here.
+        return out.transpose(1, 2).clone(memory_format=torch.contiguous_format) if rows_first else out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_out):
+        _has_gradient(ctx.others)
+        ${savedNames(backward).join(', ')} = ctx.saved_tensors
+        d_out = d_out.transpose(1, 2).contiguous() if ctx.rows_first else d_out.contiguous()
+        causal, scale = ctx.causal, ctx.scale
+        found = ${gradientsCall(backward)}
+        if ctx.rows_first:
+            found = (each.transpose(1, 2) for each in found)
+        return None, *found${', None'.repeat(operator.numbers.length)}
 `;
+
+/** Values that the numbers after the mask and the scale have in a call with gradients. */
+const otherNumbers = ({ numbers }: Operator): string[] => numbers.slice(2).map(({ usual }) => usual);
+
+const outputNames = ({ tensors }: Operator): string =>
+  tensors
+    .filter(({ out }) => out)
+    .map(({ argument }) => argument)
+    .join(', ');
+
+/** Tensors that the forward pass keeps for the backward pass. */
+const savedNames = (backward: PairedKernel | undefined): string[] =>
+  backward ? ['q', 'k', 'v', 'out', 'lse'] : ['q', 'k', 'v'];
+
+const gradientsCall = (backward: PairedKernel | undefined): string =>
+  backward ? '_kernel_gradients(q, k, v, out, lse, d_out, causal, scale)' : '_gradients(d_out, q, k, v, causal, scale)';
+
+/** _kernel_gradients: the backward kernel, and PyTorch where that does not take a case. */
+function pairedGradients({ operator: { tensors, numbers } }: PairedKernel): string {
+  const [ins, outs] = [false, true].map((out) =>
+    tensors.filter((each) => each.out === out).map(({ argument }) => argument),
+  ) as [string[], string[]];
+  const given = numbers.map(({ name }) => name);
+  const all = [...ins, ...outs, ...given].join(', ');
+  return `
+@functools.lru_cache(maxsize=1024)
+def _backward_takes(shapes, numbers):
+    """Whether the backward kernel takes a case, for which it is enough to know the shapes."""
+    shaped = {name: torch.empty(shape, device="meta") for name, shape in shapes}
+    try:
+        _backward_kernel.planned(shaped, dict(numbers))
+    except ValueError:
+        return False
+    return True
+
+
+def _kernel_gradients(q, k, v, out, lse, d_out, causal, scale):
+    if d_out.data_ptr() % 16 != 0:
+        d_out = d_out.clone()
+    if not torch.are_deterministic_algorithms_enabled():
+        ${outs.join(', ')} = _backward_new_outputs(${ins.join(', ')})
+        if _backward_kernel.fast(${all}):
+            return dq, dk, dv
+        named = {${[...ins, ...outs].map((each) => `"${each}": ${each}`).join(', ')}}
+        shapes = tuple((name, tensor.shape) for name, tensor in named.items())
+        if _backward_takes(shapes, (${given.map((each) => `("${each}", ${each}), `).join('')})):
+            _backward_run(${all})
+            return dq, dk, dv
+    return _gradients(d_out, q, k, v, causal, scale)
+
+`;
+}
 
 const lseOnly = (operator: Operator): boolean => takes(operator, 'lse');
 /** The results of `attention` as out and lse; None if the kernel does not write it. */
@@ -204,7 +317,9 @@ Sequences are packed, one after another: q and o [T, H, D], k and v [T, Hkv, D],
 (int32, one more than there are). Queries and keys are of the same tokens. BatchPrefillWithRaggedKVCacheWrapper has
 FlashInfer's signature. There is no backward.`;
 
-const varlenCode = (operator: Operator): string => `${HELPERS}
+const varlenCode = (operator: Operator, name: string): string => `${operatorCode(operator, name)}
+
+${HELPERS}
 
 ${LSE_CHECK}
 
@@ -289,7 +404,9 @@ class BatchPrefillWithRaggedKVCacheWrapper:
 
 const decodeCode =
   (paged: boolean) =>
-  (operator: Operator): string => `${HELPERS}
+  (operator: Operator, name: string): string => `${operatorCode(operator, name)}
+
+${HELPERS}
 
 ${LSE_CHECK}
 
@@ -437,12 +554,12 @@ ${paged ? 'BatchDecodeWithPagedKVCacheWrapper' : 'single_decode_with_kv_cache'} 
 
 /** The problems whose kernels a PyTorch file can offer. */
 export const SIGNATURES: Readonly<Record<string, Signatures>> = {
-  attention: { about: ATTENTION_ABOUT, code: attentionCode },
-  attention_varlen: { about: VARLEN_ABOUT, code: varlenCode },
-  attention_decode: { about: decodeAbout(false), code: decodeCode(false) },
+  attention: { about: attentionAbout, backward: 'attention_backward', code: attentionCode },
+  attention_varlen: { about: () => VARLEN_ABOUT, code: varlenCode },
+  attention_decode: { about: () => decodeAbout(false), code: decodeCode(false) },
   attention_decode_paged: {
-    about: decodeAbout(true),
-    axes: '{**extents, "Skv": tensors["table"].shape[1] * extents["page"]}',
+    about: () => decodeAbout(true),
+    derivedAxes: '{**extents, "Skv": tensors["table"].shape[1] * extents["page"]}',
     code: decodeCode(true),
   },
 };
