@@ -63,9 +63,12 @@ def exports_inline(m):
     print(text or errors[-5:])
 
 
+PAIR = ["flashcore_v12", "--set", "WRITE_LSE=1", "--backward", "examples/kernels/backward_hopper"]
 EXPORTS = {
     "fp16": ["flashcore_v12"],
     "bf16": ["flashcore_v12", "--set", "BF16=1"],
+    "fp16_pair": PAIR,
+    "bf16_pair": [*PAIR, "--set", "BF16=1", "--backward-set", "BF16=1"],
     "decode": ["examples/kernels/decode_mma"],
     "paged": ["examples/kernels/decode_paged"],
     "varlen": ["examples/kernels/varlen_rows"],
