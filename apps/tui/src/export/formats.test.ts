@@ -244,6 +244,13 @@ test.skipIf(missing('python3-pip'))(
     const own = Object.entries(wheelFiles({ ...kernel, origin, license: undefined }))[0]!;
     expect(own[0]).toBe('flashcore_v12-0.1.0+cdcdcdcdcdcd-py3-none-any.whl');
     writeFileSync(join(folder, own[0]), own[1]);
+    const pair = { ...kernel, backward: { ...kernel, origin, license: undefined } };
+    const [[nameOfPair, bytesOfPair]] = Object.entries(wheelFiles(pair)) as [[string, Uint8Array]];
+    expect(nameOfPair).toBe('flashcore_v12-0.1.0+abababababab.cdcdcdcdcdcd-py3-none-any.whl');
+    writeFileSync(join(folder, nameOfPair), bytesOfPair);
+    execFileSync('python3', [...install, '--upgrade', join(folder, nameOfPair)], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     const metadata = python(
       `import sys, zipfile
 archive = zipfile.ZipFile(sys.stdin.readline())

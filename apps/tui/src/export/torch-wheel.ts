@@ -7,11 +7,15 @@ import { torchFile } from './torch-file.ts';
 
 /** Files of the folder: one wheel, whose module is the kernel's id. */
 export function wheelFiles(kernel: ExportedKernel): Record<string, Uint8Array> {
-  const { manifest, origin, license } = kernel;
-  const notice = unverifiedNotice(kernel);
+  const { manifest, origin, backward } = kernel;
+  const kernels = backward ? [kernel, backward] : [kernel];
+  const notices = kernels.flatMap((each) => unverifiedNotice(each) ?? []);
+  // Without one license for all of it there is none to name.
+  const license = kernels.every((each) => each.license === kernel.license) ? kernel.license : undefined;
   const project = `${manifest.id.startsWith('flashcore') ? '' : 'flashcore-'}${manifest.id.replaceAll('_', '-')}`;
   // A version of its own for each build (PEP 440's local label).
-  const version = `${origin.runner.match(/^\d+(?:\.\d+)*/)?.[0] ?? '0'}+${origin.buildId.slice(0, 12)}`;
+  const builds = kernels.map((each) => each.origin.buildId.slice(0, 12)).join('.');
+  const version = `${origin.runner.match(/^\d+(?:\.\d+)*/)?.[0] ?? '0'}+${builds}`;
   const stem = `${project.replaceAll('-', '_')}-${version}`;
   const info = `${stem}.dist-info`;
   const files: Record<string, string> = {
@@ -20,12 +24,15 @@ export function wheelFiles(kernel: ExportedKernel): Record<string, Uint8Array> {
       'Metadata-Version: 2.1',
       `Name: ${project}`,
       `Version: ${version}`,
-      `Summary: ${oneLine(`${notice === undefined ? '' : `${notice}. `}${manifest.title}`)}`,
+      `Summary: ${oneLine([...notices, manifest.title].join('. '))}`,
       ...(license === undefined ? [] : [`License: ${license}`]),
       'Requires-Python: >=3.9',
       'Requires-Dist: torch>=2.4',
       '',
-      `Build ${origin.buildId} for ${kernel.arch}, ${kernel.dtype}; verdict: ${oneLine(verdictText(kernel))}.`,
+      ...kernels.map(
+        (each) =>
+          `${each.manifest.id}: build ${each.origin.buildId} for ${each.arch}, ${each.dtype}; verdict: ${oneLine(verdictText(each))}.`,
+      ),
       '',
     ].join('\n'),
     [`${info}/WHEEL`]: 'Wheel-Version: 1.0\nGenerator: flashcore\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
