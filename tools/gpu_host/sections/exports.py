@@ -83,7 +83,7 @@ def signatures(m):
         m.tui("export", *kernel, "--torch", folder / f"{name}.py", limit=120)
     program = m.keep_program("check_signatures.py")
     report = m.out / "signatures.json"
-    _, _, text, errors = m.run([sys.executable, program, folder, ROOT / "examples/pytorch", report], limit=300)
+    _, _, text, errors = m.run([sys.executable, program, folder, ROOT / "examples/pytorch", report], limit=580)
     print(text)
     if not report.exists():
         raise RuntimeError(f"check_signatures.py gave nothing: {errors[-5:]}")
