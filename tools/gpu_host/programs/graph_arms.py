@@ -348,7 +348,7 @@ class Bench:
         self.module, self.inputs, self.shape, self.causal, self.held = module, inputs, shape, causal, []
         self.primary = cuda.handle("cuDevicePrimaryCtxRetain", 0)
         cuda.call("cuCtxSetCurrent", self.primary)
-        self.loaded = module._Loaded(0)
+        self.loaded = module._Loaded(0, module._CUBINS)
         launches, sizes = module.plan(*shape, causal)
         held = {name: cuda.handle("cuMemAlloc_v2", ctypes.c_size_t(max(1, size))).value for name, size in sizes.items()}
         self.plan = Plan(launches, {name: Tensor(address, None) for name, address in held.items()})
@@ -402,7 +402,7 @@ class Bench:
                         lambda s=sets: captured(self.loaded, self.plan, s, self.launches),
                         runner_like=sets,
                     )
-                    second = self.module._Loaded(0)
+                    second = self.module._Loaded(0, self.module._CUBINS)
                     self.arm(
                         f"captured, {layout}, module loaded again",
                         lambda s=sets, m=second: captured(m, self.plan, s, self.launches),
@@ -410,7 +410,7 @@ class Bench:
 
     def own_context(self):
         context = new_context()
-        loaded = self.module._Loaded(0)
+        loaded = self.module._Loaded(0, self.module._CUBINS)
         self.facts["own context"] = context_facts()
         for layout in ("guarded", "packed"):
             sets = sets_of(self.shape, self.inputs, layout)
