@@ -360,10 +360,12 @@ function artifactOf(
   } satisfies Partial<Artifact>;
 }
 
-/** Digest of all that goes into the build. */
-function buildIdOf({ spec, files, units }: CompiledKernel): string {
-  const keys = units.map(keyOf).sort();
+/**
+ * Digest of all that goes into the build. The manifest is part of it: if its launch plan could be exchanged under the
+ * same id, a champion could be made slower than it is.
+ */
+function buildIdOf({ spec: { folderDigest, resolved, arch }, units }: CompiledKernel): string {
   return createHash('sha256')
-    .update(JSON.stringify([spec.kernelId, spec.arch, keys, keys.length > 0 ? '' : digestOf(files)]))
+    .update(JSON.stringify([folderDigest, resolved.parameters, arch, units.map(keyOf).sort()]))
     .digest('hex');
 }

@@ -64,6 +64,7 @@ function build(name: string, { source = SOURCE, first, entries = ENTRIES, resolv
   return tools.kernels.build(
     {
       kernelId: 'kernel',
+      folderDigest: '',
       folder: join(own, 'kernel'),
       source: 'kernel.cu',
       resolved: { ...plain, ...resolved } as unknown as ResolvedVariant,

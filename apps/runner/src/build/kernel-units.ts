@@ -21,6 +21,8 @@ export interface BuildSpec {
   /** The kernel's folder, and its translation unit in it. */
   folder: string;
   source: string;
+  /** Digest of all files of the folder, also of those that are not compiled, such as the manifest. */
+  folderDigest: string;
   resolved: ResolvedVariant;
   /** nvcc's target. */
   arch: string;

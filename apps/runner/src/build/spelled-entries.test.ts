@@ -73,6 +73,7 @@ async function build(name: string, entries: readonly string[], engine?: 'fibres'
   return tools.kernels.build(
     {
       kernelId: 'kernel',
+      folderDigest: '',
       folder: join(own, 'kernel'),
       source: 'kernel.cu',
       resolved: resolved as unknown as ResolvedVariant,

@@ -64,6 +64,7 @@ async function compiled(statement: string, limitMs = 30_000): Promise<Compilatio
     },
     spec: {
       kernelId: 'softmax',
+      folderDigest: '',
       folder,
       source: 'kernel.py',
       resolved: resolveVariant(manifest),

@@ -378,6 +378,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
           kernelId: manifest.id,
           folder,
           source: manifest.source,
+          folderDigest: '',
           resolved,
           arch: 'sm_89',
           emulated: true,

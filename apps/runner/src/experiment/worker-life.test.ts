@@ -70,6 +70,7 @@ async function buildOf(
     kernelId: manifest.id,
     folder: kernelFolder,
     source: manifest.source,
+    folderDigest: '',
     resolved,
     arch: 'sm_89',
     emulated: true,

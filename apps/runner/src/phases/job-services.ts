@@ -87,6 +87,7 @@ export function variantServices<Services extends Pick<JobServices, 'spec'>>(
     kernelId: kernel.kernelId,
     folder: kernel.folder,
     source: manifest.source,
+    folderDigest: kernel.sourceDigest,
     resolved,
     arch,
     emulated: device.simulated && manifest.emulated !== false,

@@ -166,12 +166,11 @@ export class BuildStore {
     this.#database = database;
   }
 
+  /** What an id stands for never changes, whoever builds it again. */
   keep(buildId: string, { tree, variant }: KnownBuild): void {
     this.#database.transaction(() =>
       this.#database
-        .prepare(
-          'INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET tree = excluded.tree, variant = excluded.variant',
-        )
+        .prepare('INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING')
         .run(buildId, toBinary(SourceTreeSchema, tree), toBinary(VariantSchema, variant), Date.now()),
     );
   }
