@@ -12,6 +12,7 @@ import {
   type JobResult,
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
+import type { JobPlanner } from '../jobs/job-context.ts';
 
 /**
  * The champion that results from accepting an ended experiment, without its decision. Errors: NOT_ACCEPTABLE with the
@@ -43,6 +44,25 @@ export function championOf(job: Job, result: JobResult | undefined): Champion {
     plan: plan?.name ?? '',
     ...(hot?.latency && hot.valid && { latency: hot.latency }),
   });
+}
+
+/**
+ * Refuses a result that earlier rules judged: the runner's owner may have changed them because it passes. Errors:
+ * NOT_ACCEPTABLE.
+ */
+export function requireCurrentRules(
+  { name, label }: Job,
+  { provenance, ranking, variants }: JobResult,
+  { rulesDigest }: Pick<JobPlanner, 'rulesDigest'>,
+): void {
+  const plan = provenance?.plan ?? '';
+  if (ranking?.rulesDigest === rulesDigest(plan, recordedProblem(provenance?.problem))) return;
+  const again = `fa-tui run ${variants[0]?.build?.buildId ?? label} --plan ${plan}`;
+  throw new FlashcoreError(
+    'NOT_ACCEPTABLE',
+    { job: name },
+    `Cannot accept ${label}: it was judged by earlier rules, and the gates or cases of plan ${plan} have changed since; run it again: ${again}`,
+  );
 }
 
 /** The evidence for an acceptance, which is stored with it. */

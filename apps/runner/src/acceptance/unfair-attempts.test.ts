@@ -12,6 +12,7 @@ import {
   Outcome,
   TimingMode,
   type FlashcoreError,
+  type JobEvent,
   type JobResult,
   type KernelReference,
   type KernelReferenceSchema,
@@ -37,6 +38,10 @@ gates:
   - { id: cases, metric: cases_passed, op: "==", target: 1, why: all that was run }
 plans:
   merge: { title: Mine, about: all, from: me, cases: quick, metrics: none, gates: { cases: hard } }
+`;
+
+const NO_WARNINGS = `
+  - { id: warnings, metric: compile_warnings, op: "==", target: 0, why: none is wanted }
 `;
 
 /**
@@ -185,6 +190,15 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     return client.uploadFolder(copy);
   }
 
+  const renamed = (id: string, remark: string): Promise<KernelReference> =>
+    uploaded(submitter, (files) => {
+      files['kernel.yaml'] = edited(files['kernel.yaml']!, /^id: .*$/m, `id: ${id}`);
+      files[`${KERNEL}.cu`] = `// ${remark}\n${files[`${KERNEL}.cu`]!}`;
+    });
+
+  const expectDenied = (client: RunnerClient, job: string, over = champion): Promise<void> =>
+    expect(client.accept({ job, over })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+
   /** Tries to accept the job over everything that a submitter can name. */
   async function tryToAccept(
     client: RunnerClient,
@@ -299,9 +313,52 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     for (const decide of ['undo', 'reject'] as const)
       await expect(submitter[decide]({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
     await admin.undo({ job });
+    await expectDenied(submitter, job);
     await admin.reject({ job });
     await expect(submitter.undo({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+    await expectDenied(submitter, job);
     await expectSameChampion();
+    // Under a name of the submitter's own there is no admin's champion to replace.
+    const mine = await experiment(submitter, { kernel: await renamed('rejected_attention', 'mine') });
+    const { over } = mine.result.acceptability!;
+    await submitter.accept({ job: mine.job, over });
+    await admin.undo({ job: mine.job });
+    await expectDenied(submitter, mine.job, over);
+    await admin.reject({ job: mine.job });
+    await expectDenied(submitter, mine.job, over);
+    await expectSameChampion();
+  });
+
+  test("by a result from before the runner's owner made a gate stricter", { timeout: 60_000 }, async () => {
+    const { job, result } = await experiment(submitter, { kernel: await renamed('earlier_attention', 'mine') });
+    const { over } = result.acceptability!;
+    const file = join(folder.path, 'kernels', 'gates.yaml');
+    writeFileSync(file, edited(gatesYaml, /^gates:\n/m, `gates:\n${NO_WARNINGS}`));
+    for (const client of [submitter, admin])
+      await expect(client.accept({ job, over })).rejects.toMatchObject({
+        reason: 'NOT_ACCEPTABLE',
+        message: expect.stringMatching(
+          /judged by earlier rules.* run it again: fa-tui run [0-9a-f]{64} --plan merge$/,
+        ) as string,
+      });
+    await expectSameChampion();
+    writeFileSync(file, gatesYaml);
+    await submitter.accept({ job, over });
+    await admin.undo({ job });
+    await expectSameChampion();
+  });
+
+  test("by an upload of the champion's sources with a manifest that slows it down", { timeout: 60_000 }, async () => {
+    const buildOf = async (job: string) => (await admin.getJob({ name: job })).result!.variants[0]!.build!.buildId;
+    const build = await buildOf(champion);
+    const before = await admin.getKernel({ buildId: build });
+    const slower = await uploaded(submitter, (files) => {
+      files['kernel.yaml'] = edited(files['kernel.yaml']!, '"B * H", 1]', '"B * H", 9]');
+      files['NOTES.md'] = 'It is slow.\n';
+    });
+    const [{ job }] = (await collect(submitter.start('build', { kernel: slower }))) as [JobEvent];
+    expect(await buildOf(job)).not.toBe(build);
+    expect(await admin.getKernel({ buildId: build })).toEqual(before);
   });
 
   test('by jobs that are not experiments', { timeout: 60_000 }, async () => {
@@ -327,11 +384,6 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
   });
 
   test('by a stale comparison, by parallel accepts, or under another name', { timeout: 120_000 }, async () => {
-    const renamed = (id: string, remark: string) =>
-      uploaded(submitter, (files) => {
-        files['kernel.yaml'] = edited(files['kernel.yaml']!, /^id: .*$/m, `id: ${id}`);
-        files[`${KERNEL}.cu`] = `// ${remark}\n${files[`${KERNEL}.cu`]!}`;
-      });
     // Anyone may use a new name: the build is compared with the device's best and becomes champion of its own name
     // only.
     const mine = await experiment(submitter, { kernel: await renamed('my_attention', 'first') });

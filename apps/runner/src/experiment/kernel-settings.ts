@@ -27,6 +27,7 @@ import { entryOf } from '@flashcore/shared/text';
 import type { Judging, RankedCases } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { GatesText } from '../spec/judged-by.ts';
+import { digestOfRules } from '../spec/ranked-run.ts';
 
 /** Files kept in parsed form. */
 const MAX_PARSED = 64;
@@ -73,6 +74,17 @@ export class KernelSettings {
   rankedCases(problem: string): RankedCases {
     const cases = this.cases(installedProblem(problem));
     return { canonicalShape: cases.sets.canonical[0]!, caseSets: caseSetsOf(cases) };
+  }
+
+  /** Digest of the rules that a plan now has for a problem. Errors: INVALID_MANIFEST. */
+  rulesDigest(plan: string, problem: string): string {
+    const installed = installedProblem(problem);
+    return digestOfRules({
+      gates: this.gates().text,
+      plan,
+      casesDigest: this.cases(installed).digest,
+      problem: installed,
+    });
   }
 
   /** Plans, the default first, and case sets; none if a file can't be read. */

@@ -142,6 +142,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       return [...driver, ...emulator, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
     },
     rankedCases: (problem) => settings.rankedCases(problem),
+    rulesDigest: (plan, problem) => settings.rulesDigest(plan, problem),
     prepare: () => prepare(),
     planJob: (method, request, load) => {
       if (method === 'benchmark' && !request.kernel)

@@ -71,6 +71,7 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
     },
     describeTools: () => Promise.resolve([]),
     rankedCases: (problem) => settings.rankedCases(problem),
+    rulesDigest: (plan, problem) => settings.rulesDigest(plan, problem),
     prepare: () => Promise.resolve(options.builds?.prepare()),
     // A judgement depends on a node's compilers and engine, which the gateway does not know, so none is reused.
     judging: () =>

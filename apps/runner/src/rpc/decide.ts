@@ -13,7 +13,7 @@ import {
 import type { Caller } from '../access/caller.ts';
 import { requirePermission } from '../access/roles.ts';
 import { NO_CHAMPION, type DecisionStore, type NewDecision, type RepeatableRequest } from '../store/decisions.ts';
-import { championOf, evidenceOf } from '../acceptance/champion-of.ts';
+import { championOf, evidenceOf, requireCurrentRules } from '../acceptance/champion-of.ts';
 import { replacedChampions, sharesPlace, requireOverruling, requireReplacing } from '../acceptance/current-champion.ts';
 import type { UnaryHandler, Services } from './call.ts';
 import { checkRequestId, requestDigest } from './start-job.ts';
@@ -38,6 +38,7 @@ interface DecisionRpc<Name extends DecisionName> {
 /** The ended job that a request is about. */
 interface Deciding<Request> extends ReturnType<Services['jobs']['ended']> {
   decisions: DecisionStore;
+  planner: Services['planner'];
   caller: Caller;
   request: Request;
   /** Records the decision. */
@@ -51,7 +52,7 @@ const decisionRpc =
   (request, { caller }) => {
     const response: ResponseSchema<Name> = KernelRunnerService.method[name].output;
     const repeatable = checkDecision(services, request, { caller, what, name });
-    const { jobs, decisions } = services;
+    const { jobs, decisions, planner } = services;
     const ended = jobs.ended(request.job);
     const { id, job } = ended;
     return decisions.once(repeatable, response, () => {
@@ -63,7 +64,7 @@ const decisionRpc =
           role: caller.role,
           note: request.note,
         });
-      const { decision, answer } = decide({ ...ended, decisions, caller, request, add });
+      const { decision, answer } = decide({ ...ended, decisions, planner, caller, request, add });
       return { number: Number(decision.number), response: create(response, answer) };
     });
   };
@@ -71,15 +72,19 @@ const decisionRpc =
 /**
  * Accepts the build of a passed ranked run as champion of its kernel, device model, shapes, dtype and protocol,
  * replacing the champion that it was compared with. Errors: NOT_ACCEPTABLE if the build is already champion, or if the
- * champion has changed since; PERMISSION_DENIED if the caller may not replace that champion.
+ * champion or the owner's rules have changed since; PERMISSION_DENIED if the caller may not replace that champion, or
+ * overrule the last decision about the result.
  */
 export const accept = decisionRpc('accept', {
   what: 'accept',
-  decide: ({ job, result, decisions, caller, request: { over }, add }) => {
+  decide: ({ job, id, result, decisions, planner, caller, request: { over }, add }) => {
     const champion = championOf(job, result);
     const champions = decisions.champions();
     const held = champions.filter((other) => sharesPlace(other, champion));
     refuseAgain(job, held.length === 1 && championEverywhere(champion, held[0]!) ? 'the champion' : undefined);
+    // An admin who rejected the result, or undid its acceptance, has decided about it.
+    requireOverruling(caller, decisions.lastAbout(id), `change the decision about ${job.label}`);
+    requireCurrentRules(job, result!, planner);
     const [replaced] = replacedChampions({ job, result: result!, wanted: champion, champions, over });
     if (replaced) {
       const verdict = result!.variants[0]!.comparison?.verdict;

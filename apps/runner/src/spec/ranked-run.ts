@@ -7,6 +7,7 @@ import { create } from '@bufbuild/protobuf';
 import { RankingSchema, type Ranking, type RunExperimentRequest, type Shape } from '@flashcore/shared/contract';
 import { formatShape, ownDefinition, type Problem } from '@flashcore/shared/kernels';
 import type { SamplingProtocol } from '../../worker/messages/measuring.ts';
+import { INPUTS_VERSION } from './benchmark-protocol.ts';
 import {
   judgesRounding,
   type BenchmarkSpec,
@@ -49,11 +50,7 @@ interface RankedParts {
 /** Decides from a compiled job whether it is ranked, and lists all reasons why it is not. */
 export function rankingOf(parts: RankedParts): RunRanking {
   const { request, judged, casesDigest, problem, fixed } = parts;
-  // Set for problems that are not flashcore's own, because the runner's owner may edit them.
-  const definition = ownDefinition(problem);
-  const rulesDigest = createHash('sha256')
-    .update(JSON.stringify([judged.text, judged.plan.name, casesDigest, ...(definition ? [definition] : [])]))
-    .digest('hex');
+  const rulesDigest = digestOfRules({ gates: judged.text, plan: judged.plan.name, casesDigest, problem });
   const { assigned } = request;
   if (assigned) {
     const reasons = assigned.ranking?.reasons ?? [];
@@ -70,6 +67,24 @@ export function rankingOf(parts: RankedParts): RunRanking {
     ...championReasons(parts),
   ];
   return { reasons, rulesDigest };
+}
+
+/** Everything that the runner's owner fixes for a ranked run. */
+interface Rules {
+  /** The gates file, as text. */
+  gates: string;
+  plan: string;
+  casesDigest: string;
+  problem: Problem;
+}
+
+/** Identifies the rules of a ranked run: a result is accepted only while they stand. */
+export function digestOfRules({ gates, plan, casesDigest, problem }: Rules): string {
+  // Set for problems that are not flashcore's own, because the runner's owner may edit them.
+  const definition = ownDefinition(problem);
+  return createHash('sha256')
+    .update(JSON.stringify([INPUTS_VERSION, gates, plan, casesDigest, ...(definition ? [definition] : [])]))
+    .digest('hex');
 }
 
 /** The definition of a correct answer decides the verdict, so it must come from the runner's owner. */

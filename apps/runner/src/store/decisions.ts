@@ -153,6 +153,14 @@ export class DecisionStore {
     return standing.at(-1)?.decision;
   }
 
+  /** The last decision about a job, effective or not, also one that undid another; notes do not count. */
+  lastAbout(jobId: number): Decision | undefined {
+    const row = this.#database
+      .prepare(`${SELECT} WHERE job_id = ? AND decisions.kind <> ${DecisionKind.NOTED} ORDER BY number DESC LIMIT 1`)
+      .get(jobId);
+    return row && stored(row).decision;
+  }
+
   /**
    * The champions, latest first: for a kernel, a device, a protocol, a dtype and a shape, the one accepted last whose
    * acceptance is still effective. A champion that was replaced on some shapes keeps the others. `best` marks the

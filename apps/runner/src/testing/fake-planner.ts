@@ -98,6 +98,7 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
   };
   return {
     devices: () => [FAKE_DEVICE],
+    rulesDigest: () => RULES,
     rankedCases: () => ({ canonicalShape: parseShape('2x8x512x64'), caseSets: [] }),
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
@@ -144,6 +145,8 @@ function ticks({ emit, signal }: JobContext, count: number): Promise<void> {
 }
 
 const PROTOCOL = 'flashcore-protocol 3';
+/** Digest of the fake owner's rules. */
+const RULES = 'ab'.repeat(32);
 const FAKE_SHAPE = parseShape('2x8x512x64');
 
 /** Result of a ranked run of the merge plan that passed on the fake GPU; `over`: the champion it was compared with. */
@@ -152,7 +155,7 @@ export const acceptable = (p50Us: number, over = NO_CHAMPION): JobResult =>
     provenance: { device: FAKE_DEVICE, protocol: PROTOCOL, sourceDigest: 'c0ffee', plan: 'merge', seeds: ['5eed'] },
     plan: { name: 'merge', acceptable: true },
     acceptability: { possible: true, command: 'fa-tui accept', over },
-    ranking: { ranked: true, rulesDigest: 'ab'.repeat(32) },
+    ranking: { ranked: true, rulesDigest: RULES },
     variants: [
       {
         build: { buildId: randomBytes(32).toString('hex'), succeeded: true },
