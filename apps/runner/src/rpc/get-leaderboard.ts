@@ -141,10 +141,11 @@ function emptyText(
 }
 
 function leftOutText(leaderboard: Leaderboard, place: RankedPlace): string | undefined {
-  const unranked = leaderboard.notRanked(place);
+  const { notRanked, rejected } = leaderboard.notCounted(place);
   const others = otherProtocols(leaderboard.leftOut(place), place.protocol, leaderboard.protocol);
   const counts = [
-    ...(unranked > 0 ? [`${unranked} of runs that were not ranked, or from before ranked runs existed`] : []),
+    ...(notRanked > 0 ? [`${notRanked} of runs that were not ranked, or from before ranked runs existed`] : []),
+    ...(rejected > 0 ? [`${rejected} that were rejected`] : []),
     ...(others === undefined ? [] : [others]),
   ];
   return counts.length === 0 ? undefined : `Left out: ${counts.join('; ')}`;

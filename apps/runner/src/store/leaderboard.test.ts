@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { JobResultSchema, Outcome, TimingMode, type LeaderboardEntry } from '@flashcore/shared/contract';
+import { DecisionKind, JobResultSchema, Outcome, TimingMode, type LeaderboardEntry } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
+import { DecisionStore } from './decisions.ts';
 import { HistoryStore } from './history.ts';
 import { BASELINE_KERNEL, Leaderboard, type RankedPlace } from './leaderboard.ts';
 import {
@@ -43,8 +44,36 @@ test('at() ranks measurements of ranked runs, a row for each person and kernel, 
     ['ada', 30, ['below']],
     ['bob', 35, ['below']],
   ]);
-  expect(board.notRanked(place)).toBe(2);
+  expect(board.notCounted(place)).toEqual({ notRanked: 2, rejected: 0 });
   expect(board.places().map(({ results }) => results)).toEqual([3, 3]);
+});
+
+test('a rejected result has no row and is counted, until the rejection is undone', () => {
+  const database = databaseOf(
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 30 } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+  );
+  const board = new Leaderboard(database, { protocol: CURRENT_PROTOCOL });
+  const decisions = new DecisionStore(database);
+  const decide = (kind: DecisionKind, undoes = 0): number => {
+    const job = { id: 1, name: 'jobs/1', label: 'a' };
+    return Number(decisions.add({ kind, job, client: 'ada', role: 'admin', note: '', undoes }).number);
+  };
+  const state = () => [
+    board.at(place).map(({ latency }) => latency!.p50Us),
+    board.notCounted(place).rejected,
+    board.places()[0]!.results,
+  ];
+  decide(DecisionKind.ACCEPTED);
+  expect(state()).toEqual([[30], 0, 2]);
+  const rejection = decide(DecisionKind.REJECTED);
+  decide(DecisionKind.NOTED);
+  expect(state()).toEqual([[40], 1, 1]);
+  decide(DecisionKind.UNDONE, rejection);
+  expect(state()).toEqual([[30], 0, 2]);
+  decide(DecisionKind.REJECTED);
+  decide(DecisionKind.ACCEPTED);
+  expect(state()).toEqual([[30], 0, 2]);
 });
 
 test('a kernel that is found wrong after its verification has no row', () => {

@@ -1,5 +1,6 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import {
+  DecisionKind,
   GeometricMeanSchema,
   LeaderboardEntrySchema,
   LeaderboardPlaceSchema,
@@ -36,8 +37,13 @@ export interface LeftOut {
 
 const MAX_PLACES = 200;
 const MEASURED = 'valid = 1 AND simulated = 0';
+/** Whether the latest decision about the job that was not undone rejects its result. */
+const REJECTED = `(SELECT kind FROM decisions WHERE decisions.job_id = measurements.job_id
+  AND kind IN (${DecisionKind.ACCEPTED}, ${DecisionKind.REJECTED})
+  AND NOT EXISTS (SELECT 1 FROM decisions AS undo WHERE undo.undoes = decisions.number)
+  ORDER BY number DESC LIMIT 1) IS ${DecisionKind.REJECTED}`;
 /** In other runs, including those from before ranked runs, the submitter chose the rules. */
-const COUNTS = `${MEASURED} AND ranked = 1`;
+const COUNTS = `${MEASURED} AND ranked = 1 AND NOT ${REJECTED}`;
 
 /** Ranks the measurements of experiments; never a time of the emulator. */
 export class Leaderboard {
@@ -80,14 +86,18 @@ export class Leaderboard {
       .map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
   }
 
-  /** Number of valid results of a place that do not come from ranked runs. */
-  notRanked({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): number {
+  /** Numbers of valid results of a place that do not come from ranked runs, and that do but were rejected. */
+  notCounted({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): {
+    notRanked: number;
+    rejected: number;
+  } {
     const row = this.#database
       .prepare(
-        `SELECT COUNT(*) AS count FROM measurements WHERE device_name = ? AND problem = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? AND ${MEASURED} AND ranked = 0`,
+        `SELECT COUNT(*) FILTER (WHERE ranked = 0) AS not_ranked, COUNT(*) FILTER (WHERE ranked = 1 AND ${REJECTED}) AS rejected
+         FROM measurements WHERE ${AT_PLACE} AND ${MEASURED}`,
       )
       .get(deviceName, problem, formatShape(shape), dtype, mode, protocol);
-    return Number(row!['count']);
+    return { notRanked: Number(row!['not_ranked']), rejected: Number(row!['rejected']) };
   }
 
   /** Places with valid results, most results first. */
