@@ -208,6 +208,9 @@ test("notes document a kernel if they contain more than headings and the templat
   const cases: [notes: string, missing: string[]][] = [
     ['', ['NOTES.md']],
     [' \n# k\n', ['NOTES.md']],
+    ['# k\n\n<!-- what was\nmeasured -->\n\n---\n- .\n', ['NOTES.md']],
+    ['<!-- it never ends', ['NOTES.md']],
+    ['测量过', []],
     [begun, ['NOTES.md']],
     [`${begun}Padding: 3 % slower.\n`, []],
   ];

@@ -29,9 +29,12 @@ export function copiedKernel(files: Readonly<Record<string, string>>, id: string
   return copy;
 }
 
-/** Whether notes have content. Headings and the line at the start of every copy do not count. */
+/** Whether notes have a word. Headings, comments and the line at the start of every copy do not count. */
 export const notesSaySomething = (notes: string): boolean =>
-  notes.split('\n').some((line) => line.trim() !== '' && !/^\s*#/.test(line) && !line.startsWith(BEGUN));
+  notes
+    .replaceAll(/<!--[^]*?(?:-->|$)/g, '')
+    .split('\n')
+    .some((line) => /[\p{L}\p{N}]/u.test(line) && !/^\s*#/.test(line) && !line.startsWith(BEGUN));
 
 /** Keeps all other lines unchanged; a comment above a key belongs to that key. */
 function ownManifest(text: string, { original, problem }: { original: string; problem: string }): string {
