@@ -32,6 +32,12 @@ test('other errors are blamed on the source', () => {
   expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Fix this line, then build again');
 });
 
+test("an error in a header that kernels share is not blamed on a line that the kernel's author can't change", () => {
+  expect(findingFor('mechanisms/register_rows.cuh:256:3: error: static assertion failed').remedy).toMatch(
+    /^mechanisms\/register_rows\.cuh is the runner's own .*change the kernel's code or constants/,
+  );
+});
+
 test('a finding about a refusal before any compiler ran has a place without a line', () => {
   const refused = {
     severity: 'error' as const,

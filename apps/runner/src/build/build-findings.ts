@@ -85,7 +85,10 @@ const INLINE_ASSEMBLY =
   /impossible constraint in|output constraint \d+ must|invalid (?:input|output) constraint .* in asm|invalid instruction mnemonic/;
 const MISSING_HEADER = /^'?([\w./+-]+)'?(?:: No such file or directory| file not found)$/;
 
-function remedyOf({ tool, message }: CompilerDiagnostic): string {
+/** Headers that every kernel may include and no kernel's folder has. */
+const SHARED_HEADER = /^(?:mechanisms|primitives)\//;
+
+function remedyOf({ tool, message, file }: CompilerDiagnostic): string {
   if (tool === 'as' || (tool === 'g++' && INLINE_ASSEMBLY.test(message))) {
     return `The emulator's fibre engine cannot run inline PTX: for the PTX engine, which does, ${HOW_TO_GET_PTX} and start the runner again, or give it a twin under #ifdef FLASHCORE_EMULATOR, as kernels/primitives do`;
   }
@@ -100,6 +103,8 @@ function remedyOf({ tool, message }: CompilerDiagnostic): string {
   if (absent !== undefined) {
     return `Put ${absent} into the kernel's folder if it is yours. Without a CUDA toolkit there are headers for device code only (libs/emulator/device_headers): leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them`;
   }
+  if (SHARED_HEADER.test(file))
+    return `${file} is the runner's own and checks or computes with what the kernel gives it: change the kernel's code or constants; the compiler's output in the log names the lines that led there`;
   return tool === 'runner' ? "Fix the kernel's folder: nothing was compiled" : 'Fix this line, then build again';
 }
 

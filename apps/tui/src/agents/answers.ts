@@ -5,6 +5,7 @@ import * as z from 'zod';
 import { errorText } from '@flashcore/shared/text';
 import { bounded } from '../search/feedback.ts';
 import { fitted } from './fitted.ts';
+import { inToolWords } from './tool-words.ts';
 import { UsageError } from '../exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
 
@@ -37,7 +38,7 @@ export function answer(document: Record<string, unknown>, links: readonly Resour
 
 /** A refusal with the mistake and its remedy. The model reads it; it is not a protocol error. */
 export const refusal = (text: string): CallToolResult => ({
-  content: [{ type: 'text', text: bounded(text, MAX_ANSWER_BYTES) }],
+  content: [{ type: 'text', text: bounded(inToolWords(text), MAX_ANSWER_BYTES) }],
   isError: true,
 });
 

@@ -11,9 +11,9 @@ import {
 import { formatShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { askedVariant, evaluationOf } from '../search/evaluation.ts';
-import { bounded, findingText, tuneText } from '../search/feedback.ts';
-import { leftOut } from './answers.ts';
-import type { ResourceLink } from './answers.ts';
+import { bounded, findingText, gateText, tuneText } from '../search/feedback.ts';
+import { leftOut, type ResourceLink } from './answers.ts';
+import { inToolWords } from './tool-words.ts';
 
 const MAX_FINDING = 1500;
 const MAX_FINDINGS = 3;
@@ -44,8 +44,9 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
   const variant = askedVariant(result);
   const findings = (variant?.findings ?? [])
     .slice(0, MAX_FINDINGS)
-    .map((finding) => bounded(findingText(finding), MAX_FINDING));
-  const { text_feedback: feedback, correct } = evaluation;
+    .map((finding) => bounded(inToolWords(findingText(finding)), MAX_FINDING));
+  const { correct } = evaluation;
+  const feedback = inToolWords(evaluation.text_feedback);
   return {
     ...stateOf(job),
     correct,
@@ -66,10 +67,7 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
     gates_failed: (variant?.gates ?? [])
       .filter(({ verdict }) => verdict === Verdict.FAIL)
       .slice(0, MAX_GATES)
-      .map(
-        ({ title, value, comparison, target, unit, level, modelled }) =>
-          `${title}: ${value ?? '?'} ${unit}${modelled ? ' (modelled)' : ''}, wanted ${comparison} ${target} (${level})`,
-      ),
+      .map(gateText),
   };
 }
 

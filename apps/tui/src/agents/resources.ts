@@ -3,7 +3,7 @@ import { GetJobResponseSchema, JobState } from '@flashcore/shared/contract';
 import { toJson } from '@bufbuild/protobuf';
 import { askedVariant } from '../search/evaluation.ts';
 import { bounded, compilerText, profileText, verifyText } from '../search/feedback.ts';
-import { Refused } from './answers.ts';
+import { Refused, jobNamed } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const MAX_RESOURCE_BYTES = 256 * 1024;
@@ -15,7 +15,7 @@ export function registerResources(server: McpServer, { runner }: ToolContext): v
     new ResourceTemplate('flashcore://jobs/{id}/{part}', { list: undefined }),
     { title: 'Of a job: log, compiler, cases, profile, result', mimeType: 'text/plain' },
     async (uri, { id, part }) => {
-      const name = `jobs/${String(id)}`;
+      const name = await jobNamed((await runner.get()).client, String(id));
       const text = bounded(await partOf(name, String(part)), MAX_RESOURCE_BYTES);
       return { contents: [{ uri: uri.href, mimeType: part === 'result' ? 'application/json' : 'text/plain', text }] };
     },

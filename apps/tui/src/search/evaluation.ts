@@ -6,6 +6,7 @@ import {
   TimingMode,
   Verdict,
   type BenchmarkResult,
+  type EntryResources,
   type Finding,
   type GateResult,
   type Job,
@@ -194,7 +195,7 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   put('cases', variant?.verify?.cases.length);
   put('cases_passed', variant?.verify?.passedCases);
   if (cases.length > 0) put('max_abs_err', Math.max(...cases.map(({ maxAbsError }) => maxAbsError)));
-  const entries = variant?.build?.entries ?? [];
+  const entries = launchedEntries(variant);
   if (entries.length > 0) {
     put('registers', Math.max(...entries.map(({ registersPerThread }) => registersPerThread)));
     put(
@@ -217,6 +218,14 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   put('device_seconds', result?.deviceSeconds);
   put('cost_usd', result?.costUsd);
   return Object.fromEntries(metrics);
+}
+
+/** The entries that the timed shapes launch, which gates judge too; all if it is unknown which shape launches which. */
+function launchedEntries(variant: VariantResult | undefined): readonly EntryResources[] {
+  const shapes = new Set(variant?.benchmarks.flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])));
+  const entries = variant?.build?.entries ?? [];
+  const launched = entries.filter((entry) => entry.shapes.some((shape) => shapes.has(shape)));
+  return launched.length > 0 ? launched : entries;
 }
 
 /** The hot figure that counts: measured on a GPU, and valid. */

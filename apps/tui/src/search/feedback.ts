@@ -4,6 +4,8 @@ import {
   TimingMode,
   Verdict,
   type BenchmarkResult,
+  type CaseResult,
+  type ErrorMap,
   type Finding,
   type GateResult,
   type JobResult,
@@ -14,7 +16,7 @@ import {
   type TunedVariant,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import { formatBytes } from '../present/numbers.ts';
+import { formatBytes, formatInUnit } from '../present/numbers.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { locationText } from '../present/sections/findings.ts';
 import { plainLines } from '../present/plain/plain-painter.ts';
@@ -75,6 +77,12 @@ export function findingText(finding: Finding): string {
   ]
     .filter(Boolean)
     .join('\n');
+}
+
+/** A failed gate: its value and what was wanted. */
+export function gateText({ title, value, comparison, target, unit, level, modelled }: GateResult): string {
+  const found = value === undefined ? '?' : formatInUnit(value, unit);
+  return `${title}: ${found}${modelled ? ' (modelled)' : ''}, wanted ${comparison} ${formatInUnit(target, unit)} (${level})`;
 }
 
 function wrongLines(variant: VariantResult | undefined, required: readonly string[]): string[] {
@@ -148,12 +156,41 @@ export function compilerText({ build }: VariantResult): string {
 
 /** One line per case. */
 export function verifyText({ verify }: VariantResult): string {
-  return (verify?.cases ?? [])
-    .map(
-      ({ shape, verdict, reason, maxAbsError, seeds }) =>
-        `${shape ? formatShape(shape) : '?'} ${Verdict[verdict]}${verdict === Verdict.NOT_MEASURED ? '' : ` max |error| ${maxAbsError.toPrecision(3)} over ${seeds} seeds`}${reason ? `: ${reason}` : ''}`,
-    )
-    .join('\n');
+  const { cases = [], probes = [], drawn = [] } = verify ?? {};
+  return [
+    ...cases.flatMap((each) => caseLines(each, '')),
+    ...probes.flatMap((each) => caseLines(each, 'probe ')),
+    ...drawn.flatMap((each) => caseLines(each, 'drawn ')),
+  ].join('\n');
+}
+
+function caseLines(
+  { shape, verdict, reason, maxAbsError, seeds, inputs, errorMap }: CaseResult,
+  kind: string,
+): string[] {
+  const name = `${kind}${shape ? formatShape(shape) : '?'} ${Verdict[verdict]}`;
+  const why = reason ? `: ${reason}` : '';
+  if (verdict === Verdict.NOT_MEASURED) return [`${name}${why}`];
+  const failing = inputs.filter((input) => input.verdict === Verdict.FAIL);
+  return [
+    `${name} max |error| ${maxAbsError.toPrecision(3)} over ${seeds} seeds${why}`,
+    ...(failing.length > 0 ? [`  wrong on: ${failing.map(({ distribution }) => distribution).join(', ')}`] : []),
+    ...(verdict === Verdict.FAIL && errorMap ? placesOf(errorMap) : []),
+  ];
+}
+
+/** Where the errors are, for a reader who can't see the error map. */
+function placesOf({ rows, columns, blockRows, blockColumns, maxAbsError }: ErrorMap): string[] {
+  const largest = (count: number, size: number, isIn: (block: number, index: number) => boolean): string =>
+    Array.from({ length: count }, (_, block) => {
+      const errors = maxAbsError.filter((_error, index) => isIn(block, index));
+      const most = errors.some(Number.isNaN) ? NaN : Math.max(...errors);
+      return `${block * size}: ${most.toPrecision(2)}`;
+    }).join(', ');
+  return [
+    `  largest |error| in ${blockRows} rows from ${largest(rows, blockRows, (block, index) => Math.floor(index / columns) === block)}`,
+    `  largest |error| in ${blockColumns} columns from ${largest(columns, blockColumns, (block, index) => index % columns === block)}`,
+  ];
 }
 
 /** Counters, stalls and advice; the reason if nothing was measured. */

@@ -19,7 +19,7 @@ import {
   VariantSchema,
   Verdict,
   VerifySettingsSchema,
-  type VariantResultSchema,
+  VariantResultSchema,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -28,7 +28,7 @@ import { contentKey } from './evaluate.ts';
 import { SCORES, evaluationOf } from './evaluation.ts';
 import type { EndedJob } from './experiment.ts';
 import { uuidOf } from './experiment.ts';
-import { bounded } from './feedback.ts';
+import { bounded, verifyText } from './feedback.ts';
 import { bestOf, cellOf, elitesOf, islandOf, islandsOf, knownBefore, ranked, select } from './population.ts';
 import { askProposer } from './proposer.ts';
 import { NoProposal, readAnswer, protocolSchemas, type ProposalRequest } from './protocol.ts';
@@ -249,6 +249,53 @@ test('an evaluation has only finite numbers and GPU measurements', () => {
   const { metrics } = evaluationOf(ended({ ...FASTER, benchmarks: [{ ...FASTER.benchmarks[0], tflops: Infinity }] }));
   expect(metrics).toMatchObject({ speedup: expect.closeTo(1.1) as number, median_us: 10, registers: 64 });
   expect(Object.values(metrics).every((value) => Number.isFinite(value))).toBe(true);
+});
+
+test('an evaluation has the figures of the entries that the timed shapes launch, as the gates have', () => {
+  const entry = (name: string, registersPerThread: number, shapes: string[]) => ({
+    entry: name,
+    registersPerThread,
+    staticSmemBytes: 8 * registersPerThread,
+    ctasPerSm: 512 / registersPerThread,
+    shapes,
+  });
+  const registers = (...entries: ReturnType<typeof entry>[]) =>
+    evaluationOf(ended({ ...FASTER, build: { succeeded: true, entries } })).metrics;
+  expect(registers(entry('a', 64, ['1x1x64x64', '2x1x64x64']), entry('b', 128, ['2x1x64x64']))).toMatchObject({
+    registers: 64,
+    smem_bytes: 512,
+    ctas_per_sm: 8,
+  });
+  expect(registers(entry('a', 64, []), entry('b', 128, []))).toMatchObject({ registers: 128, ctas_per_sm: 4 });
+});
+
+test('the cases as text have probes and drawn shapes, and where the errors are', () => {
+  const failed = {
+    shape: SHAPE,
+    verdict: Verdict.FAIL,
+    maxAbsError: 3,
+    seeds: 2,
+    inputs: [
+      { distribution: 'offset', verdict: Verdict.FAIL },
+      { distribution: 'max_last', verdict: Verdict.PASS },
+    ],
+    errorMap: { rows: 2, columns: 3, blockRows: 32, blockColumns: 8, maxAbsError: [0, 0.001, 0, 2, NaN, 3] },
+  };
+  const variant = create(VariantResultSchema, {
+    verify: {
+      cases: [{ shape: SHAPE, verdict: Verdict.NOT_MEASURED, reason: 'it takes no such shape' }],
+      probes: [failed],
+      drawn: [{ shape: SHAPE, verdict: Verdict.PASS, maxAbsError: 1e-3, seeds: 5 }],
+    },
+  });
+  expect(verifyText(variant).split('\n')).toEqual([
+    '1x1x64x64 NOT_MEASURED: it takes no such shape',
+    'probe 1x1x64x64 FAIL max |error| 3.00 over 2 seeds',
+    '  wrong on: offset',
+    '  largest |error| in 32 rows from 0: 0.0010, 32: NaN',
+    '  largest |error| in 8 columns from 0: 2.0, 8: NaN, 16: 3.0',
+    'drawn 1x1x64x64 PASS max |error| 0.00100 over 5 seeds',
+  ]);
 });
 
 test('bounded() cuts foreign text to bytes at a character and removes control characters', () => {
@@ -580,6 +627,26 @@ test('a stored search reads back unchanged, keeps other processes out, and is re
     '  └─ 3 valid 1.190x n3',
   ]);
   rmSync(home, { recursive: true });
+});
+
+test('a report has the ratio of the hot medians next to a score that differs from it', () => {
+  const timed = (trial: Trial, us: number, score: number): Trial => ({
+    ...trial,
+    score,
+    evaluation: { ...evaluationOf(ended(RIGHT)), metrics: { median_us: us } },
+  });
+  const [root, best] = [timed(TRIALS[0]!, 307, 1), timed(TRIALS[1]!, 20, 12.913)];
+  const plan = { id: 's', kernelId: 'k', config: 'free', seed: 1, islands: 1 } as SearchPlan;
+  const summary = summaryOf(plan, [root, best]);
+  expect(summary.best).toMatchObject({ trial: 1, score: 12.913, median_ratio: 15.35 });
+  expect(searchLines(summary, { unicode: true })).toContain(
+    '  scores: ratios of the interleaved comparisons, multiplied from trial 0 on; by the hot medians of their own jobs trial 1 is 15.350x trial 0',
+  );
+  const unknown = summaryOf(plan, [TRIALS[0]!, best]);
+  expect([unknown.best.median_ratio, searchLines(unknown, { unicode: true }).join()]).toEqual([
+    null,
+    expect.not.stringContaining('hot medians'),
+  ]);
 });
 
 test('a judgement is reused only if the runner has the same cases, gates, engine and held-out shapes', () => {
