@@ -91,8 +91,17 @@ export class KernelCatalog {
 
   /** The kernel's previous step on the ladder; undefined for a first step and for an unknown kernel. */
   after(kernelId: string): string | undefined {
+    return this.#installed(kernelId)?.manifest.after;
+  }
+
+  /** Digest of the sources that the runner's own kernel has; undefined for an unknown kernel. */
+  sourceDigestOf(kernelId: string): string | undefined {
+    return this.#installed(kernelId)?.sourceDigest;
+  }
+
+  #installed(kernelId: string): ResolvedKernel | undefined {
     try {
-      return this.#load(this.#find(kernelId)).manifest.after;
+      return this.#load(this.#find(kernelId));
     } catch (thrown) {
       if (!['INVALID_MANIFEST', 'KERNEL_NOT_FOUND'].includes(asFlashcoreError(thrown).reason)) throw thrown;
       return undefined;

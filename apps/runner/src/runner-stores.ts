@@ -34,16 +34,20 @@ export function openStores(
   const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
   const writes = undo.adopt(new WriteState({ database, dataDirectory, logger }), (state) => state.close());
   const sources = new SourceStore(join(dataDirectory, 'sources'));
+  const kernels = new KernelCatalog(kernelsDirectory, sources, new BuildStore(database));
   return {
     database,
     writes,
     history: new HistoryStore(database),
-    leaderboard: new Leaderboard(database, { protocol: PROTOCOL_VERSION }),
+    leaderboard: new Leaderboard(database, {
+      protocol: PROTOCOL_VERSION,
+      sourcesOf: (kernelId) => kernels.sourceDigestOf(kernelId),
+    }),
     decisions: new DecisionStore(database),
     sources,
     // The real path, because a sandbox does not show its workers the link.
     artifacts: new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts')),
-    kernels: new KernelCatalog(kernelsDirectory, sources, new BuildStore(database)),
+    kernels,
     synced: () =>
       database.synced().catch((error: unknown) => {
         writes.failed(error);

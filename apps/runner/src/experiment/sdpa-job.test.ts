@@ -89,7 +89,7 @@ pythonTest(
     const database = databaseOf();
     const jobId = storeJob(database, { name: 'jobs/sdpa', kernelId: '' });
     new HistoryStore(database).recordSdpa({ jobId, jobName: 'jobs/sdpa', endMs: 5, result: outcome.result });
-    const rows = new Leaderboard(database, { protocol: PROTOCOL_VERSION }).at({
+    const rows = new Leaderboard(database, { protocol: PROTOCOL_VERSION, sourcesOf: () => undefined }).at({
       deviceName: 'NVIDIA L4',
       problem: 'attention',
       shape: parseShape('1x8x512x64'),

@@ -24,8 +24,9 @@ const place: RankedPlace = {
   protocol: CURRENT_PROTOCOL,
 };
 
-const boardOf = (...experiments: MadeExperiment[]): Leaderboard =>
-  new Leaderboard(databaseOf(...experiments), { protocol: CURRENT_PROTOCOL });
+const OPTIONS = { protocol: CURRENT_PROTOCOL, sourcesOf: () => 'own' };
+
+const boardOf = (...experiments: MadeExperiment[]): Leaderboard => new Leaderboard(databaseOf(...experiments), OPTIONS);
 
 const kernelAndTime = ({ kernelId, label, latency }: LeaderboardEntry): [string, number | undefined] => [
   kernelId || label,
@@ -53,7 +54,7 @@ test('a rejected result has no row and is counted, until the rejection is undone
     { kernelId: 'a', outcome: PASSED, measured: { p50: 30 } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
   );
-  const board = new Leaderboard(database, { protocol: CURRENT_PROTOCOL });
+  const board = new Leaderboard(database, OPTIONS);
   const decisions = new DecisionStore(database);
   const decide = (kind: DecisionKind, undoes = 0): number => {
     const job = { id: 1, name: 'jobs/1', label: 'a' };
@@ -115,8 +116,8 @@ test('at() returns the best valid result of each kernel, fastest first', () => {
 
 test('each dtype has its own leaderboard: figures of different dtypes are never ranked or compared together', () => {
   const board = boardOf(
-    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 300 } },
-    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 200, dtype: 'bf16' } },
+    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 300, sources: 'own' } },
+    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 200, sources: 'own', dtype: 'bf16' } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 100, dtype: 'bf16' } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 600, dtype: 'fp32' } },
   );
@@ -138,10 +139,28 @@ test('each dtype has its own leaderboard: figures of different dtypes are never 
   ]);
 });
 
+test("an upload with the baseline's id changes no speedup", () => {
+  const board = boardOf(
+    { kernelId: BASELINE_KERNEL, owner: 'ada', outcome: PASSED, measured: { p50: 400, sources: 'own' } },
+    { kernelId: BASELINE_KERNEL, owner: 'ada', outcome: PASSED, measured: { p50: 300, sources: 'edited' } },
+    { kernelId: BASELINE_KERNEL, owner: 'eve', outcome: PASSED, measured: { p50: 20 } },
+    { kernelId: 'a', owner: 'ada', outcome: PASSED, measured: { p50: 40 } },
+  );
+  expect(board.at(place).map((entry) => [...kernelAndTime(entry), entry.speedupOverBaseline])).toEqual([
+    [BASELINE_KERNEL, 20, 20],
+    ['a', 40, 10],
+    [BASELINE_KERNEL, 300, 400 / 300],
+  ]);
+});
+
 test('device, mode and protocol are filters: results of other places are not ranked and give no speedup', () => {
   const board = boardOf(
-    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 400, device: 'NVIDIA H200' } },
-    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 300, protocol: 'flashcore-protocol 2' } },
+    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 400, sources: 'own', device: 'NVIDIA H200' } },
+    {
+      kernelId: BASELINE_KERNEL,
+      outcome: PASSED,
+      measured: { p50: 300, sources: 'own', protocol: 'flashcore-protocol 2' },
+    },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 50, device: 'NVIDIA H200' } },
   );
@@ -241,7 +260,7 @@ test('SDPA has a row per backend and version: its best valid time in the mode, n
   keepSdpa(database, { valid: false, backends: [{ name: 'sdpa/flash', p50Us: 1 }] });
   keepSdpa(database, { simulated: true, backends: [{ name: 'sdpa/flash', p50Us: 2 }] });
   keepSdpa(database, { mode: TimingMode.COLD, backends: [{ name: 'sdpa/flash', p50Us: 3 }] });
-  const board = new Leaderboard(database, { protocol: CURRENT_PROTOCOL });
+  const board = new Leaderboard(database, OPTIONS);
   expect(
     board
       .at(place)

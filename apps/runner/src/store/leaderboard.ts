@@ -45,14 +45,22 @@ const REJECTED = `(SELECT kind FROM decisions WHERE decisions.job_id = measureme
 /** In other runs, including those from before ranked runs, the submitter chose the rules. */
 const COUNTS = `${MEASURED} AND ranked = 1 AND NOT ${REJECTED}`;
 
+interface LeaderboardOptions {
+  protocol: string;
+  /** Digest of the sources of the runner's own kernel with an id; undefined if it has none. */
+  sourcesOf: (kernelId: string) => string | undefined;
+}
+
 /** Ranks the measurements of experiments; never a time of the emulator. */
 export class Leaderboard {
   readonly #database: Database;
+  readonly #sourcesOf: LeaderboardOptions['sourcesOf'];
   /** Version of this runner's measuring protocol, as results name it. */
   readonly protocol: string;
 
-  constructor(database: Database, { protocol }: { protocol: string }) {
+  constructor(database: Database, { protocol, sourcesOf }: LeaderboardOptions) {
     this.#database = database;
+    this.#sourcesOf = sourcesOf;
     this.protocol = protocol;
   }
 
@@ -61,7 +69,8 @@ export class Leaderboard {
    * SDPA, fastest first, with their speedups over the baseline and over SDPA.
    */
   at(place: RankedPlace): LeaderboardEntry[] {
-    return ranked(this.#kernels(place), this.#sdpa(place));
+    const baseline = this.#baseline({ ...place, shape: formatShape(place.shape) }).map(({ row }) => entryOf(row));
+    return ranked(this.#kernels(place), this.#sdpa(place), fastest(baseline));
   }
 
   /**
@@ -72,7 +81,16 @@ export class Leaderboard {
     const measured = set.shapes.map((shape) => ({ ...where, shape: formatShape(shape) }));
     const kernels = measured.map((place) => this.#measured(KERNEL_ROWS, place));
     const sdpa = measured.map((place) => this.#measured(SDPA_ROWS, place));
-    return ranked(bestMeans(kernels, set), bestMeans(sdpa, set));
+    const baseline = measured.map((place) => this.#baseline(place));
+    return ranked(bestMeans(kernels, set), bestMeans(sdpa, set), fastest(bestMeans(baseline, set)));
+  }
+
+  /** The baseline's own measurements: an upload with its id does not change everybody's speedup. */
+  #baseline(place: Omit<RankedPlace, 'shape'> & { shape: string }): MeasuredRow[] {
+    const sources = this.#sourcesOf(BASELINE_KERNEL);
+    return this.#measured(`${KERNEL_ROWS} AND measurements.kernel_id = '${BASELINE_KERNEL}'`, place).filter(
+      ({ row }) => entryOf(row).sourceDigest === sources,
+    );
   }
 
   /** Results that a place's leaderboard leaves out because of their protocol. */
@@ -258,9 +276,12 @@ function intervalOf({ latency, mean }: LeaderboardEntry): { low: number; high: n
   return unknown ? { low: p50Us, high: p50Us } : { low: p50LowUs, high: p50HighUs };
 }
 
-/** Sorts entries, fastest first, with ranks and speedups over the baseline and over SDPA. */
-function ranked(kernels: LeaderboardEntry[], sdpa: LeaderboardEntry[]): LeaderboardEntry[] {
-  const baseline = fastest(kernels.filter(({ kernelId }) => kernelId === BASELINE_KERNEL));
+/** Sorts entries, fastest first, with ranks and speedups over the baseline's median and over SDPA. */
+function ranked(
+  kernels: LeaderboardEntry[],
+  sdpa: LeaderboardEntry[],
+  baseline: number | undefined,
+): LeaderboardEntry[] {
   const fastestSdpa = fastest(sdpa);
   for (const entry of kernels) {
     if (baseline !== undefined) entry.speedupOverBaseline = baseline / medianOf(entry);

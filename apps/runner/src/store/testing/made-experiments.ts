@@ -29,6 +29,8 @@ export interface Measured {
   device?: string;
   /** Registers of its two entries; the shape launches the first. */
   registers?: [number, number];
+  /** Digest of its sources; default: one of its own. */
+  sources?: string;
   /** Number of cases that the kernel does not take. */
   refused?: number;
   /** The finding of a phase after the verification that makes the result wrong. */
@@ -56,6 +58,7 @@ function resultOf({
   device = 'NVIDIA L4',
   registers,
   refused = 0,
+  sources = `source ${p50}`,
   wrong,
   ...run
 }: Measured): JobResult {
@@ -66,7 +69,7 @@ function resultOf({
     provenance: {
       device: { name: device, simulated },
       hostName: `node ${p50}`,
-      sourceDigest: `source ${p50}`,
+      sourceDigest: sources,
       protocol,
       dtype,
     },

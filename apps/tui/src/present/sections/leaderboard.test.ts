@@ -58,7 +58,7 @@ test('a row has p50 with its interval, p90, TFLOP/s, registers, both speedups, o
     '  1  ★ flashcore_v11  5.760 us  5.754 us to 5.766 us  6.336 us    186.4        168      18.49 x    1.558 x  search 2026-11-22-1a2b3c4d, trial 7 of 3,5  ada  11-21 11:00  01234567',
     '  2  sdpa/cudnn       8.980 us  8.971 us to 8.989 us  9.878 us        -          -            -          -  PyTorch 2.11.0                              ada  11-21 11:00  01234567',
     '  3  fa_v1_baseline   106.5 us  106.4 us to 106.6 us  117.2 us        -          -          1 x  ≈0.0843 x  -                                           ada  11-21 11:00  01234567',
-    '  vs baseline: over the best fa_v1_baseline of the same device, shape, dtype, mode and protocol',
+    "  vs baseline: over the runner's own fa_v1_baseline, on the same device, shape, dtype, mode and protocol",
     '  vs SDPA: over the fastest backend, measured in turns in the same job; ≈: over its row here',
     '  ★ champion',
     '  Left out: 2 measured by flashcore-protocol 2; only results by flashcore-protocol 3 compare with each other',

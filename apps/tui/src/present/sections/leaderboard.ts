@@ -120,7 +120,7 @@ export function leaderboardBlocks(board: GetLeaderboardResponse, { limit }: { li
   const notes = [
     place?.caseSet ? MEAN_NOTE : '',
     rows.some((entry) => rankText(entry, entries).endsWith('=')) ? TIE_NOTE : '',
-    `vs baseline: over the best ${baselineKernel} of the same device, shape, dtype, mode and protocol${hasBaseline(board) ? '' : ', which has none here'}`,
+    `vs baseline: over the runner's own ${baselineKernel}, on the same device, shape, dtype, mode and protocol${hasBaseline(board) ? '' : ', which has none here'}`,
     'vs SDPA: over the fastest backend, measured in turns in the same job; ≈: over its row here',
     rows.some(({ champion }) => champion) ? '★ champion' : '',
     cut,
@@ -129,8 +129,8 @@ export function leaderboardBlocks(board: GetLeaderboardResponse, { limit }: { li
   return [title, tableOf(columns, rows), ...notes.map((note) => notice(note, 'dim')), ...elsewhere(board)];
 }
 
-const hasBaseline = ({ entries, baselineKernel }: GetLeaderboardResponse): boolean =>
-  entries.some(({ kernelId }) => kernelId === baselineKernel);
+const hasBaseline = ({ entries }: GetLeaderboardResponse): boolean =>
+  entries.some(({ speedupOverBaseline }) => speedupOverBaseline !== undefined);
 
 const MOST_ELSEWHERE = 5;
 
