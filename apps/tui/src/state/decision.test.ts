@@ -1,0 +1,58 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  ChampionSchema,
+  DecisionKind,
+  DecisionSchema,
+  JobKind,
+  JobResultSchema,
+  JobState,
+  type Champion,
+  type Decision,
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { openAcceptability, refusalOf } from './decision.ts';
+import type { JobView } from './job-view.ts';
+
+const SHAPE = parseShape('1x1x64x64');
+
+/** A ranked run of kernel k that was compared with the champion of a job. */
+function comparedWith(over: string): JobView {
+  const result = create(JobResultSchema, {
+    provenance: { device: { name: 'GPU' }, protocol: 'p' },
+    acceptability: { possible: true, reason: 'the champion is k A=1', replaces: 'k A=1', over },
+    ranking: { ranked: true },
+    variants: [{ benchmarks: [{ shape: SHAPE }] }],
+  });
+  return { name: 'jobs/mine', kernelId: 'k', kind: JobKind.EXPERIMENT, state: JobState.ENDED, result } as JobView;
+}
+
+const champion = (job: string, label: string): Champion =>
+  create(ChampionSchema, { job, label, kernelId: 'k', deviceName: 'GPU', protocol: 'p', shapes: [SHAPE] });
+
+const decision = (number: bigint, of: MessageInitShape<typeof DecisionSchema>): Decision =>
+  create(DecisionSchema, { number, ...of });
+
+const accepted = decision(1n, { kind: DecisionKind.ACCEPTED, job: 'jobs/old' });
+const withdrawn = decision(2n, { kind: DecisionKind.UNDONE, job: 'jobs/old', undoes: 1n });
+
+test.each<[string, Champion[], Decision[], string | undefined]>([
+  ['is champion still', [champion('jobs/old', 'k A=1')], [accepted], undefined],
+  [
+    'was replaced since',
+    [champion('jobs/new', 'k A=2')],
+    [accepted],
+    'the champion is k A=2 by now, which it was not compared with: 7, then Enter, runs it again',
+  ],
+  ['was withdrawn', [], [accepted, withdrawn], 'the champion that it was compared with was withdrawn: r runs it again'],
+])(
+  'nobody accepts over a champion whose difference is not shown: the one compared with %s',
+  (_, champions, decisions, refusal) => {
+    const [state, job] = [{ champions, decisions }, comparedWith('jobs/old')];
+    expect(refusalOf(state, job, 'accept')).toBe(refusal);
+    expect(openAcceptability(state, job)).toMatchObject({
+      possible: refusal === undefined,
+      reason: refusal ?? 'the champion is k A=1',
+    });
+  },
+);
