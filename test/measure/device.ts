@@ -72,6 +72,7 @@ export async function compile(
       kernelId: manifest.id,
       folder: path,
       source: manifest.source,
+      folderDigest: '',
       resolved,
       arch,
       emulated: facts.simulated,

@@ -114,6 +114,7 @@ async function rowOf({ tools, driver }: MeasuredDevice, build: Build): Promise<R
       kernelId: manifest.id,
       folder: join(ROOT, 'kernels', kernel),
       source: manifest.source,
+      folderDigest: '',
       resolved,
       arch: ARCH,
       emulated: true,
