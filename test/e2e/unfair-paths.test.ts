@@ -119,6 +119,16 @@ test('no kernel is accepted through an agent', { timeout: 180_000 }, async () =>
     const { structuredContent, isError } = await agent.callTool({ name, arguments: args });
     return { document: (structuredContent ?? {}) as Record<string, unknown>, isError };
   };
+  const { document: known } = await call('champions', {});
+  expect(known['champions']).toMatchObject([
+    {
+      job: champion,
+      plan: 'merge',
+      seeds: expect.toSatisfy((seeds: number) => seeds >= 5) as number,
+      over: 'none',
+      gates_digest: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+    },
+  ]);
   for (const easy of [{ seeds: 1 }, { shapes: ['1x1x64x64'] }, { cases: 'quick' }, { samples: 1 }]) {
     const { document } = await call('submit', { action: 'run', kernel: wrong, ...easy });
     const job = document['job'] as string;

@@ -1,5 +1,11 @@
 import type { McpServer } from '@modelcontextprotocol/server';
-import { DecisionKind, type Champion, type LeaderboardEntry, TIMING_MODES } from '@flashcore/shared/contract';
+import {
+  DecisionKind,
+  type Champion,
+  type Evidence,
+  type LeaderboardEntry,
+  TIMING_MODES,
+} from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { Refused, answer, answered, leftOut, jobNamed, jobNameField } from './answers.ts';
@@ -38,7 +44,10 @@ function registerChampions(server: McpServer, { runner, log }: ToolContext): voi
             best: z.boolean().describe('the fastest of its device'),
             accepted_by: z.string(),
             cases: z.string().optional().describe('absent: accepted before ranked runs existed'),
+            seeds: z.number().optional().describe('inputs for each case'),
             comparison: z.string().optional(),
+            over: z.string().optional().describe('the champion that it was compared with, or none'),
+            gates_digest: z.string().optional(),
             source_digest: z.string(),
           }),
         ),
@@ -63,8 +72,16 @@ const championAnswer = ({ decision, ...champion }: Champion): Record<string, unk
   plan: champion.plan,
   best: champion.best,
   accepted_by: decision?.client ?? '',
-  ...(decision?.evidence && { cases: decision.evidence.cases, comparison: decision.evidence.comparison }),
+  ...(decision?.evidence && evidenceAnswer(decision.evidence)),
   source_digest: champion.sourceDigest,
+});
+
+const evidenceAnswer = ({ cases, seeds, comparison, over, gatesDigest }: Evidence): Record<string, unknown> => ({
+  cases,
+  seeds: seeds.length,
+  comparison,
+  over,
+  gates_digest: gatesDigest,
 });
 
 function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): void {
