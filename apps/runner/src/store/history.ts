@@ -15,7 +15,6 @@ import {
   type ExperimentSummary,
   type JobResult,
   type LeaderboardEntry,
-  type Shape,
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
@@ -188,19 +187,20 @@ function leaderboardEntry(
     ...(speedups.length > 0 && { speedup: Math.min(...speedups), sdpaInTurns: true }),
     ...(benchmark.tflops !== undefined && { tflops: benchmark.tflops }),
     ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
-    ...registersOf(variant, benchmark.shape!),
+    registers: registersOf(variant, [benchmark]),
     lineage: experiment.result.lineage,
     sourceDigest: experiment.result.provenance?.sourceDigest ?? '',
     hostName: experiment.result.provenance?.hostName ?? '',
   });
 }
 
-/** Maximum over the entries that the shape launches; none if the compiler did not report it. */
-function registersOf({ build }: VariantResult, shape: Shape): { registers?: number } {
+/** Maximum over the entries that the timed shapes launch; undefined if the compiler did not report it. */
+function registersOf({ build }: VariantResult, timed: readonly BenchmarkResult[]): number | undefined {
   const entries = build?.entries ?? [];
-  const launched = entries.filter(({ shapes }) => shapes.includes(formatShape(shape)));
+  const shapes = new Set(timed.flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])));
+  const launched = entries.filter((entry) => entry.shapes.some((shape) => shapes.has(shape)));
   const registers = (launched.length > 0 ? launched : entries).map(({ registersPerThread }) => registersPerThread);
-  return registers.length > 0 ? { registers: Math.max(...registers) } : {};
+  return registers.length > 0 ? Math.max(...registers) : undefined;
 }
 
 /** The smallest ratio over the shapes; none if the comparison was refused. */
@@ -243,7 +243,7 @@ function summarise(result: JobResult): ExperimentSummary {
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),
     sourceDigest: result.provenance?.sourceDigest ?? '',
     ...(result.ranking && { ranking: result.ranking }),
-    ...mostRegisters(variant),
+    registersPerThread: variant && registersOf(variant, variant.benchmarks),
     timings: timed.flatMap(({ shape, mode, latency }) =>
       latency === undefined || shape === undefined ? [] : [{ shape, mode, p50Us: latency.p50Us }],
     ),
@@ -252,10 +252,3 @@ function summarise(result: JobResult): ExperimentSummary {
 
 /** Lists leave out invalid times, whose reason is in the result; the emulator's times are listed and marked. */
 const isTold = ({ valid, simulated }: BenchmarkResult): boolean => valid || simulated;
-
-function mostRegisters(variant: VariantResult | undefined): { registersPerThread?: number } {
-  const entries = variant?.build?.entries ?? [];
-  return entries.length === 0
-    ? {}
-    : { registersPerThread: Math.max(...entries.map(({ registersPerThread }) => registersPerThread)) };
-}

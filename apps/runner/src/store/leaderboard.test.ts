@@ -186,14 +186,15 @@ test('device, mode and protocol are filters: results of other places are not ran
 });
 
 test('an entry has the registers of the launched entry, its owner, and the labels of a search', () => {
-  const board = boardOf({
+  const database = databaseOf({
     kernelId: 'a',
     outcome: PASSED,
     owner: 'grace',
     labels: '{"search":"s1","trial":"7"}',
     measured: { p50: 40, registers: [96, 128] },
   });
-  expect(board.at(place)).toMatchObject([
+  expect(new HistoryStore(database).list({ limit: 1 })[0]!.summary.registersPerThread).toBe(96);
+  expect(new Leaderboard(database, OPTIONS).at(place)).toMatchObject([
     { registers: 96, owner: 'grace', labels: { search: 's1', trial: '7' }, job: 'jobs/0' },
   ]);
 });
