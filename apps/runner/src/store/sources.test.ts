@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { afterEach, expect, test } from 'vitest';
-import { SourceTreeSchema, type SourceTree } from '@flashcore/shared/contract';
+import { SourceTreeSchema, VariantSchema, type SourceTree } from '@flashcore/shared/contract';
 import { sha256Of, treeDigest } from '@flashcore/shared/kernels';
-import { SourceStore } from './sources.ts';
+import { openDatabase } from './database.ts';
+import { BuildStore, SourceStore } from './sources.ts';
 import { sourceTreeViolations } from './source-tree.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'fc-sources-'));
@@ -98,4 +99,12 @@ test('a path that is a file and a folder, and more files or bytes than allowed, 
   expect(sourceTreeViolations(large.files, 'files')).toEqual([
     { field: 'files', description: expect.stringContaining('8388608 bytes in all') as string },
   ]);
+});
+
+test('a build_id keeps the sources and the variant that it was first given, whoever names it again', () => {
+  const builds = new BuildStore(openDatabase(':memory:'));
+  const first = { tree: tree(contents), variant: create(VariantSchema, { parameters: { A: 1n } }) };
+  builds.keep('id', first);
+  builds.keep('id', { tree: tree({ 'kernel.yaml': 'id: other' }), variant: create(VariantSchema) });
+  expect(builds.find('id')).toEqual(first);
 });
