@@ -3,6 +3,8 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { formatShape, parseManifest } from '@flashcore/shared/kernels';
+import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 
@@ -314,6 +316,73 @@ describe.each(ERAS)('era %s', (era) => {
     });
   }
 });
+
+/** Faulty kernels, what the tools' texts say of each, and the repair. missing_syncthreads is repaired above. */
+const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, after: string])[] = [
+  ['syntax_error', /syntax_error\.cu:11:7: expected a ";"/, 'RowState state ', 'RowState state; '],
+  [
+    'missing_entry',
+    /launches missing_entry, but .* has only missing_entry_old/,
+    'void missing_entry_old(',
+    'void missing_entry(',
+  ],
+  ['out_of_bounds', /past the end of O, at out_of_bounds\.cu:19/, 'if (!last_row) return;', 'return;'],
+  ['misaligned_address', /read \d+ bytes at V \+ 2 bytes/, 'V + head_offset + 1)', 'V + head_offset)'],
+  ['wrong_membermask', /mask 0xffff0000, .* at wrong_membermask\.cu:15/, '0xffff0000u', '0x0000ffffu'],
+  ['uninitialised_shared', /read byte \d+ of static shared memory, which no thread/, 'if (stages[1]', 'if (stages[0]'],
+  [
+    'nan_output',
+    /A fully masked row needs a finite running maximum/,
+    'state.row_sum *=',
+    'if (tile_max > -INFINITY) state.row_sum *=',
+  ],
+  [
+    'last_tile_skipped',
+    /1x2x113x64 FAIL .*\n {2}largest \|error\| in \d+ rows from 0: /,
+    'seq_len / BLOCK_KV &&',
+    '(seq_len + BLOCK_KV - 1) / BLOCK_KV &&',
+  ],
+  [
+    'mask_off_by_one',
+    /1x2x128x64c FAIL .*\n {2}largest \|error\| in \d+ rows from 0: /,
+    'min(q_index + 2, seq_len)',
+    'q_index + 1',
+  ],
+  [
+    'sum_not_rescaled',
+    /whole rows to the running maximum and sum/,
+    'rescale(O_rmem',
+    'row_sum *= alpha;\n    rescale(O_rmem',
+  ],
+];
+
+test.skipIf(missing('nvcc')).each(inFull(REPAIRS, ([id]) => id === 'last_tile_skipped'))(
+  'an agent learns where %s is wrong from the texts of its tools, and the repaired kernel passes',
+  { timeout: 120_000 },
+  async (id, says, before, after) => {
+    const folder = join(home.path, `repair-${id}`);
+    cpSync(join(ROOT, 'kernels/faulty', id), folder, { recursive: true });
+    const [manifest, source] = [join(folder, 'kernel.yaml'), join(folder, `${id}.cu`)];
+    const { shape } = parseManifest(readFileSync(manifest, 'utf8'), manifest).faulty!;
+    const agent = await new Agent(home, ERAS[1]).connect();
+    try {
+      const verified = async (): Promise<Answer> => {
+        const asked = { action: 'verify', kernel: folder, shapes: [formatShape(shape)], seeds: 2 };
+        return agent.finish((await agent.call('submit', asked)).document['job']);
+      };
+      const wrong = await verified();
+      expect(wrong.document).toMatchObject({ correct: false });
+      const cases = await agent.read(wrong.links.find((uri) => uri.endsWith('/cases'))!);
+      const told = `${(wrong.document['findings'] as string[]).join('\n')}\n${cases}`;
+      expect(told).toMatch(says);
+      expect(told).not.toMatch(/fa-tui |view \d/);
+      writeFileSync(source, edited(readFileSync(source, 'utf8'), before, after));
+      expect((await verified()).document).toMatchObject({ outcome: 'PASSED', correct: true, findings: [] });
+    } finally {
+      await agent.close();
+    }
+  },
+);
 
 /**
  * Applies the remedy at the line that it names: a barrier between the two accesses and, if that is not enough, one
