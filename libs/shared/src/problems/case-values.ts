@@ -1,7 +1,7 @@
 /** A case of a problem: the value of each axis and attribute, and everything derived from them. */
 import type { FieldViolation } from '../contract/errors.ts';
-import { DTYPE_BYTES, type ElementDtype, type TensorDtype } from '../data/dtype.ts';
-import { type Expression, evaluate, valueOr } from '../data/expression.ts';
+import { DTYPE_BYTES, type ElementDtype, TENSOR_DTYPES, type TensorDtype } from '../data/dtype.ts';
+import { type Expression, ExpressionError, evaluate, valueOr } from '../data/expression.ts';
 import { type Operands, derivedInputs } from './operands.ts';
 import {
   DTYPE_SIZE,
@@ -67,14 +67,39 @@ export function axisViolations(problem: Problem, given: CaseValues): FieldViolat
   const said = extents.filter(({ field }) => Object.hasOwn(given, field) || !Object.hasOwn(values, field));
   const violations = [...unknown, ...(said.length > 0 ? said : extents)];
   if (violations.length > 0) return violations;
+  try {
+    return computedViolations(problem, given);
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    return [{ field: '', description: `${problem.id}: ${error.message}; correct the expression in its problem.yaml` }];
+  }
+}
+
+/** What is wrong with what a problem computes from a case. Errors: ExpressionError if a value is not finite. */
+function computedViolations(problem: Problem, given: CaseValues): FieldViolation[] {
   const all = caseValues(problem, given);
   const drawn = problem.tensors.flatMap((tensor) => drawViolation(problem, tensor, all));
   if (drawn.length > 0) return drawn;
   const [refused] = problem.require.filter(({ require }) => valueOr(0, require, all) === 0);
-  return refused
-    ? [{ field: '', description: `${problem.id} requires ${refused.require.text}, because ${refused.because}` }]
-    : [];
+  if (refused)
+    return [{ field: '', description: `${problem.id} requires ${refused.require.text}, because ${refused.because}` }];
+  const [extent] = problem.tensors
+    .filter((tensor) => isPresent(tensor, all))
+    .flatMap(({ name, dims }) =>
+      dims.flatMap((dim) => {
+        const wrong = extentProblem(evaluate(dim, all));
+        return wrong === undefined ? [] : [`${name} has the dimension ${dim.text}: ${wrong}`];
+      }),
+    );
+  const { flops, bytes } = extent === undefined ? problemCase(problem, given, SOME_DTYPE) : { flops: 0, bytes: 0 };
+  const wrong = flops < 0 || bytes < 0 ? `work must be at least 0, got ${flops} flops and ${bytes} bytes` : extent;
+  return wrong === undefined
+    ? []
+    : [{ field: '', description: `${problem.id}: ${wrong}; correct it in problem.yaml, or \`require\` another case` }];
 }
+
+/** For values that are equally finite in every dtype. */
+const SOME_DTYPE: TensorDtype = TENSOR_DTYPES[0];
 
 /** Refuses a table that has no room for the values that its rule draws. */
 function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, values: CaseValues): FieldViolation[] {

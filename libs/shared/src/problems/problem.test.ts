@@ -47,6 +47,34 @@ test.each([-1, 0, 1.5, 2 ** 31, 2 ** 63, Number.NaN])('refuses an extent of %d a
   ]);
 });
 
+test.each([
+  [
+    '2 * G * M',
+    '1 / (M - 4) + M',
+    'grouped_matmul: "1 / (M - 4) + M * N * K * (transposed ? 2 : 1)" is not a finite number',
+  ],
+  [
+    '2 * G * M',
+    '-2 * M',
+    'grouped_matmul: work must be at least 0, got -512 flops and 256 bytes; correct it in problem.yaml',
+  ],
+  [
+    '1 / sqrt(K)',
+    '1 / (M - 4)',
+    'grouped_matmul: "1 / (M - 4)" is not a finite number (Infinity) for M = 4; correct the',
+  ],
+  [
+    'out: [G, M, N]',
+    'out: [G, M, "N - 8"]',
+    'grouped_matmul: C has the dimension N - 8: wanted an integer of 1 to 2147483647',
+  ],
+])('refuses a case for which %s written as %s has no fitting value', (was, is, message) => {
+  const problem = parseProblem(MATMUL.replace(was, is), 'problem.yaml');
+  const found = axisViolations(problem, { G: 1, M: 4 });
+  expect(found.map(({ field }) => field)).toEqual(['']);
+  expect(found[0]?.description).toContain(message);
+});
+
 test('refuses a wrong extent that comes from a default', () => {
   const problem = parseProblem(MATMUL.replace('2 * M', 'M - 8'), 'problem.yaml');
   expect(axisViolations(problem, { G: 1, M: 4, N: 1 })).toEqual([
