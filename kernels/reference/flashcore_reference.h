@@ -65,6 +65,24 @@ struct Tensor {
   std::vector<double> values;  // of an output
 };
 
+// What an element of an output is until the reference sets it: a NaN that no arithmetic makes.
+inline double unset() {
+  const uint64_t bits = 0x7ff8f1a5c07e5e70;
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Refuses an output of which the reference has left elements unset.
+inline void require_set(const Tensor& tensor) {
+  const double pattern = unset();
+  size_t left = 0;
+  for (const double& value : tensor.values) left += std::memcmp(&value, &pattern, sizeof value) == 0;
+  if (left > 0)
+    fail("reference.cpp set " + std::to_string(tensor.values.size() - left) + " of " +
+         std::to_string(tensor.values.size()) + " elements of " + tensor.name + ": it must set every element");
+}
+
 class Extents {
  public:
   long rank() const { return static_cast<long>(tensor_->dims.size()); }
@@ -109,7 +127,7 @@ class Input : public Extents {
   }
 };
 
-// Elements to set: Y(i, j) = value. An element that is never set stays NaN, which no kernel matches.
+// Elements to set: Y(i, j) = value, each of them.
 class Output : public Extents {
  public:
   explicit Output(Tensor* tensor) : Extents(tensor) {}

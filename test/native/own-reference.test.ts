@@ -1,5 +1,5 @@
 /** The functions of flashcore_reference.h for a problem's own reference.cpp. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,6 +23,53 @@ int main() {
     const include = join(ROOT, 'kernels/reference');
     execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', include, source, '-o', program]);
     expect(execFileSync(program, { encoding: 'utf8' })).toBe('010');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** A case without values, whose only tensor is Y, two fp32 outputs. */
+function caseOfY(): Buffer {
+  const message = Buffer.alloc(4 + 4 + 32 + 3 * 4 + 8);
+  message.writeUInt32LE(1, 4);
+  message.write('Y', 8);
+  for (const [index, value] of [2, 1, 1, 2].entries()) message.writeUInt32LE(value, 40 + 4 * index);
+  return message;
+}
+
+test.each([
+  ['sets every element', 'Y(0) = 1; Y(1) = NAN; std::fprintf(stderr, "a note");', 0, 'a note'],
+  ['leaves an element', 'Y(0) = 1;', 1, 'reference.cpp set 1 of 2 elements of Y: it must set every element\n'],
+  [
+    'adds to what is not set',
+    'Y(0) = 1; Y(1) += 1;',
+    1,
+    'reference.cpp set 1 of 2 elements of Y: it must set every element\n',
+  ],
+  [
+    'prints',
+    'Y(0) = Y(1) = 1; std::printf("%g", Y(0));',
+    1,
+    'reference.cpp prints "1": remove that, or print to stderr\n',
+  ],
+  ['prints without end', 'Y(0) = Y(1) = 1; for (int n = 0; n < 1000000; ++n) std::printf("x");', 1, 'prints "xxx'],
+])('a reference that %s', { timeout: 60_000 }, (_, body, status, said) => {
+  const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
+  try {
+    const source = join(folder, 'reference.cpp');
+    writeFileSync(
+      source,
+      `#include <cmath>
+#include "flashcore_reference.h"
+void reference(const flashcore::Case& c) { auto Y = c.output("Y"); ${body} }`,
+    );
+    const program = join(folder, 'reference');
+    const include = join(ROOT, 'kernels/reference');
+    const files = [join(include, 'reference_main.cpp'), source];
+    execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', include, ...files, '-o', program]);
+    const ended = spawnSync(program, { input: caseOfY() });
+    expect([ended.status, ended.stdout.length]).toEqual([status, status === 0 ? 16 : 0]);
+    expect(ended.stderr.toString()).toContain(said);
   } finally {
     rmSync(folder, { recursive: true });
   }

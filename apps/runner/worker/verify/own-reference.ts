@@ -41,6 +41,7 @@ export async function ownReference(
   child.stderr.on('data', (bytes: Buffer) => (said = (said + bytes.toString('utf8')).slice(-MOST_ERROR_BYTES)));
   // The process may exit before it has read everything; its exit status says why.
   child.stdin.on('error', () => undefined);
+  const started = performance.now();
   const { promise, resolve } = Promise.withResolvers<string>();
   child.once('error', (error) => resolve(error.message));
   child.once('close', (code, signal) => resolve(signal ?? `exit status ${code}`));
@@ -59,10 +60,14 @@ export async function ownReference(
       }),
     );
   }
+  const late = performance.now() - started >= LIMIT_MS ? `, after the limit of ${LIMIT_MS / 1000} s` : '';
   throw new Error(
-    `the reference of ${computed.problem} gave ${got} of ${wanted} bytes and ended with ${end}${said === '' ? '' : `: ${said.trim()}`}`,
+    `the reference of ${computed.problem} gave ${got} of ${wanted} bytes and ended with ${end}${late}${said === '' ? '' : `: ${said.trim()}`}${remedy(computed, got > wanted)}`,
   );
 }
+
+const remedy = ({ problem }: ProblemCase, tooMuch: boolean): string =>
+  `; correct it${tooMuch ? ' (it must neither fork nor write where its outputs go)' : ''}, then run fa-tui problem check ${problem}`;
 
 /** The message that kernels/reference/reference_main.cpp reads. */
 function* messageOf({ values, tensors }: ProblemCase, inputs: TensorsByName): Generator<Uint8Array> {
