@@ -8,6 +8,7 @@ import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { parseShape, shapeFields } from '@flashcore/shared/kernels';
 
 const { values: options } = parseArgs({
   options: {
@@ -20,7 +21,7 @@ const { values: options } = parseArgs({
 });
 const WORKER = fileURLToPath(new URL('../apps/runner/dist/worker.js', import.meta.url));
 if (!existsSync(WORKER)) throw new Error(`Build the worker first: ${WORKER} is not there`);
-const SHAPE = { batch: 1, heads: 4, sequenceLength: 128, headDim: 64, causal: false };
+const SHAPE = shapeFields(parseShape('1x4x128x64'));
 const tensors = ['Q', 'K', 'V', 'O'].map((tensor) => ({ kind: 'tensor', tensor }));
 const endless = {
   image: options.endless,

@@ -55,16 +55,16 @@ const withClusters = (plan: LaunchPlan, has: boolean): LaunchPlan =>
   has ? plan : { ...plan, launches: plan.launches.map(({ cluster: _, ...launch }) => launch) };
 
 /**
- * Warns if a job differs from its request or kernel: default shapes with another head dimension, and launch options
+ * Warns if a job differs from its request or kernel: default shapes with another width, and launch options
  * that the device lacks, without which the launches run the same CTAs.
  */
 export function warnOfPlan(services: VariantServices): void {
   const { job, spec, resolved } = services;
-  const { otherHeadDim } = spec.verify ?? spec.benchmark ?? spec.profile ?? {};
-  if (otherHeadDim !== undefined)
+  const { otherWidth } = spec.verify ?? spec.benchmark ?? spec.profile ?? {};
+  if (otherWidth !== undefined)
     emitWarning(
       job,
-      `${spec.kernel.kernelId} takes none of the default shapes: they run with head dimension ${otherHeadDim}; --shape chooses others`,
+      `${spec.kernel.kernelId} takes none of the default shapes: they run with ${otherWidth}; --shape chooses others`,
     );
   const [shape] = spec.shapes;
   if (spec.method === 'build' || !shape) return;

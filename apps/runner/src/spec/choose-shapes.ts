@@ -6,6 +6,8 @@ import {
   formatShape,
   planLaunches,
   requireShape,
+  shapeOf,
+  valuesOf,
   type Cases,
   type Distribution,
   type Manifest,
@@ -22,27 +24,30 @@ export interface PlannedKernel {
   judged?: boolean;
 }
 
-/** Shapes of a job; `otherHeadDim`: they come from a set, with this head dimension instead of the set's. */
+/** Shapes of a job; `otherWidth`, such as "D=128": they come from a set, with this width instead of the set's. */
 export interface ChosenShapes {
   shapes: Shape[];
-  otherHeadDim?: number;
+  otherWidth?: string;
 }
 
-/** Head dimensions of models, the most common ones first. */
-const HEAD_DIMS = [128, 96, 256, 32, 80, 112, 192, 16];
+/** Widths of rows in models: head dimensions, the most common ones first. */
+const WIDTHS = [128, 96, 256, 32, 80, 112, 192, 16];
 
 /**
- * The default set, adapted to the kernel: if the kernel takes none of the shapes, the head dimension is replaced by the
- * first one with which it takes a shape.
+ * The default set, adapted to the kernel: if the kernel takes none of the shapes, the width of a row is replaced by
+ * the first one with which it takes a shape.
  */
 export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
   const { manifest, resolved, judged } = planned;
   if (judged || acceptedShapes(set, manifest, resolved).length > 0) return { shapes: chooseShapes([], set, planned) };
-  const ofHeads = set.filter(({ headDim }) => headDim > 0);
-  for (const otherHeadDim of HEAD_DIMS) {
-    const shapes = ofHeads.map((shape) => ({ ...shape, headDim: otherHeadDim }));
-    if (acceptedShapes(shapes, manifest, resolved).length > 0) return { shapes, otherHeadDim };
-  }
+  const { axes } = manifest.problem;
+  const width = axes.find(({ draw, default: usual }) => draw === 'width' && usual === undefined);
+  if (width)
+    for (const extent of WIDTHS) {
+      const shapes = set.map((shape) => shapeOf({ ...valuesOf(shape), [width.name]: extent }));
+      if (acceptedShapes(shapes, manifest, resolved).length > 0)
+        return { shapes, otherWidth: `${width.name}=${extent}` };
+    }
   return { shapes: chooseShapes([], set, planned) };
 }
 

@@ -15,6 +15,7 @@ import {
   type GateResultSchema,
   type VariantResultSchema,
 } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import type { ReportFormat } from '../present/plain/report-format.ts';
 
 export const PLAIN: ReportFormat = { width: 80, colors: false, ascii: false };
@@ -137,7 +138,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
     tolerance: { profile: 'parity', absolute: 0.01, relative: 0.01 },
     cases: [
       {
-        shape: { batch: 1, heads: 8, sequenceLength: 512, headDim: 64 },
+        shape: parseShape('1x8x512x64'),
         verdict: Verdict.PASS,
         seeds: 5,
         maxAbsError: 4.88e-4,
@@ -147,7 +148,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
         deterministic: true,
       },
       {
-        shape: { batch: 1, heads: 8, sequenceLength: 512, headDim: 64, causal: true },
+        shape: parseShape('1x8x512x64c'),
         verdict: Verdict.FAIL,
         reason: '3 of 262144 elements outside the tolerance',
         seeds: 1,
@@ -162,7 +163,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
   },
   benchmarks: [
     {
-      shape: { batch: 2, heads: 8, sequenceLength: 512, headDim: 64 },
+      shape: parseShape('2x8x512x64'),
       mode: TimingMode.HOT,
       simulated: true,
       stopReason: StopReason.CONVERGED,
@@ -193,7 +194,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
       kind: FindingKind.WRONG_RESULT,
       message: '3 of 262144 elements are outside the tolerance, all in head 3.',
       remedy: 'Look at the last tile of the causal mask.',
-      shape: { batch: 1, heads: 8, sequenceLength: 512, headDim: 64, causal: true },
+      shape: parseShape('1x8x512x64c'),
     },
   ],
 };

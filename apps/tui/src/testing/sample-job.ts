@@ -19,8 +19,9 @@ import {
   type HistogramSchema,
   type JobEvent,
   type LatencyStatisticsSchema,
-  type ShapeSchema,
+  type Shape,
 } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 
 export const SAMPLE_JOB = 'jobs/3f2a9c1e-0000-4000-8000-000000000001';
 export const SAMPLE_START_MS = Date.UTC(2026, 10, 21, 12, 0, 0);
@@ -41,17 +42,10 @@ export const EMULATOR = create(DeviceSchema, {
   roofline: { fp16TensorTflops: 121, memoryGbPerSecond: 300, source: 'NVIDIA L4 data sheet' },
 });
 
-type ShapeInit = MessageInitShape<typeof ShapeSchema>;
+const shape = (batch: number, heads: number, length: number, causal = false): Shape =>
+  parseShape(`${batch}x${heads}x${length}x64${causal ? 'c' : ''}`);
 
-const shape = (batch: number, heads: number, sequenceLength: number, causal = false): ShapeInit => ({
-  batch,
-  heads,
-  sequenceLength,
-  headDim: 64,
-  causal,
-});
-
-export const PARITY_SHAPES: ShapeInit[] = [
+export const PARITY_SHAPES: Shape[] = [
   shape(1, 8, 512),
   shape(2, 8, 512),
   shape(1, 8, 512, true),
