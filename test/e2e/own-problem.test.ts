@@ -111,6 +111,29 @@ test('a copy of a kernel has the problem of its original', () => {
   expect(existsSync(join(repository, 'our_copy/problem'))).toBe(false);
 });
 
+test('a new kernel of a problem is a copy of its simplest kernel', { timeout: LIMIT_MS }, () => {
+  const none = faTui('new', 'of_our_norm', '--problem', 'our_norm');
+  expect([none.exitCode, none.stderr]).toEqual([2, expect.stringContaining('there is no kernel of it yet: copy one')]);
+  const made = faTui('new', 'of_decode', '--problem', 'attention_decode');
+  expect([made.exitCode, made.stdout]).toEqual([0, expect.stringContaining('of_decode, a copy of decode_rows')]);
+  const champion = /--champion (\S+)/.exec(made.stdout)![1]!;
+  const shape = ['--shape', 'B=1,H=2,Hkv=1,Skv=64,D=64', '--samples', '10', '--max-seconds', '0.2'];
+  const compared = faTui('bench', './of_decode', '--champion', champion, ...shape);
+  expect([compared.exitCode, compared.stderr]).toEqual([0, expect.any(String)]);
+  const unknown = faTui('new', 'of_nothing', '--problem', 'our_nrom');
+  expect([unknown.exitCode, unknown.stderr]).toEqual([2, expect.stringContaining('our_nrom is no problem here')]);
+});
+
+test('problem list names the axes, dtypes and kernels of each problem', () => {
+  const { stdout } = faTui('problem', 'list', '--json');
+  const { problems } = JSON.parse(stdout) as { problems: { id: string; kernels: string[] }[] };
+  const kernels = Object.fromEntries(problems.map((each) => [each.id, each.kernels]));
+  expect(kernels).toMatchObject({ our_norm: [], rmsnorm: ['rmsnorm'] });
+  expect(kernels['attention_decode']?.[0]).toBe('decode_rows');
+  const one = faTui('problem', 'list', 'rmsnorm');
+  expect([one.exitCode, one.stdout]).toEqual([0, expect.stringMatching(/rows \(rows of X: tokens\), N .*\n.*fp16/)]);
+});
+
 test('$FLASHCORE_PROBLEMS may be relative, and no folder in it can contain a colon', { timeout: LIMIT_MS }, () => {
   const relative = home.faTui(['verify', kernel, ...CASE], {
     cwd: home.path,

@@ -75,7 +75,7 @@ describe('bash', () => {
     expect(inBash('leaderboard', '--mode', '=', 'c')).toEqual(['cold']);
     expect(inBash('config', '')).toEqual(['show', 'path', 'validate', 'schema']);
     expect(inBash('--color', 'ne')).toEqual(['never']);
-    expect(inBash('problem', '')).toEqual(['check', 'import']);
+    expect(inBash('problem', '')).toEqual(['list', 'check', 'import']);
     expect(inBash('problem', 'import', '')).toEqual([]);
     expect(inBash('problem', 'check', 'rms')).toEqual(['rmsnorm']);
     expect(inBash('problem', 'check', '--dtype', 'b')).toEqual(['bf16']);

@@ -2,11 +2,11 @@ import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import {
+  DEFAULT_PROBLEM,
   MANIFEST_FILE,
   TO_FILL_IN,
   copiedKernel,
   draftFiles,
-  installedProblems,
   mayBeSource,
   originalsOfPtx,
   readSourceFile,
@@ -16,7 +16,8 @@ import { entryOf, setEntry, shellWord } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { readSource, requireKernelPath, writeSource } from '../search/kernel-source.ts';
 import type { CommandContext } from './context.ts';
-import { parseKernelArgument } from './kernel-argument.ts';
+import { parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
+import { requireProblem, simplestKernelOf } from './problem-kernels.ts';
 import { rememberFolder } from './start-job.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
@@ -27,23 +28,24 @@ interface NewKernelOptions {
   readonly from?: string;
   /** A file of PTX. */
   readonly fromPtx?: string;
-  /** The problem that the PTX computes. */
+  /** The problem whose simplest kernel is copied, or that the PTX computes. */
   readonly problem?: string;
 }
 
-/** `fa-tui new <name> [--from <kernel or folder>]`: a kernel folder to start from. Existing files stay unchanged. */
+/**
+ * `fa-tui new <name> [--from <kernel or folder> | --problem <id>]`: a kernel folder to start from. Existing files stay
+ * unchanged.
+ */
 export async function newKernel(name: string, options: NewKernelOptions, context: CommandContext): Promise<ExitCode> {
   const { from: given, fromPtx, problem } = options;
   const folder = path.resolve(name);
   const id = idOfFolder(folder, name);
   requireFree(folder);
   if (fromPtx !== undefined && given !== undefined) throw new UsageError('--from and --from-ptx: give one of them');
-  if (problem !== undefined && fromPtx === undefined)
-    throw new UsageError('--problem: goes with --from-ptx; a copy computes what its original does');
+  if (problem !== undefined && given !== undefined)
+    throw new UsageError('--problem: goes without --from; a copy computes what its original does');
   if (fromPtx !== undefined) return newFromPtx(fromPtx, { id, folder, problem }, context);
-  const from = given ?? FIRST_KERNEL;
-  // By default the runner's own kernel, even if the repository has a folder with that name.
-  const original = given === undefined ? ({ kind: 'id', id: from } as const) : await parseKernelArgument(given);
+  const original = await originalOf(given, problem);
   const files = await context.withRunner(async ({ client }) => {
     await refuseKnown(id, client);
     return copiedKernel(await readSource(original, client), id);
@@ -53,8 +55,20 @@ export async function newKernel(name: string, options: NewKernelOptions, context
   writeSource(folder, files);
   rememberFolder(folder, context);
   if (context.options.json) context.document({ kernel: id, folder, from: original.id, files: Object.keys(files) });
-  else context.report(whatNext({ id, folder, from: original.id, files: Object.keys(files) }));
+  else {
+    const champion = original.kind === 'folder' ? original.folder : original.id;
+    context.report(whatNext({ id, folder, from: original.id, champion, files: Object.keys(files) }));
+  }
   return ExitCode.PASSED;
+}
+
+/** The kernel to copy: the given one, else the simplest one of the problem. */
+async function originalOf(given: string | undefined, problem = DEFAULT_PROBLEM): Promise<KernelArgument> {
+  if (given !== undefined) return parseKernelArgument(given);
+  // The runner's own kernel, even if the repository has a folder with that name.
+  return problem === DEFAULT_PROBLEM
+    ? { kind: 'id', id: FIRST_KERNEL }
+    : parseKernelArgument(await simplestKernelOf(problem));
 }
 
 interface NewFolder {
@@ -72,8 +86,7 @@ async function newFromPtx(
   { id, folder, problem }: NewFolder,
   context: CommandContext,
 ): Promise<ExitCode> {
-  if (problem !== undefined && !installedProblems().includes(problem))
-    throw new UsageError(`--problem ${problem}: must be one of ${installedProblems().join(', ')}`);
+  if (problem !== undefined) requireProblem(problem);
   const source = path.basename(file);
   if (!/^[\w][\w.-]{0,100}\.ptx$/.test(source))
     throw new UsageError(`--from-ptx ${file}: must be a file named *.ptx, of letters, digits, "_", "-" and "."`);
@@ -113,16 +126,18 @@ interface MadeKernel {
   readonly id: string;
   readonly folder: string;
   readonly from: string;
+  /** The original, as --champion takes it. */
+  readonly champion: string;
   readonly files: readonly string[];
 }
 
-function whatNext({ id, folder, from, files }: MadeKernel): string[] {
+function whatNext({ id, folder, from, champion, files }: MadeKernel): string[] {
   const relative = path.relative(process.cwd(), folder);
   const place = shellWord(relative.startsWith('..') ? folder : `./${relative}`);
   const commands = [
     [`fa-tui run ${place}`, 'build, verify, bench, profile, gates'],
     [`fa-tui watch-source ${place}`, 'the same at every save'],
-    [`fa-tui bench ${place} --champion ${from}`, `is it faster than ${from}?`],
+    [`fa-tui bench ${place} --champion ${shellWord(champion)}`, `is it faster than ${from}?`],
   ] as const;
   const width = Math.max(...commands.map(([command]) => command.length));
   return [

@@ -75,7 +75,7 @@ describe('bad usage exits with 2, prints nothing on stdout, and says what is exp
       () => /--dtype: goes with problem check/,
     ],
     ['a check with an option of import', () => ['problem', 'check', '--to', 'x'], () => /go with problem import/],
-    ['an unknown action', () => ['problem', 'chek'], () => /Allowed choices are check, import/],
+    ['an unknown action', () => ['problem', 'chek'], () => /Allowed choices are list, check, import/],
     [
       'an import of nothing',
       () => ['problem', 'import'],

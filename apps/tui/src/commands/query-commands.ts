@@ -26,6 +26,7 @@ const HOST_ACTIONS = ['install', 'start', 'stop'];
 const PROGRAMS: readonly ProblemProgram[] = ['kernelbench', 'gpumode', 'sol-execbench'];
 
 const PROBLEM_EXAMPLES = `
+fa-tui problem list
 fa-tui problem check rmsnorm
 fa-tui problem import flashinfer_trace --to problems
 fa-tui problem import definitions/gqa_paged/gqa_paged_decode_h32_kv8_d128_ps1.json --to problems
@@ -52,7 +53,7 @@ export function addQueryCommands(program: Command, define: Define): void {
       .argument('<name>', "the folder to make; its last part becomes the kernel's id")
       .option('--from <kernel or folder>', 'the kernel, folder or build_id to copy (default: fa_v1_baseline)')
       .option('--from-ptx <file>', "start from another compiler's PTX: the code gives a draft of the manifest")
-      .option('--problem <name>', 'with --from-ptx: what it computes (default: attention)')
+      .option('--problem <id>', 'what it computes: without --from, its simplest kernel is copied (default: attention)')
       .description('start a kernel of your own as a copy of another: manifest, source and notes'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
   );
@@ -108,10 +109,13 @@ export function addQueryCommands(program: Command, define: Define): void {
       .addArgument(
         new Argument(
           '<action>',
-          "check: do a problem's cases find its mutants? import: problems of other benchmarks (docs/imports.md)",
-        ).choices(['check', 'import']),
+          "list: what kernels can compute; check: do a problem's cases find its mutants? import: problems of other benchmarks (docs/imports.md)",
+        ).choices(['list', 'check', 'import']),
       )
-      .argument('[problem]', 'check: its id (default: all with mutants); import: a definition, or a folder of them')
+      .argument(
+        '[problem]',
+        'list, check: its id (default: all, or all with mutants); import: a definition, or a folder of them',
+      )
       .addOption(
         new Option('--dtype <dtype>', 'check: of the tensors (default fp16)').choices(['fp16', 'bf16', 'fp32']),
       )
@@ -124,13 +128,15 @@ export function addQueryCommands(program: Command, define: Define): void {
       )
       .option('--any-reference', 'import: also what has a reference that nobody has compared with the operation')
       .description(
-        "check that a problem's cases find mistakes, or import problems; needs neither runner nor GPU (docs/problems.md)",
+        "list problems, check that a problem's cases find mistakes, or import problems; needs neither runner nor GPU (docs/problems.md)",
       )
       .addHelpText('after', PROBLEM_EXAMPLES),
-    async (context, options, action, problem) =>
-      action === 'import'
+    async (context, options, action, problem) => {
+      if (action === 'list') return (await import('./problem-kernels.ts')).listProblems(problem, context);
+      return action === 'import'
         ? (await import('./import-problem.ts')).importProblem(problem, options, context)
-        : (await import('./check-problem.ts')).checkProblem(problem, options, context),
+        : (await import('./check-problem.ts')).checkProblem(problem, options, context);
+    },
   );
   query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
     (await import('./lists.ts')).listJobs(options, context),
