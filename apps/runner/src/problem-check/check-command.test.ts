@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,6 +6,7 @@ import {
   installedProblem,
   parseCases,
   parseExpression,
+  parseProblem,
   type Problem,
   type ProblemMutant,
 } from '@flashcore/shared/kernels';
@@ -30,14 +31,18 @@ test.each(inFull(['attention', 'rmsnorm', 'softmax', 'gemm'], (id) => id === 'ge
   'the cases of %s find all of its mutants',
   { timeout: MINUTES_MS },
   async (id) => {
-    const check = await checkOne(id, { dtype: 'fp16', data: folder }, { repositoryRoot, environment: process.env });
+    const check = await checkOne(
+      id,
+      { dtype: 'fp16', tolerance: 'parity', data: folder },
+      { repositoryRoot, environment: process.env },
+    );
     expect(check.mutants.length).toBeGreaterThan(8);
     expect(refusals(check)).toEqual([]);
   },
 );
 
 const CASES = `
-tolerances: { parity: { atol: 1.0e-3, rtol: 1.0e-3 }, strict: { atol: 1.0e-3, rtol: 1.0e-3 } }
+tolerances: { parity: { atol: 1.0e-3, rtol: 1.0e-3 }, strict: { atol: 1.0e-3, rtol: 1.0e-3 }, wide: { atol: 1, rtol: 1 } }
 defaults: { set: parity, tolerance: parity, seeds: 1, distribution: normal }
 distributions: { normal: { q: normal, k: normal, v: normal, about: normal } }
 sets:
@@ -47,7 +52,7 @@ sets:
 `;
 
 /** Attention with one mutant on one case. */
-async function checked(mutant: ProblemMutant['change']) {
+async function checked(mutant: ProblemMutant['change'], tolerance = 'parity') {
   const tools = new BuildTools({
     repositoryRoot,
     dataDirectory: folder,
@@ -62,8 +67,9 @@ async function checked(mutant: ProblemMutant['change']) {
   return checkProblem(problem, parseCases(CASES, 'cases.yaml', problem), {
     reference: loadReference(await tools.libraries.reference({ signal: new AbortController().signal })),
     dtype: 'fp16',
+    tolerance,
     seed: 'c0ffee',
-    judgeRounding: true,
+    judgeRounding: tolerance === 'parity',
   });
 }
 
@@ -80,6 +86,24 @@ test('a mutant that no case finds, or that changes nothing, is refused', { timeo
   expect(matrixLines(found)).toEqual(['', 'a normal', 'parity   case       a', 'mistake  1x2x33x32  x']);
 });
 
+test('a mutant is judged with the tolerance that is asked for', { timeout: MINUTES_MS }, async () => {
+  const change = { kind: 'times', tensor: 'O', value: parseExpression('1.05') } as const;
+  expect(refusals(await checked(change))).toEqual([]);
+  expect(refusals(await checked(change, 'wide'))).toEqual([expect.stringContaining('mistake survives')]);
+});
+
+test('a refused mutant is named with its file and line', () => {
+  const text = readFileSync(join(repositoryRoot, 'problems/softmax/problem.yaml'), 'utf8');
+  const { mutants } = parseProblem(text, 'problems/softmax/problem.yaml');
+  const [{ name, about, place }] = mutants as [ProblemMutant];
+  const line = text.split('\n').findIndex((each) => each.startsWith(`  ${name}:`)) + 1;
+  const group = { name: 'parity' as const, cases: ['a'], distributions: ['normal'], wronged: [] };
+  const check = { problem: 'softmax', dtype: 'fp16' as const, tolerance: 'parity', mutants: [{ name, about, place }] };
+  expect(refusals({ ...check, groups: [{ ...group, cells: [[['missed']]] }] })).toEqual([
+    expect.stringContaining(`problems/softmax/problem.yaml:${line}: mutants.${name} survives`),
+  ]);
+});
+
 test('a problem whose tolerance rejects a correct answer is refused', () => {
   const group = { name: 'parity' as const, cases: ['a'], distributions: ['normal'] };
   const wronged = [{ case: 'a', distribution: 'normal' }];
@@ -87,8 +111,9 @@ test('a problem whose tolerance rejects a correct answer is refused', () => {
     refusals({
       problem: 'p',
       dtype: 'fp16',
-      mutants: [{ name: 'zeros', about: '' }],
+      tolerance: 'parity',
+      mutants: [{ name: 'zeros', about: '', place: undefined }],
       groups: [{ ...group, cells: [[['found']]], wronged }],
     }),
-  ).toEqual(['a right answer is called wrong on a, normal: widen the tolerance `parity`']);
+  ).toEqual(['a right answer is called wrong on a, normal: widen the tolerance `parity` in cases.yaml']);
 });

@@ -34,6 +34,7 @@ interface Surroundings {
 
 interface CheckFlags {
   dtype: TensorDtype;
+  tolerance: string;
   data: string;
   json?: boolean;
 }
@@ -50,6 +51,7 @@ export function addCheckCommand(program: Command, surroundings: Surroundings): v
     .addArgument(new Argument('[problem]', 'its id (default: all with mutants)').choices(installedProblems()))
     .description('judges the mutants of a problem on its cases, without a GPU (docs/problems.md)')
     .addOption(new Option('--dtype <dtype>', 'of the tensors').choices(TENSOR_DTYPES).default('fp16'))
+    .option('--tolerance <profile>', 'of cases.yaml', 'parity')
     .option('--data <folder>', 'where the CPU reference is kept once compiled', surroundings.defaultData)
     .option('--json', 'the matrix as JSON')
     .action((id: string | undefined, flags: CheckFlags) => surroundings.defer(() => check(id, flags, surroundings)));
@@ -75,13 +77,18 @@ function report(found: ProblemCheck): string[] {
     refused.length === 0
       ? [`${found.problem}: the cases find all ${found.mutants.length} mutants`]
       : [`${found.problem}: refused`, ...refused.map((line) => `  ${line}`)];
-  return [`${found.problem}, ${found.dtype}: ${LEGEND}`, ...matrixLines(found), '', ...verdict];
+  return [
+    `${found.problem}, ${found.dtype}, tolerance ${found.tolerance}: ${LEGEND}`,
+    ...matrixLines(found),
+    '',
+    ...verdict,
+  ];
 }
 
 /** Errors: COMPILER_MISSING, INVALID_MANIFEST, INTERNAL. */
 export async function checkOne(
   id: string,
-  { dtype, data }: Pick<CheckFlags, 'dtype' | 'data'>,
+  { dtype, tolerance, data }: Pick<CheckFlags, 'dtype' | 'tolerance' | 'data'>,
   { repositoryRoot, environment }: Pick<Surroundings, 'repositoryRoot' | 'environment'>,
 ): Promise<ProblemCheck> {
   const problem = installedProblem(id);
@@ -104,9 +111,10 @@ export async function checkOne(
       problem: id,
       cases,
       dtype,
+      tolerance,
       referenceLibrary: await tools.libraries.reference({ signal }),
       seed: SEED,
-      judgeRounding: judgesRounding({ tolerance: { profile: 'parity', absolute: 0, relative: 0 } }),
+      judgeRounding: judgesRounding({ tolerance: { profile: tolerance, absolute: 0, relative: 0 } }),
     };
     if (problem.operation === 'own') {
       const program = await tools.libraries.ownReference(referenceSource(problem), { signal });
@@ -140,19 +148,20 @@ function casesOf(id: string, kernelsFolder: string): { text: string; path: strin
 }
 
 /** Reasons to refuse the problem, one line per mutant or correct answer; empty if it passes. */
-export function refusals({ problem, mutants, groups }: ProblemCheck): string[] {
+export function refusals({ problem, tolerance, mutants, groups }: ProblemCheck): string[] {
   if (mutants.length === 0) return [`${problem} has no mutants: add \`mutants\` to problem.yaml`];
   const wronged = groups.flatMap((group) =>
     group.wronged.map(
-      (at) => `a right answer is called wrong on ${at.case}, ${at.distribution}: widen the tolerance \`parity\``,
+      (at) =>
+        `a right answer is called wrong on ${at.case}, ${at.distribution}: widen the tolerance \`${tolerance}\` in cases.yaml`,
     ),
   );
-  const ofMutants = mutants.flatMap(({ name }, index) => {
+  const ofMutants = mutants.flatMap(({ name, place = name }, index) => {
     const cells = groups.flatMap((group) => group.cells[index]!.flat());
     if (cells.includes('found')) return [];
     return cells.includes('missed')
-      ? [`${name} survives: add a case or distribution to cases.yaml that finds it`]
-      : [`${name} changes nothing on any case: change or remove it, or add a case that it changes`];
+      ? [`${place} survives: add a case or distribution to cases.yaml that finds it`]
+      : [`${place} changes nothing on any case: change or remove it, or add a case that it changes`];
   });
   return [...wronged, ...ofMutants];
 }

@@ -139,7 +139,9 @@ export interface CheckProblemJob {
   ownReference?: Executor | undefined;
   /** Seed of the inputs, hexadecimal. */
   seed: string;
-  /** Also judge by what rounding explains, like the tolerance `parity`. */
+  /** Profile of cases.yaml. */
+  tolerance: string;
+  /** Also judge by what rounding explains, as verification does with this tolerance. */
   judgeRounding: boolean;
 }
 
@@ -160,6 +162,8 @@ export interface CheckedGroup {
 export interface ProblemCheck {
   problem: string;
   dtype: TensorDtype;
-  mutants: { name: string; about: string }[];
+  /** Profile of cases.yaml. */
+  tolerance: string;
+  mutants: { name: string; about: string; place?: string | undefined }[];
   groups: CheckedGroup[];
 }

@@ -29,8 +29,6 @@ import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
 import type { Yardstick } from './reference-book.ts';
 import { POISONS } from './verify-case.ts';
 
-const TOLERANCE = 'parity';
-
 interface CheckOptions extends Omit<CheckProblemJob, 'problem' | 'cases' | 'referenceLibrary'> {
   reference: Reference;
   /** Called before each case. */
@@ -75,13 +73,14 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
   return {
     problem: problem.id,
     dtype: options.dtype,
-    mutants: problem.mutants.map(({ name, about }) => ({ name, about })),
+    tolerance: options.tolerance,
+    mutants: problem.mutants.map(({ name, about, place }) => ({ name, about, place })),
     groups,
   };
 }
 
-function toleranceOf(cases: Cases, { dtype }: CheckOptions): JudgementLimits['tolerance'] {
-  const { atol, rtol } = toleranceProfile(cases, TOLERANCE, dtype);
+function toleranceOf(cases: Cases, { dtype, tolerance }: CheckOptions): JudgementLimits['tolerance'] {
+  const { atol, rtol } = toleranceProfile(cases, tolerance, dtype);
   return { absolute: atol, relative: rtol };
 }
 

@@ -5,6 +5,7 @@ import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface CheckProblemOptions {
   readonly dtype?: string;
+  readonly tolerance?: string;
   /** Option of `problem import`. */
   readonly to?: string;
   readonly from?: string;
@@ -21,7 +22,7 @@ const USAGE = 2;
  */
 export async function checkProblem(
   problem: string,
-  { dtype, to, from, anyReference }: CheckProblemOptions,
+  { dtype, tolerance, to, from, anyReference }: CheckProblemOptions,
   { options, surroundings }: CommandContext,
 ): Promise<ExitCode> {
   if (to !== undefined || from !== undefined || anyReference)
@@ -33,6 +34,7 @@ export async function checkProblem(
       'check-problem',
       ...(problem === '' ? [] : [problem]),
       ...(dtype === undefined ? [] : ['--dtype', dtype]),
+      ...(tolerance === undefined ? [] : ['--tolerance', tolerance]),
       ...(options.json ? ['--json'] : []),
       '--data',
       dataDirectory(environment),

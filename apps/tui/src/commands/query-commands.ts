@@ -119,6 +119,7 @@ export function addQueryCommands(program: Command, define: Define): void {
       .addOption(
         new Option('--dtype <dtype>', 'check: of the tensors (default fp16)').choices(['fp16', 'bf16', 'fp32']),
       )
+      .option('--tolerance <profile>', 'check: a profile of cases.yaml (default parity)')
       .option('--to <folder>', 'import: the folder of problems, where each becomes a folder')
       .addOption(
         new Option(

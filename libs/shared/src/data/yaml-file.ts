@@ -21,6 +21,8 @@ export interface YamlFault {
 /** A parsed YAML text that fits its schema, and a way to refuse it for reasons that a schema cannot express. */
 export interface YamlFile<Value> {
   value: Value;
+  /** The line of a key, or of the nearest key above it. */
+  lineOf(key: (string | number)[]): number | undefined;
   /** Returns the INVALID_MANIFEST error for these faults. */
   refuse(faults: YamlFault[]): FlashcoreError;
 }
@@ -56,7 +58,7 @@ export function parseYamlFile<Schema extends z.ZodType>(
         .slice(0, MAX_FAULTS)
         .map((issue) => ({ key: issue.path as (string | number)[], message: issue.message })),
     );
-  return { value: parsed.data, refuse };
+  return { value: parsed.data, lineOf, refuse };
 }
 
 /** An object schema that refuses unknown keys and names the nearest known key. */

@@ -15,6 +15,8 @@ import { entryOf } from '../text/entry-of.ts';
 export interface ProblemMutant {
   readonly name: string;
   readonly about: string;
+  /** Its place in messages: file, line and key. */
+  readonly place?: string;
   readonly change: MutantChange;
 }
 

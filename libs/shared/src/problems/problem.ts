@@ -129,7 +129,11 @@ export function parseProblem(yamlText: string, path: string): Problem {
   const compiler = new ProblemCompiler(file.value);
   const problem = compiler.compile();
   if (compiler.faults.length > 0) throw file.refuse(compiler.faults);
-  return problem;
+  const mutants = problem.mutants.map((mutant) => ({
+    ...mutant,
+    place: `${path}:${file.lineOf(['mutants', mutant.name])}: mutants.${mutant.name}`,
+  }));
+  return { ...problem, mutants };
 }
 
 /** The names of axes and attributes, which expressions over a problem may use. */
