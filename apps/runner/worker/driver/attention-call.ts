@@ -147,7 +147,7 @@ export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, ou
     d_q: bound.output('d_q', out),
     d_k: bound.output('d_k', out),
     d_v: bound.output('d_v', out),
-    d_sinks: null,
+    d_sinks: bound.gradientPerHead('d_sinks', out),
   };
 }
 
@@ -198,6 +198,15 @@ class BoundOperands {
     if (bits.length !== heads)
       throw new RangeError(`${tensor} of ${this.#computed.problem} must have ${heads} heads, got ${bits.length}`);
     return new Float32Array(bits.buffer, bits.byteOffset, bits.length);
+  }
+
+  /** Room for a double per head; null if it is not wanted. The oracle does not check its count. */
+  gradientPerHead(name: 'd_sinks', out: WantedOutputs): Float64Array | null {
+    const wanted = out[name]?.want ?? null;
+    const { h: heads } = this.extents('q');
+    if (wanted && wanted.length !== heads)
+      throw new RangeError(`${name} of ${this.#computed.problem} must have ${heads} heads, got ${wanted.length}`);
+    return wanted;
   }
 
   bias(): object {

@@ -47,8 +47,8 @@ const TENSORS: Readonly<Record<Exclude<Operation, 'own'>, OperationTensors>> = {
   },
   attention_backward: {
     needs: ['q', 'k', 'v', 'd_o'],
-    takes: [],
-    writes: ['d_q', 'd_k', 'd_v'],
+    takes: ['sinks', 'alibi_slopes', 'bias'],
+    writes: ['d_q', 'd_k', 'd_v', 'd_sinks'],
     derives: ['o', 'lse'],
   },
 };
@@ -77,6 +77,8 @@ function layoutFault(
     case 'alibi_slopes':
       if (axes.join() !== 'h') return `${name} has one number a head: write \`TENSOR[h]\``;
       return 'own' in dtype && dtype.own === 'fp32' ? undefined : `${name} is read as fp32: write \`dtype: fp32\``;
+    case 'd_sinks':
+      return axes.join() === 'h' ? undefined : 'd_sinks has one number a head: write `TENSOR[h]`';
     case 'bias':
       if (axes.includes('d')) return 'bias has one number a key: leave d out';
       return axes.at(-1) === 'k' ? undefined : 'the last dimension must be k: the numbers of a row are adjacent';
@@ -141,6 +143,9 @@ export function readOperands(
     if (!entryOf(tensors, tensor)?.draw?.[rule])
       fault(['reference', name], `wanted an input with \`draw: { ${rule}: … }\`, found "${tensor}"`);
   }
+  const sinks = operands['sinks'];
+  if (operands['d_sinks'] && (!sinks || entryOf(tensors, sinks.tensor)?.when !== undefined))
+    fault(['reference', 'd_sinks'], 'it is the gradient of sinks that every case has: name those, without `when`');
   const wrongPages = pageTableFault(read.tables, tensors);
   if (wrongPages) fault(...wrongPages);
   const computed = writes.flatMap((name) => read.operands[name]?.tensor ?? []);

@@ -99,6 +99,7 @@ export const OPERANDS = [
   'd_q',
   'd_k',
   'd_v',
+  'd_sinks',
 ] as const;
 export type OperandName = (typeof OPERANDS)[number];
 /** int32 arrays of the built-in operations. */

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
 import { axisViolations, bytesOf, caseValues, flopsOf, tensorBytes, tensorExtents } from './case-values.ts';
@@ -305,6 +306,19 @@ test('inputs with `when` exist and take memory only in cases that have them', ()
     [],
     [{ field: 'shape', description: 'wanted at most 2147483647 elements a tensor, found 2500000000' }],
   ]);
+});
+
+test('the gradient of sinks needs sinks that every case has', () => {
+  const text = readFileSync(new URL('../../../../problems/attention_backward/problem.yaml', import.meta.url), 'utf8');
+  const written = (sinks: string) =>
+    text
+      .replace('  dQ: { out:', `${sinks}  dSinks: { out: [H], dtype: fp32 }\n  dQ: { out:`)
+      .replace('  d_o: ', `${sinks && '  sinks: "sink[h]"\n'}  d_sinks: "dSinks[h]"\n  d_o: `);
+  const sinks = (when: string): string => `  sink: { in: [H], dtype: fp32, role: sink${when} }\n`;
+  const message = /reference\.d_sinks: it is the gradient of sinks that every case has/;
+  expect(() => parseProblem(written(''), 'p.yaml')).toThrow(message);
+  expect(() => parseProblem(written(sinks(', when: causal')), 'p.yaml')).toThrow(message);
+  expect(parseProblem(written(sinks('')), 'p.yaml').operands.operands.d_sinks?.tensor).toBe('dSinks');
 });
 
 test.each([
