@@ -55,7 +55,11 @@ test.each([
     'cat >/dev/null; echo "no such axis" >&2; exit 3',
     /gave 0 of 16 bytes and ended with exit status 3: no such axis/,
   ],
-  ['gives too little', 'cat >/dev/null; head -c 8 /dev/zero', /gave 8 of 16 bytes and ended with exit status 0; correct it, then run fa-tui problem check doubled$/],
+  [
+    'gives too little',
+    'cat >/dev/null; head -c 8 /dev/zero',
+    /gave 8 of 16 bytes and ended with exit status 0; correct it, then run fa-tui problem check doubled$/,
+  ],
   [
     'gives too much',
     'cat >/dev/null; head -c 100000000 /dev/zero',
