@@ -28,6 +28,7 @@ import type { StartRequest } from '../session/runner-port.ts';
 import { type ExportedKernel, isExported } from './exported-kernel.ts';
 import type { ExportFormat } from './export-options.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
+import { operatorProblem } from './torch-operator.ts';
 import { SIGNATURES } from './torch-signatures.ts';
 
 /** The license of the kernels that come with a runner. */
@@ -161,9 +162,7 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
 
 /** A property of a variant's manifest that the format cannot express; undefined if it can express the kernel. */
 export function exportProblem(manifest: Manifest, format: ExportFormat): string | undefined {
-  const reason = IN_PYTHON.has(format)
-    ? commonProblem(manifest, Object.keys(SIGNATURES))
-    : (commonProblem(manifest, [DEFAULT_PROBLEM]) ?? sourceProblem(manifest));
+  const reason = commonProblem(manifest) ?? (IN_PYTHON.has(format) ? pythonProblem(manifest) : sourceProblem(manifest));
   return reason && `${manifest.id} can't be exported: ${reason}`;
 }
 
@@ -175,7 +174,10 @@ export function pairProblem(forward: Manifest, backward: Manifest, format: Expor
   const wanted = IN_PYTHON.has(format) ? entryOf(SIGNATURES, forward.problem.id)?.backward : undefined;
   if (wanted === undefined)
     return `${forward.id} can't be exported with a backward pass: only --torch and --wheel have one, for ${withBackward.join(', ')}`;
-  const reason = commonProblem(backward, [wanted]);
+  const reason =
+    backward.problem.id === wanted
+      ? commonProblem(backward)
+      : `it computes ${backward.problem.id}; choose a kernel of ${wanted}`;
   if (reason !== undefined) return `${backward.id} can't be exported as the backward pass of ${forward.id}: ${reason}`;
   const passed = passedTensors(forward);
   const missing = backward.problem.tensors.find(
@@ -187,18 +189,12 @@ export function pairProblem(forward: Manifest, backward: Manifest, format: Expor
   );
 }
 
-const isBackward = (problem: string): boolean => Object.values(SIGNATURES).some(({ backward }) => backward === problem);
-
 const withBackward = Object.entries(SIGNATURES).flatMap(([id, { backward }]) => (backward === undefined ? [] : [id]));
 
 /** Formats that launch machine code from Python; the others export CUDA C++ with a launch plan in C++. */
 const IN_PYTHON: ReadonlySet<ExportFormat> = new Set(['torch', 'wheel']);
 
-function commonProblem({ source, problem, launches }: Manifest, problems: readonly string[]): string | undefined {
-  if (!problems.includes(problem.id))
-    return isBackward(problem.id)
-      ? `it computes ${problem.id}; give it as --backward in the export of a kernel of the forward pass`
-      : `it computes ${problem.id}, and exports call ${problems.join(', ')}`;
+function commonProblem({ source, problem, launches }: Manifest): string | undefined {
   if (isCubinSource(source)) return 'its source is machine code, and exports hand on CUDA C++';
   if (isPtxSource(source) || isTritonSource(source))
     return `its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
@@ -217,8 +213,13 @@ function commonProblem({ source, problem, launches }: Manifest, problems: readon
   return foreign && `it has a tensor map of ${foreign.name}, and exports have maps of the kernel's dtype`;
 }
 
+const pythonProblem = (manifest: Manifest): string | undefined =>
+  entryOf(SIGNATURES, manifest.problem.id) ? undefined : operatorProblem(manifest);
+
 function sourceProblem(manifest: Manifest): string | undefined {
-  const { initialOutput, workspace } = manifest;
+  const { problem, initialOutput, workspace } = manifest;
+  if (problem.id !== DEFAULT_PROBLEM)
+    return `it computes ${problem.id}, and this format is for ${DEFAULT_PROBLEM}: --torch and --wheel export any problem`;
   const initialised = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),

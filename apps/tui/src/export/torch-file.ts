@@ -15,18 +15,17 @@ import {
 import { planFunction, pythonPlan } from './python-plan.ts';
 import { BINDING } from './torch-binding.ts';
 import { LAUNCHER } from './torch-launcher.ts';
-import { kernelTables, operatorOf, runCode } from './torch-operator.ts';
+import { ATTENTION_NAMES, kernelTables, operatorAbout, operatorCode, operatorOf, runCode } from './torch-operator.ts';
 import { SIGNATURES, type PairedKernel } from './torch-signatures.ts';
 
 /** Returns the file's text. */
 export function torchFile(kernel: ExportedKernel): string {
   const { manifest, parameters, dtype, arch, backward } = kernel;
   const signatures = entryOf(SIGNATURES, manifest.problem.id);
-  if (!signatures) throw new TypeError(`there are signatures for ${Object.keys(SIGNATURES).join(', ')}`);
-  const operator = operatorOf(manifest);
+  const operator = operatorOf(manifest, signatures && ATTENTION_NAMES);
   const pair: PairedKernel | undefined = backward && {
     id: backward.manifest.id,
-    operator: operatorOf(backward.manifest),
+    operator: operatorOf(backward.manifest, ATTENTION_NAMES),
   };
   const name = `flashcore::${exportName(kernel)}${backward ? `_${exportName(backward)}` : ''}`;
   const names = dtypeNames(dtype);
@@ -36,7 +35,7 @@ ${notices.map((notice) => `\n${docText(notice)}.\n`).join('')}
 A PyTorch operator in one file: the machine code for ${arch} is in it, so that it needs PyTorch and a CUDA driver and no
 compiler. Written by fa-tui export; PROVENANCE says from which build.
 
-${signatures.about(operator, pair).replaceAll('KERNEL_ID', manifest.id)}
+${(signatures?.about(operator, pair) ?? operatorAbout(operator)).replaceAll('KERNEL_ID', manifest.id)}
 
 Tensors are ${dtype} and contiguous, on one device, and begin at a multiple of 16 bytes. It runs on the current stream,
 under torch.compile, and in a CUDA graph: call it once before the capture, which loads the module. Launches are prepared
@@ -77,11 +76,11 @@ ${backward ? `${planFunction(backward.manifest, backward.parameters, '_backward_
 
 ${BINDING}
 
-${kernelTables(kernel, operator, { prefix: '', derivedAxes: signatures.derivedAxes })}
+${kernelTables(kernel, operator, { prefix: '', derivedAxes: signatures?.derivedAxes })}
 
 ${runCode(operator)}
 
-${backward && pair ? `${kernelTables(backward, pair.operator, { prefix: '_backward', derivedAxes: undefined })}\n\n${runCode(pair.operator, '_backward')}\n\n` : ''}${signatures.code(operator, name, pair)}
+${backward && pair ? `${kernelTables(backward, pair.operator, { prefix: '_backward', derivedAxes: undefined })}\n\n${runCode(pair.operator, '_backward')}\n\n` : ''}${signatures?.code(operator, name, pair) ?? operatorCode(operator, name)}
 
 # Machine code, by zlib and then base85, with the entries that each has; None: all.
 ${cubinsText('_CUBINS', kernel)}${backward ? cubinsText('_BACKWARD_CUBINS', backward) : ''}`;

@@ -2,7 +2,7 @@
  * The operator of an exported PyTorch file, from what the kernel's problem and launches say: its tensors and numbers,
  * the call that launches what is prepared, and what torch.compile sees.
  */
-import { type Fill, fillOf, type Manifest, type TensorDtype } from '@flashcore/shared/kernels';
+import { type Fill, fillOf, type Manifest, PYTHON, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { exported, type ExportedKernel } from './exported-kernel.ts';
 
@@ -26,26 +26,43 @@ interface OperatorNumber {
 }
 
 export interface Operator {
+  /** The function's name in Python. */
+  readonly call: string;
   readonly tensors: readonly OperatorTensor[];
   readonly numbers: readonly OperatorNumber[];
   readonly axes: readonly string[];
 }
 
-const ARGUMENTS: Readonly<Record<string, string>> = {
-  ...{ Q: 'q', K: 'k', V: 'v', O: 'out', LSE: 'lse' },
-  ...{ dO: 'd_out', dQ: 'dq', dK: 'dk', dV: 'dv' },
+/** Names in Python of an operator, and of its tensors where they have others than in the problem. */
+interface Names {
+  readonly call: string;
+  readonly arguments: Readonly<Record<string, string>>;
+}
+
+/** Of attention in PyTorch, FlashAttention and FlashInfer. */
+export const ATTENTION_NAMES: Names = {
+  call: 'attention',
+  arguments: {
+    ...{ Q: 'q', K: 'k', V: 'v', O: 'out', LSE: 'lse' },
+    ...{ dO: 'd_out', dQ: 'dq', dK: 'dk', dV: 'dv' },
+  },
 };
+
+/** Names in a file that none of an operator's may hide. */
+const OWN_NAMES = new Set(
+  `index key known prepared torch base64 collections ctypes functools json math os subprocess sysconfig tempfile
+   threading warnings zlib Optional Tuple plan Launch KERNEL ARCH PARAMETERS DTYPE PROVENANCE
+   BINDING_PROBLEM`.split(/\s+/),
+);
 const ANY_EXTENT = '*';
 const OWN_DTYPES = { int32: 'torch.int32', fp32: 'torch.float32', fp16: 'torch.float16', bf16: 'torch.bfloat16' };
-const NUMBERS: readonly OperatorNumber[] = [
-  { name: 'causal', type: 'int', usual: '0' },
-  { name: 'scale', type: 'Optional[float]', usual: 'None' },
-  { name: 'window', type: 'int', usual: '-1' },
-  { name: 'softcap', type: 'float', usual: '0.0' },
-];
+const SCALE = 'scale';
+/** Numbers that callers give first, in this order. */
+const FIRST_NUMBERS = ['causal', SCALE, 'window', 'softcap'];
+const INTEGERS = new Set(['causal', 'window']);
 
-/** Tensors that the kernel's launches take, and numbers that a caller may give it. */
-export function operatorOf({ problem, launches, uses }: Manifest): Operator {
+/** Tensors that the launches take, and numbers that a caller may give; by the names of the problem, if no others. */
+export function operatorOf({ problem, launches, uses }: Manifest, names?: Names): Operator {
   const taken = new Set(
     launches.flatMap((launch) =>
       launch.arguments.map(exported).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
@@ -57,25 +74,58 @@ export function operatorOf({ problem, launches, uses }: Manifest): Operator {
   );
   const tensors = problem.tensors
     .filter(({ name, when }) => taken.has(name) && when === undefined)
-    .map((each) => tensorOf(each, usual));
-  const given = new Set(problem.attributes.filter(({ value }) => value === undefined).map(({ name }) => name));
+    .map((each) => tensorOf(each, usual, names?.arguments ?? {}));
+  // The operator has no tensors of some cases, so that the attributes that say which cases keep their defaults.
+  const ofCases = new Set(problem.tensors.flatMap(({ when }) => when?.names ?? []));
+  // A mask and a scale are part of every signature: a kernel that does not use them takes the usual one.
+  const given = problem.attributes.filter(({ name, value }) =>
+    value === undefined ? name === 'causal' || (uses.has(name) && !ofCases.has(name)) : name === SCALE,
+  );
   return {
-    // Outputs last, as arguments of attention_out.
+    call: names?.call ?? problem.id,
+    // Outputs last, as arguments of the function that writes into the caller's.
     tensors: [...tensors.filter(({ out }) => !out), ...tensors.filter(({ out }) => out)],
-    // A mask and a scale are part of every signature: a kernel that does not use them takes the usual one.
-    numbers: NUMBERS.filter(
-      ({ name }) => name === 'scale' || (given.has(name) && (name === 'causal' || uses.has(name))),
-    ),
+    numbers: [
+      ...FIRST_NUMBERS.flatMap((first) => given.filter(({ name }) => name === first)),
+      ...given.filter(({ name }) => !FIRST_NUMBERS.includes(name)),
+    ].map(numberOf),
     axes: problem.axes.map(({ name }) => name).filter((name) => !usual.has(name)),
   };
 }
 
+/** Why a kernel has no operator whose extents and outputs follow from its inputs; undefined: it has one. */
+export function operatorProblem(manifest: Manifest): string | undefined {
+  const { tensors, numbers, axes, call } = operatorOf(manifest);
+  const inputs = tensors.filter(({ out }) => !out);
+  const named = [call, ...axes, ...tensors.map(({ name }) => name), ...numbers.map(({ name }) => name)];
+  const taken = named.find((name) => OWN_NAMES.has(name) || PYTHON.name(name) !== name);
+  if (taken !== undefined) return `${taken} has a meaning of its own in a Python file: rename it in problem.yaml`;
+  if (inputs.length === 0) return 'its launches take no input';
+  const unseen = axes.find((axis) => !inputs.some(({ dims }) => dims.some((dim) => dim.split(' ')[0] === axis)));
+  if (unseen !== undefined) return `no input has the dimension ${unseen}, so that a call does not say it`;
+  for (const { name, out, dims } of tensors)
+    for (const dim of dims) {
+      if (dim === ANY_EXTENT) return `${name} has a computed dimension, which the file would not check`;
+      if (out && !inputs.some((input) => input.dims.includes(dim)))
+        return `no input has the dimension ${dim} of ${name}`;
+    }
+  return undefined;
+}
+
+const numberOf = ({ name, default: usual }: Manifest['problem']['attributes'][number]): OperatorNumber => {
+  if (name === SCALE) return { name, type: 'Optional[float]', usual: 'None' };
+  return INTEGERS.has(name)
+    ? { name, type: 'int', usual: String(usual) }
+    : { name, type: 'float', usual: PYTHON.number(usual) };
+};
+
 const tensorOf = (
   { name, direction, dims, ownDtype }: Manifest['problem']['tensors'][number],
   usual: ReadonlyMap<string, string>,
+  names: Names['arguments'],
 ): OperatorTensor => ({
   name,
-  argument: entryOf(ARGUMENTS, name) ?? name,
+  argument: entryOf(names, name) ?? name,
   out: direction === 'out',
   dims: dims.map(({ text }) => usual.get(text) ?? (/^\w+(?: \+ \d+)?$/.test(text) ? text : ANY_EXTENT)),
   dtype: ownDtype === undefined ? 'DTYPE' : OWN_DTYPES[ownDtype],
@@ -140,6 +190,18 @@ function partsOf({ tensors, numbers }: Operator) {
   return { inputs, outputs, ins, outs, all: [...ins, ...outs], given: numbers.map(({ name }) => name) };
 }
 
+/** Lines of a file's docstring about an operator that has no other library's signatures beside it. */
+export function operatorAbout(operator: Operator): string {
+  const { ins, outs, all } = partsOf(operator);
+  const { call, tensors, numbers } = operator;
+  const given = numbers.map(({ name, usual }) => `${name}=${usual}`);
+  return `    from KERNEL_ID import ${call}
+    ${listed(outs)} = ${call}(${listed([...ins, ...given])})
+    ${call}_out(${listed([...all, ...given])})  # into tensors of yours
+
+${tensors.map(described).join(', ')}. There is no backward.`;
+}
+
 /** _run, which launches from Python what is prepared for its tensors, and _new_outputs. */
 export function runCode(operator: Operator, prefix = ''): string {
   const { inputs, outputs, ins, all, given } = partsOf(operator);
@@ -152,8 +214,7 @@ export function runCode(operator: Operator, prefix = ''): string {
     key = (
         ${listed(all.map((each) => `${each}.data_ptr()`))},
         ${listed(all.map((each) => `${each}.shape`))},
-        index,
-        ${listed(given)},
+        ${listed(['index', ...given])},
     )
     try:
         known = ${prefix}_kernel.threads.prepared
@@ -195,12 +256,12 @@ export function operatorCode(
   name: string,
   { recorded, result }: { recorded?: (passed: string) => string; result?: readonly string[] } = {},
 ): string {
-  const { tensors, numbers } = operator;
+  const { call, tensors, numbers } = operator;
   const { inputs, ins, outs, all, given } = partsOf(operator);
   const typed = (names: readonly string[]): string => names.map((each) => `    ${each}: torch.Tensor,\n`).join('');
   const numbersTyped = numbers.map(({ name: each, type, usual }) => `    ${each}: ${type} = ${usual},\n`).join('');
-  const untyped = listed(numbers.map(({ name: each, usual }) => `${each}=${each === 'causal' ? 'False' : usual}`));
-  const passed = listed(given.map((each) => (each === 'causal' ? 'int(causal)' : each)));
+  const untyped = numbers.map(({ name: each, usual }) => `${each}=${usual}`);
+  const passed = given.map((each) => (each === 'causal' ? 'int(causal)' : each));
   const type = outs.length === 1 ? 'torch.Tensor' : `Tuple[${listed(outs.map(() => 'torch.Tensor'))}]`;
   const returned = result ?? outs;
   const differentiated =
@@ -208,7 +269,7 @@ export function operatorCode(
       ? ''
       : `        if _is_differentiated(${listed(ins)}):
             if _is_plain(${listed(ins)}):
-                return ${recorded(listed([...ins, passed]))}
+                return ${recorded(listed([...ins, ...passed]))}
         else:
 `;
   const eager = `${listed(outs)} = _new_outputs(${listed(ins)})
@@ -218,44 +279,44 @@ if _is_plain(${listed(ins)})${recorded === undefined ? ` and not _is_differentia
     _run(${listed([...all, ...given])})
     return ${listed(returned)}`;
   const places = returned.map((each) => outs.indexOf(each));
-  const op = `attention_op(${listed([...ins, passed])})`;
+  const op = `${call}_op(${listed([...ins, ...passed])})`;
   return `@torch.library.custom_op("${name}", mutates_args=())
-def attention_op(
+def ${call}_op(
 ${typed(ins)}${numbersTyped}) -> ${type}:
     ${listed(outs)} = _new_outputs(${listed(ins)})
     _run(${listed([...all, ...given])})
     return ${listed(outs)}
 
 
-@attention_op.register_fake
-def _(${listed([...ins, ...numbers.map(({ name: each, usual }) => `${each}=${usual}`)])}):
+@${call}_op.register_fake
+def _(${listed([...ins, ...untyped])}):
     return _new_outputs(${listed(ins)})
 
 
 @torch.library.custom_op("${name}_out", mutates_args={${listed(outs.map((each) => `"${each}"`))}})
-def attention_out_op(
+def ${call}_out_op(
 ${typed(all)}${numbersTyped}) -> None:
     _run(${listed([...all, ...given])})
 
 
-@attention_out_op.register_fake
-def _(${listed([...all, ...numbers.map(({ name: each, usual }) => `${each}=${usual}`)])}):
+@${call}_out_op.register_fake
+def _(${listed([...all, ...untyped])}):
     return None
 
 
-def attention(${listed([...ins, untyped])}):
-    """${listed(inputs.map(described))}: returns ${listed(tensors.filter(({ argument }) => returned.includes(argument)).map(described))}. scale None: the problem's own."""
+def ${call}(${listed([...ins, ...untyped])}):
+    """${listed(inputs.map(described))}: returns ${listed(tensors.filter(({ argument }) => returned.includes(argument)).map(described))}.${given.includes(SCALE) ? " scale None: the problem's own." : ''}"""
     # The binding looks for itself whether the call is eager.
     if not torch.compiler.is_compiling():
 ${differentiated}${indented(eager, recorded === undefined ? 8 : 12)}
     return ${returned.length === outs.length ? op : `${op}[${places[0]}]`}
 
 
-def attention_out(${listed([...all, untyped])}):
+def ${call}_out(${listed([...all, ...untyped])}):
     """The same into tensors of the caller's, which share no memory with the inputs."""
     if torch.compiler.is_compiling() or not _kernel.fast(${listed([...all, ...given])}):
         if _is_differentiated(${listed(all)}) or not _is_plain(${listed(all)}):
-            return attention_out_op(${listed([...all, passed])})
+            return ${call}_out_op(${listed([...all, ...passed])})
         _run(${listed([...all, ...given])})
 ${outs
   .map(

@@ -379,3 +379,36 @@ print(refused(flash_attn_with_kvcache, torch.randn(B, 2, H, D), kc, vc${more}))
     `${id}: 2 queries must be causal=True: the last one sees the last key`,
   ]);
 });
+
+torchTest('the kernels of any problem have an operator with its names', { timeout: 60_000 }, () => {
+  const printed = run(
+    'examples/kernels/rmsnorm',
+    `
+def _run(X, W, Y):
+    assert _kernel.planned({"X": X, "W": W, "Y": Y}, {})[0][0].grid == (X.shape[0], 1, 1)
+    Y.copy_(X / torch.sqrt(X.square().mean(1, keepdim=True) + 1e-5) * W)
+X, W = torch.randn(5, 96), torch.randn(96)
+want = X / torch.sqrt(X.square().mean(1, keepdim=True) + 1e-5) * W
+close(rmsnorm(X, W), want)
+Y = torch.empty_like(X)
+rmsnorm_out(X, W, Y)
+close(Y, want)
+print(refused(rmsnorm, X, W[:64].clone()))
+`,
+  );
+  expect(printed).toEqual(['rmsnorm: W is [64]: must be [N] with N=96']);
+});
+
+torchTest('a backward pass returns its three gradients, by the names of the problem', { timeout: 60_000 }, () => {
+  const printed = run(
+    'examples/kernels/backward_rows',
+    `
+def _run(Q, K, V, O, LSE, dO, dQ, dK, dV, causal, scale):
+    for place, tensor in enumerate((dQ, dK, dV)): tensor.fill_(place)
+Q, K = torch.randn(1, 4, 8, 64), torch.randn(1, 2, 16, 64)
+found = attention_backward(Q, K, K, Q, torch.randn(1, 4, 8), Q, scale=0.1)
+print([(list(each.shape), each.mean().item()) for each in found])
+`,
+  );
+  expect(printed).toEqual(['[([1, 4, 8, 64], 0.0), ([1, 2, 16, 64], 1.0), ([1, 2, 16, 64], 2.0)]']);
+});

@@ -552,7 +552,7 @@ q and o are [B, S, H, D], S at most 8, whose last query sees the last key; ${
 lengths is int32 on the device: a CUDA graph reads it at each replay, so that lengths may grow.
 ${paged ? 'BatchDecodeWithPagedKVCacheWrapper' : 'single_decode_with_kv_cache'} has FlashInfer's signature. There is no backward.`;
 
-/** The problems whose kernels a PyTorch file can offer. */
+/** By problem. A file of another problem has the operator alone. */
 export const SIGNATURES: Readonly<Record<string, Signatures>> = {
   attention: { about: attentionAbout, backward: 'attention_backward', code: attentionCode },
   attention_varlen: { about: () => VARLEN_ABOUT, code: varlenCode },
