@@ -32,6 +32,7 @@ import { exportProblem, pairProblem } from './collect.ts';
 import { cppPlan, entriesOf } from './cpp-plan.ts';
 import type { ExportFormat } from './export-options.ts';
 import { pythonPlan } from './python-plan.ts';
+import { operatorOf } from './torch-operator.ts';
 
 const pythonTest = test.skipIf(missing('python3'));
 
@@ -495,4 +496,19 @@ test.each<[kernel: string, format: ExportFormat, reason: string | undefined, par
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);
   const resolved = resolveVariant(manifest, { parameters }).parameters;
   expect(exportProblem(manifestOfVariant(manifest, resolved), format)).toBe(reason);
+});
+
+test.each([
+  ['576', '576'],
+  ['Dv', '512'],
+  ['Dv + 64', '512 + 64'],
+  ['2 * Dv', '*'],
+])('a dimension whose axis has the default %s is %s where the kernel does not use the axis', (text, dim) => {
+  const path = join(ROOT, 'examples/kernels/mla_rows/kernel.yaml');
+  const manifest = parseManifest(readFileSync(path, 'utf8'), path);
+  const defaults = manifest.problem.defaults.map((axis) =>
+    axis.name === 'D' ? { ...axis, default: { ...axis.default, text } } : axis,
+  );
+  const { tensors } = operatorOf({ ...manifest, problem: { ...manifest.problem, defaults } });
+  expect(tensors.find(({ name }) => name === 'KV')?.dims).toEqual(['*', 'page', dim]);
 });

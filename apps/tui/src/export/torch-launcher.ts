@@ -331,10 +331,15 @@ class _Kernel:
             dims = self.forms[name][1]
             for dim, extent in zip(dims, tensor.shape):
                 axis, _, more = dim.partition(" + ")
-                if axis.isidentifier() and extents.setdefault(axis, extent - int(more or 0)) + int(more or 0) != extent:
-                    wanted = ", ".join(f"{each}={extents[each]}" for each in dims if each in extents)
+                found = extent - int(more or 0)
+                if axis.isidentifier():
+                    wanted = extents.setdefault(axis, found)
+                else:  # an extent that the kernel fixes, or "*"
+                    wanted = int(axis) if axis.isdigit() else found
+                if found != wanted:
+                    known = ", ".join(f"{each}={extents[each]}" for each in dims if each in extents)
                     raise ValueError(
-                        f"{self.name}: {name} is {list(tensor.shape)}: must be [{', '.join(dims)}] with {wanted}"
+                        f"{self.name}: {name} is {list(tensor.shape)}: must be [{', '.join(dims)}]{known and f' with {known}'}"
                     )
         return self.derive(extents, tensors)
 

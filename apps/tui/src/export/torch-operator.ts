@@ -13,7 +13,7 @@ interface OperatorTensor {
   /** Name in Python: "q". */
   readonly argument: string;
   readonly out: boolean;
-  /** Dimensions over axes; ANY_EXTENT if the caller's extent is free. */
+  /** Dimensions over axes, or numbers; ANY_EXTENT if the caller's extent is free. */
   readonly dims: readonly string[];
   /** Python's name of the dtype. */
   readonly dtype: string;
@@ -127,9 +127,17 @@ const tensorOf = (
   name,
   argument: entryOf(names, name) ?? name,
   out: direction === 'out',
-  dims: dims.map(({ text }) => usual.get(text) ?? (/^\w+(?: \+ \d+)?$/.test(text) ? text : ANY_EXTENT)),
+  dims: dims.map(({ text }) => dimOf(text, usual)),
   dtype: ownDtype === undefined ? 'DTYPE' : OWN_DTYPES[ownDtype],
 });
+
+/** An axis that callers give or an extent, and a number more; `usual` has the defaults of the other axes. */
+function dimOf(text: string, usual: ReadonlyMap<string, string>): string {
+  const [, name = '', more = ''] = /^(\w+)( \+ \d+)?$/.exec(text) ?? [];
+  if (name === '') return ANY_EXTENT;
+  const value = usual.get(name);
+  return value === undefined ? text : dimOf(value + more, usual);
+}
 
 const listed = (names: readonly string[]): string => names.join(', ');
 const strings = (names: readonly string[]): string => `(${names.map((name) => `${JSON.stringify(name)}, `).join('')})`;

@@ -399,6 +399,22 @@ print(refused(rmsnorm, X, W[:64].clone()))
   expect(printed).toEqual(['rmsnorm: W is [64]: must be [N] with N=96']);
 });
 
+torchTest('an extent that the kernel fixes must be that of the tensor', { timeout: 60_000 }, () => {
+  const { manifest, ...rest } = exportedOf('examples/kernels/rmsnorm');
+  const dims = manifest.problem.tensors[0]!.dims.slice(0, 1).map((dim) => ({ ...dim, text: '96' }));
+  const tensors = manifest.problem.tensors.map((tensor) => (tensor.name === 'W' ? { ...tensor, dims } : tensor));
+  const exported = torchFile({ ...rest, manifest: { ...manifest, problem: { ...manifest.problem, tensors } } });
+  const printed = runFile(
+    exported,
+    `
+X = torch.empty(5, 96)
+print(_kernel.extents({"X": X, "W": torch.empty(96), "Y": X}))
+print(refused(_kernel.extents, {"X": X, "W": torch.empty(64), "Y": X}))
+`,
+  );
+  expect(printed).toEqual(["{'rows': 5, 'N': 96}", 'rmsnorm: W is [64]: must be [96]']);
+});
+
 torchTest('a backward pass returns its three gradients, by the names of the problem', { timeout: 60_000 }, () => {
   const printed = run(
     'examples/kernels/backward_rows',
