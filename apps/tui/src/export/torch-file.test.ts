@@ -123,7 +123,7 @@ torch = types.ModuleType("torch")
 torch.Tensor = Tensor
 torch.__version__ = "2.4"
 torch.nn = types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
-torch.float16, torch.uint8, torch.float32 = "half", "byte", "float"
+torch.float16, torch.uint8, torch.float32, torch.int32 = "half", "byte", "float", "int"
 new = [1 << 20]
 def empty_like(tensor):
     new[0] += 1 << 20

@@ -303,12 +303,12 @@ class _Kernel:
         if tensor.dim() != len(dims):
             raise ValueError(f"{self.name}: {name} has {tensor.dim()} dimensions: must be [{', '.join(dims)}]")
 
-    def _check(self, name, tensor, first):
+    def _check(self, name, tensor, first_name, first):
         dtype, dims = self.forms[name]
         if tensor.device.type != "cuda":
             raise ValueError(f"{self.name}: {name} is on {tensor.device}: must be on a CUDA device")
         if tensor.device != first.device:
-            raise ValueError(f"{self.name}: {name} is on {tensor.device}: must be on {first.device}, as q is")
+            raise ValueError(f"{self.name}: {name} is on {tensor.device}: must be on {first.device}, as {first_name} is")
         if tensor.dtype != dtype:
             raise TypeError(f"{self.name}: {name} is {tensor.dtype}: must be {dtype}, for example {name}.to({dtype})")
         self.check_rank(name, tensor)
@@ -316,7 +316,7 @@ class _Kernel:
             raise ValueError(
                 f"{self.name}: {name} is not contiguous as [{', '.join(dims)}]: call .contiguous(), also after a transpose"
             )
-        alignment = 16 if dtype is DTYPE else 4
+        alignment = 4 if dtype is torch.int32 else 16
         if tensor.data_ptr() % alignment != 0:
             raise ValueError(
                 f"{self.name}: {name} begins at {tensor.data_ptr():#x}: must begin at a multiple of {alignment} bytes; call .clone()"
@@ -350,9 +350,9 @@ class _Kernel:
 
     def prepare(self, tensors, given):
         """The launches of tensors by their names, with numbers by theirs. Errors: a tensor that the kernel does not take."""
-        first = next(iter(tensors.values()))
+        first_name, first = next(iter(tensors.items()))
         for name, tensor in tensors.items():
-            self._check(name, tensor, first)
+            self._check(name, tensor, first_name, first)
         inputs = {tensor.data_ptr() for name, tensor in tensors.items() if name not in self.outputs}
         for name in self.outputs:
             if tensors[name].data_ptr() in inputs:

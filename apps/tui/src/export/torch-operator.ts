@@ -345,7 +345,7 @@ function newOutput(
   inputs: readonly OperatorTensor[],
 ): { code: string; holders: string[] } {
   const [first] = inputs as [OperatorTensor];
-  if (dtype === 'DTYPE' && dims.join() === first.dims.join())
+  if (dtype === first.dtype && dims.join() === first.dims.join())
     return { code: `torch.empty_like(${first.argument})`, holders: [] };
   const holders = dims.map((dim) => inputs.find((each) => each.dims.includes(dim))!);
   const typeOf = dtype === first.dtype ? `${first.argument}.dtype` : dtype;

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { manifestOfVariant, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
+import { entryOf } from '@flashcore/shared/text';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { torchFile } from './torch-file.ts';
@@ -413,6 +414,31 @@ print(refused(_kernel.extents, {"X": X, "W": torch.empty(64), "Y": X}))
 `,
   );
   expect(printed).toEqual(["{'rows': 5, 'N': 96}", 'rmsnorm: W is [64]: must be [96]']);
+});
+
+torchTest('outputs and errors follow from the names and dtypes of the tensors', { timeout: 60_000 }, () => {
+  const { manifest, ...rest } = exportedOf('examples/kernels/rmsnorm');
+  const own = { X: 'int32', W: 'fp32' } as const;
+  const tensors = manifest.problem.tensors.map((tensor) => ({ ...tensor, ownDtype: entryOf(own, tensor.name) }));
+  const printed = runFile(
+    torchFile({ ...rest, manifest: { ...manifest, problem: { ...manifest.problem, tensors } } }),
+    `
+X, W = torch.zeros(5, 96, dtype=torch.int32), torch.zeros(96)
+Y = _new_outputs(X, W)
+print(Y.dtype is DTYPE, list(Y.shape))
+def on(device, tensor, address=4096):
+    held = types.SimpleNamespace(dtype=tensor.dtype, shape=tensor.shape, device=torch.device(device))
+    held.dim, held.numel, held.is_contiguous, held.data_ptr = tensor.dim, tensor.numel, tensor.is_contiguous, lambda: address
+    return held
+print(refused(_kernel.prepare, {"X": on("cuda:0", X), "W": on("cuda:1", W), "Y": on("cuda:0", Y)}, {}))
+print(refused(_kernel.prepare, {"X": on("cuda:0", X, 4100), "W": on("cuda:0", W, 4100), "Y": on("cuda:0", Y)}, {}))
+`,
+  );
+  expect(printed).toEqual([
+    'True [5, 96]',
+    'rmsnorm: W is on cuda:1: must be on cuda:0, as X is',
+    'rmsnorm: W begins at 0x1004: must begin at a multiple of 16 bytes; call .clone()',
+  ]);
 });
 
 torchTest('a backward pass returns its three gradients, by the names of the problem', { timeout: 60_000 }, () => {
