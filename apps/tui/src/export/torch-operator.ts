@@ -48,11 +48,12 @@ export const ATTENTION_NAMES: Names = {
   },
 };
 
-/** Names in a file that none of an operator's may hide. */
+/** Names in a file, of Python's too, that none of an operator's may hide. */
 const OWN_NAMES = new Set(
   `index key known prepared torch base64 collections ctypes functools json math os subprocess sysconfig tempfile
-   threading warnings zlib Optional Tuple plan Launch KERNEL ARCH PARAMETERS DTYPE PROVENANCE
-   BINDING_PROBLEM`.split(/\s+/),
+   threading warnings zlib Optional Tuple plan Launch KERNEL ARCH PARAMETERS DTYPE PROVENANCE BINDING_PROBLEM
+   abs any bytes float getattr hasattr int iter len list max min next open type vars zip
+   AttributeError OSError RuntimeError TypeError ValueError`.split(/\s+/),
 );
 const ANY_EXTENT = '*';
 const OWN_DTYPES = { int32: 'torch.int32', fp32: 'torch.float32', fp16: 'torch.float16', bf16: 'torch.bfloat16' };

@@ -12,6 +12,7 @@ import { entryOf } from '@flashcore/shared/text';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { torchFile } from './torch-file.ts';
+import { operatorProblem } from './torch-operator.ts';
 
 const ROOT = path.join(import.meta.dirname, '../../../..');
 const torchTest = test.skipIf(missing('python3-torch'));
@@ -414,6 +415,31 @@ print(refused(_kernel.extents, {"X": X, "W": torch.empty(64), "Y": X}))
 `,
   );
   expect(printed).toEqual(["{'rows': 5, 'N': 96}", 'rmsnorm: W is [64]: must be [96]']);
+});
+
+torchTest('a problem with a name that its file needs for something else is refused', () => {
+  const exported = exportedOf('examples/kernels/rmsnorm');
+  const { problem } = exported.manifest;
+  const [names = ''] = runFile(
+    '',
+    `
+import symtable
+def names(scope):
+    for child in scope.get_children():
+        for symbol in child.get_symbols():
+            if symbol.is_global() or child.get_name() == "_run":
+                yield symbol.get_name()
+        yield from names(child)
+file = symtable.symtable(${JSON.stringify(torchFile(exported))}, "file", "exec")
+print(*{*names(file), *(each.get_name() for each in file.get_symbols())})
+`,
+  );
+  const own = new Set([problem.id, ...['op', 'out', 'out_op'].map((end) => `${problem.id}_${end}`), 'X', 'W', 'Y']);
+  const needed = names.split(' ').filter((name) => !own.has(name));
+  expect(needed).toEqual(expect.arrayContaining(['torch', 'max', 'key', '_kernel']));
+  expect(
+    needed.filter((id) => operatorProblem({ ...exported.manifest, problem: { ...problem, id } }) === undefined),
+  ).toEqual([]);
 });
 
 torchTest('outputs and errors follow from the names and dtypes of the tensors', { timeout: 60_000 }, () => {
