@@ -238,12 +238,12 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => home[Symbol.asyncDispose]());
 
-const open = (args: string[]): Terminal =>
+const open = (args: string[], of = home): Terminal =>
   new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), args, {
     columns: 120,
     rows: 40,
     cwd: ROOT,
-    env: { ...home.env, EDITOR: 'true', VISUAL: 'true' },
+    env: { ...of.env, EDITOR: 'true', VISUAL: 'true' },
   });
 
 const QUIET_MS = 50;
@@ -349,12 +349,14 @@ test.concurrent(
 );
 
 test("a accepts the result on the screen with a note, u undoes it, X rejects it, and the runner's audit trail has all three", async () => {
-  const terminal = open([]);
+  // A home of its own: the owner's rules must not change between the run and its acceptance.
+  await using own = new Home();
+  await own.startDaemonAt('127.0.0.1:0', '--kernels', ownersKernels(own.path));
+  expect(own.faTui(['run', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });
+  const terminal = open([], own);
   try {
     await terminal.waitFor(/1 Run[^]*following/);
-    terminal.type('6/v1_base\r');
-    await terminal.waitFor(/only "v1_base"/);
-    terminal.type('\ra');
+    terminal.type('a');
     await terminal.waitFor(/Accept fa_v1_baseline[^]*There is no champion yet/);
     terminal.type('first champion\r');
     // The answer shows a moment before the dialog closes; keys typed in between would go into its note.
@@ -374,7 +376,7 @@ test("a accepts the result on the screen with a note, u undoes it, X rejects it,
   } finally {
     terminal.kill('SIGKILL');
   }
-  const { decisions } = JSON.parse(home.faTui(['champions', '--trail', '--json']).stdout) as {
+  const { decisions } = JSON.parse(own.faTui(['champions', '--trail', '--json']).stdout) as {
     decisions: { kind: string; note?: string }[];
   };
   expect(decisions.map(({ kind, note = '' }) => `${kind} ${note}`.trim())).toEqual([
@@ -382,7 +384,7 @@ test("a accepts the result on the screen with a note, u undoes it, X rejects it,
     'DECISION_KIND_UNDONE',
     'DECISION_KIND_ACCEPTED first champion',
   ]);
-}, 60_000);
+}, 120_000);
 
 test.concurrent(
   'every command that needs no runner works by its last key, on a recorded job',
