@@ -34,8 +34,8 @@ export function namedBarriers(): PrimitiveCase {
 export function mbarrierPhases(): PrimitiveCase {
   return {
     ...namedBarriers(),
-    name: 'mbarrier_init, _arrive, _wait',
-    instruction: 'mbarrier.init, mbarrier.arrive, mbarrier.try_wait.parity: three phases of two barriers',
+    name: 'mbarrier_init, _arrive, _wait, _complete',
+    instruction: 'mbarrier.init, .arrive, .try_wait.parity, .test_wait.parity: three phases of two barriers',
     source: 'primitives_sm90a',
     entry: 'mbarrier_phases',
     threads: 64,

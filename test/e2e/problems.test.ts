@@ -130,8 +130,9 @@ const MISTAKES: [kernel: string, was: string, is: string][] = [
   ['backward_mma', '* form.group : blockIdx.x', ': blockIdx.x'],
   ['backward_mma', 'p * (dS_rmem[n][i] - figures.y)', 'p * dS_rmem[n][i]'],
   ['backward_hopper', '8 * n + i < hidden', '8 * n + i <= hidden'],
-  ['backward_hopper', 'work.kv_head * problem.group', 'work.kv_head'],
-  ['backward_hopper', '(dP_rmem[k] - (k & 1 ? delta.y : delta.x))', 'dP_rmem[k]'],
+  ['backward_hopper', 'work.share * problem.group', 'work.share'],
+  ['backward_hopper', 'share / problem.sharers, first_key', 'share, first_key'],
+  ['backward_hopper', '(score - (i & 1 ? delta.y : delta.x))', 'score'],
 ];
 
 /** A mistake in a row, one in a table of pages, one in one of several outputs. */
