@@ -1,4 +1,4 @@
-/** An error map of the output as colored cells: rows are blocks of S, columns are blocks of D. */
+/** An error map of an output as colored cells: columns are blocks of its last dimension, rows of the one before. */
 import { formatError } from '../numbers.ts';
 import { padCells } from './cell-text.ts';
 import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
@@ -6,15 +6,21 @@ import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
 interface HeatMapData {
   readonly rows: number;
   readonly columns: number;
-  /** Rows of S per block. */
+  /** Rows per block. */
   readonly blockRows: number;
-  /** Columns of D per block. */
+  /** Columns per block. */
   readonly blockColumns: number;
+  /** Dimensions of the output; absent: four. */
+  readonly outputDims?: readonly unknown[];
   /** [rows, columns], largest |out - ref|; NaN if an element is NaN. */
   readonly values: ArrayLike<number>;
 }
 
-/** An element of the output: a row of S and a column of D. */
+/** What stands before the indices of rows and columns: "s" and "d" of outputs like attention's, nothing of others. */
+export const indexLetters = ({ outputDims = [] }: Pick<HeatMapData, 'outputDims'>): { row: string; column: string } =>
+  [0, 4].includes(outputDims.length) ? { row: 's', column: 'd' } : { row: '', column: '' };
+
+/** An element of the output. */
 export interface Place {
   readonly row: number;
   readonly column: number;
@@ -32,21 +38,22 @@ interface HeatMapOptions {
 }
 
 /**
- * Heat map in exactly `height` rows of at most `width` cells: a header with the columns of D, rows of blocks with their
- * first row of S, and a legend. Blocks that do not fit are merged and show their largest error. The scale is
+ * Heat map in exactly `height` rows of at most `width` cells: a header with the first and last column, rows of blocks
+ * with their first row, and a legend. Blocks that do not fit are merged and show their largest error. The scale is
  * logarithmic, from the least error (at most three decades, at least a factor of 4) to the largest. "N" is NaN, "X" the
- * worst block; brackets mark the block under the cursor. `worst` and `cursor` are elements (row of S, column of D).
+ * worst block; brackets mark the block under the cursor. `worst` and `cursor` are elements.
  */
 export function heatMap(data: HeatMapData, { width, height, worst, cursor }: HeatMapOptions): Row[] {
   const merged = merge(data, blocksInCell(data, { width, height }));
   const cellsPerColumn = Math.max(1, Math.min(6, Math.floor((width - LABEL_CELLS) / merged.columns)));
   const scale = scaleOf(merged.values);
+  const letters = indexLetters(data);
   const isAt = (place: Place | undefined, row: number, column: number): boolean =>
     place !== undefined &&
     Math.floor(place.row / merged.blockRows) === row &&
     Math.floor(place.column / merged.blockColumns) === column;
   const body = Array.from({ length: merged.rows }, (_, row): Row => [
-    run(padCells(`s${row * merged.blockRows}`, LABEL_CELLS), 'dim'),
+    run(padCells(`${letters.row}${row * merged.blockRows}`, LABEL_CELLS), 'dim'),
     ...Array.from({ length: merged.columns }, (__, column) =>
       heatCell(merged.values[row * merged.columns + column] ?? 0, {
         scale,
@@ -56,9 +63,13 @@ export function heatMap(data: HeatMapData, { width, height, worst, cursor }: Hea
       }),
     ),
   ]);
-  const lastColumn = `d${data.columns * data.blockColumns - 1}`;
+  const firstColumn = `${letters.column}0`;
+  const lastColumn = `${letters.column}${data.columns * data.blockColumns - 1}`;
   const mapCells = merged.columns * cellsPerColumn;
-  const header = mapCells > lastColumn.length + 3 ? `d0${lastColumn.padStart(mapCells - 2)}` : 'd0';
+  const header =
+    mapCells > lastColumn.length + 3
+      ? `${firstColumn}${lastColumn.padStart(mapCells - firstColumn.length)}`
+      : firstColumn;
   const marks = [...(hasMark(body, 'X') ? ['X worst'] : []), ...(hasMark(body, 'N') ? ['N NaN or Inf'] : [])];
   // If no element is finite, there is no error to show.
   const range = scale.largest > 0 ? [`${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];

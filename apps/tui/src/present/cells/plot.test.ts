@@ -51,6 +51,16 @@ test('a heat map in 30x6 cells has ink by decade, marks for the worst block and 
   ]);
 });
 
+test('a heat map of an output without four dimensions has bare indices', () => {
+  const values = [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, 1];
+  const map = { rows: 2, columns: 4, blockRows: 16, blockColumns: 16, outputDims: [32, 64], values };
+  expect(lines(heatMap(map, { width: 30, height: 5 })).slice(0, 3)).toEqual([
+    '      0                     63',
+    expect.stringMatching(/^0 {5}/),
+    expect.stringMatching(/^16 {4}/),
+  ]);
+});
+
 test('a cell with a background color has no ink over it, but keeps its mark', () => {
   const rows = heatMap(
     { rows: 1, columns: 2, blockRows: 16, blockColumns: 16, values: [1, 0.5] },

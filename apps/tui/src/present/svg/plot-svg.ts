@@ -1,6 +1,7 @@
 /** Plots as self-contained SVG pictures: no script, style sheet or font. */
 import type { Drawing, NamedHistogram, Plot } from '../blocks.ts';
 import { cutCells, sanitize } from '../cells/cell-text.ts';
+import { indexLetters } from '../cells/heatmap.ts';
 import { histogramData, type HistogramData } from '../cells/histogram.ts';
 import { ridgeOf, roofAt } from '../cells/roofline.ts';
 import { formatError, formatMicroseconds, formatNumber } from '../numbers.ts';
@@ -295,6 +296,7 @@ function heatPicture({ map }: Of<'heat'>): Picture | undefined {
   const finite = maxAbsError.filter((value) => Number.isFinite(value) && value > 0);
   const largest = finite.reduce((most, value) => Math.max(most, value), 0);
   const [cellWidth, cellHeight] = [(X1 - X0) / columns, BODY / rows];
+  const letters = indexLetters(map);
   const share = (value: number): number =>
     largest === 0 || value <= 0 ? 0 : Math.max(0, Math.min(1, 1 + Math.log10(value / largest) / 3));
   return {
@@ -308,13 +310,13 @@ function heatPicture({ map }: Of<'heat'>): Picture | undefined {
           width: cellWidth,
           height: cellHeight,
         };
-        const title = `s${row * blockRows} d${column * blockColumns}: ${formatError(value)}`;
+        const title = `${letters.row}${row * blockRows} ${letters.column}${column * blockColumns}: ${formatError(value)}`;
         return rect(place, Number.isFinite(value) ? heatColor(share(value)) : '#000000', title);
       }),
-      label([X0 - 6, TOP + 10], 's0', { anchor: 'end' }),
-      label([X0 - 6, Y_BOTTOM], `s${rows * blockRows - 1}`, { anchor: 'end' }),
-      label([X0, Y_BOTTOM + 16], 'd0'),
-      label([X1, Y_BOTTOM + 16], `d${columns * blockColumns - 1}`, { anchor: 'end' }),
+      label([X0 - 6, TOP + 10], `${letters.row}0`, { anchor: 'end' }),
+      label([X0 - 6, Y_BOTTOM], `${letters.row}${rows * blockRows - 1}`, { anchor: 'end' }),
+      label([X0, Y_BOTTOM + 16], `${letters.column}0`),
+      label([X1, Y_BOTTOM + 16], `${letters.column}${columns * blockColumns - 1}`, { anchor: 'end' }),
       label([X0, Y_BOTTOM + 32], `white: none; darkest: ${formatError(largest)}; three decades; black: no number`),
     ],
   };

@@ -4,7 +4,7 @@
 import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared/contract';
 import { valuesOf } from '@flashcore/shared/kernels';
 import { formatError } from '../../present/numbers.ts';
-import { heatMap, type Place } from '../../present/cells/heatmap.ts';
+import { heatMap, indexLetters, type Place } from '../../present/cells/heatmap.ts';
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { type MapCursor, errorsOf, headCount, type CellBlocks } from '../../state/error-map.ts';
 import type { Size } from '../pane/view.ts';
@@ -70,8 +70,9 @@ export function cursorFacts(
   const extent = extentOf(result);
   const last = (from: number, size: number, limit: number | undefined): number =>
     Math.min(from + size, limit ?? Infinity) - 1;
-  const rows = `s${first.row}..${last(first.row, map.blockRows * cell.rows, extent?.rows)}`;
-  const columns = `d${first.column}..${last(first.column, map.blockColumns * cell.columns, extent?.columns)}`;
+  const letters = indexLetters(map);
+  const rows = `${letters.row}${first.row}..${last(first.row, map.blockRows * cell.rows, extent?.rows)}`;
+  const columns = `${letters.column}${first.column}..${last(first.column, map.blockColumns * cell.columns, extent?.columns)}`;
   const block = worstBlockIn(map, { cursor, cell, head });
   const largest = errorsOf(map, head)[block] ?? 0;
   const element = worstElementOf(result, map, block);
