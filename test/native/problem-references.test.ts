@@ -169,52 +169,74 @@ test.each([
   },
 );
 
-/** The backward pass of a forward pass with sinks and ALiBi. */
-const WITH_SINKS = readFileSync(join(ROOT, 'problems/attention_backward/problem.yaml'), 'utf8')
+/** The backward pass of a forward pass with sinks, ALiBi and a bias. */
+const WITH_MORE = readFileSync(join(ROOT, 'problems/attention_backward/problem.yaml'), 'utf8')
   .replace(
     '  dQ: { out:',
     `  sink_logits: { in: [H], dtype: fp32, role: sink }
   slopes: { in: [H], dtype: fp32, role: slope }
+  bias_values: { in: [B, H, S, Skv], dtype: fp32, role: bias }
   dSinks: { out: [H], dtype: fp32 }
   dQ: { out:`,
   )
-  .replace('  d_o: ', '  sinks: "sink_logits[h]"\n  alibi_slopes: "slopes[h]"\n  d_sinks: "dSinks[h]"\n  d_o: ');
+  .replace(
+    '  d_o: ',
+    `  sinks: "sink_logits[h]"
+  alibi_slopes: "slopes[h]"
+  bias: "bias_values[b h s k]"
+  d_sinks: "dSinks[h]"
+  d_o: `,
+  );
 
 test.each([
   { B: 2, H: 4, Hkv: 2, S: 9, Skv: 9, D: 8, causal: 1 },
   { B: 1, H: 2, Hkv: 1, S: 5, Skv: 11, D: 8, causal: 0 },
-])('dSinks and dV of a backward pass with sinks and ALiBi of %o equal those of plain loops', (given) => {
-  const of = problemCase(parseProblem(WITH_SINKS, 'problem.yaml'), given, 'fp32');
+])('gradients of a backward pass with sinks, ALiBi and a bias of %o equal those of plain loops', (given) => {
+  const of = problemCase(parseProblem(WITH_MORE, 'problem.yaml'), given, 'fp32');
   const inputs = drawInputs(of, { seed: '5eed', rule: NORMAL }, reference);
   const floats = (name: string): Float32Array => new Float32Array(inputs[name]!.buffer);
   const [q, k, v, upstream] = [floats('Q'), floats('K'), floats('V'), floats('dO')];
-  const [sink, slope] = [floats('sink_logits'), floats('slopes')];
+  const [sink, slope, bias] = [floats('sink_logits'), floats('slopes'), floats('bias_values')];
+  expect(bias.some((each) => each === -Infinity)).toBe(true);
   const { B, H, Hkv, S, Skv, D } = given;
-  const [dSinks, dV] = [new Float64Array(H), new Float64Array(v.length)];
+  const scale = Math.fround(1 / Math.sqrt(D));
+  const wanted = {
+    dSinks: new Float64Array(H),
+    dQ: new Float64Array(q.length),
+    dK: new Float64Array(k.length),
+    dV: new Float64Array(v.length),
+  };
+  const along = (a: Float32Array, at: number, b: Float32Array, bAt: number) => {
+    let sum = 0;
+    for (let d = 0; d < D; d += 1) sum += a[at * D + d]! * b[bAt * D + d]!;
+    return sum;
+  };
   for (let row = 0; row < B * H * S; row += 1) {
     const [i, head] = [row % S, Math.floor(row / S) % H];
     const first = (Math.floor(row / S / H) * Hkv + Math.floor(head / (H / Hkv))) * Skv;
-    const seen = given.causal ? i + 1 : Skv;
-    const along = (a: Float32Array, at: number, b: Float32Array, bAt: number) => {
-      let sum = 0;
-      for (let d = 0; d < D; d += 1) sum += a[at * D + d]! * b[bAt * D + d]!;
-      return sum;
-    };
-    const weights = Array.from({ length: seen }, (_, j) =>
-      Math.exp(Math.fround(1 / Math.sqrt(D)) * along(q, row, k, first + j) - slope[head]! * Math.abs(i - j)),
+    const weights = Array.from({ length: given.causal ? i + 1 : Skv }, (_, j) =>
+      Math.exp(scale * along(q, row, k, first + j) - slope[head]! * Math.abs(i - j) + bias[row * Skv + j]!),
     );
     const sinkWeight = Math.exp(sink[head]!);
     const total = weights.reduce((sum, each) => sum + each, sinkWeight);
-    let delta = 0;
+    const upstreamOf = weights.map((_, j) => along(upstream, row, v, first + j));
+    const delta = weights.reduce((sum, weight, j) => sum + (weight / total) * upstreamOf[j]!, 0);
     for (const [j, weight] of weights.entries()) {
-      delta += (weight / total) * along(upstream, row, v, first + j);
-      for (let d = 0; d < D; d += 1) dV[(first + j) * D + d]! += (weight / total) * upstream[row * D + d]!;
+      const ofLogit = (weight / total) * (upstreamOf[j]! - delta);
+      for (let d = 0; d < D; d += 1) {
+        wanted.dV[(first + j) * D + d]! += (weight / total) * upstream[row * D + d]!;
+        wanted.dQ[row * D + d]! += scale * ofLogit * k[(first + j) * D + d]!;
+        wanted.dK[(first + j) * D + d]! += scale * ofLogit * q[row * D + d]!;
+      }
     }
-    dSinks[head]! -= (sinkWeight / total) * delta;
+    wanted.dSinks[head]! -= (sinkWeight / total) * delta;
   }
   const answers = reference.answers(inputs, of);
-  expect(largestError(answers.get('dSinks')!.want, dSinks)).toBeLessThan(1e-9);
-  expect(largestError(answers.get('dV')!.want, dV)).toBeLessThan(1e-9);
+  for (const [name, values] of Object.entries(wanted))
+    expect([name, largestError(answers.get(name)!.want, values)]).toEqual([
+      name,
+      expect.toSatisfy((error: number) => error < 1e-9),
+    ]);
 });
 
 test('a table with fewer rows than sequences is refused before the oracle runs', () => {
