@@ -2,7 +2,8 @@
  * Problems of KernelBench, GPU MODE and SOL-ExecBench: run in a sandbox, imported, and a kernel judged by one. Needs
  * PyTorch.
  */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { edited, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -10,9 +11,14 @@ import { Home, ROOT } from '../support/home.ts';
 
 const LIMIT_MS = 900_000;
 const home = new Home({ FLASHCORE_PYTHON: '/usr/bin/python3' });
-const repository = join(home.path, 'repository');
-const outside = join(home.path, 'outside');
-afterAll(() => home[Symbol.asyncDispose]());
+// Folders are made by the first test that runs: if all are skipped, nothing would remove them.
+let repository: string;
+const hostFolder = join(tmpdir(), `fc-host-${process.pid}`);
+const outside = join(hostFolder, 'outside');
+afterAll(async () => {
+  rmSync(hostFolder, { recursive: true, force: true });
+  await home[Symbol.asyncDispose]();
+});
 
 interface ProgramParts {
   init?: string;
@@ -157,6 +163,8 @@ beforeAll(() => {
   mkdirSync(join(home.path, 'source/level1'), { recursive: true });
   for (const [name, text] of Object.entries(PROGRAMS))
     writeFileSync(join(home.path, 'source/level1', `${name}.py`), text);
+  mkdirSync(hostFolder);
+  repository = join(home.path, 'repository');
   mkdirSync(repository);
   writeFileSync(join(repository, 'flashcore.yaml'), 'problems: problems\n');
   cpSync(join(ROOT, 'examples/interop/kernelbench/kb_relu'), join(repository, 'kb_relu'), { recursive: true });
