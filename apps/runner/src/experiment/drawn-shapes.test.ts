@@ -59,8 +59,8 @@ const CHEATS: Record<string, { smallest: RegExp; passes: string }> = {
     smallest: /^(33x1|1x33|2x17|17x2|3x11|11x3|4x9|9x4|5x7|7x5|6x6)x[1-9]\d?x64c?$/,
     passes: '1x32x64x64',
   },
-  // Inputs of two rows show its mistake nearly always.
-  shapes_unlisted_head_dim: { smallest: /^1x1x[2-4]x96$/, passes: '1x1x64x64' },
+  // On some inputs of 1x1x2x96 the mistake is too small to see.
+  shapes_unlisted_head_dim: { smallest: /^1x[1-4]x[2-4]x96$/, passes: '1x1x64x64' },
 };
 
 test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head_dim'))(
