@@ -94,7 +94,7 @@ export class KernelCatalog {
     return this.#installed(kernelId)?.manifest.after;
   }
 
-  /** Digest of the sources that the runner's own kernel has; undefined for an unknown kernel. */
+  /** Source digest of the runner's own kernel; undefined for an unknown kernel. */
   sourceDigestOf(kernelId: string): string | undefined {
     return this.#installed(kernelId)?.sourceDigest;
   }

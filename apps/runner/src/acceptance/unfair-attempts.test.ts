@@ -318,7 +318,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     await expect(submitter.undo({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
     await expectDenied(submitter, job);
     await expectSameChampion();
-    // Under a name of the submitter's own there is no admin's champion to replace.
+    // With a new kernel id, the submitter replaces no champion of an admin.
     const mine = await experiment(submitter, { kernel: await renamed('rejected_attention', 'mine') });
     const { over } = mine.result.acceptability!;
     await submitter.accept({ job: mine.job, over });

@@ -76,7 +76,7 @@ export class KernelSettings {
     return { canonicalShape: cases.sets.canonical[0]!, caseSets: caseSetsOf(cases) };
   }
 
-  /** Digest of the rules that a plan now has for a problem. Errors: INVALID_MANIFEST. */
+  /** Digest of the current rules of a plan for a problem. Errors: INVALID_MANIFEST. */
   rulesDigest(plan: string, problem: string): string {
     const installed = installedProblem(problem);
     return digestOfRules({

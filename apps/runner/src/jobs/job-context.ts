@@ -139,7 +139,7 @@ export interface JobPlanner {
   devices(): DeviceDescription[];
   /** The shapes that a problem's leaderboard is about. Errors: INVALID_MANIFEST. */
   rankedCases(problem: string): RankedCases;
-  /** Digest of the rules that ranked runs of a plan and problem have now. Errors: INVALID_MANIFEST. */
+  /** Digest of the current rules of ranked runs with this plan and problem. Errors: INVALID_MANIFEST. */
   rulesDigest(plan: string, problem: string): string;
   /** Compilers and tools, found or not; may start processes. */
   describeTools(): Promise<Tool[]>;

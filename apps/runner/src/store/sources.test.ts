@@ -101,7 +101,7 @@ test('a path that is a file and a folder, and more files or bytes than allowed, 
   ]);
 });
 
-test('a build_id keeps the sources and the variant that it was first given, whoever names it again', () => {
+test('a build_id keeps its first sources and variant', () => {
   const builds = new BuildStore(openDatabase(':memory:'));
   const first = { tree: tree(contents), variant: create(VariantSchema, { parameters: { A: 1n } }) };
   builds.keep('id', first);

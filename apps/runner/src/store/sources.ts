@@ -166,7 +166,7 @@ export class BuildStore {
     this.#database = database;
   }
 
-  /** What an id stands for never changes, whoever builds it again. */
+  /** Keeps the first sources and variant of an id: a later build of the same id changes nothing. */
   keep(buildId: string, { tree, variant }: KnownBuild): void {
     this.#database.transaction(() =>
       this.#database

@@ -1,4 +1,4 @@
-/** The runner's texts name commands and views, which people have. An agent is told its own tools in their place. */
+/** Commands and views that the runner's texts name for people, and the agent's own tools in their place. */
 const WORDS: readonly (readonly [people: RegExp, agents: string])[] = [
   [/on the error map \(view 2, or fa-tui verify\)/g, 'in flashcore://jobs/ID/cases, which the result links to'],
   [/fa-tui run [0-9a-f]{64} --plan (\w+)/g, 'submit the same kernel with action run and plan $1'],
