@@ -9,6 +9,7 @@ import {
   type Acceptability,
   type VariantResult,
 } from '@flashcore/shared/contract';
+import { layoutsOf } from '@flashcore/shared/kernels';
 import { STRICT_PROFILES, type JobSpec } from '../spec/job-spec.ts';
 import { isRankedRun } from '../spec/ranked-run.ts';
 import { NO_CHAMPION } from '../store/decisions.ts';
@@ -52,7 +53,7 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
 }
 
 function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string | undefined {
-  const { kernel, benchmark, ranking, device } = spec;
+  const { kernel, resolved, benchmark, ranking, device } = spec;
   const { deprecated } = kernel.manifest;
   if (deprecated !== undefined) return `the kernel is deprecated: ${deprecated}`;
   if (outcome !== Outcome.PASSED) return `it did not pass${rejectedBy(variants)}`;
@@ -61,6 +62,8 @@ function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string 
   const build = variants[0]?.build;
   if (!build?.succeeded) return 'nothing was built';
   if (!benchmark) return 'it was not benchmarked';
+  if (layoutsOf(kernel.manifest, resolved.parameters).length > 0)
+    return "its tensors lie in memory in an order of its own, and champions are compared in the problem's";
   if (variants[0]!.verify?.probes.length === 0)
     return 'it was not probed: it takes none of the shapes that the probes of cases.yaml have';
   return (

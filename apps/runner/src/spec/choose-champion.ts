@@ -14,8 +14,10 @@ import {
 } from '@flashcore/shared/contract';
 import {
   type Manifest,
+  type Problem,
   type ResolvedVariant,
   type TensorDtype,
+  layoutsOf,
   planLaunches,
   requireShape,
   resolveVariant,
@@ -38,8 +40,9 @@ interface ChampionContext {
   asked: Partial<BenchmarkSettings> | undefined;
   context: SpecContext;
   device: Device;
-  /** Dtype of the candidate's tensors, which the champion shares. */
+  /** Dtype and layouts of the candidate's tensors, which the champion shares. */
   dtype: TensorDtype;
+  layouts: Manifest['layouts'];
   /** Id of the candidate's problem; the champion must solve the same one. */
   problem: string;
 }
@@ -62,10 +65,11 @@ function planChampion(named: KernelVariant, options: ChampionContext): ChampionS
 
 /** Errors: INVALID_REQUEST if the two can't be timed on the same tensors. */
 function requireSameTensors(
-  { id, problem }: Manifest,
-  { dtype }: ResolvedVariant,
-  wanted: Pick<ChampionContext, 'dtype' | 'problem'>,
+  manifest: Manifest,
+  { dtype, parameters }: ResolvedVariant,
+  wanted: Pick<ChampionContext, 'dtype' | 'layouts' | 'problem'>,
 ): void {
+  const { id, problem } = manifest;
   const refuse = (description: string): FlashcoreError => invalidRequest({ field: 'champion', description });
   if (problem.id !== wanted.problem)
     throw refuse(`must compute ${wanted.problem}, as the candidate does: ${id} computes ${problem.id}`);
@@ -73,7 +77,21 @@ function requireSameTensors(
     throw refuse(
       `must take ${wanted.dtype} tensors, as the candidate does: ${id} with these parameters takes ${dtype}`,
     );
+  const [own, its] = [wanted.layouts, layoutsOf(manifest, parameters)].map((layouts) => layoutsText(problem, layouts));
+  if (own !== its)
+    throw refuse(
+      `must store its tensors as the candidate does, ${own}: ${id} with these parameters stores them ${its}; choose parameters of one layout`,
+    );
 }
+
+/** The layouts that differ from the problem's, such as "Q as [B, S, H, D]". */
+const layoutsText = ({ tensors }: Problem, layouts: Manifest['layouts']): string =>
+  layouts
+    .map(({ tensor, order }) => {
+      const { dims } = tensors.find(({ name }) => name === tensor)!;
+      return `${tensor} as [${order.map((dim) => dims[dim]!.text).join(', ')}]`;
+    })
+    .join(', ') || "in the problem's order";
 
 function championSpec(
   { kernel, resolved, shapes, accepted: champion }: Pick<ChampionSpec, 'kernel' | 'resolved' | 'shapes' | 'accepted'>,

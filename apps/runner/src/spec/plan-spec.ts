@@ -11,6 +11,7 @@ import {
   type BenchmarkSettings,
 } from '@flashcore/shared/contract';
 import {
+  layoutsOf,
   resolveVariant,
   type Cases,
   type Manifest,
@@ -62,7 +63,8 @@ export function planSpec<Method extends JobMethod>(
   const named = parts.benchmark?.champion;
   const { dtype } = resolved;
   const problem = manifest.problem.id;
-  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype, problem };
+  const layouts = layoutsOf(manifest, resolved.parameters);
+  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype, layouts, problem };
   const { champion, noChampion, leftOut } = chosenChampion(kernel, {
     ...asked,
     judged,

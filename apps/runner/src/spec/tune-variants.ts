@@ -2,6 +2,8 @@ import { Random } from '@flashcore/shared/statistics';
 import {
   checkShape,
   dtypeParameters,
+  layoutParameters,
+  layoutsOf,
   formatShape,
   resolveVariant,
   type Manifest,
@@ -61,6 +63,13 @@ export function planVariants(
         field: 'parameters',
         description: `must leave the dtype of the tensors as it is, got ${found[0].dtype} and ${resolved.dtype}: search each by itself`,
       });
+    if (
+      layoutsOf(manifest, resolved.parameters).length !== layoutsOf(manifest, (found[0] ?? resolved).parameters).length
+    )
+      throw invalidRequest({
+        field: 'parameters',
+        description: `must leave the layouts of the tensors as they are, got two: search each by itself, without ${layoutParameters(manifest).join(', ')}`,
+      });
     if (takes(resolved)) found.push(resolved);
     if (found.length === wanted) break;
   }
@@ -91,8 +100,9 @@ function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
         description: `${name}=${wrong ?? ''}: must be of ${parameter.values.join(', ')}`,
       });
   }
-  // Without names, all vary except those that decide the dtype, because times of different dtypes are not comparable.
-  const fixed = new Set(named.size === 0 ? dtypeParameters(manifest) : known);
+  // Without names, all vary except those that decide dtype or layout, because times of different tensors are not
+  // comparable.
+  const fixed = new Set(named.size === 0 ? [...dtypeParameters(manifest), ...layoutParameters(manifest)] : known);
   return known.flatMap((name): Axis[] => {
     const values = named.get(name) ?? (fixed.has(name) ? undefined : entryOf(manifest.parameters, name)?.values);
     return values ? [[name, [...new Set(values)]]] : [];

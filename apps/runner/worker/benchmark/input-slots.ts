@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { bytesOfTensor, elementsOfTensor, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
-import { outputsOf } from '../driver/tensor-bits.ts';
+import { dimsInMemory, inMemory, outputsOf } from '../driver/tensor-bits.ts';
 import type { DrawnSets } from './drawn-sets.ts';
 import type { JudgeKernels, SlotDisguise, SlotExtent, SlotTensor } from './judge-kernels.ts';
 import {
@@ -25,6 +25,19 @@ interface InputSlotsParts {
   slots: number;
 }
 
+/** What the host knows of the outputs, as [sets, ...dims in memory], and its place on the device. */
+interface Expected {
+  values: Float32Array;
+  at: DevicePointer;
+}
+
+interface CheckedSlots {
+  extent: SlotExtent;
+  answers: Expected;
+  /** Undefined if the output's rounding is not modelled. */
+  roundings: Expected | undefined;
+}
+
 /**
  * The inputs of any problem. Each launch has a slot with its input tensors, made from a few drawn sets by the
  * symmetries that the problem declares.
@@ -37,7 +50,7 @@ export class InputSlots implements LaunchInputs {
   readonly #judge: JudgeKernels;
   readonly #drawn: DrawnSets;
   readonly #tensors: readonly SlotTensor[];
-  readonly #outputs: ReadonlyMap<string, { extent: SlotExtent; answers: DevicePointer; roundings: DevicePointer }>;
+  readonly #outputs: ReadonlyMap<string, CheckedSlots>;
   readonly #slots: number;
   #disguise: SlotDisguise = { key: 0n, phase: 0 };
 
@@ -49,14 +62,17 @@ export class InputSlots implements LaunchInputs {
     const inputs = timed.tensors.filter(({ direction }) => direction === 'in');
     this.names = inputs.map(({ name }) => name);
     this.guarded = inputs.map((tensor) => memory.regions(slots, bytesOfTensor(tensor)));
-    const extentOf = (tensor: TensorExtent): SlotExtent => ({
-      dtype: tensor.dtype,
-      rows: elementsOfTensor(tensor) / tensor.dims.at(-1)!,
-      columns: tensor.dims.at(-1)!,
-      layout: memory.uploaded(layoutOf(timed, tensor)),
-    });
+    const extentOf = (tensor: TensorExtent): SlotExtent => {
+      const columns = dimsInMemory(tensor).at(-1)!;
+      return {
+        dtype: tensor.dtype,
+        rows: elementsOfTensor(tensor) / columns,
+        columns,
+        layout: memory.uploaded(layoutOf(timed, tensor)),
+      };
+    };
     this.#tensors = inputs.map((tensor, index) => {
-      const bits = drawn.sets.map((set) => entryOf(set, tensor.name)!);
+      const bits = drawn.sets.map((set) => inMemory(entryOf(set, tensor.name)!, tensor));
       const base = memory.allocate(bits.reduce((bytes, { byteLength }) => bytes + byteLength, 0));
       for (const [set, each] of bits.entries()) driver.upload(base + BigInt(set * each.byteLength), each);
       return {
@@ -70,17 +86,22 @@ export class InputSlots implements LaunchInputs {
     // Noise comes from the largest input, because noise made of few different values would be easy to recognize.
     const largest = this.#tensors.toSorted((a, b) => b.slots.payload - a.slots.payload)[0]!;
     this.noise = { base: largest.drawn, bytes: Math.max(4, largest.slots.payload), dtype: largest.extent.dtype };
+    const expected = (values: Float32Array, output: TensorExtent): Expected => ({
+      values: inMemory(values, eachOf(drawn.sets.length, output)),
+      at: memory.allocate(values.byteLength),
+    });
     this.#outputs = new Map(
-      outputsOf(timed).map((output) => [
-        output.name,
-        {
-          extent: extentOf(output),
-          answers: memory.allocate(drawn.answers.get(output.name)!.byteLength),
-          roundings: drawn.roundings.has(output.name)
-            ? memory.allocate(drawn.roundings.get(output.name)!.byteLength)
-            : 0n,
-        },
-      ]),
+      outputsOf(timed).map((output) => {
+        const rounding = drawn.roundings.get(output.name);
+        return [
+          output.name,
+          {
+            extent: extentOf(output),
+            answers: expected(drawn.answers.get(output.name)!, output),
+            roundings: rounding && expected(rounding, output),
+          },
+        ];
+      }),
     );
   }
 
@@ -103,26 +124,31 @@ export class InputSlots implements LaunchInputs {
   }
 
   checkOutput(checked: CheckedOutput): void {
-    const { sets } = this.#drawn;
-    const drawn = this.#drawn.answers.get(checked.name)!;
-    const rounding = this.#drawn.roundings.get(checked.name);
     const { extent, answers, roundings } = this.#outputs.get(checked.name)!;
-    this.#driver.upload(answers, drawn);
-    if (rounding) this.#driver.upload(roundings, rounding);
-    this.#judge.answers({ ...checked, answers, roundings, draws: sets.length, extent }, this.#disguise);
-    this.#driver.fill8(answers, 0, drawn.byteLength);
-    if (rounding) this.#driver.fill8(roundings, 0, rounding.byteLength);
+    const secret = roundings ? [answers, roundings] : [answers];
+    for (const { at, values } of secret) this.#driver.upload(at, values);
+    this.#judge.answers(
+      { ...checked, answers: answers.at, roundings: roundings?.at ?? 0n, draws: this.#drawn.sets.length, extent },
+      this.#disguise,
+    );
+    for (const { at, values } of secret) this.#driver.fill8(at, 0, values.byteLength);
   }
 }
 
+/** Several tensors in a row, each with its own layout. */
+const eachOf = (count: number, { dims, layout }: TensorExtent): Pick<TensorExtent, 'dims' | 'layout'> => ({
+  dims: [count, ...dims],
+  ...(layout && { layout: [0, ...layout.map((dim) => dim + 1)] }),
+});
+
 /** Builds judge.cu's Layout. A symmetry's id is its index among the symmetries with the same act. */
-function layoutOf({ symmetries }: ProblemCase, { name, dims }: TensorExtent): Uint32Array {
+function layoutOf({ symmetries }: ProblemCase, { name, dims, layout = [...dims.keys()] }: TensorExtent): Uint32Array {
   const acting = (act: 'permute' | 'flip' | 'double', dim: number): number[] =>
     symmetries
       .filter((symmetry) => symmetry.act === act)
       .flatMap((symmetry, id) => (entryOf(symmetry.dims, name)?.includes(dim) ? [id] : []));
   const padded = (valueOf: (dim: number) => number): number[] =>
-    Array.from({ length: MAX_RANK }, (_, dim) => (dim < dims.length ? valueOf(dim) : 0));
+    Array.from({ length: MAX_RANK }, (_, place) => (place < dims.length ? valueOf(layout[place]!) : 0));
   const bits = (ids: readonly number[]): number => ids.reduce((mask, id) => mask | (1 << id), 0) >>> 0;
   return Uint32Array.from([
     dims.length,

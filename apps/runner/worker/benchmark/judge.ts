@@ -77,7 +77,8 @@ export class Judge {
     const { builds, seed, ownReference: own } = judged;
     const timed = mostOutputs(builds);
     const drawn =
-      isPlainAttention(timed) && outputsOf(timed).length === 1
+      // In pools the rows of a head lie one after another.
+      isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout)
         ? { heads: drawHeads(timed, seed, reference) }
         : { sets: await drawSets(timed, { seed, reference, own }) };
     return new Judge(driver, new JudgeKernels(driver, judgeImage), judged, drawn);

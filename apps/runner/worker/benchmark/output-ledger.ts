@@ -74,13 +74,16 @@ function problemsOf(
 
 const INDEX_NAMES = ['column', 'row', 'head', 'batch'];
 
-/** Formats an index in [launches, ...dims] as "launch 2, batch 0, head 3, row 17, column 5". */
-function elementName({ dims }: TensorExtent, index: number): string {
+/** Formats an index in [launches, ...dims in memory] as "launch 2, batch 0, head 3, row 17, column 5". */
+function elementName({ dims, layout = [...dims.keys()] }: TensorExtent, index: number): string {
   let rest = index;
-  const places = dims.toReversed().map((extent, place) => {
-    const at = rest % extent;
-    rest = Math.floor(rest / extent);
-    return `${INDEX_NAMES[place] ?? `index ${dims.length - place}`} ${at}`;
-  });
+  const at = dims.map(() => 0);
+  for (const dim of layout.toReversed()) {
+    at[dim] = rest % dims[dim]!;
+    rest = Math.floor(rest / dims[dim]!);
+  }
+  const places = at
+    .toReversed()
+    .map((found, place) => `${INDEX_NAMES[place] ?? `index ${dims.length - place}`} ${found}`);
   return [...places, `launch ${rest + 1}`].toReversed().join(', ');
 }

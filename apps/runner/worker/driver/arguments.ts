@@ -12,7 +12,7 @@ import {
 import { entryOf } from '@flashcore/shared/text';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
-import { tensorNamed } from './tensor-bits.ts';
+import { stridesOf, tensorNamed } from './tensor-bits.ts';
 
 /** Device addresses of a run's buffers. */
 export interface BufferAddresses {
@@ -113,9 +113,10 @@ function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePo
 
 /**
  * Encodes a CUtensorMap that sees a tensor as [heads, rows, columns]: the last two dimensions, and the product of the
- * others; a matrix with a box of two extents as [rows, columns]. The box is given innermost first: [columns, rows] of
- * one head, or [columns, rows, heads]. Rows past the last are read as zeros, because they are outside the map and not
- * part of the next head.
+ * others; a matrix with a box of two extents as [rows, columns]. A tensor with a layout of its own keeps all of the
+ * problem's dimensions, because the outer ones have no stride in common. The box is given innermost first: [columns,
+ * rows] of one head, or [columns, rows, heads]. Rows past the last are read as zeros, because they are outside the map
+ * and not part of the next head.
  */
 function tensorMap(
   driver: CudaDriver,
@@ -124,12 +125,26 @@ function tensorMap(
   plan: LaunchPlan,
 ): Buffer {
   const map = alignedBuffer(TENSOR_MAP_BYTES, 64);
-  const { dtype, dims } = tensorNamed(plan, argument.tensor);
+  const tensor = tensorNamed(plan, argument.tensor);
+  const { dtype, dims } = tensor;
   const [columnsOfAll, rowsOfAll = 1, ...outer] = dims.toReversed();
   if (argument.box.length < 2 || argument.box.length > 3)
     throw new Error(
       `a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`,
     );
+  const swizzle = SWIZZLE[argument.swizzle];
+  if (tensor.layout) {
+    const strides = stridesOf(tensor).map((stride) => stride * DTYPE_BYTES[dtype]);
+    driver.encodeTensorMap(map, {
+      dtype,
+      address,
+      dimensions: dims.toReversed(),
+      strides: strides.toReversed().slice(1),
+      box: dims.map((_, dim) => argument.box[dim] ?? 1),
+      swizzle,
+    });
+    return map;
+  }
   // A matrix needs no third dimension, unless its box has one.
   const rank = dims.length === 2 && argument.box.length === 2 ? 2 : 3;
   const dimensions = [columnsOfAll!, rowsOfAll, elementsOfTensor({ dims: outer })];
@@ -141,7 +156,7 @@ function tensorMap(
     dimensions: dimensions.slice(0, rank),
     strides: strides.slice(0, rank - 1),
     box: [columns!, rows!, heads].slice(0, rank),
-    swizzle: SWIZZLE[argument.swizzle],
+    swizzle,
   });
   return map;
 }

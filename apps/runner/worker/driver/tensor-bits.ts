@@ -84,6 +84,64 @@ export function valueReader(bits: TensorBits, dtype: TensorDtype): (index: numbe
   return (index) => values[index]!;
 }
 
+/** A tensor's values in the order in which they lie in memory. */
+export const inMemory = <Values extends NumericValues>(values: Values, tensor: Placed): Values =>
+  tensor.layout ? reordered(values, tensor.dims, tensor.layout) : values;
+
+/** A tensor's values in the order of the problem, from that in memory. */
+export const fromMemory = <Values extends NumericValues>(values: Values, { dims, layout }: Placed): Values =>
+  layout
+    ? reordered(
+        values,
+        layout.map((dim) => dims[dim]!),
+        dims.map((_, dim) => layout.indexOf(dim)),
+      )
+    : values;
+
+/** The extents of a tensor in memory, outermost first. */
+export const dimsInMemory = ({ dims, layout }: Placed): readonly number[] =>
+  layout ? layout.map((dim) => dims[dim]!) : dims;
+
+/** For each dimension of the problem, how many elements lie between neighbours. */
+export function stridesOf({ dims, layout = dims.map((_, dim) => dim) }: Placed): number[] {
+  const strides = dims.map(() => 1);
+  let stride = 1;
+  for (const dim of layout.toReversed()) {
+    strides[dim] = stride;
+    stride *= dims[dim]!;
+  }
+  return strides;
+}
+
+type Placed = Pick<TensorExtent, 'dims' | 'layout'>;
+type NumericValues = TensorBits | Float32Array | Float64Array;
+
+/** Values [...dims] as [...dims in `order`]. Runs of the innermost dimension are copied as a whole where it stays. */
+function reordered<Values extends NumericValues>(
+  values: Values,
+  dims: readonly number[],
+  order: readonly number[],
+): Values {
+  const strides = stridesOf({ dims });
+  const isRun = order.at(-1) === dims.length - 1;
+  const run = isRun ? dims.at(-1)! : 1;
+  const outer = isRun ? order.slice(0, -1) : order;
+  const to = values.slice() as Values;
+  const index = outer.map(() => 0);
+  for (let at = 0, from = 0; at < values.length; at += run) {
+    if (run === 1) to[at] = values[from]!;
+    else to.set(values.subarray(from, from + run), at);
+    for (let place = outer.length - 1; place >= 0; --place) {
+      const dim = outer[place]!;
+      from += strides[dim]!;
+      if (++index[place]! < dims[dim]!) break;
+      from -= strides[dim]! * dims[dim]!;
+      index[place] = 0;
+    }
+  }
+  return to;
+}
+
 /** The value of an element that was filled with this 16-bit pattern. */
 export const filledElement = (word: number, dtype: ElementDtype): number =>
   DTYPE_BYTES[dtype] === 4 ? (word * 0x10001) >>> 0 : word;

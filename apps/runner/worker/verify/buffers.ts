@@ -1,6 +1,13 @@
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { BufferAddresses } from '../driver/arguments.ts';
-import { emptyBits, outputsOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
+import {
+  emptyBits,
+  fromMemory,
+  inMemory,
+  outputsOf,
+  type TensorBits,
+  type TensorsByName,
+} from '../driver/tensor-bits.ts';
 import {
   type Fill,
   type LaunchPlan,
@@ -89,7 +96,8 @@ export class RunBuffers {
   }
 
   upload(inputs: TensorsByName): void {
-    for (const [tensor, values] of this.#inputs(inputs)) this.#driver.upload(this.#addressOf(tensor), values);
+    for (const [tensor, values] of this.#inputs(inputs))
+      this.#driver.upload(this.#addressOf(tensor), inMemory(values, tensor));
   }
 
   /**
@@ -120,7 +128,7 @@ export class RunBuffers {
   #downloaded(tensor: TensorExtent): TensorBits {
     const values = emptyBits(elementsOfTensor(tensor), tensor.dtype);
     this.#driver.download(values, this.#addressOf(tensor));
-    return values;
+    return fromMemory(values, tensor);
   }
 
   #addressOf({ name }: TensorExtent): DevicePointer {
@@ -147,7 +155,7 @@ export class RunBuffers {
   modified(inputs: TensorsByName): string[] {
     const found: string[] = [];
     for (const [tensor, values] of this.#inputs(inputs)) {
-      const wanted = bytesOf(values);
+      const wanted = bytesOf(inMemory(values, tensor));
       const now = spaceFor(wanted.length);
       this.#driver.download(now, this.#addressOf(tensor));
       if (!now.equals(wanted)) found.push(tensor.name);

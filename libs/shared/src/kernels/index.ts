@@ -106,7 +106,14 @@ export {
   type ReferenceSource,
   requireProblems,
 } from '../problems/installed-problems.ts';
-export { accumulateOf, dtypeParameters, inputsOf, manifestOfVariant } from './manifest-value.ts';
+export {
+  accumulateOf,
+  dtypeParameters,
+  inputsOf,
+  layoutParameters,
+  layoutsOf,
+  manifestOfVariant,
+} from './manifest-value.ts';
 export { MANIFEST_FILE, loadManifest, parseManifest, readManifestText } from './manifest.ts';
 export {
   type Manifest,

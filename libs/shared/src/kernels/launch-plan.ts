@@ -15,7 +15,7 @@ import type {
   Swizzle,
   TensorName,
 } from './manifest-model.ts';
-import { accumulateOf, inputsOf, launchOfVariant, valueOf, wrongValue } from './manifest-value.ts';
+import { accumulateOf, inputsOf, launchOfVariant, layoutsOf, valueOf, wrongValue } from './manifest-value.ts';
 import { type ProblemCase, problemCase } from '../problems/case-values.ts';
 import { type ShapeFields, formatShape, scopeOfShape, valuesOf } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';
@@ -188,8 +188,13 @@ function planned(
   );
   const computed = problemCase(manifest.problem, valuesOf(shape), dtype, new Set(declared));
   const outputs = computed.tensors.filter(({ direction }) => direction === 'out');
+  const layouts = new Map(layoutsOf(manifest, resolved.parameters).map(({ tensor, order }) => [tensor, order]));
   return {
     ...computed,
+    tensors: computed.tensors.map((tensor) => {
+      const layout = layouts.get(tensor.name);
+      return layout ? { ...tensor, layout } : tensor;
+    }),
     launches,
     accumulate: accumulateOf(manifest, resolved.parameters),
     workspace,

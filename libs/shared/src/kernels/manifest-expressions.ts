@@ -24,7 +24,10 @@ const NAME = /(?<![\w.])[A-Za-z_]\w*/g;
 const TENSOR_MAP_ALIGNMENT = 64;
 
 type Key = (string | number)[];
-type Compiled = Pick<Manifest, 'problem' | 'uses' | 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
+type Compiled = Pick<
+  Manifest,
+  'problem' | 'uses' | 'math' | 'limits' | 'layouts' | 'workspace' | 'constants' | 'launches'
+>;
 type RawArgument = RawLaunch['arguments'][number];
 type RawTensorOfVariants = Extract<RawArgument, { when: string }>;
 type RawStruct = Extract<RawArgument, { struct: unknown }>['struct'];
@@ -96,6 +99,26 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
     require: parse(require, ['limits', index, 'require']),
     because,
   }));
+  const layouts = Object.entries(raw.layouts).flatMap(([name, written]) => {
+    const key = ['layouts', name];
+    const when = written.when === undefined ? undefined : parse(written.when, [...key, 'when'], parameters);
+    const tensor = problem.tensors.find((each) => each.name === name);
+    if (!tensor) {
+      const known = problem.tensors.map((each) => each.name);
+      const remedy = didYouMean(name, known) || `: known are ${known.join(', ')}`;
+      faults.push({ key, message: `unknown tensor "${name}"${remedy}` });
+      return [];
+    }
+    const order = orderOf(written.order, tensor);
+    if (!order) {
+      const dims = tensor.dims.map(({ text }) => text).join(', ');
+      faults.push({
+        key: written.when === undefined ? key : [...key, 'order'],
+        message: `must have each dimension of ${name} [${dims}] once, got [${written.order.join(', ')}]`,
+      });
+    }
+    return order ? [{ tensor: name, order, when }] : [];
+  });
   const workspace = Object.entries(raw.workspace).map(([name, written]) => {
     if (typeof written === 'string') return { name, bytes: parse(written, ['workspace', name]), initial: undefined };
     const { dtype, shape, initial } = written;
@@ -114,11 +137,22 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
     workspaces: Object.keys(raw.workspace),
     parameters: new Set(Object.keys(raw.parameters)),
     values: names,
+    layouts,
     uses,
     faults,
   });
   const launches = singleLaunches(raw.launches).map((launch) => compiler.compile(launch));
-  return { compiled: { problem, uses, math, constants, limits, workspace, launches }, faults };
+  return { compiled: { problem, uses, math, constants, limits, layouts, workspace, launches }, faults };
+}
+
+/** Dimensions by their text, as indices of the tensor's; undefined: they are not each of them once. */
+function orderOf(written: readonly string[], { dims }: Problem['tensors'][number]): number[] | undefined {
+  const left = dims.map(({ text }, index) => ({ text, index }));
+  const order = written.map((text) => {
+    const at = left.findIndex((each) => each.text === text);
+    return at < 0 ? -1 : left.splice(at, 1)[0]!.index;
+  });
+  return left.length === 0 && !order.includes(-1) ? order : undefined;
 }
 
 /** Axes, attributes, tensors, parameters, constants and workspaces share one set of names. */
@@ -144,6 +178,7 @@ interface LaunchNames {
    * Axes and attributes that the manifest uses, including those that decide whether a case has a tensor of a launch.
    */
   uses: Set<string>;
+  layouts: Manifest['layouts'];
   faults: YamlFault[];
 }
 
@@ -158,13 +193,14 @@ class LaunchCompiler {
   readonly #parameters: ReadonlySet<string>;
   readonly #values: ReadonlySet<string>;
   readonly #uses: Set<string>;
+  readonly #layouts: Manifest['layouts'];
   readonly #faults: YamlFault[];
   /** The expressions behind the current launch's own names. */
   #with: ReadonlyMap<string, string> = new Map();
 
   constructor(
     parse: (text: string, key: Key) => Expression,
-    { problem, workspaces, parameters, values, uses, faults }: LaunchNames,
+    { problem, workspaces, parameters, values, uses, layouts, faults }: LaunchNames,
   ) {
     this.#parse = parse;
     this.#tensors = problem.tensors.map(({ name }) => name);
@@ -174,6 +210,7 @@ class LaunchCompiler {
     this.#parameters = parameters;
     this.#values = values;
     this.#uses = uses;
+    this.#layouts = layouts;
     this.#faults = faults;
   }
 
@@ -287,7 +324,17 @@ class LaunchCompiler {
     const { tensor, box, swizzle } = argument.tensor_map;
     const extents = box.map((text, axis) => this.#shared(text, [...key, 'tensor_map', 'box', axis]));
     const name = this.#tensor(tensor, [...key, 'tensor_map', 'tensor']);
+    this.#checkMapped(name, [...key, 'tensor_map', 'tensor']);
     return { kind: 'tensorMap', tensor: name, box: extents, swizzle: swizzle satisfies Swizzle };
+  }
+
+  /** cuTensorMapEncodeTiled takes at most five dimensions, of which the innermost one has no stride. */
+  #checkMapped(name: TensorName, key: Key): void {
+    const order = this.#layouts.find(({ tensor }) => tensor === name)?.order;
+    if (!order || this.#faults.length >= MAX_FAULTS) return;
+    const message = order.at(-1) !== order.length - 1 ? 'the last dimension last' : 'at most five dimensions';
+    if (order.at(-1) !== order.length - 1 || order.length > 5)
+      this.#faults.push({ key, message: `must have ${message} in memory for a tensor map: see layouts.${name}` });
   }
 
   /** Checks that every case has the tensor. */

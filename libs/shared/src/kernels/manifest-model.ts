@@ -44,6 +44,8 @@ export interface Manifest {
   readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** `flags` are members of COMPILER_FLAGS, in nvcc's syntax. */
   readonly compile: { fastMath: boolean; maxRegisters: number; flags: readonly string[] };
+  /** Tensors whose dimensions lie in memory in another order than in the problem. */
+  readonly layouts: readonly ManifestLayout[];
   readonly workspace: readonly ManifestWorkspace[];
   /** Initial value of O before each run; undefined if the kernel writes O without reading it. */
   readonly initialOutput: number | undefined;
@@ -83,6 +85,15 @@ export interface ManifestWorkspace {
   readonly bytes: Expression;
   /** Initial value of every element before each run of the launches; undefined: the memory is not initialized. */
   readonly initial: Fill | undefined;
+}
+
+/** The order in which a tensor's dimensions lie in memory. */
+export interface ManifestLayout {
+  readonly tensor: TensorName;
+  /** Outermost first, as indices of the problem's dimensions. */
+  readonly order: readonly number[];
+  /** Condition on the parameters; undefined: in every variant. */
+  readonly when: Expression | undefined;
 }
 
 export interface ManifestLimit {

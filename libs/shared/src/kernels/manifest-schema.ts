@@ -255,6 +255,14 @@ const workspace = eitherForm(
   bytesOfWorkspace,
 );
 
+const storedDims = listOf(z.string(), 8);
+/** The dimensions of a tensor in memory, outermost first, or those of some variants. */
+const layout = eitherForm(
+  Array.isArray,
+  storedDims.transform((order): { order: string[]; when?: string } => ({ order })),
+  strict({ order: storedDims, when: expression }),
+);
+
 const accumulateTypes = ['fp16', 'fp32'] as const;
 
 const wantedInputs = ({ input }: { input?: unknown }): string =>
@@ -291,6 +299,7 @@ export const manifestSchema = strict({
     maxrregcount: integer(0, 255).default(0),
     flags: listOf(oneOf(COMPILER_FLAGS), COMPILER_FLAGS.length).default([]),
   }).prefault({}),
+  layouts: mapOf(cIdentifier, layout).default({}),
   workspace: mapOf(cIdentifier, workspace).default({}),
   output: strict({ initial: initialValue }).optional(),
   constants: mapOf(constantName, expression, MAX_CONSTANTS).default({}),

@@ -35,9 +35,10 @@ export function inputsOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: 
   return chosen?.dtype ?? 'fp16';
 }
 
-/** The manifest with the arguments that a variant has. Errors: those of inputsOf(). */
+/** The manifest with the arguments and layouts that a variant has. Errors: those of inputsOf(). */
 export const manifestOfVariant = (manifest: Manifest, parameters: Parameters): Manifest => ({
   ...manifest,
+  layouts: layoutsOf(manifest, parameters),
   launches: manifest.launches.map((launch) => launchOfVariant(manifest, launch, parameters)),
 });
 
@@ -55,9 +56,20 @@ export const launchOfVariant = (
   }),
 });
 
+/** The layouts of a variant that differ from the problem's. Errors: those of inputsOf(). */
+export const layoutsOf = (manifest: Pick<Manifest, 'layouts' | 'path'>, parameters: Parameters): Manifest['layouts'] =>
+  manifest.layouts.flatMap(({ tensor, order, when }) => {
+    const holds = when === undefined || valueOf(manifest, when, parameters, `layouts.${tensor}.when`) !== 0;
+    return holds && order.some((dim, place) => dim !== place) ? [{ tensor, order, when: undefined }] : [];
+  });
+
 /** Parameters that decide the dtype of Q, K, V and O. */
 export const dtypeParameters = ({ math: { inputs } }: Pick<Manifest, 'math'>): string[] =>
   typeof inputs === 'string' ? [] : inputs.flatMap(({ when }) => when.names);
+
+/** Parameters that decide how tensors lie in memory. */
+export const layoutParameters = ({ layouts }: Pick<Manifest, 'layouts'>): string[] =>
+  layouts.flatMap(({ when }) => when?.names ?? []);
 
 /** The dtype in which the tensor cores accumulate with these parameters. Errors: those of inputsOf(). */
 export function accumulateOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: Parameters): 'fp16' | 'fp32' {

@@ -129,6 +129,41 @@ test('an argument with `when` is passed only by the variants that have it, and o
 const outputsOf = (tensors: readonly { name: string; direction: string }[]): string[] =>
   tensors.filter(({ direction }) => direction === 'out').map(({ name }) => name);
 
+const stored = (layouts: string): string => SPLIT_KV.replace('workspace:', `layouts: { ${layouts} }\nworkspace:`);
+
+test('a layout gives the order of dimensions in memory, in the variants for whose parameters `when` holds', () => {
+  const text = stored('Q: [B, S, H, D], K: { order: [B, Skv, Hkv, D], when: SPLITS == 1 }, V: [B, Hkv, Skv, Dv]');
+  const manifest = parseManifest(text, 'kernel.yaml');
+  const layoutsOfTensors = (parameters: Record<string, number>) =>
+    planLaunches(manifest, resolveVariant(manifest, { parameters }), parseShape('2x4x64x64')).tensors.map(
+      ({ name, dims, layout }) => [name, dims, layout],
+    );
+  const [dims, order] = [
+    [2, 4, 64, 64],
+    [0, 2, 1, 3],
+  ];
+  // V's order is the problem's.
+  expect(layoutsOfTensors({ SPLITS: 4 })).toEqual([
+    ['Q', dims, order],
+    ['K', dims, undefined],
+    ['V', dims, undefined],
+    ['O', dims, undefined],
+  ]);
+  expect(layoutsOfTensors({ SPLITS: 1 })[1]).toEqual(['K', dims, order]);
+});
+
+test.each([
+  ['Q: [B, H, S]', /layouts\.Q: must have each dimension of Q \[B, H, S, D\] once, got \[B, H, S\]/],
+  ['Q: [B, H, S, S]', /layouts\.Q: must have each dimension of Q \[B, H, S, D\] once, got \[B, H, S, S\]/],
+  ['Q: { order: [B, S, H], when: SPLITS }', /layouts\.Q\.order: must have each dimension/],
+  ['Z: [B, S, H, D]', /layouts\.Z: unknown tensor "Z"/],
+  ['Q: { order: [B, S, H, D], when: "S > 64" }', /layouts\.Q\.when: unknown name "S"/],
+  ['Q: { order: [B, S, H, D] }', /layouts\.Q\.when: /],
+  ['K: [B, D, Hkv, Skv]', /tensor_map\.tensor: must have the last dimension last in memory for a tensor map/],
+])('the layouts { %s } are refused', (layouts, message) => {
+  expect(() => parseManifest(stored(layouts), 'kernel.yaml')).toThrow(message);
+});
+
 test.each([
   ['S <= 64', /arguments\[\d+\]\.when: must use parameters alone, .* got S$/m],
   ['WRITE_LES == 1', /arguments\[\d+\]\.when: unknown name "WRITE_LES"/],

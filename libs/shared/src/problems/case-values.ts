@@ -26,6 +26,8 @@ export interface TensorExtent {
   readonly role: TensorRole;
   /** Outermost first. */
   readonly dims: readonly number[];
+  /** The dimensions in memory, outermost first, as indices of `dims`; undefined: they lie there as in `dims`. */
+  readonly layout?: readonly number[];
   readonly dtype: ElementDtype;
   /** Draws the tensor; undefined: a distribution does. `derived`: the built-in oracle computes it from other inputs. */
   readonly draw?: DrawRule<number> | { readonly kind: 'derived' };
