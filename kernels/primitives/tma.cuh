@@ -13,6 +13,15 @@ __device__ __forceinline__ void tma_load_3d(uint32_t tile_smem, const CUtensorMa
       : "memory");
 }
 
+__device__ __forceinline__ void tma_load_4d(uint32_t tile_smem, const CUtensorMap* map, uint32_t barrier_smem, int x,
+                                            int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];\n" ::"r"(tile_smem),
+      "l"(map), "r"(barrier_smem), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 // `bytes` (a multiple of 16) from device memory as they are, both places aligned to 16 bytes.
 __device__ __forceinline__ void bulk_load(uint32_t to_smem, const void* from, uint32_t barrier_smem, int bytes) {
   asm volatile(

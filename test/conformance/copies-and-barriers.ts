@@ -64,25 +64,57 @@ export function swizzledOffsets(): PrimitiveCase {
   };
 }
 
-export function tma(): PrimitiveCase {
-  const tensor = Uint16Array.from(range(2 * 40 * 64, (i) => (i * 40503) & 0xffff));
+/** The rows of a head, in elements. */
+interface Rows {
+  first: number;
+  stride: number;
+  elements: number;
+}
+
+/** A box of 16 rows from row 32 on, eight of them past the end, as stored with the 128-byte swizzle. */
+function tmaBox(
+  at: Pick<PrimitiveCase, 'name' | 'instruction' | 'entry'>,
+  tensorMap: NonNullable<PrimitiveCase['tensorMap']>,
+  { first, stride, elements }: Rows,
+): PrimitiveCase {
+  const tensor = Uint16Array.from(range(elements, (i) => (i * 40503) & 0xffff));
   const tile = new Uint16Array(16 * 64);
   for (let row = 0; row < 16; ++row)
     for (let column = 0; column < 64; ++column)
       tile[row * 64 + 8 * ((column >> 3) ^ (row % 8)) + (column % 8)] =
-        32 + row < 40 ? tensor[(40 + 32 + row) * 64 + column]! : 0;
+        32 + row < 40 ? tensor[first + (32 + row) * stride + column]! : 0;
   return {
-    name: 'tma_load_3d, mbarrier_arrive_expect_bytes',
-    instruction: 'cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes',
+    ...at,
     source: 'primitives_sm90a',
-    entry: 'tma_box',
     threads: 32,
     inputs: [bytes(tensor)],
-    tensorMap: { dimensions: [64, 40, 2], strides: [128, 40 * 128], box: [64, 16, 1] },
+    tensorMap,
     outputBytes: tile.byteLength,
     rule: { bits: bytes(tile) },
   };
 }
+
+export const tma = (): PrimitiveCase =>
+  tmaBox(
+    {
+      name: 'tma_load_3d, mbarrier_arrive_expect_bytes',
+      instruction: 'cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes',
+      entry: 'tma_box',
+    },
+    { dimensions: [64, 40, 2], strides: [128, 40 * 128], box: [64, 16, 1] },
+    { first: 40 * 64, stride: 64, elements: 2 * 40 * 64 },
+  );
+
+export const tmaOfBatch = (): PrimitiveCase =>
+  tmaBox(
+    {
+      name: 'tma_load_4d',
+      instruction: 'cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes',
+      entry: 'tma_box_of_batch',
+    },
+    { dimensions: [64, 40, 3, 2], strides: [3 * 128, 128, 40 * 3 * 128], box: [64, 16, 1, 1] },
+    { first: (40 * 3 + 1) * 64, stride: 3 * 64, elements: 2 * 40 * 3 * 64 },
+  );
 
 export function bulkLoad(): PrimitiveCase {
   const source = words(64, 5);

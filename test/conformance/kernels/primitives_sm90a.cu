@@ -55,6 +55,21 @@ extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint
   for (int i = threadIdx.x; i < 16 * 32; i += 32) out[i] = tile[i];
 }
 
+// The same from row 32 of head 1 of batch 1 of a tensor [2][40][3][64], whose heads lie side by side in a row.
+extern "C" __global__ void tma_box_of_batch(const __grid_constant__ CUtensorMap map, uint32_t* out) {
+  __shared__ __align__(1024) uint32_t tile[16 * 32];
+  __shared__ __align__(8) uint64_t full;
+  if (threadIdx.x == 0) {
+    mbarrier_init(smem_address(&full), 1);
+    mbarrier_init_fence();
+    mbarrier_arrive_expect_bytes(smem_address(&full), sizeof tile);
+    tma_load_4d(smem_address(tile), &map, smem_address(&full), 0, 32, 1, 1);
+  }
+  __syncthreads();
+  mbarrier_wait(smem_address(&full), 0);
+  for (int i = threadIdx.x; i < 16 * 32; i += 32) out[i] = tile[i];
+}
+
 // The second half of 64 words, as they are.
 extern "C" __global__ void bulk_words(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(16) uint32_t words[32];
