@@ -37,7 +37,9 @@ struct Producer {
       slot = next_slot(slot);
       if (work.is_end()) return mbarrier_arrive(barriers.Q_full());
     }
-    load_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head);
+    const int batch = batch_of_head(work.head, problem.H);
+    load_head_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head, batch,
+                                          problem.H);
     const uint32_t K_ring = smem + T::Q_BYTES, V_ring = smem + T::V_OFFSET;
     const int kv_head = problem.form.kv_head(work.head);
     const int first_part = T::CLUSTER > 1 ? cluster_rank() * T::WGS_KV : 0;
@@ -49,16 +51,18 @@ struct Producer {
       for (int i = 0; i < T::WGS_KV; ++i) {
         if (i >= tiles) break;
         mbarrier_wait(barriers.K_empty(place.stage), place.parity ^ 1);
-        load_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::K_BYTES, problem.K_map,
-                                          barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, kv_head);
+        load_head_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::K_BYTES, problem.K_map,
+                                               barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, kv_head, batch,
+                                               problem.Hkv);
         place.step(1);
       }
 #pragma unroll
       for (int i = 0; i < T::WGS_KV; ++i) {
         if (i >= tiles) break;
         mbarrier_wait(barriers.V_empty(V_place.stage), V_place.parity ^ 1);
-        load_tile<T::BLOCK_KV, T::V_PANELS>(V_ring + V_place.stage * T::V_BYTES, problem.V_map,
-                                            barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, kv_head);
+        load_head_tile<T::BLOCK_KV, T::V_PANELS>(V_ring + V_place.stage * T::V_BYTES, problem.V_map,
+                                                 barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, kv_head,
+                                                 batch, problem.Hkv);
         V_place.step(1);
       }
     }
@@ -213,8 +217,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     add_lanes<T>(O_rmem, row_sum);
     if constexpr (T::FORMED)
       for (int h = 0; h < 2; ++h) row_sum[h] += problem.forms.sink_weight(work.head, LOG2_E, row_max[h]);
-    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::VALUE_DIM, work.first_row + row_in_tile,
-                  form.S, lane);
+    store_rows<T>(O_rmem, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
     if constexpr (WRITE_LSE) store_lse<T>(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
   };
 
@@ -358,8 +361,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
   if constexpr (T::CLUSTER > 1)
     if (group == 0) merge_cluster<T>(O_rmem, row_max, row_sum, smem + T::CLUSTER_MERGE_OFFSET, rank, lane);
   if (group == 0 && rank == 0) {
-    store_rows<T>(O_rmem, row_sum, problem.O + size_t(work.head) * form.S * T::VALUE_DIM, work.first_row + row_in_tile,
-                  form.S, lane);
+    store_rows<T>(O_rmem, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
     if constexpr (WRITE_LSE) store_lse<T>(row_max, row_sum, problem, work.head, work.first_row + row_in_tile, lane);
   }
 }
@@ -515,7 +517,7 @@ struct D256Rows128 : D128Rows128 {
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                      \
       NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,           \
            const __grid_constant__ CUtensorMap V_map, Element* O LSE_PARAMETER, int heads, int S, int Skv, \
-           unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads) {                 \
+           unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads, int H, int Hkv) { \
     if constexpr (FLASHCORE_WANTED(NAME))                                                                  \
       attention<Tiling<CUT>>({&Q_map,                                                                      \
                               &K_map,                                                                      \
@@ -525,7 +527,9 @@ struct D256Rows128 : D128Rows128 {
                               heads,                                                                       \
                               {S, Skv, reciprocal, causal, diagonal},                                      \
                               scale,                                                                       \
-                              paired_heads});                                                              \
+                              paired_heads,                                                                \
+                              H,                                                                           \
+                              Hkv});                                                                       \
   }
 
 #define FLASHCORE_V12_FORMED_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                       \
@@ -533,8 +537,8 @@ struct D256Rows128 : D128Rows128 {
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                                 \
       NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                      \
            const __grid_constant__ CUtensorMap V_map, const float* sinks, Element* O LSE_PARAMETER, int heads, int S, \
-           int Skv, unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads,                     \
-           int heads_of_a_batch, int window, float softcap) {                                                         \
+           int Skv, unsigned reciprocal, float scale, int causal, int diagonal, int paired_heads, int H, int Hkv,     \
+           int window, float softcap) {                                                                               \
     if constexpr (FLASHCORE_WANTED(NAME))                                                                             \
       attention<Tiling<CUT>>({&Q_map,                                                                                 \
                               &K_map,                                                                                 \
@@ -545,7 +549,9 @@ struct D256Rows128 : D128Rows128 {
                               {S, Skv, reciprocal, causal, diagonal},                                                 \
                               scale,                                                                                  \
                               paired_heads,                                                                           \
-                              {sinks, heads_of_a_batch, window, softcap}});                                           \
+                              H,                                                                                      \
+                              Hkv,                                                                                    \
+                              {sinks, H, window, softcap}});                                                          \
   }
 
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");

@@ -5,6 +5,7 @@
 #include "forms.cuh"
 #include "mechanisms/attention_form.cuh"
 #include "mechanisms/element.cuh"
+#include "mechanisms/head_layout.cuh"
 #include "mechanisms/merge_parts.cuh"
 #include "mechanisms/tma_ring.cuh"
 #include "primitives/cluster.cuh"
@@ -17,7 +18,7 @@ constexpr int WORK_BYTES = 16;  // as wide as a load, because nvcc would otherwi
 constexpr int WORK_SLOTS = 3;
 
 // A launch's arguments. Q is [heads][S][HEAD_DIM], heads of all batches in a row, O [heads][S][VALUE_DIM], K
-// [heads / group][Skv][HEAD_DIM] and V [heads / group][Skv][VALUE_DIM].
+// [heads / group][Skv][HEAD_DIM] and V [heads / group][Skv][VALUE_DIM], or with BSHD as head_layout.cuh says.
 struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map;
   Element* O;
@@ -26,6 +27,7 @@ struct Problem {
   AttentionForm form;
   float scale;
   int paired_heads;  // see Rounds; even, 0 without a mask
+  int H, Hkv;  // heads of a batch, of Q and O, and of K and V; BSHD alone uses them
   Forms forms = {};  // of FORMED entries
 };
 

@@ -182,8 +182,9 @@ __device__ __forceinline__ void add_lanes(const float (&O_rmem)[T::OUTPUTS + T::
 // O / row sum as 16-byte stores: four lanes hold eight columns of a row two by two and trade them for eight in a row.
 template <class T>
 __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T::SUMS], const float (&row_sum)[2],
-                                           Element* O, int row, int S, int lane) {
+                                           const Problem& problem, int head, int row, int lane) {
   const int quad_lane = lane & 3;
+  const HeadRows rows = rows_of_head(head, problem.form.S, T::VALUE_DIM, problem.H);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const float norm = T::FORMED && row_sum[h] == 0.0f ? 0.0f : 1.0f / row_sum[h];  // 0: the row sees no key
@@ -205,8 +206,8 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
           pair[n] = upper ? received : pair[n];
           pair[n + distance] = upper ? pair[n + distance] : received;
         }
-      if (row + 8 * h < S)
-        *reinterpret_cast<uint4*>(O + size_t(row + 8 * h) * T::VALUE_DIM + 32 * block + 8 * quad_lane) =
+      if (row + 8 * h < problem.form.S)
+        *reinterpret_cast<uint4*>(problem.O + rows.first + (row + 8 * h) * rows.stride + 32 * block + 8 * quad_lane) =
             make_uint4(pair[0], pair[1], pair[2], pair[3]);
     }
   }

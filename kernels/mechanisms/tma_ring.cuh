@@ -56,3 +56,13 @@ __device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap*
   for (int panel = 0; panel < PANELS; ++panel)
     tma_load_3d(tile_smem + panel * ROWS * PANEL_ROW_BYTES, map, full, panel * PANEL, first_row, head);
 }
+
+// The same by a map that has batches in a dimension of their own.
+template <int ROWS, int PANELS>
+__device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap* map, uint32_t full, int first_row,
+                                          int head, int batch) {
+  mbarrier_arrive_expect_bytes(full, PANELS * ROWS * PANEL_ROW_BYTES);
+#pragma unroll
+  for (int panel = 0; panel < PANELS; ++panel)
+    tma_load_4d(tile_smem + panel * ROWS * PANEL_ROW_BYTES, map, full, panel * PANEL, first_row, head, batch);
+}

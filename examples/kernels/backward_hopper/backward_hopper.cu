@@ -5,7 +5,7 @@
 
 #include "mechanisms/element.cuh"
 #include "mechanisms/first_entries.cuh"
-#include "mechanisms/tma_ring.cuh"
+#include "mechanisms/head_layout.cuh"
 #include "primitives/barrier.cuh"
 #include "primitives/exp2.cuh"
 #include "primitives/reduce.cuh"
@@ -74,7 +74,7 @@ struct Barriers {
   }
 };
 
-// A launch's arguments. Heads of all batches are in a row.
+// A launch's arguments. Heads of all batches are in a row, or with BSHD as head_layout.cuh says.
 struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map, *dO_map;  // [heads][rows][HEAD_DIM]
   const float *LSE, *delta;  // [heads][queries of whole tiles]; LSE in log2 units
@@ -86,6 +86,7 @@ struct Problem {
   int diagonal;  // query i sees keys 0 to i + diagonal; Skv without a mask
   int section_shares, last_shares;  // see Work
   float scale;
+  int H, Hkv;  // heads of a batch, of Q, and of K and V; BSHD alone uses them
 };
 
 // A CTA's work: 128 keys of one head, and the tiles of queries that see any of them, of each head of Q in a share. Works
@@ -131,14 +132,16 @@ __device__ __forceinline__ void produce(const Problem& problem, const Work<C>& w
                                         const Barriers<C>& barriers) {
   const int steps = work.steps(problem);
   if (steps == 0) return;
-  load_tile<C::BLOCK_KV, C::PANELS>(smem, problem.K_map, barriers.K_full(), work.first_key, work.kv_head);
+  const int batch = batch_of_head(work.kv_head, problem.Hkv);
+  load_head_tile<C::BLOCK_KV, C::PANELS>(smem, problem.K_map, barriers.K_full(), work.first_key, work.kv_head, batch,
+                                         problem.Hkv);
   Place<C> place(work, problem);
 #pragma unroll 1
   for (int step = 0; step < steps; ++step, place.next()) {
     const int stage = place.stage;
     const auto load = [&](const CUtensorMap* map, const float* figures, uint32_t full, int tile_offset, int kind) {
-      load_tile<C::BLOCK_Q, C::PANELS>(smem + tile_offset + stage * C::Q_BYTES, map, full, place.first_query(),
-                                       place.head);
+      load_head_tile<C::BLOCK_Q, C::PANELS>(smem + tile_offset + stage * C::Q_BYTES, map, full, place.first_query(),
+                                            place.head, batch, problem.H);
       mbarrier_arrive_expect_bytes(full, C::FIGURE_BYTES);
       bulk_load(smem + C::FIGURES_OFFSET + (kind * C::STAGES + stage) * C::FIGURE_BYTES,
                 figures + size_t(place.tile_of_all()) * C::BLOCK_Q, full, C::FIGURE_BYTES);
@@ -146,8 +149,8 @@ __device__ __forceinline__ void produce(const Problem& problem, const Work<C>& w
     mbarrier_wait(barriers.Q_empty(stage), place.parity ^ 1);  // the first lap passes at once
     load(problem.Q_map, problem.LSE, barriers.Q_full(stage), C::Q_OFFSET, 0);
     if (step == 0)
-      load_tile<C::BLOCK_KV, C::PANELS>(smem + C::V_OFFSET, problem.V_map, barriers.V_full(), work.first_key,
-                                        work.kv_head);
+      load_head_tile<C::BLOCK_KV, C::PANELS>(smem + C::V_OFFSET, problem.V_map, barriers.V_full(), work.first_key,
+                                             work.kv_head, batch, problem.Hkv);
     mbarrier_wait(barriers.dO_empty(stage), place.parity ^ 1);
     load(problem.dO_map, problem.delta, barriers.dO_full(stage), C::DO_OFFSET, 1);
   }
@@ -210,7 +213,7 @@ __device__ __forceinline__ void round_weights(uint32_t (&weights_rmem)[4], const
 // two and trade them for eight in a row. row: this lane's first; its other is 8 further.
 template <int COLUMNS>
 __device__ __forceinline__ void store_rows(const float (&rows_rmem)[COLUMNS / 2], float factor, Element* to,
-                                           int row_elements, int row, int rows) {
+                                           size_t row_elements, int row, int rows) {
   const int quad_lane = threadIdx.x & 3;
 #pragma unroll
   for (int h = 0; h < 2; ++h)
@@ -438,9 +441,9 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     if (thread == 0) bulk_wait_read();  // shared memory lives as long as the CTA
   }
   if (problem.sharers > 1) return add_to_sums<C>(dV_rmem, dK_rmem, problem, work, smem, consumer, thread);
-  const size_t head = size_t(work.kv_head) * problem.Skv * C::HEAD_DIM;
-  store_rows<C::HEAD_DIM>(dV_rmem, 1.0f, problem.dV + head, C::HEAD_DIM, key, problem.Skv);
-  store_rows<C::HEAD_DIM>(dK_rmem, problem.scale, problem.dK + head, C::HEAD_DIM, key, problem.Skv);
+  const HeadRows rows = rows_of_head(work.kv_head, problem.Skv, C::HEAD_DIM, problem.Hkv);
+  store_rows<C::HEAD_DIM>(dV_rmem, 1.0f, problem.dV + rows.first, rows.stride, key, problem.Skv);
+  store_rows<C::HEAD_DIM>(dK_rmem, problem.scale, problem.dK + rows.first, rows.stride, key, problem.Skv);
 }
 
 template <class C>
@@ -472,7 +475,7 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
                           float* __restrict__ LSE_log2, float* __restrict__ delta,  // [heads, padded_S]
                           float* __restrict__ dQ_sums,  // [heads, padded_S, HEAD_DIM] in another order
                           float4* __restrict__ dKV_sums, int dKV_fours,  // so many, if shares add up dK and dV
-                          int heads, int S, int padded_S, int D) {
+                          int heads, int S, int padded_S, int D, int H) {
   for (int i = blockIdx.x * ROWS_THREADS + threadIdx.x; i < dKV_fours; i += gridDim.x * ROWS_THREADS)
     dKV_sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   const int chunks = D / 8, chunk = threadIdx.x % chunks;
@@ -481,7 +484,8 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
   const bool wanted = head < heads, real = wanted && query < S;
   float sum = 0.0f;
   if (real) {
-    const size_t at = (size_t(head) * S + query) * D + chunk * 8;
+    const HeadRows rows = rows_of_head(head, S, D, H);
+    const size_t at = rows.first + query * rows.stride + chunk * 8;
     const uint4 O_pairs = *reinterpret_cast<const uint4*>(O + at), dO_pairs = *reinterpret_cast<const uint4*>(dO + at);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -514,26 +518,26 @@ __device__ __forceinline__ int first_row() { return threadIdx.x % WARPGROUP / WA
 
 // After: dQ = scale times its sums. A CTA has a tile of queries, each warpgroup the 64 x 64 that one has summed.
 template <class C>
-__device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {
+__device__ __forceinline__ void round_dQ(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale, int H) {
   const int head = blockIdx.x / q_tiles, tile = blockIdx.x % q_tiles, part = threadIdx.x / WARPGROUP;
   float dQ_rmem[C::DQ_OUTPUTS];
   load_sums(dQ_rmem, dQ_sums + (size_t(blockIdx.x) * C::CONSUMERS + part) * WGMMA_M * WGMMA_M);
   const int row = tile * C::BLOCK_Q + (C::SPLITS_COLUMNS ? 0 : part * WGMMA_M) + first_row();
-  store_rows<WGMMA_M>(dQ_rmem, scale, dQ + size_t(head) * S * C::HEAD_DIM + (C::SPLITS_COLUMNS ? part * WGMMA_M : 0),
-                      C::HEAD_DIM, row, S);
+  const HeadRows rows = rows_of_head(head, S, C::HEAD_DIM, H);
+  store_rows<WGMMA_M>(dQ_rmem, scale, dQ + rows.first + (C::SPLITS_COLUMNS ? part * WGMMA_M : 0), rows.stride, row, S);
 }
 
 // After, if shares have added them up: dV and, in the second row of CTAs, dK. A CTA has a tile of keys.
 template <class C>
 __device__ __forceinline__ void round_dKV(const float* dKV_sums, Element* dK, Element* dV, int Skv, int kv_tiles,
-                                          float scale) {
+                                          float scale, int Hkv) {
   const int head = blockIdx.x / kv_tiles, tile = blockIdx.x % kv_tiles, part = threadIdx.x / WARPGROUP;
   const size_t tile_of_all = size_t(blockIdx.y) * gridDim.x + blockIdx.x;
   float rows_rmem[C::OUTPUTS];
   load_sums(rows_rmem, dKV_sums + (tile_of_all * C::CONSUMERS + part) * WGMMA_M * C::HEAD_DIM);
-  store_rows<C::HEAD_DIM>(rows_rmem, blockIdx.y == 0 ? 1.0f : scale,
-                          (blockIdx.y == 0 ? dV : dK) + size_t(head) * Skv * C::HEAD_DIM, C::HEAD_DIM,
-                          tile * C::BLOCK_KV + part * WGMMA_M + first_row(), Skv);
+  const HeadRows rows = rows_of_head(head, Skv, C::HEAD_DIM, Hkv);
+  store_rows<C::HEAD_DIM>(rows_rmem, blockIdx.y == 0 ? 1.0f : scale, (blockIdx.y == 0 ? dV : dK) + rows.first,
+                          rows.stride, tile * C::BLOCK_KV + part * WGMMA_M + first_row(), Skv);
 }
 
 // The entries of a head dimension, with threads and bytes checked against the manifest's launch.
@@ -544,19 +548,20 @@ __device__ __forceinline__ void round_dKV(const float* dKV_sums, Element* dK, El
       const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                         \
       const __grid_constant__ CUtensorMap V_map, const __grid_constant__ CUtensorMap dO_map, const float* LSE_log2, \
       const float* delta, float* dQ_sums, float* dKV_sums, Element* dK, Element* dV, int shares, int S, int Skv,    \
-      int group, int sharers, int diagonal, int section_shares, int last_shares, float scale) {                     \
+      int group, int sharers, int diagonal, int section_shares, int last_shares, float scale, int H, int Hkv) {     \
     if constexpr (FLASHCORE_WANTED(backward_hopper_d##D))                                                           \
-      gradients<CUT>({&Q_map, &K_map, &V_map, &dO_map, LSE_log2, delta, dQ_sums, dKV_sums, dK, dV, shares, S, Skv,  \
-                      group, sharers, diagonal, section_shares, last_shares, scale});                               \
+      gradients<CUT>(                                                                                               \
+          {&Q_map, &K_map, &V_map, &dO_map, LSE_log2, delta,          dQ_sums,     dKV_sums, dK, dV, shares,        \
+           S,      Skv,    group,  sharers, diagonal, section_shares, last_shares, scale,    H,  Hkv});             \
   }                                                                                                                 \
   extern "C" __global__ void __launch_bounds__(ROWS_THREADS)                                                        \
-      backward_hopper_d##D##_dq(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale) {               \
-    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dq)) round_dQ<CUT>(dQ_sums, dQ, S, q_tiles, scale);       \
+      backward_hopper_d##D##_dq(const float* dQ_sums, Element* dQ, int S, int q_tiles, float scale, int H) {        \
+    if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dq)) round_dQ<CUT>(dQ_sums, dQ, S, q_tiles, scale, H);    \
   }                                                                                                                 \
   extern "C" __global__ void __launch_bounds__(ROWS_THREADS) backward_hopper_d##D##_dkv(                            \
-      const float* dKV_sums, Element* dK, Element* dV, int Skv, int kv_tiles, float scale) {                        \
+      const float* dKV_sums, Element* dK, Element* dV, int Skv, int kv_tiles, float scale, int Hkv) {               \
     if constexpr (FLASHCORE_WANTED(backward_hopper_d##D##_dkv))                                                     \
-      round_dKV<CUT>(dKV_sums, dK, dV, Skv, kv_tiles, scale);                                                       \
+      round_dKV<CUT>(dKV_sums, dK, dV, Skv, kv_tiles, scale, Hkv);                                                  \
   }
 
 using D64 = Cut<64, D64_QUERIES>;
