@@ -4,7 +4,8 @@ SDPA's, training a transformer, and decoding under torch.compile and in a CUDA g
   python3 check_signatures.py FOLDER EXAMPLES OUT [PART…]
 
 FOLDER has the exported files fp16.py and bf16.py of one attention kernel, the same with a backward kernel as
-fp16_pair.py and bf16_pair.py, decode.py, paged.py and varlen.py; EXAMPLES is examples/pytorch. Without PARTs all are
+fp16_pair.py and bf16_pair.py, variants that have tensors in memory as [B, S, H, D] as fp16_bshd.py and
+bf16_bshd_pair.py, decode.py, paged.py and varlen.py; EXAMPLES is examples/pytorch. Without PARTs all are
 run. OUT is rewritten after each part: { device, parts: { NAME: { failed: […], … } } }.
 """
 
@@ -25,7 +26,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # The exports of a kernel of attention.
-DENSE = ("fp16", "bf16", "fp16_pair", "bf16_pair")
+DENSE = ("fp16", "bf16", "fp16_pair", "bf16_pair", "fp16_bshd", "bf16_bshd_pair")
 CANONICAL = (2, 8, 512, 64)
 CALLS = 500
 ROUNDS = 7
@@ -76,6 +77,13 @@ def load(path):
 
 def drawn(*shape, dtype=torch.float16):
     return torch.randn(shape, device="cuda", dtype=dtype)
+
+
+def laid_out(module, tensors):
+    """Tensors [B, H, S, D] in memory as the module's attention takes them."""
+    if not module._kernel.layouts:
+        return tensors
+    return [each.detach().transpose(1, 2).contiguous().transpose(1, 2) for each in tensors]
 
 
 def hidden(queries, keys, mask):
@@ -169,6 +177,14 @@ def host(modules):
         "sdpa, with gradients": (lambda: F.scaled_dot_product_attention(*learning), 200),
         "operator": (lambda: module.attention_op(q, k, v, 0), 200),
     }
+    bshd = modules["fp16_bshd"]
+    views = [each.transpose(1, 2) for each in packed]
+    packed_learning = [each.clone().requires_grad_() for each in packed]
+    calls |= {
+        "attention, BSHD": (lambda: bshd.attention(*views), CALLS),
+        "flash_attn_func, BSHD": (lambda: bshd.flash_attn_func(*packed), CALLS),
+        "flash_attn_func, BSHD, with gradients": (lambda: bshd.flash_attn_func(*packed_learning), 200),
+    }
     found = {name: host_us(*call) for name, call in calls.items()}
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         found["sdpa, flash"] = host_us(lambda: F.scaled_dot_product_attention(q, k, v))
@@ -198,6 +214,7 @@ def host(modules):
     gpu = {
         "attention": gpu_us(lambda: module.attention(q, k, v)),
         "flash_attn_func": gpu_us(lambda: module.flash_attn_func(*packed)),
+        "flash_attn_func, BSHD": gpu_us(lambda: bshd.flash_attn_func(*packed)),
         "sdpa": gpu_us(lambda: F.scaled_dot_product_attention(q, k, v)),
     }
     slow = [name for name in ("attention_out", "attention") if found[name]["median"] > GOAL_US]
@@ -219,7 +236,7 @@ def correct(modules):
             (q, k, v), _ = drawn_case(case, dtype)
             expected = by_definition(q, k, v, mask)
             theirs = most(sdpa(q, k, v, mask), expected)
-            ours = most(module.attention(q, k, v, mask), expected)
+            ours = most(module.attention(*laid_out(module, (q, k, v)), mask), expected)
             row = {"export": name, "case": case, "ours": ours, "sdpa": theirs}
             if mask != 1 or S == Skv:
                 swapped = [each.transpose(1, 2).contiguous() for each in (q, k, v)]
@@ -351,7 +368,8 @@ def gradients(modules):
             )
             theirs = gradients_of(lambda q, k, v: sdpa(q, k, v, mask), given, upstream)
             with own_backward_only(module):
-                found = {"": gradients_of(lambda q, k, v: module.attention(q, k, v, mask), given, upstream)}
+                own = laid_out(module, given)
+                found = {"": gradients_of(lambda q, k, v: module.attention(q, k, v, mask), own, upstream)}
                 if mask != 1 or case[3] == case[4]:
                     found[" of flash_attn_func"] = gradients_of(flash_layout(module, mask != 0), given, upstream)
             row = {"export": name, "case": case}
@@ -449,8 +467,8 @@ def event_us(call, calls):
     return round(statistics.median(rounds), 2)
 
 
-def graph_us(call, calls=10):
-    """Median microseconds per call in a CUDA graph: the GPU's time, whatever the host needs."""
+def captured(call, calls=10):
+    """A CUDA graph of calls: replayed, it takes the GPU's time, whatever the host needs."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -461,12 +479,27 @@ def graph_us(call, calls=10):
     with torch.cuda.graph(graph):
         for _ in range(calls):
             call()
-    return round(event_us(graph.replay, 1) / calls, 2)
+    return graph
+
+
+def in_turns_us(graphs, rounds=15, calls=10):
+    """Median microseconds per call of each graph, replayed in turns, so that all run at the same clocks."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    times = {name: [] for name in graphs}
+    for each in range(rounds + 1):
+        for name, graph in graphs.items():
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            if each > 0:
+                times[name].append(start.elapsed_time(end) * 1e3 / calls)
+    return {name: round(statistics.median(each), 2) for name, each in times.items()}
 
 
 def eager_gradients(modules):
     """Forward and backward pass beside SDPA: time of the host, on the stream in eager mode, and in a graph."""
-    module, rows, host_rows, failed = modules["bf16_pair"], [], {}, []
+    module, bshd, rows, host_rows, failed = modules["bf16_pair"], modules["bf16_bshd_pair"], [], {}, []
     for case in TIMED:
         B, H, Hkv, S, D, mask = case
         (q, k, v), upstream = drawn_case((B, H, Hkv, S, S, D, mask), torch.bfloat16)
@@ -480,8 +513,10 @@ def eager_gradients(modules):
         arms = {
             "attention": (None, lambda: module.attention(*learning, mask), learning, upstream),
             "flash_attn_func": (None, lambda: module.flash_attn_func(*packed, causal=mask == 1), packed, above),
+            "flash_attn_func, BSHD": (None, lambda: bshd.flash_attn_func(*packed, causal=mask == 1), packed, above),
             **{name: (backend, theirs, learning, upstream) for name, backend in BACKENDS.items()},
         }
+        forwards, steps = {}, {}
         for name, (backend, forward, leaves, gradient) in arms.items():
             row = {"case": case, "call": name}
 
@@ -491,7 +526,7 @@ def eager_gradients(modules):
             try:
                 with sdpa_kernel(backend) if backend else contextlib.nullcontext():
                     row["eager_us"] = event_us(step, 50 if S <= 512 else 10)
-                    row["graph_us"] = graph_us(step)
+                    forwards[name], steps[name] = captured(forward), captured(step)
                     if case == TIMED[0]:
                         host_rows[f"{name}, both passes"] = host_us(step, 100)
                         host_rows[f"{name}, forward"] = host_us(forward, 150)
@@ -500,7 +535,11 @@ def eager_gradients(modules):
                 if backend is None:
                     failed.append(f"{case}: {name}: {row['error']}")
             rows.append(row)
-    if not all("fast" in vars(each) for each in (module._kernel, module._backward_kernel)):
+        for key, graphs in (("forward_us", forwards), ("graph_us", steps)):
+            for name, us in in_turns_us(graphs).items():
+                next(row for row in rows[-len(arms) :] if row["call"] == name)[key] = us
+    kernels = [kernel for each in (module, bshd) for kernel in (each._kernel, each._backward_kernel)]
+    if not all("fast" in vars(each) for each in kernels):
         failed.append(f"launches are made from Python: {module.BINDING_PROBLEM}")
     # What remains of the backward pass without autograd's own time.
     (q, k, v), upstream = drawn_case((2, 8, 8, 512, 512, 64, 0), torch.bfloat16)
@@ -523,6 +562,7 @@ def training_step(modules):
     }.items():
         arms = {
             "exported": (modules["bf16_pair"].flash_attn_func, contextlib.nullcontext),
+            "exported, BSHD": (modules["bf16_bshd_pair"].flash_attn_func, contextlib.nullcontext),
             **{arm: (example.sdpa, lambda each=each: sdpa_kernel(each)) for arm, each in BACKENDS.items()},
         }
         times[name] = {}
@@ -532,20 +572,21 @@ def training_step(modules):
                     times[name][arm] = round(example.train(call, size, steps=40)["ms_a_step"], 3)
             except RuntimeError as error:
                 times[name][arm] = f"{type(error).__name__}: {error}"[:200]
-    failed = [f"{name}: {arms['exported']}" for name, arms in times.items() if isinstance(arms["exported"], str)]
+    exported = [(name, arms[arm]) for name, arms in times.items() for arm in ("exported", "exported, BSHD")]
+    failed = [f"{name}: {found}" for name, found in exported if isinstance(found, str)]
     return {"ms_a_step": times, "failed": failed}
 
 
 def compiled(modules):
     """torch.compile without a graph break, for each of the fp16 files."""
-    found = {name: compiled_file(modules[name]) for name in ("fp16", "fp16_pair") if name in modules}
+    found = {name: compiled_file(modules[name]) for name in ("fp16", "fp16_pair", "fp16_bshd") if name in modules}
     return {**found, "failed": [f"{name}: {each}" for name, file in found.items() for each in file["failed"]]}
 
 
 def compiled_file(module):
     """Forward pass, gradients, flash_attn_func, and a changing number of keys."""
     found, failed = {}, []
-    q, k, v = drawn(2, 8, 256, 64), drawn(2, 2, 256, 64), drawn(2, 2, 256, 64)
+    q, k, v = laid_out(module, (drawn(2, 8, 256, 64), drawn(2, 2, 256, 64), drawn(2, 2, 256, 64)))
 
     def step(q, k, v):
         return module.attention(q * 1.0, k, v, True) * 2.0
@@ -601,7 +642,8 @@ def training(modules):
     losses differ between two of its backends."""
     example = modules["example"]
     arms = {"sdpa": (example.sdpa, SDPBackend.FLASH_ATTENTION), "sdpa, math": (example.sdpa, SDPBackend.MATH)}
-    arms |= {name: (modules[name].flash_attn_func, None) for name in ("bf16", "bf16_pair") if name in modules}
+    names = [name for name in ("bf16", "bf16_pair", "bf16_bshd_pair") if name in modules]
+    arms |= {name: (modules[name].flash_attn_func, None) for name in names}
     runs = {}
     for name, (call, backend) in arms.items():
         with sdpa_kernel(backend) if backend else contextlib.nullcontext():

@@ -69,6 +69,12 @@ EXPORTS = {
     "bf16": ["flashcore_v12", "--set", "BF16=1"],
     "fp16_pair": PAIR,
     "bf16_pair": [*PAIR, "--set", "BF16=1", "--backward-set", "BF16=1"],
+    "fp16_bshd": ["flashcore_v12", "--set", "BSHD=1"],
+    "bf16_bshd_pair": [
+        *PAIR,
+        *("--set", "BF16=1", "--set", "BSHD=1"),
+        *("--backward-set", "BF16=1", "--backward-set", "BSHD=1"),
+    ],
     "decode": ["examples/kernels/decode_mma"],
     "paged": ["examples/kernels/decode_paged"],
     "varlen": ["examples/kernels/varlen_rows"],

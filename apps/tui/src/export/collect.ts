@@ -183,9 +183,17 @@ export function pairProblem(forward: Manifest, backward: Manifest, format: Expor
   const missing = backward.problem.tensors.find(
     ({ name, direction }) => direction === 'in' && !passed.has(name.replace(/^d(?=[A-Z])/, '')),
   );
+  if (missing)
+    return `${forward.id} can't be exported with ${backward.id}, which reads ${missing.name}: choose a variant of ${forward.id} that writes it, for example with --set WRITE_${missing.name}=1`;
+  const ordersOf = ({ layouts }: Manifest): ReadonlyMap<string, string> =>
+    new Map(layouts.map(({ tensor, order }) => [tensor, order.join()]));
+  const [of, ofGradients] = [ordersOf(forward), ordersOf(backward)];
+  const other = backward.problem.tensors.find(
+    ({ name }) => of.get(name.replace(/^d(?=[A-Z])/, '')) !== ofGradients.get(name),
+  );
   return (
-    missing &&
-    `${forward.id} can't be exported with ${backward.id}, which reads ${missing.name}: choose a variant of ${forward.id} that writes it, for example with --set WRITE_${missing.name}=1`
+    other &&
+    `${forward.id} can't be exported with ${backward.id}: ${other.name} lies in memory in another order than ${forward.id} has it; choose variants of one layout with --set and --backward-set`
   );
 }
 
@@ -217,9 +225,11 @@ const pythonProblem = (manifest: Manifest): string | undefined =>
   entryOf(SIGNATURES, manifest.problem.id) ? undefined : operatorProblem(manifest);
 
 function sourceProblem(manifest: Manifest): string | undefined {
-  const { problem, initialOutput, workspace } = manifest;
+  const { problem, initialOutput, layouts, workspace } = manifest;
   if (problem.id !== DEFAULT_PROBLEM)
     return `it computes ${problem.id}, and this format is for ${DEFAULT_PROBLEM}: --torch and --wheel export any problem`;
+  if (layouts.length > 0)
+    return `${layouts.map(({ tensor }) => tensor).join(', ')} lie in memory in an order of its own, and callers of this format have the problem's: --torch and --wheel export any layout; or choose a variant without layouts`;
   const initialised = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),

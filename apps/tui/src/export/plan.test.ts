@@ -463,6 +463,13 @@ test.each<
     /only --torch and --wheel have one/,
   ],
   ['examples/kernels/varlen_rows', {}, 'examples/kernels/backward_hopper', 'torch', /only .* for attention$/],
+  [
+    'kernels/flashcore_v12',
+    { WRITE_LSE: 1, BSHD: 1 },
+    'examples/kernels/backward_hopper',
+    'torch',
+    /: Q lies in memory in another order than flashcore_v12 has it; choose variants of one layout/,
+  ],
 ])('%s with %o and the backward pass %s as %s', (forward, parameters, backward, format, reason) => {
   const [first, second] = [forward, backward].map((each) => {
     const manifest = parseManifest(readFileSync(join(ROOT, each, 'kernel.yaml'), 'utf8'), join(ROOT, each));
@@ -491,6 +498,13 @@ test.each<[kernel: string, format: ExportFormat, reason: string | undefined, par
   ],
   ['decode_mma', 'torch', undefined],
   ['decode_paged', 'wheel', undefined],
+  ['../../kernels/flashcore_v12', 'torch', undefined, { BSHD: 1 }],
+  [
+    '../../kernels/flashcore_v12',
+    'hf',
+    "flashcore_v12 can't be exported: Q, K, V, O lie in memory in an order of its own, and callers of this format have the problem's: --torch and --wheel export any layout; or choose a variant without layouts",
+    { BSHD: 1 },
+  ],
 ])('%s as %s: %s', (kernel, format, reason, parameters = {}) => {
   const path = join(ROOT, 'examples/kernels', kernel, 'kernel.yaml');
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);

@@ -74,7 +74,7 @@ export function planFunction(manifest: Manifest, parameters: Parameters, functio
     ...manifest.constants.map(({ name, value }) => `${PYTHON.name(name)} = ${finite(value, `constants.${name}`)}`),
     ...manifest.limits.map(({ require, because }) => limitCode(manifest.id, require, because)),
   ];
-  const launches = manifest.launches.map(launchCode);
+  const launches = manifest.launches.map((launch) => launchCode(launch, manifest));
   const workspace = manifest.workspace.map(
     ({ name, bytes }) => `${text(name)}: ${integer(bytes, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES)},`,
   );
@@ -113,7 +113,7 @@ const limitCode = (id: string, require: Expression, because: string): string =>
 
 const code = (expression: Expression): string => expressionCode(expression, PYTHON);
 
-function launchCode(launch: ManifestLaunch): string {
+function launchCode(launch: ManifestLaunch, manifest: Manifest): string {
   const { key } = launch;
   const three = (name: string, expressions: readonly Expression[], limits: readonly number[]): string =>
     `(${expressions.map((each, axis) => integer(each, `${launch.entry}: ${name}[${axis}]`, 1, limits[axis]!)).join(', ')})`;
@@ -126,7 +126,7 @@ function launchCode(launch: ManifestLaunch): string {
         cluster=${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : 'None'},
         l2_persist=${persistCode(launch, key)},
         arguments=(
-${launch.arguments.map((argument, index) => `            ${argumentCode(exported(argument), `${key}.arguments[${index}]`)},`).join('\n')}
+${launch.arguments.map((argument, index) => `            ${argumentCode(exported(argument), `${key}.arguments[${index}]`, manifest)},`).join('\n')}
         ),
     )
 )`;
@@ -138,7 +138,7 @@ function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, key: stri
   return when === undefined ? names : `(${names} if ${finite(when, `${key}.l2_persist.when`)} != 0 else ())`;
 }
 
-function argumentCode(argument: ExportedArgument, key: string): string {
+function argumentCode(argument: ExportedArgument, key: string, { layouts }: Manifest): string {
   switch (argument.kind) {
     case 'tensor':
       return `("tensor", ${text(argument.tensor)})`;
@@ -150,7 +150,11 @@ function argumentCode(argument: ExportedArgument, key: string): string {
       return `("float32", ${finite(argument.value, key)})`;
     case 'tensorMap': {
       const box = argument.box.map((extent) => integer(extent, key, 1, BOX_LIMIT));
-      return `("tensor_map", ${text(argument.tensor)}, ${tuple(box)}, ${text(argument.swizzle)})`;
+      const order = layouts.find(({ tensor }) => tensor === argument.tensor)?.order;
+      const ones = Array.from({ length: order ? order.length - box.length : 0 }, () => '1');
+      const sizes = tuple([...box, ...ones]);
+      const placed = order ? `, ${tuple(order.map(String))}` : '';
+      return `("tensor_map", ${text(argument.tensor)}, ${sizes}, ${text(argument.swizzle)}${placed})`;
     }
   }
 }

@@ -49,7 +49,7 @@ enum { CUDA = 2 };
 // cuda.h
 typedef struct { uint32_t grid[3], block[3], shared; void* stream; void* attributes; uint32_t count; } Config;
 
-enum { WORDS = 80, LAUNCHES = 4, PARAMETERS = 32, WORKSPACES = 4, ENTRIES = 2048, PROBES = 8, MODES = 4 };
+enum { WORDS = 144, LAUNCHES = 4, PARAMETERS = 32, WORKSPACES = 4, ENTRIES = 2048, PROBES = 8, MODES = 4 };
 typedef struct {
   int launches, workspaces;
   struct { Config config; void *function, **parameters; uint64_t count; } launch[LAUNCHES];
@@ -89,16 +89,16 @@ static uint64_t key_of(Object* self, Object* const* arguments, intptr_t count, u
       return 0;
     }
     if (tensor.device.type != CUDA || (at > 0 && tensor.device.id != *device)) return 0;
-    if (tensor.rank > 6 || words + 9 > WORDS) return 0;
+    if (tensor.rank > 6 || words + 2 + 2 * 6 > WORDS) return 0;
     *device = tensor.device.id;
     key[words++] = (uint64_t)(uintptr_t)tensor.data + tensor.offset;
     key[words++] = (uint64_t)tensor.device.id << 48 | (uint64_t)tensor.rank << 40 | (uint64_t)tensor.type.code << 32 |
                    (uint64_t)tensor.type.bits << 16 | tensor.type.lanes;
-    int64_t stride = 1;
+    int64_t stride = 1;  // without strides DLPack's tensors are contiguous; a dimension of one element has any
     for (int dim = tensor.rank - 1; dim >= 0; --dim) {
-      if (tensor.shape[dim] != 1 && tensor.strides != NULL && tensor.strides[dim] != stride) return 0;
-      stride *= tensor.shape[dim];
       key[words++] = (uint64_t)tensor.shape[dim];
+      key[words++] = (uint64_t)(tensor.shape[dim] == 1 ? 0 : tensor.strides != NULL ? tensor.strides[dim] : stride);
+      stride *= tensor.shape[dim];
     }
   }
   if (at == 0 || words + (uint64_t)(count - at) > WORDS) return 0;

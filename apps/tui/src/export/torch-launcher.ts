@@ -171,13 +171,18 @@ class _Loaded:
             held = ctypes.c_void_p(tensors[value].data_ptr() if value in tensors else None)
         return ctypes.addressof(held), held
 
-    def _tensor_map(self, tensor, box, swizzle):
-        """CUtensorMap of a tensor as [heads, rows, columns], 128 bytes, aligned to 64. It follows from address and
-        shape, so that it is right for every tensor that is ever at this address."""
+    def _tensor_map(self, tensor, box, swizzle, order=None):
+        """CUtensorMap of a tensor as [heads, rows, columns], or with all its dimensions where those lie in memory in an
+        order of their own, 128 bytes, aligned to 64. It follows from address and shape, so that it is right for every
+        tensor that is ever at this address."""
         key = (tensor.data_ptr(), tensor.shape, box, swizzle)
         if key in self._maps:
             return self._maps[key]
         *heads, rows, columns = tensor.shape
+        extents, strides = (columns, rows, math.prod(heads)), (columns, rows * columns)
+        if order is not None:
+            extents, strides = tensor.shape[::-1], _strides(tensor.shape, order)[-2::-1]
+        rank = len(extents)
         held = ctypes.create_string_buffer(128 + 64)
         address = (ctypes.addressof(held) + 63) // 64 * 64
         promotion_256b = 3
@@ -185,12 +190,12 @@ class _Loaded:
             "cuTensorMapEncodeTiled",
             ctypes.c_void_p(address),
             _TENSOR_MAP_TYPE,
-            ctypes.c_uint32(3),
+            ctypes.c_uint32(rank),
             ctypes.c_void_p(tensor.data_ptr()),
-            (ctypes.c_uint64 * 3)(columns, rows, math.prod(heads)),
-            (ctypes.c_uint64 * 2)(columns * _ELEMENT_BYTES, rows * columns * _ELEMENT_BYTES),
-            (ctypes.c_uint32 * 3)(*box, *(1,) * (3 - len(box))),
-            (ctypes.c_uint32 * 3)(1, 1, 1),
+            (ctypes.c_uint64 * rank)(*extents),
+            (ctypes.c_uint64 * (rank - 1))(*(stride * _ELEMENT_BYTES for stride in strides)),
+            (ctypes.c_uint32 * rank)(*box, *(1,) * (rank - len(box))),
+            (ctypes.c_uint32 * rank)(*(1,) * rank),
             0,
             _SWIZZLES[swizzle],
             promotion_256b,
@@ -229,6 +234,15 @@ class _Loaded:
         value = ctypes.c_int()
         self.driver.call("cuDeviceGetAttribute", ctypes.byref(value), number, self._index)
         return value.value
+
+
+def _strides(extents, order):
+    """Strides of dimensions that lie in memory in this order, outermost first."""
+    strides, stride = [1] * len(extents), 1
+    for dim in order[::-1]:
+        strides[dim] = stride
+        stride *= extents[dim]
+    return strides
 
 
 def _packed(kind, value):
@@ -312,9 +326,15 @@ class _Kernel:
         if tensor.dtype != dtype:
             raise TypeError(f"{self.name}: {name} is {tensor.dtype}: must be {dtype}, for example {name}.to({dtype})")
         self.check_rank(name, tensor)
-        if not tensor.is_contiguous():
+        order = self.layouts.get(name)
+        if order is None and not tensor.is_contiguous():
             raise ValueError(
                 f"{self.name}: {name} is not contiguous as [{', '.join(dims)}]: call .contiguous(), also after a transpose"
+            )
+        if order is not None and not tensor.permute(order).is_contiguous():
+            raise ValueError(
+                f"{self.name}: {name} must lie in memory as [{', '.join(dims[dim] for dim in order)}]: call "
+                f".permute{order}.contiguous(), and permute the result back"
             )
         alignment = 4 if dtype is torch.int32 else 16
         if tensor.data_ptr() % alignment != 0:

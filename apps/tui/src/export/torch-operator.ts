@@ -15,6 +15,8 @@ interface OperatorTensor {
   readonly out: boolean;
   /** Dimensions over axes, or numbers; ANY_EXTENT if the caller's extent is free. */
   readonly dims: readonly string[];
+  /** The dimensions in memory, outermost first, as indices of `dims`; undefined: as in `dims`. */
+  readonly layout: readonly number[] | undefined;
   /** Python's name of the dtype. */
   readonly dtype: string;
 }
@@ -63,7 +65,7 @@ const FIRST_NUMBERS = ['causal', SCALE, 'window', 'softcap'];
 const INTEGERS = new Set(['causal', 'window']);
 
 /** Tensors that the launches take, and numbers that a caller may give; by the names of the problem, if no others. */
-export function operatorOf({ problem, launches, uses }: Manifest, names?: Names): Operator {
+export function operatorOf({ problem, launches, layouts, uses }: Manifest, names?: Names): Operator {
   const taken = new Set(
     launches.flatMap((launch) =>
       launch.arguments.map(exported).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
@@ -75,7 +77,10 @@ export function operatorOf({ problem, launches, uses }: Manifest, names?: Names)
   );
   const tensors = problem.tensors
     .filter(({ name, when }) => taken.has(name) && when === undefined)
-    .map((each) => tensorOf(each, usual, names?.arguments ?? {}));
+    .map((each) => ({
+      ...tensorOf(each, usual, names?.arguments ?? {}),
+      layout: layouts.find(({ tensor }) => tensor === each.name)?.order,
+    }));
   // The operator has no tensors of some cases, so that the attributes that say which cases keep their defaults.
   const ofCases = new Set(problem.tensors.flatMap(({ when }) => when?.names ?? []));
   // A mask and a scale are part of every signature: a kernel that does not use them takes the usual one.
@@ -124,7 +129,7 @@ const tensorOf = (
   { name, direction, dims, ownDtype }: Manifest['problem']['tensors'][number],
   usual: ReadonlyMap<string, string>,
   names: Names['arguments'],
-): OperatorTensor => ({
+): Omit<OperatorTensor, 'layout'> => ({
   name,
   argument: entryOf(names, name) ?? name,
   out: direction === 'out',
@@ -161,6 +166,8 @@ export const kernelTables = (
     forms={
 ${tensors.map(({ argument, dtype, dims }) => `        "${argument}": (${dtype}, ${strings(dims)}),`).join('\n')}
     },
+    # Orders in which dimensions lie in memory, where those are not their own.
+    layouts={${listed(tensors.flatMap(({ argument, layout }) => (layout ? [`"${argument}": (${layout.join(', ')})`] : [])))}},
     names={${listed(tensors.map(({ argument, name }) => `"${argument}": "${name}"`))}},
     outputs=${strings(tensors.filter(({ out }) => out).map(({ argument }) => argument))},
     axes=${strings(axes)},
@@ -234,7 +241,9 @@ export function runCode(operator: Operator, prefix = ''): string {
     if prepared is None or not (
         ${[
           ...dtypes,
-          ...all.map((each) => `${each}.is_contiguous()`),
+          ...operator.tensors.map(({ argument, layout }) =>
+            layout ? `${argument}.permute(${layout.join(', ')}).is_contiguous()` : `${argument}.is_contiguous()`,
+          ),
           ...others.map((each) => `${each}.get_device() == index`),
         ].join('\n        and ')}
     ):
@@ -338,21 +347,27 @@ ${outs
 }
 
 const indented = (code: string, columns: number): string => code.replaceAll(/^(?=.)/gm, ' '.repeat(columns));
-const described = ({ argument, dims }: OperatorTensor): string => `${argument} [${dims.join(', ')}]`;
+const described = ({ argument, dims, layout }: OperatorTensor): string =>
+  `${argument} [${dims.join(', ')}]${layout ? ` in memory as [${layout.map((dim) => dims[dim]).join(', ')}]` : ''}`;
 
 /** An output's allocation, and the inputs that have its extents. */
 function newOutput(
-  { dims, dtype }: OperatorTensor,
+  { dims, dtype, layout }: OperatorTensor,
   inputs: readonly OperatorTensor[],
 ): { code: string; holders: string[] } {
   const [first] = inputs as [OperatorTensor];
-  if (dtype === first.dtype && dims.join() === first.dims.join())
+  // An input that lies in memory otherwise is refused when the kernel is launched.
+  if (dtype === first.dtype && dims.join() === first.dims.join() && layout?.join() === first.layout?.join())
     return { code: `torch.empty_like(${first.argument})`, holders: [] };
   const holders = dims.map((dim) => inputs.find((each) => each.dims.includes(dim))!);
   const typeOf = dtype === first.dtype ? `${first.argument}.dtype` : dtype;
   const extents = dims.map((dim, axis) => `${holders[axis]!.argument}.shape[${holders[axis]!.dims.indexOf(dim)}]`);
+  const sizes = `(${extents.join(', ')})`;
+  const options = `dtype=${typeOf}, device=${first.argument}.device`;
   return {
-    code: `torch.empty((${extents.join(', ')}), dtype=${typeOf}, device=${first.argument}.device)`,
+    code: layout
+      ? `torch.empty_strided(${sizes}, _strides(${sizes}, (${layout.join(', ')})), ${options})`
+      : `torch.empty(${sizes}, ${options})`,
     holders: holders.map(({ argument }) => argument),
   };
 }

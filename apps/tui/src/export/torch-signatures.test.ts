@@ -111,12 +111,12 @@ def _run(q, k, v, out, causal, scale, *forms):
     for b in range(len(q)): out[b] = reference(q[b], k[b], v[b], int(causal), scale, *forms)[0]
 `;
 
-torchTest(
-  'flash_attn_func is attention in the other layout, and its mask ends at the last key',
+torchTest.each<Parameters>([{}, { BSHD: 1 }])(
+  'flash_attn_func of flashcore_v12 with %o is attention in the other layout, and its mask ends at the last key',
   { timeout: 60_000 },
-  () => {
-    const printed = run(
-      'kernels/flashcore_v12',
+  (parameters) => {
+    const printed = runFile(
+      torchFile(exportedOf('kernels/flashcore_v12', parameters)),
       `${ATTENTION}
 for H, Hkv, S, Skv in ((8, 8, 64, 64), (8, 2, 64, 64), (8, 2, 32, 100), (4, 1, 1, 77)):
     q, k, v = torch.randn(2, S, H, 64), torch.randn(2, Skv, Hkv, 64), torch.randn(2, Skv, Hkv, 64)
@@ -199,18 +199,25 @@ print(calls)
   },
 );
 
-torchTest.each<[forward: string, parameters: Parameters, backward: string]>([
-  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'backward_hopper'],
-  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'backward_mma'],
-  ['examples/kernels/gqa_rows', { WRITE_LSE: 1 }, 'backward_rows'],
+torchTest.each<[forward: string, parameters: Parameters, backward: string, ofBackward: Parameters]>([
+  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'backward_hopper', {}],
+  ['kernels/flashcore_v12', { WRITE_LSE: 1, BSHD: 1 }, 'backward_hopper', { BSHD: 1 }],
+  ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'backward_mma', {}],
+  ['examples/kernels/gqa_rows', { WRITE_LSE: 1 }, 'backward_rows', {}],
 ])(
   '%s with %o has the gradients of %s, and others where that does not take a case',
   { timeout: 60_000 },
-  (forward, parameters, backward) => {
+  (forward, parameters, backward, ofBackward) => {
     const printed = runFile(
-      torchFile({ ...exportedOf(forward, parameters), backward: exportedOf(`examples/kernels/${backward}`) }),
+      torchFile({
+        ...exportedOf(forward, parameters),
+        backward: exportedOf(`examples/kernels/${backward}`, ofBackward),
+      }),
       `
 calls = []
+bshd = ${parameters['BSHD'] ? 'True' : 'False'}
+def own(tensor): return tensor.transpose(1, 2).contiguous().transpose(1, 2) if bshd else tensor
+
 def _run(q, k, v, out, lse, causal, scale, *forms):
     given = {"causal": causal, "scale": scale, **dict(zip(("window", "softcap"), forms))}
     assert _kernel.planned({"q": q, "k": k, "v": v, "out": out, "lse": lse}, given)[0]
@@ -220,7 +227,7 @@ def _backward_run(q, k, v, out, lse, d_out, dq, dk, dv, causal, scale):
     """From O and LSE, as the kernel computes them."""
     named = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "d_out": d_out, "dq": dq, "dk": dk, "dv": dv}
     assert _backward_kernel.planned(named, {"causal": causal, "scale": scale})[0]
-    assert all(each.is_contiguous() for each in named.values())
+    assert all((each.transpose(1, 2) if bshd and each.dim() == 4 else each).is_contiguous() for each in named.values())
     calls.append(list(q.shape))
     shared, rows, keys = q.shape[1] // k.shape[1], q.shape[2], k.shape[2]
     scale = scale or 1 / math.sqrt(q.shape[-1])
@@ -236,7 +243,7 @@ def _backward_run(q, k, v, out, lse, d_out, dq, dk, dv, causal, scale):
 
 def gradients(call, case):
     H, Hkv, S, Skv, *_ = case
-    leaves = [torch.randn(shape, generator=torch.Generator().manual_seed(index)).requires_grad_()
+    leaves = [own(torch.randn(shape, generator=torch.Generator().manual_seed(index))).requires_grad_()
               for index, shape in enumerate(((2, H, S, 64), (2, Hkv, Skv, 64), (2, Hkv, Skv, 64)))]
     return torch.autograd.grad(call(*leaves), leaves, torch.randn((2, H, S, 64), generator=torch.Generator().manual_seed(9)))
 def expected(case, scale=None): return gradients(lambda q, k, v: torch.stack([reference(*each, case[4], scale)[0] for each in zip(q, k, v)]), case)
@@ -252,7 +259,7 @@ for case in taken:
                 lambda q, k, v: _Attention.apply(True, *(each.transpose(1, 2) for each in (q, k, v)), case[4], scale, *numbers).transpose(1, 2))
         for way in ways:
             for ours, theirs in zip(gradients(way, case), wanted): close(ours, theirs, 1e-4)
-    assert len(calls) == 6, calls
+    assert len(calls) == 2 * len(ways), calls
     if case[4] == 1 and case[2] != case[3]: continue
     swapped = lambda q, k, v: flash_attn_func(*(each.transpose(1, 2) for each in (q, k, v)), causal=case[4] != 0).transpose(1, 2)
     for ours, theirs in zip(gradients(swapped, case), expected(case)): close(ours, theirs, 1e-4)
@@ -265,7 +272,7 @@ for ours, theirs in zip(gradients(attention, taken[0]), expected(taken[0])): clo
 torch.use_deterministic_algorithms(False)
 assert calls == [], calls
 # A gradient that is expanded, or begins in the middle of 16 bytes.
-q, k, v = (torch.randn(1, 2, 8, 64).requires_grad_() for _ in range(3))
+q, k, v = (own(torch.randn(1, 2, 8, 64)).requires_grad_() for _ in range(3))
 attention(q, k, v).sum().backward()
 shifted = torch.ones(2 * 8 * 64 + 1)[1:].view(1, 2, 8, 64)
 for one, other in zip(torch.autograd.grad(attention(q, k, v), (q, k, v), shifted), (q.grad, k.grad, v.grad)): close(one, other, 1e-6)

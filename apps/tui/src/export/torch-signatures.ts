@@ -67,9 +67,19 @@ const attentionAbout = (operator: Operator, backward?: PairedKernel): string => 
     o = attention(q, k, v, scale=0.1)       # in the place of 1 / sqrt(D)
     o = flash_attn_func(q, k, v, softmax_scale=None, causal=True)  # [B, S, H, D], as FlashAttention's
 
-attention takes q and o as [B, H, S, D], k and v as [B, Hkv, Skv, D]. causal=1 or True: query i sees keys 0 to i, as in
-PyTorch's SDPA; causal=2: 0 to i + Skv - S, as in FlashAttention. flash_attn_func copies each tensor into the other
-layout, which costs a read and a write of q, k, v and o. Gradients: ${
+attention takes q and o as [B, H, S, D], k and v as [B, Hkv, Skv, D]${
+    isRowsFirst(operator) ? ', all of which lie in memory as [B, S, H, D]: views of\nwhat a projection writes' : ''
+  }. causal=1 or True: query i sees keys 0 to i, as in
+PyTorch's SDPA; causal=2: 0 to i + Skv - S, as in FlashAttention. ${
+    isRowsFirst(operator)
+      ? 'flash_attn_func copies nothing.'
+      : `flash_attn_func copies each tensor into the other
+layout, which costs a read and a write of q, k, v and o${
+          operator.tensors.some(({ layout }) => layout)
+            ? ''
+            : '; a kernel that reads and writes [B, S, H, D] spares that'
+        }.`
+  } Gradients: ${
     backward
       ? `the backward pass is
 ${backward.id}; for cases that it does not take, and where torch.use_deterministic_algorithms() is on, it is
@@ -78,6 +88,39 @@ PyTorch's FlashAttention.`
 pass is PyTorch's FlashAttention, which computes the forward pass once more for its sums of weights.`
   }`;
 };
+
+/** Whether Q, K, V and O lie in memory as FlashAttention has them. */
+const isRowsFirst = ({ tensors }: Operator): boolean =>
+  tensors.every(({ dims, layout }) => dims.length !== 4 || layout?.join(', ') === BSHD);
+
+const BSHD = '0, 2, 1, 3';
+
+/** A tensor of [B, S, H, D] as [B, H, S, D], which lies in memory as the operator's `argument` does. */
+function placed(name: string, { tensors }: Operator, argument = name): string {
+  const layout = tensors.find((each) => each.argument === argument)!.layout;
+  if (layout?.join(', ') === BSHD) return `${name}.contiguous().transpose(1, 2)`;
+  const inverse = layout?.map((_, dim) => layout.indexOf(dim));
+  const moved = layout
+    ? `.permute(${layout.join(', ')}).contiguous().permute(${inverse!.join(', ')})`
+    : '.contiguous()';
+  return `${name}.transpose(1, 2)${moved}`;
+}
+
+/** The end of flash_attn_func. */
+function flashCall(operator: Operator): string {
+  const layouts = operator.tensors.some(({ layout }) => layout);
+  const inputs = ['q', 'k', 'v'].map((each) =>
+    layouts ? placed(each, operator) : `${each}.transpose(1, 2).contiguous()`,
+  );
+  return `    if not torch.compiler.is_compiling() and _is_differentiated(q, k, v) and _is_plain(q, k, v):
+        return _Attention.apply(True, q, k, v, mask, softmax_scale${operator.numbers
+          .slice(2)
+          .map((each) => `, ${each.name}`)
+          .join('')})
+    q, k, v = ${inputs.join(', ')}
+    out = attention(q, k, v, mask, softmax_scale${passed(operator, { window: 'window', softcap: 'softcap' })})
+    return out.transpose(1, 2).contiguous()`;
+}
 
 const attentionCode = (operator: Operator, name: string, backward?: PairedKernel): string => `${operatorCode(
   operator,
@@ -106,7 +149,11 @@ def flash_attn_func(
     **others,
 ):
     """FlashAttention's signature: q and the result [B, S, H, D], k and v [B, Skv, Hkv, D]; the mask ends at the last key.
-    Copies the four tensors to and from the kernel's layout, except where S, or H, is 1."""
+    ${
+      isRowsFirst(operator)
+        ? 'Copies nothing but tensors that are not contiguous.'
+        : "Copies the four tensors to and from the kernel's layout, except where S, or H, is 1."
+    }"""
     if softmax_scale == 0:
         raise ValueError(f"{KERNEL}: softmax_scale is 0; FlashAttention 2 has dropout_p in this place: name the arguments")
     _neutral(
@@ -118,14 +165,7 @@ def flash_attn_func(
     _unknown(others)
     causal, window = _mask(causal, window_size)
 ${refused(operator, { window: '_neutral(window_size=(window, -1))', softcap: '_neutral(softcap=(softcap, 0.0))' })}    mask = 2 if causal and q.shape[1] != k.shape[1] else int(causal)
-    if not torch.compiler.is_compiling() and _is_differentiated(q, k, v) and _is_plain(q, k, v):
-        return _Attention.apply(True, q, k, v, mask, softmax_scale${operator.numbers
-          .slice(2)
-          .map((each) => `, ${each.name}`)
-          .join('')})
-    q, k, v = (each.transpose(1, 2).contiguous() for each in (q, k, v))
-    out = attention(q, k, v, mask, softmax_scale${passed(operator, { window: 'window', softcap: 'softcap' })})
-    return out.transpose(1, 2).contiguous()
+${flashCall(operator)}
 
 
 _MOST_SCORES = 1 << 26
@@ -193,7 +233,7 @@ ${savedNames(backward)
 
 @attention_backward_op.register_fake
 def _(${savedNames(backward).join(', ')}, d_out, causal, scale):
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    return tuple(torch.empty_like(each, memory_format=torch.contiguous_format) for each in (q, k, v))
 
 
 def _save(ctx, inputs, output):
@@ -208,7 +248,7 @@ def _has_gradient(others):
 
 def _backward(ctx, d_out${takes(operator, 'lse') ? ', d_lse' : ''}):
     _has_gradient(ctx.others)
-    dq, dk, dv = attention_backward_op(*ctx.saved_tensors, d_out.contiguous(), ctx.causal, ctx.scale)
+    dq, dk, dv = attention_backward_op(*ctx.saved_tensors, ${ofGradient(operator, 'd_out')}, ctx.causal, ctx.scale)
     return dq, dk, dv${', None'.repeat(operator.numbers.length)}
 
 
@@ -221,27 +261,46 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, rows_first, q, k, v, causal, scale, *others):
         if rows_first:
-            q, k, v = (each.transpose(1, 2).contiguous() for each in (q, k, v))
+            q, k, v = ${['q', 'k', 'v'].map((each) => placed(each, operator)).join(', ')}
         ${outputNames(operator)} = _new_outputs(q, k, v)
-        if not _kernel.fast(q, k, v, ${outputNames(operator)}, causal, scale, *others):
+${
+  isRowsFirst(operator)
+    ? `        if rows_first:  # a result may not be a view that was made in here
+            result = torch.empty_like(out.transpose(1, 2), memory_format=torch.contiguous_format)
+            out = result.transpose(1, 2)
+`
+    : ''
+}        if not _kernel.fast(q, k, v, ${outputNames(operator)}, causal, scale, *others):
             _run(q, k, v, ${outputNames(operator)}, causal, scale, *others)
         ctx.rows_first, ctx.causal, ctx.scale, ctx.others = rows_first, causal, scale, [*others]
+${
+  isRowsFirst(operator)
+    ? `        out = result if rows_first else out
         ctx.save_for_backward(${savedNames(backward).join(', ')})
+        return out`
+    : `        ctx.save_for_backward(${savedNames(backward).join(', ')})
         # A copy also where there is one row or head: a result may not be a view that was made in here.
-        return out.transpose(1, 2).clone(memory_format=torch.contiguous_format) if rows_first else out
+        return out.transpose(1, 2).clone(memory_format=torch.contiguous_format) if rows_first else out`
+}
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_out):
         _has_gradient(ctx.others)
         ${savedNames(backward).join(', ')} = ctx.saved_tensors
-        d_out = d_out.transpose(1, 2).contiguous() if ctx.rows_first else d_out.contiguous()
+${isRowsFirst(operator) && backward ? '        out = out.transpose(1, 2) if ctx.rows_first else out\n' : ''}        d_out = ${placed('d_out', operator, 'out')} if ctx.rows_first else ${ofGradient(operator, 'd_out')}
         causal, scale = ctx.causal, ctx.scale
         found = ${gradientsCall(backward)}
         if ctx.rows_first:
             found = (each.transpose(1, 2) for each in found)
         return None, *found${', None'.repeat(operator.numbers.length)}
 `;
+
+/** The gradient of the result, in memory as the result is. */
+const ofGradient = (operator: Operator, name: string): string =>
+  operator.tensors.some(({ layout }) => layout)
+    ? placed(`${name}.transpose(1, 2)`, operator, 'out')
+    : `${name}.contiguous()`;
 
 /** Values that the numbers after the mask and the scale have in a call with gradients. */
 const otherNumbers = ({ numbers }: Operator): string[] => numbers.slice(2).map(({ usual }) => usual);
