@@ -18,7 +18,8 @@ type Fields = Extract<MessageInitShape<typeof VariantResultSchema>, { readonly $
 const rankedRun = (over?: { job: string; label: string }): JobSpec =>
   ({
     judged: true,
-    kernel: { manifest: {} },
+    kernel: { manifest: { layouts: [] } },
+    resolved: { parameters: {} },
     device: { name: 'NVIDIA L4', simulated: false },
     ranking: { ranked: true, reasons: [] },
     benchmark: {},
