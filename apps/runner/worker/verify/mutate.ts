@@ -73,11 +73,11 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
   if (change.values.every(({ name: set }) => entryOf(values, set) === entryOf(kind.values, set))) return undefined;
   for (const { name: axis } of problem.axes) {
     const [extent, most] = [entryOf(values, axis)!, entryOf(kind.values, axis)!];
-    if (!(extent >= 1 && extent <= most && Number.isInteger(extent)))
+    if (!(extent >= 1 && extent <= MOST_REPEATS * most && Number.isInteger(extent)))
       throw new FlashcoreError(
         'INVALID_MANIFEST',
         { problem: problem.id, key: `mutants.${name}.set.${axis}` },
-        `problems/${problem.id}/problem.yaml: mutants.${name}.set.${axis}: must be an integer of 1 to ${most}, the case's, got ${extent}: bound it with min() and max()`,
+        `problems/${problem.id}/problem.yaml: mutants.${name}.set.${axis}: must be an integer of 1 to ${MOST_REPEATS * most}, ${MOST_REPEATS} times the case's, got ${extent}: bound it with min() and max()`,
       );
   }
   const optional = new Set(kind.tensors.filter((tensor) => tensor.optional).map((tensor) => tensor.name));
@@ -93,20 +93,23 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
     .filter(({ direction }) => direction === 'in')
     .map(
       (tensor) =>
-        [tensor.name, firstOf(entryOf(inputs, tensor.name)!, tensorNamed(kind, tensor.name), tensor)] as const,
+        [tensor.name, resized(entryOf(inputs, tensor.name)!, tensorNamed(kind, tensor.name), tensor)] as const,
     );
   return { kind: mutated, inputs: Object.fromEntries(cut) };
 }
 
-/** The part of a tensor with the first indices along each dimension. */
-function firstOf(bits: TensorBits, whole: TensorExtent, part: TensorExtent): TensorBits {
-  if (whole.dims.join() === part.dims.join()) return bits;
-  const out = emptyBits(elementsOfTensor(part), part.dtype);
+/** As many heads as the largest models have share one. */
+const MOST_REPEATS = 128;
+
+/** A tensor with the first indices along each dimension; behind the last one the indices begin again. */
+function resized(bits: TensorBits, whole: TensorExtent, wanted: TensorExtent): TensorBits {
+  if (whole.dims.join() === wanted.dims.join()) return bits;
+  const out = emptyBits(elementsOfTensor(wanted), wanted.dtype);
   for (let to = 0; to < out.length; to += 1) {
     let [rest, stride, from] = [to, 1, 0];
-    for (let dim = part.dims.length - 1; dim >= 0; dim -= 1) {
-      from += (rest % part.dims[dim]!) * stride;
-      rest = Math.floor(rest / part.dims[dim]!);
+    for (let dim = wanted.dims.length - 1; dim >= 0; dim -= 1) {
+      from += ((rest % wanted.dims[dim]!) % whole.dims[dim]!) * stride;
+      rest = Math.floor(rest / wanted.dims[dim]!);
       stride *= whole.dims[dim]!;
     }
     out[to] = bits[from]!;

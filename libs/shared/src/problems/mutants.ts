@@ -10,6 +10,7 @@ import {
   TABLE_ACTS,
   type UNWRITTEN_PARTS,
 } from './problem-schema.ts';
+import { ownerAndRow } from './tensor-rules.ts';
 import { entryOf } from '../text/entry-of.ts';
 
 export interface ProblemMutant {
@@ -21,7 +22,10 @@ export interface ProblemMutant {
 }
 
 export type MutantChange =
-  /** Other values in the oracle's case. A smaller extent of an axis drops indices of the inputs. */
+  /**
+   * Other values in the oracle's case. A smaller extent of an axis drops indices of the inputs, and behind a larger one
+   * they begin again.
+   */
   | { readonly kind: 'set'; readonly values: readonly { readonly name: string; readonly value: Expression }[] }
   | (TensorAct & { readonly tensor: string });
 
@@ -119,8 +123,10 @@ function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): str
     const along = (read ?? out)!.filter((text) => namesIn(text).includes(name));
     if (along.length === 0) continue;
     if (out) return `the output ${tensor} has the axis ${name}: set one that only inputs have`;
-    if (draw || rows !== undefined || along.some((text) => text.trim() !== name))
-      return `${tensor} cannot be cut along ${name}: set an axis that is a dimension by itself, of tensors without tables`;
+    const owned = rows === undefined ? [] : (ownerAndRow(tensors, rows) ?? []);
+    const isOwned = owned.some((text) => namesIn(text).includes(name));
+    if (draw || isOwned || along.some((text) => text.trim() !== name))
+      return `${tensor} cannot be cut along ${name}: set an axis that is a dimension by itself, and counts neither sequences nor their rows`;
   }
   return undefined;
 }

@@ -126,13 +126,19 @@ function requireLengths(name: string, rule: string, { tensors, key, fault }: Key
 const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefined => entryOf(tensors, name)?.draw;
 const lengthsOf = (tensors: RawProblem['tensors'], name: string) => drawOf(tensors, name)?.lengths;
 
+/** The dimensions that count the sequences or pages of a table, and the rows of each; undefined if it has none. */
+export function ownerAndRow(tensors: RawProblem['tensors'], table: string): [owner: string, row: string] | undefined {
+  const { lengths, pages } = drawOf(tensors, table) ?? {};
+  if (pages) return [pages.pool, pages.page];
+  return lengths?.most === undefined ? undefined : [entryOf(tensors, table)!.in?.[0] ?? '', lengths.most];
+}
+
 /** Finds the dimensions that count sequences or pages and rows, by comparing their texts. */
 function ownedRows(table: string, dims: readonly string[] | undefined, reader: KeyedReader): OwnedRows | undefined {
   const { tensors, key, fault } = reader;
-  const { lengths, pages } = drawOf(tensors, table) ?? {};
+  const texts = ownerAndRow(tensors, table);
   if (!dims) fault(key, 'only an input has rows that no sequence owns: leave it out');
-  else if (pages) return found(pages.pool, pages.page);
-  else if (lengths?.most !== undefined) return found(entryOf(tensors, table)!.in?.[0] ?? '', lengths.most);
+  else if (texts) return found(...texts);
   else fault(key, `wanted an input with \`draw: { lengths: { most } }\` or \`draw: { pages }\`, found "${table}"`);
   return undefined;
 
