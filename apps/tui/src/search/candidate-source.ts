@@ -1,9 +1,14 @@
 import { applyPatch, parsePatch } from 'diff';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { BROUGHT_PATHS } from '@flashcore/shared/kernels';
-import { entryOf, errorText } from '@flashcore/shared/text';
+import { DeadlinePassed, entryOf, errorText, withinDeadline } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES, manifestOf, requireSourcePath, sourceBytes, type SourceFiles } from './kernel-source.ts';
 import { NoProposal, type Answer } from './protocol.ts';
+
+type Change = ReturnType<typeof parsePatch>[number];
+
+/** Far more than an honest patch of the largest source takes. */
+const PATCH_LIMIT_MS = 1_000;
 
 /** A candidate of a search: its files and its parameters for the compiler. */
 export interface CandidateSource {
@@ -52,7 +57,7 @@ function patched(files: SourceFiles, patch: string): SourceFiles {
       throw new NoProposal(
         `The patch changes ${name}, which is not there; the files are ${Object.keys(files).join(', ')}`,
       );
-    const after = applyPatch(before, change);
+    const after = applied(before, change, name);
     if (after === false)
       throw new NoProposal(
         `The patch does not apply to ${name}: context and removed lines must be those of the base, exactly`,
@@ -62,7 +67,22 @@ function patched(files: SourceFiles, patch: string): SourceFiles {
   return Object.fromEntries(result);
 }
 
-function readPatch(patch: string): ReturnType<typeof parsePatch> {
+/**
+ * The text after a change; false if the change does not fit. applyPatch() tries a hunk at every line between the one
+ * that it names and the one where it fits, so a short patch could take hours. Errors: NoProposal.
+ */
+function applied(before: string, change: Change, name: string): string | false {
+  try {
+    return withinDeadline(PATCH_LIMIT_MS, () => applyPatch(before, change));
+  } catch (error) {
+    if (!(error instanceof DeadlinePassed)) throw error;
+    throw new NoProposal(
+      `The patch takes more than ${PATCH_LIMIT_MS / 1000} s to apply to ${name}: name the lines at which its hunks fit, or send the whole file`,
+    );
+  }
+}
+
+function readPatch(patch: string): Change[] {
   try {
     return parsePatch(patch);
   } catch (error) {

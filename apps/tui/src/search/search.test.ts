@@ -24,6 +24,7 @@ import {
 import { parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { candidateOf } from './candidate-source.ts';
+import { MAX_SOURCE_BYTES } from './kernel-source.ts';
 import { contentKey } from './evaluate.ts';
 import { SCORES, evaluationOf } from './evaluation.ts';
 import type { EndedJob } from './experiment.ts';
@@ -359,6 +360,24 @@ describe('an answer', () => {
   ])('with %s is not a proposal', (_, change, text) => {
     expect(() => answer(change)).toThrow(NoProposal);
     expect(() => answer(change)).toThrow(text);
+  });
+
+  // The stored answer of a search is read again by --resume, so one that takes hours would end the search for good.
+  test.each<[string, number, (line: number) => string]>([
+    ['a line far beyond the end', 1, () => '@@ -999999999999,1 +1,1 @@\n-seven\n+8\n'],
+    [
+      'thousands of hunks that fit far from their lines',
+      3_000,
+      (hunk) => `@@ -${hunk % 2 ? 1 : 40_000},1 +1,1 @@\n x\n`,
+    ],
+    ['a hunk that nearly fits everywhere', 1, () => `@@ -1,20000 +1,20000 @@\n${' x\n'.repeat(19_999)} y\n`],
+  ])('whose patch has %s is refused within seconds', (_, hunks, hunkAt) => {
+    const base = { ...BASE, files: { ...BASE.files, 'k.cu': 'x\n'.repeat(40_000) } };
+    const patch = `--- a/k.cu\n+++ b/k.cu\n${Array.from({ length: hunks }, (__, index) => hunkAt(index)).join('')}`;
+    expect(patch.length).toBeLessThan(MAX_SOURCE_BYTES);
+    expect(() => candidateOf(base, { name: 'n', thought: 't', patch }, 'k')).toThrow(
+      /takes more than 1 s to apply to k\.cu/,
+    );
   });
 
   test('may follow other output; anything else is not a proposal', () => {
