@@ -121,7 +121,7 @@ export class PilotWork {
 
   /** Counts the bytes of an event. Returns the reason if they exceed a limit, else undefined. */
   tooMuch(event: JobEvent): string | undefined {
-    // The job's log has its own limit on lines, because a kernel may print any number.
+    // The job's log has its own limits, because a kernel may print any number of lines.
     if (event.payload.case === 'logLine') return undefined;
     const { byteLength } = toBinary(JobEventSchema, event);
     if (byteLength > MOST_EVENT_BYTES)

@@ -10,9 +10,10 @@ import type { JobPayload } from './job-context.ts';
 
 // Most log lines stored in one transaction; a transaction costs about 0.3 ms, a line about 5 us.
 const MAX_PENDING = 512;
-// A kernel's printf can flood: enough lines for any compiler, few enough for the disk (about 25 MB at 100 bytes a
-// line).
+/** A kernel's printf or a pilot can flood: enough lines for any compiler (25 MB at 100 bytes a line). */
 const MAX_LOG_LINES = 250_000;
+/** Long lines reach this limit first, because a full disk stops every client's jobs. */
+const MAX_LOG_BYTES = 64 * 1024 ** 2;
 /** Most events held in memory (some MiB) while another process locks the database, and the retry interval. */
 const MAX_HELD = 8_192;
 const TRY_AGAIN_MS = 200;
@@ -53,6 +54,8 @@ export class JobRecorder {
   #flushSoon: NodeJS.Immediate | undefined;
   #tryAgain: NodeJS.Timeout | undefined;
   #logLines = 0;
+  #logBytes = 0;
+  #logIsFull = false;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
@@ -92,20 +95,25 @@ export class JobRecorder {
 
   /**
    * Appends a log line. It is stored with others at the end of this turn of the event loop, or at once if many are
-   * waiting.
+   * waiting. Lines beyond the job's limit are dropped, with one warning; their `alongside` runs all the same.
    */
   recordLogLine(source: string, text: string, alongside?: () => void): void {
     if (alongside) this.#alongside.add(alongside);
-    this.#logLines += 1;
-    if (this.#logLines > MAX_LOG_LINES) return;
-    if (this.#logLines === MAX_LOG_LINES) return this.recordWhenFree(tooManyLines());
-    this.#enqueue({
-      case: 'logLine',
-      value: create(LogLineSchema, { source: cleanLogLine(source), text: cleanLogLine(text) }),
-    });
+    if (!this.#logIsFull) this.#enqueue(this.#logLine(source, text));
     if (this.#tryAgain !== undefined) return;
     if (this.#pending.length >= MAX_PENDING) this.#flushWhenFree();
     else this.#flushSoon ??= setImmediate(() => this.#flushBatch());
+  }
+
+  /** The line, or a warning in place of the first one beyond the limit. */
+  #logLine(source: string, text: string): JobPayload {
+    const value = create(LogLineSchema, { source: cleanLogLine(source), text: cleanLogLine(text) });
+    const bytes = this.#logBytes + Buffer.byteLength(value.source) + Buffer.byteLength(value.text);
+    this.#logIsFull = this.#logLines === MAX_LOG_LINES || bytes > MAX_LOG_BYTES;
+    if (this.#logIsFull) return logIsFull(this.#logLines);
+    this.#logLines += 1;
+    this.#logBytes = bytes;
+    return { case: 'logLine', value };
   }
 
   /** Drops the events that are not stored yet. */
@@ -180,7 +188,7 @@ export class JobRecorder {
   }
 }
 
-const tooManyLines = (): JobPayload => ({
+const logIsFull = (kept: number): JobPayload => ({
   case: 'warning',
-  value: create(WarningSchema, { message: `Only the first ${MAX_LOG_LINES} log lines of this job are kept` }),
+  value: create(WarningSchema, { message: `Only the first ${kept} log lines of this job are kept` }),
 });
