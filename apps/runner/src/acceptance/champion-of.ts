@@ -42,6 +42,8 @@ export function championOf(job: Job, result: JobResult | undefined): Champion {
     sourceDigest: provenance?.sourceDigest ?? '',
     job: job.name,
     plan: plan?.name ?? '',
+    hostName: provenance?.hostName ?? '',
+    ...(provenance?.schedulerJob !== undefined && { schedulerJob: provenance.schedulerJob }),
     ...(hot?.latency && hot.valid && { latency: hot.latency }),
   });
 }

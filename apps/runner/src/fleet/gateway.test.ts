@@ -152,6 +152,11 @@ test("the gateway's own facts about a run override a pilot's", async () => {
   await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result: untruthful() }));
   const [{ job }] = (await collect(cluster.client.start('runExperiment', kernel('fa_v1_baseline')))) as [JobEvent];
   const { champion } = await cluster.client.accept({ job, over: 'none' });
+  // Wherever the verdict is shown, it has the name of the pilot whose word it is.
+  const { hostName, schedulerJob } = (await cluster.client.getJob({ name: job })).result!.provenance!;
+  expect([hostName, schedulerJob]).toEqual([expect.stringMatching(/./), expect.stringMatching(/^\d+$/)]);
+  const pilot = { hostName, schedulerJob };
+  expect((await cluster.client.listExperiments({})).experiments).toMatchObject([pilot]);
   expect(champion).toMatchObject({
     kernelId: 'fa_v1_baseline',
     after: '',
@@ -159,6 +164,7 @@ test("the gateway's own facts about a run override a pilot's", async () => {
     problem: 'attention',
     dtype: 'fp16',
     protocol: PROTOCOL_VERSION,
+    ...pilot,
     decision: {
       evidence: { plan: 'merge', over: 'none', gatesDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string },
     },

@@ -8,6 +8,7 @@ import {
   Verdict,
   ExperimentSummarySchema,
   LeaderboardEntrySchema,
+  ProvenanceSchema,
   allProbes,
   outcomeOfVariant,
   type BenchmarkResult,
@@ -55,7 +56,7 @@ export class HistoryStore {
 
   /** Stores a job's SDPA measurements, by device and software; part of the transaction that ends the job. */
   recordSdpa({ jobId, jobName, endMs, result }: Omit<EndedExperiment, 'kernelId' | 'outcome'>): void {
-    const { device, protocol = '', hostName = '' } = result.provenance ?? {};
+    const { device, protocol = '' } = result.provenance ?? {};
     if (!device || device.simulated) return;
     const dtype = recordedDtype(result.provenance?.dtype);
     const problem = recordedProblem(result.provenance?.problem);
@@ -71,7 +72,7 @@ export class HistoryStore {
           job: jobName,
           time: timestampFromMs(endMs),
           sdpaVersion: version,
-          hostName,
+          ...machineOf(result),
           ...(tflops !== undefined && { tflops }),
           ...(rooflinePercent !== undefined && { rooflinePercent }),
         });
@@ -190,9 +191,15 @@ function leaderboardEntry(
     registers: registersOf(variant, [benchmark]),
     lineage: experiment.result.lineage,
     sourceDigest: experiment.result.provenance?.sourceDigest ?? '',
-    hostName: experiment.result.provenance?.hostName ?? '',
+    ...machineOf(experiment.result),
   });
 }
+
+/** Where a result is from: its machine and, of a cluster, its pilot. */
+const machineOf = ({ provenance: { hostName = '', schedulerJob } = create(ProvenanceSchema) }: JobResult) => ({
+  hostName,
+  ...(schedulerJob !== undefined && { schedulerJob }),
+});
 
 /** Maximum over the entries that the timed shapes launch; undefined if the compiler did not report it. */
 function registersOf({ build }: VariantResult, timed: readonly BenchmarkResult[]): number | undefined {
@@ -243,6 +250,7 @@ function summarise(result: JobResult): ExperimentSummary {
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),
     sourceDigest: result.provenance?.sourceDigest ?? '',
     ...(result.ranking && { ranking: result.ranking }),
+    ...machineOf(result),
     registersPerThread: variant && registersOf(variant, variant.benchmarks),
     timings: timed.flatMap(({ shape, mode, latency }) =>
       latency === undefined || shape === undefined ? [] : [{ shape, mode, p50Us: latency.p50Us }],

@@ -101,14 +101,15 @@ test('at() returns the best valid result of each kernel, fastest first', () => {
   expect(
     board
       .at(place)
-      .map(({ label, job, latency, speedup, sourceDigest, hostName }) => [
+      .map(({ label, job, latency, speedup, sourceDigest, hostName, schedulerJob }) => [
         ...[label, job, latency?.p50Us, speedup, sourceDigest],
         hostName,
+        schedulerJob,
       ]),
   ).toEqual([
-    ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20', 'node 20'],
-    ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30', 'node 30'],
-    ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50', 'node 50'],
+    ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20', 'node 20', '20'],
+    ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30', 'node 30', '30'],
+    ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50', 'node 50', '50'],
   ]);
   expect(board.at({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);
   expect(board.hasSimulated(place)).toBe(true);

@@ -9,6 +9,7 @@ import {
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { Refused, answer, answered, leftOut, jobNamed, jobNameField } from './answers.ts';
+import { MEASURED_ON, measuredOn } from './job-answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const MAX_LISTED = 20;
@@ -43,6 +44,7 @@ function registerChampions(server: McpServer, { runner, log }: ToolContext): voi
             plan: z.string(),
             best: z.boolean().describe('the fastest of its device'),
             accepted_by: z.string(),
+            measured_on: MEASURED_ON,
             cases: z.string().optional().describe('absent: accepted before ranked runs existed'),
             seeds: z.number().optional().describe('inputs for each case'),
             comparison: z.string().optional(),
@@ -72,6 +74,7 @@ const championAnswer = ({ decision, ...champion }: Champion): Record<string, unk
   plan: champion.plan,
   best: champion.best,
   accepted_by: decision?.client ?? '',
+  ...measuredOn(champion),
   ...(decision?.evidence && evidenceAnswer(decision.evidence)),
   source_digest: champion.sourceDigest,
 });
@@ -112,6 +115,7 @@ function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): v
             us: z.number().optional().describe('median, or mean of medians, microseconds'),
             over_sdpa: z.number().optional(),
             champion: z.boolean(),
+            measured_on: MEASURED_ON,
           }),
         ),
         empty_because: z.string().optional(),
@@ -138,7 +142,8 @@ function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): v
   );
 }
 
-function entryAnswer({ rank, label, job, owner, latency, mean, speedup, champion }: LeaderboardEntry): object {
+function entryAnswer(entry: LeaderboardEntry): object {
+  const { rank, label, job, owner, latency, mean, speedup, champion } = entry;
   const us = mean?.us ?? latency?.p50Us;
   return {
     rank,
@@ -148,6 +153,7 @@ function entryAnswer({ rank, label, job, owner, latency, mean, speedup, champion
     ...(us !== undefined && { us }),
     ...(speedup !== undefined && { over_sdpa: speedup }),
     champion,
+    ...measuredOn(entry),
   };
 }
 

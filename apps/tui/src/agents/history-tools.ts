@@ -2,7 +2,7 @@ import type { McpServer } from '@modelcontextprotocol/server';
 import { Outcome, parityText } from '@flashcore/shared/contract';
 import * as z from 'zod';
 import { answer, answered, leftOut } from './answers.ts';
-import { rankingAnswer } from './job-answers.ts';
+import { MEASURED_ON, measuredOn, rankingAnswer } from './job-answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const MAX_LISTED = 20;
@@ -32,6 +32,7 @@ export function registerHistoryTools(server: McpServer, { runner, log }: ToolCon
             speedup_over_champion: z.number().optional(),
             ranked: z.boolean().optional().describe('absent: from before ranked runs'),
             not_ranked: z.array(z.string()).optional().describe('why it decides nothing'),
+            measured_on: MEASURED_ON,
             labels: z.record(z.string(), z.string()),
           }),
         ),
@@ -56,6 +57,7 @@ export function registerHistoryTools(server: McpServer, { runner, log }: ToolCon
               speedup_over_champion: experiment.speedupOverChampion,
             }),
             ...(experiment.ranking && rankingAnswer(experiment.ranking)),
+            ...measuredOn(experiment),
             labels: Object.fromEntries(
               Object.entries(experiment.job?.labels ?? {}).map(([name, value]) => [name, value.slice(0, 80)]),
             ),

@@ -1,4 +1,5 @@
 import {
+  machineText,
   ComparisonVerdict,
   JobState,
   Outcome,
@@ -58,6 +59,7 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
     feedback: bounded(findings.length > 0 && !correct ? lastLine(feedback) : feedback, MAX_FINDING),
     metrics: evaluation.metrics,
     ...(result?.ranking && rankingAnswer(result.ranking)),
+    ...(result?.provenance && measuredOn(result.provenance)),
     ...(result?.acceptability && { acceptable: acceptableAnswer(result.acceptability) }),
     ...(result?.tune && {
       table: tuneText(result.tune)
@@ -70,6 +72,12 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
       .map(gateText),
   };
 }
+
+/** A pilot's figures are its own word, so whoever reads them is told whose they are. */
+export const MEASURED_ON = z.string().optional().describe('node and pilot; absent unless the runner is a gateway');
+
+export const measuredOn = (from: { hostName: string; schedulerJob?: string }): Answer =>
+  from.schedulerJob === undefined ? {} : { measured_on: bounded(machineText(from), MAX_TABLE_LINE) };
 
 export const rankingAnswer = ({ ranked, reasons }: Ranking): Answer => ({
   ranked,

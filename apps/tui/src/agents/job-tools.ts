@@ -3,7 +3,7 @@ import { JobState } from '@flashcore/shared/contract';
 import * as z from 'zod';
 import { answer, answered, leftOut, jobNamed, jobNameField } from './answers.ts';
 import { waitForJob } from './awaited-job.ts';
-import { comparisonAnswer, jobState, linksOf, resultAnswer, stateOf } from './job-answers.ts';
+import { MEASURED_ON, comparisonAnswer, jobState, linksOf, resultAnswer, stateOf } from './job-answers.ts';
 import { ACTIONS, requestOf, startJob } from './submitted-job.ts';
 import type { ToolContext } from './tool-context.ts';
 
@@ -161,6 +161,7 @@ function registerResult(server: McpServer, { runner, log }: ToolContext): void {
         table: z.array(z.string()).optional().describe('of tune: its variants, the best first; a star: Pareto front'),
         ranked: z.boolean().optional().describe('whether it may decide who is champion'),
         not_ranked: z.array(z.string()).optional().describe('all reasons why not'),
+        measured_on: MEASURED_ON,
         acceptable: z
           .object({
             possible: z.boolean(),

@@ -2,6 +2,7 @@
  * The leaderboard as a self-contained page: the table and, for each row, its evidence and the command that repeats it.
  */
 import {
+  machineText,
   parityCounts,
   parityText,
   type GetJobResponse,
@@ -62,7 +63,7 @@ function evidenceBlocks(
       told('source', provenance?.sourceDigest),
       told('build', variant?.build?.buildId),
       told('device', provenance?.device && `${provenance.device.name}, driver ${provenance.device.driverVersion}`),
-      told('host', provenance?.hostName),
+      told('host', provenance && machineText(provenance)),
       told('protocol', provenance?.protocol),
       told('runner', provenance?.runnerVersion),
       told('SDPA', entry.sdpaVersion),

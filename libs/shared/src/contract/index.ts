@@ -29,4 +29,12 @@ export {
   outcomeOfVariant,
 } from './outcome.ts';
 export { VERDICT_WORDS, withCurrentNames } from './renamed-fields.ts';
-export { allProbes, isParity, parityCounts, parityShort, parityText, type ParityCounts } from './outcome.ts';
+export {
+  allProbes,
+  isParity,
+  machineText,
+  parityCounts,
+  parityShort,
+  parityText,
+  type ParityCounts,
+} from './outcome.ts';

@@ -168,3 +168,7 @@ export function parityShort({ passedCases, cases, passedProbes, probes }: Parity
 
 export const isParity = ({ passedCases, cases, passedProbes, probes }: ParityCounts): boolean =>
   passedCases === cases && passedProbes === probes;
+
+/** Where a result is from: the machine, and of a cluster the pilot, such as "node7, pilot 12". */
+export const machineText = ({ hostName, schedulerJob }: { hostName: string; schedulerJob?: string }): string =>
+  `${hostName || '-'}${schedulerJob === undefined ? '' : `, pilot ${schedulerJob}`}`;

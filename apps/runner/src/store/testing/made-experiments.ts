@@ -69,6 +69,7 @@ function resultOf({
     provenance: {
       device: { name: device, simulated },
       hostName: `node ${p50}`,
+      schedulerJob: String(p50),
       sourceDigest: sources,
       protocol,
       dtype,

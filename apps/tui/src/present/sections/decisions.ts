@@ -1,5 +1,6 @@
 /** Champions, and the decisions behind them. */
 import {
+  machineText,
   DecisionKind,
   type AcceptResponse,
   type Champion,
@@ -76,6 +77,9 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
   { title: 'rests on', drop: 1, shrinkTo: 16, cell: ({ decision }) => evidenceText(decision) },
 ];
 
+/** Shown for a cluster, because its figures are the word of a pilot. */
+const PILOT_COLUMN: Column<Champion> = { title: 'on', cell: machineText };
+
 /** The evidence for an acceptance: plan, cases, seeds, the champion that it was compared with, and the digests. */
 function evidenceText(decision: Decision | undefined): string {
   if (decision?.kind !== DecisionKind.ACCEPTED) return '';
@@ -109,10 +113,12 @@ const DECISION_COLUMNS: readonly Column<Decision>[] = [
 
 /** `decisions` is undefined if they were not requested. */
 export function championsBlocks(champions: readonly Champion[], decisions: readonly Decision[] | undefined): Block[] {
+  const isCluster = champions.some(({ schedulerJob }) => schedulerJob !== undefined);
+  const columns = isCluster ? CHAMPION_COLUMNS.toSpliced(4, 0, PILOT_COLUMN) : CHAMPION_COLUMNS;
   const list =
     champions.length === 0
       ? notice('no champion yet: fa-tui accept <job> makes one of an experiment that passed')
-      : tableOf(CHAMPION_COLUMNS, champions);
+      : tableOf(columns, champions);
   if (decisions === undefined || decisions.length === 0) return [list];
   return [list, heading('Decisions', 'the latest first; none is ever changed'), tableOf(DECISION_COLUMNS, decisions)];
 }

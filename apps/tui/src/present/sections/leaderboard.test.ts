@@ -70,11 +70,11 @@ test('there is a host column if the hosts of the measurements were recorded', ()
   const [first, ...others] = board.entries;
   const known = create(GetLeaderboardResponseSchema, {
     ...board,
-    entries: [{ ...first!, hostName: 'node7' }, ...others],
+    entries: [{ ...first!, hostName: 'node7', schedulerJob: '12' }, ...others],
   });
-  const lines = plainLines(leaderboardBlocks(known, { limit: 50 }), WIDE);
+  const lines = plainLines(leaderboardBlocks(known, { limit: 50 }), { ...WIDE, width: 200 });
   expect(lines[1]).toMatch(/ who +on +when +job$/);
-  expect(lines[2]).toMatch(/ ada +node7 +11-21/);
+  expect(lines[2]).toMatch(/ ada +node7, pilot 12 +11-21/);
   expect(lines[3]).toMatch(/ ada +- +11-21/);
 });
 

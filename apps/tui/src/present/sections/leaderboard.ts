@@ -1,5 +1,10 @@
 /** The leaderboard of a place as a table, with an explanation of its speedups. */
-import type { GetLeaderboardResponse, LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
+import {
+  machineText,
+  type GetLeaderboardResponse,
+  type LeaderboardEntry,
+  type LeaderboardPlace,
+} from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, FEWEST_SAMPLES, formatShape, recordedProblem } from '@flashcore/shared/kernels';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatMicroseconds, formatNumber, formatShortInstant, formatSpeedup } from '../numbers.ts';
@@ -78,7 +83,7 @@ const HOST_COLUMN: Column<LeaderboardEntry> = {
   title: 'on',
   drop: 3,
   shrinkTo: 8,
-  cell: ({ hostName }) => hostName || '-',
+  cell: machineText,
 };
 
 /** A speedup such as "1.558 x", or "≈1.29 x" if it was not measured in turns. */

@@ -1,9 +1,17 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, JobState, ExperimentSummarySchema, JobSchema, KernelSchema } from '@flashcore/shared/contract';
+import {
+  ChampionSchema,
+  FindingKind,
+  JobState,
+  ExperimentSummarySchema,
+  JobSchema,
+  KernelSchema,
+} from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { failedExperiment, PLAIN } from '../../testing/result-fixtures.ts';
 import type { ReportFormat } from '../plain/report-format.ts';
 import { plainLines } from '../plain/plain-painter.ts';
+import { championsBlocks } from './decisions.ts';
 import { historyBlocks, jobsBlocks, kernelsBlocks, largestErrorText } from './lists.ts';
 
 const jobsReport = (jobs: Parameters<typeof jobsBlocks>[0], format: ReportFormat, kernel?: string): string[] =>
@@ -37,6 +45,18 @@ test('an experiment whose first launch hung has no largest error instead of "0"'
   const hung = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 0, maxAbsError: 0 });
   const exact = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 7, maxAbsError: 0 });
   expect([hung, exact].map(largestErrorText)).toEqual(['-', '0']);
+});
+
+test('the history and the champions of a cluster name the pilot whose word each figure is', () => {
+  const of = { hostName: 'node7', schedulerJob: '12' };
+  const measured = create(ExperimentSummarySchema, { job, p50Us: 10, ...of });
+  const [heads, row] = historyReport([measured], { ...PLAIN, width: 160 });
+  expect(heads).toMatch(/ on +kernel$/);
+  expect(row).toMatch(/ node7, pilot 12 +fa_v2_wmma/);
+  const champion = create(ChampionSchema, { job: job.name, label: 'fa_v2_wmma', deviceName: 'NVIDIA L4', ...of });
+  const lines = plainLines(championsBlocks([champion], undefined), { ...PLAIN, width: 160 });
+  expect(lines[0]).toMatch(/ device +on +shapes /);
+  expect(lines[1]).toMatch(/ NVIDIA L4 +node7, pilot 12 /);
 });
 
 test('the history marks an emulator time, and shows no number for a missing time', () => {

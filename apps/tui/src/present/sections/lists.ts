@@ -1,5 +1,6 @@
 /** Lists of kernels, jobs and ended experiments, for pipes. */
 import {
+  machineText,
   FindingKind,
   JobState,
   Outcome,
@@ -101,6 +102,7 @@ const CANNOT_SAY = { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED };
 export function historyBlocks(experiments: readonly ExperimentSummary[], kernel = ''): Block[] {
   if (experiments.length === 0) return [notice(`no experiment${ofKernel(kernel)} has ended yet`)];
   const hasChampion = experiments.some(({ champion }) => champion !== undefined);
+  const isCluster = experiments.some(({ schedulerJob }) => schedulerJob !== undefined);
   const hasCost = experiments.some(({ costUsd }) => costUsd !== undefined);
   const columns: Column<ExperimentSummary>[] = [
     { title: 'job', cell: ({ job }) => (job ? shortName(job.name) : '-') },
@@ -128,6 +130,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
       cell: (experiment) => piece(gatesText(experiment), gatesRole(experiment)),
     },
     ...(experiments.some(({ ranking }) => ranking !== undefined) ? [{ title: 'ranked', cell: rankedPiece }] : []),
+    ...(isCluster ? [{ title: 'on', cell: machineText }] : []),
     { title: 'kernel', shrinkTo: 10, cell: ({ job }) => job?.label || job?.kernelId || '-' },
   ];
   const notes = [

@@ -2,7 +2,7 @@
  * The dialog before a result is accepted or rejected, or a decision undone: the effect, the comparison with the
  * champion, the differences from it, and a note to write.
  */
-import { DecisionKind, type ChampionDifference, type VariantResult } from '@flashcore/shared/contract';
+import { machineText, DecisionKind, type ChampionDifference, type VariantResult } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { fact, facts, heading, notice, tableOf, type Block } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
@@ -77,12 +77,16 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   const shapes = (job.result?.variants[0]?.benchmarks ?? []).map(({ shape }) => shapeShort(shape));
   const replaced = replacedBy(state, job);
   const compared = job.result?.acceptability?.replaces;
-  return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${
+  return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${pilotOf(job)}${
     replaced.length === 0
       ? `There is no champion yet${compared === undefined ? '' : `; it was compared with ${compared}`}.`
       : `It replaces ${replaced.map((champion) => `${champion.label} of ${shortName(champion.job)}`).join(', ')}.`
   }`;
 }
+
+/** A pilot's figures are its own word. */
+const pilotOf = ({ result }: JobView): string =>
+  result?.provenance?.schedulerJob === undefined ? '' : `It was measured on ${machineText(result.provenance)}. `;
 
 /** Comparison and differences of the requested variant. */
 function resultBlocks(job: JobView): Block[] {

@@ -1,5 +1,5 @@
 /** The results of an ended experiment in a few rows, for previews of jobs and kernels. */
-import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
+import { machineText, isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
@@ -27,7 +27,7 @@ export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, wid
 /** Correctness, registers and gates, with the medians below. Empty for a job that was not an experiment. */
 export function experimentRows(experiment: ExperimentSummary | undefined, width: number): Row[] {
   if (experiment === undefined) return [];
-  const { registersPerThread, ranking } = experiment;
+  const { registersPerThread, ranking, schedulerJob } = experiment;
   const largestError = largestErrorText(experiment);
   return [
     ...flowRows(
@@ -37,6 +37,7 @@ export function experimentRows(experiment: ExperimentSummary | undefined, width:
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
         ...(gatesText(experiment) === '-' ? [] : [labelled('hard gates', gatesText(experiment))]),
         ...(ranking === undefined || ranking.ranked ? [] : [labelled('ranked', rankingText(ranking), 'warn')]),
+        ...(schedulerJob === undefined ? [] : [labelled('measured on', machineText(experiment))]),
       ],
       width,
     ),

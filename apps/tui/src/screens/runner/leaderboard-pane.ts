@@ -1,6 +1,6 @@
 /** The leaderboard of a place, sorted and filtered, with details of the row under the cursor below it. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
+import { machineText, type LeaderboardEntry, type LeaderboardPlace } from '@flashcore/shared/contract';
 import { fact, facts } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -104,6 +104,7 @@ function detailRows(entry: LeaderboardEntry, baseline: string, width: number): R
           fact('over SDPA', entry.speedup === undefined ? '-' : sdpaSpeedupText(entry)),
           fact('from', originText(entry)),
           fact('by', owner ?? '-'),
+          fact('measured on', entry.schedulerJob === undefined ? '' : machineText(entry)),
           fact('on', formatInstant(time)),
           fact('job', shortName(job)),
           fact('source', sourceDigest.slice(0, 10)),

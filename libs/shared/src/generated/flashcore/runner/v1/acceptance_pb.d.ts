@@ -272,6 +272,20 @@ export declare type Champion = Message<"flashcore.runner.v1.Champion"> & {
   plan: string;
 
   /**
+   * Network name of the machine that measured it, of a cluster the node; empty: from before it was noted.
+   *
+   * @generated from field: string host_name = 14;
+   */
+  hostName: string;
+
+  /**
+   * The scheduler's number of the pilot that measured it; absent unless the runner is a gateway.
+   *
+   * @generated from field: optional string scheduler_job = 15;
+   */
+  schedulerJob?: string | undefined;
+
+  /**
    * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which is fp16.
    *
    * @generated from field: string dtype = 60;

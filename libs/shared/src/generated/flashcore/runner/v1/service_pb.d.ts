@@ -1524,6 +1524,20 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
    * @generated from field: flashcore.runner.v1.Ranking ranking = 24;
    */
   ranking?: Ranking | undefined;
+
+  /**
+   * Network name of the machine that it ran on, of a cluster the node; empty: from before it was noted.
+   *
+   * @generated from field: string host_name = 25;
+   */
+  hostName: string;
+
+  /**
+   * The scheduler's number of the pilot that ran it; absent unless the runner is a gateway.
+   *
+   * @generated from field: optional string scheduler_job = 26;
+   */
+  schedulerJob?: string | undefined;
 };
 
 /**
@@ -1980,6 +1994,13 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
    * @generated from field: flashcore.runner.v1.GeometricMean mean = 20;
    */
   mean?: GeometricMean | undefined;
+
+  /**
+   * The scheduler's number of the pilot that measured it; absent unless the runner is a gateway.
+   *
+   * @generated from field: optional string scheduler_job = 21;
+   */
+  schedulerJob?: string | undefined;
 };
 
 /**
