@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
+import { openDatabase } from './database.ts';
 import { DirectoryInUse, lockDirectory, networkDisk } from './directory-lock.ts';
 
 let directory: string;
@@ -20,6 +21,21 @@ test.skipIf(process.platform !== 'linux').each(['lock.db', 'lock.pid', 'both'])(
     lockDirectory(directory)();
   },
 );
+
+test.skipIf(process.platform !== 'linux')('a directory that is served stays locked if lock.db is moved away', () => {
+  const release = lockDirectory(directory);
+  const database = openDatabase(join(directory, 'flashcore.db'));
+  const [inside, outside] = [join(directory, 'lock.db.old'), `${directory}.lock`];
+  renameSync(join(directory, 'lock.db'), inside);
+  expect(() => lockDirectory(directory)).toThrow(`process ${process.pid})`);
+  renameSync(inside, outside);
+  expect(() => lockDirectory(directory)).toThrow(`process ${process.pid})`);
+  release();
+  // An open database without the lock is no runner's, but a backup's.
+  lockDirectory(directory)();
+  database.close();
+  rmSync(outside);
+});
 
 test.each([
   [true, /^Wait until fa-tui's own runner of .* ends, .* or end it \(kill \d+\), or give this one another --data/],

@@ -19,11 +19,13 @@ export class DirectoryInUse extends Error {
 
 /**
  * Locks a data directory for this process and returns a function that releases it. The lock is SQLite's exclusive lock
- * on a small database, so it ends with the process, even by kill -9; on Linux it also holds if its file is removed.
- * Throws DirectoryInUse.
+ * on a small database, so it ends with the process, even by kill -9; on Linux it also holds if its file is removed or
+ * moved. Throws DirectoryInUse.
  */
 export function lockDirectory(directory: string): () => void {
   const pidFile = join(directory, 'lock.pid');
+  // Before this process has an exclusive lock of its own.
+  const moved = holderOfMovedLock(directory);
   const lock = new DatabaseSync(join(directory, 'lock.db'), { timeout: 0 });
   try {
     // Never committed: with its journal in memory the transaction needs no disk space, and the disk may be full.
@@ -33,7 +35,7 @@ export function lockDirectory(directory: string): () => void {
     if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw storageError(error, 'lock its data directory');
     throw new DirectoryInUse(directory, readPid(pidFile), { embedded: isEmbedded(directory) });
   }
-  const former = holderOfRemovedLock(directory);
+  const former = holderOfRemovedLock(directory) ?? moved;
   if (former !== undefined) {
     lock.close();
     throw new DirectoryInUse(directory, former, { embedded: isEmbedded(directory) });
@@ -57,6 +59,20 @@ function holderOfRemovedLock(directory: string): string | undefined {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .find((pid) => openFiles(pid).includes(removed));
+}
+
+/** SQLite's exclusive lock, in /proc/locks: its bytes are fixed (PENDING_BYTE to the end of SHARED). */
+const EXCLUSIVE = / WRITE (\d+) \S+ 1073741824 1073742335$/gm;
+
+/**
+ * The process that serves this directory under a lock.db that was moved away: it has the directory's database open and
+ * SQLite's exclusive lock on some file. Undefined if none of this user's does, or the system is not Linux.
+ */
+function holderOfMovedLock(directory: string): string | undefined {
+  if (!existsSync('/proc/locks')) return undefined;
+  const database = join(realpathSync(directory), 'flashcore.db');
+  const holders = [...readFileSync('/proc/locks', 'utf8').matchAll(EXCLUSIVE)].map(([, pid]) => pid!);
+  return holders.find((pid) => openFiles(pid).includes(database));
 }
 
 /** Open files of a process; empty if it belongs to another user or ends meanwhile. */
