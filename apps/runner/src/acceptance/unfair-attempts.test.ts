@@ -4,7 +4,7 @@
  */
 import { cpSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { RunnerClient } from '@flashcore/shared/client';
 import {
@@ -16,7 +16,7 @@ import {
   type JobResult,
   type KernelReference,
   type KernelReferenceSchema,
-  type RunExperimentRequestSchema,
+  RunExperimentRequestSchema,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { edited, inFull, missing } from '@flashcore/shared/testing';
@@ -97,7 +97,39 @@ const REQUESTS: readonly (readonly [name: string, request: Request, reason: stri
     'champion chosen by the client',
   ],
   ['another counter set', { profile: { metricSet: 'none' } }, 'profile chosen by the client'],
+  ['another shape to profile', { profile: { shape: parseShape('1x1x32x64') } }, 'profile chosen by the client'],
 ];
+
+/** Settings of a request that cannot make a wrong kernel pass: they name the candidate and the job, or add to it. */
+const HARMLESS = [
+  ...['options', 'kernel', 'variant', 'noFallback', 'heldOut'],
+  ...['verify.sanitize', 'profile.counters', 'benchmark.legacyLoop'],
+  // Refused unless it is the kernel's own.
+  'benchmark.dtype',
+  // Refused from clients; see "by a request that claims to be ranked".
+  'assigned',
+];
+
+/** Paths of the settings of a request: of its phases those within, as deep as tolerance and protocol. */
+function settingsIn(desc: DescMessage, above = ''): string[] {
+  return desc.fields.flatMap(({ localName, fieldKind, message }) => {
+    const path = `${above}${localName}`;
+    const isGroup = /^(verify|benchmark|profile|verify\.tolerance|benchmark\.protocol)$/.test(path);
+    return isGroup && fieldKind === 'message' ? settingsIn(message!, `${path}.`) : [path];
+  });
+}
+
+test('each setting of a run is among the attempts below, or cannot help a wrong kernel', () => {
+  const all = settingsIn(RunExperimentRequestSchema);
+  const tried = all.filter((path) => REQUESTS.some(([, request]) => valueAt(request, path.split('.')) !== undefined));
+  expect(all).toContain('verify.tolerance.absolute');
+  expect([...tried, ...HARMLESS].toSorted()).toEqual(all.toSorted());
+});
+
+function valueAt(value: unknown, [key, ...rest]: readonly string[]): unknown {
+  if (key === undefined) return value;
+  return typeof value === 'object' && value !== null ? valueAt(Reflect.get(value, key), rest) : undefined;
+}
 
 /** Gates in the kernel's own manifest. */
 const OWN_GATES: readonly (readonly [name: string, gates: string])[] = [
