@@ -11,7 +11,7 @@ const CHECKOUT = join(import.meta.dirname, '..');
  */
 export const LONG_TESTS = [
   '**/reliability/{cache,cancel,faulty,fuzz,history,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
-  '**/reliability/{fleet,hostile-names,mixed-versions,power-loss,search,store}.test.ts',
+  '**/reliability/{fleet,hostile-names,lease-history,mixed-versions,power-loss,search,store}.test.ts',
   '**/ladder/ladder.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',

@@ -20,8 +20,8 @@ export const PROMISES = {
   },
   histories: {
     promise:
-      'Accepting, undoing and cancelling by concurrent clients have one order that explains every answer, also across kill -9',
-    tests: ['test/reliability/history.test.ts'],
+      'Accepting, undoing, cancelling and leasing by concurrent clients and pilots have one order that explains every answer, also across kill -9',
+    tests: ['test/reliability/history.test.ts', 'test/reliability/lease-history.test.ts'],
   },
   'watch-resumes': {
     promise: 'A watch resumes without gap or repeat from any event number',
