@@ -76,6 +76,11 @@ const SHAPES: ShapeProbe[] = [
     text: 'export const f = (of: Record<string, number>, key: string) => of[key];',
   },
   {
+    name: 'dictionary-destructured',
+    folder: 'apps/tui/src/state',
+    text: 'export const f = ({ of }: { of: Record<string, number> }, key: string) => {\n  const { [key]: value, ...others } = of;\n  return [value, others];\n};',
+  },
+  {
     name: 'dictionary-has',
     folder: 'libs/shared/src/kernels',
     text: 'export const f = (of: Record<string, number>, key: string) => key in of;',

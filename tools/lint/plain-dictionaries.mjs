@@ -37,6 +37,10 @@ export const noPlainDictionary = {
         const sources = node.arguments.slice(1).filter(({ type }) => type !== 'SpreadElement');
         if (sources.some((source) => isDictionary(typeOf(source)))) context.report({ node, messageId: 'assign' });
       },
+      'ObjectPattern > Property[computed=true]'(node) {
+        if (isAnyText(typeOf(node.key)) && isDictionary(typeOf(node.parent)))
+          context.report({ node, messageId: 'read' });
+      },
       'MemberExpression[computed=true]'(node) {
         if (!isAnyText(typeOf(node.property)) || !isDictionary(typeOf(node.object))) return;
         const { parent } = node;

@@ -8,7 +8,7 @@ import {
   shapeOf,
   valuesOf,
 } from '@flashcore/shared/kernels';
-import { entryOf } from '@flashcore/shared/text';
+import { entryOf, withoutEntry } from '@flashcore/shared/text';
 import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import { takesShape } from '../spec/drawn-shapes.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
@@ -118,8 +118,9 @@ export async function smallestFailing(from: Shape, { problem, takes, fails }: Sh
     return true;
   };
   const leaveOut = async (name: string): Promise<void> => {
-    const { [name]: left, ...rest } = valuesOf(smallest);
-    if (left !== undefined && takes(shapeOf(rest))) await failsAt(shapeOf(rest));
+    const values = valuesOf(smallest);
+    const rest = withoutEntry(values, name);
+    if (Object.hasOwn(values, name) && takes(shapeOf(rest))) await failsAt(shapeOf(rest));
   };
   const shrink = async (axis: string): Promise<void> => {
     const extentOf = (shape: Shape): number => entryOf(scopeOfShape(problem, shape), axis)!;

@@ -8,7 +8,7 @@ import {
   resolveVariant,
   tritonTypes,
 } from '@flashcore/shared/kernels';
-import { shellWord } from '@flashcore/shared/text';
+import { entryOf, shellWord, withoutEntry } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { compileTriton } from '../search/compile-triton.ts';
 import { sourceOfFolder, writeSource } from '../search/kernel-source.ts';
@@ -68,9 +68,10 @@ export async function compileKernel(
   const yaml = manifestOfCompiled(files[MANIFEST_FILE]!, { id, source: ptxName, ptx: made.ptx, resolved });
   parseManifest(yaml, path.join(folder, MANIFEST_FILE), manifest.problem.brought);
   // The PTX names the Python file without its folder.
-  const { [source]: python, ...others } = files;
+  const python = entryOf(files, source)!;
+  const others = withoutEntry(files, source);
   makeFolder(folder);
-  writeSource(folder, { ...others, [path.basename(source)]: python!, [ptxName]: made.ptx, [MANIFEST_FILE]: yaml });
+  writeSource(folder, { ...others, [path.basename(source)]: python, [ptxName]: made.ptx, [MANIFEST_FILE]: yaml });
   rememberFolder(folder, context);
   if (context.options.json) context.document({ kernel: id, folder, triton: made.version, ptx: ptxName });
   else

@@ -17,6 +17,7 @@ const write = (text: string, mode = 0o600) => writeFileSync(profiles.file, text,
 
 test('without the file there are no profiles', () => {
   expect([profiles.list(), profiles.find('gpu-box:1'), profiles.remove('x')]).toEqual([{}, undefined, false]);
+  expect(['toString', '__proto__'].map((name) => profiles.remove(name))).toEqual([false, false]);
 });
 
 test('a runner is found by name, by address, and by a name that is also its address', () => {

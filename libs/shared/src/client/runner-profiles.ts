@@ -6,7 +6,7 @@ import type { ClientSecurity } from './client-security.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HAND_WRITTEN_BYTES, readForeignFile, readForeignText } from '../files/foreign-file.ts';
 import { makeFolder, configFolder } from '../files/user-folders.ts';
-import { entryOf } from '../text/entry-of.ts';
+import { entryOf, withoutEntry } from '../text/entry-of.ts';
 
 const path = z.string().min(1);
 const PROFILE = z
@@ -106,9 +106,9 @@ export class RunnerProfiles {
 
   /** Deletes a runner and its certificates. Returns whether it was known. */
   remove(name: string): boolean {
-    const { [name]: removed, ...others } = this.list();
-    if (!removed) return false;
-    this.#write(others);
+    const profiles = this.list();
+    if (!Object.hasOwn(profiles, name)) return false;
+    this.#write(withoutEntry(profiles, name));
     if (PROFILE_NAME.test(name)) rmSync(this.#filesOf(name), { recursive: true, force: true });
     return true;
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { entryOf, setEntry } from './entry-of.ts';
+import { entryOf, setEntry, withoutEntry } from './entry-of.ts';
 
 test.each(['toString', 'constructor', '__proto__', 'hasOwnProperty'])('%s is treated like any other key', (key) => {
   const object: Record<string, number> = { a: 1 };
@@ -10,4 +10,5 @@ test.each(['toString', 'constructor', '__proto__', 'hasOwnProperty'])('%s is tre
     ['a', key],
     Object.prototype,
   ]);
+  expect(withoutEntry(object, key)).toEqual({ a: 1 });
 });

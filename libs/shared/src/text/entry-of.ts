@@ -13,3 +13,7 @@ export function setEntry<Value>(object: Record<string, Value>, key: string, valu
   // eslint-disable-next-line flashcore/no-plain-dictionary -- any other name is a key of its own, and faster
   else object[key] = value;
 }
+
+/** A copy of an object without a key. Destructuring would also find a value of the prototype. */
+export const withoutEntry = <Value>(object: Readonly<Record<string, Value>>, key: string): Record<string, Value> =>
+  Object.fromEntries(Object.entries(object).filter(([name]) => name !== key));
