@@ -14,14 +14,17 @@ test.each(Object.entries(PROMISES))('%s: the tests that show it exist', (_, { te
   expect(tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 
-test('every campaign of this folder has its figures in the last soak', () => {
+test('every campaign of this folder that counts something has its figures in the last soak', () => {
   const campaigns = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.test.ts'))
     .flatMap((name) =>
-      [...readFileSync(join(import.meta.dirname, name), 'utf8').matchAll(/^campaign\('((?:[^'\\]|\\.)*)'/gm)].map(
-        (match) => match[1]!.replaceAll('\\', ''),
-      ),
-    );
+      readFileSync(join(import.meta.dirname, name), 'utf8')
+        .split(/^campaign\(/m)
+        .slice(1),
+    )
+    .filter((text) => /\bfigure\(/.test(text))
+    .map((text) => /^\s*(['"])((?:(?!\1)[^\\]|\\.)*)\1/.exec(text)![2]!.replaceAll('\\', ''));
+  expect(campaigns).toContain('mutated frames to the service of pilots');
   const stored = new Set(run.figures.map((figure) => figure.test));
   expect(campaigns.filter((name) => !stored.has(name))).toEqual([]);
 });
