@@ -143,11 +143,13 @@ void BlockRun::begin(const LaunchPlan& plan, uint3 index, Cluster& its_cluster, 
     attach();
   }
   shared = shared_memory_;
-  shared_bytes = kernel_->dynamic_offset + plan.dynamic_shared_bytes;
+  shared_bytes =
+      plan.dynamic_shared_bytes ? kernel_->dynamic_offset + plan.dynamic_shared_bytes : kernel_->static_shared;
   if (shared_bytes) memset(shared, POISON, shared_bytes);
   local_bytes = kernel_->local_bytes;
+  local_stride = (local_bytes + 15) / 16 * 16;
   if (local_bytes) {
-    local_memory_.assign(local_bytes * warps * LANES, static_cast<char>(POISON));
+    local_memory_.assign(local_stride * warps * LANES, static_cast<char>(POISON));
     local = local_memory_.data();
   }
   parameters = plan.packed_arguments;

@@ -101,7 +101,7 @@ class BlockRun {
   char* shared = nullptr;
   uint32_t shared_bytes = 0;
   char* local = nullptr;
-  uint64_t local_bytes = 0;  // per thread
+  uint64_t local_bytes = 0, local_stride = 0;  // a thread's local memory; from one thread's to the next
   const char* parameters = nullptr;
   uint32_t parameter_bytes = 0;
   struct Range {

@@ -226,7 +226,7 @@ std::string formatted(Warp& w, const Ins* i, unsigned lane, const std::string& f
 
 uint64_t passed(Warp& w, unsigned lane, int offset) {
   uint64_t value;
-  memcpy(&value, w.block->local + w.linear(lane) * w.block->local_bytes + offset, sizeof value);
+  memcpy(&value, w.block->local + w.linear(lane) * w.block->local_stride + offset, sizeof value);
   return value;
 }
 
@@ -240,7 +240,7 @@ const Ins* call_printf(Warp& w, const Ins* i) {
     collect_printf(text);
     const int length = static_cast<int>(text.size());
     if (i->extra->options[2] >= 0)
-      memcpy(w.block->local + w.linear(lane) * w.block->local_bytes + i->extra->options[2], &length, sizeof length);
+      memcpy(w.block->local + w.linear(lane) * w.block->local_stride + i->extra->options[2], &length, sizeof length);
   }
   return i + 1;
 }

@@ -383,7 +383,7 @@ class Lower final : public Lowering {
       arrays[name] = {kernel_->dynamic_offset, ~0u, "dynamic shared memory"};
     }
     if (program_.races) kernel_->homes = homes_of(function_, arrays);
-    kernel_->local_bytes = static_cast<unsigned>((local + 15) / 16 * 16);
+    kernel_->local_bytes = static_cast<unsigned>(local);
   }
   /** The variable's own part of a mangled name (`tile` of _ZZ6kernelPfE4tile); else the whole name. */
   static std::string source_name(const std::string& name) {

@@ -63,7 +63,7 @@ void Taint::begin(BlockRun& block) {
     tags_[n].clear();
     unused_[n].clear();
   }
-  const uint64_t local_bytes = block.local_bytes * warps * LANES;
+  const uint64_t local_bytes = block.local_stride * warps * LANES;
   follows_local_ = local_bytes && local_bytes <= MOST_LOCAL_FOLLOWED;
   followed_.assign(warps, 0);
   origins_.clear();
@@ -476,7 +476,7 @@ void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, 
   if (is_local(i, address, &offset)) {
     if (!follows_local_) return;
     std::copy_n(origins, bytes,
-                local_origins_.begin() + static_cast<std::ptrdiff_t>(w.linear(lane) * block_->local_bytes + offset));
+                local_origins_.begin() + static_cast<std::ptrdiff_t>(w.linear(lane) * block_->local_stride + offset));
   } else if (is_shared(i, address, &offset)) {
     if (!any) return;  // they are already marked as written
     shared_origins_.resize(block_->shared_bytes);

@@ -161,7 +161,7 @@ bool resolve_local(Warp& w, const Ins* i, unsigned bytes, Pointers& p) {
   const BlockRun& block = *w.block;
   if (!i->wide_address || block.local_bytes < bytes) return false;
   const uint64_t* a = w.reg<uint64_t>(i->a);
-  const uint64_t add = static_cast<uint64_t>(i->imm), last = block.local_bytes - bytes, each = block.local_bytes;
+  const uint64_t add = static_cast<uint64_t>(i->imm), last = block.local_bytes - bytes, each = block.local_stride;
   char* const base = block.local + static_cast<uint64_t>(w.index) * LANES * each;
   uint64_t outside = 0;
   for (uint64_t k = 0; k < LANES; ++k) {
@@ -231,7 +231,7 @@ char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64
   if (window == LOCAL_WINDOW) {
     if (offset > block.local_bytes || block.local_bytes - offset < bytes || (offset & (alignment - 1)))
       local_fault(w, i, lane, offset, width, access);
-    char* const at = block.local + w.linear(lane) * block.local_bytes + offset;
+    char* const at = block.local + w.linear(lane) * block.local_stride + offset;
     if (block.shadow) block.shadow->taint.local(w, i, lane, at, width, access != Access::Read);
     return at;
   }
