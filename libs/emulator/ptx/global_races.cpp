@@ -20,6 +20,13 @@ GlobalShadow::Cell& GlobalShadow::Region::cell(uint64_t offset) {
   return chunk[offset % CHUNK_BYTES / grain];
 }
 
+AtomicUses<GlobalShadow::Touch>& GlobalShadow::Region::atomics_at(uint64_t offset) {
+  atomics.resize(chunks.size());
+  std::unique_ptr<AtomicUses<Touch>[]>& chunk = atomics[offset / CHUNK_BYTES];
+  if (!chunk) chunk = std::make_unique<AtomicUses<Touch>[]>(CHUNK_BYTES / 4);
+  return chunk[offset % CHUNK_BYTES / 4];
+}
+
 void GlobalShadow::Region::refine(unsigned finer) {
   const unsigned parts = grain / finer;
   for (std::unique_ptr<Cell[]>& chunk : chunks) {
@@ -105,10 +112,49 @@ void GlobalShadow::forget(uint64_t address) {
 
 bool GlobalShadow::races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now,
                          bool writes) const {
+  if (!unordered(shadow, earlier, now)) return false;
+  if (earlier.block == now.block) return !shadow.meant_to_meet(earlier.mark, earlier_wrote, now.mark, writes);
+  return !(earlier_wrote && writes && (earlier.mark & now.mark & VOLATILE));
+}
+
+bool GlobalShadow::unordered(const Shadow& shadow, const Touch& earlier, const Touch& now) const {
   if (earlier.launch != now.launch) return false;
-  if (earlier.block == now.block) return shadow.races(earlier.mark, earlier_wrote, now.mark, writes);
-  return !(earlier_wrote && writes && (earlier.mark & now.mark & VOLATILE)) && !orders_.is_lost() &&
-         !shadow.is_of_cluster(earlier.block) && !shadow.is_acquired(earlier.block, earlier.mark);
+  if (earlier.block == now.block) return shadow.unordered(earlier.mark, now.mark);
+  return !orders_.is_lost() && !shadow.is_of_cluster(earlier.block) && !shadow.is_acquired(earlier.block, earlier.mark);
+}
+
+/** Handles an access that may meet others of its kind: plain accesses race with it. */
+void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& region, Cell& cell, const Touch& now,
+                        Access access, uint64_t address, unsigned bytes) {
+  const bool writes = access != Access::Read, waits = i->sharing == Sharing::Waiting;
+  const auto look_at = [&](const Touch& earlier, bool wrote) {
+    if (!(earlier.mark & (VOLATILE | MEETS_ATOMICS)) && unordered(shadow, earlier, now))
+      report(shadow, w, i, earlier, wrote, now, writes, address, bytes, true);
+  };
+  if (!waits) look_at(cell.writer, true);
+  if (writes) {
+    look_at(cell.reader, false);
+    look_at(cell.other, false);
+    if (!cell.writer.launch) cell.writer.launch = ~0u;  // written, but never races
+  }
+  AtomicUses<Touch>& uses = region.atomics_at(address - region.base);
+  uses.note(now, access, i->is_checked, [&](const Touch& earlier) { return unordered(shadow, earlier, now); });
+  if (!writes && !waits) uses.reader = now;
+  cell.has_atomics = true;
+}
+
+/** Finds atomics that may come before or after a plain access to their bytes. */
+void GlobalShadow::look_for_atomics(const Shadow& shadow, Warp& w, const Ins* i, Region& region, const Touch& now,
+                                    bool writes, uint64_t address, unsigned bytes) {
+  const AtomicUses<Touch>& uses = region.atomics_at(address - region.base);
+  if (i->read_only && uses.writer.launch == now.launch)
+    report_read_only(shadow, w, i, uses.writer, now, address, bytes);
+  if (now.mark & (VOLATILE | MEETS_ATOMICS)) return;
+  const auto is_unordered = [&](const Touch& earlier) { return unordered(shadow, earlier, now); };
+  const bool is_after = uses.observer.launch == now.launch && !is_unordered(uses.observer);
+  uses.each_unordered(writes, is_after, is_unordered, [&](const Touch& earlier, bool wrote) {
+    report(shadow, w, i, earlier, wrote, now, writes, address, bytes, true);
+  });
 }
 
 void GlobalShadow::publish(const Shadow& shadow, uint32_t m, const uint64_t* addresses, const Clock& own) {
@@ -127,7 +173,6 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
                           const uint64_t* addresses, Mark mark) {
   const std::lock_guard<std::mutex> lock(mutex_);
   orders_.begin(shadow.block().plan().launch);
-  const bool meant_to_meet = access == Access::ReadWrite || i->sharing == Sharing::Synchronised;
   Region* region = nullptr;
   for (unsigned k = 0; k < LANES; ++k) {
     if (!(m >> k & 1)) continue;
@@ -147,11 +192,12 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
           region->is_unwritten(address + done))
         read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
-      if (meant_to_meet) {
-        if (access != Access::Read && !cell.writer.launch) cell.writer.launch = ~0u;  // written, but never races
+      if (is_atomic(i, access)) {
+        meet(shadow, w, i, *region, cell, now, access, address + done, bytes);
         continue;
       }
       const bool writes = access == Access::Write;
+      if (cell.has_atomics) look_for_atomics(shadow, w, i, *region, now, writes, address + done, bytes);
       if (i->read_only) {
         if (cell.writer.launch == now.launch) report_read_only(shadow, w, i, cell.writer, now, address + done, bytes);
         continue;
@@ -178,7 +224,7 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
 }
 
 void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
-                          const Touch& now, bool writes, uint64_t address, unsigned bytes) {
+                          const Touch& now, bool writes, uint64_t address, unsigned bytes, bool with_atomic) {
   const BlockRun& block = shadow.block();
   const dim3 grid = block.plan().grid;
   Fault fault;
@@ -202,7 +248,7 @@ void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Tou
                   (same_block ? "the same block" : "block " + describe(their_block)) +
                   (earlier_wrote ? " wrote" : " read") + " at " + other + ", with " +
                   (same_block ? "no barrier" : "nothing that orders the blocks") + " between them" +
-                  why_volatile(earlier.mark | now.mark);
+                  (with_atomic ? BESIDE_ATOMIC : why_volatile(earlier.mark | now.mark));
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
   fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
   fault.threads_total = 2;

@@ -161,6 +161,7 @@ class Lower final : public Lowering {
     lay_out_variables();
     allocate_registers();
     waiting_ = waiting_loads(program_, function_);
+    checked_ = checked_accesses(function_);
     if (program_.races)
       for (const Statement& s : function_.statements) kernel_->flows.push_back(flow_of(s, slots_, function_.registers));
     std::vector<size_t> at(function_.statements.size());
@@ -192,6 +193,7 @@ class Lower final : public Lowering {
 
   const Statement& statement() const override { return *current_; }
   bool waits() const override { return waiting_[static_cast<size_t>(current_ - function_.statements.data())]; }
+  bool is_checked() const override { return checked_[static_cast<size_t>(current_ - function_.statements.data())]; }
 
   unsigned register_bytes(const Operand& o) const override {
     if (o.reg < 0) return 8;
@@ -499,7 +501,7 @@ class Lower final : public Lowering {
   std::map<unsigned, uint32_t> sinks_;
   std::map<std::string, uint64_t> shared_, locals_;
   std::vector<uint32_t> slots_;
-  std::vector<bool> waiting_;
+  std::vector<bool> waiting_, checked_;
   uint32_t frame_ = 0;
   std::string why_;  // reason why the current statement is not supported
 };

@@ -31,6 +31,8 @@ class Lowering {
   virtual const Statement& statement() const = 0;
   /** True if the statement is a volatile load on which a loop waits. */
   virtual bool waits() const = 0;
+  /** For a load: true if an atomic at its address follows. For an atomic: true if its result is used. */
+  virtual bool is_checked() const = 0;
   virtual uint32_t constant(uint64_t bits, unsigned bytes) = 0;
   /** Total size of the kernel's parameters. */
   virtual unsigned parameter_bytes() const = 0;

@@ -49,6 +49,13 @@ void fuse_multiply_adds(Function& f);
 std::vector<bool> waiting_loads(const Program& program, const Function& function);
 
 /**
+ * Indexed by statement: true for a load if an atomic at the same address follows in the text, as in a loop around
+ * atomicCAS() and in `if (x > *most) atomicMax(most, x)`, where a value that is out of date does no harm. True for an
+ * atomic whose result is used.
+ */
+std::vector<bool> checked_accesses(const Function& function);
+
+/**
  * For each statement whose shared-memory address is computed from exactly one array: the range of that array. For all
  * other statements 0 to 0.
  */

@@ -22,6 +22,7 @@ void Shadow::begin(BlockRun& block) {
     cells_.clear();
     lines_.clear();
     readers_.clear();
+    atomics_.clear();
     stamp_ = 0;
   }
   const size_t lines = (block.shared_bytes + LINE_BYTES - 1) / LINE_BYTES;
@@ -87,7 +88,8 @@ Mark mark_at(uint32_t stamp, uint64_t place, unsigned actor) {
 Mark Shadow::mark(Warp& w, const Ins* i) {
   const Seen& seen = seen_by(w);
   observer_ = w.index;
-  return mark_at(seen.stamp, place_bits(i), w.index) | (i->sharing == Sharing::Volatile ? VOLATILE : 0);
+  return mark_at(seen.stamp, place_bits(i), w.index) | (i->sharing == Sharing::Volatile ? VOLATILE : 0) |
+         (i->is_checked ? MEETS_ATOMICS : 0);
 }
 
 /** The thread that made an access; of a warpgroup its first. */
@@ -637,13 +639,13 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   if (__builtin_expect(!bulk_stores_.empty(), 0) && access != Access::Read)
     look_for_bulk_stores(w, now, m, bytes, offsets, lane);
   if (!stores_.empty() && access != Access::Read) note_stores(now, m, bytes, offsets, lane);
-  if (access == Access::ReadWrite || i->sharing == Sharing::Synchronised)
-    return meet(w, i, note(Kind::FromOutside, now, m, bytes, offsets, lane), access);
+  if (is_atomic(i, access)) return meet(w, i, note(Kind::FromOutside, now, m, bytes, offsets, lane), access);
   if (access == Access::Write) {
     const Noted& noted = note(Kind::Write, now, m, bytes, offsets, lane);
     const auto at = static_cast<uint32_t>(&noted - log_.get());
     const auto visit = [&](uint32_t n, uint64_t bits, uint32_t lanes) {
       Line& line = lines_[n];
+      if (__builtin_expect(line.atomic_stamp > since_, 0)) look_for_atomics(w, i, noted, lanes, n, true);
       const bool ordered = !line.exact && !(line.copied & bits) &&
                            (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted)) &&
                            (!meets_read(line, bits, now) || of_same_lanes(line.read_stamp, line.read_note, noted));
@@ -671,6 +673,8 @@ inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, u
   const auto visit = [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
     unwritten |= (bits & ~line.written) != 0;
+    if (__builtin_expect(line.atomic_stamp > since_, 0))
+      look_for_atomics(w, i, noted, lanes == ALL ? two_of_each(offsets) & m : lanes, n, false);
     const bool ordered = !line.exact && !(line.copied & bits) &&
                          (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted));
     if (!ordered) return look_exactly(w, i, noted, lanes == ALL ? two_of_each(offsets) : lanes, n);
@@ -698,9 +702,11 @@ inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, u
   if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
 }
 
-/** Handles an atomic, or an access to memory that others may touch meanwhile: only a copy in flight races with it. */
+/** Handles an access that may meet others of its kind. A copy in flight and plain accesses race with it. */
 void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
   bool unwritten = false;
+  const bool waits = i->sharing == Sharing::Waiting;
+  atomics_.resize((block_->shared_bytes + 3) / 4);
   each_piece<false>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
     if (access != Access::Write) {
@@ -708,9 +714,66 @@ void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
       if (line.copied & bits) look_for_copies(w, noted, lanes, n);
     }
     if (access != Access::Read) line.written |= bits;
+    if (!waits && (line.exact || meets_write(line, bits, noted.now) ||
+                   (access != Access::Read && meets_read(line, bits, noted.now))))
+      look_for_plain(w, noted, lanes, n, access);
+    line.atomic_stamp = std::max(line.atomic_stamp, stamp_of(noted.now));
   });
+  for (uint32_t left = noted.m; left; left &= left - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(left));
+    const Mark now = noted.mark_of(k);
+    for (uint32_t at = noted.offsets[k] / 4; at * 4 < noted.offsets[k] + noted.bytes; ++at) {
+      atomics_[at].note(now, access, i->is_checked, [&](Mark earlier) { return unordered(earlier, now); });
+      if (access == Access::Read && !waits) atomics_[at].reader = now;
+    }
+  }
   if (unwritten) read_unwritten(w, i, noted);
   --noted_;  // do not keep it in the log
+}
+
+/** Finds plain accesses of these bytes that may come before or after an atomic. */
+void Shadow::look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line, Access access) {
+  if (!lines_[line].exact) make_exact(line, noted, 0);
+  const uint32_t begin = line * LINE_BYTES;
+  for (; lanes; lanes &= lanes - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(lanes));
+    const uint32_t from = std::max(noted.offsets[k], begin);
+    const uint32_t to = std::min(noted.offsets[k] + noted.bytes, begin + LINE_BYTES);
+    const Mark now = noted.mark_of(k);
+    const bool writes = access != Access::Read;
+    if (from >= to) continue;
+    each_cell(from, to, [&](Cell& cell, uint32_t byte) {
+      const auto look_at = [&](Mark earlier, bool wrote) {
+        if (!(earlier & (VOLATILE | MEETS_ATOMICS)) && unordered(earlier, now))
+          report(w, earlier, wrote, now, writes, byte, noted.bytes, false, true);
+      };
+      look_at(cell.writer, true);
+      if (!writes) return;
+      for (const Mark reader : {cell.reader, cell.other_warp, cell.same_warp}) look_at(reader, false);
+    });
+  }
+}
+
+/** Finds atomics that may come before or after a plain access to their bytes. */
+void Shadow::look_for_atomics(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line, bool writes) {
+  if (noted.now & (VOLATILE | MEETS_ATOMICS)) return;
+  const uint32_t begin = line * LINE_BYTES;
+  for (; lanes; lanes &= lanes - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(lanes));
+    const uint32_t from = std::max(noted.offsets[k], begin);
+    const uint32_t to = std::min(noted.offsets[k] + noted.bytes, begin + LINE_BYTES);
+    const Mark now = noted.mark_of(k);
+    const auto is_unordered = [&](Mark earlier) { return unordered(earlier, now); };
+    for (uint32_t at = from / 4; at * 4 < to; ++at) {
+      const AtomicUses<Mark>& uses = atomics_[at];
+      const bool is_after = uses.observer && !is_unordered(uses.observer);
+      uses.each_unordered(writes, is_after, is_unordered, [&](Mark earlier, bool wrote) {
+        const uint32_t first = std::max(from, at * 4), count = std::min(to, at * 4 + 4) - first;
+        if (!writes || !stores_the_same(w, i, noted, k, first, count))
+          report(w, earlier, wrote, now, writes, first, noted.bytes, false, true);
+      });
+    }
+  }
 }
 
 /** Finds reads of bytes that a copy may still be writing. */
@@ -851,7 +914,7 @@ std::string Shadow::buffer_of(uint32_t byte, uint32_t* offset) const {
 }
 
 void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte, unsigned bytes,
-                    bool by_async_proxy) {
+                    bool by_async_proxy, bool with_atomic) {
   const BlockRun& block = *block_;
   uint32_t offset;
   Fault fault;
@@ -893,7 +956,7 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
     fault.message = what + ", which thread " + describe(theirs) + (earlier_wrote ? " wrote" : " read") + " at " +
                     other + ", with no __syncthreads()" +
                     (actor_of(earlier) != actor_of(now) ? "" : " or __syncwarp()") + " between them" +
-                    why_volatile(earlier | now);
+                    (with_atomic ? BESIDE_ATOMIC : why_volatile(earlier | now));
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
   fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
   fault.threads_total = 2;

@@ -19,10 +19,44 @@ namespace flashcore::emu::ptx {
 
 /**
  * An access in 64 bits, from the top: a stamp (32 bits; grows with each barrier of the block and each meeting of the
- * warp), whether it is a cp.async in flight (1) and whether it is volatile (1), the source line's number (19), the actor
- * (6, see ACTORS) and the lane (5; of a warpgroup's product: 8 times the warp).
+ * warp), whether it is a cp.async in flight (1), whether it is volatile (1) and whether it may meet atomics (1), the
+ * source line's number (18), the actor (6, see ACTORS) and the lane (5; of a warpgroup's product: 8 times the warp).
  */
 using Mark = uint64_t;
+
+/**
+ * The latest atomics and .relaxed, .acquire and .release accesses of four bytes. They never race with each other.
+ */
+template <class Who>
+struct AtomicUses {
+  Who writer{};
+  Who other{};  // wrote before the writer, and not ordered before it
+  Who reader{};
+  Who observer{};  // has read what the writer wrote, so everything after it comes after the writer
+
+  /** `observes`: the program uses the value that this access read. */
+  template <class Unordered>
+  void note(const Who& now, Access access, bool observes, const Unordered& unordered) {
+    if (access == Access::Read) {
+      observer = now;
+      return;
+    }
+    if (observes)
+      other = Who{};
+    else if (unordered(writer))
+      other = writer;
+    writer = now;
+    observer = Who{};
+  }
+
+  /** Calls `found(use, wrote)` for each use that may come before or after a plain access. */
+  template <class Unordered, class Found>
+  void each_unordered(bool writes, bool is_after_observer, const Unordered& unordered, const Found& found) const {
+    if (!is_after_observer && unordered(writer)) found(writer, true);
+    if (!is_after_observer && unordered(other)) found(other, true);
+    if (writes && unordered(reader)) found(reader, false);
+  }
+};
 
 /**
  * Watches the shared memory of the running block, and reports its accesses to global memory to GlobalShadow.
@@ -117,6 +151,7 @@ class Shadow {
     uint64_t writes = 0, reads = 0;  // since the latest barrier, if the stamps are newer than it
     uint32_t write_stamp = 0, read_stamp = 0;  // of the latest access
     uint32_t write_note = 0, read_note = 0;  // index in the log, or NO_NOTE: several accesses with one stamp
+    uint32_t atomic_stamp = 0;  // of the latest atomic
     uint16_t writer = 0, reader = 0;  // actors, or SEVERAL
     bool exact = false;  // checked in cells immediately
   };
@@ -177,6 +212,8 @@ class Shadow {
   void look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
   void look_for_bulk_stores(Warp& w, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
   void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
+  void look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line, Access access);
+  void look_for_atomics(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line, bool writes);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
   void note_other_reader(Cell& cell, Mark now) const;
@@ -195,7 +232,7 @@ class Shadow {
   template <class Visit>
   void each_cell(uint32_t from, uint32_t to, const Visit& visit);
   [[noreturn]] void report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte,
-                           unsigned bytes, bool by_async_proxy = false);
+                           unsigned bytes, bool by_async_proxy = false, bool with_atomic = false);
   /**
    * Keeps the fault until the next barrier. If another thread writes these bytes before that, report the race between
    * the two instead, because the read came first only by chance.
@@ -242,6 +279,7 @@ class Shadow {
   unsigned grain_ = 4;  // bytes of a cell
   std::vector<Cell> cells_;
   std::vector<Line> lines_;
+  std::vector<AtomicUses<Mark>> atomics_;  // by four bytes; empty before the first atomic
   uint64_t lines_of_ = 0;  // serial of a kernel
   std::unique_ptr<Noted[]> log_;
   size_t noted_ = 0;  // number of accesses in the log
@@ -297,6 +335,7 @@ class GlobalShadow {
     Touch writer, reader, other;
     uint32_t value = 0;  // value that the writer wrote, if known
     bool is_known = false;
+    bool has_atomics = false;  // Region::atomics may have some of this launch
   };
   static constexpr unsigned CHUNK_BYTES = 1024;
   struct Region {
@@ -305,16 +344,25 @@ class GlobalShadow {
     uint32_t written_in = 0;  // the latest launch that wrote to the region
     std::vector<std::pair<uint64_t, uint64_t>> unwritten;  // address ranges: from, to
     std::vector<std::unique_ptr<Cell[]>> chunks;
+    std::vector<std::unique_ptr<AtomicUses<Touch>[]>> atomics;  // by four bytes
     Cell& cell(uint64_t offset);
+    AtomicUses<Touch>& atomics_at(uint64_t offset);
     void refine(unsigned bytes);
     bool is_unwritten(uint64_t address) const;
   };
   Region* region_of(uint64_t address);
   bool races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now, bool writes) const;
+  /** True if the two accesses may happen in either order. */
+  bool unordered(const Shadow& shadow, const Touch& earlier, const Touch& now) const;
+  void meet(const Shadow& shadow, Warp& w, const Ins* i, Region& region, Cell& cell, const Touch& now, Access access,
+            uint64_t address, unsigned bytes);
+  void look_for_atomics(const Shadow& shadow, Warp& w, const Ins* i, Region& region, const Touch& now, bool writes,
+                        uint64_t address, unsigned bytes);
   [[noreturn]] static void report_read_only(const Shadow& shadow, Warp& w, const Ins* i, const Touch& writer,
                                             const Touch& now, uint64_t address, unsigned bytes);
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
-                                  const Touch& now, bool writes, uint64_t address, unsigned bytes);
+                                  const Touch& now, bool writes, uint64_t address, unsigned bytes,
+                                  bool with_atomic = false);
   /** Faults a read of `count` unwritten bytes, starting at byte `from` of the access's `bytes`. */
   static void read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
                              unsigned bytes);

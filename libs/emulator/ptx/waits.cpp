@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "mentions.h"
@@ -97,6 +98,51 @@ std::vector<bool> waiting_loads(const Program& program, const Function& f) {
   for (const size_t load : loads)
     if (lines.count(line_of(load))) waiting[load] = true;
   return waiting;
+}
+
+std::vector<bool> checked_accesses(const Function& f) {
+  std::vector<bool> checked(f.statements.size());
+  std::vector<int> writers(f.registers.size());
+  std::vector<int> readers(f.registers.size());
+  std::vector<const Statement*> latest(f.registers.size());
+  bool has_atomics = false;
+  for (const Statement& s : f.statements) {
+    has_atomics |= s.op == "atom" || s.op == "red";
+    const RegisterUse use = registers_of(s);
+    for (const int reg : use.reads) ++readers[static_cast<size_t>(reg)];
+    for (const int reg : use.writes) {
+      ++writers[static_cast<size_t>(reg)];
+      latest[static_cast<size_t>(reg)] = &s;
+    }
+  }
+  if (!has_atomics) return checked;
+  /** Register or variable, and offset. cvta and cvt only change the kind of an address. */
+  const auto place_of = [&](const Operand& at) {
+    int reg = at.reg;
+    std::string name = at.name;
+    for (size_t steps = 0; reg >= 0 && writers[static_cast<size_t>(reg)] == 1 && steps < writers.size(); ++steps) {
+      const Statement& s = *latest[static_cast<size_t>(reg)];
+      const bool copies = s.op == "mov" || s.op == "cvta" || s.op == "cvt";
+      if (!copies || s.guard >= 0 || s.operands.size() != 2) break;
+      const Operand& from = s.operands[1];
+      if (from.kind != OperandKind::Register && from.kind != OperandKind::Symbol) break;
+      reg = from.reg;
+      name = from.name;
+    }
+    return std::make_tuple(reg, name, at.value);
+  };
+  std::set<std::tuple<int, std::string, int64_t>> atomics;
+  for (size_t n = f.statements.size(); n-- > 0;) {
+    const Statement& s = f.statements[n];
+    if (s.op == "ld") checked[n] = atomics.count(place_of(s.operands[1])) > 0;
+    if (s.op != "atom" && s.op != "red") continue;
+    atomics.insert(place_of(s.operands[s.op == "atom" ? 1 : 0]));
+    if (s.op == "atom")
+      visit_registers(s.operands[0], [&](int reg) {
+        if (readers[static_cast<size_t>(reg)] > (s.guard >= 0 ? 1 : 0)) checked[n] = true;
+      });
+  }
+  return checked;
 }
 
 }  // namespace flashcore::emu::ptx

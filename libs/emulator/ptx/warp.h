@@ -70,7 +70,9 @@ enum class Sharing : uint8_t {
   Plain,
   /** A separate access that orders nothing. */
   Volatile,
-  /** An atomic, a synchronising access, or a load that polls a flag. */
+  /** A volatile load on which a loop waits. */
+  Waiting,
+  /** .relaxed, .acquire or .release. */
   Synchronised
 };
 
@@ -87,6 +89,7 @@ struct Ins {
   uint8_t space = 0, bytes = 0, count = 1, wide_address = 0;
   Sharing sharing = Sharing::Plain;
   bool read_only = false;  // ld.global.nc
+  bool is_checked = false;  // ld: an atomic at the same address follows; atom: its result is used (passes.h)
   uint8_t lane_bytes = 0;  // for st: a lane's bytes in the register of an element; 0: unknown
   uint32_t statement = 0;  // index into Function::statements
 };

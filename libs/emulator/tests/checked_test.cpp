@@ -1,5 +1,5 @@
-// Runs the programs of kernels/checked.cu with the race checks: each fault is reported with its line, and correct
-// programs give no report.
+// Runs the programs of kernels/checked.cu and kernels/documented.cu with the race checks: each fault is reported with its
+// line, and correct programs give no report.
 #include <map>
 #include <sstream>
 #include <utility>
@@ -49,7 +49,7 @@ std::vector<Program> programs_of(const std::string& source) {
 }
 
 /** "correct", or the kind of the fault and whether it names one of the program's lines. */
-std::string answer_of(const Kernels& kernels, const Program& program) {
+std::string answer_of(const Kernels& kernels, const std::string& file, const Program& program) {
   std::vector<float> values(COUNT);
   for (size_t n = 0; n < COUNT; ++n) values[n] = static_cast<float>(n % 61);
   const Buffer<float> in(values), out(COUNT);
@@ -63,31 +63,34 @@ std::string answer_of(const Kernels& kernels, const Program& program) {
   const size_t kind = fault.find("\"kind\":\"") + 8;
   std::string answer = fault.substr(kind, fault.find('"', kind) - kind);
   for (const int line : program.lines)
-    if (fault.find("checked.cu:" + std::to_string(line) + "\"") != std::string::npos ||
-        fault.find("checked.cu:" + std::to_string(line) + ",") != std::string::npos ||
-        fault.find("checked.cu:" + std::to_string(line) + " ") != std::string::npos)
-      return answer + " with its line";
+    for (const char* end : {"\"", ",", " "})
+      if (fault.find(file + ".cu:" + std::to_string(line) + end) != std::string::npos) return answer + " with its line";
   return answer + " without its line: " + fault;
 }
 
-}  // namespace
-
-int main() {
-  std::ifstream file(std::string(getenv("FLASHCORE_TEST_MODULES")) + "/checked.cu");
+void test_programs(const std::string& name, int faulty, int correct) {
+  std::ifstream file(std::string(getenv("FLASHCORE_TEST_MODULES")) + "/" + name + ".cu");
   const std::vector<Program> programs = programs_of({std::istreambuf_iterator<char>(file), {}});
-  const Kernels kernels("checked_watched");
+  const Kernels kernels(name + "_watched");
   std::map<bool, int> as_expected, of_kind;
   for (const Program& program : programs) {
     const bool is_correct = program.expected == "correct";
     const std::string wanted = is_correct ? program.expected : program.expected + " with its line";
-    const std::string answer = answer_of(kernels, program);
+    const std::string answer = answer_of(kernels, name, program);
     ++of_kind[is_correct];
     as_expected[is_correct] += answer == wanted;
     if (answer != wanted)
       fprintf(stderr, "%s: wanted %s, is %s\n", program.name.c_str(), wanted.c_str(), answer.c_str());
   }
-  fprintf(stderr, "%d of %d faults found with their line, %d of %d correct programs without a finding\n",
-          as_expected[false], of_kind[false], as_expected[true], of_kind[true]);
-  CHECK(of_kind[false] == 61 && of_kind[true] == 56);
+  fprintf(stderr, "%s.cu: %d of %d faults found with their line, %d of %d correct programs without a finding\n",
+          name.c_str(), as_expected[false], of_kind[false], as_expected[true], of_kind[true]);
+  CHECK(of_kind[false] == faulty && of_kind[true] == correct);
   CHECK(as_expected == of_kind);
+}
+
+}  // namespace
+
+int main() {
+  test_programs("checked", 61, 56);
+  test_programs("documented", 61, 45);
 }

@@ -62,9 +62,11 @@ if [ "$FRONT_END" = nvcc ]; then
   to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
     -DS_STRIDE=72 -DSMEM_BYTES=64512
   watched faulty faulty_watched
-  ARCH=sm_90a to_ptx "$HERE/kernels/checked.cu"
-  watched checked checked_watched
-  cp "$HERE/kernels/checked.cu" "$BUILD/modules"
+  for name in checked documented; do
+    ARCH=sm_90a to_ptx "$HERE/kernels/$name.cu"
+    watched $name ${name}_watched
+    cp "$HERE/kernels/$name.cu" "$BUILD/modules"
+  done
   tests="$tests counters probes/faulty checked"
 fi
 

@@ -187,6 +187,7 @@ bool lower_atomic(Lowering& l, Ins& ins) {
   bool known = false;
   const AtomicType* found_type = nullptr;
   ins.space = GENERIC_SPACE;
+  ins.is_checked = l.is_checked();
   for (const std::string& mod : s.mods) {
     if (mod == "global") ins.space = GLOBAL_SPACE;
     if (mod == "shared" || mod == "shared::cta") ins.space = SHARED_SPACE;

@@ -329,8 +329,9 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   ins.count = static_cast<uint8_t>(count);
   ins.bytes = static_cast<uint8_t>(memory_bytes);
   ins.read_only = has(s, "nc");
+  ins.is_checked = loads && l.is_checked();
   if (!loads) ins.lane_bytes = static_cast<uint8_t>(bytes);
-  if (has(s, "volatile")) ins.sharing = l.waits() ? Sharing::Synchronised : Sharing::Volatile;
+  if (has(s, "volatile")) ins.sharing = l.waits() ? Sharing::Waiting : Sharing::Volatile;
   if (has(s, "relaxed") || has(s, "acquire") || has(s, "release")) ins.sharing = Sharing::Synchronised;
   if (loads && ins.sharing != Sharing::Plain) {
     l.extra(ins).readers[0] = reinterpret_cast<void (*)()>(ins.fn);

@@ -11,10 +11,10 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-constexpr Mark IN_FLIGHT = 1ull << 31, VOLATILE = 1ull << 30;
+constexpr Mark IN_FLIGHT = 1ull << 31, VOLATILE = 1ull << 30, MEETS_ATOMICS = 1ull << 29;
 constexpr Mark LANE_BITS = 31, THREAD_BITS = 2047;
 constexpr unsigned ACTOR_SHIFT = 5, PLACE_SHIFT = 11;
-constexpr uint64_t PLACES = 1 << 19, PLACE_BITS = (PLACES - 1) << PLACE_SHIFT;
+constexpr uint64_t PLACES = 1 << 18, PLACE_BITS = (PLACES - 1) << PLACE_SHIFT;
 constexpr uint16_t SEVERAL = 0xffff;
 constexpr uint32_t NO_NOTE = ~0u;
 constexpr uint32_t MOST_LINES = 4;  // a larger access is treated as reading everything in between
@@ -44,6 +44,12 @@ bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned cou
 
 bool synchronises(const Ins* i, Access access) { return access == Access::ReadWrite || i->sharing != Sharing::Plain; }
 
+/** True for accesses that may meet each other. */
+bool is_atomic(const Ins* i, Access access) {
+  return access == Access::ReadWrite || i->sharing == Sharing::Waiting || i->sharing == Sharing::Synchronised;
+}
+
+constexpr const char* BESIDE_ATOMIC = " (one of the two is an atomic, which orders nothing)";
 const char* why_volatile(Mark either) { return either & VOLATILE ? " (volatile orders nothing)" : ""; }
 bool are_apart(const uint32_t* offsets, uint32_t m) {
   for (uint32_t left = m; left; left &= left - 1) {
