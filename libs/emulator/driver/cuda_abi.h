@@ -57,6 +57,7 @@ struct CUlaunchAttribute {
   union {
     char pad[64];
     int cooperative;
+    int programmaticStreamSerializationAllowed;
     struct {
       unsigned x, y, z;
     } clusterDim;

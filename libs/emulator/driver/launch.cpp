@@ -38,6 +38,7 @@ bool is_valid_block(const CUlaunchConfig& c) {
 
 constexpr int ATTRIBUTE_COOPERATIVE = 2;
 constexpr int ATTRIBUTE_CLUSTER_DIMENSION = 4;
+constexpr int ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
 constexpr unsigned MOST_BLOCKS_OF_A_CLUSTER = 16;
 
@@ -63,6 +64,8 @@ CUresult check_attributes(const CUlaunchConfig& config, const Function& function
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == ATTRIBUTE_COOPERATIVE) plan.cooperative = attribute.value.cooperative != 0;
+    if (attribute.id == ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      plan.programmatic = attribute.value.programmaticStreamSerializationAllowed != 0;
     if (attribute.id != ATTRIBUTE_CLUSTER_DIMENSION) continue;
     const auto& asked = attribute.value.clusterDim;
     plan.cluster = dim3(asked.x, asked.y, asked.z);

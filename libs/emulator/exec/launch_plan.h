@@ -30,6 +30,7 @@ struct LaunchPlan {
   dim3 block;
   dim3 cluster = dim3(1, 1, 1);  // size of a cluster in blocks
   bool cooperative = false;      // all blocks of the grid must run side by side
+  bool programmatic = false;     // a GPU may start it before the launch before it has ended
   unsigned resident = 1;         // number of blocks that a device with these limits runs at the same time
   uint64_t grid_workspace = 0;   // address of the word that grid.sync() counts in; 0: the launch is not cooperative
   unsigned dynamic_shared_bytes = 0;

@@ -154,6 +154,7 @@ void BlockRun::begin(const LaunchPlan& plan, uint3 index, Cluster& its_cluster, 
   }
   parameters = plan.packed_arguments;
   parameter_bytes = kernel_->function->parameter_bytes;
+  waited_for_launch = false;
   copies.clear();
   mbarriers.clear();
   products.assign(warps, Products());

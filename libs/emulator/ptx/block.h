@@ -104,6 +104,7 @@ class BlockRun {
   uint64_t local_bytes = 0, local_stride = 0;  // a thread's local memory; from one thread's to the next
   const char* parameters = nullptr;
   uint32_t parameter_bytes = 0;
+  bool waited_for_launch = false;  // a thread has waited for the launch before
   struct Range {
     uint64_t base = 1, end = 0;
   };

@@ -287,6 +287,12 @@ bool lower_call(Lowering& l, Ins& ins) {
 
 const Ins* nothing(Warp&, const Ins* i) { return i + 1; }
 
+/** griddepcontrol.wait. The launch before has ended, because launches run one after another here. */
+const Ins* wait_for_launch(Warp& w, const Ins* i) {
+  if (w.active(i)) w.block->waited_for_launch = true;
+  return i + 1;
+}
+
 }  // namespace
 
 Handler label_handler() { return label; }
@@ -300,6 +306,8 @@ bool lower_control(Lowering& l, Ins& ins) {
     ins.fn = leave;
   else if (s.op == "trap" || s.op == "brkpt")
     ins.fn = trap;
+  else if (s.op == "griddepcontrol" && has(s, "wait"))
+    ins.fn = wait_for_launch;
   else if (s.op == "nanosleep" || s.op == "setmaxnreg" || s.op == "pmevent" || s.op == "griddepcontrol")
     ins.fn = nothing;
   else if (s.op == "brx") {

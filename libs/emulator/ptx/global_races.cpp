@@ -183,7 +183,8 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       region->written_in = orders_.launch();
       ++changes_;
     }
-    if (i->read_only && region->unwritten.empty() && region->written_in != orders_.launch()) continue;
+    if (i->read_only && region->unwritten.empty() && region->written_in != orders_.launch() && !shadow.is_early())
+      continue;
     const auto measure = static_cast<uint32_t>(bytes | (address - region->base)), finest = measure & -measure;
     if (finest < region->grain) region->refine(finest);
     const Touch now{mark | k, shadow.linear_block(), static_cast<uint32_t>(shadow.block().plan().launch)};
@@ -192,6 +193,7 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
           region->is_unwritten(address + done))
         read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
+      if (shadow.is_early()) look_for_launch_before(w, i, cell, now, access != Access::Read, address + done, bytes);
       if (is_atomic(i, access)) {
         meet(shadow, w, i, *region, cell, now, access, address + done, bytes);
         continue;
@@ -221,6 +223,31 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       cell.is_known = is_known;
     }
   }
+}
+
+/** A programmatic launch may access what the launch before uses only after griddepcontrol.wait. */
+void GlobalShadow::look_for_launch_before(Warp& w, const Ins* i, const Cell& cell, const Touch& now, bool writes,
+                                          uint64_t address, unsigned bytes) {
+  const auto look_at = [&](const Touch& earlier, bool wrote) {
+    if (earlier.launch + 1 != now.launch) return;
+    Fault fault;
+    fault.kind = "RACE";
+    fault.buffer = DeviceMemory::instance().describe(address);
+    fault.has_address = true;
+    fault.address = address;
+    fault.access = writes ? "write" : "read";
+    fault.bytes = bytes;
+    fault.message = std::string(writes ? "wrote " : "read ") + fault.buffer + ", which the launch before " +
+                    (wrote ? "wrote" : "read") +
+                    ": a programmatic launch may run at the same time, and must first execute griddepcontrol.wait "
+                    "(cudaGridDependencySynchronize)";
+    w.fail(i, thread_of(now.mark) % LANES, std::move(fault));
+  };
+  look_at(cell.writer, true);
+  if (cell.has_atomics) look_at(region_of(address)->atomics_at(address - region_of(address)->base).writer, true);
+  if (!writes) return;
+  look_at(cell.reader, false);
+  look_at(cell.other, false);
 }
 
 void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,

@@ -894,6 +894,7 @@ void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
 }
 
 bool Shadow::is_quiet(uint64_t address) {
+  if (is_early()) return false;
   GlobalShadow& shadow = GlobalShadow::instance();
   const uint64_t changes = shadow.changes();
   if (quiet_since_ != changes) quiet_.clear();

@@ -141,6 +141,8 @@ class Shadow {
   bool is_acquired(uint32_t block, Mark earlier) const;
   /** True if the block is in the same cluster; a cluster has barriers of its own. */
   bool is_of_cluster(uint32_t block) const;
+  /** True if the launch before may still be running, for all that this block knows. */
+  bool is_early() const { return block_->plan().programmatic && !block_->waited_for_launch; }
 
  private:
   static constexpr int EACH_LANE = -1;
@@ -358,6 +360,8 @@ class GlobalShadow {
             uint64_t address, unsigned bytes);
   void look_for_atomics(const Shadow& shadow, Warp& w, const Ins* i, Region& region, const Touch& now, bool writes,
                         uint64_t address, unsigned bytes);
+  void look_for_launch_before(Warp& w, const Ins* i, const Cell& cell, const Touch& now, bool writes, uint64_t address,
+                              unsigned bytes);
   [[noreturn]] static void report_read_only(const Shadow& shadow, Warp& w, const Ins* i, const Touch& writer,
                                             const Touch& now, uint64_t address, unsigned bytes);
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,

@@ -88,13 +88,21 @@ void test_arrays_next_to_each_other(const Kernels& kernels) {
   CHECK_RESULT(kernels.run("beyond_dynamic", {1}, {64}, 256, out.address(), 4), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "of the shared array fixed, which has 256", "orders.cu:"});
 }
-CUresult run_cooperative(const Kernels& kernels, const char* name, unsigned grid, unsigned block, void** arguments) {
-  CUlaunchAttribute cooperative{};
-  cooperative.id = 2;
-  cooperative.value.cooperative = 1;
-  const CUlaunchConfig config{grid, 1, 1, block, 1, 1, 0, nullptr, &cooperative, 1};
+
+constexpr int COOPERATIVE = 2, PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+
+/** Launches with an attribute whose value is 1. */
+CUresult run_with(int attribute, const Kernels& kernels, const char* name, unsigned grid, unsigned block,
+                  void** arguments) {
+  CUlaunchAttribute flag{};
+  flag.id = attribute;
+  flag.value.cooperative = 1;
+  const CUlaunchConfig config{grid, 1, 1, block, 1, 1, 0, nullptr, &flag, 1};
   const CUresult launched = cuLaunchKernelEx(&config, kernels.function(name), arguments, nullptr);
   return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
+}
+CUresult run_cooperative(const Kernels& kernels, const char* name, unsigned grid, unsigned block, void** arguments) {
+  return run_with(COOPERATIVE, kernels, name, grid, block, arguments);
 }
 
 void test_grid_barriers(const Kernels& kernels) {
@@ -113,6 +121,29 @@ void test_grid_barriers(const Kernels& kernels) {
   expect_race(kernels, run_cooperative(kernels, "exchange_without_grid_sync", 8, THREADS, arguments), {"RACE"});
   // 58 SMs of 1,536 threads each.
   CHECK_RESULT(run_cooperative(kernels, "grid_sync", 59, 1024, arguments), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+}
+
+// A programmatic launch may run at the same time as the launch before, until it waits for it.
+void test_programmatic_launches(const Kernels& kernels) {
+  const Buffer<int> in(std::vector<int>(64, 3)), out(64), other(64);
+  const auto run_second = [&](int attribute, const char* name, const Buffer<int>& from, const Buffer<int>& to) {
+    CHECK_OK(kernels.run("first_of_two", {1}, {64}, 0, in.address(), out.address()));
+    CUdeviceptr addresses[] = {from.address(), to.address()};
+    void* arguments[] = {&addresses[0], &addresses[1]};
+    return run_with(attribute, kernels, name, 1, 64, arguments);
+  };
+  const auto expect_early = [&](CUresult result, const char* text) {
+    CHECK_RESULT(result, CUDA_ERROR_LAUNCH_FAILED);
+    expect_fault({"RACE", text, "griddepcontrol.wait", "orders.cu:"});
+  };
+  CHECK_OK(run_second(PROGRAMMATIC_STREAM_SERIALIZATION, "second_that_waits", out, other));
+  CHECK(other.read() == std::vector<int>(64, 5));
+  CHECK_OK(run_second(PROGRAMMATIC_STREAM_SERIALIZATION, "second_that_does_not_wait", in, other));
+  expect_early(run_second(PROGRAMMATIC_STREAM_SERIALIZATION, "second_that_does_not_wait", out, other),
+               "which the launch before wrote");
+  expect_early(run_second(PROGRAMMATIC_STREAM_SERIALIZATION, "second_that_does_not_wait", other, out),
+               "which the launch before wrote");
+  CHECK_OK(run_second(COOPERATIVE, "second_that_does_not_wait", out, other));
 }
 
 // Volatile values that threads exchange are races; flags and locks are not.
@@ -152,5 +183,6 @@ int main() {
   test_read_only(kernels);
   test_arrays_next_to_each_other(kernels);
   test_grid_barriers(kernels);
+  test_programmatic_launches(kernels);
   test_volatile();
 }

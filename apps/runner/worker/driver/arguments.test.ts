@@ -26,6 +26,30 @@ function encoded(dims: readonly number[], box: readonly number[]): unknown {
   return maps[0];
 }
 
+test.each([
+  [true, [2, 6]],
+  [false, [2]],
+])('attributes of a cooperative, programmatic launch where clusters are %s', (clusters, ids) => {
+  const driver = { stream: 7n, facts: { clusters } } as unknown as CudaDriver;
+  const launch = {
+    entry: 'k',
+    grid: [1, 2, 3],
+    block: [32, 1, 1],
+    sharedBytes: 64,
+    cooperative: true,
+    programmatic: true,
+    l2Persist: [],
+    arguments: [],
+  };
+  const plan = { launches: [launch], tensors: [] };
+  const parts = { plan, functions: new Map([[launch, 1n]]), addresses: { tensors: {}, workspace: new Map() } };
+  const { config } = prepareLaunches(driver, parts as unknown as Parts).specs[0]! as { config?: Buffer };
+  const attributes = Array.from({ length: config!.readUInt32LE(48) }, (_, index) => 56 + 72 * index);
+  expect(attributes.map((at) => [config!.readUInt32LE(at), config!.readInt32LE(at + 8)])).toEqual(
+    ids.map((id) => [id, 1]),
+  );
+});
+
 test('a tensor map has heads, rows and columns; the map of a matrix has heads only if its box has', () => {
   expect(encoded([2, 4, 128, 64], [64, 32])).toEqual({
     dimensions: [64, 128, 8],

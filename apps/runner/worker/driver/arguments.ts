@@ -90,6 +90,8 @@ function packedPlain(driver: CudaDriver, argument: PlainArgument, { addresses, p
       return bytes;
     // Sign-extended to the whole slot, so a parameter wider than an int reads the same value.
     case 'bool':
+    case 'int8':
+    case 'int16':
     case 'int32':
     case 'int64':
       bytes.writeBigInt64LE(BigInt(argument.value));
@@ -173,6 +175,7 @@ const ATTRIBUTE_BYTES = 72;
 const ATTRIBUTE_ACCESS_POLICY_WINDOW = 1;
 const ATTRIBUTE_COOPERATIVE = 2;
 const ATTRIBUTE_CLUSTER_DIMENSION = 4;
+const ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 const ACCESS_STREAMING = 1;
 const ACCESS_PERSISTING = 2;
 
@@ -184,7 +187,10 @@ function launchConfig(
   storage: Buffer[],
 ): Buffer | undefined {
   const attributes: Buffer[] = [];
-  if (launch.cooperative) attributes.push(cooperativeAttribute());
+  if (launch.cooperative) attributes.push(flagAttribute(ATTRIBUTE_COOPERATIVE));
+  // Devices before Hopper, which have no clusters either, start the launch when the one before it has ended.
+  if (launch.programmatic && driver.facts.clusters)
+    attributes.push(flagAttribute(ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION));
   // A device without clusters runs the same CTAs separately; the daemon reports it.
   if (launch.cluster && driver.facts.clusters) attributes.push(clusterAttribute(launch.cluster));
   const window = launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, plan) : undefined;
@@ -203,9 +209,9 @@ function launchConfig(
   return config;
 }
 
-function cooperativeAttribute(): Buffer {
+function flagAttribute(id: number): Buffer {
   const attribute = Buffer.alloc(ATTRIBUTE_BYTES);
-  attribute.writeUInt32LE(ATTRIBUTE_COOPERATIVE, 0);
+  attribute.writeUInt32LE(id, 0);
   attribute.writeInt32LE(1, 8);
   return attribute;
 }

@@ -97,6 +97,10 @@ FLASHCORE_DEVICE unsigned long long __globaltimer() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
   return nanoseconds;
 }
+FLASHCORE_DEVICE void cudaGridDependencySynchronize() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+FLASHCORE_DEVICE void cudaTriggerProgrammaticLaunchCompletion() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 FLASHCORE_DEVICE void __nanosleep(unsigned nanoseconds) { asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds)); }
 [[noreturn]] FLASHCORE_DEVICE void __trap() {
   asm volatile("trap;");

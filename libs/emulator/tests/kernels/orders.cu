@@ -201,3 +201,13 @@ extern "C" __global__ void exchange_without_grid_sync(int* parts, int* out) {
   parts[i] = i;
   out[i] = parts[(i + blockDim.x) % (gridDim.x * blockDim.x)];
 }
+
+extern "C" __global__ void first_of_two(const int* in, int* out) { out[threadIdx.x] = in[threadIdx.x] + 1; }
+extern "C" __global__ void second_that_waits(const int* in, int* out) {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  out[threadIdx.x] = in[threadIdx.x] + 1;
+}
+extern "C" __global__ void second_that_does_not_wait(const int* in, int* out) {
+  asm volatile("griddepcontrol.launch_dependents;");
+  out[threadIdx.x] = in[threadIdx.x] + 1;
+}

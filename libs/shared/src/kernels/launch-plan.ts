@@ -5,15 +5,16 @@
 import { FlashcoreError } from '../contract/errors.ts';
 import { type Fill, fillOf } from '../data/dtype.ts';
 import { type Expression, evaluate } from '../data/expression.ts';
-import type {
-  Manifest,
-  ManifestArgument,
-  ManifestLaunch,
-  NumberOf,
-  PlainManifestArgument,
-  StructField,
-  Swizzle,
-  TensorName,
+import {
+  type Manifest,
+  type ManifestArgument,
+  type ManifestLaunch,
+  type NumberOf,
+  type PlainManifestArgument,
+  type StructField,
+  type Swizzle,
+  type TensorName,
+  argumentBytes,
 } from './manifest-model.ts';
 import { accumulateOf, inputsOf, launchOfVariant, layoutsOf, valueOf, wrongValue } from './manifest-value.ts';
 import { type ProblemCase, problemCase } from '../problems/case-values.ts';
@@ -45,6 +46,8 @@ export interface PlannedLaunch {
   sharedBytes: number;
   cluster?: [number, number, number];
   cooperative?: true;
+  /** May start before the launch before it in the plan has ended. */
+  programmatic?: true;
   l2Persist: TensorName[];
   arguments: PlannedArgument[];
 }
@@ -169,7 +172,8 @@ function planned(
 ): LaunchPlan {
   const launches = manifest.launches
     .filter((launch) => holds(manifest, launch.when, scope, `${launch.key}.when`))
-    .map((launch) => planLaunch(manifest, launchOfVariant(manifest, launch, resolved.parameters), scope, shape));
+    .map((launch) => planLaunch(manifest, launchOfVariant(manifest, launch, resolved.parameters), scope, shape))
+    .map((launch, index) => (index === 0 ? withoutEarlyStart(launch) : launch));
   if (launches.length === 0)
     throw wrongValue(
       manifest,
@@ -203,6 +207,9 @@ function planned(
     }),
   };
 }
+
+/** The first launch waits for everything before it: the flush of a sample, and the sample before. */
+const withoutEarlyStart = ({ programmatic: _, ...launch }: PlannedLaunch): PlannedLaunch => launch;
 
 function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, shape: ShapeFields): PlannedLaunch {
   const { key } = launch;
@@ -244,6 +251,7 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
     }),
     ...(cluster && { cluster }),
     ...(launch.cooperative && { cooperative: true }),
+    ...(launch.programmatic && { programmatic: true }),
     l2Persist: holds(manifest, launch.l2Persist.when, scope, `${key}.l2_persist.when`)
       ? [...launch.l2Persist.tensors]
       : [],
@@ -276,11 +284,13 @@ function planPlainArgument(
       return argument;
     case 'bool':
       return { kind: 'bool', value: valueOf(manifest, argument.value, scope, key) === 0 ? 0 : 1 };
-    case 'int32':
-      return {
-        kind: 'int32',
-        value: integer(manifest, argument.value, scope, { key, least: -MAX_INT32 - 1, most: MAX_INT32 }),
-      };
+    case 'int8':
+    case 'int16':
+    case 'int32': {
+      const limit = 2 ** (8 * argumentBytes(argument) - 1);
+      const value = integer(manifest, argument.value, scope, { key, least: -limit, most: limit - 1 });
+      return { kind: argument.kind, value };
+    }
     case 'int64': {
       const { MIN_SAFE_INTEGER: least, MAX_SAFE_INTEGER: most } = Number;
       return { kind: 'int64', value: integer(manifest, argument.value, scope, { key, least, most }) };

@@ -227,6 +227,7 @@ class LaunchCompiler {
       block: three(launch.block, [...sharedKey, 'block']),
       sharedBytes: this.#shared(launch.shared_bytes, [...sharedKey, 'shared_bytes']),
       cooperative: launch.cooperative,
+      programmatic: launch.programmatic,
       cluster: launch.cluster && three(launch.cluster, [...key, 'cluster']),
       l2Persist: {
         tensors: launch.l2_persist.tensors.map((tensor, index) =>
@@ -273,13 +274,13 @@ class LaunchCompiler {
     if (typeof argument !== 'object' || argument === null) return this.#plainArgument(argument, key);
     if ('tensor' in argument) return this.#tensorOfVariants(argument, key);
     if (!('struct' in argument)) return this.#plainArgument(argument, key);
-    const { bytes, fields } = argument.struct;
+    const { bytes, packed, fields } = argument.struct;
     const compiled = Object.entries(fields).map(([name, { at, value }]) => ({
       name,
       at,
       value: this.#plainArgument(value, [...key, 'struct', 'fields', name, 'value']),
     }));
-    this.#checkLayout(bytes, compiled, [...key, 'struct', 'fields']);
+    this.#checkLayout({ bytes, packed }, compiled, [...key, 'struct', 'fields']);
     return { kind: 'struct', bytes, fields: compiled };
   }
 
@@ -296,7 +297,11 @@ class LaunchCompiler {
   }
 
   /** Refuses a layout that C++ cannot produce: fields past the end, overlapping, or misaligned. */
-  #checkLayout(bytes: number, fields: readonly StructField<PlainManifestArgument>[], key: Key): void {
+  #checkLayout(
+    { bytes, packed }: { bytes: number; packed: boolean },
+    fields: readonly StructField<PlainManifestArgument>[],
+    key: Key,
+  ): void {
     const refuse = (name: string, message: string): void => {
       if (this.#faults.length < MAX_FAULTS) this.#faults.push({ key: [...key, name, 'at'], message });
     };
@@ -304,9 +309,13 @@ class LaunchCompiler {
     for (const field of fields.toSorted((a, b) => a.at - b.at)) {
       const { name, at, value } = field;
       const size = argumentBytes(value);
-      const alignment = Math.min(size, TENSOR_MAP_ALIGNMENT);
+      const alignment = packed ? 1 : Math.min(size, TENSOR_MAP_ALIGNMENT);
       const end = before ? before.at + argumentBytes(before.value) : 0;
-      if (at % alignment !== 0) refuse(name, `must be a multiple of ${alignment}, as a ${value.kind} is, got ${at}`);
+      if (at % alignment !== 0)
+        refuse(
+          name,
+          `must be a multiple of ${alignment}, as a ${value.kind} is, unless the struct is packed, got ${at}`,
+        );
       else if (at + size > bytes)
         refuse(name, `must be at most ${bytes - size}, where ${bytes} bytes have room for a ${value.kind}, got ${at}`);
       else if (at < end) refuse(name, `must be at least ${end}, where ${before!.name} ends, got ${at}`);

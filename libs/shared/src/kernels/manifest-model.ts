@@ -127,6 +127,8 @@ export interface ManifestLaunch {
   readonly cluster: readonly [Expression, Expression, Expression] | undefined;
   /** All CTAs run at the same time and may wait for each other with grid.sync(). */
   readonly cooperative: boolean;
+  /** May start before the launch before it has ended, and waits for it with cudaGridDependencySynchronize(). */
+  readonly programmatic: boolean;
   readonly l2Persist: { readonly tensors: readonly TensorName[]; readonly when: Expression | undefined };
   readonly arguments: readonly ManifestArgument[];
 }
@@ -137,7 +139,7 @@ export const SWIZZLES = ['none', '32B', '64B', '128B'] as const;
 export type Swizzle = (typeof SWIZZLES)[number];
 
 /** Kinds of numbers that a kernel takes by value, with their sizes in bytes. */
-export const NUMBER_BYTES = { bool: 1, int32: 4, int64: 8, float32: 4, float64: 8 } as const;
+export const NUMBER_BYTES = { bool: 1, int8: 1, int16: 2, int32: 4, int64: 8, float32: 4, float64: 8 } as const;
 export type NumberKind = keyof typeof NUMBER_BYTES;
 
 /** Separate types per kind, so that a switch can distinguish them. */

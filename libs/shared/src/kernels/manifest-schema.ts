@@ -104,6 +104,8 @@ const plainArguments = [
   cIdentifier,
   z.null(),
   z.strictObject({ bool: expression }),
+  z.strictObject({ int8: expression }),
+  z.strictObject({ int16: expression }),
   z.strictObject({ int32: expression }),
   z.strictObject({ int64: expression }),
   z.strictObject({ float32: expression }),
@@ -117,7 +119,7 @@ const plainArguments = [
   }),
 ] as const;
 const PLAIN_ARGUMENTS =
-  'a name, null, { int32: expression } (or bool, int64, float32, float64), { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }';
+  'a name, null, { int32: expression } (or bool, int8, int16, int64, float32, float64), { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }';
 const plainArgument = z.union(plainArguments, { error: (issue) => wanted(PLAIN_ARGUMENTS, issue.input) });
 
 /** CUDA's limit on the total size of a kernel's parameters. */
@@ -126,6 +128,7 @@ const fieldName = matching(/^[A-Za-z_][\w.[\]]{0,127}$/, 'the name of a field, s
 const structArgument = strict({
   struct: strict({
     bytes: integer(1, MAX_PARAMETER_BYTES),
+    packed: flag().default(false),
     fields: mapOf(fieldName, strict({ at: integer(0, MAX_PARAMETER_BYTES - 1), value: plainArgument }), 512),
   }),
 });
@@ -174,6 +177,7 @@ const sharedOfLaunches = {
   block: threeExpressions,
   shared_bytes: expression.default('0'),
   cooperative: flag().default(false),
+  programmatic: flag().default(false),
   l2_persist: l2Persist.prefault([]),
   arguments: listOf(argument),
 };

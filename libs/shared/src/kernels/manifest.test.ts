@@ -106,6 +106,26 @@ test('a struct by value has fields by name and offset, with every kind of argume
   });
 });
 
+test('a packed struct has fields at any offset, and integers of one and two bytes', () => {
+  const struct = (packed: boolean) =>
+    passing(`{ struct: { bytes: 16, packed: ${packed}, fields: { flag: { at: 0, value: { int8: "-causal" } },
+      q: { at: 1, value: Q }, rows: { at: 9, value: { int16: S } }, scale: { at: 11, value: scale } } } }`);
+  const manifest = parseManifest(struct(true), 'kernel.yaml');
+  const planned = (shape: string) => planLaunches(manifest, resolveVariant(manifest), parseShape(shape)).launches[0]!;
+  expect(planned('2x8x512x64c').arguments.at(-1)).toEqual({
+    kind: 'struct',
+    bytes: 16,
+    fields: [
+      { name: 'flag', at: 0, value: { kind: 'int8', value: -1 } },
+      { name: 'q', at: 1, value: { kind: 'tensor', tensor: 'Q' } },
+      { name: 'rows', at: 9, value: { kind: 'int16', value: 512 } },
+      { name: 'scale', at: 11, value: { kind: 'float32', value: 0.125 } },
+    ],
+  });
+  expect(() => planned('1x1x65536x64')).toThrow(/fields\.rows\.value: wanted an integer of -32768 to 32767, found 65536/);
+  expect(() => parseManifest(struct(false), 'kernel.yaml')).toThrow(/unless the struct is packed, got 1/);
+});
+
 test('an argument with `when` is passed only by the variants that have it, and only they have its output', () => {
   const manifest = parseManifest(
     passing('{ tensor: LSE, when: "WRITE_LSE == 1" }').replace(
@@ -172,7 +192,10 @@ test.each([
 });
 
 test.each([
-  ['q: { at: 4, value: Q }', /fields\.q\.at: must be a multiple of 8, as a tensor is, got 4/],
+  [
+    'q: { at: 4, value: Q }',
+    /fields\.q\.at: must be a multiple of 8, as a tensor is, unless the struct is packed, got 4/,
+  ],
   ['q: { at: 12, value: S }, k: { at: 12, value: S }', /fields\.k\.at: must be at least 16, where q ends, got 12/],
   ['q: { at: 16, value: S }', /fields\.q\.at: must be at most 12, where 16 bytes have room for a int32, got 16/],
   ['q: { at: 0, value: { struct: {} } }', /fields\.q\.value: wanted a name, null, /],
@@ -193,6 +216,13 @@ test("a cooperative launch is marked in its plan and needs the emulator's PTX en
   );
   const { launches } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64'));
   expect([manifest.emulated, ...launches.map(({ cooperative }) => cooperative)]).toEqual(['ptx', undefined, true]);
+});
+
+test('a programmatic launch is marked in its plan, unless it is the first', () => {
+  const all = SPLIT_KV.replace(/^( *)grid:/gm, '$1programmatic: true\n$1grid:');
+  const manifest = parseManifest(all, 'kernel.yaml');
+  const { launches } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64'));
+  expect(launches.map(({ programmatic }) => programmatic)).toEqual([undefined, true]);
 });
 
 test("a tensor in a struct counts as one of the launches' tensors", () => {

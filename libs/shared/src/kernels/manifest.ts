@@ -92,7 +92,9 @@ function readManifest(yamlText: string, path: string, brought: ProblemFiles | un
 
 /** The fibre engine needs C++ source, and each of its threads runs one CTA at a time. */
 const needsPtxEngine = ({ source, launches }: RawManifest): boolean =>
-  isPtxSource(source) || isTritonSource(source) || launches.some(({ cooperative }) => cooperative);
+  isPtxSource(source) ||
+  isTritonSource(source) ||
+  launches.some(({ cooperative, programmatic }) => cooperative || programmatic);
 
 /** Triton adds two pointers to scratch memory; they are null for kernels that use none. */
 export const TRITON_SCRATCH_ARGUMENTS = 2;

@@ -25,7 +25,15 @@ export const tritonRequest = ({ source, entry, types, resolved, arch }: TritonRe
 });
 
 /** Triton's number types for the manifest's. */
-const NUMBERS = { bool: 'i1', int32: 'i32', int64: 'i64', float32: 'fp32', float64: 'fp64' } as const;
+const NUMBERS = {
+  bool: 'i1',
+  int8: 'i8',
+  int16: 'i16',
+  int32: 'i32',
+  int64: 'i64',
+  float32: 'fp32',
+  float64: 'fp64',
+} as const;
 const POINTERS = { fp16: '*fp16', bf16: '*bf16', fp32: '*fp32', int32: '*i32' } as const;
 
 /** Triton's own launcher declares integers divisible by 16, so that their loads are as wide as they can be. */
