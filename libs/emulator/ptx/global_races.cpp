@@ -237,8 +237,8 @@ void GlobalShadow::look_for_launch_before(Warp& w, const Ins* i, const Cell& cel
     fault.address = address;
     fault.access = writes ? "write" : "read";
     fault.bytes = bytes;
-    fault.message = std::string(writes ? "wrote " : "read ") + fault.buffer + ", which the launch before " +
-                    (wrote ? "wrote" : "read") +
+    fault.message = std::string(writes ? "wrote " : "read ") + fault.buffer + " at " + w.block->place_of(i) +
+                    ", which the launch before " + (wrote ? "wrote" : "read") +
                     ": a programmatic launch may run at the same time, and must first execute griddepcontrol.wait "
                     "(cudaGridDependencySynchronize)";
     w.fail(i, thread_of(now.mark) % LANES, std::move(fault));
@@ -291,7 +291,7 @@ void GlobalShadow::report_read_only(const Shadow& shadow, Warp& w, const Ins* i,
   fault.address = address;
   fault.access = "read";
   fault.bytes = bytes;
-  fault.message = "read " + fault.buffer +
+  fault.message = "read " + fault.buffer + " at " + shadow.block().place_of(i) +
                   " by ld.global.nc (__ldg, const __restrict__), which this launch has written at " +
                   place_of(shadow.block(), writer.mark) + ": such a read may be of a cache that does not see it";
   w.fail(i, thread_of(now.mark) % LANES, std::move(fault));

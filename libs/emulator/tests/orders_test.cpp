@@ -134,7 +134,7 @@ void test_programmatic_launches(const Kernels& kernels) {
   };
   const auto expect_early = [&](CUresult result, const char* text) {
     CHECK_RESULT(result, CUDA_ERROR_LAUNCH_FAILED);
-    expect_fault({"RACE", text, "griddepcontrol.wait", "orders.cu:"});
+    expect_fault({"RACE", text, "griddepcontrol.wait", " at orders.cu:"});
   };
   CHECK_OK(run_second(PROGRAMMATIC_STREAM_SERIALIZATION, "second_that_waits", out, other));
   CHECK(other.read() == std::vector<int>(64, 5));

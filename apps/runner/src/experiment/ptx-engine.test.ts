@@ -210,6 +210,42 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     ]);
   });
 
+  /** Copies V to O in two launches, of which the second is programmatic and may wait for the first. */
+  const inTwoLaunches = (wait: string): Record<string, string> => ({
+    'two.cu': `#include <cuda_fp16.h>
+extern "C" __global__ void first(const half* V, half* W) { W[blockIdx.x * 64 + threadIdx.x] = V[blockIdx.x * 64 + threadIdx.x]; }
+extern "C" __global__ void second(const half* W, half* O) {
+  ${wait}
+  O[blockIdx.x * 64 + threadIdx.x] = W[blockIdx.x * 64 + threadIdx.x];
+}
+`,
+    'kernel.yaml': `id: two
+title: Two launches, one after the other
+lesson: the second starts early
+source: two.cu
+min_arch: sm_90
+math: { inputs: fp16, accumulate: fp32 }
+limits: [{ require: "S == 1 && D == 64", because: "with one key, O is V" }]
+workspace: { W: "B * H * D * 2" }
+launches:
+  - { entry: first, grid: ["B * H", 1, 1], block: [64, 1, 1], arguments: [V, W] }
+  - { entry: second, grid: ["B * H", 1, 1], block: [64, 1, 1], programmatic: true, arguments: [W, O] }
+`,
+  });
+
+  test('a programmatic launch passes if it waits for the launch before it, and races if it does not', async () => {
+    const settings = { shapes: [parseShape('1x2x1x64')], seedCount: 1 };
+    const run = async (wait: string) =>
+      (await fixture.run('verify', { kernel: fixture.upload(inTwoLaunches(wait)), settings })).outcome;
+    expect(Outcome[(await run('cudaGridDependencySynchronize();')).outcome]).toBe('PASSED');
+    expect((await run('')).result.variants[0]!.findings).toMatchObject([
+      {
+        kind: FindingKind.RACE,
+        message: expect.stringMatching(/at two\.cu:5, which the launch before wrote: a programmatic launch/) as string,
+      },
+    ]);
+  });
+
   test('a kernel whose CTA needs more registers than an SM has fails with both numbers', async () => {
     const files = filesOf(join(kernelsFolder, 'faulty/register_spills'));
     const manifest = files['kernel.yaml']!.replace(/^(compile|faulty):.*\n/gm, '');
