@@ -2,9 +2,11 @@
  * A sample of the corpus on the emulator: every cheat is caught, or corpus.yaml says why it is not, and honest kernels
  * pass. The whole corpus takes over ten minutes; `node test/dist/corpus.js` runs it (docs/hosting.md).
  */
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ALL_TESTS, missing } from '@flashcore/shared/testing';
-import { isAnswered, nameOf, readCorpus } from './corpus.ts';
+import { repositoryRoot } from '../support/repository-root.ts';
+import { cheatsInFolder, isAnswered, nameOf, readCorpus } from './corpus.ts';
 import { runCorpus } from './run-corpus.ts';
 
 const { families, cheats, honest } = readCorpus();
@@ -19,6 +21,17 @@ const SEEDS = ALL_TESTS ? 50 : 5;
 
 test('there are ten families, at least 60 cheats and 60 honest kernels', () => {
   expect([Object.keys(families).length, cheats.length >= 60, honest.length >= 60]).toEqual([10, true, true]);
+});
+
+test('cheatsInFolder() finds kernels that corpus.yaml does not list, and throws where there are none', () => {
+  const root = repositoryRoot();
+  const found = cheatsInFolder(join(root, 'kernels/cheating')).find(({ name }) => name === 'small_values');
+  expect(found).toMatchObject({
+    family: 'cheating',
+    parameters: {},
+    kernel: join(root, 'kernels/cheating/small_values'),
+  });
+  expect(() => cheatsInFolder(join(root, 'kernels/reference'))).toThrow(/kernel\.yaml .*found none/);
 });
 
 async function expectCaught(names: readonly string[]): Promise<void> {

@@ -1,6 +1,6 @@
 /** The kernels of kernels/corpus/corpus.yaml: cheats by family, and honest kernels that must pass. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { repositoryRoot } from '../support/repository-root.ts';
 
@@ -8,7 +8,7 @@ export const CORPUS_FILE = 'kernels/corpus/corpus.yaml';
 
 /** A kernel of the repository, with values for some of its parameters. */
 export interface CorpusKernel {
-  /** An id, or a folder relative to the repository's root. */
+  /** An id, or a folder: absolute, or relative to the repository's root. */
   kernel: string;
   parameters: Readonly<Record<string, number>>;
 }
@@ -75,6 +75,23 @@ export function readCorpus(): Corpus {
     cheats,
     honest: honest.map(({ kernel, parameters = {}, why }) => ({ kernel, parameters, why })),
   };
+}
+
+/**
+ * Cheats that are not in corpus.yaml: every kernel in `folder` is one, named after its own folder. Errors: if there is
+ * none.
+ */
+export function cheatsInFolder(folder: string): Cheat[] {
+  const found = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && existsSync(join(folder, entry.name, 'kernel.yaml')))
+    .map(({ name }): Cheat => {
+      const kernel = resolve(folder, name);
+      const { title } = parse(readFileSync(join(kernel, 'kernel.yaml'), 'utf8')) as { title: string };
+      const unknown = { gains: '', rule: '', passes: {} };
+      return { kernel, parameters: {}, name, family: basename(resolve(folder)), does: title, ...unknown };
+    });
+  if (found.length === 0) throw new Error(`Wanted folders with a kernel.yaml in ${folder}, found none`);
+  return found;
 }
 
 /** True if a cheat is caught, gains nothing, or has a documented reason why it passes there. */

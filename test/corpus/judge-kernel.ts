@@ -1,6 +1,7 @@
 /** Judges one kernel through the public API, with an experiment whose result could be accepted. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parse } from 'yaml';
 import {
   FindingKind,
   Outcome,
@@ -43,6 +44,8 @@ const GPU_PROTOCOL = { maxSeconds: 1 };
 
 export async function judgeKernel(client: RunnerClient, kernel: CorpusKernel): Promise<Judgement> {
   const { simulated } = client.host.devices[0]!;
+  // Other problems have their own small shapes.
+  const small = simulated && isAttention(kernel);
   return judgementOf(
     await finished(client, 'runExperiment', {
       kernel: await referenceOf(client, kernel),
@@ -50,9 +53,9 @@ export async function judgeKernel(client: RunnerClient, kernel: CorpusKernel): P
       gatesYaml: GATES,
       noFallback: true,
       noChampion: true,
-      verify: simulated ? { shapes: [...SMALL], seedCount: 2 } : {},
-      benchmark: simulated ? { shapes: [...SMALL], protocol: SMALL_PROTOCOL } : { protocol: GPU_PROTOCOL },
-      ...(simulated && { profile: { shape: SMALL[0]! } }),
+      verify: { ...(small && { shapes: [...SMALL] }), ...(simulated && { seedCount: 2 }) },
+      benchmark: { ...(small && { shapes: [...SMALL] }), protocol: simulated ? SMALL_PROTOCOL : GPU_PROTOCOL },
+      ...(small && { profile: { shape: SMALL[0]! } }),
     }),
   );
 }
@@ -87,11 +90,19 @@ const variantOf = ({ parameters }: CorpusKernel) => ({
   parameters: Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)])),
 });
 
+function isAttention({ kernel }: CorpusKernel): boolean {
+  if (!kernel.includes('/')) return true;
+  const { problem } = parse(readFileSync(join(folderOf(kernel), 'kernel.yaml'), 'utf8')) as { problem?: string };
+  return problem === undefined;
+}
+
+const folderOf = (kernel: string): string => resolve(repositoryRoot(), kernel);
+
 type Reference = KernelReference | { source: { case: 'kernelId'; value: string } };
 
 async function referenceOf(client: RunnerClient, { kernel }: CorpusKernel): Promise<Reference> {
   if (!kernel.includes('/')) return { source: { case: 'kernelId', value: kernel } };
-  const folder = join(repositoryRoot(), kernel);
+  const folder = folderOf(kernel);
   if (!existsSync(folder)) throw new Error(`A kernel of the corpus must be an id or a folder, got ${kernel}`);
   return client.uploadFolder(folder);
 }

@@ -1,17 +1,18 @@
 /**
  * Runs the dishonest and the honest kernels of kernels/corpus/corpus.yaml on a runner.
  *   node corpus.js --out FILE [--runner HOST:PORT] [--only NAME,…] [--side cheats|honest] [--seeds N]
- *     [--rest] [--builders N]
+ *     [--rest] [--builders N] [--folder FOLDER]
  * --runner: by default a runner of its own, on the host's first device. --only: names of cheats, families, or kernels.
  * --seeds: number of inputs on a tiny shape for each honest kernel, after the experiment. --builders: number of runners
  * that compile everything beforehand in parallel, for hosts with many processors.
  * FILE gets one JSON document, written after each kernel. In an existing file, kernels that run again are replaced.
- * --rest: run only kernels that are not in it. Exit code: 0 if every cheat is caught, gains nothing or is listed as
+ * --rest: run only kernels that are not in it. --folder: instead of the corpus, judge the kernels in the folders of
+ * FOLDER, all as cheats. Exit code: 0 if every cheat is caught, gains nothing or is listed as
  * passing, and every honest kernel passes; 1 otherwise.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { isAnswered, nameOf, readCorpus, type CorpusKernel } from './corpus.ts';
+import { cheatsInFolder, isAnswered, nameOf, readCorpus, type Corpus, type CorpusKernel } from './corpus.ts';
 import { merged, runCorpus, type CorpusResult } from './run-corpus.ts';
 
 const { values: options } = parseArgs({
@@ -23,13 +24,17 @@ const { values: options } = parseArgs({
     seeds: { type: 'string', default: '0' },
     builders: { type: 'string', default: '0' },
     rest: { type: 'boolean', default: false },
+    folder: { type: 'string' },
   },
 });
 const { out, side } = options;
 if (out === undefined) throw new Error('Give --out FILE');
 if (side !== undefined && side !== 'cheats' && side !== 'honest')
   throw new Error(`--side must be cheats or honest, got ${side}`);
-const corpus = readCorpus();
+const corpus: Corpus =
+  options.folder === undefined
+    ? readCorpus()
+    : { families: {}, rules: {}, cheats: cheatsInFolder(options.folder), honest: [] };
 const only = options.only?.split(',');
 const unknown = only?.find((name) => !isKnown(name));
 if (unknown !== undefined) throw new Error(`--only must name cheats, families or honest kernels, got ${unknown}`);
