@@ -14,7 +14,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 // Which permutation or draw a hash is for: no two uses share their random numbers.
-enum { FEATURES = 1, QUERIES, KEYS, VALUES, SCALE, NOISE, SLOT, INDEX, FLIP, DOUBLE };
+enum { FEATURES = 1, QUERIES, KEYS, VALUES, SCALE, NOISE, SLOT, INDEX, FLIP, DOUBLE, SUM };
 enum { TENSOR_Q = 0, TENSOR_K = 1, TENSOR_V = 2 };
 enum { FP16 = 0, BF16 = 1, FP32 = 2 };
 
@@ -352,6 +352,18 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
     atomicMin(found + 1, first);
   }
   if (compared) atomicAdd(found + 2, compared);
+}
+
+// Adds a checksum of memory to found[0]. Nobody who lacks the key can change the memory and keep its sum.
+// Launch: any grid.
+extern "C" __global__ void flashcore_judge_sum(const unsigned char* memory, u64 bytes, u64* found, u64 key) {
+  const u32* words = (const u32*)memory;
+  const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x, step = (u64)gridDim.x * blockDim.x;
+  u64 sum = 0;
+  for (u64 i = first; i < bytes / 4; i += step) sum += mixed(key, SUM, (u32)i, words[i]);
+  if (first == 0)
+    for (u64 i = bytes / 4 * 4; i < bytes; ++i) sum += mixed(key + 1, SUM, (u32)i, memory[i]);
+  if (sum) atomicAdd(found, sum);
 }
 
 // Keeps the stream busy for so many nanoseconds, so that the host's time to enqueue what is timed is not in it.

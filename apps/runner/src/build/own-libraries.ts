@@ -151,7 +151,7 @@ export class OwnLibraries {
 
   /** The kernels that make the inputs of timed launches and check their outputs. Errors as above. */
   judge(target: KernelTarget, listener: BuildListener): Promise<string> {
-    const entries = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'hold', 'scrub'].map(
+    const entries = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'sum', 'hold', 'scrub'].map(
       (entry) => `flashcore_judge_${entry}`,
     );
     return this.#kernel({ name: 'judge', entries }, target, listener);

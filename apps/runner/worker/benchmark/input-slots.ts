@@ -73,11 +73,9 @@ export class InputSlots implements LaunchInputs {
     };
     this.#tensors = inputs.map((tensor, index) => {
       const bits = drawn.sets.map((set) => inMemory(entryOf(set, tensor.name)!, tensor));
-      const base = memory.allocate(bits.reduce((bytes, { byteLength }) => bytes + byteLength, 0));
-      for (const [set, each] of bits.entries()) driver.upload(base + BigInt(set * each.byteLength), each);
       return {
         input: index,
-        drawn: base,
+        drawn: memory.uploaded(...bits),
         draws: drawn.sets.length,
         extent: extentOf(tensor),
         slots: this.guarded[index]!,

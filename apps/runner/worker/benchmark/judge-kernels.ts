@@ -1,9 +1,9 @@
 import type { ElementDtype, TensorDtype } from '@flashcore/shared/kernels';
 import { parameterArray } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
-import type { CheckedOutput, NoiseSource, Regions } from './pool-memory.ts';
+import type { CheckedOutput, KeptMemory, NoiseSource, Regions } from './pool-memory.ts';
 
-const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'hold', 'scrub'] as const;
+const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'sum', 'hold', 'scrub'] as const;
 type Entry = (typeof ENTRIES)[number];
 
 /** judge.cu's number for each dtype. int32 is moved and compared by its bits, as fp32 is. */
@@ -19,7 +19,7 @@ const SCRUB_THREADS = { gpu: 1024, simulated: 1 };
 const SIMULATED_SCRUB_BYTES = 4_096;
 
 /** Indices of the device words in which the judge's kernels count. */
-const FOUND = { outside: 0, first: 1, compared: 2, rounding: 3, guards: 4, changed: 5 } as const;
+const FOUND = { outside: 0, first: 1, compared: 2, rounding: 3, guards: 4, sum: 5, changed: 6 } as const;
 /** Maximum number of inputs; each has its own counter word. */
 export const MOST_INPUTS = 16;
 const FOUND_WORDS = FOUND.changed + MOST_INPUTS;
@@ -41,6 +41,8 @@ export interface Found {
   changed: number[];
   /** Guard words that changed. */
   guards: number;
+  /** Checksum of the memory that sum() was called for. */
+  sum: bigint;
 }
 
 /** A head's extent, element type and mask. */
@@ -142,7 +144,7 @@ export class JudgeKernels {
       ]),
     ) as Record<Entry, Handle>;
     this.#found = driver.allocate(FOUND_WORDS * 8);
-    this.#forget();
+    this.forget();
   }
 
   /**
@@ -262,6 +264,13 @@ export class JudgeKernels {
     ]);
   }
 
+  /** Adds a checksum of memory, keyed by a secret number, to the counts. */
+  sum({ address, bytes }: KeptMemory, key: bigint): void {
+    const threads = NOISE_THREADS[this.#where];
+    const ctas = Math.max(1, Math.min(CTAS[this.#where], Math.ceil(bytes / 4 / threads)));
+    this.#launch('sum', { grid: [ctas, 1], threads }, [u64(address), u64(bytes), u64(this.#at('sum')), u64(key)]);
+  }
+
   /** Keeps the stream busy. Does nothing on the emulator, where the host executes the kernels itself. */
   hold(microseconds: number): void {
     if (this.#where === 'gpu')
@@ -283,7 +292,7 @@ export class JudgeKernels {
     const words = new BigUint64Array(FOUND_WORDS);
     this.#driver.synchronize();
     this.#driver.download(words, this.#found);
-    this.#forget();
+    this.forget();
     const of = (name: keyof typeof FOUND): number => Number(words[FOUND[name]]!);
     return {
       outside: of('outside'),
@@ -292,6 +301,7 @@ export class JudgeKernels {
       rounding: Math.sqrt(of('rounding') * ROUNDING_UNIT),
       changed: [...words.subarray(FOUND.changed)].map(Number),
       guards: of('guards'),
+      sum: words[FOUND.sum]!,
     };
   }
 
@@ -300,7 +310,11 @@ export class JudgeKernels {
     this.#driver.unloadModule(this.#module);
   }
 
-  #forget(): void {
+  /**
+   * Sets all counts to zero, in stream order. Comes before the checks of a sample, because its launches could have
+   * written to the counts.
+   */
+  forget(): void {
     this.#driver.fill8(this.#found, 0, FOUND_WORDS * 8);
     this.#driver.fill8(this.#at('first'), 0xff, 8);
   }

@@ -11,7 +11,7 @@ import {
   type ProblemCase,
   type ShapeFields,
 } from '@flashcore/shared/kernels';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { BuildTools } from '../../src/build/build-tools.ts';
 import { ArtifactStore } from '../../src/store/artifacts.ts';
 import { CudaDriver } from '../driver/cuda-driver.ts';
@@ -241,6 +241,72 @@ test('finds a launch that changes its inputs or the bytes around its output', as
       writing(({ O }) => O! - 2n),
     ),
   ).toContain('the kernel changed guard bytes');
+});
+
+/** What the judge has on the device, by its contents: addresses of everything that it uploads or allocates. */
+function watched(): { uploads: { address: bigint; bytes: Uint8Array }[]; allocated: Map<number, bigint> } & Disposable {
+  const uploads: { address: bigint; bytes: Uint8Array }[] = [];
+  const allocated = new Map<number, bigint>();
+  const upload = vi.spyOn(driver, 'upload').mockImplementation((address, source) => {
+    uploads.push({ address, bytes: new Uint8Array(source.buffer.slice(0), source.byteOffset, source.byteLength) });
+    CudaDriver.prototype.upload.call(driver, address, source);
+  });
+  const allocate = vi.spyOn(driver, 'allocate').mockImplementation((bytes) => {
+    const address = CudaDriver.prototype.allocate.call(driver, bytes);
+    allocated.set(bytes, address);
+    return address;
+  });
+  return {
+    uploads,
+    allocated,
+    [Symbol.dispose]() {
+      upload.mockRestore();
+      allocate.mockRestore();
+    },
+  };
+}
+
+test('finds a launch that rewrites the places by which the judge finds outputs', async () => {
+  const [shape] = SHAPES as [ShapeFields];
+  using memory = watched();
+  let launches = 0;
+  const detail = await judged(shape, 'fp16', (inputs, addresses) => {
+    launches += 1;
+    if (launches % 5 !== 1) return undefined;
+    // A table has three words a launch. Each launch becomes the first, so that the judge compares only its output.
+    const { address, bytes } = memory.uploads.find((each) => each.bytes.byteLength === 5 * 12)!;
+    const table = new Uint32Array(bytes.slice().buffer);
+    driver.upload(
+      address,
+      Uint32Array.from({ length: 15 }, (_, index) => table[index % 3]!),
+    );
+    return honest(shape)(inputs, addresses);
+  });
+  expect(detail).toMatch(/^in 3 samples of 15 launches; the first: the kernel changed the judge's own memory/);
+});
+
+test('finds a launch that changes the heads from which all inputs are made', async () => {
+  const [shape] = SHAPES as [ShapeFields];
+  using memory = watched();
+  const detail = await judged(shape, 'fp16', (inputs, addresses) => {
+    // Two heads of Q.
+    const base = memory.uploads.find((each) => each.bytes.byteLength === 2 * 33 * 64 * 2)!;
+    driver.upload(base.address, Uint16Array.of(0x1234));
+    return honest(shape)(inputs, addresses);
+  });
+  expect(detail).toContain("the kernel changed the judge's own memory");
+});
+
+test('counts that a launch wrote do not change the result', async () => {
+  const [shape] = SHAPES as [ShapeFields];
+  using memory = watched();
+  const detail = await judged(shape, 'fp16', () => {
+    // As many wrong elements fewer as there will be.
+    const counts = [...memory.allocated].find(([bytes]) => bytes % 8 === 0 && bytes < 256)![1];
+    driver.upload(counts, BigInt64Array.of(BigInt(-5 * 33 * 64 * 3)));
+    return emptyOutput(shape, 'fp16').fill(0x7e00);
+  });
+  expect(detail).toContain('31680 of 31680 elements are outside the tolerance');
 });
 
 test('no two heads of a launch have the same pair of drawn heads', () => {

@@ -36,6 +36,8 @@ export interface CheckedTensor {
 /** The check results of one output. The first output's also cover inputs and guards. */
 export interface FoundInOutput extends Pick<CheckedTensor, 'output' | 'roundingLimit'> {
   found: Found;
+  /** Whether memory changed that only the judge may write. */
+  tampered: boolean;
 }
 
 interface LaunchPoolParts {
@@ -54,6 +56,9 @@ export class LaunchPool {
   readonly #memory: PoolMemory;
   readonly #inputs: LaunchInputs;
   readonly #outputs: ReadonlyMap<string, Regions>;
+  /** Key of the checksum of memory in which launches may change nothing; only launches of the judge get it. */
+  readonly #sumKey = randomBytes(8).readBigUInt64LE();
+  #sum: { value: bigint; parts: number } | undefined;
   #key = 0n;
 
   constructor(driver: CudaDriver, judge: JudgeKernels, { memory, inputs, outputs, launches }: LaunchPoolParts) {
@@ -84,6 +89,13 @@ export class LaunchPool {
    * new inputs, which are then in L2 as far as they fit. `own` holds the workspaces of the build that is timed next.
    */
   renew(initial: InitialOutputs, own: readonly Regions[]): void {
+    // Builds have allocated more since the last sum, and none of them has been launched since then.
+    const parts = this.#memory.kept.length;
+    if (this.#sum?.parts !== parts) {
+      this.#judge.forget();
+      this.#sumKept();
+      this.#sum = { value: this.#judge.found().sum, parts };
+    }
     this.#key = randomBytes(8).readBigUInt64LE();
     this.#judge.scrub(this.#key);
     this.renewOwn(initial, own);
@@ -101,12 +113,14 @@ export class LaunchPool {
 
   /** Checks every output, the guard bytes and the inputs after a sample. */
   check(arrangement: Arrangement, outputs: readonly CheckedTensor[], own: readonly Regions[]): FoundInOutput[] {
+    this.#judge.forget();
+    this.#sumKept();
     this.#eachRegions([...this.#outputs.values(), ...own], (regions, key) =>
       this.#judge.noise(regions, this.#inputs.noise, key, true),
     );
     this.#inputs.checkInputs();
     const { launches } = this;
-    return outputs.map(({ output, tolerance, roundingLimit }) => {
+    return outputs.map(({ output, tolerance, roundingLimit }, index) => {
       const { name } = output;
       this.#inputs.checkOutput({
         name,
@@ -115,8 +129,14 @@ export class LaunchPool {
         launches,
         tolerance,
       });
-      return { output, roundingLimit, found: this.#judge.found() };
+      const found = this.#judge.found();
+      return { output, roundingLimit, tampered: index === 0 && found.sum !== this.#sum?.value, found };
     });
+  }
+
+  #sumKept(): void {
+    for (const [index, part] of this.#memory.kept.entries())
+      this.#judge.sum(part, BigInt.asUintN(64, this.#sumKey + BigInt(index)));
   }
 
   /** Names of the inputs, in the order in which Found counts them. */

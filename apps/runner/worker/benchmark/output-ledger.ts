@@ -51,13 +51,14 @@ interface Judged {
 }
 
 function problemsOf(
-  { output, roundingLimit, found: { outside, first, changed, guards, rounding } }: FoundInOutput,
+  { output, roundingLimit, tampered, found: { outside, first, changed, guards, rounding } }: FoundInOutput,
   { elements, inputNames, named }: Judged,
 ): string[] {
   const of = named ? ` of ${output.name}` : '';
   const inputs = inputNames.filter((_, index) => changed[index]! > 0);
   return [
     ...(inputs.length > 0 ? [`the kernel changed ${inputs.join(', ')}`] : []),
+    ...(tampered ? ["the kernel changed the judge's own memory"] : []),
     ...(guards > 0 ? ['the kernel changed guard bytes around its buffers'] : []),
     ...(outside > 0
       ? [

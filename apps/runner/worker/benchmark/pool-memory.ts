@@ -3,6 +3,8 @@ import type { ElementDtype } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 
 const GUARD_BYTES = 4096;
+/** A GPU maps memory in pages of this size. What is left of a page could keep data from launch to launch. */
+const PAGE_BYTES = 2 * 1024 ** 2;
 const ALIGNMENT = 256;
 
 /** Regions of memory, each with guard bytes around a payload. */
@@ -18,24 +20,46 @@ export interface Regions {
 export const regionOf = ({ memory, stride, before }: Regions, region: number): DevicePointer =>
   memory + BigInt(region * stride + before);
 
-/** Device memory of a pool, freed all at once. */
+/** Memory in which launches may change nothing. */
+export interface KeptMemory {
+  address: DevicePointer;
+  bytes: number;
+}
+
+/** Device memory of a pool, freed all at once. On a GPU no other memory is in its pages. */
 export class PoolMemory {
   readonly #driver: CudaDriver;
   readonly #allocations: DevicePointer[] = [];
+  readonly #kept: KeptMemory[] = [];
 
   constructor(driver: CudaDriver) {
     this.#driver = driver;
   }
 
+  /** What was uploaded, and the ends of all pages. */
+  get kept(): readonly KeptMemory[] {
+    return this.#kept;
+  }
+
   allocate(bytes: number): DevicePointer {
-    const address = this.#driver.allocate(bytes);
+    const whole = this.#driver.facts.simulated ? bytes : Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
+    const address = this.#driver.allocate(whole);
     this.#allocations.push(address);
+    const used = Math.ceil(bytes / 4) * 4;
+    if (whole > used) this.#kept.push({ address: address + BigInt(used), bytes: whole - used });
     return address;
   }
 
-  uploaded(values: NodeJS.ArrayBufferView): DevicePointer {
-    const address = this.allocate(values.byteLength);
-    this.#driver.upload(address, values);
+  /** Uploads values one behind the other. */
+  uploaded(...parts: readonly NodeJS.ArrayBufferView[]): DevicePointer {
+    const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const address = this.allocate(bytes);
+    let offset = 0;
+    for (const part of parts) {
+      this.#driver.upload(address + BigInt(offset), part);
+      offset += part.byteLength;
+    }
+    this.#kept.push({ address, bytes });
     return address;
   }
 
