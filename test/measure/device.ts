@@ -127,6 +127,7 @@ export async function timedKernel(
       tolerance: { absolute: 1e-2, relative: 1e-2 },
       ownTolerances: {},
       judgeRounding: true,
+      trials: [],
     },
   );
   const loaded = new LoadedCandidate(driver, candidate);

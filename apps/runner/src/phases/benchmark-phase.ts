@@ -28,6 +28,7 @@ import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
+import { trialsOn } from './trials.ts';
 
 interface Benchmarking {
   results: BenchmarkResult[];
@@ -115,6 +116,7 @@ async function measureShape(
       candidate: candidateFor(services, { image, shape }),
       modes: spec.modes,
       seed,
+      trials: trialsOn(services, shape),
       ...(await judgementRules(services, spec)),
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,

@@ -31,6 +31,7 @@ import { emitConditions, emitFindings, startPhase, variantServices, type Variant
 import { type BenchmarkSpec, type ChampionSpec } from '../spec/job-spec.ts';
 import type { VariantPhase } from './phase.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
+import { trialsOn } from './trials.ts';
 
 /**
  * Compares the candidate with the champion; a fallback is not compared. If times mean nothing on the device, its own
@@ -250,6 +251,7 @@ export async function compareShape(
       candidate: candidateFor(services, { image: candidate, shape }),
       modes,
       seed,
+      trials: trialsOn(services, shape),
       ...(await judgementRules(services, spec)),
       protocol: spec.protocol.sampling,
       ownProcesses: runtime.ownProcesses,

@@ -115,6 +115,18 @@ export function affordedInputs(problem: Problem, device: Device, shape: Shape): 
   const most = smaller ? Math.floor(MOST_REPEATED_ELEMENTS / size) : Infinity;
   return Math.min(most, Math.floor((TIMED_SHARE * allFlops) / caseFlops(problem, smaller ?? shape)));
 }
+/**
+ * How many trials a timed shape of plain attention affords: timed launches on other values than N(0, 1). Each costs the
+ * answers of all pairs of drawn heads, about as much as the shape's own.
+ */
+export function affordedTrials(problem: Problem, device: Device, shape: Shape): number {
+  const { allFlops, longFlops } = budgetOf(problem, device);
+  const flops = 2 * caseFlops(problem, shape);
+  return flops > longFlops ? 0 : Math.max(1, Math.floor((TRIALS_SHARE * allFlops) / flops));
+}
+/** Share of the budget for trials. */
+const TRIALS_SHARE = 1 / 3;
+
 /** Limit on the elements of all inputs of a timed shape together. */
 const MOST_REPEATED_ELEMENTS = 2 ** 24;
 

@@ -2,11 +2,12 @@ import { attentionCase, shapeOf, type ProblemCase, type TensorDtype } from '@fla
 import { entryOf } from '@flashcore/shared/text';
 import type { Reference, RoundedAnswer } from '../driver/reference.ts';
 import { matricesOf, outputOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
-import { drawInputs, NORMAL } from '../verify/inputs.ts';
+import type { InputRule } from '../messages/launchable.ts';
+import { drawInputs } from '../verify/inputs.ts';
 import { hasRounding, yardstickOf, type Yardstick } from '../verify/reference-book.ts';
 
 /**
- * A few heads of Q and of K and V, drawn from N(0, 1), with the answer for every pair. The answers are in host memory,
+ * A few heads of Q and of K and V, with the answer for every pair. The answers are in host memory,
  * and on the device only while outputs are compared.
  */
 export interface DrawnHeads {
@@ -36,16 +37,33 @@ export function drawnHeadCounts(heads: number): { qBases: number; kvBases: numbe
   return { qBases, kvBases: qBases + 1 };
 }
 
+interface Drawing {
+  seed: string;
+  /** One rule for all heads, or rules that the heads take in turn. */
+  rules: readonly InputRule[];
+  reference: Reference;
+}
+
 /** Draws the heads from a seed. The answers come from the CPU reference. */
-export function drawHeads(attention: ProblemCase, seed: string, reference: Reference): DrawnHeads {
+export function drawHeads(attention: ProblemCase, { seed, rules, reference }: Drawing): DrawnHeads {
   const { dtype, values } = attention;
   const { heads: all, rows, columns } = matricesOf(outputOf(attention));
   const { qBases, kvBases } = drawnHeadCounts(all);
   const oneBatch = (heads: number): ProblemCase =>
     attentionCase(shapeOf({ B: 1, H: heads, S: rows, D: columns, causal: values['causal'] ?? 0 }), dtype);
-  const inputs = drawInputs(oneBatch(kvBases), { seed, rule: NORMAL }, reference);
-  const [Q, K, V] = ['Q', 'K', 'V'].map((name) => entryOf(inputs, name)!) as [TensorBits, TensorBits, TensorBits];
   const headLength = rows * columns;
+  // With shared vectors, logits are as large where a head of Q meets the K of another rule.
+  const ofRule = (rule: InputRule, head: number): TensorsByName =>
+    drawInputs(oneBatch(1), { seed: `${seed}${head.toString(16)}`, sharedSeed: seed, rule }, reference);
+  const drawn =
+    rules.length === 1
+      ? [drawInputs(oneBatch(kvBases), { seed, rule: rules[0]! }, reference)]
+      : Array.from({ length: kvBases }, (_, head) => ofRule(rules[head % rules.length]!, head));
+  const [Q, K, V] = ['Q', 'K', 'V'].map((name) => joined(drawn.map((each) => entryOf(each, name)!))) as [
+    TensorBits,
+    TensorBits,
+    TensorBits,
+  ];
   const head = (tensor: TensorBits, index: number): TensorBits =>
     tensor.subarray(index * headLength, (index + 1) * headLength);
   const pairs = qBases * kvBases;
@@ -87,4 +105,11 @@ export function drawHeads(attention: ProblemCase, seed: string, reference: Refer
     roundings: rounding,
     yardstick,
   };
+}
+
+function joined(parts: readonly TensorBits[]): TensorBits {
+  const [first] = parts as [TensorBits];
+  const all = new (first.constructor as typeof Uint16Array)(parts.length * first.length);
+  for (const [index, part] of parts.entries()) all.set(part, index * first.length);
+  return all;
 }

@@ -18,7 +18,8 @@ const TENSORS = ['Q', 'K', 'V'] as const;
 interface HeadPoolParts {
   memory: PoolMemory;
   timed: ProblemCase;
-  drawn: DrawnHeads;
+  /** The usual heads, then those of trials. All have the same extents. */
+  drawn: readonly [DrawnHeads, ...DrawnHeads[]];
   /** Heads of Q in the pool; K and V have the same number. */
   heads: number;
 }
@@ -33,14 +34,16 @@ export class HeadPool implements LaunchInputs {
   readonly guarded: readonly Regions[];
   readonly #driver: CudaDriver;
   readonly #judge: JudgeKernels;
-  readonly #drawn: DrawnHeads;
+  readonly #drawn: HeadPoolParts['drawn'];
   readonly #kind: HeadKind;
   readonly #spare: number;
   readonly #headsOfLaunch: number;
   readonly #headBytes: bigint;
-  readonly #tensors: readonly PoolTensor[];
+  /** By drawn heads. */
+  readonly #tensors: readonly (readonly PoolTensor[])[];
   readonly #answers: DevicePointer;
   readonly #roundings: DevicePointer;
+  #used = 0;
   #disguise: Disguise = { key: 0n, qPhase: 0, kvPhase: 0 };
 
   constructor(driver: CudaDriver, judge: JudgeKernels, { memory, timed, drawn, heads }: HeadPoolParts) {
@@ -55,19 +58,22 @@ export class HeadPool implements LaunchInputs {
     const headBytes = rows * columns * DTYPE_BYTES[dtype];
     this.#headBytes = BigInt(headBytes);
     this.guarded = TENSORS.map(() => memory.regions(1, heads * headBytes));
-    this.#tensors = TENSORS.map((tensor, index) => {
-      const { memory: block, before } = this.guarded[index]!;
-      return {
-        tensor,
-        base: memory.uploaded(drawn[tensor]),
-        bases: tensor === 'Q' ? drawn.qBases : drawn.kvBases,
-        pool: block + BigInt(before),
-        heads,
-      };
-    });
-    this.noise = { base: this.#tensors[2]!.base, bytes: drawn.V.byteLength, dtype };
-    this.#answers = memory.allocate(drawn.answers.byteLength);
-    this.#roundings = memory.allocate(drawn.roundings.byteLength);
+    const [usual] = drawn;
+    this.#tensors = drawn.map((each) =>
+      TENSORS.map((tensor, index) => {
+        const { memory: block, before } = this.guarded[index]!;
+        return {
+          tensor,
+          base: memory.uploaded(each[tensor]),
+          bases: tensor === 'Q' ? each.qBases : each.kvBases,
+          pool: block + BigInt(before),
+          heads,
+        };
+      }),
+    );
+    this.noise = { base: this.#tensors[0]![2]!.base, bytes: usual.V.byteLength, dtype };
+    this.#answers = memory.allocate(usual.answers.byteLength);
+    this.#roundings = memory.allocate(usual.roundings.byteLength);
   }
 
   /**
@@ -86,7 +92,7 @@ export class HeadPool implements LaunchInputs {
 
   addressesAt(place: readonly number[]): Record<string, DevicePointer> {
     const [q, kv] = place as [number, number];
-    const [poolQ, poolK, poolV] = this.#tensors.map(({ pool }) => pool) as [bigint, bigint, bigint];
+    const [poolQ, poolK, poolV] = this.#tensors[0]!.map(({ pool }) => pool) as [bigint, bigint, bigint];
     return {
       Q: poolQ + BigInt(q) * this.#headBytes,
       K: poolK + BigInt(kv) * this.#headBytes,
@@ -94,18 +100,22 @@ export class HeadPool implements LaunchInputs {
     };
   }
 
+  use(drawn: number): void {
+    this.#used = drawn;
+  }
+
   write(key: bigint): void {
-    const { qBases, kvBases } = this.#drawn;
+    const { qBases, kvBases } = this.#drawn[0];
     this.#disguise = { key, qPhase: randomInt(qBases), kvPhase: randomInt(kvBases) };
-    for (const tensor of this.#tensors) this.#judge.inputs(tensor, this.#kind, this.#disguise);
+    for (const tensor of this.#tensors[this.#used]!) this.#judge.inputs(tensor, this.#kind, this.#disguise);
   }
 
   checkInputs(): void {
-    for (const tensor of this.#tensors) this.#judge.inputs(tensor, this.#kind, this.#disguise, true);
+    for (const tensor of this.#tensors[this.#used]!) this.#judge.inputs(tensor, this.#kind, this.#disguise, true);
   }
 
   checkOutput(checked: CheckedOutput): void {
-    const { qBases, kvBases, answers, roundings } = this.#drawn;
+    const { qBases, kvBases, answers, roundings } = this.#drawn[this.#used]!;
     const expected = { answers: this.#answers, roundings: this.#roundings };
     this.#driver.upload(expected.answers, answers);
     this.#driver.upload(expected.roundings, roundings);

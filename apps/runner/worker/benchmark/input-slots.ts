@@ -112,6 +112,10 @@ export class InputSlots implements LaunchInputs {
     return Object.fromEntries(this.names.map((name, index) => [name, regionOf(this.guarded[index]!, slot!)]));
   }
 
+  use(drawn: number): void {
+    if (drawn !== 0) throw new RangeError('slots have no trials');
+  }
+
   write(key: bigint): void {
     this.#disguise = { key, phase: randomInt(this.#drawn.sets.length) };
     for (const tensor of this.#tensors) this.#judge.slots(tensor, this.#disguise);

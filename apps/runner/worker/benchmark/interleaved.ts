@@ -7,7 +7,7 @@ import type {
   TimingModeName,
 } from '../messages/measuring.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
-import { limitReason, openStamps, type BenchmarkTools } from './latency.ts';
+import { limitReason, openStamps, runTrials, type BenchmarkTools } from './latency.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { Judge } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
@@ -22,6 +22,7 @@ import {
   settled,
   narrowEnough,
 } from './sampling.ts';
+import type { TimedBuild } from './timed-build.ts';
 
 /** The build (0 or 1) of each sample in a block. A drift of the device affects both builds alike. */
 const BLOCK = [0, 1, 1, 0] as const;
@@ -58,6 +59,7 @@ export async function compare(tools: BenchmarkTools, request: CompareRequest): P
 type Builds = Record<'champion' | 'second' | 'candidate', LoadedCandidate>;
 
 interface Side {
+  build: TimedBuild;
   sampler: Sampler;
   close(): void;
 }
@@ -110,6 +112,7 @@ class Comparison {
       const parts = { build, judge: this.#judge.kernels, stamps: this.#stamps };
       const sampler = openSampler(this.#mode, this.#tools.driver, parts);
       return {
+        build,
         sampler,
         close() {
           sampler.close();
@@ -122,6 +125,9 @@ class Comparison {
       side(this.#builds.second, ledgers.champion),
       side(this.#builds.candidate, ledgers.candidate),
     ];
+    const trial = { sampler: candidate.sampler, announce: () => this.#announce() };
+    await runTrials(this.#judge, candidate.build, trial);
+    this.#stamps?.read();
     const self = await this.#series([champion, second], true);
     const pairs = await this.#series([champion, candidate], false);
     const checks = { championCheck: ledgers.champion.report(), candidateCheck: ledgers.candidate.report() };

@@ -1,11 +1,12 @@
 /** Tests the judge on the emulator: no two launches share inputs, and its checks find a build's mistakes. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   attentionCase,
   elementsOfTensor,
   installedProblem,
+  parseCases,
   problemCase,
   type LaunchPlan,
   type ProblemCase,
@@ -25,7 +26,7 @@ import {
   type TensorBits,
   type TensorsByName,
 } from '../driver/tensor-bits.ts';
-import type { Candidate } from '../messages/launchable.ts';
+import type { Candidate, InputRule } from '../messages/launchable.ts';
 import { fileURLToPath } from 'node:url';
 import { drawnHeadCounts } from './drawn-heads.ts';
 import { Judge } from './judge.ts';
@@ -101,22 +102,25 @@ function built(timed: ProblemCase, launch: CaseLaunch): LoadedCandidate {
 interface Judging {
   launches: number;
   samples: number;
+  /** The rules of each trial's heads; trials come before the samples. */
+  trials?: readonly (readonly InputRule[])[];
   ownTolerances?: Record<string, typeof TOLERANCE>;
 }
 
 /** The ledger's text after this many samples of launches. */
 async function ledgerText(
   loaded: LoadedCandidate,
-  { launches, samples, ownTolerances = {} }: Judging,
+  { launches, samples, trials = [], ownTolerances = {} }: Judging,
 ): Promise<string> {
   const judge = await Judge.open(
     { driver, reference, judgeImage },
-    { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE, ownTolerances, judgeRounding: true },
+    { builds: [loaded.candidate], seed: '7', trials, tolerance: TOLERANCE, ownTolerances, judgeRounding: true },
   );
   const ledger = new OutputLedger(loaded.candidate.plan);
   const pool = judge.pool(launches);
   const build = pool.build(loaded, ledger);
-  for (let sample = 0; sample < samples; ++sample) {
+  for (let sample = -judge.trials; sample < samples; ++sample) {
+    build.use(Math.max(0, -sample));
     build.renew();
     build.enqueue();
     build.check();
@@ -127,11 +131,17 @@ async function ledgerText(
 }
 
 /** The same for attention. */
-async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch, samples = 3): Promise<string> {
+async function judged(
+  shape: ShapeFields,
+  dtype: LaunchPlan['dtype'],
+  launch: Launch,
+  samples = 3,
+  trials: Judging['trials'] = [],
+): Promise<string> {
   const loaded = built(attentionCase(shape, dtype), (inputs, addresses) =>
     launch({ dtype, ...(inputs as Record<'Q' | 'K' | 'V', TensorBits>) }, addresses),
   );
-  return ledgerText(loaded, { launches: 5, samples });
+  return ledgerText(loaded, { launches: 5, samples, trials });
 }
 
 const SHAPES: ShapeFields[] = [
@@ -307,6 +317,40 @@ test('counts that a launch wrote do not change the result', async () => {
     return emptyOutput(shape, 'fp16').fill(0x7e00);
   });
   expect(detail).toContain('31680 of 31680 elements are outside the tolerance');
+});
+
+const { probes } = parseCases(readFileSync(join(root, 'kernels/cases.yaml'), 'utf8'), 'cases.yaml');
+const rulesOf = (...names: string[]): InputRule[] =>
+  names.map((name) => probes.distributions.find((rule) => rule.name === name)!);
+
+test.each(['fp16', 'bf16', 'fp32'] as const)(
+  'an honest build passes trials on the values of probes, %s',
+  async (dtype) => {
+    const [shape] = SHAPES as [ShapeFields];
+    const trials = [
+      rulesOf('offset', 'max_last', 'one_key', 'outliers'),
+      rulesOf('max_first', 'few_values', 'repeated_rows'),
+      rulesOf('equal_keys', 'stalled_sum', 'repeated_values', 'two_scales'),
+      rulesOf('extremes'),
+      rulesOf('around_448'),
+    ];
+    expect(await judged(shape, dtype, honest(shape), 1, trials)).toBe(
+      'right: every output of 30 launches, each on inputs of its own',
+    );
+  },
+);
+
+test('trials find a build that is right for N(0, 1) only', async () => {
+  const [shape] = SHAPES as [ShapeFields];
+  const clamping: Launch = ({ dtype, Q, K, V }, addresses) => {
+    const valueAt = valueReader(V, 'fp16');
+    const clamped = Float32Array.from(V, (_, index) => Math.max(-16, Math.min(16, valueAt(index))));
+    return honest(shape)({ dtype, Q, K, V: tensorOf(clamped, 'fp16') }, addresses);
+  };
+  expect(await judged(shape, 'fp16', clamping)).toMatch(/^right/);
+  expect(await judged(shape, 'fp16', clamping, 3, [rulesOf('max_last', 'around_448')])).toMatch(
+    /^in 1 sample of 20 launches; .* elements are outside/,
+  );
 });
 
 test('no two heads of a launch have the same pair of drawn heads', () => {

@@ -11,10 +11,11 @@ import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { Reference } from '../driver/reference.ts';
 import { matricesOf, outputsOf, type OutputExtent } from '../driver/tensor-bits.ts';
-import type { Candidate } from '../messages/launchable.ts';
+import type { Candidate, InputRule } from '../messages/launchable.ts';
 import { poolFor, slotsFor } from '../messages/pool-size.ts';
 import type { JudgementRules } from '../messages/verifying.ts';
-import { roundingLimitOf } from '../verify/judgement.ts';
+import { NORMAL } from '../verify/inputs.ts';
+import { roundingLimitOf, roundsLogits } from '../verify/judgement.ts';
 import { drawHeads, type DrawnHeads } from './drawn-heads.ts';
 import { drawSets, type DrawnSets } from './drawn-sets.ts';
 import { HeadPool } from './head-pool.ts';
@@ -39,10 +40,12 @@ interface Judged extends JudgementRules {
   builds: readonly Candidate[];
   /** Seed of the heads or sets from which the inputs are made. */
   seed: string;
+  /** The rules of each trial's heads. */
+  trials: readonly (readonly InputRule[])[];
 }
 
 /** The heads or sets from which the inputs of all launches are made. */
-type Drawn = { heads: DrawnHeads } | { sets: DrawnSets };
+type Drawn = { heads: readonly [DrawnHeads, ...DrawnHeads[]] } | { sets: DrawnSets };
 
 /** Makes the inputs of timed launches and judges their outputs, for the builds of one request. */
 export class Judge {
@@ -52,7 +55,7 @@ export class Judge {
   readonly #toleranceOf: (output: OutputExtent) => Judged['tolerance'];
   readonly #kind: ProblemCase;
   readonly #drawn: Drawn;
-  readonly #roundingLimitOf: (plan: LaunchPlan) => number;
+  readonly #roundingLimitsOf: (plan: LaunchPlan) => number[];
 
   private constructor(
     driver: CudaDriver,
@@ -66,22 +69,31 @@ export class Judge {
     this.#toleranceOf = ({ tolerance: own }) => (own === undefined ? tolerance : entryOf(ownTolerances, own)!);
     this.#kind = mostOutputs(builds);
     this.#drawn = drawn;
-    const yardstick = 'heads' in drawn ? drawn.heads.yardstick : undefined;
-    this.#roundingLimitOf = (plan) => (judgeRounding ? roundingLimitOf(yardstick, plan) : Infinity);
+    const all = 'heads' in drawn ? drawn.heads : [undefined];
+    this.#roundingLimitsOf = (plan) =>
+      all.map((heads, trial) =>
+        // The yardstick is the error of the first pair, and the pairs of a trial are not alike.
+        judgeRounding && (trial === 0 || !roundsLogits(plan)) ? roundingLimitOf(heads?.yardstick, plan) : Infinity,
+      );
   }
 
   /** Draws the heads or sets from which inputs are made, and computes their right answers. */
   static async open({ driver, reference, judgeImage }: JudgeParts, judged: Judged): Promise<Judge> {
     if (judgeImage === undefined)
       throw new Error('no judge kernels were compiled for the device: nothing can be timed');
-    const { builds, seed, ownReference: own } = judged;
+    const { builds, seed, trials, ownReference: own } = judged;
     const timed = mostOutputs(builds);
     const drawn =
       // In pools the rows of a head lie one after another.
       isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout)
-        ? { heads: drawHeads(timed, seed, reference) }
+        ? { heads: drawAllHeads(timed, { seed, trials, reference }) }
         : { sets: await drawSets(timed, { seed, reference, own }) };
     return new Judge(driver, new JudgeKernels(driver, judgeImage), judged, drawn);
+  }
+
+  /** Number of drawn values other than the usual ones: from 1 on, TimedBuild.use() takes them. */
+  get trials(): number {
+    return 'heads' in this.#drawn ? this.#drawn.heads.length - 1 : 0;
   }
 
   /** Allocates buffers for `launches` launches per graph, or for fewer if memory or the L2 is too small. */
@@ -128,7 +140,7 @@ export class Judge {
     return outputsOf(plan).map((output) => ({
       output,
       tolerance: this.#toleranceOf(output),
-      roundingLimit: this.#roundingLimitOf(plan),
+      roundingLimits: this.#roundingLimitsOf(plan),
     }));
   }
 
@@ -147,6 +159,16 @@ export class Judge {
   close(): void {
     this.kernels.close();
   }
+}
+
+/** Draws the usual heads, and those of trials, from seeds that follow from the first. */
+function drawAllHeads(
+  timed: LaunchPlan,
+  { seed, trials, reference }: Pick<Judged, 'seed' | 'trials'> & { reference: Reference },
+): [DrawnHeads, ...DrawnHeads[]] {
+  const heads = (rules: readonly InputRule[], suffix: string): DrawnHeads =>
+    drawHeads(timed, { seed: `${seed}${suffix}`, rules, reference });
+  return [heads([NORMAL], ''), ...trials.map((rules, trial) => heads(rules, trial.toString(16)))];
 }
 
 /** Returns the plan with the most tensors, because a build may lack optional outputs that another has. */

@@ -9,6 +9,7 @@ import type { Conditions } from './conditions.ts';
 import { Judge } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
 import { EventPair, openSampler, type Sampler } from './samplers.ts';
+import type { TimedBuild } from './timed-build.ts';
 import {
   BATCH_MS,
   CONDITIONS_EVERY_MS,
@@ -146,6 +147,8 @@ class Measurement {
     const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#hotLaunches());
     const build = pool.build(this.#loaded, this.#ledger);
     const sampler = openSampler(this.#mode, driver, { build: build, judge: this.#judge.kernels, stamps: this.#stamps });
+    await runTrials(this.#judge, build, { sampler, announce: () => this.#announce() });
+    this.#stamps?.read();
     await this.#warmUp(sampler);
     const stopReason = await this.#sampleUntilDone(sampler);
     sampler.close();
@@ -291,6 +294,24 @@ class Measurement {
       conditions: this.#tools.conditions.read(this.#ownProcesses),
     });
   }
+}
+
+interface Trial {
+  sampler: Sampler;
+  announce: () => Promise<void>;
+}
+
+/**
+ * Takes one sample on each of the other drawn values, and discards its time. Otherwise a build could recognise timed
+ * launches and be right only for N(0, 1) there.
+ */
+export async function runTrials(judge: Judge, build: TimedBuild, { sampler, announce }: Trial): Promise<void> {
+  for (let trial = 1; trial <= judge.trials; trial += 1) {
+    await announce();
+    build.use(trial);
+    sampler.sample();
+  }
+  build.use(0);
 }
 
 /** Median clock of the kept samples. */

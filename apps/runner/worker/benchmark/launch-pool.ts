@@ -29,12 +29,13 @@ type InitialOutputs = Readonly<Record<string, Fill>> | undefined;
 export interface CheckedTensor {
   output: OutputExtent;
   tolerance: { absolute: number; relative: number };
-  /** Maximum error in units of what rounding explains; Infinity if that is not judged. */
-  roundingLimit: number;
+  /** Maximum error in units of what rounding explains, by drawn values; Infinity if that is not judged. */
+  roundingLimits: readonly number[];
 }
 
 /** The check results of one output. The first output's also cover inputs and guards. */
-export interface FoundInOutput extends Pick<CheckedTensor, 'output' | 'roundingLimit'> {
+export interface FoundInOutput extends Pick<CheckedTensor, 'output'> {
+  roundingLimit: number;
   found: Found;
   /** Whether memory changed that only the judge may write. */
   tampered: boolean;
@@ -60,6 +61,7 @@ export class LaunchPool {
   readonly #sumKey = randomBytes(8).readBigUInt64LE();
   #sum: { value: bigint; parts: number } | undefined;
   #key = 0n;
+  #used = 0;
 
   constructor(driver: CudaDriver, judge: JudgeKernels, { memory, inputs, outputs, launches }: LaunchPoolParts) {
     this.#judge = judge;
@@ -76,6 +78,12 @@ export class LaunchPool {
 
   allocateRegions(regions: number, payload: number): Regions {
     return this.#memory.regions(regions, payload);
+  }
+
+  /** Later samples get inputs made from these drawn values; 0: the usual ones. */
+  use(drawn: number): void {
+    this.#used = drawn;
+    this.#inputs.use(drawn);
   }
 
   /** The addresses of a launch's tensors. */
@@ -120,7 +128,7 @@ export class LaunchPool {
     );
     this.#inputs.checkInputs();
     const { launches } = this;
-    return outputs.map(({ output, tolerance, roundingLimit }, index) => {
+    return outputs.map(({ output, tolerance, roundingLimits }, index) => {
       const { name } = output;
       this.#inputs.checkOutput({
         name,
@@ -130,6 +138,7 @@ export class LaunchPool {
         tolerance,
       });
       const found = this.#judge.found();
+      const roundingLimit = roundingLimits[this.#used]!;
       return { output, roundingLimit, tampered: index === 0 && found.sum !== this.#sum?.value, found };
     });
   }

@@ -119,6 +119,8 @@ export interface LaunchInputs {
   /** The places of each launch's inputs; every call returns different places. */
   arrange(launches: number): readonly (readonly number[])[];
   addressesAt(place: readonly number[]): Record<string, DevicePointer>;
+  /** Later inputs are made from these drawn values; 0: the usual ones, N(0, 1). */
+  use(drawn: number): void;
   /** Writes new inputs, determined by a secret number. */
   write(key: bigint): void;
   /** Counts input elements that have changed since they were written. */

@@ -58,6 +58,11 @@ export class TimedBuild {
     }));
   }
 
+  /** Later samples get inputs made from these drawn values; 0: the usual ones, N(0, 1). */
+  use(drawn: number): void {
+    this.#pool.use(drawn);
+  }
+
   /** Prepares new inputs, noise and buffers for the launches of the next sample. */
   renew(): void {
     this.#next = (this.#next + 1) % this.#arranged.length;

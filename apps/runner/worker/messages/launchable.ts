@@ -7,6 +7,8 @@ export interface SeededInput {
   /** Hexadecimal, up to 32 digits. */
   seed: string;
   rule: InputRule;
+  /** Seed of the vectors that Q and K share; absent: `seed`. */
+  sharedSeed?: string;
   /**
    * Give all sequences their maximum length, or equal shares of a sum. FLOPs and bytes are counted for these lengths.
    */

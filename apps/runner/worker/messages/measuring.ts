@@ -1,5 +1,5 @@
 import type { DeviceConditions, StopReason, TimingMode, Plain, EnumName } from '@flashcore/shared/contract';
-import type { Candidate } from './launchable.ts';
+import type { Candidate, InputRule } from './launchable.ts';
 import type { JudgementRules } from './verifying.ts';
 
 /** "cold" or "hot". */
@@ -25,6 +25,11 @@ export interface BenchmarkRequest extends JudgementRules {
   modes: TimingModeName[];
   /** Seed of the heads or sets from which all inputs are made. */
   seed: string;
+  /**
+   * Before anything is measured, a sample of each trial is checked. Its heads take the trial's rules in turn. Only for
+   * plain attention.
+   */
+  trials: InputRule[][];
   protocol: SamplingProtocol;
   /**
    * After each batch of samples, stop, announce a turn and wait for `proceed`, because something else is measured in

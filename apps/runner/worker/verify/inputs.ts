@@ -40,7 +40,7 @@ export type NormalDrawer = Pick<Reference, 'normal' | 'derived'>;
  */
 export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: NormalDrawer): TensorsByName {
   const { rule, seed } = input;
-  const shared = sharedVectors(drawnCase, seed);
+  const shared = sharedVectors(drawnCase, input.sharedSeed ?? seed);
   const inputs = drawnCase.tensors.filter(({ direction }) => direction === 'in');
   const tables = drawTables(drawnCase, {
     random: (tensor) => new CounterRandom(seed, streamOf(tensor, inputs)),

@@ -19,14 +19,13 @@ const ROUNDING_YARDSTICKS = 2;
 const MIN_NORM_RATIO = 0.5;
 
 /** Maximum error of an output, in units of what rounding explains. */
-export const roundingLimitOf = (
-  yardstick: Yardstick | undefined,
-  { dtype, accumulate }: Pick<LaunchPlan, 'dtype' | 'accumulate'>,
-): number => {
-  // Products of fp32 may be tf32, whose logits are rounded whatever they are summed in.
-  const roundsLogits = accumulate === 'fp16' || dtype === 'fp32';
-  return Math.max(ROUNDING_LIMIT, roundsLogits ? ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0) : 0);
-};
+export const roundingLimitOf = (yardstick: Yardstick | undefined, plan: Arithmetic): number =>
+  Math.max(ROUNDING_LIMIT, roundsLogits(plan) ? ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0) : 0);
+
+type Arithmetic = Pick<LaunchPlan, 'dtype' | 'accumulate'>;
+
+/** Whether a kernel may round logits. Products of fp32 may be tf32, whatever they are summed in. */
+export const roundsLogits = ({ dtype, accumulate }: Arithmetic): boolean => accumulate === 'fp16' || dtype === 'fp32';
 
 /** The limits that a request sets for outputs. */
 export type JudgementLimits = Omit<JudgementRules, 'ownReference'>;

@@ -1,0 +1,48 @@
+/** Chooses the inputs of trials: timed launches that are checked on values other than N(0, 1). */
+import { randomInt } from 'node:crypto';
+import type { Shape } from '@flashcore/shared/contract';
+import type { Distribution } from '@flashcore/shared/kernels';
+import type { InputRule } from '../../worker/messages/launchable.ts';
+import { affordedTrials } from '../spec/drawn-shapes.ts';
+import type { VariantServices } from './job-services.ts';
+
+/** Rules of one trial: at least as many as a small launch has drawn heads. */
+const RULES_OF_A_TRIAL = 4;
+/** Largest values of K for heads that meet any head of Q. Beyond that, logits of 1,000 and more round in fp32. */
+const MOST_KEY_SCALE = 16;
+
+/**
+ * The trials of a shape, as many as the run affords. Together they have the probes' distributions, in an order that
+ * nobody knows. Empty if the run's result can't be accepted.
+ */
+export function trialsOn({ spec: { kernel, device, verify }, cases }: VariantServices, shape: Shape): InputRule[][] {
+  if (!verify?.drawn) return [];
+  const rules = shuffled(cases.probes.distributions);
+  const mixed = rules.filter(meetsAny).map(timedRule);
+  const trials = [
+    ...Array.from({ length: Math.ceil(mixed.length / RULES_OF_A_TRIAL) }, (_, trial) =>
+      mixed.slice(trial * RULES_OF_A_TRIAL, (trial + 1) * RULES_OF_A_TRIAL),
+    ),
+    ...rules.filter((rule) => !meetsAny(rule)).map((rule) => [timedRule(rule)]),
+  ];
+  return shuffled(trials).slice(0, affordedTrials(kernel.manifest.problem, device, shape));
+}
+
+/** Whether heads of this rule may meet heads of the others. */
+const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
+  q !== 'largest' && (keyScale <= MOST_KEY_SCALE || k.startsWith('channels_'));
+
+/**
+ * A distribution for heads that meet others and whose V is doubled. Powers of two per channel of Q and K cancel only
+ * within one head, and the largest numbers have no double.
+ */
+const timedRule = (rule: Distribution): InputRule => ({
+  ...rule,
+  ...(rule.k.startsWith('channels_') && { q: 'normal', k: 'normal' }),
+  ...(rule.v === 'every_exponent' && { valueScale: rule.valueScale / 2 }),
+});
+
+function shuffled<Value>(values: readonly Value[]): Value[] {
+  const left = [...values];
+  return values.map(() => left.splice(randomInt(left.length), 1)[0]!);
+}
