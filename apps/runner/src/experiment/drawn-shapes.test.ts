@@ -50,6 +50,24 @@ test('trials find a kernel that recognizes timed launches and is right for N(0, 
   expect(benchmarks.some(({ outputCheck }) => !outputCheck.startsWith('right'))).toBe(true);
 });
 
+/** A shape of each kernel, and the distribution that shows its mistake; N(0, 1) does not. */
+const OF_A_RANGE: Record<string, { shape: string; shows: string }> = {
+  values_keys_up_to_8192: { shape: '1x1x64x64', shows: 'largest_keys' },
+  values_fp32_as_fp16: { shape: '1x1x64x64', shows: 'mixed_scales' },
+  values_decode_first_maximum: { shape: 'B=3,H=2,Hkv=1,Skv=300,D=64', shows: 'few_far' },
+};
+test.each(Object.keys(OF_A_RANGE))('%s fails on inputs that reach the ends of a dtype', LIMITS, async (kernelId) => {
+  const { shape, shows } = OF_A_RANGE[kernelId]!;
+  const verdicts: Verdict[] = [];
+  for (const seed of ['5eed@normal', `5eed@${shows}`]) {
+    const kernel = { source: { case: 'kernelId', value: kernelId } } as const;
+    const settings = { shapes: [parseShape(shape)], seeds: [seed] };
+    const { outcome } = await fixture.run('verify', { kernel, settings });
+    verdicts.push(outcome.result.variants[0]!.verify!.cases[0]!.verdict);
+  }
+  expect(verdicts).toEqual([Verdict.PASS, Verdict.FAIL]);
+});
+
 test('the probes of the timed shape find a kernel that is wrong only on that shape', LIMITS, async () => {
   const { outcome, result } = await experiment('values_of_timed_shapes', '1x1x128x64');
   const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];

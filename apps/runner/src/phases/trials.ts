@@ -30,7 +30,7 @@ export function trialsOn({ spec: { kernel, device, verify }, cases }: VariantSer
 
 /** Whether heads of this rule may meet heads of the others. */
 const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
-  q !== 'largest' && (keyScale <= MOST_KEY_SCALE || k.startsWith('channels_'));
+  ![q, k].includes('largest') && (keyScale <= MOST_KEY_SCALE || k.startsWith('channels_'));
 
 /**
  * A distribution for heads that meet others and whose V is doubled. Powers of two per channel of Q and K cancel only

@@ -10,9 +10,10 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 4';
  * distributions. 2: the same bits, preceded by the probes of cases.yaml. 3: the same, with more probes, and with shapes
  * drawn for the run if its result may be accepted. 4: three more probes, and drawn shapes that cover all pairs of
  * sizes. 5: drawn shapes of every axis and attribute that the kernel uses, and probes of every problem. 6: the
- * probes' inputs on the shapes that are timed, too. 7: and on small drawn shapes, in turn.
+ * probes' inputs on the shapes that are timed, too. 7: and on small drawn shapes, in turn. 8: and repeated on large
+ * shapes. 9: largest numbers in K, and bf16 and fp32 beyond fp16's range in Q and K.
  */
-export const INPUTS_VERSION = 'flashcore-inputs 8';
+export const INPUTS_VERSION = 'flashcore-inputs 9';
 
 /**
  * A seed for the heads that the inputs of timed launches are made from. Drawn here, so that the result has it even if

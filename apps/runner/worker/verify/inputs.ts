@@ -135,7 +135,7 @@ interface SharedVectors {
 }
 
 /** Heads of Q that share a head of K form a group. */
-function sharedVectors({ tensors }: ProblemCase, seed: string): (matrices: Matrices) => SharedVectors {
+function sharedVectors({ tensors, dtype }: ProblemCase, seed: string): (matrices: Matrices) => SharedVectors {
   const keys = tensors.find(({ role, direction }) => role === 'k' && direction === 'in');
   const byExtent = new Map<string, Pick<SharedVectors, 'directions' | 'exponents'>>();
   return ({ heads, columns }) => {
@@ -143,7 +143,7 @@ function sharedVectors({ tensors }: ProblemCase, seed: string): (matrices: Matri
     const key = `${groups}x${columns}`;
     const vectors = byExtent.get(key) ?? {
       directions: once(() => drawDirections(groups * columns, seed)),
-      exponents: once(() => drawExponents(groups * columns, seed)),
+      exponents: once(() => drawExponents(groups * columns, { seed, most: MOST_CHANNEL_EXPONENT[dtype] })),
     };
     byExtent.set(key, vectors);
     return { ...vectors, groupOf: (head) => Math.floor((head * groups) / heads) };
@@ -162,13 +162,13 @@ function drawTensor(
   { dtype, random, scale, directions, exponents, groupOf }: Drawing,
 ): Float32Array<ArrayBuffer> {
   const values = new Float32Array(heads * rowCount * columns);
-  /** Fills with noise N(0, noise) and adds `along(row)` times the head's direction. */
-  const rows = (noise: number, along: (row: number, head: number) => number): void => {
+  /** Fills with noise N(0, noise) and adds `along(row)` times the head's direction, or that of `group` for all. */
+  const rows = (noise: number, along: (row: number, head: number) => number, group?: number): void => {
     if (noise > 0) random.fillNormal(values, noise * scale);
     const direction = directions();
     for (let start = 0, row = 0; start < values.length; start += columns, row += 1) {
       const head = Math.floor(row / rowCount);
-      const from = groupOf(head) * columns;
+      const from = (group ?? groupOf(head)) * columns;
       const amount = along(row % rowCount, head) * scale;
       for (let d = 0; d < columns; d += 1) values[start + d]! += amount * direction[from + d]!;
     }
@@ -197,6 +197,12 @@ function drawTensor(
       break;
     case 'either_way':
       rows(0, () => (random.below(2) === 0 ? 1 : -1));
+      break;
+    case 'toward':
+      rows(1 / 4, () => 1, 0);
+      break;
+    case 'few_far':
+      rows(1, () => (random.below(FAR_ONE_IN) === 0 ? logit(FAR_LOGIT) : 0), 0);
       break;
     case 'rising':
       rows(1 / 4, (row) => logit(MOST_LOGIT * ((2 * row) / last - 1)));
@@ -296,6 +302,8 @@ const MOST_LOGIT = 100;
  * At this logit exp() is infinite in fp32, or zero for its negative; a sum of fp16 logits is still far from overflow.
  */
 const FAR_LOGIT = 120;
+/** One row in this many has a far logit: a first tile of 64 keys has none in six of ten cases. */
+const FAR_ONE_IN = 128;
 /** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
 const LOW_STEP_LOGIT = Math.log(0.05);
 const LARGEST_FP16 = 65_504;
@@ -309,8 +317,11 @@ const OUTLIER_ONE_IN = 64;
 const REPEATED_ONE_IN = 8;
 /** A bias hides one key in this many from a query. */
 const MASKED_ONE_IN = 8;
-/** Q is divided by powers of two up to this exponent, and K is multiplied by them. */
-const MOST_CHANNEL_EXPONENT = 10;
+/**
+ * Q is divided by powers of two up to this exponent, and K is multiplied by them. Beyond fp16's range where the dtype
+ * has a larger one, because such tensors must not pass as fp16.
+ */
+const MOST_CHANNEL_EXPONENT: Readonly<Record<TensorDtype, number>> = { fp16: 10, bf16: 30, fp32: 30 };
 /**
  * fp16 has all exponents from its smallest subnormal number to half of its largest number. The other dtypes stay far
  * enough from both ends that a sum of products with weights stays in fp32's normal numbers.
@@ -328,9 +339,9 @@ function drawDirections(length: number, seed: string): Float32Array {
   return Float32Array.from({ length }, () => (random.below(2) === 0 ? 1 : -1));
 }
 
-function drawExponents(length: number, seed: string): Int8Array {
+function drawExponents(length: number, { seed, most }: { seed: string; most: number }): Int8Array {
   const random = new CounterRandom(seed, EXPONENT_STREAM);
-  return Int8Array.from({ length }, () => random.below(2 * MOST_CHANNEL_EXPONENT + 1) - MOST_CHANNEL_EXPONENT);
+  return Int8Array.from({ length }, () => random.below(2 * most + 1) - most);
 }
 
 type RowDrawing = Pick<Drawing, 'dtype' | 'random' | 'scale'>;

@@ -47,6 +47,8 @@ const INPUT_KINDS = [
   'every_exponent',
   'repeated',
   'two_scales',
+  'toward',
+  'few_far',
 ] as const;
 
 /** How a tensor is drawn; cases.yaml describes each kind. */
