@@ -115,7 +115,7 @@ function settingsIn(desc: DescMessage, above = ''): string[] {
   return desc.fields.flatMap(({ localName, fieldKind, message }) => {
     const path = `${above}${localName}`;
     const isGroup = /^(verify|benchmark|profile|verify\.tolerance|benchmark\.protocol)$/.test(path);
-    return isGroup && fieldKind === 'message' ? settingsIn(message!, `${path}.`) : [path];
+    return isGroup && fieldKind === 'message' ? settingsIn(message, `${path}.`) : [path];
   });
 }
 

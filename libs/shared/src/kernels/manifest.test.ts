@@ -122,7 +122,9 @@ test('a packed struct has fields at any offset, and integers of one and two byte
       { name: 'scale', at: 11, value: { kind: 'float32', value: 0.125 } },
     ],
   });
-  expect(() => planned('1x1x65536x64')).toThrow(/fields\.rows\.value: wanted an integer of -32768 to 32767, found 65536/);
+  expect(() => planned('1x1x65536x64')).toThrow(
+    /fields\.rows\.value: wanted an integer of -32768 to 32767, found 65536/,
+  );
   expect(() => parseManifest(struct(false), 'kernel.yaml')).toThrow(/unless the struct is packed, got 1/);
 });
 
