@@ -60,11 +60,11 @@ const withClusters = (plan: LaunchPlan, has: boolean): LaunchPlan =>
  */
 export function warnOfPlan(services: VariantServices): void {
   const { job, spec, resolved } = services;
-  const { otherWidth } = spec.verify ?? spec.benchmark ?? spec.profile ?? {};
-  if (otherWidth !== undefined)
+  const { adapted } = spec.verify ?? spec.benchmark ?? spec.profile ?? {};
+  if (adapted !== undefined)
     emitWarning(
       job,
-      `${spec.kernel.kernelId} takes none of the default shapes: they run with ${otherWidth}; --shape chooses others`,
+      `${spec.kernel.kernelId} takes none of the default shapes: they run with ${adapted}; --shape chooses others`,
     );
   const [shape] = spec.shapes;
   if (spec.method === 'build' || !shape) return;

@@ -24,30 +24,35 @@ export interface PlannedKernel {
   judged?: boolean;
 }
 
-/** Shapes of a job; `otherWidth`, such as "D=128": they come from a set, with this width instead of the set's. */
+/** Shapes of a job; `adapted`, such as "D=128": they come from a set, with these extents instead of the set's. */
 export interface ChosenShapes {
   shapes: Shape[];
-  otherWidth?: string;
+  adapted?: string;
 }
 
 /** Widths of rows in models: head dimensions, the most common ones first. */
 const WIDTHS = [128, 96, 256, 32, 80, 112, 192, 16];
+/** Lengths for kernels that take no longer ones, the longest first. */
+const LENGTHS = [256, 128, 64, 32, 16];
 
 /**
- * The default set, adapted to the kernel: if the kernel takes none of the shapes, the width of a row is replaced by
- * the first one with which it takes a shape.
+ * The default set, adapted to the kernel: if the kernel takes none of the shapes, the width of a row, then the lengths,
+ * then both are replaced by the first ones with which it takes a shape.
  */
 export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
   const { manifest, resolved, judged } = planned;
   if (judged || acceptedShapes(set, manifest, resolved).length > 0) return { shapes: chooseShapes([], set, planned) };
-  const { axes } = manifest.problem;
-  const width = axes.find(({ draw, default: usual }) => draw === 'width' && usual === undefined);
-  if (width)
-    for (const extent of WIDTHS) {
-      const shapes = set.map((shape) => shapeOf({ ...valuesOf(shape), [width.name]: extent }));
-      if (acceptedShapes(shapes, manifest, resolved).length > 0)
-        return { shapes, otherWidth: `${width.name}=${extent}` };
-    }
+  const given = manifest.problem.axes.filter((axis) => axis.default === undefined);
+  const width = given.find(({ draw }) => draw === 'width');
+  const lengths = given.filter(({ draw }) => draw === 'length');
+  const widths = width ? WIDTHS.map((extent) => ({ [width.name]: extent })) : [];
+  const shorter = LENGTHS.map((extent) => Object.fromEntries(lengths.map(({ name }) => [name, extent])));
+  const both = shorter.flatMap((length) => widths.map((extent) => ({ ...extent, ...length })));
+  for (const extents of [...widths, ...(lengths.length > 0 ? [...shorter, ...both] : [])]) {
+    const shapes = uniqueShapes(set.map((shape) => shapeOf({ ...valuesOf(shape), ...extents })));
+    const adapted = Object.entries(extents).map(([name, extent]) => `${name}=${extent}`);
+    if (acceptedShapes(shapes, manifest, resolved).length > 0) return { shapes, adapted: adapted.join(', ') };
+  }
   return { shapes: chooseShapes([], set, planned) };
 }
 

@@ -30,18 +30,20 @@ test("a tolerance has a profile's name only with the profile's numbers: wider on
 
 test.each([
   ['D == 128', ['1x1x64x128', '1x2x113x128c'], 'D=128'],
+  ['S <= 40', ['1x1x32x64', '1x2x32x64c'], 'S=32'],
+  ['S <= 20 && D == 96', ['1x1x16x96', '1x2x16x96c'], 'D=96, S=16'],
   ['D == 128 && causal == 0', ['1x1x64x128', '1x2x113x128c'], 'D=128'],
   ['D <= 32', ['1x1x64x32', '1x2x113x32c'], 'D=32'],
   ['D <= 64', ['1x1x64x64', '1x2x113x64c'], undefined],
-])('default shapes are adapted to a kernel that requires %s', (require, shapes, otherWidth) => {
+])('default shapes are adapted to a kernel that requires %s', (require, shapes, adapted) => {
   const cases = parseCases(readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8'), 'cases.yaml');
   const written = readFileSync(`${REPOSITORY_ROOT}/kernels/fa_v1_baseline/kernel.yaml`, 'utf8');
   const limited = written.replace(/^limits:\n( .*\n)*/m, `limits: [{ require: "${require}", because: "a test" }]\n`);
   const manifest = parseManifest(limited, 'kernel.yaml');
   const planned = { manifest, resolved: resolveVariant(manifest), cases };
   const chosen = defaultShapes(cases.sets.quick!, planned);
-  expect([chosen.shapes.map(formatShape), chosen.otherWidth]).toEqual([shapes, otherWidth]);
-  if (otherWidth)
+  expect([chosen.shapes.map(formatShape), chosen.adapted]).toEqual([shapes, adapted]);
+  if (adapted)
     expect(() => defaultShapes(cases.sets.quick!, { ...planned, judged: true })).toThrow('does not take 1x1x64x64');
 });
 
