@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest';
-import { installedProblem, parseExpression, type MutantChange, type ProblemCase } from '@flashcore/shared/kernels';
+import {
+  attention,
+  installedProblem,
+  parseExpression,
+  problemCase,
+  type MutantChange,
+  type ProblemCase,
+} from '@flashcore/shared/kernels';
 import { tensorOf, valueReader } from '../driver/tensor-bits.ts';
 import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
 
@@ -49,5 +56,28 @@ test('a mutant of a table changes its entries, which must be counts', () => {
   expect(entries('min(N, max(0, entry - 1))')).toEqual(Uint32Array.of(0, 0, 3));
   expect(() => entries('entry - 1')).toThrow(
     'mutants.mistake.entries: must be an integer of 0 to 2147483647, got -1 of the entry 0: bound it with min() and max()',
+  );
+});
+
+test('the indices of an axis that a mutant enlarges begin again, up to 128 times the elements', () => {
+  const kind = problemCase(attention(), { B: 1, H: 4, S: 1, D: 1, Hkv: 2, Skv: 1 }, 'fp32');
+  const numbers = (count: number) =>
+    tensorOf(
+      Float32Array.from({ length: count }, (_, index) => index + 1),
+      'fp32',
+    );
+  const inputs = { Q: numbers(4), K: numbers(2), V: numbers(2) };
+  const asked = (values: Record<string, string>) => {
+    const written = Object.entries(values).map(([name, text]) => ({ name, value: parseExpression(text) }));
+    return mutatedQuestion(
+      attention(),
+      { name: 'mistake', about: '', change: { kind: 'set', values: written } },
+      { kind, inputs },
+    )!;
+  };
+  expect(asked({ Hkv: 'H' }).inputs['K']).toEqual(tensorOf(Float32Array.of(1, 2, 1, 2), 'fp32'));
+  expect(() => asked({ Hkv: '129 * Hkv' })).toThrow('mutants.mistake.set.Hkv: must be an integer of 1 to 256');
+  expect(() => asked({ Hkv: '64 * Hkv', Skv: '64' })).toThrow(
+    "mutants.mistake.set: must leave K at most 128 times the case's elements, got 8192: bound the axes with min()",
   );
 });

@@ -89,6 +89,15 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
       { problem: problem.id, key: `mutants.${name}.set` },
       `problems/${problem.id}/problem.yaml: mutants.${name}.set: must not give a case ${absent.name}, which it lacks: leave cases without ${absent.name} as they are`,
     );
+  const larger = mutated.tensors.find(
+    (tensor) => elementsOfTensor(tensor) > MOST_REPEATS * elementsOfTensor(tensorNamed(kind, tensor.name)),
+  );
+  if (larger)
+    throw new FlashcoreError(
+      'INVALID_MANIFEST',
+      { problem: problem.id, key: `mutants.${name}.set` },
+      `problems/${problem.id}/problem.yaml: mutants.${name}.set: must leave ${larger.name} at most ${MOST_REPEATS} times the case's elements, got ${elementsOfTensor(larger)}: bound the axes with min()`,
+    );
   const cut = mutated.tensors
     .filter(({ direction }) => direction === 'in')
     .map(
