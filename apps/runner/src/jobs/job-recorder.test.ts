@@ -1,28 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fromBinary } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { JobEventSchema, JobKind, type JobEvent } from '@flashcore/shared/contract';
+import { JobEventSchema, type JobEvent } from '@flashcore/shared/contract';
 import { openDatabase } from '../store/database.ts';
 import { EventLog } from '../store/event-log.ts';
 import { JobTable } from '../store/job-table.ts';
 import { EventFeed } from './event-streams.ts';
 import { JobRecorder } from './job-recorder.ts';
+import { NEW_JOB } from '../testing/job-row.ts';
 
 function open() {
   const database = openDatabase(':memory:');
   const log = new EventLog(database);
-  const jobId = new JobTable(database).insert({
-    name: 'jobs/1',
-    kind: JobKind.BUILD,
-    label: '',
-    kernel_id: 'k',
-    device_id: 'd',
-    request_id: null,
-    request_digest: null,
-    create_ms: 0,
-    owner: 'ada',
-    labels: '{}',
-  });
+  const jobId = new JobTable(database).insert(NEW_JOB);
   const recorder = new JobRecorder({
     database,
     log,

@@ -3,26 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, expect, test } from 'vitest';
-import { JobKind, Outcome } from '@flashcore/shared/contract';
+import { Outcome } from '@flashcore/shared/contract';
 import { openDatabase, type Database } from './database.ts';
 import { EventLog } from './event-log.ts';
 import { JobTable } from './job-table.ts';
+import { NEW_JOB } from '../testing/job-row.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'fc-db-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const newJob = {
-  name: 'jobs/1',
-  kind: JobKind.BUILD,
-  label: '',
-  kernel_id: 'k',
-  device_id: 'd',
-  request_id: null,
-  request_digest: null,
-  create_ms: 0,
-  owner: 'ada',
-  labels: '{}',
-};
 const ended = { outcome: Outcome.PASSED, summary: '', endMs: 1 };
 
 function open(): { database: Database; jobs: JobTable; log: EventLog } {
@@ -32,7 +21,7 @@ function open(): { database: Database; jobs: JobTable; log: EventLog } {
 
 test('a job can end only once', () => {
   const { jobs } = open();
-  const id = jobs.insert(newJob);
+  const id = jobs.insert(NEW_JOB);
   jobs.markEnded(id, ended);
   expect(() => jobs.markEnded(id, { ...ended, outcome: Outcome.FAILED })).toThrow('the job has ended');
   expect(jobs.byName('jobs/1')).toMatchObject({ outcome: Outcome.PASSED });
@@ -40,7 +29,7 @@ test('a job can end only once', () => {
 
 test('a transaction that throws leaves nothing, even if it was part of another', () => {
   const { database, jobs, log } = open();
-  const id = jobs.insert(newJob);
+  const id = jobs.insert(NEW_JOB);
   expect(() =>
     database.transaction(() => {
       log.append(id, [{ sequence: 1, event: Buffer.from('a') }]);
@@ -53,7 +42,7 @@ test('a transaction that throws leaves nothing, even if it was part of another',
 
 test('a full disk is DISK_FULL, leaves nothing half-written, and the database works again once there is space', () => {
   const { database, jobs, log } = open();
-  const id = jobs.insert(newJob);
+  const id = jobs.insert(NEW_JOB);
   const pages = Number(Object.values(database.prepare('PRAGMA page_count').get()!)[0]);
   database.prepare(`PRAGMA max_page_count = ${pages + 2}`).get();
   const events = [
@@ -76,7 +65,7 @@ test('a database of a newer runner is refused', () => {
 
 test('readAfter() returns events in batches of limited number and size', () => {
   const { jobs, log } = open();
-  const id = jobs.insert(newJob);
+  const id = jobs.insert(NEW_JOB);
   log.append(
     id,
     Array.from({ length: 300 }, (_, index) => ({
