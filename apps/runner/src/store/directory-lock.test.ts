@@ -31,7 +31,7 @@ test.skipIf(process.platform !== 'linux')('a directory that is served stays lock
   renameSync(inside, outside);
   expect(() => lockDirectory(directory)).toThrow(`process ${process.pid})`);
   release();
-  // An open database without the lock is no runner's, but a backup's.
+  // A backup has the database open without holding the lock: a runner may still start.
   lockDirectory(directory)();
   database.close();
   rmSync(outside);

@@ -32,7 +32,7 @@ const ROUNDED_ROWS = 16;
 export interface Found {
   /** Elements that are outside the tolerance or not finite. */
   outside: number;
-  /** Index of the first such element, in [launches, ...dims of the output]. */
+  /** Index of the first such element, in [launches, ...dims of the output in memory]. */
   first: number;
   compared: number;
   /** Error of the worst rows, in units of what rounding explains; 0 if rounding is not modelled. */
@@ -41,7 +41,7 @@ export interface Found {
   changed: number[];
   /** Guard words that changed. */
   guards: number;
-  /** Checksum of the memory that sum() was called for. */
+  /** Sum of the checksums that sum() computed since the last call. */
   sum: bigint;
 }
 

@@ -84,7 +84,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   }`;
 }
 
-/** A pilot's figures are its own word. */
+/** Names the pilot, because nothing else confirms the figures that it reports. */
 const pilotOf = ({ result }: JobView): string =>
   result?.provenance?.schedulerJob === undefined ? '' : `It was measured on ${machineText(result.provenance)}. `;
 
