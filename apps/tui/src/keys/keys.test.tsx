@@ -1,4 +1,6 @@
+import { rmSync } from 'node:fs';
 import { homedir } from 'node:os';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
 import { GetHostResponseSchema, JobSchema, JobState, TimingMode, type JobEvent } from '@flashcore/shared/contract';
@@ -44,7 +46,12 @@ beforeEach(async () => {
   await terminal.screen();
   expect(terminal.store.state.attached).toBe(SAMPLE_JOB);
 });
-afterEach(() => terminal.close());
+afterEach(() => {
+  terminal.close();
+  // vitest may end its process without the event on which the program removes its copies.
+  for (const { file } of terminal.edited)
+    if (file.includes('read-only-copy')) rmSync(dirname(file), { recursive: true, force: true });
+});
 
 const ui = () => terminal.store.state.ui;
 
