@@ -26,7 +26,7 @@ export {
 export { parseFleet } from './src/fleet/fleet-file.ts';
 export { createGateway } from './src/fleet/gateway.ts';
 export { flyPilot } from './src/fleet/pilot.ts';
-export type { Scheduler } from './src/fleet/slurm.ts';
+export type { Scheduler } from './src/fleet/scheduler.ts';
 export { createLogger } from './src/log.ts';
 export { fakePlanner, FAKE_DEVICE } from './src/testing/fake-planner.ts';
 export { simulateCluster, type RecordedExperiment, type Simulation } from './src/testing/simulated-cluster.ts';

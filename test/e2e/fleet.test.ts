@@ -156,7 +156,7 @@ test.skipIf(missing('slurm-wlm'))('a preempted pilot gives its job back', { time
     payload.case === 'attemptStarted' ? [payload.value.reason ?? ''] : [],
   );
   // Whichever comes first: the pilot, which Slurm informs, or the gateway, which checks Slurm's queue.
-  expect(['the scheduler ends the pilot', 'its Slurm job has ended']).toContain(reasons[1]);
+  expect(['the scheduler ends the pilot', 'its pilot has ended']).toContain(reasons[1]);
   expect(reasons).toHaveLength(2);
   expect(events.at(-1)!.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.PASSED } });
 });

@@ -11,6 +11,8 @@ import { parseOptions } from './options.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
 import { createGateway } from './fleet/gateway.ts';
+import { checkKubernetes, Kubernetes } from './fleet/kubernetes.ts';
+import type { Scheduler } from './fleet/scheduler.ts';
 import { checkSlurm, Slurm } from './fleet/slurm.ts';
 import { GatewayUnreachable } from './fleet/pilot-connection.ts';
 import type { JobPlanner } from './jobs/job-context.ts';
@@ -84,13 +86,16 @@ async function main(): Promise<void> {
 /** This host's planner, or a cluster's. Errors: UsageError if the cluster does not match its file. */
 async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(options: PlannerOptions) => JobPlanner> {
   if (!file) return createPlanner;
-  const schedulerProblem = await checkSlurm(file);
+  const schedulerProblem = await (file.scheduler === 'slurm' ? checkSlurm(file) : checkKubernetes(file));
   const tls = security && readServerTls(security.folder);
   return (options) => {
-    if (schedulerProblem !== undefined) options.logger.warn({ schedulerProblem }, 'jobs wait until Slurm answers');
+    if (schedulerProblem !== undefined)
+      options.logger.warn({ schedulerProblem }, 'jobs wait until the scheduler answers');
     // If the gateway's clients authenticate, the nodes must have a sandbox too, because they may share the gateway's
     // home.
-    const scheduler = (folder: string): Slurm => new Slurm(file, folder, options.isolation ?? 'auto');
+    const isolation = options.isolation ?? 'auto';
+    const scheduler = (folder: string): Scheduler =>
+      file.scheduler === 'slurm' ? new Slurm(file, folder, isolation) : new Kubernetes(file, folder, isolation);
     return createGateway(options, { file, tls, scheduler, schedulerProblem });
   };
 }

@@ -1,8 +1,8 @@
-import { Command, CommanderError } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
 import { addAccessCommands } from './access/access-commands.ts';
 import { addCompileCommand } from './build/compile-command.ts';
-import { DEFAULT_SCRATCH_GIB, fleetSchema } from './fleet/fleet-file.ts';
+import { DEFAULT_SCRATCH_GIB, fleetSchema, type SchedulerName } from './fleet/fleet-file.ts';
 import { addOperationCommands, keepOptions } from './operation/host-commands.ts';
 import { KEEP_ALL } from './operation/retention.ts';
 import { addCheckCommand } from './problem-check/check-command.ts';
@@ -44,13 +44,15 @@ export function parseOptions(
   addServeOptions(serve).action(serving);
   const gateway = program
     .command('gateway')
-    .description('serve a Slurm cluster: jobs run on its nodes (docs/fleet.md)')
-    .requiredOption('--slurm <file>', 'the cluster: partitions, pilots, how nodes reach the gateway');
+    .description('serve a cluster: jobs run on its nodes (docs/fleet.md)')
+    .addOption(new Option('--slurm <file>', 'a Slurm cluster: partitions, pilots, how nodes reach the gateway'))
+    .addOption(new Option('--kubernetes <file>', 'the same for a Kubernetes cluster').conflicts('slurm'));
   addServeOptions(gateway).action(serving);
   program
     .command('fleet-schema')
-    .description("the JSON Schema of the gateway's --slurm file, for editors")
-    .action(() => say(JSON.stringify(fleetSchema(), null, 2)));
+    .description("the JSON Schema of the gateway's --slurm or --kubernetes file, for editors")
+    .addArgument(new Argument('[scheduler]').choices(['slurm', 'kubernetes']).default('slurm'))
+    .action((scheduler: SchedulerName) => say(JSON.stringify(fleetSchema(scheduler), null, 2)));
   const pilot = program
     .command('pilot', { hidden: true })
     .description('take jobs from a gateway, whose scheduler starts it on a node')

@@ -15,7 +15,7 @@ import { DEFAULT_ENGINE, ENGINES_WANTED } from './build/host-libraries.ts';
 import { chooseVectorPath, hostProcessorFeatures, VECTORS_WANTED, type VectorsWanted } from './build/vector-path.ts';
 import { parseRates } from './experiment/cost.ts';
 import type { PlannerOptions } from './experiment/planner.ts';
-import { readFleetFile } from './fleet/fleet-file.ts';
+import { readFleetFile, type FleetFile } from './fleet/fleet-file.ts';
 import type { JobPlanner } from './jobs/job-context.ts';
 import type { Logger } from './log.ts';
 import { policyOf, type KeepFlags } from './operation/host-commands.ts';
@@ -345,14 +345,14 @@ export function addServeOptions(command: Command): Command {
 }
 
 /** Flags that are not in the table, because only some of the commands have them. */
-type OtherFlags = KeepFlags & { slurm?: string; gateway?: string; tlsCa?: string };
+type OtherFlags = KeepFlags & { slurm?: string; kubernetes?: string; gateway?: string; tlsCa?: string };
 
 export type ServeOptions = ReturnType<typeof optionsOf>;
 
 /** The options that the command's flags and the environment give. Errors: UsageError. */
 export function optionsOf(command: Command, place: Omit<Facts, 'devices'>) {
   const flags = command.opts<OtherFlags>();
-  const fleet = flags.slurm === undefined ? undefined : readFleetFile(flags.slurm);
+  const fleet = fleetOf(command, flags);
   const devices = fleet === undefined ? 1 : fleet.partitions.reduce((sum, { max }) => sum + max, 0);
   const read = <Rows extends Table>(table: Rows): ValuesOf<Rows> => valuesOf(table, command, { ...place, devices });
   const options = read(OPTIONS);
@@ -380,6 +380,14 @@ export function optionsOf(command: Command, place: Omit<Facts, 'devices'>) {
      */
     pilot: flags.gateway === undefined ? undefined : { gateway: flags.gateway, authority: flags.tlsCa },
   };
+}
+
+/** Errors: UsageError if a gateway has no cluster, or the file is wrong. */
+function fleetOf(command: Command, { slurm, kubernetes }: OtherFlags): FleetFile | undefined {
+  if (slurm !== undefined) return readFleetFile(slurm, 'slurm');
+  if (kubernetes !== undefined) return readFleetFile(kubernetes, 'kubernetes');
+  if (command.name() === 'gateway') throw new UsageError('Give --slurm <file> or --kubernetes <file>: the cluster');
+  return undefined;
 }
 
 const DEFAULT_ADDRESS = OPTIONS.address.inWords;

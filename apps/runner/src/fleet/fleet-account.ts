@@ -15,7 +15,7 @@ import {
 import type { ClientLoad } from '../jobs/job-context.ts';
 import type { PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
-import type { NodeGpus } from './slurm.ts';
+import type { NodeGpus } from './scheduler.ts';
 
 /** A registered pilot, with the data that the account needs. */
 export interface AccountedPilot {

@@ -45,7 +45,17 @@ test('a partition that is listed twice is refused', () => {
   expect(() => parseFleet(twice, 'fleet.yaml')).toThrow('partitions[1].partition: wanted each partition once');
 });
 
-test("the published schema equals the program's", () => {
-  const published = readFileSync(new URL('../../../../docs/schemas/fleet.json', import.meta.url), 'utf8');
-  expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(fleetSchema())));
+test.each([
+  ['slurm', 'fleet.json'],
+  ['kubernetes', 'fleet-kubernetes.json'],
+] as const)("the published schema of a %s file equals the program's", (scheduler, name) => {
+  const published = readFileSync(new URL(`../../../../docs/schemas/${name}`, import.meta.url), 'utf8');
+  expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(fleetSchema(scheduler))));
+});
+
+test('the files in docs/fleet.md are right', () => {
+  const page = readFileSync(new URL('../../../../docs/fleet.md', import.meta.url), 'utf8');
+  const [slurm, kubernetes] = [...page.matchAll(/^```yaml\n([^]*?)^```$/gm)].map(([, text]) => text!);
+  expect(parseFleet(slurm!, 'slurm').partitions[0]!.deviceId).toBe('slurm:gpu');
+  expect(parseFleet(kubernetes!, 'kubernetes', 'kubernetes').partitions[0]!.deviceId).toBe('kubernetes:h200');
 });

@@ -31,14 +31,19 @@ const freeOption = () =>
       `wanted an option that flashcore does not give itself and the file has no key for, found ${String(input)}`,
   });
 
-const partition = strict({
-  partition: name().describe("Slurm's name of it"),
+/** What partitions of every scheduler have. */
+const pilots = {
   device: text().describe('The model of its GPUs as the driver names it, "NVIDIA H200"; emulator: nodes without one'),
-  gres: name().default('gpu:1').describe('What a pilot asks for, with a type where the partition has several'),
   min: integer(0, 10_000).default(0).describe('Minimum number of pilots'),
   max: integer(1, 10_000).describe('Maximum number of pilots'),
   idle_seconds: integer(1, 86_400).default(120).describe('A pilot ends after this long without a job'),
   time_limit_minutes: integer(2, 43_200).default(60).describe("A pilot's time limit"),
+};
+
+const slurmPartition = strict({
+  partition: name().describe("Slurm's name of it"),
+  ...pilots,
+  gres: name().default('gpu:1').describe('What a pilot asks for, with a type where the partition has several'),
   cpus: integer(1, 1_024).optional().describe('Processors for a pilot (--cpus-per-task)'),
   memory_mib: integer(256, 16_777_216).optional().describe('Memory for a pilot (--mem)'),
   account: name().optional().describe('As sbatch has it'),
@@ -53,26 +58,48 @@ const partition = strict({
     .describe('Further options of sbatch, for example [--licenses=cuda, --comment=flashcore]'),
 });
 
+/** A name that the API server accepts, also as a part of another name. */
+const label = () =>
+  matching(
+    /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/,
+    'a name of at most 40 characters: lower-case letters, digits, "-"',
+  );
+/** Part of an object of the API, whose other fields are the gateway's. */
+const partOf = (object: string, own: readonly string[]) =>
+  z
+    .record(z.string(), z.unknown())
+    .refine((part) => own.every((field) => !Object.hasOwn(part, field)), {
+      error: `wanted fields of a ${object} other than ${own.join(', ')}, which the gateway gives`,
+    })
+    .optional();
+
+const kubernetesPartition = strict({
+  partition: label().describe('A name for it'),
+  ...pilots,
+  gpu: matching(/^[a-z0-9][a-z0-9./-]{0,100}$/, 'a resource such as nvidia.com/gpu')
+    .default('nvidia.com/gpu')
+    .describe('The resource of which a pilot takes one; ignored for the emulator'),
+  cpus: integer(1, 1_024).optional().describe('Processors for a pilot: requested, and its limit'),
+  memory_mib: integer(256, 16_777_216).optional().describe('Memory for a pilot: requested, and its limit'),
+  pod: partOf('PodSpec', ['containers', 'restartPolicy', 'automountServiceAccountToken']).describe(
+    'Further fields of the PodSpec: nodeSelector, tolerations, priorityClassName, imagePullSecrets, volumes, …',
+  ),
+  container: partOf('Container', ['name', 'image', 'args', 'resources']).describe(
+    "Further fields of the pilot's container: securityContext, env, volumeMounts, …",
+  ),
+});
+
 export const DEFAULT_SCRATCH_GIB = 20;
 
-const fleet = strict({
+/** What a cluster of every scheduler has. */
+const cluster = {
   listen: text().describe('host:port where pilots register'),
   reach: matching(/^(?:unix:\/[\w./-]{1,100}|[\w.[\]:-]{1,200}:\d{1,5})$/, 'host:port').describe(
     'How nodes reach it: host:port, by a name in the certificate',
   ),
-  bundle: absolutePath().describe("Folder of the runner's bundle on every node; must be the gateway's own build"),
-  scratch: absolutePath()
-    .default(() => `/tmp/flashcore-pilot-${process.getuid?.() ?? 0}`)
-    .describe("Folder on every node for what pilots keep between jobs, this user's own; default: in /tmp"),
   scratch_gib: integer(1, 100_000)
     .default(DEFAULT_SCRATCH_GIB)
     .describe("Cap on a pilot's cache folder in it; a node has one such folder for each GPU"),
-  tls_ca: absolutePath()
-    .optional()
-    .describe("Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS"),
-  setup: absolutePath()
-    .optional()
-    .describe('A script on every node that /bin/sh reads before a pilot: modules, PATH, LD_LIBRARY_PATH'),
   builds: strict({
     at: oneOf(['gateway', 'pilots'])
       .default('gateway')
@@ -81,17 +108,63 @@ const fleet = strict({
       .optional()
       .describe('Jobs that the gateway builds at once; default: one less than its processors'),
   }).prefault({}),
-  partitions: listOf(partition).describe('Parts of the cluster with GPUs of one model'),
+};
+
+const slurm = strict({
+  ...cluster,
+  bundle: absolutePath().describe("Folder of the runner's bundle on every node; must be the gateway's own build"),
+  scratch: absolutePath()
+    .default(() => `/tmp/flashcore-pilot-${process.getuid?.() ?? 0}`)
+    .describe("Folder on every node for what pilots keep between jobs, this user's own; default: in /tmp"),
+  tls_ca: absolutePath()
+    .optional()
+    .describe("Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS"),
+  setup: absolutePath()
+    .optional()
+    .describe('A script on every node that /bin/sh reads before a pilot: modules, PATH, LD_LIBRARY_PATH'),
+  partitions: listOf(slurmPartition).describe('Parts of the cluster with GPUs of one model'),
 });
 
+const kubernetes = strict({
+  ...cluster,
+  image: matching(/^[\w./:@-]{1,300}$/, 'an image').describe(
+    "The runner's image (tools/docker/Dockerfile) by name and tag or digest; must be the gateway's own build",
+  ),
+  namespace: label().default('default').describe('Namespace of the pilots'),
+  context: matching(/^[\w.@:/-]{1,200}$/, 'a context')
+    .optional()
+    .describe("kubectl's context; default: its current one"),
+  scratch: absolutePath()
+    .default('/var/lib/flashcore')
+    .describe('Where a pilot has a volume "scratch": an emptyDir, or the volume of that name in pod'),
+  tls_ca: absolutePath()
+    .optional()
+    .describe(
+      "Certificate of the authority that signed the gateway's, a file here; pilots get a copy; needed with TLS",
+    ),
+  partitions: listOf(kubernetesPartition).describe('Parts of the cluster with GPUs of one model'),
+});
+
+const SCHEDULERS = { slurm, kubernetes };
+export type SchedulerName = keyof typeof SCHEDULERS;
+
+type Parsed<Name extends SchedulerName> = z.output<(typeof SCHEDULERS)[Name]>;
+type FileOf<Name extends SchedulerName> = Omit<Parsed<Name>, 'partitions'> & {
+  scheduler: Name;
+  /** `deviceId`: the partition as a device of the gateway. */
+  partitions: (Parsed<Name>['partitions'][number] & { deviceId: string })[];
+};
+export type SlurmFile = FileOf<'slurm'>;
+export type KubernetesFile = FileOf<'kubernetes'>;
 /** A cluster as the gateway's owner describes it. */
-export type FleetFile = z.output<typeof fleet>;
-export type PartitionSettings = z.output<typeof partition>;
+export type FleetFile = SlurmFile | KubernetesFile;
+/** What the gateway itself needs to know of a partition. */
+export type PartitionSettings = Pick<FleetFile['partitions'][number], 'partition' | 'deviceId' | keyof typeof pilots>;
 
 /** JSON Schema of the file, for editors. */
-export const fleetSchema = (): unknown => ({
-  title: 'A cluster for flashcore-runner gateway',
-  ...z.toJSONSchema(fleet, {
+export const fleetSchema = (scheduler: SchedulerName): unknown => ({
+  title: `A ${scheduler === 'slurm' ? 'Slurm' : 'Kubernetes'} cluster for flashcore-runner gateway`,
+  ...z.toJSONSchema(SCHEDULERS[scheduler], {
     io: 'input',
     // The default of `scratch` contains this user's name.
     override: ({ jsonSchema, path }) => {
@@ -101,30 +174,35 @@ export const fleetSchema = (): unknown => ({
 });
 
 /** Reads a fleet file. Errors: UsageError, which names file, line, key, the wanted value and the value found. */
-export function readFleetFile(path: string): FleetFile {
+export function readFleetFile(path: string, scheduler: SchedulerName): FleetFile {
   try {
-    return parseFleet(readForeignText(path, HAND_WRITTEN_BYTES), path);
+    return parseFleet(readForeignText(path, HAND_WRITTEN_BYTES), path, scheduler);
   } catch (error) {
-    if (error instanceof FlashcoreError) throw new UsageError(`--slurm ${error.message}`);
+    if (error instanceof FlashcoreError) throw new UsageError(`--${scheduler} ${error.message}`);
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new UsageError(`--slurm ${path}: cannot be read (${whyUnreadable(error)})`);
+    throw new UsageError(`--${scheduler} ${path}: cannot be read (${whyUnreadable(error)})`);
   }
 }
 
 /** Errors: INVALID_MANIFEST. */
-export function parseFleet(source: string, path: string): FleetFile {
-  const file = yamlFile.parseYamlFile(source, path, fleet);
-  const { value } = file;
-  if (value.partitions.length === 0)
+export function parseFleet(source: string, path: string, scheduler?: 'slurm'): SlurmFile;
+export function parseFleet(source: string, path: string, scheduler: 'kubernetes'): KubernetesFile;
+export function parseFleet(source: string, path: string, scheduler: SchedulerName): FleetFile;
+export function parseFleet(source: string, path: string, scheduler: SchedulerName = 'slurm'): FleetFile {
+  const schema: z.ZodType<Parsed<SchedulerName>> = SCHEDULERS[scheduler];
+  const file = yamlFile.parseYamlFile(source, path, schema);
+  const all: readonly Omit<PartitionSettings, 'deviceId'>[] = file.value.partitions;
+  if (all.length === 0)
     throw file.refuse([{ key: ['partitions'], message: 'wanted at least one partition, found none' }]);
-  const names = value.partitions.map(({ partition: one }) => one.toLowerCase());
-  const faults = value.partitions.flatMap(({ partition: one, min, max }, index) => [
-    ...(names.indexOf(one.toLowerCase()) < index
-      ? [{ key: ['partitions', index, 'partition'], message: `wanted each partition once, found ${one} twice` }]
+  const names = all.map(({ partition }) => partition.toLowerCase());
+  const faults = all.flatMap(({ partition, min, max }, index) => [
+    ...(names.indexOf(names[index]!) < index
+      ? [{ key: ['partitions', index, 'partition'], message: `wanted each partition once, found ${partition} twice` }]
       : []),
     ...(min > max ? [{ key: ['partitions', index, 'min'], message: `wanted at most max (${max}), found ${min}` }] : []),
   ]);
   if (faults.length > 0) throw file.refuse(faults);
-  return value;
+  const partitions = all.map((one, index) => ({ ...one, deviceId: `${scheduler}:${names[index]!}` }));
+  return { ...file.value, scheduler, partitions } as FleetFile;
 }

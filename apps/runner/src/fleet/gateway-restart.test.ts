@@ -170,7 +170,7 @@ test(
       ['attempt 1', 'attempt 2'],
       Outcome.PASSED,
     ]);
-    expect(attempts(seen)).toEqual(['1: ', '2: its Slurm job has ended']);
+    expect(attempts(seen)).toEqual(['1: ', '2: its pilot has ended']);
   },
 );
 

@@ -17,10 +17,9 @@ import type { FleetFile } from './fleet-file.ts';
 import { createFleetPlanner } from './fleet-planner.ts';
 import { fleetHandlers, onlySessions } from './fleet-service.ts';
 import { GatewayBuilds } from './gateway-builds.ts';
-import { deviceIdOf } from './partition-devices.ts';
 import { PilotPool } from './pilot-pool.ts';
 import { Scaler } from './scaler.ts';
-import type { Scheduler } from './slurm.ts';
+import type { Scheduler } from './scheduler.ts';
 
 export interface GatewayOptions {
   file: FleetFile;
@@ -71,8 +70,8 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
       `Give --tls <folder> (flashcore-runner tls init), or listen on 127.0.0.1: ${file.listen} is open to other machines`,
     );
   if (tls && !file.tls_ca)
-    throw new UsageError('--slurm: give tls_ca, the path of ca.crt on every node: pilots must know the gateway');
-  if (tls) requireNamed(file.reach, tls);
+    throw new UsageError(`--${file.scheduler}: give tls_ca, the path of ca.crt: pilots must know the gateway`);
+  if (tls) requireNamed(file, tls);
   const { logger, sources, artifacts, buildId } = planner;
   const table = planner.fleet!;
   const pool = new PilotPool({ partitions: file.partitions, table, buildId, logger, nowMs: () => clock.nowMs() });
@@ -81,6 +80,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   const settings = new KernelSettings(planner.kernelsDirectory);
   const builds =
     file.builds.at === 'pilots' ? undefined : new GatewayBuilds({ planner, settings, atOnce: file.builds.at_once });
+  const deviceIdOf = (partition: string): string => pool.devices.of(partition)!.deviceId;
   const building = (partition: string): number => builds?.running(deviceIdOf(partition)) ?? 0;
   const ended = new AbortController();
   /** Peers that have made a call. Connections without a call are closed after a time limit. */
@@ -140,7 +140,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     // A running round still records the pilots that it submits.
     await endsWithin(Promise.resolve(running.rounds), CLOSE_WITHIN_MS);
     await running.door?.close(0);
-    logger.info('pilots and jobs wait for a gateway on the same data; scancel ends pilots (squeue --me)');
+    logger.info('pilots and jobs wait for a gateway on the same data (docs/fleet.md says how to end them)');
   };
 
   return createFleetPlanner({
@@ -158,14 +158,14 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
  * Checks that the certificate has the name under which nodes reach the gateway, because they trust no other. Errors:
  * UsageError.
  */
-function requireNamed(reach: string, { certificate }: ServerTls): void {
+function requireNamed({ scheduler, reach }: FleetFile, { certificate }: ServerTls): void {
   const address = parseListenAddress(reach);
   if (address.kind !== 'tcp') return;
   const { host } = address;
   const read = new X509Certificate(certificate);
   if (isIP(host) ? read.checkIP(host) : read.checkHost(host)) return;
   throw new UsageError(
-    `--slurm: reach must be a name in the gateway's certificate (${read.subjectAltName ?? 'it has none'}), got ${host}: change reach, or make certificates with "flashcore-runner tls init --host ${host}"`,
+    `--${scheduler}: reach must be a name in the gateway's certificate (${read.subjectAltName ?? 'it has none'}), got ${host}: change reach, or make certificates with "flashcore-runner tls init --host ${host}"`,
   );
 }
 
@@ -176,7 +176,7 @@ async function listenForPilots(...[server, address, options]: Parameters<typeof 
   } catch (error) {
     if (error instanceof AddressInUse)
       throw new UsageError(
-        `--slurm: give another "listen", or stop the program that uses it: ${formatAddress(address)} is in use`,
+        `Give another "listen" in the fleet file, or stop the program that uses it: ${formatAddress(address)} is in use`,
       );
     throw error;
   }

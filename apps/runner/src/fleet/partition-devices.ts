@@ -5,23 +5,20 @@ import { EMULATOR_ID } from '../spec/choose-device.ts';
 import { describeEmulator } from '../device/devices.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 
-/** The device id of a partition. */
-export const deviceIdOf = (partition: string): string => `slurm:${partition.toLowerCase()}`;
-
 /**
  * A partition's device before any pilot has reported one, from the data sheet of its GPUs. Errors: UsageError for a
  * model without a data sheet.
  */
-export function expectedDevice({ partition, device }: PartitionSettings): Device {
-  if (device === EMULATOR_ID) return asPartition(describeEmulator(0), partition);
+export function expectedDevice({ partition, deviceId, device }: PartitionSettings): Device {
+  if (device === EMULATOR_ID) return asPartition(describeEmulator(0), deviceId);
   const sheet = findDataSheet(device);
   const limits = sheet && archLimits(sheet.arch);
   if (!sheet || !limits)
     throw new UsageError(
-      `--slurm: partition ${partition}: wanted a GPU that flashcore has a data sheet of, or "${EMULATOR_ID}", found "${device}"`,
+      `partition ${partition}: wanted a GPU that flashcore has a data sheet of, or "${EMULATOR_ID}", found "${device}"`,
     );
   return create(DeviceSchema, {
-    deviceId: deviceIdOf(partition),
+    deviceId,
     name: sheet.name,
     arch: sheet.arch,
     multiprocessors: sheet.multiprocessors,
@@ -39,9 +36,9 @@ export function expectedDevice({ partition, device }: PartitionSettings): Device
 }
 
 /** The device that a pilot found on its node, as the partition's device. */
-export function asPartition(found: Device, partition: string): Device {
+export function asPartition(found: Device, deviceId: string): Device {
   const device = clone(DeviceSchema, found);
-  device.deviceId = deviceIdOf(partition);
+  device.deviceId = deviceId;
   device.state = DeviceState.READY;
   delete device.stateReason;
   return device;
@@ -78,7 +75,7 @@ export class PartitionDevices {
 
   /** Records a pilot's device and returns it as the partition's device. */
   found(partition: string, onNode: Device): Device {
-    const device = asPartition(onNode, partition);
+    const device = asPartition(onNode, this.#devices.get(partition)!.deviceId);
     this.#devices.set(partition, device);
     return device;
   }

@@ -125,7 +125,8 @@ function refusalIn(error: ServiceError): FlashcoreError | undefined {
 const REFUSALS: readonly status[] = [status.INVALID_ARGUMENT, status.FAILED_PRECONDITION, status.UNAUTHENTICATED];
 
 /**
- * Exit codes of a pilot that could not reach its gateway. Slurm reports them to the gateway, which shows the remedy.
+ * Exit codes of a pilot that could not reach its gateway. The scheduler reports them to the gateway, which shows the
+ * remedy.
  */
 export const UNREACHABLE_EXITS = { noHost: 68, noAnswer: 69, noTrust: 76 };
 

@@ -25,7 +25,7 @@ import { PilotPool } from './pilot-pool.ts';
 const PARTITION: PartitionSettings = {
   partition: 'gpu',
   device: 'NVIDIA L4',
-  gres: 'gpu:1',
+  deviceId: 'slurm:gpu',
   min: 0,
   max: 4,
   idle_seconds: 60,
@@ -158,7 +158,7 @@ test('a job whose pilot is lost gets an error, and its next lease has a higher n
   const next = pool.take('gpu', 'jobs/1', { signal: NEVER });
   first.session.lost('the node is gone');
   pool.gone(1);
-  await expect(end).rejects.toEqual(new LeaseLost('its Slurm job has ended'));
+  await expect(end).rejects.toEqual(new LeaseLost('its pilot has ended'));
   pilot('2');
   expect((await next).number).toBeGreaterThan(lease.number);
   expect((await next).node).toBe('node-2');
@@ -219,7 +219,7 @@ test('a pilot that comes back without its job, or too late, has lost the job', a
   const gone = second.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   again.session.lost('the network');
   all.pool.gone(1);
-  await expect(gone).rejects.toThrow('its Slurm job has ended');
+  await expect(gone).rejects.toThrow('its pilot has ended');
   // The pilot's process is still running and names the lease that has ended.
   const late = all.pilot('1', { lease: second.number });
   expect(late.said).toEqual(['registered 0 0']);

@@ -102,7 +102,7 @@ export class PilotPool {
 
   /** The scheduler says that a pilot has ended. Ignored while the pilot is connected. */
   gone(id: number): void {
-    if (!this.#roster.isConnected(id)) this.#lost(id, 'its Slurm job has ended');
+    if (!this.#roster.isConnected(id)) this.#lost(id, 'its pilot has ended');
   }
 
   /**

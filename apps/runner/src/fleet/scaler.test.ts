@@ -9,7 +9,7 @@ import { FAKE_DEVICE } from '../testing/fake-planner.ts';
 import { parseFleet } from './fleet-file.ts';
 import { PilotPool } from './pilot-pool.ts';
 import { Scaler } from './scaler.ts';
-import { SchedulerError, type Scheduler } from './slurm.ts';
+import { SchedulerError, type Scheduler } from './scheduler.ts';
 
 const DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
 const FILE = parseFleet(
@@ -45,7 +45,7 @@ function fixture(file = FILE) {
     uncounted: undefined as Error | undefined,
   };
   const scheduler: Scheduler = {
-    submit: ({ partition }, token) => {
+    submit: (partition, token) => {
       if (state.refused && (state.refusedFor ?? partition) === partition) return Promise.reject(state.refused);
       const id = state.gives ?? String(tokens.size + 1);
       present.add(id);
@@ -250,7 +250,7 @@ test("a reused job number is a new pilot, and the old pilot's job is lost once t
   expect([pool.roster.connected('gpu'), pool.roster.runningJobs('gpu')]).toEqual([2, 1]);
   first.lost('its node was lost');
   await scaler.round();
-  await expect(run).rejects.toThrow('its Slurm job has ended');
+  await expect(run).rejects.toThrow('its pilot has ended');
   expect(known()).toEqual([[2, '1']]);
   expect([pool.roster.connected('gpu'), pool.roster.runningJobs('gpu')]).toEqual([1, 0]);
 });

@@ -2,7 +2,7 @@ import type { Logger } from '../log.ts';
 import { FleetTable, type PilotRow } from '../store/fleet-table.ts';
 import type { FleetFile, PartitionSettings } from './fleet-file.ts';
 import type { PilotPool } from './pilot-pool.ts';
-import { SchedulerError, type Scheduler } from './slurm.ts';
+import { SchedulerError, type Scheduler } from './scheduler.ts';
 
 export interface ScalerOptions {
   file: FleetFile;
@@ -77,13 +77,13 @@ export class Scaler {
   }
 
   async #countGpus(): Promise<void> {
-    const { scheduler, file, pool, logger } = this.#options;
+    const { scheduler, pool, logger } = this.#options;
     if (!scheduler.gpus || this.#nowMs() - this.#countedMs < COUNT_EVERY_MS) return;
     this.#countedMs = this.#nowMs();
     // The previous counts may be wrong by now.
     pool.account.gpus = [];
     try {
-      pool.account.gpus = await scheduler.gpus(file.partitions);
+      pool.account.gpus = await scheduler.gpus();
     } catch (error) {
       // A scheduler without this query can still run pilots, but an unreachable one must be asked again.
       if (!(error instanceof SchedulerError) || !error.refused) throw error;
@@ -214,7 +214,7 @@ export class Scaler {
     const submitOne = async (): Promise<void> => {
       while (!this.#stopped && (missing -= 1) >= 0) {
         const token = FleetTable.secret();
-        const schedulerJob = await scheduler.submit(settings, token);
+        const schedulerJob = await scheduler.submit(partition, token);
         await this.#note({ schedulerJob, partition, submitMs: this.#nowMs() }, token);
         logger.info({ pilot: schedulerJob, partition }, 'a pilot was submitted');
       }

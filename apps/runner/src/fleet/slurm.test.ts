@@ -112,12 +112,13 @@ test('counts GPUs of the kind that pilots ask for, on nodes that accept jobs', a
     ['cpu', 'n5', '(null)', '(null)', 'idle'],
   ].map((row) => row.map((text, column) => text.padEnd([64, 128, 512, 512, 32][column]!)).join(''));
   using fake = fakeSlurm({ sinfo: `cat <<'EOF'\n${rows.join('\n')}\nEOF` });
-  const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
-  expect(await slurm.gpus([{ ...FILE.partitions[0]!, gres: 'gpu:l4:1' }])).toEqual([
+  const ofKind = { ...FILE, partitions: FILE.partitions.map((one) => ({ ...one, gres: 'gpu:l4:1' })) };
+  expect(await new Slurm(ofKind, join(fake.path, 'one'), 'auto').gpus()).toEqual([
     { partition: 'gpu', node: 'n1', total: 8, free: 5 },
     { partition: 'gpu', node: 'n2', total: 8, free: 8 },
   ]);
-  expect((await slurm.gpus(FILE.partitions)).map(({ total, free }) => [total, free])).toEqual([
+  const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
+  expect((await slurm.gpus()).map(({ total, free }) => [total, free])).toEqual([
     [8, 5],
     [10, 9],
   ]);
@@ -135,7 +136,7 @@ test('gateways on one cluster tell their pilots apart, and a restarted gateway f
   using fake = fakeSlurm({ sbatch: 'echo 7', squeue: `echo '7|RUNNING'`, scancel: 'true' });
   const nameOf = async (folder: string): Promise<string> => {
     const slurm = new Slurm(FILE, join(fake.path, folder), 'auto');
-    expect(await slurm.submit(FILE.partitions[0]!, 'the-token')).toBe('7');
+    expect(await slurm.submit('gpu', 'the-token')).toBe('7');
     expect(await slurm.pilots()).toEqual(new Set(['7']));
     const [submitted, listed] = fake.asked().slice(-2);
     const name = /--job-name=(\S+)/.exec(submitted!)![1]!;
@@ -157,7 +158,7 @@ test('an error of sbatch and an unreachable controller are reported with what to
   ]) {
     using fake = fakeSlurm({ sbatch: `echo '${said}' >&2; exit 1` });
     const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
-    await expect(slurm.submit(FILE.partitions[0]!, 't')).rejects.toThrow(message);
+    await expect(slurm.submit('gpu', 't')).rejects.toThrow(message);
   }
 });
 
@@ -183,7 +184,7 @@ test('the script accepts any folder name, and its log is in the scratch folder, 
     mode: 0o755,
   });
   const slurm = new Slurm({ ...FILE, bundle, scratch: folder }, folder, 'auto');
-  await slurm.submit(FILE.partitions[0]!, 't');
+  await slurm.submit('gpu', 't');
   expect(fake.asked()[0]).toContain(' --output=/dev/null ');
   const env = { ...process.env, SLURM_JOB_ID: '7' };
   execFileSync(join(folder, 'pilot.sh'), { env });
@@ -206,7 +207,7 @@ test("sbatch gets the partition's extra options, and nodes read a set-up script 
   });
   const source = `${BOXED.replace('max: 2', 'max: 2, reservation: week, exclude: "gpu[1-2]", sbatch: [--licenses=cuda]')}`;
   const slurm = new Slurm({ ...parseFleet(source, 'f'), bundle, setup, scratch: fake.path }, fake.path, 'auto');
-  await slurm.submit(parseFleet(source, 'f').partitions[0]!, 't');
+  await slurm.submit('gpu', 't');
   expect(fake.asked()[0]).toMatch(/ --reservation=week --exclude=gpu\[1-2\] --licenses=cuda \S+pilot\.sh$/);
   const start = () => spawnSync(join(fake.path, 'pilot.sh'), { env: { ...process.env, SLURM_JOB_ID: '7' } }).status;
   expect(start()).toBe(74);

@@ -1,50 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { FlashcoreError, UsageError } from '@flashcore/shared/contract';
+import { UsageError } from '@flashcore/shared/contract';
 import { plainLine, shellWord } from '@flashcore/shared/text';
 import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
-import type { FleetFile, PartitionSettings } from './fleet-file.ts';
-import { UNREACHABLE_EXITS } from './pilot-connection.ts';
-
-/** A cluster's scheduler, as the gateway needs it. */
-export interface Scheduler {
-  /** Submits a pilot and returns the scheduler's id for it. Errors: SchedulerError. */
-  submit(settings: PartitionSettings, token: string): Promise<string>;
-  /** The ids of the pilots that have not ended. Errors: SchedulerError. */
-  pilots(): Promise<ReadonlySet<string>>;
-  /** Ends pilots; ids of pilots that have already ended are ignored. Errors: SchedulerError. */
-  cancel(schedulerJobs: readonly string[]): Promise<void>;
-  /**
-   * Why and where a pilot ended before it registered, and what to do; undefined if the reason is unknown or somebody
-   * cancelled the pilot.
-   */
-  whyEnded(schedulerJob: string): Promise<string | undefined>;
-  /** Why a pilot can't start until somebody changes something, as of the last call of pilots(); undefined if it can. */
-  whyStuck?(schedulerJob: string): string | undefined;
-  /** GPUs of the partitions' nodes that accept jobs. Errors: SchedulerError. */
-  gpus?(partitions: readonly PartitionSettings[]): Promise<NodeGpus[]>;
-}
-
-/** A node's GPUs of the kind that a partition's pilots ask for. */
-export interface NodeGpus {
-  partition: string;
-  node: string;
-  total: number;
-  free: number;
-}
-
-/** The scheduler refused a request or does not answer; the message says what to do. */
-export class SchedulerError extends FlashcoreError {
-  /** True if the same request would be refused again. */
-  readonly refused: boolean;
-
-  constructor(message: string, { refused }: { refused: boolean }) {
-    super('DEVICE_UNAVAILABLE', {}, message);
-    this.refused = refused;
-  }
-}
+import type { SlurmFile } from './fleet-file.ts';
+import { gatewayId, said, SchedulerError, unreachableRemedy, type NodeGpus, type Scheduler } from './scheduler.ts';
 
 /** Slurm's own limit for its commands is a minute; without a controller they fail after some seconds. */
 const LIMIT_MS = 30_000;
@@ -72,7 +33,7 @@ const PILOT_ENVIRONMENT = [
  * pilots, because a token registers only once; the gateway submits new pilots instead.
  */
 export class Slurm implements Scheduler {
-  readonly #file: FleetFile;
+  readonly #file: SlurmFile;
   readonly #folder: string;
   /** Job name of this gateway's pilots; it tells them from other gateways' pilots on the cluster. */
   readonly #jobName: string;
@@ -83,7 +44,7 @@ export class Slurm implements Scheduler {
    * `folder` holds the pilots' script. sbatch copies the script, so nodes need not see the folder. `isolation` says how
    * pilots sandbox what clients send.
    */
-  constructor(file: FleetFile, folder: string, isolation: IsolationWanted) {
+  constructor(file: SlurmFile, folder: string, isolation: IsolationWanted) {
     this.#file = file;
     this.#folder = folder;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -91,7 +52,8 @@ export class Slurm implements Scheduler {
     this.#jobName = `flashcore-pilot-${gatewayId(join(folder, 'id'))}`;
   }
 
-  async submit(settings: PartitionSettings, token: string): Promise<string> {
+  async submit(partition: string, token: string): Promise<string> {
+    const settings = this.#file.partitions.find((one) => one.partition === partition)!;
     const optional = {
       account: settings.account,
       qos: settings.qos,
@@ -161,13 +123,13 @@ export class Slurm implements Scheduler {
     );
   }
 
-  async gpus(partitions: readonly PartitionSettings[]): Promise<NodeGpus[]> {
+  async gpus(): Promise<NodeGpus[]> {
     const format = Object.entries(NODE_COLUMNS).map(([name, width]) => `${name}:${width}`);
     const end = await ask('sinfo', ['--noheader', '--all', '--Node', `--Format=${format.join(',')}`]);
     if (end.exitCode !== 0) throw problem('sinfo', end);
     const rows = (end.output ?? '').split('\n').map(nodeColumns);
     return rows.flatMap(([name = '', node = '', offered = '', used = '', state = '']) => {
-      const wanted = partitions.find(({ partition }) => partition === name)?.gres;
+      const wanted = this.#file.partitions.find(({ partition }) => partition === name)?.gres;
       if (wanted === undefined || !TAKES_JOBS.test(state)) return [];
       const [kind] = gresOf(wanted) as [Gres];
       const count = (text: string): number =>
@@ -200,18 +162,12 @@ const TAKES_JOBS = /^(?:idle|mix|alloc|comp|plnd)[~#+-]?$/;
 const STUCK =
   /^(?:BadConstraints|Partition(?:Down|Inactive|NodeLimit|TimeLimit)|\w*TimeLimit|Invalid\w+|\w+NotAllowed|Reservation\w*|JobHeld\w+|ReqNodeNotAvail|MaxMemPerLimit)/;
 
-/** An id that tells this gateway's pilots from others'; it survives a restart of the gateway. */
-function gatewayId(path: string): string {
-  if (!existsSync(path)) writeFileSync(path, randomBytes(4).toString('hex'), { mode: 0o600 });
-  return readFileSync(path, 'utf8').replace(/[^0-9a-f]/g, '');
-}
-
 /**
  * Checks Slurm and the file's partitions. Returns why the controller does not answer, or undefined; jobs wait until it
  * answers. Errors: UsageError if there is no Slurm, if it is too old, or if it does not have one of the file's
  * partitions or its GPUs.
  */
-export async function checkSlurm(file: FleetFile): Promise<string | undefined> {
+export async function checkSlurm(file: SlurmFile): Promise<string | undefined> {
   const { exitCode, output = '' } = await ask('sinfo', ['--version']);
   const version = Number(/^slurm(?:-wlm)? (\d+)\./.exec(output)?.[1]);
   if (exitCode !== 0 || Number.isNaN(version))
@@ -237,7 +193,7 @@ export async function checkSlurm(file: FleetFile): Promise<string | undefined> {
     const [wanted] = gresOf(gres) as [Gres];
     if (!offered.some((one) => covers(one, wanted)))
       throw new UsageError(
-        `--slurm: partition ${partition}: wanted a GRES that one of its nodes has (GresTypes and gres.conf), found ${gres}: its nodes have ${plainLine([...new Set(own.map(([, text]) => text))].join(', ')).slice(0, MAX_SAID)}`,
+        `--slurm: partition ${partition}: wanted a GRES that one of its nodes has (GresTypes and gres.conf), found ${gres}: its nodes have ${said([[...new Set(own.map(([, text]) => text))].join(', ')])}`,
       );
   }
   return undefined;
@@ -285,27 +241,23 @@ function ask(
 }
 
 /** The remedy for an exit code, which is all that is known of a pilot that never registered. */
-function remedyOf(exitCode: string, { bundle, reach, scratch, setup, tls_ca: authority }: FleetFile): string {
-  switch (exitCode.split(':')[0]) {
-    case String(EXIT_NO_LOG):
+function remedyOf(exitCode: string, file: SlurmFile): string {
+  const { bundle, scratch, setup } = file;
+  const code = Number(exitCode.split(':')[0]);
+  switch (code) {
+    case EXIT_NO_LOG:
       return `Make scratch (${scratch}) a folder that its user owns and can write on the node`;
-    case String(EXIT_NO_SETUP):
+    case EXIT_NO_SETUP:
       return `Put the set-up script where the node can read it: there is no ${setup ?? ''}`;
-    case '126':
-    case '127':
+    case 126:
+    case 127:
       return `Put the bundle where the node can run it: there is no ${bundle}/flashcore-runner, or no node to run it`;
-    case String(UNREACHABLE_EXITS.noHost):
-      return `Change "reach" in the fleet file: the node does not know the name in ${reach}`;
-    case String(UNREACHABLE_EXITS.noAnswer):
-      return `Change "reach" in the fleet file, or open the firewall: the node got no answer from ${reach}`;
-    case String(UNREACHABLE_EXITS.noTrust):
-      return `Check the certificate for ${reach}, tls_ca (${authority ?? 'not given'}) and the node's clock: the node does not trust the gateway`;
     default:
-      return `Read its log: it ended with ${exitCode}`;
+      return unreachableRemedy(code, file) ?? `Read its log: it ended with ${exitCode}`;
   }
 }
 
-const logOf = ({ scratch }: FleetFile, schedulerJob: string): string => join(scratch, `pilot-${schedulerJob}.log`);
+const logOf = ({ scratch }: SlurmFile, schedulerJob: string): string => join(scratch, `pilot-${schedulerJob}.log`);
 
 /** Exit codes of the script itself: the node can't keep the pilot's log, or the set-up script is missing. */
 const EXIT_NO_LOG = 73;
@@ -317,7 +269,7 @@ const LOG_DAYS = 7;
  * user owns that folder. `exec` replaces the shell, so that Slurm's TERM reaches the pilot itself.
  */
 export function pilotScript(
-  { bundle, reach, scratch, scratch_gib: gib, setup, tls_ca: authority }: FleetFile,
+  { bundle, reach, scratch, scratch_gib: gib, setup, tls_ca: authority }: SlurmFile,
   isolation: IsolationWanted,
 ): string {
   const options = [
@@ -359,6 +311,3 @@ function problem(program: string, end: CommandEnd): SchedulerError {
     { refused: !away },
   );
 }
-
-const MAX_SAID = 300;
-const said = (lines: readonly string[]): string => plainLine(lines.join(' ')).slice(0, MAX_SAID) || 'nothing';

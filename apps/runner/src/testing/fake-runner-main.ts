@@ -9,7 +9,7 @@ import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readFleetFile } from '../fleet/fleet-file.ts';
 import { createGateway } from '../fleet/gateway.ts';
-import type { Scheduler } from '../fleet/slurm.ts';
+import type { Scheduler } from '../fleet/scheduler.ts';
 import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
 import type { RunnerOptions } from '../serve-options.ts';
@@ -46,7 +46,7 @@ await runner.ended;
 process.exit(0);
 
 function gatewayOf(path: string, folder: string): Pick<RunnerOptions, 'fleet' | 'createPlanner'> {
-  const fleet = readFleetFile(path);
+  const fleet = readFleetFile(path, 'slurm');
   const scheduler: Scheduler = {
     submit: (_, token) => {
       const id = `${Date.now()}${Math.floor(Math.random() * 1e6)}`;

@@ -17,7 +17,7 @@ import { parseFleet } from '../fleet/fleet-file.ts';
 import { createGateway } from '../fleet/gateway.ts';
 import type { PilotLink, PilotSession } from '../fleet/pilot-link.ts';
 import type { PilotPool } from '../fleet/pilot-pool.ts';
-import type { Scheduler } from '../fleet/slurm.ts';
+import type { Scheduler } from '../fleet/scheduler.ts';
 import { Jobs } from '../jobs/jobs.ts';
 import { KernelCatalog } from '../kernels.ts';
 import { createLogger } from '../log.ts';

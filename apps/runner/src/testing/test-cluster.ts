@@ -5,7 +5,7 @@ import { readServerTls } from '../access/certificates.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import { parseFleet } from '../fleet/fleet-file.ts';
 import { createGateway } from '../fleet/gateway.ts';
-import type { Scheduler } from '../fleet/slurm.ts';
+import type { Scheduler } from '../fleet/scheduler.ts';
 import type { JobBody, JobPlanner } from '../jobs/job-context.ts';
 import { flyTestPilot } from './test-pilot.ts';
 import { startTestRunner, temporaryFolder, type TestRunner } from './test-runner.ts';
@@ -127,7 +127,7 @@ partitions:
 
 /** Reads a gateway's attempts from a job's events. */
 
-/** "2: its Slurm job has ended": each attempt with the reason why it was necessary. */
+/** "2: its pilot has ended": each attempt with the reason why it was necessary. */
 export const attempts = (events: readonly JobEvent[]): string[] =>
   events.flatMap(({ payload }) =>
     payload.case === 'attemptStarted' ? [`${payload.value.attempt}: ${payload.value.reason ?? ''}`] : [],

@@ -19,6 +19,7 @@ const HOST_PROGRAMS = {
   // Checked with the Python that the runner uses.
   triton: ['sh', '-c', '"${FLASHCORE_PYTHON:-python3}" -I -c "import triton"'],
   fish: ['fish', '--version'],
+  'kubernetes-client': ['kubectl', 'version', '--client'],
   micro: ['micro', '-version'],
   nano: ['nano', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],

@@ -149,7 +149,7 @@ const inUseText = ({ heldSeconds, usedSeconds }: Partition): string =>
   heldSeconds === 0 ? '-' : formatPercent((100 * usedSeconds) / heldSeconds);
 
 function costText({ name, heldSeconds }: Partition, devices: readonly Device[]): string {
-  const rate = devices.find(({ deviceId }) => deviceId === `slurm:${name.toLowerCase()}`)?.usdPerHour;
+  const rate = devices.find(({ deviceId }) => deviceId.endsWith(`:${name.toLowerCase()}`))?.usdPerHour;
   if (rate === undefined) return 'not known';
   // Emulator time is free.
   return rate === 0 ? '-' : formatCost((rate * heldSeconds) / 3600);

@@ -143,7 +143,7 @@ export declare const HostSchema: GenMessage<Host>;
  */
 export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
   /**
-   * Partitions, in the order of the fleet file; each is a device of the gateway, "slurm:" and its name.
+   * Partitions, in the order of the fleet file; each is a device of the gateway, "slurm:" or "kubernetes:" and its name.
    *
    * @generated from field: repeated flashcore.runner.v1.Partition partitions = 1;
    */

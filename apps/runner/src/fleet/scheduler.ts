@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { plainLine } from '@flashcore/shared/text';
+import type { FleetFile } from './fleet-file.ts';
+import { UNREACHABLE_EXITS } from './pilot-connection.ts';
+
+/** A cluster's scheduler, as the gateway needs it. */
+export interface Scheduler {
+  /** Submits a pilot of the partition, and returns the scheduler's id for it. Errors: SchedulerError. */
+  submit(partition: string, token: string): Promise<string>;
+  /** The ids of the pilots that have not ended. Errors: SchedulerError. */
+  pilots(): Promise<ReadonlySet<string>>;
+  /** Ends pilots; ids of pilots that have already ended are ignored. Errors: SchedulerError. */
+  cancel(schedulerJobs: readonly string[]): Promise<void>;
+  /**
+   * Why and where a pilot ended before it registered, and what to do; undefined if the reason is unknown or somebody
+   * cancelled the pilot.
+   */
+  whyEnded(schedulerJob: string): Promise<string | undefined>;
+  /** Why a pilot can't start until somebody changes something, as of the last call of pilots(); undefined if it can. */
+  whyStuck?(schedulerJob: string): string | undefined;
+  /** GPUs of the partitions' nodes that accept jobs. Errors: SchedulerError. */
+  gpus?(): Promise<NodeGpus[]>;
+}
+
+/** A node's GPUs of the kind that a partition's pilots ask for. */
+export interface NodeGpus {
+  partition: string;
+  node: string;
+  total: number;
+  free: number;
+}
+
+/** The scheduler refused a request or does not answer; the message says what to do. */
+export class SchedulerError extends FlashcoreError {
+  /** True if the same request would be refused again. */
+  readonly refused: boolean;
+
+  constructor(message: string, { refused }: { refused: boolean }) {
+    super('DEVICE_UNAVAILABLE', {}, message);
+    this.refused = refused;
+  }
+}
+
+/** An id that tells this gateway's pilots from others'; it survives a restart of the gateway. */
+export function gatewayId(path: string): string {
+  if (!existsSync(path)) writeFileSync(path, randomBytes(4).toString('hex'), { mode: 0o600 });
+  return readFileSync(path, 'utf8').replace(/[^0-9a-f]/g, '');
+}
+
+/** The remedy for the exit code of a pilot that could not reach the gateway; undefined for any other code. */
+export function unreachableRemedy(exitCode: number, { reach, tls_ca: authority }: FleetFile): string | undefined {
+  switch (exitCode) {
+    case UNREACHABLE_EXITS.noHost:
+      return `Change "reach" in the fleet file: the node does not know the name in ${reach}`;
+    case UNREACHABLE_EXITS.noAnswer:
+      return `Change "reach" in the fleet file, or open the firewall: the node got no answer from ${reach}`;
+    case UNREACHABLE_EXITS.noTrust:
+      return `Check the certificate for ${reach}, tls_ca (${authority ?? 'not given'}) and the node's clock: the node does not trust the gateway`;
+    default:
+      return undefined;
+  }
+}
+
+const MAX_SAID = 300;
+/** The output of a scheduler's command, as one bounded line. */
+export const said = (lines: readonly string[]): string => plainLine(lines.join(' ')).slice(0, MAX_SAID) || 'nothing';
