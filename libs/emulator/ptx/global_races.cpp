@@ -271,9 +271,9 @@ void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Tou
   const uint3 their_block{earlier.block % grid.x, earlier.block / grid.x % grid.y, earlier.block / grid.x / grid.y};
   const bool same_block = earlier.block == now.block;
   fault.message = "thread " + describe(fault.thread) + " of block " + describe(block.index()) + verb(writes) + " " +
-                  fault.buffer + " at " + fault.place + ", which thread " + describe(theirs) + " of " +
+                  fault.buffer + " at " + called(block, now.mark) + ", which thread " + describe(theirs) + " of " +
                   (same_block ? "the same block" : "block " + describe(their_block)) +
-                  (earlier_wrote ? " wrote" : " read") + " at " + other + ", with " +
+                  (earlier_wrote ? " wrote" : " read") + " at " + called(block, earlier.mark) + ", with " +
                   (same_block ? "no barrier" : "nothing that orders the blocks") + " between them" +
                   (with_atomic ? BESIDE_ATOMIC : why_volatile(earlier.mark | now.mark));
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});

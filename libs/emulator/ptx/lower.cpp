@@ -384,7 +384,11 @@ class Lower final : public Lowering {
       shared_[name] = kernel_->dynamic_offset;
       arrays[name] = {kernel_->dynamic_offset, ~0u, "dynamic shared memory"};
     }
-    if (program_.races) kernel_->homes = homes_of(function_, arrays);
+    if (program_.races) {
+      for (const auto& [name, array] : arrays)
+        if (array.to != ~0u) kernel_->arrays.push_back(array);
+      kernel_->homes = homes_of(function_, arrays);
+    }
     kernel_->local_bytes = static_cast<unsigned>(local);
   }
   /** The variable's own part of a mangled name (`tile` of _ZZ6kernelPfE4tile); else the whole name. */

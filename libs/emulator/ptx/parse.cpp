@@ -761,9 +761,18 @@ std::string Program::describe(int place) const {
   return of_toolkit;
 }
 
+std::string Program::describe_caller(int place) const {
+  const int caller = outermost_of(place);
+  return caller == place ? "" : describe(caller);
+}
+
+int Program::outermost_of(int place) const {
+  for (int hops = 0; places[place].inlined_at > 0 && hops < 64; ++hops) place = places[place].inlined_at;
+  return place;
+}
+
 std::string Program::describe_in_kernel(int place) const {
-  int outermost = place;
-  for (int hops = 0; places[outermost].inlined_at > 0 && hops < 64; ++hops) outermost = places[outermost].inlined_at;
+  const int outermost = outermost_of(place);
   for (int hops = 0; place > 0 && hops < 64; place = places[place].inlined_at, ++hops)
     if (places[place].file == places[outermost].file && places[place].line > 0) return describe(place);
   return "";

@@ -126,6 +126,9 @@ struct Program {
   std::string describe(int place) const;
   /** Like describe(), but always a line of the kernel's own file: for code in its headers, the line that calls them. */
   std::string describe_in_kernel(int place) const;
+  /** The outermost call that inlined the place; empty if none did. */
+  std::string describe_caller(int place) const;
+  int outermost_of(int place) const;
 };
 
 /** Reads PTX. Errors: ProgramError. */

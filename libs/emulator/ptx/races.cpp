@@ -914,6 +914,15 @@ std::string Shadow::buffer_of(uint32_t byte, uint32_t* offset) const {
   return dynamic ? "dynamic shared memory" : "static shared memory";
 }
 
+std::string Shadow::byte_of(uint32_t byte) const {
+  for (const Home& array : block_->kernel().arrays)
+    if (byte >= array.from && byte < array.to)
+      return std::to_string(byte - array.from) + " of " + array.name + " (static shared memory)";
+  uint32_t offset;
+  const std::string buffer = buffer_of(byte, &offset);
+  return std::to_string(offset) + " of " + buffer;
+}
+
 void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte, unsigned bytes,
                     bool by_async_proxy, bool with_atomic) {
   const BlockRun& block = *block_;
@@ -930,10 +939,10 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
   fault.place = place_of(block, now);
   fault.warp = static_cast<int>(w.index);
   fault.lanes = 1u << (now & LANE_BITS);
-  const std::string other = place_of(block, earlier);
+  const std::string other = called(block, earlier);
   const uint3 theirs = block.thread_index(thread_at(earlier));
-  const std::string what = "thread " + describe(fault.thread) + verb(writes) + " byte " + std::to_string(offset) +
-                           " of " + fault.buffer + " at " + fault.place;
+  const std::string what =
+      "thread " + describe(fault.thread) + verb(writes) + " byte " + byte_of(byte) + " at " + called(block, now);
   if (by_async_proxy)
     fault.message = what + " through the async proxy, which thread " + describe(theirs) + " wrote at " + other +
                     ", with no fence.proxy.async between them (a barrier is not enough)";
@@ -959,7 +968,7 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
                     (actor_of(earlier) != actor_of(now) ? "" : " or __syncwarp()") + " between them" +
                     (with_atomic ? BESIDE_ATOMIC : why_volatile(earlier | now));
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
-  fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
+  fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + place_of(block, earlier)});
   fault.threads_total = 2;
   throw fault;
 }
@@ -977,8 +986,7 @@ Fault Shadow::unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byt
   fault.address = byte;
   fault.access = "read";
   fault.bytes = bytes;
-  fault.message =
-      "read byte " + std::to_string(offset) + " of " + fault.buffer + ", which no thread of the block has written";
+  fault.message = "read byte " + byte_of(byte) + ", which no thread of the block has written";
   try {
     w.fail(i, lane, std::move(fault));
   } catch (Fault& whole) {

@@ -242,6 +242,8 @@ class Shadow {
   void note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes);
   Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const;
   std::string buffer_of(uint32_t byte, uint32_t* offset) const;
+  /** "96 of tile (static shared memory)": a byte by its variable, or by its offset if it has none. */
+  std::string byte_of(uint32_t byte) const;
 
   const BlockRun* block_ = nullptr;
   unsigned linear_block_ = 0;

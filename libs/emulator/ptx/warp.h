@@ -202,6 +202,7 @@ struct Kernel {
   std::vector<CountedAccess> counted;  // indexed by statement, for profiles
   std::vector<Flow> flows;  // indexed by statement, if the run looks for races
   std::vector<Home> homes;  // indexed by statement (passes.h); empty if there is only one array
+  std::vector<Home> arrays;  // static shared memory by variable, if the run looks for races
   std::map<size_t, std::string> reasons;  // why a statement is not supported, if more is known than its opcode
   uint64_t serial = 0;  // not 0; the address of a kernel that was unloaded may be another's
   // For counted_form().

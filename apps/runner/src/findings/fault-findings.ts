@@ -49,7 +49,8 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.MISALIGNED_ADDRESS]:
     'A vector access needs an address that is a multiple of its width: align row strides and offsets, or use narrower loads',
   [FindingKind.DEADLOCK]: 'All threads that a barrier counts must reach it, or none: move it out of the branch',
-  [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
+  [FindingKind.RACE]:
+    'Put a __syncthreads() between the two accesses; a __syncwarp() is enough only if no thread of another warp reads or writes there',
   [FindingKind.UNINITIALISED_READ]:
     'Write it first, or do not read it: rows past the end of a ragged tile and a first iteration that reads what the second one writes are the usual suspects',
   [FindingKind.INVALID_WARP_MASK]:

@@ -46,7 +46,8 @@ export async function sanitize(
 }
 
 const REMEDIES: Partial<Record<FindingKind, string>> = {
-  [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
+  [FindingKind.RACE]:
+    'Put a __syncthreads() between the two accesses; a __syncwarp() is enough only if no thread of another warp reads or writes there',
   [FindingKind.DEADLOCK]: 'All threads that a barrier counts must reach it, or none: move it out of the branch',
   [FindingKind.OUT_OF_BOUNDS]: "Check this index against the tensor's extent",
   [FindingKind.MISALIGNED_ADDRESS]: 'A vector access needs an address that is a multiple of its width',

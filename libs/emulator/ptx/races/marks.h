@@ -28,6 +28,14 @@ std::string place_of(const BlockRun& block, Mark mark) {
   return block.kernel().program->describe(static_cast<int>((mark & PLACE_BITS) >> PLACE_SHIFT));
 }
 
+/** The place of an access, and the line of the kernel that calls the function which has it. */
+std::string called(const BlockRun& block, Mark mark) {
+  const int place = static_cast<int>((mark & PLACE_BITS) >> PLACE_SHIFT);
+  const std::string own = block.kernel().program->describe(place);
+  const std::string caller = block.kernel().program->describe_caller(place);
+  return caller.empty() || caller == own ? own : own + " (called at " + caller + ")";
+}
+
 /** The value that a lane's st stores in `count` bytes, from byte n of the access on. Returns false if unknown. */
 bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned count, uint32_t* value) {
   if (!i || !i->lane_bytes || !i->bytes || count > 4) return false;

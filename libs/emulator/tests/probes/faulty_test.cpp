@@ -80,7 +80,7 @@ int main() {
   expect(watched, "global_read_modify_write", CUDA_ERROR_LAUNCH_FAILED,
          {"RACE", "__device__ total of 4 bytes", "global_read_modify_write.cu:16"});
   expect(watched, "uninitialised_shared", CUDA_ERROR_LAUNCH_FAILED,
-         {"UNINITIALISED_READ", "uninitialised_shared.cu:17", "of static shared memory"});
+         {"UNINITIALISED_READ", "uninitialised_shared.cu:17", "(static shared memory)"});
   expect(watched, "lost_copy_wait", CUDA_ERROR_LAUNCH_FAILED,
          {"RACE", "attend_row.cuh:24", "a cp.async of thread", "cp_async.cuh:18", "no wait for it"});
 }
