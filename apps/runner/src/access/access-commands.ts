@@ -6,7 +6,7 @@ import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates, DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS, TokenFile } from './credential-files.ts';
 import { DEFAULT_ROLE, ROLE_NAMES, ROLES, type Role } from './roles.ts';
 
-/** A week; a longer lifetime must be requested. */
+/** A week. A longer lifetime is given with --days. */
 const MAX_TOKEN_HOURS = 168;
 
 interface Flags {

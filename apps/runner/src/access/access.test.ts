@@ -127,7 +127,7 @@ describe.skipIf(missing('openssl'))('access', () => {
   });
 
   describe('by token', () => {
-    test('an expired token opens nothing, and a token stored without an expiry date still works', () => {
+    test('an expired token is refused, and a token stored without an expiry date still works', () => {
       using data = temporaryFolder();
       const DAY_MS = 86_400_000;
       let nowMs = Date.parse('2026-01-01T00:00:00Z');
@@ -154,7 +154,7 @@ describe.skipIf(missing('openssl'))('access', () => {
       expect(opens(10_000)).toEqual([true, true]);
     });
 
-    test('a name whose token is valid gets no second one, and gets a new one once the first has expired', () => {
+    test('a name can get a new token only after its previous token has expired', () => {
       using data = temporaryFolder();
       let nowMs = Date.parse('2026-01-01T00:00:00Z');
       const file = new TokenFile(data.path, () => nowMs);
@@ -170,7 +170,7 @@ describe.skipIf(missing('openssl'))('access', () => {
       ]);
     });
 
-    test('every call needs a known token, a revoked token opens nothing, and the file does not contain the tokens', async () => {
+    test('every call needs a known token, a revoked token is refused, and tokens.json does not contain the tokens', async () => {
       using data = temporaryFolder();
       const tokens = new TokenFile(data.path);
       const token = tokens.add('ada');

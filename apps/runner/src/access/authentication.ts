@@ -54,7 +54,10 @@ export function guardCalls({ identify, quotas, logger }: AccessOptions): ServerI
   };
 }
 
-/** Everybody who can reach the address, which is one user's Unix socket or loopback. */
+/**
+ * Identifies every caller as `local`, because only a Unix socket of one user or the loopback address is served this
+ * way.
+ */
 export const identifyLocal: Identify = () => LOCAL_CALLER;
 
 export const identifyByToken =

@@ -49,5 +49,5 @@ export function checkedCall(metadata: Metadata): CheckedCall {
   return call;
 }
 
-/** Throws as checkedCall(). */
+/** Throws like checkedCall(). */
 export const callerOf = (metadata: Metadata): Caller => checkedCall(metadata).caller;

@@ -15,7 +15,7 @@ const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 
 /**
  * Makes a private certificate authority with certificates for the runner, under these names and addresses, and for one
- * client. It uses openssl, because Node makes keys but no certificates. The runner needs ca.crt, server.crt and
+ * client. It uses openssl, because Node can make keys but not certificates. The runner needs ca.crt, server.crt and
  * server.key from the folder; a client needs ca.crt, client.crt and client.key. ca.key signs further certificates: keep
  * it elsewhere. Throws UsageError if there is no openssl, if a name is invalid, or if the folder already has
  * certificates.
@@ -91,8 +91,8 @@ interface CertificateToSign {
 const LEAF = 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n';
 
 /**
- * Makes a key and a certificate; "ca" signs itself. It uses `openssl ca`, because `req` and `x509` of most versions
- * can't set the start of a certificate's validity.
+ * Makes a key and a certificate; the certificate "ca" is self-signed. It uses `openssl ca`, because `req` and `x509` of
+ * most versions can't set the start of a certificate's validity.
  */
 function sign(folder: string, { file, subject, extensions }: CertificateToSign): void {
   const isAuthority = file === 'ca';
@@ -122,7 +122,8 @@ function sign(folder: string, { file, subject, extensions }: CertificateToSign):
 }
 
 /**
- * The records of `openssl ca` are temporary. Paths are passed in the environment, because a folder may have any name.
+ * Configuration of `openssl ca`, whose records are kept only until the certificate is signed. Paths are passed in the
+ * environment, because a folder may have any name.
  */
 const AUTHORITY_CONF = `
 [ca]
@@ -152,7 +153,7 @@ function makeKey(folder: string, file: string): void {
   chmodSync(path, 0o600);
 }
 
-/** Making a key takes milliseconds; it takes a minute only if the host has no random numbers to give. */
+/** Making a key takes milliseconds, and up to a minute only if the host runs out of random numbers. */
 const OPENSSL_LIMIT_MS = 60_000;
 
 /** Synchronous, because only commands use it while a person waits and nothing is served. */

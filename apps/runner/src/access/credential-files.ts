@@ -34,7 +34,7 @@ export interface TokenTerms {
 }
 
 export const DEFAULT_TOKEN_DAYS = 365;
-/** The lifetime of a certificate. */
+/** As long as a certificate is valid. */
 export const MAX_TOKEN_DAYS = 825;
 const HOUR_MS = 3_600_000;
 
@@ -69,8 +69,8 @@ export class TokenFile {
   }
 
   /**
-   * Makes a token, which only the caller then knows, in place of an expired one of this name. Throws UsageError for a
-   * name that is invalid or whose token is valid.
+   * Makes a token, replacing an expired token of the same name. Only the caller gets to know it, because its digest is
+   * stored instead. Throws UsageError if the name is invalid or still has a valid token.
    */
   add(name: string, { role = DEFAULT_ROLE, hours = DEFAULT_TOKEN_DAYS * 24 }: TokenTerms = {}): string {
     requireClientName(name);
@@ -107,8 +107,8 @@ export class TokenFile {
 const digestOf = (token: string): string => createHash('sha256').update(token).digest('hex');
 
 /**
- * A list in a JSON file that is private to its owner. It is read again whenever the file has changed, even by another
- * process, so changes count from the next call on.
+ * A list in a JSON file that is private to its owner. The file is read again whenever it has changed, even by another
+ * process, so changes take effect with the next call.
  */
 class PrivateList<Entry> {
   readonly #path: string;

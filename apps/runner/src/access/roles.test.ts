@@ -97,7 +97,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     }
   });
 
-  test('only its owner and admins may decide about a result, and everybody sees who did', async () => {
+  test("only a result's owner and admins may decide about it, and everybody sees who decided", async () => {
     await using runner = await tokenRunner();
     const [submitter, other, viewer, admin] = await Promise.all(
       ['submitter', 'other', 'viewer', 'admin'].map(runner.as),
@@ -120,7 +120,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     ]);
   });
 
-  test('only its owner and admins may cancel a job, and everybody sees it', async () => {
+  test("only a job's owner and admins may cancel it, and everybody sees who owns it", async () => {
     await using runner = await tokenRunner();
     const [submitter, other, viewer, admin] = await Promise.all(
       ['submitter', 'other', 'viewer', 'admin'].map(runner.as),
@@ -196,7 +196,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     });
     await firstEvent(submitter!.start('build', hours(4)));
     await firstEvent(other!.start('build', hours(24)));
-    // Promised time that was not used is returned.
+    // Promised time that the job did not use is available again.
     await submitter!.cancelJob({ name: first });
     await until(async () => (await submitter!.getJob({ name: first })).result !== undefined);
     await firstEvent(submitter!.start('build', hours(19)));
