@@ -15,8 +15,8 @@ import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/k
 import type { JobPlanner } from '../jobs/job-context.ts';
 
 /**
- * The champion that results from accepting an ended experiment, without its decision. Errors: NOT_ACCEPTABLE with the
- * reason that the experiment itself gives.
+ * The champion that accepting an ended experiment would make, still without the decision. Errors: NOT_ACCEPTABLE with
+ * the reason that the experiment's result gives.
  */
 export function championOf(job: Job, result: JobResult | undefined): Champion {
   const { acceptability, provenance, plan, ranking } = result ?? {};
@@ -49,8 +49,8 @@ export function championOf(job: Job, result: JobResult | undefined): Champion {
 }
 
 /**
- * Refuses a result that earlier rules judged: the runner's owner may have changed them because it passes. Errors:
- * NOT_ACCEPTABLE.
+ * Refuses a result that was judged by earlier rules, because the runner's owner may have changed the rules to exclude
+ * such a result. Errors: NOT_ACCEPTABLE.
  */
 export function requireCurrentRules(
   { name, label }: Job,

@@ -20,7 +20,7 @@ import type { Role } from '../access/roles.ts';
 interface Comparing {
   job: Job;
   result: JobResult;
-  /** The champion that results from accepting the job. */
+  /** The champion that accepting the job would make. */
   wanted: Champion;
   champions: readonly Champion[];
   /** The job of the champion that the request names. */
@@ -82,7 +82,7 @@ export function sharesPlace(a: Champion, b: Champion): boolean {
   );
 }
 
-/** The maker of a decision, seen from a client who wants to overrule it. */
+/** The maker of a decision, as seen by a client who wants to overrule it. */
 export type DecidedBy = 'themselves' | 'a submitter' | 'an admin' | 'nobody known the role of';
 
 /** The decisions that a role may overrule; a viewer decides nothing. */
@@ -93,8 +93,8 @@ export const OVERRULES: Readonly<Record<Role, readonly DecidedBy[]>> = {
 };
 
 /**
- * Throws unless a client may replace a champion by a result. Another submitter's champion is only replaced by a faster
- * result, because a mere copy is equally fast. Errors: NOT_ACCEPTABLE, PERMISSION_DENIED.
+ * Throws unless a client may replace a champion by a result. A submitter can replace another submitter's champion only
+ * by a faster result, because a mere copy is equally fast. Errors: NOT_ACCEPTABLE, PERMISSION_DENIED.
  */
 export function requireReplacing(caller: Caller, champion: Champion, { buildId, verdict, job }: Replacing): void {
   requireOverruling(caller, champion.decision, `replace the champion ${champion.label}`);
@@ -117,7 +117,7 @@ interface Replacing {
   verdict: ComparisonVerdict | undefined;
 }
 
-/** Errors: PERMISSION_DENIED, which names who may. `what` completes "You may not …". */
+/** Errors: PERMISSION_DENIED, which says whom to ask. `what` completes "You may not …". */
 export function requireOverruling(caller: Caller, decision: Decision | undefined, what: string): void {
   if (!decision || OVERRULES[caller.role].includes(decidedBy(caller, decision))) return;
   const by = decision.role === '' ? decision.client : `${decision.client}, ${decision.role}`;

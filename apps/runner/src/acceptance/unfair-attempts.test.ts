@@ -45,8 +45,8 @@ const NO_WARNINGS = `
 `;
 
 /**
- * Requests of the lists below that run to their end: one for each part of a plan, and one for each way to loosen a
- * gate. The others are cancelled as soon as they run.
+ * The requests from the lists below that run to their end: one for each part of a plan, and one for each way to loosen
+ * a gate. The others are cancelled as soon as they run.
  */
 const RUN_TO_THE_END = new Set([
   'own gates',
@@ -100,17 +100,23 @@ const REQUESTS: readonly (readonly [name: string, request: Request, reason: stri
   ['another shape to profile', { profile: { shape: parseShape('1x1x32x64') } }, 'profile chosen by the client'],
 ];
 
-/** Settings of a request that cannot make a wrong kernel pass: they name the candidate and the job, or add to it. */
+/**
+ * Settings of a request that cannot make a wrong kernel pass: they name the candidate, describe the job, or add
+ * measurements.
+ */
 const HARMLESS = [
   ...['options', 'kernel', 'variant', 'noFallback', 'heldOut'],
   ...['verify.sanitize', 'profile.counters', 'benchmark.legacyLoop'],
-  // Refused unless it is the kernel's own.
+  // Refused unless it equals the kernel's own dtype.
   'benchmark.dtype',
-  // Refused from clients; see "by a request that claims to be ranked".
+  // Refused if a client sends it; see "by a request that claims to be ranked".
   'assigned',
 ];
 
-/** Paths of the settings of a request: of its phases those within, as deep as tolerance and protocol. */
+/**
+ * Paths of a request's settings, such as "verify.tolerance.absolute". Phases, the tolerance and the protocol are listed
+ * by their fields.
+ */
 function settingsIn(desc: DescMessage, above = ''): string[] {
   return desc.fields.flatMap(({ localName, fieldKind, message }) => {
     const path = `${above}${localName}`;
@@ -192,7 +198,10 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     return ended(client, events[0]!.job);
   }
 
-  /** An experiment that is cancelled as soon as it runs. Its result has the reasons, because the planner finds them. */
+  /**
+   * An experiment that is cancelled as soon as its gates are announced. Its result already says why the run is not
+   * ranked.
+   */
   async function cancelled(client: RunnerClient, request: Request): ReturnType<typeof experiment> {
     let name = '';
     for await (const { job, payload } of client.start('runExperiment', { kernel: idOf(KERNEL), ...request })) {
@@ -350,7 +359,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     await expect(submitter.undo({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
     await expectDenied(submitter, job);
     await expectSameChampion();
-    // With a new kernel id, the submitter replaces no champion of an admin.
+    // The new kernel id has no champion yet, so the submitter does not replace an admin's.
     const mine = await experiment(submitter, { kernel: await renamed('rejected_attention', 'mine') });
     const { over } = mine.result.acceptability!;
     await submitter.accept({ job: mine.job, over });
