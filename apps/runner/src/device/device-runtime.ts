@@ -97,14 +97,14 @@ export class DeviceRuntime {
   }
 
   /**
-   * The command that starts a worker now, sandboxed if possible. Errors: DEVICE_UNAVAILABLE if a required sandbox is
-   * missing.
+   * The command that starts a worker, sandboxed if possible; made again at each call. Errors: DEVICE_UNAVAILABLE if a
+   * required sandbox is missing.
    */
   command(): Promise<WorkerCommand> {
     return (this.#command = this.#startCommand());
   }
 
-  /** The command that started the last worker, without another try. Errors: as above. */
+  /** The command made last; made now if there is none yet. Errors: as command(). */
   knownCommand(): Promise<WorkerCommand> {
     return this.#command ?? this.command();
   }
@@ -128,7 +128,7 @@ export class DeviceRuntime {
     await this.#serving(() => this.#worker.warmUp({ signal }));
   }
 
-  /** Errors: as warmUp(). A kernel's fault is an outcome. */
+  /** Errors: as warmUp(). A kernel's fault is an outcome, not an error. */
   request<Request extends WorkerRequest>(
     request: Request,
     options: RequestOptions,
@@ -144,7 +144,7 @@ export class DeviceRuntime {
     return outcome.status === 'done' ? outcome.value : { throttleReasons: [], notMeasured: describeOutcome(outcome) };
   }
 
-  /** The runner's own processes on the device, without the worker. */
+  /** The runner's processes on the device other than the worker. */
   get ownProcesses(): number[] {
     return [this.instruments.sdpa?.processId].filter((id) => id !== undefined);
   }

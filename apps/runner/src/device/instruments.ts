@@ -20,8 +20,8 @@ export interface InstrumentsOptions {
 }
 
 /**
- * Tools that measure on a device along with its worker: Nsight Compute, and PyTorch's SDPA in a separate process. If a
- * tool is missing, the reason.
+ * Tools that measure on a device along with its worker: Nsight Compute, compute-sanitizer, and PyTorch's SDPA in a
+ * separate process. For a missing tool, gives the reason.
  */
 export class Instruments {
   readonly sdpa: SdpaBenchmark | undefined;
@@ -60,7 +60,7 @@ export class Instruments {
     return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts, dataDirectory: this.dataDirectory });
   }
 
-  /** Runs compute-sanitizer, or says why it can't be run. */
+  /** Runs compute-sanitizer; if it can't be run, gives the reason. */
   sanitizer(): ((run: Parameters<typeof runSanitizer>[1]) => Promise<SanitizerAnswer>) | { missing: string } {
     const { library, ordinal } = this.#device;
     if (library === undefined) return { missing: 'the emulator checks every access itself' };

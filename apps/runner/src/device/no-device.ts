@@ -16,14 +16,14 @@ interface NoDeviceParts {
   dataDirectory: string;
 }
 
-/** Replaces a device that another host has; any use of the device throws DeviceNeeded. */
+/** Replaces a device that another host has; starting it or sending it a request throws DeviceNeeded. */
 export class NoDevice extends DeviceRuntime {
   constructor(description: DeviceDescription, { tools, artifacts, repositoryRoot, dataDirectory }: NoDeviceParts) {
     const device = { description, library: undefined, ordinal: 0 };
     super(device, {
       tools,
       artifactFolder: artifacts.folder,
-      // As for the emulator: no instruments measure here.
+      // Marked as simulated, so that it has no instruments.
       instruments: new Instruments(
         { ...device, description: { ...description, simulated: true } },
         { toolchain: tools.toolchain, artifacts, repositoryRoot, dataDirectory, python: '' },

@@ -6,7 +6,7 @@ import { errorText } from '@flashcore/shared/text';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
 
 const LIMIT_MS = 5_000;
-/** A reading older than this is refreshed for the next question. */
+/** A reading older than this is refreshed when it is asked for. */
 const FRESH_MS = 1_000;
 
 const QUERY = [
@@ -66,9 +66,7 @@ export class DeviceReadings {
     await this.#reading;
   }
 
-  /**
-   * Looks a GPU up by its index, because both lists have the same order. A different name shows that the lists differ.
-   */
+  /** Looks up a GPU by its index, because both lists have the same order. If the names differ, so do the lists. */
   #readingOf(device: Device, gpus: readonly Device[]): DeviceReading {
     if (typeof this.#last === 'string') return missing(this.#last);
     const reading = this.#last[gpus.indexOf(device)];
