@@ -82,7 +82,7 @@ const EMULATOR_REMEDIES: Record<string, string | undefined> = {
     "The emulator's PTX engine does not support this instruction (docs/emulator.md lists those that it supports): run the kernel on a GPU",
 };
 
-/** The finding about a kernel whose run did not end well; undefined if the fault is the runner's. */
+/** The finding about a kernel whose run failed; undefined if the run ended well or the runner is at fault. */
 export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Finding | undefined {
   switch (outcome.status) {
     case 'done':
@@ -153,7 +153,7 @@ function kindOf(fault: CudaFault): FindingKind {
   return entryOf(CUDA_KINDS, fault.name) ?? FindingKind.LAUNCH_FAILED;
 }
 
-/** The emulator names a variable of the module. Such a variable is near a tensor only by chance. */
+/** Whether the emulator names a variable of the module, which is near a tensor only by chance. */
 const isVariable = ({ buffer }: EmulatorFault): boolean => buffer?.includes('__device__') ?? false;
 
 const OWN_WORDS = ['RACE', 'UNINITIALISED_READ'];
@@ -201,7 +201,7 @@ function locationOf(fault: EmulatorFault, buffer: string | undefined): Omit<Faul
   };
 }
 
-/** The first few threads of each place where threads wait, so that all places are shown. */
+/** The first few threads at each place where threads wait, so that every such place is shown. */
 function threadsOf(fault: EmulatorFault): Omit<FaultThread, '$typeName'>[] {
   const threads = fault.threads ?? [];
   const byPlace = Map.groupBy(threads, ({ waits_at }) => waits_at);

@@ -22,9 +22,9 @@ export interface TimedLaunch {
 const PLAUSIBLE_SHARE = 0.95;
 
 /**
- * The least time of a launch, the larger of two: all operations at fp16's tensor peak, which a kernel may use for every
- * dtype, and the bytes that it must read from device memory at its bandwidth. undefined if the device's rates are
- * unknown.
+ * The least time of a launch: the longer of the time for all operations at fp16's tensor peak, which a kernel may use
+ * for every dtype, and the time to read at full bandwidth the bytes that must come from device memory. undefined if the
+ * device's rates are unknown.
  */
 export function leastTime(device: Device, timed: ProblemCase, launch: TimedLaunch): LeastTime | undefined {
   const sheet = device.simulated ? undefined : findDataSheet(device.name);

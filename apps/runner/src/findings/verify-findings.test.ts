@@ -37,7 +37,7 @@ test('counts agree with their verbs, and a kind that does not occur is not menti
   ]);
 });
 
-test('the worst element is not said to have the largest error if another one has it', () => {
+test('a finding does not claim that the worst element has the largest error if another element has it', () => {
   const at = { batch: 0, head: 1, row: 2, column: 3, want: 1 };
   const text = (got: number): string => messages({ mismatches: 2, worst: { ...at, got } }).join();
   expect(text(1.5)).toMatch(/the largest error is 5\.00e-1 at b0 h1 s2 d3 \(got 1\.5\d*, want 1\.0*\)$/);

@@ -55,7 +55,7 @@ interface OutputContext {
   of: MakeFinding;
   /** Whether messages name the output. */
   named: boolean;
-  /** The number of other findings about the case. */
+  /** The number of other findings about the same case. */
   others: number;
 }
 
@@ -124,7 +124,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
   return findings;
 }
 
-/** The worst element, which may have a smaller error than another one: its limit may be smaller still. */
+/** Describes the worst element. Another element may have a larger error if its limit is larger still. */
 function worstText(
   { worst, maxAbsError }: OutputReport['figures'],
   place: (element: Plain<ElementError>) => string,
