@@ -47,7 +47,7 @@ export interface RunnerFile {
   /** "host:port" or "unix:/path". */
   address: string;
   buildId: string;
-  /** Its main.js: another checkout of the same build has kernels of its own. */
+  /** Path of its main.js, because another checkout with the same build has its own kernels. */
   program: string;
   version: string;
   embedded: boolean;

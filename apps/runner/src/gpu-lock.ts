@@ -17,9 +17,9 @@ const WITHIN_MS = 60_000;
 const AGAIN_MS = 500;
 
 /**
- * Locks a pilot's GPUs for this process, and returns a function that unlocks them. When a node was declared down and
- * came back, Slurm may assign a GPU on which the previous job still runs. The locks end with the process. Errors:
- * UsageError if a GPU stays locked.
+ * Locks a pilot's GPUs for this process, and returns a function that unlocks them; they are also unlocked when the
+ * process ends. The lock is needed because Slurm may assign a GPU on which the previous job still runs, after the node
+ * was declared down and came back. Errors: UsageError if a GPU stays locked.
  */
 export async function lockGpus({ scratch, environment, withinMs = WITHIN_MS }: GpuLockOptions): Promise<() => void> {
   const node = environment['SLURMD_NODENAME'] ?? '';
@@ -37,7 +37,7 @@ export async function lockGpus({ scratch, environment, withinMs = WITHIN_MS }: G
   return () => taken.dispose();
 }
 
-/** Parses "0", "0,2" or "0-2". Each GPU is locked separately, because two pilots may share only one of several. */
+/** Parses "0", "0,2" or "0-2". Each GPU is locked separately, because two pilots' lists may overlap in one GPU. */
 function gpusOf(text: string): string[] {
   const gpus = text.split(',').flatMap((part) => {
     const [, first, last] = /^(\d{1,3})-(\d{1,3})$/.exec(part.trim()) ?? [];

@@ -76,7 +76,7 @@ test('a manifest that is wrong or has another id is listed with its error, and i
   );
 });
 
-test('an edited kernel counts at once', () => {
+test('an edit of a kernel takes effect at once', () => {
   add('k');
   const kernels = catalog();
   const before = kernels.resolve(byId('k')).sourceDigest;
@@ -127,7 +127,7 @@ function addWithProblem(id: string, problem: string, files: Record<string, strin
   return place;
 }
 
-test('a kernel can contain its problem, and an edit of that problem counts at once', () => {
+test('a kernel can contain its problem, and an edit of that problem takes effect at once', () => {
   const place = addWithProblem('k', 'norm');
   const kernels = catalog();
   const first = kernels.resolve(byId('k'));
@@ -146,7 +146,7 @@ test('a kernel can contain its problem, and an edit of that problem counts at on
   expect(second.sourceDigest).not.toBe(first.sourceDigest);
 });
 
-test('an edit of a problem that the user installed counts at once', () => {
+test('an edit of a problem that the user installed takes effect at once', () => {
   const place = addWithProblem('k', 'norm');
   const problems = join(folder, 'problems');
   mkdirSync(problems);

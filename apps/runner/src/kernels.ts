@@ -57,7 +57,7 @@ const MAX_NOTES_LENGTH = 128 * 1024;
 
 /**
  * The kernels of this runner (kernels/<id>, kernels/faulty/<id>, kernels/cheating/<id>), and uploaded kernels. The
- * folders are read at each call, so that an edited file counts at once.
+ * folders are read at each call, so that an edit takes effect at once.
  */
 export class KernelCatalog {
   readonly #folder: string;
@@ -180,8 +180,8 @@ export class KernelCatalog {
   }
 
   #find(kernelId: string): string {
-    // Tries the direct paths without listing all kernels. Only a plain name is allowed, so that it leads to no other
-    // folder.
+    // Tries the direct paths before listing all kernels. A direct path needs a plain name, so that it can't lead to
+    // another folder.
     const direct = ['.', ...FAULTY].map((parent) => join(parent, kernelId));
     const known =
       KERNEL_ID.test(kernelId) && direct.find((path) => existsSync(join(this.#folder, path, MANIFEST_FILE)));
@@ -264,8 +264,8 @@ function readNotes(folder: string): string {
 }
 
 /**
- * Sorts each kernel right after the one that it names in `after`, and first steps by name. Kernels in a circle are
- * last.
+ * Sorts each kernel right after the kernel that its `after` names, and the first steps of ladders by name. Kernels
+ * whose `after` form a circle are last.
  */
 function orderLadder(kernels: Kernel[]): Kernel[] {
   const ids = new Set(kernels.map(({ kernelId }) => kernelId));

@@ -83,7 +83,10 @@ async function main(): Promise<void> {
   await runner.ended;
 }
 
-/** This host's planner, or a cluster's. Errors: UsageError if the cluster does not match its file. */
+/**
+ * Returns the function that makes the planner of this host or of a cluster. Errors: UsageError if the cluster does not
+ * match its file.
+ */
 async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(options: PlannerOptions) => JobPlanner> {
   if (!file) return createPlanner;
   const schedulerProblem = await (file.scheduler === 'slurm' ? checkSlurm(file) : checkKubernetes(file));
@@ -114,8 +117,8 @@ try {
 }
 
 /**
- * Digest of the daemon and its worker process, in this order. fa-tui computes it from the files to see whether a runner
- * is the build on disk.
+ * Digest of the daemon and its worker process, in this order. fa-tui computes the same digest from the files on disk to
+ * see whether a runner is up to date with them.
  */
 function digestOf(...files: string[]): string {
   const hash = createHash('sha256');
@@ -132,7 +135,8 @@ function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
 }
 
 /**
- * A gateway's data must survive it, so a network disk is refused. A runner of one host may serve from a home on NFS.
+ * Refuses a network disk for a gateway, where its database can be damaged. A runner of one host may serve from a home
+ * on NFS.
  */
 function checkDisk({ dataDirectory, fleet }: ServeOptions, logger: Logger): void {
   const disk = networkDisk(dataDirectory);
@@ -161,8 +165,8 @@ function exitCode(error: unknown): number {
 }
 
 /**
- * Whether the message suffices without a stack: true for our own errors, and for the system's errors about files and
- * sockets, which name call and path.
+ * Whether the error's message suffices without a stack: true for our own errors, and for the system's errors about
+ * files and sockets, which name call and path.
  */
 function isExpected(error: Error): boolean {
   return (

@@ -1,7 +1,6 @@
 /**
  * Ends the process with a message if `ulimit -v` leaves it too little address space, and sets how its heap grows.
- * Import this file before the rest of the runner, because loading that takes more than 1.2 GB, and so that the flags
- * take effect.
+ * Import this file first: loading the rest of the runner takes more than 1.2 GB, and the flags must be set before.
  */
 import { setFlagsFromString } from 'node:v8';
 import { lackOfAddressSpace } from '@flashcore/shared/files';

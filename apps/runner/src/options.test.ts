@@ -85,7 +85,7 @@ test('rates of devices come from the flag, or else from the environment', () => 
   expect(() => rates(['--usd-per-hour', 'cheap'])).toThrow(UsageError);
 });
 
-test('a value says where it came from and what it must be, from a flag and from a variable alike', () => {
+test('the error about a bad value names its flag or variable and says what the value must be', () => {
   const from = (flags: string[], environment: Record<string, string> = {}) =>
     parseOptions(['serve', ...flags], { version: '1', repositoryRoot: '/repo', environment });
   expect(() => from(['--grace-seconds', 'x'])).toThrow(

@@ -60,7 +60,7 @@ export function parseOptions(
     .option('--tls-ca <file>', "certificate of the authority that signed the gateway's");
   addServeOptions(pilot).action(serving);
   for (const command of [serve, gateway]) keepOptions(command, KEEP_ALL);
-  // The gateway keeps everything that must last.
+  // A pilot keeps little, because the gateway stores everything that must last.
   keepOptions(pilot, { eventsDays: 1, filesDays: 30, artifactsGib: DEFAULT_SCRATCH_GIB });
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });

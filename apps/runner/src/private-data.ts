@@ -38,8 +38,8 @@ function explained(error: unknown, folder: string): unknown {
 const SHOWN = '<data folder>';
 
 /**
- * plainText() that also removes a folder's path, both as given and as the real path. Tools and the system name files,
- * and only the runner's user may know where its files are.
+ * Like plainText(), and also removes a folder's path, both as given and as the real path. Messages of tools and of the
+ * system name files, and only the runner's user may know where its files are.
  */
 export function hidingFolder(folder: string): CleanText {
   const names = [...new Set([folder, realpathSync(folder)])].toSorted((a, b) => b.length - a.length);

@@ -18,7 +18,7 @@ import type { WriteState } from './store/write-state.ts';
 
 type DoorOptions = Pick<RpcServerOptions, 'services' | 'cleanText'> & Pick<RunnerStores, 'writes' | 'synced'>;
 
-/** The address for clients. */
+/** The address where clients reach the runner. */
 export interface RunnerDoor {
   listener: Listener;
   /** Sets whether clients see the runner as accepting work. */

@@ -21,7 +21,7 @@ export async function makePlanner(
   const { logger, findGroups, dataDirectory } = options;
   const isolation = isolationFor(options);
   const { database, artifacts, sources, kernels, decisions } = stores;
-  // Only with the lock, because the groups of a folder belong to one runner.
+  // Must be made under the lock, because the groups of a data folder belong to one runner.
   const groups = undo.adopt(findGroups?.(realpathSync(dataDirectory)) ?? noGroups('none were asked for'), (made) =>
     made.close(),
   );
@@ -57,8 +57,8 @@ export async function makePlanner(
 }
 
 /**
- * If clients show credentials, the runner has keys and other people's results, so it requires a sandbox unless told
- * otherwise.
+ * If clients show credentials, the runner has keys and other people's results, so it requires a sandbox unless the
+ * option says otherwise.
  */
 const isolationFor = ({ isolation, security }: RunnerOptions): RunnerOptions['isolation'] =>
   isolation === 'auto' && security ? 'required' : isolation;

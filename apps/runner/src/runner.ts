@@ -138,8 +138,8 @@ function describerOf(options: RunnerOptions, planner: JobPlanner, cleanText: Cle
 /** Time limit for calls that are still open when all jobs have ended, so that watchers can read the last events. */
 const CALLS_GRACE_MS = 2_000;
 /**
- * Workers are killed, but one that hangs in its driver must not keep the runner from ending. Longer than the workers'
- * own limits.
+ * Time limit for the end of workers and compilers, which are killed: one that hangs in its driver must not keep the
+ * runner from ending. Longer than the workers' own limits.
  */
 const WORKERS_GRACE_MS = 7_000;
 
@@ -171,7 +171,7 @@ function serveUntilStopped(
   const end = async (): Promise<void> => {
     if (!planner.keptBody) await jobs.drain(graceSeconds * 1_000);
     const closed = planner.close();
-    // Another runner will continue these jobs, so they are not ended and the planner hears nothing more about them.
+    // Another runner will continue these jobs, so they are left unfinished here.
     if (planner.keptBody) jobs.leave();
     if (!(await endsWithin(closed, WORKERS_GRACE_MS)))
       logger.warn('a worker or compiler does not end: it is left behind');

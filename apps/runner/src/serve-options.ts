@@ -35,7 +35,7 @@ interface Facts {
 }
 
 interface Row<Value> {
-  /** As commander reads it; none if only the variable gives the value. */
+  /** The flag in commander's syntax; absent if only the environment variable gives the value. */
   readonly flags?: string;
   /** The line of --help, to which the variable and the default are added. */
   readonly about?: string;
@@ -167,7 +167,7 @@ const OPTIONS = {
     otherwise: always(10),
     inWords: '10',
   },
-  /** A file, since clients never see these shapes. */
+  /** Read from a file, because clients must never see these shapes. */
   heldOut: {
     flags: '--held-out <file>',
     about: 'shapes that clients never see, on which leaders of searches are tried (docs/search.md)',
