@@ -1,5 +1,5 @@
 /**
- * Launches whose arguments do not match the entry's parameters; the driver refuses them or the kernel reads garbage.
+ * Finds launches whose arguments do not match the entry's parameters, which the driver refuses or the kernel misreads.
  */
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
@@ -8,7 +8,7 @@ import type { EntryParameters } from './entry-parameters.ts';
 
 const POINTER_BYTES = 8;
 
-/** A finding about the first launch that does not match; undefined if all known ones match. */
+/** A finding about the first launch whose arguments do not match; undefined if no mismatch is known. */
 export function argumentFinding(
   launches: readonly Pick<PlannedLaunch, 'entry' | 'arguments'>[],
   parameters: EntryParameters,
@@ -36,7 +36,8 @@ function problemOf(given: readonly PlannedArgument[], taken: readonly number[]):
 }
 
 /**
- * Integers are passed in slots of 8 bytes, so a parameter that is narrower or wider than an int reads the same value.
+ * Whether an argument fits a parameter of this size. An int also fits a parameter of another width, because integers
+ * are passed in slots of 8 bytes.
  */
 function fits(argument: PlannedArgument, bytes: number): boolean {
   if (argument.kind === 'struct') return bytes === argument.bytes;

@@ -28,7 +28,10 @@ export class AssignedBuilds implements OtherBuilds {
     return this.#builds.size === 0;
   }
 
-  /** The nvcc, not necessarily installed here, with which a unit was already compiled; undefined if there is none. */
+  /**
+   * The nvcc with which another host compiled this unit; it need not be installed here. undefined if the unit was not
+   * compiled with nvcc.
+   */
   nvccOf(made: (nvcc: Nvcc) => CompileUnit): Nvcc | undefined {
     const versions = [...this.#builds.values()].filter(({ compiler }) => compiler === 'nvcc');
     return [...new Set(versions.map(({ version }) => version))]

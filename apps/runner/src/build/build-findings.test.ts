@@ -38,7 +38,7 @@ test("an error in a header that kernels share is not blamed on a line that the k
   );
 });
 
-test('a finding about a refusal before any compiler ran has a place without a line', () => {
+test('a refusal before any compiler ran gives a finding with a file but no line', () => {
   const refused = {
     severity: 'error' as const,
     file: 'kernel.yaml',

@@ -32,7 +32,7 @@ export function smemLimitFinding({ entry, bytes, limitBytes }: SmemExcess, buffe
   });
 }
 
-/** Static plus dynamic shared memory above the architecture's opt-in limit for a CTA. */
+/** For static plus dynamic shared memory above the architecture's opt-in limit for a CTA. */
 export function dynamicSmemFinding(entry: EntryResources): Finding | undefined {
   const limit = archLimits(entry.arch)?.smemPerCtaOptinBytes;
   const bytes = entry.staticSmemBytes + entry.dynamicSmemBytes;
@@ -44,7 +44,7 @@ export function dynamicSmemFinding(entry: EntryResources): Finding | undefined {
   });
 }
 
-/** A CTA that needs more registers than an SM has; the driver refuses such a launch. */
+/** For a CTA that needs more registers than an SM has; the driver refuses such a launch. */
 export function registerFileFinding(entry: EntryResources): Finding | undefined {
   const limit = archLimits(entry.arch)?.registersPerSm;
   const registers = registersPerCta(entry.registersPerThread, entry.threadsPerCta);
@@ -85,7 +85,7 @@ const INLINE_ASSEMBLY =
   /impossible constraint in|output constraint \d+ must|invalid (?:input|output) constraint .* in asm|invalid instruction mnemonic/;
 const MISSING_HEADER = /^'?([\w./+-]+)'?(?:: No such file or directory| file not found)$/;
 
-/** Headers that every kernel may include and no kernel's folder has. */
+/** Headers that every kernel may include; they are not in a kernel's own folder. */
 const SHARED_HEADER = /^(?:mechanisms|primitives)\//;
 
 function remedyOf({ tool, message, file }: CompilerDiagnostic): string {
@@ -124,12 +124,12 @@ export function missingEntryFinding(missing: readonly string[], found: readonly 
   });
 }
 
-/** Number of characters of a file that are searched for kernels. */
+/** How many characters of a file are searched for kernels. */
 const MOST_SEARCHED = 1 << 20;
 const KERNEL_NAME =
   /__global__(?:[^;{}()]{0,300}?__launch_bounds__\s{0,9}\([^;{}()]{0,200}\))?[^;{}()]{0,300}?\b(\w{1,200})\s{0,9}\(/g;
 
-/** The compiler rejects the C++ spelling of an entry. */
+/** For an entry whose C++ spelling the compiler rejects. */
 export function wrongSpellingFinding(entry: string, said: string, files: readonly { text: string }[]): Finding {
   const kernels = new Set(
     files.flatMap(({ text }) => [...text.slice(0, MOST_SEARCHED).matchAll(KERNEL_NAME)].map(([, name]) => name!)),

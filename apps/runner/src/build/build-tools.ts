@@ -34,7 +34,7 @@ export interface BuildToolsOptions extends Partial<Omit<HostSettings, 'emulatedD
   headers?: readonly NamedFolder[] | undefined;
   /** The emulator's engine; default: auto. */
   engine?: EngineWanted | undefined;
-  /** Compilations by another host for this job; default: none. */
+  /** Another host's compilations for the current job; default: none. */
   assigned?: AssignedBuilds | undefined;
 }
 
@@ -131,20 +131,23 @@ export class BuildTools {
     await this.#emulation.decided().catch(() => undefined);
   }
 
-  /** The emulator's engine; call prepare() first. Errors: DecidedEmulation.now(). */
+  /** The emulator's engine and front end; call prepare() first. Errors: as DecidedEmulation.now(). */
   emulation(): Emulation {
     return this.#emulation.now();
   }
 
   /**
-   * Version of the CUDA headers with which NVRTC makes PTX, such as "13.0"; undefined if NVRTC does not make it. Errors
-   * as above.
+   * Version of the CUDA headers with which NVRTC makes PTX, such as "13.0"; undefined if NVRTC is not the front end.
+   * Errors: as emulation().
    */
   cudaHeadersVersion(): string | undefined {
     return this.emulation().frontEnd === 'nvrtc' ? this.toolchain.nvrtc()?.headersVersion : undefined;
   }
 
-  /** SHA-256 over the headers with which clang makes PTX; undefined if clang does not make it. Errors as above. */
+  /**
+   * SHA-256 over the headers with which clang makes PTX; undefined if clang is not the front end. Errors: as
+   * emulation().
+   */
   deviceHeadersDigest(): string | undefined {
     return this.emulation().frontEnd === 'clang' ? digestOf(deviceHeaders(this.#emulatorFolder)) : undefined;
   }
@@ -159,7 +162,7 @@ export class BuildTools {
     return disassemble(cubin, { tool, toolchain, box, dataDirectory: this.#dataDirectory, signal });
   }
 
-  /** Compilations of kernels since the start, found in the cache or not. */
+  /** How many compilations of kernels since the start were in the cache (hits), and how many were not (misses). */
   cacheUse(): { hits: number; misses: number } {
     return this.#builds.use;
   }

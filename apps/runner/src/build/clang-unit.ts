@@ -39,17 +39,17 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     // Like nvcc: products are fused into sums, and pointers of different types may alias.
     '-ffp-contract=fast',
     '-fno-strict-aliasing',
-    // Like nvcc, inlines nearly every call, so that wgmma accumulators that a lambda holds stay in registers.
+    // Like nvcc, inlines nearly every call, so that wgmma accumulators captured by a lambda stay in registers.
     '-mllvm',
     '-inline-threshold=1000000',
     ...(options.fastMath ? FAST_MATH : []),
     ...(options.flags ?? []).filter((flag) => flag.startsWith('-D')),
     ...options.defines,
     ...includePath(options),
-    // The kernel's author need not correct a loop that clang can't unroll.
+    // No warning about a loop that clang can't unroll, because the kernel's author need not correct it.
     '-Wno-pass-failed',
     '-Wno-unknown-pragmas',
-    // Like nvcc's host compilers, which only warn: dim3{n / 16} of a size_t.
+    // Only a warning for dim3{n / 16} with a size_t n, as with nvcc's host compilers.
     '-Wno-error=c++11-narrowing',
     '-fdiagnostics-color=never',
     '-ferror-limit=50',
@@ -68,7 +68,10 @@ export function clangUnit(options: ClangOptions): CompileUnit {
   };
 }
 
-/** The highest PTX version that a clang writes, by the first version with it; the headers' instructions need 7.1. */
+/**
+ * The highest PTX version that each clang can write, by the first version of clang that can; the headers' instructions
+ * need PTX 7.1.
+ */
 const PTX_VERSIONS = [
   { from: 17, feature: '+ptx80' },
   { from: 16, feature: '+ptx78' },
@@ -76,8 +79,8 @@ const PTX_VERSIONS = [
 ];
 
 /**
- * The architecture; for one that an older clang does not know, the newest that it does know. The emulator's engine
- * accepts instructions of any architecture, and the sources see the requested one.
+ * Flags for the architecture, or for the newest one before it that an older clang knows. The emulator's engine accepts
+ * instructions of any architecture, and __CUDA_ARCH__ is that of the requested one.
  */
 function architecture({ version, archs }: Clang, arch: string): string[] {
   const number = (name: string): number => parseInt(name.slice(3), 10);

@@ -3,23 +3,29 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { KILLED, type StagesEnd } from './compile-stages.ts';
 import { isPlaced, isPlacedError } from './diagnostics.ts';
 
-// The first alternative is g++'s message about a killed part of it; the second is nvcc's, also about its linker and
-// assembler.
+// The first alternative is g++'s message about a killed subprocess; the second is nvcc's message, also about its linker
+// and assembler.
 const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
 const NO_SPACE = /: (?:No space left on device|Disk quota exceeded)\b/;
-/** g++ prints this with the place that it had reached. A line from the sources can't begin like this. */
+/** g++ prints this with the place that it had reached in the source. No quoted source line can begin like this. */
 const NOT_WRITTEN =
   /^[^:]+:\d+(?::\d+)?: fatal error: error writing to \S+: (?:No space left on device|Disk quota exceeded)$/;
 /** Messages that no source can cause. */
 const HOST_TROUBLE =
   /: (?:Input\/output error|Read-only file system|Stale file handle|Resource temporarily unavailable|Too many open files(?: in system)?|Text file busy|(?:v?fork|posix_spawnp?): Cannot allocate memory)\.?$/;
-/** With less free space, some part of a compiler could not write its output, whatever its message says. */
+/**
+ * With less free space than this, a part of the compiler probably could not write its output, whatever its message
+ * says.
+ */
 const LEAST_FREE_BYTES = 64 * 1024 ** 2;
-/** A compiler killed earlier than this part of its time limit was killed by the host. */
+/** If a compiler was killed before this share of its time limit had passed, the host killed it. */
 const OWN_LIMIT_PART = 0.8;
-/** Errors about an entry, without a place. ptxas's fatal errors (memory, files) may be the host's fault. */
+/**
+ * Errors about an entry, without a place in the source. ptxas's fatal errors (memory, files) are excluded, because the
+ * host may have caused them.
+ */
 const PTXAS_ERROR = /^ptxas error {0,8}:/;
-/** Statistics, with times that differ between runs. */
+/** Lines with statistics, whose times differ between runs. */
 const PTXAS_INFO = /^ptxas info {0,8}:|^ {4}\d+ bytes stack frame/;
 /** Temporary files, whose names differ between runs. */
 const TEMPORARY = /\/tmp\/[\w.-]+/g;
@@ -27,8 +33,8 @@ const TEMPORARY = /\/tmp\/[\w.-]+/g;
 export type HostFault = 'no-space' | 'killed' | 'box' | 'trouble' | 'unknown';
 
 /**
- * The host's fault in a failed compilation. undefined if the sources caused the end, with an error that has a place in
- * them. 'unknown' if neither is certain.
+ * The host's fault in a failed compilation; undefined if the sources made it fail or it reached its time limit;
+ * 'unknown' if the cause is unclear.
  */
 export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefined {
   const { exitCode, timedOut, seconds, lines, leastFreeBytes, boxBroke } = end;
@@ -44,10 +50,14 @@ export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefine
   return lines.some((line) => isPlacedError(line) || PTXAS_ERROR.test(line)) ? undefined : 'unknown';
 }
 
-/** Whether a line is about the compiler itself, and neither a message with a place in the sources nor a quoted line. */
+/**
+ * Whether the compiler itself says the line, rather than reporting on a place in the sources or quoting a source line.
+ */
 const isOwnWord = (line: string): boolean => /^\S/.test(line) && !isPlaced(line);
 
-/** The host's fault after two runs. If the unknown failure has the same words twice, the sources caused it. */
+/**
+ * The host's fault after two runs. If a failure with unknown cause has the same output twice, the sources caused it.
+ */
 export function faultOfTwo(first: StagesEnd, second: StagesEnd, limitMs: number): HostFault | undefined {
   const fault = hostFault(second, limitMs);
   return fault === 'unknown' && said(first) === said(second) ? undefined : fault;

@@ -151,7 +151,7 @@ test('a runner copies what another one compiled into a shared folder, unless it 
   expect((await second.compile()).cacheHit).toBe(true);
 });
 
-test('builds of the installation are copied and not changed; a changed source or a damaged file is compiled', async () => {
+test("the installation's builds are copied and not changed, and a changed source or a damaged build is compiled again", async () => {
   const installed = join(folder, 'installed');
   const files = new LibraryFiles(join(installed, 'files'));
   const { outputs } = await new CompileCache(installed, files).compile(unit(), { signal });
@@ -171,7 +171,7 @@ test('builds of the installation are copied and not changed; a changed source or
   );
 });
 
-test('two jobs that want the same unit compile it once', async () => {
+test('a unit that two jobs want is compiled once', async () => {
   const cache = new CompileCache(folder, artifacts);
   const both = await Promise.all([cache.compile(unit(), { signal }), cache.compile(unit(), { signal })]);
   expect(both.map(({ cacheHit }) => cacheHit)).toEqual([false, true]);
@@ -191,7 +191,7 @@ test('if two runners with a shared folder want the same unit, one compiles and t
   expect(readdirSync(join(folder, 'shared', 'claims'))).toEqual([]);
 });
 
-test('nobody waits for a claim whose process is gone or no longer renews it', async () => {
+test('a claim is ignored if its process is gone or no longer renews it', async () => {
   const gone = spawnSync('true').pid;
   for (const [owner, claimedAt] of [
     [gone, new Date()],
@@ -217,7 +217,7 @@ test("a cancelled job stops waiting for another job's compilation, which continu
   expect((await first).exitCode).toBe(0);
 });
 
-test('hostFault() tells host failures from source errors', () => {
+test("hostFault() distinguishes the host's faults from errors in the sources", () => {
   const plenty = { leastFreeBytes: 2 ** 40, boxBroke: false };
   const end = (lines: string[], more: object = {}) => ({
     ...{ exitCode: 1, timedOut: false, seconds: 2, lines, ...plenty },
@@ -247,7 +247,7 @@ test('hostFault() tells host failures from source errors', () => {
     ...['no-space', 'killed', 'killed', 'killed', undefined, undefined, undefined, undefined],
     ...['no-space', 'box', 'unknown', 'no-space', 'no-space', 'no-space', 'trouble', 'trouble'],
   ]);
-  // A source can imitate the host's messages, with #error and in the lines that a compiler quotes.
+  // A source can imitate the host's messages, by #error or in the lines that a compiler quotes.
   for (const words of [
     'x: No space left on device',
     'fatal error: error writing to /tmp/ccX.s: No space left on device',
@@ -261,7 +261,7 @@ test('hostFault() tells host failures from source errors', () => {
     ])
       expect([words, hostFault(end(lines), 180_000)]).toEqual([words, undefined]);
   expect(faultOfTwo(end(['as: x: Input/output error']), end(['as: x: Input/output error']), 180_000)).toBe('trouble');
-  // The same message from both compilations is about the sources. Different messages leave the cause unknown.
+  // If both runs end with the same message, the sources caused it. If the messages differ, the cause stays unknown.
   const link = (file: string) => end([`/usr/bin/ld: /tmp/${file}.o: undefined reference to f`]);
   expect(faultOfTwo(link('cc1'), link('cc2'), 180_000)).toBeUndefined();
   expect(faultOfTwo(end(['catastrophic']), link('cc2'), 180_000)).toBe('unknown');

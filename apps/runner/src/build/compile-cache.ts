@@ -20,12 +20,12 @@ import {
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 
-/** A compilation made elsewhere; failed ones are not stored. */
+/** A compilation from another place, always a successful one, because failed ones are not stored. */
 export interface OtherBuild extends CompileRecord {
   timedOut?: boolean;
 }
 
-/** Other places with compilations: SharedBuilds, InstalledLibraries, AssignedBuilds. */
+/** Another place with compilations: SharedBuilds, InstalledLibraries or AssignedBuilds. */
 export interface OtherBuilds {
   /** Copies a compilation into a runner's own files; undefined if it is missing or incomplete. Errors: DISK_FULL. */
   copyTo(own: CompiledFiles, key: string): OtherBuild | undefined;
@@ -40,21 +40,21 @@ export interface Compilation extends CompileRecord {
 
 interface CompileCacheParts {
   box?: () => Promise<Box>;
-  /** Other places in which the cache looks and stores. */
+  /** Other places where the cache looks for compilations and stores them. */
   others?: readonly OtherBuilds[];
   /**
-   * Claims of the processes that share this folder or one of the others; without it, each process compiles what it
-   * lacks.
+   * Claims shared by the processes that use this folder or one of the others. Without claims, two processes may compile
+   * the same unit.
    */
   claims?: CompileClaims | undefined;
 }
 
-/** Increased when a change here invalidates old entries. */
+/** Increased by each change to this file that makes old entries invalid. */
 const SCHEMA = 1;
 
 /**
- * Compiles a unit, or returns what was compiled before from the same inputs. Only successes are kept. An entry is
- * written after its artifacts, in one step.
+ * Compiles a unit, or returns the result of an earlier compilation of the same inputs. Only successful results are
+ * kept. An entry is written after its artifacts, in one step.
  */
 export class CompileCache {
   readonly #folder: string;
@@ -63,7 +63,7 @@ export class CompileCache {
   readonly #others: readonly OtherBuilds[];
   readonly #claims: CompileClaims | undefined;
   readonly #running = new Map<string, Promise<unknown>>();
-  /** Counts since the start. */
+  /** Numbers since the start. */
   readonly use = { hits: 0, misses: 0 };
 
   constructor(
@@ -150,8 +150,8 @@ export class CompileCache {
   }
 
   /**
-   * Compiles again after a fault of the host, because such a fault says nothing about the kernel. Errors: DISK_FULL,
-   * INTERNAL.
+   * Runs a unit's stages, and runs them again if the host may be at fault, which says nothing about the kernel. Errors:
+   * DISK_FULL, INTERNAL if the host is at fault again.
    */
   async #runFairly(unit: CompileUnit, options: Parameters<typeof runStages>[1]): Promise<StagesEnd> {
     const first = await runStages(unit, options);
@@ -163,8 +163,8 @@ export class CompileCache {
   }
 
   /**
-   * The compiler's work folder. nvcc writes the folder's name into PTX unescaped, and its assembler would end the name
-   * at a quote.
+   * The compiler's work folder: a temporary one if the cache's path contains a quote. nvcc writes the path into PTX
+   * unescaped, and its assembler would end the name at the quote.
    */
   #workFolder(key: string): string {
     const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
@@ -225,6 +225,6 @@ export interface BuildListener {
   onLine?: (source: string, line: string) => void;
   /** Called when a compiler is about to run because nothing was in the cache. */
   onStart?: (() => void) | undefined;
-  /** Called for each compilation, even if it was in the cache or failed. */
+  /** Called for each compilation, whether its result was in the cache, is new or is a failure. */
   onCompiled?: ((unit: CompileUnit, compilation: Compilation) => void) | undefined;
 }

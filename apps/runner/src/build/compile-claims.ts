@@ -7,18 +7,18 @@ import { storageError } from '../store/storage-error.ts';
 
 const LOOK_EVERY_MS = 50;
 const RENEW_EVERY_MS = 1_000;
-/** A claim that was not renewed for this long has no owner, whatever process has its pid. */
+/** A claim that was not renewed for this long is abandoned, even if a process with its pid exists. */
 const LASTS_MS = 10_000;
 
 export interface CompileClaim extends Disposable {
-  /** Another process had the claim first, so its result may be there now. */
+  /** Whether another process had the claim first; its result may be stored by now. */
   readonly waited: boolean;
 }
 
 /**
  * Claims on compilations in a folder that several runners share: one runner compiles, and the others wait for its
- * result. A claim is a link whose target is its owner's pid, made in one step. A lost claim only costs a second
- * compilation.
+ * result. A claim is a symbolic link to its owner's pid, made in one step. If a claim is lost, the only cost is a
+ * second compilation.
  */
 export class CompileClaims {
   readonly #folder: string;
@@ -55,7 +55,7 @@ function kept(path: string): () => void {
     try {
       lutimesSync(path, new Date(), new Date());
     } catch (error) {
-      // ENOENT: the claim was removed as abandoned, because this process had been stopped for long.
+      // ENOENT: another process removed the claim as abandoned, because this process had been suspended for too long.
       if (!isNodeError(error, 'ENOENT')) throw error;
     }
   }, RENEW_EVERY_MS).unref();

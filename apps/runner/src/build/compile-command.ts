@@ -10,7 +10,7 @@ import { vectorPathsOf } from './vector-path.ts';
 
 interface Surroundings {
   repositoryRoot: string;
-  /** Takes work to do after the command line was parsed. */
+  /** Registers work to do once the command line is parsed. */
   defer: (work: () => Promise<void>) => void;
 }
 
@@ -48,8 +48,8 @@ interface CompileFlags {
 }
 
 /**
- * Compiles the libraries and prints the paths of the emulators. Errors: COMPILER_MISSING, INTERNAL if something does
- * not compile.
+ * Compiles the libraries, and prints the paths of the emulator's libraries. Errors: COMPILER_MISSING, INTERNAL if
+ * something does not compile.
  */
 async function compileLibraries(
   repositoryRoot: string,
@@ -75,7 +75,7 @@ async function compileLibraries(
       tools.libraries.canary(target, listener),
     ]);
     console.log(`emulator: ${emulator}`);
-    // Without the PTX engine, the library has no vector paths.
+    // The library has vector paths only with the PTX engine.
     const paths = vectors === 'all' && tools.emulation().engine === 'ptx' ? vectorPathsOf(process.arch) : [];
     for (const path of paths) console.log(`emulator for ${path}: ${await tools.libraries.emulator(listener, path)}`);
   } finally {

@@ -83,7 +83,7 @@ function sealRecord(record: CompileRecord): string {
   return `${sha256Of(text)}\n${text}`;
 }
 
-/** The record; undefined unless the file is exactly, bit by bit, what this version writes. */
+/** The record in a sealed text; undefined unless the text matches its digest and every output has a valid digest. */
 export function openRecord(sealed: string): CompileRecord | undefined {
   const [digest, text] = [sealed.slice(0, 64), sealed.slice(65)];
   if (sealed[64] !== '\n' || sha256Of(text) !== digest) return undefined;

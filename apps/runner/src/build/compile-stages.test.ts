@@ -10,8 +10,8 @@ const root = mkdtempSync(join(tmpdir(), 'flashcore-stages-'));
 afterAll(() => rmSync(root, { recursive: true }));
 
 /**
- * When it runs as the preprocessor, it waits until it has run as the compiler, so a test that ran one after the other
- * would never end.
+ * A compiler that, run as the preprocessor, waits until it has also run as the compiler. If the two runs were not
+ * concurrent, the test would never end.
  */
 const COMPILER = `#!/bin/sh
 case " $* " in
@@ -58,7 +58,7 @@ async function compile(name: string, { preprocessed, hangs = false, aside = fals
   return { told, lines: end.lines, exitCode: end.exitCode };
 }
 
-test('a compiler runs while its sources are checked, and a background compilation has the lowest priority', async () => {
+test('a compiler runs while the sources are checked, and a background compilation has the lowest priority', async () => {
   const clean = 'int clean;';
   const said = (niceness: number): string => `line of the compiler, niceness ${niceness}`;
   expect(await compile('clean', { preprocessed: clean })).toEqual({
@@ -69,7 +69,7 @@ test('a compiler runs while its sources are checked, and a background compilatio
   expect((await compile('aside', { preprocessed: clean, aside: true })).told).toEqual([said(19)]);
 });
 
-test('if the sources read a file of the host, the compiler is ended and none of its lines is shown', async () => {
+test('if the sources read a file of the host, the compiler is killed and none of its output is shown', async () => {
   expect(await compile('refused', { preprocessed: 'asm(".incbin \\"x\\"");', hangs: true })).toEqual({
     told: [],
     lines: [expect.stringContaining('.incbin and .include are not allowed')],

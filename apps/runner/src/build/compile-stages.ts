@@ -27,17 +27,17 @@ export interface StagesEnd {
   lines: string[];
   /** Least free space on the build folder's disk during the compilation. */
   leastFreeBytes: number;
-  /** The sandbox of a failed stage did not start, or ended before the program in it. */
+  /** Whether the sandbox of a failed stage did not start, or ended before the program in it. */
   boxBroke: boolean;
 }
 
-/** A template bomb hits this limit before it exhausts the host's memory. */
+/** Stops a template bomb before it exhausts the host's memory. */
 const MAX_ADDRESS_BYTES = 16 * 1024 ** 3;
 const MAX_FILE_BYTES = 1024 ** 3;
 
 const UNTOUCHED = { exitCode: 0, timedOut: false, seconds: 0, leastFreeBytes: Infinity, boxBroke: false };
 
-/** Gives each compilation a separate group. */
+/** Numbers the compilations, so that each has its own group of processes. */
 let compilations = 0;
 
 interface StageOptions extends CompileOptions {
@@ -68,8 +68,8 @@ function policyOf({ limitMs, compiler, headers = [] }: CompileUnit, folder: stri
 }
 
 /**
- * Without a sandbox, a slower check looks for code that reads the host's files while the compiler runs. Until the check
- * has passed, no compiler output is shown and nothing is kept.
+ * Without a sandbox, sources are preprocessed and searched for code that reads the host's files, while the compiler
+ * already runs. Until the search has found nothing, no compiler output is shown and nothing is kept.
  */
 async function compileInTheOpen(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
   const looked = new AbortController();
@@ -122,7 +122,7 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
         return await runProgram(started, given, {
           cwd: folder,
           limitMs: remainingMs,
-          // Triton runs the kernel's own Python, whose time load must not extend.
+          // Triton runs the kernel's own Python, which must not get more time when the host is loaded.
           ...(unit.compiler.name !== 'triton' && { growth: hostLoad }),
           signal: options.signal,
           onLine,
@@ -137,7 +137,8 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
     if (end.exitCode !== 0) break;
   }
   end.seconds = (performance.now() - started) / 1000;
-  // If load has extended the limit, the sandbox's limit on processor time may kill the compiler first.
+  // If the limit was extended because the host is loaded, the sandbox may kill the compiler first, by its limit on
+  // processor time.
   end.timedOut ||= end.exitCode === KILLED && end.seconds * 1000 >= unit.limitMs;
   end.leastFreeBytes = space.least();
   return end;
@@ -207,8 +208,8 @@ const READ_LIMIT_MS = 10_000;
 const MAX_BYTES = 128 * 1024 ** 2;
 
 /**
- * Without a sandbox: looks in the preprocessed source for assembly that reads a file of the host, and returns a
- * compiler's message about it; undefined if none is found. Directives that the assembler itself composes (.macro) are
+ * Without a sandbox: looks in the preprocessed source for assembly that reads a file of the host, and returns an error
+ * message in a compiler's form; undefined if there is none. Directives that the assembler itself composes (.macro) are
  * not found.
  */
 async function readsHostFile(

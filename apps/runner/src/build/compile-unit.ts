@@ -31,7 +31,7 @@ export interface CompileUnit {
 /** Limit on the compilation of a kernel. */
 export const KERNEL_LIMIT_MS = 180_000;
 
-/** A kernel's device code: the input that its compilers share. */
+/** A kernel's device code, in the form that all of its compilers take. */
 export interface DeviceCode {
   /** For example "sm_89". */
   arch: string;

@@ -48,7 +48,9 @@ export interface KernelBuild {
   findings: Finding[];
   /** The image that the device loads; undefined if there is none. */
   image: DeviceImage | undefined;
-  /** Why a requested SASS listing of a kernel that compiles is missing; undefined if none is missing. */
+  /**
+   * Why the requested SASS listing of a kernel that compiles is missing; undefined if it is there or was not requested.
+   */
   sassMissing: string | undefined;
   /** Variables in device memory, and functions that allocate it: state that a launch could leave to a later one. */
   keptState: string[];
@@ -56,7 +58,7 @@ export interface KernelBuild {
   sourceDigest: string;
   /** The sources, with their paths as the kernel folder names them. */
   sources: SourceText[];
-  /** If this build has only the first entries: the build with all entries, some of which are still being compiled. */
+  /** Set if this build has only the first entries: the build with all entries, once the others are compiled. */
   complete?: Promise<KernelBuild>;
 }
 
@@ -160,7 +162,7 @@ export class KernelAssembly {
       ).map(({ entry, taken }) => [entry, taken]),
     );
     const reported = (isReported ? inPtxas : inPtx)?.map(({ entry }) => entry);
-    // A report may be truncated, so entries found in the compiled code are added.
+    // The report may be truncated, so entries that only the compiled code shows are added.
     const found = reported && [...new Set([...reported, ...parameters.keys()])];
     return {
       result,
@@ -206,8 +208,8 @@ export class KernelAssembly {
   }
 
   /**
-   * Kept state from each run's cubin, along with its PTX if that is kept, or from the PTX if there is no cubin. A fibre
-   * module does not show any.
+   * The kept state that each run's cubin shows, with the help of its PTX if that was kept, or that the PTX shows if
+   * there is no cubin. A fibre module shows no kept state.
    */
   #keptState(runs: readonly CompilerRun[], source: string): string[] {
     const state = runs.flatMap(({ compilation: { outputs } }) => {
@@ -235,7 +237,9 @@ export class KernelAssembly {
     ];
   }
 
-  /** Stores a source with the result, so that two jobs can be compared even if the kernel folder has changed. */
+  /**
+   * Stores a source along with the result, so that two jobs can be compared even after the kernel folder has changed.
+   */
   #keepSource({ path, text, binary }: SnapshotFile): MessageInitShape<typeof ArtifactSchema> {
     const bytes = Buffer.from(text, binary ? 'latin1' : 'utf8');
     return {
@@ -247,7 +251,7 @@ export class KernelAssembly {
   }
 }
 
-/** Drops markers and gives spelled entries the manifest's names. */
+/** Removes markers, and replaces compiled names by the names in the manifest. */
 function asSpelled<T extends { entry: string }>(entries: readonly T[], spelled: ReadonlyMap<string, string>): T[] {
   const names = new Map([...spelled].map(([entry, symbol]) => [symbol, entry]));
   return entries
@@ -255,7 +259,7 @@ function asSpelled<T extends { entry: string }>(entries: readonly T[], spelled: 
     .map((each) => ({ ...each, entry: names.get(each.entry) ?? each.entry }));
 }
 
-/** The launches with the amount of shared memory that the compiled code asks for. */
+/** The launches with at least the amount of shared memory that the compiled code asks for. */
 const withShared = (spec: BuildSpec): BuildSpec => ({
   ...spec,
   launches: spec.launches.map((launch) => ({
@@ -264,7 +268,10 @@ const withShared = (spec: BuildSpec): BuildSpec => ({
   })),
 });
 
-/** The image of all entries, with the compiled names of the spelled ones. */
+/**
+ * The image by entry, with the compiled names of spelled entries and the shared memory that the compiled code asks for;
+ * unchanged if it has neither.
+ */
 function withSymbols(
   image: DeviceImage | undefined,
   spelled: ReadonlyMap<string, string>,
@@ -361,8 +368,8 @@ function artifactOf(
 }
 
 /**
- * Digest of all that goes into the build. The manifest is part of it: if its launch plan could be exchanged under the
- * same id, a champion could be made slower than it is.
+ * Digest of everything that goes into the build, including the manifest: if its launch plan could be exchanged under
+ * the same id, a champion could be made to look slower.
  */
 function buildIdOf({ spec: { folderDigest, resolved, arch }, units }: CompiledKernel): string {
   return createHash('sha256')

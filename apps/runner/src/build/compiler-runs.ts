@@ -12,7 +12,7 @@ export interface CompilerRun {
   parts?: number;
 }
 
-/** Merges parallel calls into one run of a unit with all of the kernel. */
+/** Merges parallel runs for parts of a kernel into one run of the unit with the whole kernel. */
 export function partsAsOne(runs: readonly CompilerRun[], unit: CompileUnit): CompilerRun {
   const diagnostics = new Map(runs.flatMap((run) => run.diagnostics).map((each) => [JSON.stringify(each), each]));
   const compilations = runs.map(({ compilation }) => compilation);
@@ -31,7 +31,7 @@ export function partsAsOne(runs: readonly CompilerRun[], unit: CompileUnit): Com
   };
 }
 
-/** Digest of compilers, their versions and arguments; empty if nothing was compiled. */
+/** Digest of the compilers, their versions and their arguments; empty if nothing was compiled. */
 export function flagsDigest(runs: readonly CompilerRun[]): string {
   if (runs.length === 0) return '';
   const lines = runs.map(({ unit }) => [

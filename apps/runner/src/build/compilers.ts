@@ -15,7 +15,7 @@ export interface Compiler {
    * digest.
    */
   identity: string;
-  /** The same for code that is not compiled for this host's own processor; undefined: equal to `identity`. */
+  /** `identity` for code that is not compiled for this host's own processor; undefined if both are equal. */
   anyProcessor?: string;
 }
 
@@ -30,7 +30,7 @@ export interface Clang extends Compiler {
   archs: string[];
 }
 
-/** libnvrtc, run by this repository's program for it. */
+/** libnvrtc, run by a program of this repository. */
 export interface Nvrtc extends Compiler {
   /** Architectures for which it makes code: "sm_80" … */
   archs: string[];
@@ -40,18 +40,19 @@ export interface Nvrtc extends Compiler {
 }
 
 /**
- * nvcc, from its version text; its architectures are asked for separately. Errors, here and below: UnusableCompiler.
+ * Reads nvcc's version text; its architectures must be asked for separately. Errors of this and the next functions:
+ * UnusableCompiler.
  */
 export const nvccThatSays = (path: string, said: string): Nvcc => ({
   ...nvccOfVersion(versionIn(said, /V(\d+\.\d+\.\d+)/, path)),
   path,
 });
 
-/** Architectures in nvcc's list of code. */
+/** Architectures in nvcc's list of code, along with those that nvcc accepts but does not list. */
 export const archsIn = (said: string): string[] =>
   withFeatureArchs(said.split(/\s+/).filter((code) => /^sm_\d+$/.test(code)));
 
-/** An nvcc of another host, whose compilations are identified by its version. */
+/** The nvcc of another host, whose compilations are identified only by its version. */
 export const nvccOfVersion = (version: string): Nvcc => ({
   name: 'nvcc',
   path: '',
@@ -76,7 +77,7 @@ export function nvrtcThatSays(program: string, said: string, place: NvrtcPlace):
 
 /** Triton, with the Python that imports it. */
 export interface Triton extends Compiler {
-  /** Prefix of that Python. */
+  /** That Python's sys.prefix. */
   prefix: string;
   /** The folder that contains Triton. */
   sitePackages: string;
@@ -96,7 +97,7 @@ export function tritonThatSays(path: string, said: string): Triton | undefined {
   };
 }
 
-/** clang, from its list of PTX targets; undefined if it has none. */
+/** Reads clang's list of PTX targets; undefined if it has none. */
 export function clangThatSays(path: string, said: string): Clang | undefined {
   const version = /\bversion (\d+\.\d+\.\d+)/.exec(said)?.[1];
   const archs = said.match(/\bsm_\d+[af]?\b/g);
@@ -105,7 +106,7 @@ export function clangThatSays(path: string, said: string): Clang | undefined {
     : undefined;
 }
 
-/** A C++ compiler, for this host. */
+/** Reads the version of a C++ compiler for this host. */
 export function cxxThatSays(path: string, said: string): Compiler {
   const version = versionIn(said, /(\d+\.\d+\.\d+)/, path);
   // On macOS g++ is clang.
@@ -121,7 +122,7 @@ export function cxxThatSays(path: string, said: string): Compiler {
 }
 
 /**
- * nvcc lists sm_90 but also accepts sm_90a, with that architecture's own instructions. Such architectures exist from
+ * Adds the architectures that nvcc accepts but does not list, such as sm_90a with its own instructions. They exist from
  * 9.0 on.
  */
 function withFeatureArchs(codes: string[]): string[] {
@@ -129,7 +130,10 @@ function withFeatureArchs(codes: string[]): string[] {
   return sorted.flatMap((code) => (Number(code.slice(3)) >= 90 ? [code, `${code}a`] : [code]));
 }
 
-/** Code compiled with -march=native is right only for processors with the same features. */
+/**
+ * Identifies the processor and its features, because code compiled with -march=native may be wrong on a processor with
+ * other features.
+ */
 function hostProcessor(): string {
   const flags = existsSync('/proc/cpuinfo')
     ? (/^(?:flags|Features)\s*:.*$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[0] ?? '')
@@ -152,6 +156,6 @@ const HOW_TO_GET = {
     "No C++ compiler on PATH, which the emulator and the CPU reference need: install g++ 12 or clang++ 15 or later on the runner's host",
 };
 
-/** COMPILER_MISSING, and what to do about it. */
+/** COMPILER_MISSING with what to do about it. */
 export const missingCompiler = (wanted: keyof typeof HOW_TO_GET): FlashcoreError =>
   new FlashcoreError('COMPILER_MISSING', { wanted }, HOW_TO_GET[wanted]);

@@ -22,7 +22,7 @@ const allSections = (file: Buffer): [name: string, content: Buffer][] =>
 export interface SectionHeader {
   name: string;
   flags: number;
-  /** Place in the file; a section without bytes there has only a size. */
+  /** Position in the file; a section without bytes in the file has only a size. */
   offset: number;
   size: number;
   hasBytes: boolean;
@@ -30,7 +30,9 @@ export interface SectionHeader {
   content: Buffer;
 }
 
-/** All sections in order, with sizes and places as the file claims. Errors: RangeError if the table is cut off. */
+/**
+ * All sections in order, with the sizes and positions that the file claims. Errors: RangeError if the table is cut off.
+ */
 export function sectionHeaders(file: Buffer): SectionHeader[] {
   const table = Number(file.readBigUInt64LE(SECTION_TABLE.offset));
   const headers = Array.from({ length: file.readUInt16LE(SECTION_TABLE.count) }, (_, index) => {
@@ -80,7 +82,7 @@ export interface CubinSymbol {
   isEntry: boolean;
 }
 
-/** The bytes of all symbols' names, of which several may be parts of one text. */
+/** How many bytes all symbols' names take together; several names may share the same bytes. */
 export function symbolNameBytes(file: Buffer): number {
   const sections = sectionHeaders(file);
   const [table, names] = ['.symtab', '.strtab'].map((wanted) => sections.find(({ name }) => name === wanted)?.content);

@@ -22,7 +22,7 @@ extern "C" __global__ void entry(const float* x, float* y, int n, Pair pair) {
 }
 `;
 
-/** A section of an ELF file. Without `content`, the header claims `bytes` and the file has none. */
+/** A section of an ELF file. Without `content`, its header claims `bytes`, but the file does not contain them. */
 interface Section {
   name: string;
   content?: Buffer;
@@ -168,7 +168,7 @@ function* numbers(seed: number): Generator<number, never> {
   }
 }
 
-test.skipIf(missing('nvcc'))('a cubin with changed bytes is refused or read, in time, and never throws', () => {
+test.skipIf(missing('nvcc'))('a cubin with changed bytes is refused or read in time, without an exception', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-cubin-'));
   try {
     const { path } = compiled(folder, 'sm_90', SOURCE);
@@ -181,7 +181,7 @@ test.skipIf(missing('nvcc'))('a cubin with changed bytes is refused or read, in 
       const next = (below: number): number => Math.floor(random.next().value * below);
       const copy = changed(file, (bytes) => {
         for (let change = next(6); change >= 0; change -= 1) {
-          // The ELF header, the table of sections, or anywhere.
+          // A position in the ELF header, in the table of sections, or anywhere.
           const at = [next(64), table + next(file.length - table), next(file.length)][next(3)]!;
           bytes[at] = [0, 0xff, next(256)][next(3)]!;
         }

@@ -24,19 +24,22 @@ const CUDA_MACHINE = 190;
 const EXECUTABLE = 2;
 const RELOCATABLE = 1;
 const FATBIN_MAGIC = 0xba55ed50;
-/** Before CUDA 13 the compute capability is the flags' lowest byte, since then the one above it. */
+/**
+ * Version of the ABI before CUDA 13, with the compute capability in the lowest byte of the flags. Since CUDA 13 it is
+ * in the next byte.
+ */
 const OLD_ABI = 7;
 
-/** An entry has about six. */
+/** Each entry has about six sections. */
 const MAX_SECTIONS = 10_000;
 const MAX_SYMBOL_NAMES_BYTES = 4 * 2 ** 20;
 
 export interface CubinSourceOptions extends Pick<DeviceCode, 'arch' | 'files' | 'unit' | 'name'> {
-  /** Identifies the host. */
+  /** A compiler of the host, which only identifies it. */
   compiler: Compiler;
 }
 
-/** The unit of a cubin, with which no compiler runs. */
+/** The unit of a cubin; no compiler runs for it. */
 export const cubinSourceUnit = ({ compiler, arch, files, unit, name }: CubinSourceOptions): CompileUnit => ({
   compiler,
   target: arch,
@@ -55,7 +58,9 @@ export function cubinProblems(files: readonly SnapshotFile[], arch: string): Com
   return message === undefined ? [] : [{ ...place, message }];
 }
 
-/** Why a cubin is refused for this architecture. Takes time in proportion to the file's size, whatever it holds. */
+/**
+ * Why a cubin is refused for this architecture. Takes time proportional to the file's size, whatever the file contains.
+ */
 export function cubinFault(file: Buffer, arch: string): string | undefined {
   if (file.length >= 4 && file.readUInt32LE(0) === FATBIN_MAGIC)
     return 'must be a cubin, got a fat binary: `cuobjdump -xelf all FILE` extracts its cubins';
@@ -84,7 +89,7 @@ function layoutFault(file: Buffer): string | undefined {
   const outside = sections.find(({ offset, size, hasBytes }) => hasBytes && offset + size > file.length);
   if (outside)
     return `must have its sections inside the file of ${file.length} bytes, got ${shown(outside)} up to byte ${outside.offset + outside.size}: is it cut off?`;
-  // Otherwise reading each section could take the square of the file's size.
+  // Limits the sum, because sections that overlap could make reading them take quadratic time.
   const bytes = sections.reduce((sum, { size, hasBytes }) => sum + (hasBytes ? size : 0), 0);
   if (bytes > file.length)
     return `must have sections that do not overlap, got ${bytes} bytes of sections in a file of ${file.length} bytes`;
@@ -110,11 +115,13 @@ function archFault(file: Buffer, arch: string): string | undefined {
 
 const REGISTERS = 0x2f;
 const FRAME = 0x11;
-/** From sm_90 on, a CTA's static shared memory begins with this much of the system's, which ptxas does not report. */
+/**
+ * From sm_90 on, a CTA's static shared memory begins with this many bytes for the system, which ptxas does not report.
+ */
 const RESERVED_SHARED_BYTES = 1024;
 const FIRST_WITH_RESERVED = 90;
 
-/** The kernels of a cubin, with the figures that ptxas reports; a cubin does not say how much it spills. */
+/** The kernels of a cubin, with the figures that ptxas would report, except spills, which a cubin does not show. */
 export function cubinEntries(file: Buffer, arch: string): PtxasEntry[] {
   const sections = new Map(sectionHeaders(file).map((section) => [section.name, section]));
   const symbols = symbolsOf(file);

@@ -63,19 +63,19 @@ export const isDiagnosticLine = (line: string): boolean =>
   (nvccDiagnostic(line) ?? ptxasDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line)) !==
   undefined;
 
-/** Whether a line is an error that names a line of a file. */
+/** Whether a line is an error with a file and a line number. */
 export const isPlacedError = (line: string): boolean => isPlaced(line, 'error');
 
-/** Whether a message names a line of a file; with `severity`, whether it also has that severity. */
+/** Whether a line is a message with a file and a line number and, if `severity` is given, of that severity. */
 export function isPlaced(line: string, severity?: CompilerDiagnostic['severity']): boolean {
   const found = nvccDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line);
   return found !== undefined && found.line > 0 && (severity === undefined || found.severity === severity);
 }
 
-/** Whether a line has only the caret that nvcc prints under a source line. */
+/** Whether a line has nothing but the caret that nvcc prints under a source line. */
 export const isCaretLine = (line: string): boolean => /^\s*\^\s*$/.test(line);
 
-/** Parses clang++'s output about CUDA. Its total count of errors has no place and is left out. */
+/** Parses clang++'s output about CUDA. Leaves out clang's total of errors, which has no place. */
 export const parseClangDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
   lines.flatMap((line) => gnuDiagnostic(line, 'clang++') ?? clangFatal(line) ?? []).slice(0, MAX_DIAGNOSTICS);
 
@@ -109,7 +109,7 @@ function nvccDiagnostic(line: string): CompilerDiagnostic | undefined {
 
 function ptxasDiagnostic(line: string): CompilerDiagnostic | undefined {
   const placed = PTXAS_PLACE.exec(line);
-  // Temporary PTX files have a name and lines that say nothing about the source.
+  // Leaves out the place, which is in a temporary PTX file and says nothing about the source.
   if (placed)
     return { severity: severityOf(placed[3]!), file: '', line: 0, column: 0, message: placed[4]!, tool: 'ptxas' };
   const match = PTXAS.exec(line);
@@ -159,9 +159,9 @@ function severityOf(word: string): CompilerDiagnostic['severity'] {
 
 export interface Place {
   readonly file: string;
-  /** From 1; 0 if not known. */
+  /** From 1; 0 if unknown. */
   readonly line: number;
-  /** From 1; 0 if not known. */
+  /** From 1; 0 if unknown. */
   readonly column: number;
 }
 

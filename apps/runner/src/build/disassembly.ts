@@ -7,10 +7,10 @@ import { toolchainFolder } from './compile-stages.ts';
 import { runProgram } from '../sandbox/run.ts';
 import type { Toolchain } from './toolchain.ts';
 
-/** The listing in SASS; `missing` gives the reason if the host cannot make one. */
+/** A listing in SASS, or the reason why the host can't make one. */
 export type Listing = { text: Buffer } | { missing: string };
 
-/** Joins the listings of several cubins; if one is missing, the reason. */
+/** Joins the listings of several cubins; if one is missing, returns the reason. */
 export function joinedListing(listings: readonly Listing[]): Listing {
   const missing = listings.find((each) => 'missing' in each);
   return missing ?? { text: Buffer.concat(listings.flatMap((each) => ('text' in each ? [each.text] : []))) };
@@ -19,9 +19,9 @@ export function joinedListing(listings: readonly Listing[]): Listing {
 const LIMIT_MS = 60_000;
 const MAX_FILE_BYTES = 256 * 1024 ** 2;
 const MAX_ADDRESS_BYTES = 4 * 1024 ** 3;
-/** cuobjdump prints the listing that people know; nvdisasm adds source lines and the calls behind each of them. */
+/** cuobjdump prints the listing in the usual form; nvdisasm adds source lines and the calls that inlined them. */
 const FLAGS = { cuobjdump: '-sass', nvdisasm: '-gi -c' } as const;
-// Written to a file, because a listing has more lines than are kept of a tool's output.
+// Writes to a file, because a listing has more lines than the runner keeps of a tool's output.
 const script = (flags: string): string => `exec "$0" ${flags} kernel.cubin >kernel.sass`;
 
 interface DisassemblyOptions {

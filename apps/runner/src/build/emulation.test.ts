@@ -10,7 +10,7 @@ import type { EngineWanted } from './host-libraries.ts';
 
 let folder: string;
 
-/** A host that has g++ and the programs that a test puts into this folder. */
+/** A host that has g++ and the programs that a test puts into its folder. */
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'fc-emulation-'));
   vi.stubEnv('CUDA_HOME', '/none');
@@ -30,7 +30,7 @@ function makeProgram(name: string, script: string): void {
 
 const COMPILES = ': >preprocessed.ii; : >kernel.ptx; : >canary.ptx; : >kernel.cubin';
 
-/** An nvcc that reports its version; `compiles` is the shell code for everything else. */
+/** Makes an nvcc that reports its version; `compiles` is the shell code for all other calls. */
 const makeNvcc = (compiles: string, { version = '13.0.88', codes = 'sm_89 sm_90' } = {}): void =>
   makeProgram(
     'nvcc',
@@ -55,7 +55,7 @@ async function emulationFor(engine?: EngineWanted): Promise<Emulation> {
   return tools.emulation();
 }
 
-test('a host with only g++ runs kernels on fibres, and says why', async () => {
+test('a host with only g++ runs kernels on fibres and gives the reason', async () => {
   expect(await emulationFor()).toEqual({
     engine: 'fibres',
     frontEnd: undefined,
@@ -71,8 +71,8 @@ test('nvcc comes before clang', async () => {
 });
 
 /**
- * A toolkit without nvcc but with NVRTC; g++ makes the program that runs it, and `compiles` is that program's shell
- * code.
+ * Makes a toolkit without nvcc but with NVRTC. g++ makes the program that runs NVRTC; `compiles` is that program's
+ * shell code.
  */
 function makeNvrtc(compiles: string): void {
   const toolkit = join(folder, 'toolkit');
@@ -106,7 +106,7 @@ test('fibres are used if they were requested', async () => {
   expect(await emulationFor('fibres')).toMatchObject({ engine: 'fibres', because: 'by --emulator-engine' });
 });
 
-describe('if nvcc does not work, clang is used and named with the reason', () => {
+describe('if nvcc does not work, clang is used, and the reason says so', () => {
   test.each([
     ['fails', () => makeProgram('nvcc', "echo 'libcudart.so.13: not found'; exit 1"), /ended with 1: libcudart/],
     ['is too old', () => makeNvcc(COMPILES, { version: '11.5.119', codes: 'sm_80 sm_86' }), /11\.5\.119 makes no code/],
@@ -134,13 +134,13 @@ test("kernels run on fibres if no front end works, such as an nvcc that fails an
   expect(found.because).toMatch(/^no nvcc or clang makes PTX; Repair .*nvcc.*; .*clang\+\+ makes no PTX$/);
 });
 
-test('a clang that has the target but fails does not count as a front end', async () => {
+test('a clang that lists the PTX target but fails is not used as a front end', async () => {
   makeClang("echo 'error: cannot find libdevice'; exit 1");
   expect((await emulationFor()).because).toMatch(
     /clang\+\+ does not compile canary\.cu: error: cannot find libdevice$/,
   );
 });
 
-test('a requested PTX engine stays even if nothing makes PTX, and jobs are refused with what to install', async () => {
+test('a requested PTX engine is kept even if no compiler makes PTX, and jobs are refused with what to install', async () => {
   expect(await emulationFor('ptx')).toMatchObject({ engine: 'ptx', frontEnd: undefined });
 });

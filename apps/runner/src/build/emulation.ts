@@ -10,18 +10,18 @@ import { ownSource, type OwnLibrariesOptions } from './own-libraries.ts';
 import { UnusableCompiler } from './tool-answers.ts';
 import type { Clang, Nvcc, Nvrtc } from './compilers.ts';
 
-/** The emulator's engine and front end, determined once for the runner's life. */
+/** The emulator's engine and front end, chosen once per runner. */
 export interface Emulation {
   readonly engine: EmulatorEngine;
-  /** The front end that makes PTX; undefined if there is none. Without one, the PTX engine can't build kernels. */
+  /** The front end that makes PTX; undefined if there is none, in which case the PTX engine can't build kernels. */
   readonly frontEnd: FrontEnd['kind'] | undefined;
-  /** Why this engine was chosen, for people: "nvcc 13.0.88". */
+  /** Why this engine was chosen, in a form for people, such as "nvcc 13.0.88". */
   readonly because: string;
   /** Why an installed nvcc makes no code for the emulator; undefined if it does or is missing. */
   readonly nvccProblem: string | undefined;
 }
 
-/** The reason if the user chose the engine. */
+/** The reason for an engine that the user chose. */
 export const BY_OPTION = 'by --emulator-engine';
 
 /** Errors: as findFrontEnd(). */
@@ -46,7 +46,7 @@ function becauseOf({ frontEnd, nvccProblem, nvrtcProblem, clangProblem }: FoundF
 
 /** Architecture of the emulated device. */
 const EMULATED_ARCH = DATA_SHEETS[0]!.arch;
-/** Front ends need less than a second for the trial kernel. */
+/** A front end needs less than a second for the trial kernel. */
 const TRIAL_LIMIT_MS = 30_000;
 const TRIAL_KERNEL = 'canary';
 
@@ -57,7 +57,7 @@ export interface DecidedEmulationOptions extends Pick<
   wanted: EngineWanted;
 }
 
-/** The choice of the emulator's engine, made once per runner, because the emulator's library has only one engine. */
+/** Chooses the emulator's engine, once per runner, because the emulator's library contains only one engine. */
 export class DecidedEmulation {
   readonly #options: DecidedEmulationOptions;
   #emulation: Emulation | undefined;
@@ -70,7 +70,8 @@ export class DecidedEmulation {
   }
 
   /**
-   * The choice. Errors: COMPILER_MISSING if a compiler did not report its version; the error that prevented a trial.
+   * The choice. Errors: COMPILER_MISSING if a compiler did not report its version; the error that prevented a trial
+   * compilation.
    */
   now(): Emulation {
     if (this.#emulation) return this.#emulation;
@@ -80,7 +81,7 @@ export class DecidedEmulation {
     );
   }
 
-  /** Makes the choice if it has not been made yet. Errors as above. */
+  /** Makes the choice unless it is already made. Errors: as now(). */
   async decided(): Promise<Emulation> {
     if (this.#emulation) return this.#emulation;
     const { wanted, toolchain } = this.#options;
@@ -99,7 +100,10 @@ export class DecidedEmulation {
     }
   }
 
-  /** Compiles one of the runner's own kernels with a front end, once for each C++ compiler that nvcc could refuse. */
+  /**
+   * Compiles one of the runner's own kernels with a front end, and returns the compiler's message if that failed.
+   * Cached per C++ compiler of the host, because nvcc may refuse a new one.
+   */
   async #problemOf(frontEnd: FrontEnd): Promise<string | undefined> {
     const { cache, toolchain, runnerFolder } = this.#options;
     const source = ownSource(runnerFolder, TRIAL_KERNEL);
@@ -164,16 +168,19 @@ interface FoundFrontEnd {
 interface FrontEndOptions {
   /** The emulator's architecture. */
   arch: string;
-  /** Compiles a trial kernel. Returns the compiler's message if that failed. Errors: the trial is not possible now. */
+  /**
+   * Compiles a trial kernel, and returns the compiler's message if it does not compile. Errors: the trial is not
+   * possible now.
+   */
   problemOf: (frontEnd: FrontEnd) => Promise<string | undefined>;
 }
 
 /**
- * Finds the front end that makes the emulator's PTX on this host. It prefers nvcc, then NVRTC, which is the same
- * compiler (equal counters in its PTX, and its ptxas reports registers), then clang. An installed one that does not
- * work is skipped, for example a wrapper that fails, an nvcc that refuses the host's gcc, or a clang without a back end
- * for PTX. Errors: COMPILER_MISSING if one did not report its version in time, because a busy host must not change the
- * engine.
+ * Finds the front end that makes the emulator's PTX on this host: nvcc, or else NVRTC, or else clang. NVRTC precedes
+ * clang because it is the same compiler as nvcc: its PTX gives equal counters, and its ptxas reports registers. An
+ * installed compiler that does not work is skipped, for example a wrapper that fails, an nvcc that refuses the host's
+ * gcc, or a clang without a back end for PTX. Errors: COMPILER_MISSING if a compiler did not report its version in
+ * time, because the engine must not depend on how busy the host is.
  */
 async function findFrontEnd(toolchain: Toolchain, options: FrontEndOptions): Promise<FoundFrontEnd> {
   const nvcc = await works(() => Promise.resolve(toolchain.nvcc()), 'nvcc', options);

@@ -10,16 +10,19 @@ export interface EmulatorModuleOptions extends Pick<DeviceCode, 'files' | 'unit'
   cxx: Compiler;
   /** The emulator's headers and linker script, under "emulator/". */
   emulatorFiles: readonly SnapshotFile[];
-  /** Entry points that launches name. */
+  /** The entry points that launches name. */
   entries: readonly string[];
-  /** Adds the hooks that find data races; about ten times slower. */
+  /** Adds the hooks that find data races, which make a kernel about ten times slower. */
   instrumented: boolean;
 }
 
 const DYNAMIC_SHARED = /\bextern\s{1,200}__shared__\s{1,200}/g;
-/** The longest declaration that is rewritten; a longer one does not compile. */
+/** The longest declaration that is rewritten; a kernel with a longer one does not compile. */
 const MAX_DECLARATION = 1_000;
-/** `#pragma unroll`, with or without a number, before a loop. Before anything else g++ would report an error. */
+/**
+ * `#pragma unroll`, with or without a number, directly before a loop. Elsewhere it is not replaced, because g++ would
+ * report an error.
+ */
 const UNROLL =
   /^([ \t]{0,200}#[ \t]{0,20}pragma[ \t]{1,20})unroll(?:[ \t]{0,20}\(?(\d{1,9})\)?)?(?=[ \t\r]{0,200}\n\s{0,1000}(?:for|while|do)\b)/gm;
 /** A higher limit does not make flashcore_v6 faster, and takes longer to compile. */
@@ -33,7 +36,7 @@ export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
     '-DFLASHCORE_EMULATOR=1',
     ...options.defines,
   ];
-  // clang++ understands the pragma itself. With hooks at each access, unrolling a loop costs more than it saves.
+  // clang++ understands the pragma itself. With a hook at each access, unrolling costs more than it saves.
   const unrolls = options.cxx.name === 'g++' && !options.instrumented;
   const includes = ['-I', 'emulator/include', '-I', 'kernels', '-I', 'kernel'];
   return {
@@ -70,14 +73,20 @@ function unitText({ entries, unit }: EmulatorModuleOptions): string {
   ].join('\n');
 }
 
-/** FLASHCORE_ENTRY for a C++ spelling; a macro's argument can't contain its commas. */
+/**
+ * Does the work of FLASHCORE_ENTRY for a C++ spelling, which can't be the macro's argument because it may contain
+ * commas.
+ */
 const registered = (entry: string, index: number): string => `namespace {
 ::flashcore::emu::Entry flashcore_spelled_${index};
 #line ${index + 1} "${SPELLING_FILE}"
 const int flashcore_registered_spelled_${index} = ::flashcore::emu::register_entry(flashcore_spelled_${index}, "${entry}", &${entry}, 0);
 }`;
 
-/** Kernels expect a compiler that unrolls, so that arrays stay in registers and conditions on the counter disappear. */
+/**
+ * Makes g++ unroll the loops that a pragma marks, as nvcc does. Kernels rely on it: arrays then stay in registers, and
+ * conditions on the loop counter disappear.
+ */
 function unrolled({ path, text }: SnapshotFile): SnapshotFile {
   const asGcc = (_: string, pragma: string, times = String(MOST_UNROLLED)): string =>
     `${pragma}GCC unroll ${Math.min(Number(times), MOST_UNROLLED)}`;
@@ -85,8 +94,8 @@ function unrolled({ path, text }: SnapshotFile): SnapshotFile {
 }
 
 /**
- * Replaces `extern __shared__ T name[];`, which a macro can't match. Line numbers stay the same, and #line names the
- * file.
+ * Replaces `extern __shared__ T name[];`, which a macro can't match. Line numbers stay the same, and a #line directive
+ * gives the file's name.
  */
 function rewritten({ path, text }: SnapshotFile): SnapshotFile {
   const parts: string[] = [];
@@ -135,10 +144,10 @@ function compileFlags(cxx: Compiler): string[] {
     '-ffp-contract=fast',
     '-fno-strict-aliasing',
     '-fno-exceptions',
-    // -fstack-clash-protection touches an array that is larger than a thread's stack page by page. The array then hits
-    // the guard page below the stack instead of another thread's variables.
+    // -fstack-clash-protection touches a large array page by page. An array that is larger than a thread's stack then
+    // hits the guard page below the stack instead of another thread's variables.
     ...(cxx.name === 'g++' ? ['-fno-gnu-unique', '-fno-semantic-interposition', '-fstack-clash-protection'] : []),
-    // Faults name files as the kernel folder does.
+    // Makes faults name files as the kernel folder does.
     `-fdebug-prefix-map=${BUILD_FOLDER}=.`,
     '-Wno-attributes',
     '-Wno-unknown-pragmas',

@@ -48,7 +48,7 @@ interface BuildOptions {
 /** Builds the kernel with an empty compile cache. */
 function build(name: string, { source = SOURCE, first, entries = ENTRIES, resolved, lines }: BuildOptions = {}) {
   const own = join(folder, name);
-  // A test that runs again finds what it left.
+  // A retried test would find what its first run left.
   rmSync(own, { recursive: true, force: true });
   mkdirSync(join(own, 'kernel'), { recursive: true });
   mkdirSync(join(own, 'kernels'));
@@ -163,7 +163,7 @@ test.skipIf(missing('nvcc'))(
     ).replace('void twice(int* values) {', 'void twice(int* values) { if constexpr (FLASHCORE_WANTED(twice))');
     const entries = ['twice', 'counts', 'thrice'];
     const { image, complete } = await build('shares', { source: shares, entries, first: ['twice'] });
-    // nvcc keeps a variable in each part, even if nothing there uses it.
+    // nvcc keeps a variable in each part, even if the part does not use it.
     expect(Object.keys(image as Record<string, string>).sort()).toEqual([...entries].sort());
     expect([new Set(Object.values(image as Record<string, string>)).size, complete]).toEqual([1, undefined]);
   },
@@ -184,7 +184,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'an error in an entry that nobody waits for is reported and does not stop the first entries',
+  'an error in a background entry is reported and does not stop the first entries',
   async () => {
     const part = await build('later', {
       source: SOURCE.replace('ENTRY(thrice, 3)', 'ENTRY(thrice, none)'),
@@ -198,7 +198,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a missing entry is reported by name, and an entry that only compiles along with others does not compile',
+  'a missing entry is reported by name, and an entry that compiles only together with others is an error',
   async () => {
     const { findings } = await build('lacks', { entries: [...ENTRIES, 'nowhere'] });
     expect(findings.map(({ kind }) => kind)).toEqual([FindingKind.MISSING_ENTRY]);

@@ -71,12 +71,15 @@ async function allOf(
   if (lost) throw lost.reason as Error;
   const sharing = runs.filter((run) => sharesMemory(run, options));
   if (sharing.length < 2) return runs;
-  // Compiled separately, each part would have its own copy of the variables.
+  // If compiled separately, each part would have its own copy of the variables.
   const together = options.unitOf(sharing.flatMap(({ unit }) => unit.entries ?? []));
   return [...runs.filter((run) => !sharing.includes(run)), await options.run(together, options.listener)];
 }
 
-/** Compiles the kernel as a whole, so that the compiler reports each error once and all entries. */
+/**
+ * Compiles the kernel as a whole, so that the compiler reports each error once, for all entries. If that succeeds,
+ * returns the runs of the parts that fail by themselves.
+ */
 async function explained(runs: readonly CompilerRun[], { whole, run, listener }: ApartOptions): Promise<CompilerRun[]> {
   const inOne = await run(whole, listener);
   const known = parsePtxasReport(inOne.compilation.lines).map(({ entry }) => entry);
@@ -88,11 +91,14 @@ async function explained(runs: readonly CompilerRun[], { whole, run, listener }:
 
 const succeeded = ({ compilation }: CompilerRun): boolean => compilation.exitCode === 0;
 
-/** Whether a part has variables in device memory, which other entries' launches may read. */
+/** Whether a part has variables in device memory, which launches of other entries may also use. */
 const sharesMemory = ({ compilation: { outputs } }: CompilerRun, { pathOf }: ApartOptions): boolean =>
   outputs.some((output) => output.kind === 'cubin' && hasVariables(pathOf(output)));
 
-/** Passes on a run's lines when the run is over, and lines that several runs print only once. */
+/**
+ * Passes on the lines of a successful run when it has ended, so that runs do not mix, and a line that several runs
+ * print only once.
+ */
 function withBlocksOfLines({ onCompiled, onLine, ...listener }: BuildListener): BuildListener {
   const told = new Set<string>();
   return {

@@ -29,12 +29,12 @@ test.each([
   expect(() => parseHeaderTrees([text])).toThrow(why);
 });
 
-test('a name can have only one tree', () => {
+test('a name can be given to only one header folder', () => {
   const folder = treeOf({ 'a.h': '' });
   expect(() => parseHeaderTrees([`a=${folder}`, `a=${folder}`])).toThrow('a is named twice');
 });
 
-test('the digest covers the current paths and contents of plain files', () => {
+test('the digest covers paths and contents of the plain files that are there now', () => {
   const [first, second] = [treeOf({ 'a/b.h': 'one', 'c.h': '' }), treeOf({ 'a/b.h': 'one', 'c.h': '' })];
   symlinkSync('/etc/hostname', join(first, 'link.h'));
   const digests = (): string[] => trees.now().map(({ digest }) => digest);
@@ -46,7 +46,7 @@ test('the digest covers the current paths and contents of plain files', () => {
   expect(after).not.toBe(before);
 });
 
-test('a tree of more than 256 MiB is refused', () => {
+test('a header folder of more than 256 MiB is refused', () => {
   const folder = treeOf({ 'a.h': '' });
   writeFileSync(join(folder, 'large.bin'), Buffer.alloc(257 * 1024 ** 2));
   expect(() => new HeaderTrees([{ name: 'large', folder }]).now()).toThrow('at most 20000 files of 256 MiB together');

@@ -83,7 +83,7 @@ interface TreeFile {
   changedMs: number;
 }
 
-/** Plain files in the order of their paths. Links are left out, because most lead nowhere for a sandboxed compiler. */
+/** Plain files, sorted by path. Links are left out, because most targets do not exist inside a compiler's sandbox. */
 function filesBelow(name: string, folder: string): TreeFile[] {
   const files: TreeFile[] = [];
   let bytes = 0;
@@ -105,7 +105,7 @@ function filesBelow(name: string, folder: string): TreeFile[] {
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Placeholder in arguments for a tree's folder, which must not appear in digests and shown arguments. */
+/** Placeholder in arguments for a tree's folder, whose path must not appear in digests and shown arguments. */
 export const headersPlace = (name: string): string => `@headers/${name}@`;
 
 /** The arguments with placeholders replaced by the trees' folders. */

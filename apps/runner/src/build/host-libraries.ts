@@ -7,14 +7,14 @@ import type { Compiler } from './compilers.ts';
 import { vectorFlags, type VectorPath } from './vector-path.ts';
 
 /**
- * What executes blocks in libcuda_emu.so: fibres running the C++ compiler's code, or the engine for PTX from nvcc or
+ * How libcuda_emu.so executes blocks: fibres that run the C++ compiler's code, or an engine for PTX from nvcc, NVRTC or
  * clang.
  */
 export type EmulatorEngine = 'fibres' | 'ptx';
 
 export const ENGINE_NAMES: Record<EmulatorEngine, string> = { fibres: 'fibre engine', ptx: 'PTX engine' };
 
-/** The value of `serve --emulator-engine`; auto: PTX if a front end makes it. */
+/** The value of `serve --emulator-engine`; auto: PTX if a front end for it works, else fibres. */
 export type EngineWanted = EmulatorEngine | 'auto';
 
 export const ENGINES_WANTED: readonly EngineWanted[] = ['auto', 'ptx', 'fibres'];
@@ -39,10 +39,10 @@ export interface EmulatorLibrary {
 }
 
 /**
- * libcuda_emu.so (libs/emulator/README.md, section a) is one translation unit, which takes a third of the time of
- * separate ones. The PTX engine adds two units, which take longer, because its loops over 32 lanes are compiled to the
- * path's vectors. The library runs on every processor with that vector path, so hosts that share an installation share
- * the library.
+ * The unit of libcuda_emu.so (libs/emulator/README.md, section a). It is one translation unit, which compiles in a
+ * third of the time of separate ones. The PTX engine adds two more, which take longer, because its loops over 32 lanes
+ * are compiled for the vector path. The library runs on every processor with that vector path, so hosts that share an
+ * installation share the library.
  */
 export function emulatorLibraryUnit(
   cxx: Compiler,
@@ -118,8 +118,8 @@ export function nvrtcProgramUnit(cxx: Compiler, emulatorFolder: string): Compile
 }
 
 /**
- * The CPU reference and the comparison with it. -ffast-math is not possible, because masked scores are -infinity. The
- * comparison rounds products before adding them, so that its figures are the same on every host.
+ * The CPU reference and the comparison with it. -ffast-math is not possible, because masked scores are -infinity.
+ * Products in the comparison are rounded before they are added, so that its figures are the same on every host.
  */
 export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit {
   const folder = join(kernelsFolder, 'reference');

@@ -9,7 +9,7 @@ const SOURCES = [
 const blocksOf = ({ blocks }: ReturnType<typeof ptxListing>) =>
   blocks.map((block) => [block.function, `${block.file}:${block.line}`, block.instructions]);
 
-// nvcc 13.0 and clang 19 write these forms; the files follow the code.
+// nvcc 13.0 and clang 19 write these forms, with the files named after the code.
 const PTX = `
 .version 9.0
 .visible .entry other(
@@ -59,7 +59,7 @@ $L__BB0_1:
 	}
 `;
 
-test('PTX has the lines that its .loc directives name, and those of calls in the kernel for what is inlined', () => {
+test('PTX is listed by the lines in its .loc directives, and inlined code by the line of the call in the kernel', () => {
   const listing = ptxListing([{ text: PTX, names: new Map([['_Z5firstPf', 'first']]) }], SOURCES);
   expect(blocksOf(listing)).toEqual([
     [
@@ -102,7 +102,7 @@ _Z5firstPf:
 .L_x_8:
 `;
 
-test("nvdisasm's listing has the same lines, without the padding", () => {
+test("nvdisasm's output is listed by the same lines, without the padding", () => {
   const listing = sassListing([{ text: SASS, names: new Map([['_Z5firstPf', 'first']]) }], SOURCES);
   expect(blocksOf(listing)).toEqual([
     ['first', 'k.cu:8', ['LEA R3, R2, UR4, 0x2', 'FADD R0, R4, R4']],
@@ -110,7 +110,7 @@ test("nvdisasm's listing has the same lines, without the padding", () => {
   ]);
 });
 
-test('a listing is bounded and without control characters, and hostile text takes linear time', () => {
+test('a listing is bounded and has no control characters, and hostile text is read in linear time', () => {
   const body = Array.from({ length: 20_100 }, (_, index) => `\tadd\x1b[2J.s32 %r${index}, ${'x'.repeat(300)};`);
   const text = `.visible .entry e(\n)\n{\n${body.join('\n')}\n}\n`;
   const { blocks, leftOut } = ptxListing([{ text, names: new Map([['e', 'e']]) }], []);

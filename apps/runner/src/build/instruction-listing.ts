@@ -1,4 +1,7 @@
-/** Instructions with their source lines, from PTX or nvdisasm. Reading takes linear time; what is kept is bounded. */
+/**
+ * Lists instructions by source line, from PTX or from nvdisasm's output. Reading takes linear time, and the listing has
+ * a bounded size.
+ */
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   InstructionListingSchema,
@@ -11,26 +14,26 @@ import { codeFrame, type Place, type SourceText } from './diagnostics.ts';
 const MAX_INSTRUCTIONS = 20_000;
 const MAX_INSTRUCTION_CHARACTERS = 160;
 const MAX_SOURCE_LINES = 4_000;
-/** Maximum depth of inlined calls that is followed. */
+/** How many nested inlined calls are followed. */
 const MAX_CALLS = 64;
 
 export interface ListedCode {
   text: string;
   /**
-   * The functions to list, in order: for each name in the code, the name to show. PTX functions that they may call
-   * follow.
+   * The functions to list, in order: the key is the name in the code, the value the name to show. The PTX functions
+   * that they may call are listed after them.
    */
   names: ReadonlyMap<string, string>;
 }
 
-/** A function of the code, in the order of the text. */
+/** A function of the code, with its blocks in the order of the text. */
 interface ListedFunction {
   symbol: string;
   isEntry: boolean;
   blocks: Block[];
 }
 
-/** A source line, and the call that it was inlined into. */
+/** A source line, and the call that inlined it. */
 interface InlinedPlace {
   file: string;
   line: number;
@@ -39,7 +42,7 @@ interface InlinedPlace {
 
 const NOWHERE: InlinedPlace = { file: '', line: 0 };
 
-/** Lists PTX as nvcc, clang and Triton write it: a directive or an instruction a line. */
+/** Lists PTX as nvcc, clang and Triton write it, with one directive or instruction per line. */
 export const ptxListing = (files: readonly ListedCode[], sources: readonly SourceText[]): InstructionListing =>
   listingOf(
     files.flatMap(({ text, names }) => wantedBlocks(new PtxReader().read(text), names)),
@@ -92,7 +95,7 @@ function lineText(sources: readonly SourceText[], place: Place): string {
   return frame?.lines[place.line - frame.firstLine] ?? '';
 }
 
-/** Adds to the function's last block if it is of the same line. */
+/** Adds an instruction to the function's last block if the block has the same source line, else to a new block. */
 function addInstruction(of: ListedFunction, text: string, place: InlinedPlace): void {
   const { file, line } = lineInKernel(place);
   const instruction = plainLine(text.replaceAll(/\s+/g, ' ')).slice(0, MAX_INSTRUCTION_CHARACTERS);
@@ -109,13 +112,13 @@ function lineInKernel(place: InlinedPlace): Pick<InlinedPlace, 'file' | 'line'> 
   return chain.find((each) => each.file === file && each.line > 0) ?? NOWHERE;
 }
 
-/** A path as the kernel folder names it; the last word of a path elsewhere. */
+/** The path as the kernel folder names it, or only the file name if the file is elsewhere. */
 function fileInKernel(path: string): string {
   const inside = /(?:^|.*\/)kernels?\/(.+)$/.exec(path)?.[1];
   return inside ?? path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** Compilers write no longer lines. Others are cut, so that reading stays linear. */
+/** Compilers write shorter lines than this. Longer lines are cut, so that reading stays linear. */
 const MAX_LINE_CHARACTERS = 2_000;
 const linesOf = (text: string): string[] => text.split('\n').map((line) => line.slice(0, MAX_LINE_CHARACTERS).trim());
 
@@ -130,14 +133,14 @@ class PtxReader {
   readonly #functions: ListedFunction[] = [];
   #place: InlinedPlace = NOWHERE;
   #inside: ListedFunction | undefined;
-  /** Scopes inside its body. */
+  /** Depth of nested scopes in the function's body. */
   #depth = 0;
-  /** The function whose body has not begun. */
+  /** A function whose body has not begun yet. */
   #declared: ListedFunction | undefined;
 
   read(text: string): ListedFunction[] {
     const lines = linesOf(text);
-    // Compilers write the names of files behind the code.
+    // Reads the names of files first, because compilers write them after the code.
     for (const line of lines) {
       const [, number, path] = FILE.exec(line) ?? [];
       if (number !== undefined) this.#files.set(number, fileInKernel(path!));
@@ -152,7 +155,7 @@ class PtxReader {
     else if (line.startsWith('.loc')) this.#loc(line);
     const code = line.split('//', 1)[0]!.trim();
     if (this.#inside === undefined) return this.#outside(code);
-    // Inline assembly may open scopes; their braces may share a line with an instruction.
+    // Inline assembly may open scopes, whose braces may be on the same line as an instruction.
     this.#depth += code.split('{').length - code.split('}').length;
     if (this.#depth < 0) this.#inside = undefined;
     else {
@@ -174,7 +177,7 @@ class PtxReader {
 
   #loc(text: string): void {
     const [, number, line, column, ofFile, ofLine, ofColumn] = LOC.exec(text) ?? [];
-    // clang writes line 0 for an instruction that it moved; the current line stays.
+    // clang writes line 0 for an instruction that it moved; the previous line is kept.
     if (number === undefined || Number(line) === 0) return;
     const caller = ofFile === undefined ? this.#callerInComment(text) : this.#at(ofFile, ofLine!, ofColumn!);
     this.#place = { file: this.#files.get(number) ?? '', line: Number(line), caller };
@@ -187,7 +190,9 @@ class PtxReader {
     );
   }
 
-  /** Triton names callers only in a comment: `// standard.py:290:36 @[ kernel.py:14:25 ]`. The outermost is last. */
+  /**
+   * Triton names callers only in a comment: `// standard.py:290:36 @[ kernel.py:14:25 ]`. The outermost caller is last.
+   */
   #callerInComment(text: string): InlinedPlace | undefined {
     let caller: InlinedPlace | undefined;
     for (const [, file, line] of [...text.matchAll(IN_COMMENT)].slice(-MAX_CALLS).reverse())
@@ -196,7 +201,9 @@ class PtxReader {
   }
 }
 
-/** The braces of a scope begin or end a line; those of a vector follow a name. */
+/**
+ * Removes the braces of a scope, which are at the start or end of a line; a vector's opening brace follows other text.
+ */
 const withoutScope = (code: string): string =>
   code.slice(code.startsWith('{') ? 1 : 0, code.endsWith('}') ? -1 : undefined).trim();
 
@@ -208,7 +215,7 @@ const LABEL = /^(?:\.L_\w+|\$[\w$]+):$/;
 function sassFunctions(text: string): ListedFunction[] {
   const functions: ListedFunction[] = [];
   let place: InlinedPlace = NOWHERE;
-  /** The notes before an instruction: the innermost place first, then its callers. */
+  /** The notes before an instruction: the innermost place first, then the calls that inlined it. */
   let notes: InlinedPlace[] = [];
   let isOpen = false;
   for (const line of linesOf(text)) {
@@ -226,7 +233,7 @@ function sassFunctions(text: string): ListedFunction[] {
       place = notes.reduceRight((caller: InlinedPlace | undefined, note) => ({ ...note, caller }), undefined)!;
     }
     const instruction = INSTRUCTION.exec(line)?.[1];
-    // The section is padded with NOPs.
+    // Leaves out NOPs, which pad the section.
     if (inside && instruction !== undefined && instruction !== 'NOP') addInstruction(inside, instruction, place);
     else if (inside && LABEL.test(line)) addInstruction(inside, line, place);
   }

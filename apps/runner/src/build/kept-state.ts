@@ -3,30 +3,32 @@ import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
 import { sectionHeaders, symbolsOf, type CubinSymbol } from './cubin-code.ts';
 
-/** Sections that the driver places in device memory; constant banks and shared memory have other sections. */
+/** Sections that the driver places in device memory. Constant banks and shared memory are in other sections. */
 const GLOBAL_SECTION = /^\.nv\.global(?:\.|$)/;
 const OBJECT = 1;
 const FUNCTION = 2;
 const PTX_TOKEN = /(?<comment>\/\*[^*]*(?:\*(?!\/)[^*]*)*\*\/|\/\/[^\n]*)|(?<quoted>"[^"]*")|\s+|[\w$%.]+|[^]/y;
 /**
- * A declaration up to its size, value or end; `ld.global` and `.param .ptr .global` are not declarations. Spaces are
- * single, and PTX requires none between words that begin with a dot.
+ * A declaration up to its size, value or end; `ld.global` and `.param .ptr .global` are not declarations. The text has
+ * single spaces, and PTX requires none between words that begin with a dot.
  */
 const PTX_VARIABLES =
   /(?:(?<![\w.]|\.ptr )|(?<=(?<![\w.])\.(?:visible|weak|extern|common)))\.global(?=[ .])([^;={[]*)((?:\[[^\];{}]{0,40}\]? ?)*)/g;
 const PTX_FUNCTIONS = /(?<![\w.])\.extern ?\.func ?(?:\([^)]*\) ?)?([\w$]+)/g;
 const PTX_NAME = /[\w$%]+(?= ?$)/;
 const MOST_NAMED = 8;
-/** CUDA's headers have a few dozen one-byte objects, and Triton has a text of eleven bytes. */
+/**
+ * Enough for CUDA's headers, which have a few dozen one-byte objects, and for Triton, which has a text of eleven bytes.
+ */
 const MOST_UNUSED_BYTES = 64;
 const FEW_BYTES = /\.[bsu]8 [\w$%]+ ?(?:\[(\d{1,2})\] ?)?$/;
-/** From a variable's size to the end of its declaration, if it declares no other variable. */
+/** What follows a variable's size up to the end of its declaration, if the declaration has no other variable. */
 const ALONE = /^ ?(?:= ?(?:\{[^{};]{0,400}\}|[\w.+-]{1,40}) ?)?;/;
 
 /**
  * A cubin's state, such as "counter (4 bytes)" or "malloc()", in the order of its symbols. A cubin has the address of
- * every object, whether or not code uses it. If the PTX it was assembled from is given, small objects are left out that
- * the PTX only declares, such as those of CUDA's <cuda/std> headers.
+ * every object, whether or not code uses it. If the cubin's PTX is given, small objects that the PTX declares but does
+ * not use are left out, such as those of CUDA's <cuda/std> headers.
  */
 export function stateInCubin(file: Buffer, ptx?: string): string[] {
   const symbols = symbolsOf(file);
@@ -34,8 +36,8 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
     section !== undefined && GLOBAL_SECTION.test(section) && type === OBJECT;
   const uses = ptx === undefined ? undefined : mentions(ptx);
   const unused = symbols.filter((symbol) => isState(symbol) && uses?.get(symbol.name) === 1);
-  // If unused objects had more bytes than this, a kernel could gain from them: it can find them by their distance from
-  // the code.
+  // Above this size, unused objects are listed too: a kernel could find them by their distance from the code and use
+  // them.
   const leftOut = unused.reduce((sum, { bytes }) => sum + bytes, 0) <= MOST_UNUSED_BYTES ? new Set(unused) : undefined;
   return symbols.flatMap((symbol) => {
     const { name, type, section, bytes } = symbol;
@@ -44,14 +46,14 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
   });
 }
 
-/** Sections that the driver loads but in which no launch can leave data. */
+/** Code and constants, which the driver loads but a launch can't write. */
 const CODE_OR_CONSTANT = /^\.(?:text\.|nv\.constant\d)/;
 const OF_A_LAUNCH = /^\.nv\.(?:shared|local)\./;
 const FLAGS = { write: 1, allocated: 2 };
 
 /**
- * The state of a cubin that was made elsewhere. Such a cubin may lack the symbols of its variables. If it has none, its
- * sections are listed, because the driver only allocates memory for sections.
+ * The state of a cubin that was made elsewhere. If no symbol names a variable, because symbols may have been removed,
+ * the sections are listed: the driver allocates memory only for sections.
  */
 export function stateInForeignCubin(file: Buffer): string[] {
   const named = stateInCubin(file);
@@ -63,7 +65,7 @@ export function stateInForeignCubin(file: Buffer): string[] {
 }
 
 /**
- * How often a text contains each name. Comments and strings count too, so that text that ptxas reads as code is never
+ * How often a text contains each name. Comments and strings are included, so that nothing that ptxas reads as code is
  * missed.
  */
 function mentions(text: string): Map<string, number> {
@@ -73,8 +75,8 @@ function mentions(text: string): Map<string, number> {
 }
 
 /**
- * PTX without comments and quoted texts, which end where the emulator ends them (ptx/parse.cpp). Otherwise code between
- * two texts could look like a comment.
+ * PTX without comments and quoted texts. A quoted text ends where the emulator ends it (ptx/parse.cpp); otherwise code
+ * between two quoted texts could be taken for a comment.
  */
 function codeOf(ptx: string): string {
   const parts: string[] = [];
@@ -91,7 +93,10 @@ function codeOf(ptx: string): string {
   return parts.join('');
 }
 
-/** Quotes in a path are not escaped: if the text goes on after one, the path ends at the line's last quote. */
+/**
+ * Where a path ends. Quotes inside a path are not escaped: if text follows the first closing quote, the path ends at
+ * the last quote on the line.
+ */
 function endOfPath(ptx: string, at: number): number {
   if (!/[\w$%]/.test(ptx.charAt(at))) return at;
   const lineEnd = ptx.indexOf('\n', at);
@@ -99,7 +104,7 @@ function endOfPath(ptx: string, at: number): number {
   return last < at ? at : last + 1;
 }
 
-/** The state in PTX without a cubin. */
+/** The state that PTX shows, for builds without a cubin. */
 export function stateInPtx(text: string): string[] {
   const plain = codeOf(text).replaceAll(/\s+/g, ' ');
   const uses = mentions(text);

@@ -24,12 +24,13 @@ import { missingCompiler } from './compilers.ts';
 import { snapshotSources, type SnapshotFile } from './source-snapshot.ts';
 import { tritonUnit } from './triton-unit.ts';
 
-/** The first line of a PTX image that is to be checked for races (libs/emulator/ptx/parse.cpp). */
+/** First line of a PTX image that tells the engine to check for races (libs/emulator/ptx/parse.cpp). */
 const LOOK_FOR_RACES = '// flashcore: races\n';
 
 /**
- * The first line of PTX that another compiler made: entries with an instruction that the engine lacks then fail to
- * load. Code from CUDA C++ may load, because such instructions may be behind a branch that no thread takes.
+ * First line of PTX that this runner did not compile from CUDA C++: the engine then refuses to load an entry with an
+ * instruction that it lacks. PTX from CUDA C++ may be loaded, because such an instruction may be in a branch that no
+ * thread takes.
  */
 const REFUSE_WHAT_IS_NOT_CARRIED = '// flashcore: complete\n';
 
@@ -53,11 +54,11 @@ interface KernelBuilderParts extends KernelUnitsParts {
   /** The text of tools/compile_triton.py. */
   tritonScript: () => string;
   disassemble: (cubin: string, signal: AbortSignal) => Promise<Listing>;
-  /** The emulator's engine, as soon as it is known. Errors: BuildTools.emulation(). */
+  /** The emulator's engine and front end, as soon as they are known. Errors: as BuildTools.emulation(). */
   emulation: () => Promise<Emulation>;
 }
 
-/** Everything about a compilation that is known before a compiler runs. */
+/** The part of a CompiledKernel that is known before a compiler runs. */
 type Prepared = Omit<CompiledKernel, 'runs' | 'listing' | 'seconds'> & { started: number };
 
 function withPaths(image: DeviceImage, pathOf: (path: string) => string): DeviceImage {
@@ -71,7 +72,8 @@ function withPaths(image: DeviceImage, pathOf: (path: string) => string): Device
 }
 
 /**
- * Compiles kernels with nvcc if it is installed. Without nvcc, the emulator's kernels are compiled with clang or g++.
+ * Compiles kernels with nvcc if it is installed. Without nvcc, kernels for the emulator are compiled with NVRTC, clang
+ * or g++.
  */
 export class KernelBuilder {
   readonly #parts: KernelBuilderParts;
@@ -92,7 +94,7 @@ export class KernelBuilder {
     return { ...build, image: this.#headed(build.image, REFUSE_WHAT_IS_NOT_CARRIED) };
   }
 
-  /** The image with a first line that asks the PTX engine for something. */
+  /** Adds a first line to the PTX, which the PTX engine reads. */
   #headed(image: DeviceImage, line: string): DeviceImage {
     const { artifacts } = this.#parts;
     return withPaths(image, (path) =>
@@ -138,12 +140,12 @@ export class KernelBuilder {
       .of(ptx, [{ path: 'kernel/kernel.ptx', text }], emulation)
       .units.filter(({ stages }) => stages.length > 0);
     const runs = await Promise.all(assembling.map((each) => this.#run(each, listener)));
-    // The assembler's run also outputs the PTX.
+    // If an assembler ran, its run also outputs the PTX, so the first run's output is left out.
     const first = runs.length > 0 ? { ...run, compilation: { ...run.compilation, outputs: [] } } : run;
     return this.#assembled({ ...kernel, spec: ptx, units: [unit, ...assembling] }, [first, ...runs], listener);
   }
 
-  /** Returns once the first entries are compiled. `complete` continues with the others. */
+  /** Returns once the first entries are compiled. The build's `complete` resolves when the others are compiled too. */
   async #buildApart(
     kernel: Prepared,
     unitOf: (entries: readonly string[]) => CompileUnit,
@@ -174,9 +176,7 @@ export class KernelBuilder {
     return this.#assembly.build({ ...kernel, runs, listing, seconds: (performance.now() - kernel.started) / 1000 });
   }
 
-  /**
-   * Not kept in the compile cache, because the cache's key covers only the compilation. A listing takes half a second.
-   */
+  /** The listing is not in the compile cache, whose key covers only the compilation. Making it takes half a second. */
   async #listing(runs: readonly CompilerRun[], signal: AbortSignal): Promise<Listing> {
     const { artifacts, disassemble } = this.#parts;
     const cubins = runs.flatMap(({ compilation }) => compilation.outputs).filter(({ kind }) => kind === 'cubin');
@@ -188,7 +188,7 @@ export class KernelBuilder {
     return joinedListing(listings);
   }
 
-  /** A module that looks for data races; undefined if it does not compile. */
+  /** An image that looks for data races; undefined if the kernel does not compile. */
   async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<DeviceImage | undefined> {
     const { artifacts, kernelsFolder } = this.#parts;
     if ((await this.#parts.emulation()).engine === 'ptx') {

@@ -24,7 +24,7 @@ export interface BuildSpec {
   /** Digest of all files of the folder, also of those that are not compiled, such as the manifest. */
   folderDigest: string;
   resolved: ResolvedVariant;
-  /** nvcc's target. */
+  /** The architecture that nvcc compiles for. */
   arch: string;
   /** Whether to build for the emulator too. */
   emulated: boolean;
@@ -34,7 +34,7 @@ export interface BuildSpec {
   multiprocessors?: number | undefined;
   /** Launches of the job's shapes, for which occupancy is calculated. */
   launches: readonly ShapeLaunch[];
-  /** Minimum dynamic shared memory of each launch; known only from the compiled code. */
+  /** Lower bound on each launch's dynamic shared memory, which only the compiled code shows. */
   sharedBytes?: number;
   /** Argument types of a Triton kernel's function, such as "*fp16"; undefined if Triton does not compile the kernel. */
   tritonTypes?: readonly string[] | undefined;
@@ -51,21 +51,24 @@ export interface KernelUnitsParts {
   standardHeaders: () => SnapshotFile[];
   /** Header folders of the host that kernels may include; default: none. */
   headers?: () => readonly HeaderTree[];
-  /** Compilations by another host for this job; default: none. */
+  /** Another host's compilations for the current job; default: none. */
   assigned?: Pick<AssignedBuilds, 'nvccOf'> | undefined;
 }
 
-/** Headers that declare objects in device memory. The PTX shows whether the code uses them (kept-state.ts). */
+/**
+ * Headers that declare objects in device memory. With them, the PTX is kept to see whether code uses the objects
+ * (kept-state.ts).
+ */
 const DECLARING_HEADER = /#[ \t]*include[ \t]*[<"](?:cuda|cub|thrust|cute|cutlass|cooperative_groups)[/.]/;
 
-/** Defined by mechanisms/first_entries.cuh. */
+/** Macro of mechanisms/first_entries.cuh. */
 const ASKS_WHAT_IS_WANTED = 'FLASHCORE_WANTED';
 
 /** The compilations that a kernel needs. */
 export interface KernelCompilation {
   /** The units that compile the whole kernel. */
   units: CompileUnit[];
-  /** nvcc's unit for some of the entries; undefined if entries are not compiled separately. */
+  /** Makes nvcc's unit for some of the entries; undefined if entries are not compiled separately. */
   apart?: (entries: readonly string[]) => CompileUnit;
 }
 
@@ -81,7 +84,8 @@ export class KernelUnits {
   of(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): KernelCompilation {
     if (isCubinSource(spec.source)) return { units: [this.#cubinSource(spec, files)] };
     if (isPtxSource(spec.source)) return { units: [this.#ptxSource(spec, files, emulation)] };
-    // Macros name the wanted entries, and a macro can't have an entry's C++ spelling as its name.
+    // Entries are compiled separately only if the kernel uses the macro and no entry has a C++ spelling, which can't be
+    // part of a macro's name.
     const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED)) && !spec.entries.some(isSpelledEntry);
     if (asks && !spec.emulated && spec.entries.length > 1) return this.#inParts(spec, files);
     const runsPtx = emulation?.engine === 'ptx';
@@ -93,7 +97,10 @@ export class KernelUnits {
     return { units: [...(nvcc ? [unitBy(nvcc)] : []), ...(spec.emulated ? [this.module(spec, files)] : [])] };
   }
 
-  /** PTX sources are used as they are. On the emulator only the PTX engine runs them, and nothing is compiled. */
+  /**
+   * The unit of a kernel whose source is PTX. nvcc assembles it if there is one; the emulator's PTX engine loads the
+   * source as it is.
+   */
   #ptxSource(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): CompileUnit {
     const { arch, source, kernelId, resolved } = spec;
     const { flags, maxRegisters } = resolved;
@@ -140,7 +147,7 @@ export class KernelUnits {
     });
   }
 
-  /** PTX for a host whose nvcc is missing or can't make it. */
+  /** The unit that makes PTX on a host without a working nvcc. */
   #ptxUnit(spec: BuildSpec, files: readonly SnapshotFile[], { frontEnd }: Emulation): CompileUnit {
     const { toolchain, standardHeaders, deviceHeaders } = this.#parts;
     const common = this.#common(spec, files);
@@ -174,7 +181,7 @@ export class KernelUnits {
     });
   }
 
-  /** Options for every compiler of device code. */
+  /** The options that every compiler of device code takes. */
   #common({ arch, source, kernelId, resolved, entries }: BuildSpec, files: readonly SnapshotFile[]) {
     return {
       arch,

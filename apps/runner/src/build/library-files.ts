@@ -7,8 +7,8 @@ import { makeRoom, readVerified } from '../store/verified-file.ts';
 import type { CompiledFiles } from './compile-record.ts';
 
 /**
- * Compiled libraries by digest, in a folder that several runners may use at once. A file appears in one step and never
- * changes.
+ * Compiled libraries by digest, in a folder that several runners may use at once. Each file is created in one step and
+ * never changed.
  */
 export class LibraryFiles implements CompiledFiles {
   readonly #folder: string;

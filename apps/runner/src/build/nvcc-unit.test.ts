@@ -32,7 +32,7 @@ test.each([
   expect(argumentsOf(version, entries).includes('--split-compile=0')).toBe(split);
 });
 
-test('a unit with some of the entries passes their names to the kernel and the assembler, and one entry is not split', () => {
+test('a unit with some of the entries passes their names to the kernel and the assembler, and is not split if it has one entry', () => {
   const all = argumentsOf('13.0.88', ['a', 'b', 'c']);
   const some = argumentsOf('13.0.88', ['a', 'b', 'c'], ['a', 'b']);
   expect(some.filter((each) => !all.includes(each))).toEqual([

@@ -10,7 +10,9 @@ export interface NvccOptions extends DeviceCode {
   keepPtx: boolean;
   /** Entry points that the manifest launches; several are optimized in parallel. */
   entries?: readonly string[];
-  /** Compiles only these entry points (kernels/mechanisms/first_entries.cuh). Default: all. */
+  /**
+   * Compiles only these entry points separately (kernels/mechanisms/first_entries.cuh). Default: all of them together.
+   */
   apart?: readonly string[] | undefined;
 }
 
@@ -25,7 +27,7 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     standardOf(options.flags),
     '-O3',
     '-lineinfo',
-    // nvcc takes other names than .cu for host code.
+    // Without -x cu, nvcc would compile files with other extensions as host code.
     ...(/\.(cu|ptx)$/.test(options.unit) ? [] : ['-x', 'cu']),
     '-Xptxas',
     '-v',
@@ -61,7 +63,7 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
   };
 }
 
-/** The kernel's include path. The stubs come last, if a source includes any of them. */
+/** The kernel's include path. The folder of stubs comes last, and only if a source includes a stub. */
 export const includePath = ({ headers = [], files }: DeviceCode): string[] => [
   ...['-I', 'kernel', '-I', 'kernels'],
   ...headers.flatMap(({ name }) => ['-isystem', headersPlace(name)]),
@@ -73,8 +75,8 @@ export const standardOf = (flags: readonly string[] = []): string =>
   flags.find((flag) => flag.startsWith('-std=')) ?? '-std=c++17';
 
 /**
- * Other entries have no body and are not assembled. nvcc would warn that functions used only by them are "declared but
- * never referenced" (177), with a different warning for each part.
+ * Compiles only these entries: all others have no body and are not assembled. Without -diag-suppress=177, nvcc would
+ * warn in each part about other functions that are "declared but never referenced".
  */
 const onlyThese = (entries: readonly string[]): string[] => [
   '-DFLASHCORE_FIRST=1',
@@ -85,7 +87,7 @@ const onlyThese = (entries: readonly string[]): string[] => [
 ];
 
 /**
- * Whether nvcc can optimize functions in parallel threads, which works from 12.1 on. The code is the same: with nvcc
+ * Whether nvcc can optimize functions in parallel threads, which works from 12.1 on. It makes the same code: with nvcc
  * 13.0 all 13 sections of flashcore_v12 are equal byte by byte.
  */
 function canSplit({ version }: Nvcc): boolean {
@@ -94,7 +96,7 @@ function canSplit({ version }: Nvcc): boolean {
 }
 
 export interface PtxSourceOptions extends Pick<DeviceCode, 'arch' | 'files' | 'unit' | 'name'> {
-  /** nvcc, which has the assembler for GPUs. Any other compiler does not run and only identifies the host. */
+  /** nvcc, which includes the assembler for GPUs. Any other compiler is not run; it only identifies the host. */
   compiler: Compiler;
   /** Flags out of COMPILER_FLAGS; only ptxas's flags have an effect here. */
   flags: readonly string[];
@@ -103,8 +105,8 @@ export interface PtxSourceOptions extends Pick<DeviceCode, 'arch' | 'files' | 'u
 }
 
 /**
- * A kernel whose source is PTX, compiled from any language. nvcc assembles it for a GPU, and the emulator's engine
- * loads the file as it is. All flags are generated here; no request's text is used as a flag.
+ * The unit of a kernel whose source is PTX, compiled from any language. nvcc assembles it for a GPU; the emulator's
+ * engine loads the source as it is. All flags are generated here; no request's text is used as a flag.
  */
 export function ptxSourceUnit(options: PtxSourceOptions): CompileUnit {
   const { compiler, arch, files, unit, name, flags, maxRegisters } = options;

@@ -44,7 +44,7 @@ test("finds a Python's wheels: CUDA 13's in one folder, older ones in separate f
   });
 });
 
-test("finds nothing without the library or without CUDA's headers, and parts of the library do not count", () => {
+test("finds nothing without the library or without CUDA's headers, and NVRTC's other libraries are not enough", () => {
   have(...headersIn('cuda/include'), 'cuda/lib64/libnvrtc-builtins.so.13.0', 'cuda/lib64/libnvrtc.alt.so.13');
   expect(findNvrtc({ toolkits: [join(root, 'cuda')], sitePackages: [] })).toBe(undefined);
   have('bare/lib64/libnvrtc.so', 'bare/include/cuda_fp16.h', 'bare/include/cuda_runtime_api.h');

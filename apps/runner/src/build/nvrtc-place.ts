@@ -13,7 +13,8 @@ export interface NvrtcHints {
   /** CUDA_HOME and CUDA_PATH. If any is set, no other place is searched. */
   toolkits: readonly string[];
   /**
-   * A Python's folders with the wheels nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-crt and nvidia-cuda-cccl.
+   * The folders of a Python that may contain the wheels nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-crt and
+   * nvidia-cuda-cccl.
    */
   sitePackages: readonly string[];
   /** The value of LD_LIBRARY_PATH. */
@@ -21,7 +22,7 @@ export interface NvrtcHints {
 }
 
 const LIBRARY = /^libnvrtc\.so(\.\d+)*$/;
-/** Headers that tensor core kernels include, among them one that has a separate wheel since CUDA 13. */
+/** Headers that tensor core kernels include; since CUDA 13, one of them is in a separate wheel. */
 const HEADERS = ['cuda_fp16.h', 'cuda_runtime_api.h', 'crt/mma.h'];
 const DEFAULT_TOOLKIT = '/usr/local/cuda';
 /** Folders of Debian's packages. */
@@ -30,7 +31,7 @@ const SYSTEM: Root = {
   include: ['/usr/include'],
 };
 
-/** The first place with both library and headers, or else the first place of each; undefined if either is missing. */
+/** The first place with both library and headers, or else the first place of each; undefined if either is nowhere. */
 export function findNvrtc(hints: NvrtcHints): NvrtcPlace | undefined {
   const named = hints.toolkits.length > 0;
   const roots = named ? hints.toolkits.map(toolkit) : rootsOf(hints.sitePackages);
@@ -77,7 +78,7 @@ const toolkit = (root: string): Root => ({
   include: [join(root, 'include')],
 });
 
-/** Names in a folder, newest version first. */
+/** The names in a folder in descending order, so that newer versions come first. */
 const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).toSorted().reverse() : []);
 
 /** The version in CUDA's headers, such as "13.0". */

@@ -12,7 +12,10 @@ export interface NvrtcOptions extends DeviceCode {
   maxRegisters: number;
 }
 
-/** The flags that NVRTC accepts too. The others have no effect, because it compiles device code only. */
+/**
+ * The flags in COMPILER_FLAGS that NVRTC accepts too. The others have no effect, because NVRTC compiles only device
+ * code.
+ */
 const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
 
 /**
@@ -21,7 +24,7 @@ const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
  */
 export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
   const { nvrtc } = options;
-  // The host's headers are identified by the compiler's version, like nvcc's own.
+  // CUDA's headers are identified by the compiler's version, as nvcc's are.
   const digest = nvrtc.identity;
   const cuda: HeaderTree[] = nvrtc.place.includes.map((folder, index) => ({ name: `cuda-${index}`, folder, digest }));
   const library: HeaderTree = { name: 'nvrtc', folder: nvrtc.place.libraries, digest };
@@ -31,9 +34,9 @@ export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
     `-${standardOf(options.flags)}`,
     '-lineinfo',
     '--ptxas-options=-v',
-    // NVRTC accepts no host functions, but CUDA's headers declare some.
+    // Makes the functions in CUDA's headers device functions, because NVRTC accepts no host functions.
     '-default-device',
-    // NVRTC treats an unused constant as a device variable and would warn about it.
+    // NVRTC treats a constant as a device variable and would warn if it is unused.
     '-diag-suppress=177',
     '--pre-include=flashcore_before.h',
     ...(options.fastMath ? ['--use_fast_math'] : []),

@@ -36,11 +36,11 @@ export interface OwnLibrariesOptions {
   kernelsFolder: string;
   runnerFolder: string;
   emulatorFolder: string;
-  /** The emulator's engine, once it is known. Errors: DecidedEmulation.decided(). */
+  /** The emulator's engine, once it is known. Errors: as DecidedEmulation.decided(). */
   engine: () => Promise<EmulatorEngine>;
   /** The vector path of the PTX engine on this host. */
   vectors: VectorPath;
-  /** Compilations by another host for this job; default: none. */
+  /** Another host's compilations for the current job; default: none. */
   assigned?: AssignedBuilds | undefined;
 }
 
@@ -48,11 +48,11 @@ export interface OwnLibrariesOptions {
 export interface ReferenceProgram {
   program: string;
   args: readonly string[];
-  /** Arguments with which it does nothing, to test if it runs in a box. */
+  /** Arguments with which the program does nothing, to test whether it runs in a sandbox. */
   trial: readonly string[];
-  /** Paths that it needs besides the system's folders. */
+  /** Paths that the program needs besides the system's folders. */
   readable: readonly string[];
-  /** Whether it may never run without a box; default: false. */
+  /** Whether the program must never run without a sandbox; default: false. */
   onlyBoxed?: boolean;
 }
 
@@ -70,8 +70,8 @@ export class OwnLibraries {
   }
 
   /**
-   * libcuda_emu.so; `vectors` selects another vector path than this host's. Errors: COMPILER_MISSING, INTERNAL if it
-   * does not compile.
+   * Path of libcuda_emu.so; `vectors` selects another vector path than this host's. Errors: COMPILER_MISSING, INTERNAL
+   * if it does not compile.
    */
   async emulator(listener: BuildListener, vectors = this.#options.vectors): Promise<string> {
     const engine = await this.#options.engine();
@@ -110,8 +110,8 @@ export class OwnLibraries {
   }
 
   /**
-   * The program kernels/reference/python_reference.py with an action; `readable`: paths that the action names. Errors:
-   * COMPILER_MISSING if the host's Python has no PyTorch.
+   * kernels/reference/python_reference.py as a program that does `action`; `readable`: the paths that the action names.
+   * Errors: COMPILER_MISSING if the host's Python has no PyTorch.
    */
   async python({ action, readable }: PythonAction): Promise<ReferenceProgram> {
     const python = await this.#options.toolchain.askPyTorch();
@@ -139,17 +139,17 @@ export class OwnLibraries {
     }
   }
 
-  /** The kernel that a device must run before it serves again after a fault. Errors as above. */
+  /** The kernel that a device must run after a fault before it serves again. Errors: as emulator(). */
   canary(target: KernelTarget, listener: BuildListener): Promise<string> {
     return this.#kernel({ name: 'canary', entries: ['flashcore_canary'] }, target, listener);
   }
 
-  /** The kernel that stamps the clock around samples. Errors as above. */
+  /** The kernel that records the clock before and after samples. Errors: as emulator(). */
   clockStamp(target: KernelTarget, listener: BuildListener): Promise<string> {
     return this.#kernel({ name: 'clock-stamp', entries: ['flashcore_clock_stamp'] }, target, listener);
   }
 
-  /** The kernels that make the inputs of timed launches and check their outputs. Errors as above. */
+  /** The kernels that make the inputs of timed launches and check their outputs. Errors: as emulator(). */
   judge(target: KernelTarget, listener: BuildListener): Promise<string> {
     const entries = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'sum', 'hold', 'scrub'].map(
       (entry) => `flashcore_judge_${entry}`,

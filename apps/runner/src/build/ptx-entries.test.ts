@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readPtxEntries, smemExcessOf } from './ptx-entries.ts';
 
-// The layout of clang 19.
+// PTX as clang 19 formats it.
 const PTX = `
 .target sm_89
 	// .globl	small
@@ -27,7 +27,7 @@ const PTX = `
 }
 `;
 
-test("an entry's shared memory is what it declares, plus the module's arrays that it names", () => {
+test("an entry's shared memory is its own arrays plus the module's arrays that it names", () => {
   expect(readPtxEntries(PTX)).toEqual([
     { entry: 'small', staticSmemBytes: 520 },
     { entry: 'large', staticSmemBytes: 49_168 },

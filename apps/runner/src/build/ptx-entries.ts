@@ -7,7 +7,7 @@ export interface PtxEntry {
   staticSmemBytes: number;
 }
 
-/** ptxas's limit for static shared memory; only dynamic shared memory has an opt-in above it. */
+/** ptxas's limit on static shared memory. More is possible only as dynamic shared memory, with an opt-in. */
 const STATIC_SMEM_LIMIT_BYTES = 48 * 1024;
 
 const ENTRY = /^(?:\.visible |\.weak )?\.entry (\w+)\(/;
@@ -15,10 +15,7 @@ const SHARED =
   /^\s*(?:\.visible |\.weak )?\.shared (?:\.attribute\([^)\n]{0,100}\) )?(?:\.align (\d+) )?\.b8 (\w+)\[(\d+)\];/;
 const NAME = /[\w$]+/g;
 
-/**
- * Parses PTX in the layout of clang's back end: one directive per line, and a function's closing brace at the start of
- * a line.
- */
+/** Parses PTX as clang formats it: one directive per line, and a function's closing brace at the start of a line. */
 export function readPtxEntries(text: string): PtxEntry[] {
   const ofModule = new Map<string, number>();
   const found: { entry: string; own: number; named: Set<string> }[] = [];
@@ -44,7 +41,7 @@ export function readPtxEntries(text: string): PtxEntry[] {
 
 const roundedUp = (bytes: number, alignment: number): number => Math.ceil(bytes / alignment) * alignment;
 
-/** The entries that ptxas would refuse. */
+/** The entries that ptxas would refuse because of their static shared memory. */
 export const smemExcessOf = (entries: readonly PtxEntry[]): SmemExcess[] =>
   entries
     .filter(({ staticSmemBytes }) => staticSmemBytes > STATIC_SMEM_LIMIT_BYTES)

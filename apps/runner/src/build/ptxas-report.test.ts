@@ -92,8 +92,8 @@ ptxas info    : Function properties for three
 ptxas info    : Used 8 registers, used 0 barriers, 372 bytes cmem[0]
 ptxas info    : Compile time = 3.591 ms`.split('\n');
 
-// Recorded the same way: a kernel that calls one of two functions through a pointer. Their frames are not part of its
-// own.
+// Recorded the same way, from a kernel that calls one of two functions through a pointer. The functions' frames are not
+// part of the kernel's.
 const POINTER_SM_89 = `ptxas info    : Compiling entry function 'pointer' for 'sm_89'
 ptxas info    : Function properties for pointer
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -104,7 +104,7 @@ ptxas info    : Function properties for _Z2faPKfi
 ptxas info    : Function properties for _Z2fbPKfi
     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`.split('\n');
 
-test("a called function's spills count for its callers only", () => {
+test("a called function's spills are added to its callers only", () => {
   expect(parsePtxasReport(CALLS_SM_89)).toEqual([
     {
       ...zero,
@@ -121,7 +121,7 @@ test("a called function's spills count for its callers only", () => {
   ]);
 });
 
-test('a function called through a pointer counts with its stack', () => {
+test("the stack of a function called through a pointer is included in its caller's", () => {
   expect(parsePtxasReport(POINTER_SM_89)).toEqual([
     {
       ...zero,

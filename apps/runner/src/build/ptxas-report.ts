@@ -1,6 +1,6 @@
 /**
- * The output of ptxas -v about one entry point. Spills include those of called functions, because they cost a launch
- * just as much.
+ * The output of ptxas -v about one entry. Spills of called functions are included, because they cost a launch just as
+ * much.
  */
 export interface PtxasEntry {
   entry: string;
@@ -10,7 +10,7 @@ export interface PtxasEntry {
   staticSmemBytes: number;
   spillStoreBytes: number;
   spillLoadBytes: number;
-  /** Stack of its deepest call. */
+  /** Stack bytes of the deepest chain of calls. */
   stackBytes: number;
   barriers: number;
   constantBytes: number;
@@ -24,7 +24,7 @@ export interface SmemExcess {
 }
 
 const COMPILING = /^ptxas info\s*: Compiling entry function '([^']+)' for '(sm_\w+)'/;
-// NVRTC's ptxas prints its name first.
+// NVRTC's ptxas prints its own name first.
 const FRAME = /^(?:ptxas\s+\.)?\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads/;
 const USED = /^ptxas info\s*: Used (\d+) registers(.*)$/;
 const TOO_MUCH =

@@ -14,10 +14,11 @@ export interface SharedBuffer {
   bytes: number | undefined;
 }
 
-// Limits for one declaration, in tokens and characters; a longer one is not a plain declaration.
+// Limits for one declaration, in tokens and characters; longer ones are skipped, because they are not plain
+// declarations.
 const MAX_TOKENS = 80;
 const MAX_CHARACTERS = 500;
-/** Limit per file; more buffers would help nobody. */
+/** Limit per file; a longer list would help nobody. */
 const MAX_BUFFERS = 64;
 const MAX_CONSTANTS = 1_000;
 const INTEGER_TYPES = new Set(['int', 'unsigned', 'size_t', 'uint32_t']);
@@ -39,8 +40,8 @@ const TYPE_BYTES: Record<string, number> = {
 };
 
 /**
- * The arrays that make up a kernel's static shared memory, largest first. They are read from the source's text, which
- * works for plain declarations.
+ * The arrays that make up a kernel's static shared memory, largest first. They are found in the source's text, which
+ * works for plain declarations only.
  */
 export function sharedBuffers(
   files: readonly SnapshotFile[],
@@ -106,7 +107,7 @@ function constantsOf(
   parameters: Readonly<Record<string, number>>,
 ): Record<string, number> {
   const scope: Record<string, number> = { ...parameters };
-  // Included files come after the files that include them, but their constants are declared first.
+  // Included files come after the files that include them, so the files are read from the last to the first.
   for (const { text } of files.toReversed()) {
     let constants = 0;
     for (const index of wordIndices(text, 'constexpr')) {

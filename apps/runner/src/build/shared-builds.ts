@@ -6,8 +6,8 @@ import { readRecord, writeRecord, type CompiledFiles, type CompileRecord, openRe
 import { LibraryFiles } from './library-files.ts';
 
 /**
- * Compilations that several runners of one user share, in addition to each runner's own cache: the others copy what one
- * has compiled.
+ * Compilations that several runners of one user share, in addition to each runner's own cache: a unit that one runner
+ * has compiled is copied by the others.
  */
 export class SharedBuilds {
   readonly #entries: string;
@@ -40,13 +40,13 @@ export class SharedBuilds {
 /** Limit for a file; the largest library has some MiB. */
 const MOST_BYTES = 1024 ** 3;
 
-/** The folder in which an installation stores its own compilations; it is removed with node_modules. */
+/** The folder in which an installation stores its own compilations. It is removed along with node_modules. */
 export const installedFolder = (repositoryRoot: string): string =>
   join(repositoryRoot, 'node_modules/.cache/flashcore/libraries');
 
 /**
  * Compilations that `flashcore-runner compile` made at installation, by the digest of all inputs: sources, flags,
- * compiler, processor. Read only, because the folder may be another user's.
+ * compiler, processor. Never written to, because the folder may be another user's.
  */
 export class InstalledLibraries {
   readonly #folder: string;
@@ -66,7 +66,7 @@ export class InstalledLibraries {
     return record;
   }
 
-  /** Does nothing, because the installation is read only. */
+  /** Does nothing, because the installation is never written to. */
   keep(): void {}
 
   #has(file: string, sha256: string): boolean {

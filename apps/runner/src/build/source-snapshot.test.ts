@@ -10,7 +10,7 @@ afterEach(() => {
   if (root) rmSync(root, { recursive: true, force: true });
 });
 
-/** Snapshot of kernels/k/k.cu among these files, whose names are relative to kernels/. */
+/** The snapshot of kernels/k/k.cu among these files; names are relative to kernels/. */
 function snapshot(files: Record<string, string>): SourceSnapshot {
   root = mkdtempSync(join(tmpdir(), 'flashcore-snapshot-'));
   for (const [path, text] of Object.entries(files)) {

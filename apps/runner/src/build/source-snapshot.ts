@@ -19,7 +19,7 @@ export interface SnapshotFile {
   /** Path in the build folder: "kernel/…" for the kernel's own files, "kernels/…" for the shared ones. */
   path: string;
   text: string;
-  /** The file is binary, and `text` has a character for each of its bytes. */
+  /** Whether the file is binary, in which case `text` has one character per byte. */
   binary?: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface SourceSnapshot {
 
 const MAX_FILES = 256;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
-/** ptxas takes some 10 ms for an empty one, and reports five lines on each. */
+/** ptxas takes some 10 ms for each empty entry, and reports five lines about it. */
 export const MAX_ENTRIES = 1000;
 const PTX_ENTRY = /\.entry\b/g;
 const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: this one has more`;
@@ -47,13 +47,13 @@ const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: th
 const READ_LIMIT_MS = 4_000;
 /** The maximum number of problems reported per file. */
 const MAX_PROBLEMS = 20;
-/** Headers that kernels rarely need, and the file that stands for all of them where the compiler has none. */
+/** Headers that kernels rarely need, and for each group of them a stub to use if the compiler does not have them. */
 const STUBBED = [
   { names: /^(?:torch|ATen|c10|pybind11)\/[\w./-]+\.h$/, stub: 'kernels/stubs/pytorch.h' },
   { names: /^(?:cublas|cublas_v2|cublasLt)\.h$/, stub: 'kernels/stubs/cublas.h' },
   { names: /^(?:curand_kernel|curand)\.h$/, stub: 'kernels/stubs/curand.h' },
 ] as const;
-/** Folder of the stubs in the build folder, under the names that sources include. It is last in the include path. */
+/** Folder of the stubs in the build folder, with the names that sources include. It is last in the include path. */
 export const STUBS = 'stubs';
 /** CUTLASS's macro for the headers of libcu++; no other macro may name an include. */
 const STANDARD_HEADER = /^CUDA_STD_HEADER\([ \t]*(\w{1,64})[ \t]*\)/;
@@ -66,9 +66,9 @@ const DIRECTIVE_NAME = /(include|include_next|import|embed|line|(?=\d))\b/y;
 const MAX_DIRECTIVES = 4_000;
 const NAME = /^(?:"([^"\n]+)"|<([^>\n]+)>)/;
 const LINE_NAME = /^[\d']+\s*(?:"((?:[^"\\]|\\.)*)"|$)/;
-// Assembler directives that put a host file into the code or into its messages.
+// Assembler directives that put a host file into the code or into the assembler's messages.
 export const READS_FILE = /\.(?:incbin|include)\b/i;
-// The same outside of string literals, because a macro may turn that text into a string.
+// The same directives outside of string literals, where a macro may turn them into a string.
 const READS_FILE_BARE = /\.(?:incbin\b|include\s*")/i;
 
 /**
@@ -160,8 +160,8 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
 }
 
 /**
- * The sources that PTX or a cubin was compiled from, if the kernel's folder has files of these names; faults and
- * profiles name their lines.
+ * The sources from which PTX or a cubin was compiled, as far as the kernel's folder has them, so that faults and
+ * profiles can show their lines.
  */
 const compiledFrom = ({ text, binary }: Pick<SnapshotFile, 'text' | 'binary'> = { text: '' }): string[] =>
   (binary ? originalsOfCubin(text) : originalsOfPtx(text))
@@ -182,7 +182,7 @@ interface Directive {
   kind: 'include' | 'embed' | 'line';
   /** Index in the source's `code`. */
   index: number;
-  /** For an include that names its file literally. */
+  /** Set for an include that names its file literally. */
   include?: Include;
   /** For #line: "" if it names no file; undefined if a macro might name one. */
   lineName?: string | undefined;
@@ -235,10 +235,10 @@ function skipBlanks(code: string, from: number, end: number): number {
   return at;
 }
 
-/** Why a directive is refused; `found` is the path of its file in the build folder. */
+/** Why a directive is refused; `found` is the path of the included file in the build folder. */
 function refusalOf({ kind, include, lineName }: Directive, found: string | undefined): string | undefined {
   if (kind === 'embed') return '#embed is not allowed: a kernel is compiled from its sources alone';
-  // Compilers print lines of the file named here in their messages.
+  // Compilers quote lines of the file named here in their messages.
   if (kind === 'line')
     return lineName === undefined || isOutside(lineName)
       ? "#line may name a file of the kernel's folder only, and no macro"
@@ -251,10 +251,10 @@ function refusalOf({ kind, include, lineName }: Directive, found: string | undef
 
 const isRelative = (name: string): boolean => !name.startsWith('/') && !/^[a-z]:|\\/i.test(name);
 
-/** Whether a name could lead out of every folder in which it is looked up. */
+/** Whether a name could lead out of every folder where the compiler looks it up. */
 const isOutside = (name: string): boolean => !isRelative(name) || name.split('/').includes('..');
 
-/** Possible paths of a file, in the order in which the compiler looks. */
+/** The paths at which the compiler looks for a file, in its order. */
 function candidatesOf(from: string, { name, quoted }: Include): string[] {
   const places = [...(quoted ? [dirname(from)] : []), 'kernel', 'kernels'];
   return places.map((place) => posix.normalize(posix.join(place, name))).filter((path) => /^kernels?\//.test(path));

@@ -1,5 +1,5 @@
 /**
- * A source file as the preprocessor looks for directives in it: after translation phases 1 to 3 of C++17
+ * Reads a source file as the preprocessor does when it looks for directives: after translation phases 1 to 3 of C++17
  * ([lex.phases]).
  */
 import { entryOf } from '@flashcore/shared/text';
@@ -20,7 +20,7 @@ export interface SourceText {
   lineAt: (index: number) => number;
 }
 
-/** Reads a source in time and memory proportional to its length. It never fails: ambiguous text becomes a doubt. */
+/** Reads a source in time and memory proportional to its length. It never throws: ambiguous text becomes a doubt. */
 export function readSourceText(text: string): SourceText {
   return new Reader(text).read();
 }
@@ -28,33 +28,33 @@ export function readSourceText(text: string): SourceText {
 // GCC and clang also accept white space between the backslash and the newline of a continued line. Neither reads
 // trigraphs in C++17.
 const SPLICE = /\\[ \t\f\v\0]*\r?\n/g;
-// The start of a comment; a number, which may contain ' as a separator; a word with the quote that it may be a prefix
-// of; a quote.
+// The start of a comment; a number, which may contain ' as a separator; a word, along with the quote that it may be the
+// prefix of; a quote.
 const INTERESTING = /\/\/|\/\*|\.?\d(?:[eEpP][+-]|'?[\w$]|\.)*|[\w$\u0080-\uffff]+"?|["']/g;
 const STRING = /"(?:[^"\\\n]|\\[^\n])*"?|'(?:[^'\\\n]|\\[^\n])*'?/y;
 const RAW_PREFIX = /^(?:u8|[uUL])?R$/;
 const RAW_HEAD = /"([^\s()\\]{0,16})\(/y;
 const NOT_ASCII = /[^\0-\x7f]/;
 const LEADING_SPACE = /^[\s\0]+/;
-/** Further doubts say nothing new, and each requires a count of lines. */
+/** More doubts than this would say nothing new, and finding the line of each takes time. */
 const MAX_DOUBTS = 8;
 
 class Reader {
   readonly #original: string;
   readonly #joined: string;
-  /** Ends of splices, as positions in the joined and in the original text. */
+  /** Ends of splices, each as a position in the joined text and in the original text. */
   readonly #splices: { joined: number; original: number }[] = [];
   readonly #parts: string[] = [];
   /** Position in the joined text up to which `code` is written. */
   #written = 0;
   #length = 0;
-  /** Positions where `code` and the joined text differ. */
+  /** Positions from which on `code` and the joined text correspond again. */
   readonly #marks: { code: number; joined: number }[] = [{ code: 0, joined: 0 }];
   readonly #strings: { index: number; text: string }[] = [];
   /** The text since the last string literal, without white space; only its first characters are kept. */
   #sinceString = '-';
   readonly #doubts: { line: number; reason: string }[] = [];
-  /** About the current line of `code`: its first two characters, and whether a "<" is open in it. */
+  /** The current line of `code`: its first two characters, and whether a "<" is still open in it. */
   #line = { head: '', angle: false };
 
   constructor(text: string) {
@@ -110,8 +110,8 @@ class Reader {
   }
 
   /**
-   * Inside a raw string, a backslash before a newline is not a splice (phase 3), so the string's end is looked up in
-   * the original text.
+   * Inside a raw string, a backslash before a newline does not continue the line (phase 3), so the string's end is
+   * looked up in the original text.
    */
   #rawString(at: number, quote: number): number {
     RAW_HEAD.lastIndex = this.#originalAt(quote);
@@ -136,18 +136,18 @@ class Reader {
     return next;
   }
 
-  /** Joins a string literal to the previous one if only white space and a prefix separate them. */
+  /** Appends a string literal to the previous one if only white space and a prefix are between them. */
   #keep(text: string): void {
     const last = this.#strings.at(-1);
     if (last && /^(?:u8|[uUL])?$/.test(this.#sinceString)) last.text += text;
     else this.#strings.push({ index: this.#length, text });
   }
 
-  /** Writes `text` in place of the joined text from `at` to `end`. */
+  /** Writes `text` to `code` instead of the joined text from `at` to `end`. */
   #skip(at: number, end: number, text: string, what: string): number {
     this.#writeTo(at);
-    // After #include or __has_include, neither a comment nor a raw string begins inside <…>, and GCC ends some
-    // directives within a raw string. Text that ends on its own line is harmless in every reading.
+    // After a "<" of #include or __has_include, compilers may see neither a comment nor a raw string, and GCC ends some
+    // directives within a raw string. Text that ends on its own line is harmless either way.
     const perhapsNone = this.#line.angle || what === 'raw string';
     if (perhapsNone && /^(?:#|%:)/.test(this.#line.head) && this.#joined.slice(at, end).includes('\n'))
       this.#doubt(
@@ -202,7 +202,7 @@ class Reader {
   }
 }
 
-/** The position of `wanted` at or after `from`, plus `past`; the text's end if there is none. */
+/** The position of the first `wanted` from `from` on, plus `past`; the end of the text if there is none. */
 function endOf(text: string, wanted: string, from: number, past = 0): number {
   const found = text.indexOf(wanted, from);
   return found < 0 ? text.length : found + past;
@@ -251,7 +251,10 @@ export interface Token {
 
 const TOKEN = /\s*(\w+|\S)/y;
 
-/** At most `most` tokens from `from` on. `most` bounds how much text is read twice, so that a scan stays linear. */
+/**
+ * At most `most` tokens from `from` on. The limit also bounds how much text is read more than once, so that a scan
+ * stays linear.
+ */
 export function tokensFrom(text: string, from: number, most: number): Token[] {
   const tokens: Token[] = [];
   TOKEN.lastIndex = from;

@@ -56,7 +56,7 @@ test('a plain name is found without extern "C", unless there are several kernels
 
 async function build(name: string, entries: readonly string[], engine?: 'fibres' | 'ptx'): Promise<KernelBuild> {
   const own = join(folder, name);
-  // A test that runs again finds what it left.
+  // A retried test would find what its first run left.
   rmSync(own, { recursive: true, force: true });
   mkdirSync(join(own, 'kernel'), { recursive: true });
   mkdirSync(join(own, 'kernels'));

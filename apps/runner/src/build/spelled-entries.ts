@@ -6,7 +6,7 @@ import { isSpelledEntry } from '@flashcore/shared/kernels';
 import type { SnapshotFile } from './source-snapshot.ts';
 
 const MARKER = 'flashcore_entry_';
-/** The file name for diagnostics about spellings; the line is the entry's number, from 1. */
+/** File name in diagnostics about spellings; their line is the entry's number, from 1. */
 export const SPELLING_FILE = 'kernel.yaml';
 const SUBSTITUTION = /S([0-9A-Z]*)_/g;
 
@@ -33,8 +33,8 @@ template __global__ void ${MARKER}${index}<&${entry}>();\n`
 export const isMarker = (symbol: string): boolean => /^_Z\d+flashcore_entry_\d+I/.test(symbol);
 
 /**
- * The compiled name of each spelled entry, and of each that is named without `extern "C"` and without its parameters;
- * entries without a match, or with several, are left out.
+ * The compiled names of entries: of each spelled entry, and of each entry that is named without its parameters and is
+ * not `extern "C"`. Entries with no match or several matches are left out.
  */
 export function symbolsOfSpelled(entries: readonly string[], symbols: readonly string[]): Map<string, string> {
   const kernels = symbols.filter((symbol) => !isMarker(symbol));
@@ -47,8 +47,8 @@ export function symbolsOfSpelled(entries: readonly string[], symbols: readonly s
       const head = new RegExp(`^_Z\\d+${MARKER}${index}I(TnPDa)?XadL_Z(.+)EEEvv$`);
       const marker = symbols.map((symbol) => head.exec(symbol)).find((match) => match !== null);
       if (!marker) return [];
-      // The marker is a substitution itself, and so is the type of its parameter if the name contains that. The entry's
-      // own substitutions are numbered after them. A kernel with C linkage appears as `XadL_Z4name`, as in C++.
+      // The marker itself is a substitution, and so is the type of its parameter if the name contains that type. The
+      // entry's own substitutions are numbered after them. A kernel with C linkage appears as `XadL_Z4name`, as in C++.
       const shift = marker[1] === undefined ? 1 : 2;
       const found = kernels.filter((kernel) => isSame(kernel, `_Z${marker[2]!}`, shift));
       return found.length === 1 ? [[entry, found[0]!] as const] : [];
@@ -56,10 +56,10 @@ export function symbolsOfSpelled(entries: readonly string[], symbols: readonly s
   );
 }
 
-/** Whether a kernel's compiled name is that of a C++ function with this name, outside of namespaces. */
+/** Whether a compiled name is that of a C++ function with this name outside of namespaces. */
 const isNamed = (kernel: string, name: string): boolean => kernel.startsWith(`_Z${name.length}${name}`);
 
-/** Whether a kernel's name equals the name in a marker, apart from shifted numbers of its substitutions. */
+/** Whether a kernel's compiled name equals the name in a marker, apart from the shifted numbers of substitutions. */
 function isSame(kernel: string, inMarker: string, shift: number): boolean {
   if (kernel.replaceAll(SUBSTITUTION, 'S_') !== inMarker.replaceAll(SUBSTITUTION, 'S_')) return false;
   const shifted = [...inMarker.matchAll(SUBSTITUTION)];

@@ -11,13 +11,13 @@ export interface ToolAnswersOptions {
 }
 
 const LIMIT_MS = 10_000;
-/** A tool that hangs is not asked again for this long. */
+/** A tool that did not answer is not asked again for this long. */
 const FAILURE_KEPT_MS = 10_000;
 
-/** Answers of this host's programs. Each file gets each question once, however many callers wait for the answer. */
+/** Answers of this host's programs. A program is asked each question once, however many callers wait for the answer. */
 export class ToolAnswers {
   readonly #answers = new Map<string, string>();
-  /** Why an existing tool can't answer, until it is asked again. */
+  /** Why an existing tool can't answer; kept until the tool is asked again. */
   readonly #failures = new Map<string, string>();
   readonly #asking = new Map<string, Promise<void>>();
   readonly #limitMs: number;
@@ -29,7 +29,8 @@ export class ToolAnswers {
   }
 
   /**
-   * Asks a tool unless it is missing or has already answered. Never rejects: of() reports a tool that does not answer.
+   * Asks a tool, unless it is missing or has already answered. Never rejects: if the tool does not answer, of() reports
+   * it.
    */
   async ask(path: string | undefined, args: readonly string[]): Promise<void> {
     if (path === undefined || this.known(path, args) !== undefined) return;
@@ -71,7 +72,9 @@ export class ToolAnswers {
   }
 }
 
-/** COMPILER_MISSING for a tool that exists; `lasting`: until somebody repairs it. */
+/**
+ * COMPILER_MISSING for a tool that exists but does not work; `lasting`: it stays so until somebody repairs the tool.
+ */
 export class UnusableCompiler extends FlashcoreError {
   readonly lasting: boolean;
 
@@ -92,10 +95,10 @@ export function versionIn(text: string, pattern: RegExp, path: string): string {
   );
 }
 
-/** The key contains the file's time, so that a replaced tool is asked again. */
+/** Contains the file's modification time, so that a replaced tool is asked again. */
 const keyOf = (path: string, args: readonly string[]): string => `${path} ${statSync(path).mtimeMs} ${args.join(' ')}`;
 
-/** A shell's exit status for a program that can't be run; the next number is for a program that was not found. */
+/** A shell's exit status for a program that can't be run; the next higher status means that it was not found. */
 const NOT_RUN = 126;
 
 interface Answer {
@@ -106,9 +109,9 @@ interface Answer {
 }
 
 /**
- * Asks a program. One that fails at any question but the first has answered, for example an nvcc too old for the
- * question. One that can't report its version can't be run: no execute permission, built for another machine, or its
- * interpreter is gone.
+ * Asks a program. A failure at any later question is also an answer, for example from an nvcc too old for the question.
+ * A program that can't report its version can't be run: it has no execute permission, was built for another machine, or
+ * lacks its interpreter.
  */
 async function answerOf(path: string, args: readonly string[], limitMs: number): Promise<Answer> {
   try {
@@ -119,7 +122,7 @@ async function answerOf(path: string, args: readonly string[], limitMs: number):
     return { failure: cannotRun(path, `ended with ${exitCode}${lines[0] ? `: ${lines[0].slice(0, 200)}` : ''}`) };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // After any other error, such as too little memory or too many processes, the tool is asked again.
+    // After any other error, such as a lack of memory or of processes, the tool is asked again.
     return code === 'EACCES' || code === 'ENOEXEC' ? { failure: cannotRun(path, `can't be run (${code})`) } : {};
   }
 }

@@ -28,7 +28,7 @@ ptxas info    : Function properties for f
   ]);
 });
 
-test("g++'s messages are removed, including the last one, and the lines that name their functions stay", () => {
+test("g++'s messages are removed, including the last one, and the lines that name the functions stay", () => {
   const printed = `a.cu: In function 'void f()':
 a.cu:11:7: error: expected initializer before 'x'
 a.cu:13:59: error: 'state' was not declared in this scope`;

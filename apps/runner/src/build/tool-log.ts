@@ -3,16 +3,17 @@ import { isCaretLine, isDiagnosticLine } from './diagnostics.ts';
 type Emit = (source: string, line: string) => void;
 
 /**
- * Compiler output without the messages that become diagnostics and their source lines, so that a log has each error
- * once. Lines that explain a message ("operand types are …") stay.
+ * Compiler output without the messages that become diagnostics and the source lines quoted in them, so that a log shows
+ * each error once. Lines that explain a message ("operand types are …") stay.
  */
 export class ToolLog {
   readonly #emit: Emit;
   /**
-   * By tool: the lines after a message, kept until it is known whether the last one is the source line above a caret.
+   * The lines after a message, by tool. They are held until it is known whether the last one is a source line above a
+   * caret.
    */
   readonly #held = new Map<string, string[]>();
-  /** Tools whose next line ends a message if it is empty. */
+  /** Tools whose message has ended except for a possible empty line. */
   readonly #closing = new Set<string>();
 
   constructor(emit: Emit) {
@@ -35,7 +36,7 @@ export class ToolLog {
     } else held.push(line);
   };
 
-  /** The output has ended. */
+  /** Emits the lines still held when the output has ended. */
   end(): void {
     for (const source of [...this.#held.keys()]) this.#release(source);
   }

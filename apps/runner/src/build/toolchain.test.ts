@@ -79,7 +79,7 @@ test.each([
   });
 });
 
-test("cuobjdump's version is found rather than its maker's name", async () => {
+test("cuobjdump's version is found in output that begins with its maker's name", async () => {
   // The output of CUDA 13.
   const said =
     'cuobjdump: NVIDIA (R) object file dumper utility\nCopyright (c) 2005-2025 NVIDIA Corporation\nBuilt on Wed_Aug_20_13:57:03_PM_PDT_2025\nCuda compilation tools, release 13.0, V13.0.85\n';
@@ -89,7 +89,7 @@ test("cuobjdump's version is found rather than its maker's name", async () => {
   expect(toolchain.describe().find(({ name }) => name === 'cuobjdump')?.version).toBe('13.0.85');
 });
 
-test('the daemon continues while a tool is being asked', async () => {
+test('the daemon is not blocked while a tool is asked for its version', async () => {
   const { ready } = makeSlowNvcc();
   const toolchain = new Toolchain();
   const asked = toolchain.askCompilers();
@@ -98,7 +98,7 @@ test('the daemon continues while a tool is being asked', async () => {
   expect(toolchain.nvcc()?.version).toBe('13.0.88');
 });
 
-/** A clang that makes PTX for these architectures, or none. */
+/** A clang that makes PTX for these architectures; with none, it does not make PTX. */
 function makeClang(name: string, version: string, archs: readonly string[]): void {
   const answer =
     archs.length > 0 ? `echo ${archs.join('; echo ')}` : "echo 'error: unable to create target nvptx64'; exit 1";

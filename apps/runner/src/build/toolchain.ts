@@ -22,7 +22,7 @@ export interface FoundTool {
   /** undefined if the tool was not found. */
   version?: string;
   archs: string[];
-  /** The work that is not possible without the tool, and how to get the tool; undefined if it was found. */
+  /** The work that is not possible without the tool, and how to get it; undefined if the tool was found. */
   missing?: string;
 }
 
@@ -39,29 +39,29 @@ const OPTIONAL = {
   bwrap: { pattern: /(\S+)$/, without: 'compilers and workers run unboxed: install bubblewrap' },
 } as const;
 const ARCHS = ['--list-gpu-code'];
-/** The folders with a Python's wheels: the host's and the user's own. */
+/** Prints the folders with a Python's wheels: the host's and the user's own. */
 const SITE_PACKAGES = [
   '-c',
   "import site, sysconfig; print(sysconfig.get_path('purelib')); print(site.getusersitepackages())",
 ];
-/** Isolated mode, so that neither the runner's folder nor its environment decides what is imported. */
+/** Uses Python's isolated mode, so that neither the runner's folder nor its environment decides what is imported. */
 const WHICH_TRITON = [
   '-I',
   '-c',
   'import os, sys, triton; print(triton.__version__, sys.version.split()[0], sys.prefix, os.path.dirname(os.path.dirname(triton.__file__)), sep="\\n")',
 ];
-/** Finds the folders of a Python and its PyTorch. PyTorch is not imported, because that takes seconds. */
+/** Prints the folders of a Python and its PyTorch. PyTorch is not imported, because that takes seconds. */
 const WHICH_PYTORCH = [
   '-I',
   '-c',
   'import importlib.util, os, sys; at = importlib.util.find_spec("torch").origin; print(sys.executable, sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(at)), sep="\\n")',
 ];
-/** Fails if clang was built without a back end for PTX. */
+/** Lists the architectures of clang's PTX target; fails if clang was built without it. */
 const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
 
 /** A Python that has PyTorch. */
 export interface PyTorch {
-  /** The interpreter itself; the program on PATH may be a launcher of it. */
+  /** Path of the interpreter itself, because the program on PATH may be a launcher. */
   program: string;
   /** Folders that PyTorch needs besides the system's. */
   folders: readonly string[];
@@ -77,15 +77,15 @@ export interface ToolchainOptions extends ToolAnswersOptions {
 }
 
 /**
- * Compilers and tools of the host. Each call looks for them again; each file is asked for its version only once, in the
- * background. The daemon waits for no tool: a caller that needs an answer calls askCompilers() or askAll() first. Tools
- * that did not answer are asked again.
+ * Compilers and tools of the host. Each call looks for the files again, but a file is asked for its version only once,
+ * in the background. The daemon never waits for a tool: a caller that needs an answer awaits askCompilers() or askAll()
+ * first. A tool that did not answer is asked again.
  */
 export class Toolchain {
   readonly #answers: ToolAnswers;
   readonly #python: string | undefined;
   readonly #makeNvrtcProgram: (() => Promise<string>) | undefined;
-  /** The program that runs NVRTC, and NVRTC's place; undefined if NVRTC was not looked for or not found. */
+  /** The program that runs NVRTC, and NVRTC's place; undefined before askNvrtc() or if there is no NVRTC. */
   #nvrtcFound: { program: string; place: NvrtcPlace } | undefined;
 
   constructor(options: ToolchainOptions = {}) {
@@ -95,8 +95,8 @@ export class Toolchain {
   }
 
   /**
-   * Asks the compilers that were not asked yet. Never rejects: nvcc(), clang() and cxx() report a compiler that does
-   * not answer.
+   * Asks the compilers that have not been asked yet. Never rejects: nvcc(), clang() and cxx() report a compiler that
+   * does not answer.
    */
   async askCompilers(): Promise<void> {
     await Promise.all([
@@ -115,7 +115,7 @@ export class Toolchain {
 
   /**
    * Looks for NVRTC, compiles the program that runs it, and asks for its version. Errors: COMPILER_MISSING if NVRTC is
-   * there but can't be asked.
+   * installed but can't be asked.
    */
   async askNvrtc(): Promise<Nvrtc | undefined> {
     if (!this.#makeNvrtcProgram) return undefined;
@@ -160,7 +160,7 @@ export class Toolchain {
     ]);
   }
 
-  /** Errors: COMPILER_MISSING if nvcc is there but did not report its version or can't be run. */
+  /** Errors: COMPILER_MISSING if nvcc is installed but can't be run or did not report its version. */
   nvcc(): Nvcc | undefined {
     const path = toolPath('nvcc');
     if (path === undefined) return undefined;
@@ -168,14 +168,17 @@ export class Toolchain {
     return { ...nvcc, archs: archsIn(this.#answers.of(path, ARCHS)) };
   }
 
-  /** NVIDIA's run-time compiler, after askNvrtc(). Errors: COMPILER_MISSING if it is there but did not answer. */
+  /**
+   * NVIDIA's run-time compiler; undefined before askNvrtc(). Errors: COMPILER_MISSING if it is installed but did not
+   * answer.
+   */
   nvrtc(): Nvrtc | undefined {
     if (!this.#nvrtcFound) return undefined;
     const { program, place } = this.#nvrtcFound;
     return nvrtcThatSays(program, this.#answers.of(program, versionOfNvrtc(place)), place);
   }
 
-  /** The newest clang that makes PTX, out of those that were asked. Errors: COMPILER_MISSING if none answered. */
+  /** The newest clang that makes PTX, of those that were asked. Errors: COMPILER_MISSING if none answered. */
   clang(): Clang | undefined {
     const paths = clangPaths();
     const found = paths.flatMap((path) => clangThatSays(path, this.#answers.known(path, PTX_ARCHS) ?? '') ?? []);
@@ -184,7 +187,7 @@ export class Toolchain {
     return found.toSorted((a, b) => parseInt(b.version, 10) - parseInt(a.version, 10))[0];
   }
 
-  /** A text for the case that no clang makes PTX; undefined if there is no clang. */
+  /** The problem to report if no clang makes PTX; undefined if there is no clang. */
   clangWithoutPtx(): string | undefined {
     const path = clangPaths()[0];
     return path && `${path} makes no PTX`;
@@ -201,7 +204,7 @@ export class Toolchain {
     return toolPath(name);
   }
 
-  /** The tools, as far as they have been examined. */
+  /** The tools, with what is known about them so far. */
   describe(): FoundTool[] {
     return [
       described({
@@ -239,7 +242,7 @@ export class Toolchain {
     ];
   }
 
-  /** clangs were asked because nvcc is missing or does not work. */
+  /** Whether clang is listed: if nvcc is missing, or if a clang was asked because nvcc does not work. */
   #wantsClang(): boolean {
     return (
       toolPath('nvcc') === undefined || clangPaths().some((path) => this.#answers.known(path, PTX_ARCHS) !== undefined)
@@ -252,7 +255,7 @@ const versionOfNvrtc = ({ libraries }: NvrtcPlace): string[] => [libraries, '--v
 interface Description {
   name: string;
   find: () => (Compiler & { archs: string[] }) | undefined;
-  /** What is not possible without the tool, and how to get it. */
+  /** The work that is not possible without the tool, and how to get it. */
   without: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Runs a kernel's Python in the box, with tools/compile_triton.py. A package named triton that compiles nothing
- * replaces Triton, because the attacks of the Python happen before Triton would compile.
+ * Runs a kernel's Python in the sandbox, with tools/compile_triton.py. A fake package named triton replaces Triton,
+ * because these attacks happen in the kernel's Python before Triton would compile anything.
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const MANIFEST = join(ROOT, 'test/fixtures/triton/softmax/kernel.yaml');
 const noBox = missing('bubblewrap') || missing('python3');
 
 let folder: string;
-// Made here rather than at the top, because nothing would remove the folder if all tests are skipped.
+// Made here rather than at the top level, because if all tests are skipped no hook removes the folder.
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'flashcore-triton-unit-'));
 });
@@ -85,7 +85,7 @@ async function compiled(statement: string, limitMs = 30_000): Promise<Compilatio
   return { ...compilation, ms: performance.now() - began };
 }
 
-test.skipIf(noBox)('Python that does nothing else becomes PTX', async () => {
+test.skipIf(noBox)('Python without an attack becomes PTX', async () => {
   const { exitCode, lines, outputs } = await compiled('');
   expect([exitCode, outputs.map(({ kind }) => kind)], lines.join('\n')).toEqual([0, ['ptx']]);
 });
@@ -96,7 +96,7 @@ test.skipIf(noBox)('Python that loops is killed at the time limit', async () => 
   expect(ms).toBeLessThan(20_000);
 });
 
-test.skipIf(noBox)('processes that Python forks end with it', async () => {
+test.skipIf(noBox)("processes that the kernel's Python forks end with it", async () => {
   const { exitCode, ms } = await compiled('import os, time\nif os.fork() == 0:\n    time.sleep(1000)');
   expect(exitCode).toBe(0);
   expect(ms).toBeLessThan(20_000);

@@ -16,7 +16,10 @@ interface TritonOptions {
 const LIMIT_MS = 120_000;
 const SCRIPT = 'triton/compile_triton.py';
 
-/** The unit with which Triton makes PTX from a kernel's Python. It is sandboxed, because the Python code runs there. */
+/**
+ * The unit with which Triton makes PTX from a kernel's Python. It runs only in a sandbox, because it runs the
+ * kernel's Python.
+ */
 export function tritonUnit({ triton, spec, files, script }: TritonOptions): CompileUnit {
   const { arch, resolved, source, kernelId } = spec;
   const trees = [

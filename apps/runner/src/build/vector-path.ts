@@ -8,7 +8,7 @@ export type VectorsWanted = VectorPath | 'auto';
 
 export const VECTORS_WANTED: readonly VectorsWanted[] = ['auto', 'avx512', 'avx2', 'neon', 'portable'];
 
-/** The host's processor; `features` have their names in /proc/cpuinfo. */
+/** The host's processor; `features` are named as in /proc/cpuinfo. */
 export interface Processor {
   arch: string;
   features: ReadonlySet<string>;
@@ -22,8 +22,8 @@ interface PathNeeds {
   features: readonly string[];
 }
 
-// Features of the psABI's x86-64 levels, which g++ 11 and clang++ 12 know, without LZCNT. Some virtual machines hide
-// LZCNT (`abm`) and have all the others.
+// Features of the x86-64 levels in the psABI, which g++ 11 and clang++ 12 know. LZCNT is left out, because some virtual
+// machines hide it (`abm`) although they have all other features.
 const V3 = ['avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'movbe'];
 const WITHOUT_LZCNT = '-mno-lzcnt';
 const V4 = [...V3, 'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl'];
@@ -57,7 +57,7 @@ export function chooseVectorPath(wanted: VectorsWanted, processor: Processor): V
   throw new RangeError(`this processor has no ${wanted}: use ${usable.join(' or ')}, or auto`);
 }
 
-/** Without /proc/cpuinfo (macOS) no feature is known, so an x64 processor gets the portable path. */
+/** Without /proc/cpuinfo (macOS) no features are known, so an x64 processor gets the portable path. */
 export function hostProcessorFeatures(): Processor {
   const text = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8') : '';
   const flags = /^(?:flags|Features)\s*:(.*)$/m.exec(text)?.[1] ?? '';
