@@ -14,7 +14,7 @@ const building = (variant: string): JobEvent =>
 const built = (buildId: string): JobEvent =>
   create(JobEventSchema, { payload: { case: 'buildResult', value: { buildId, succeeded: true } } });
 
-test('a build is recorded with the variant that was built, including the fallback, and only if it was requested', () => {
+test('a build is recorded with its variant, the requested one or the fallback; a build of any other variant is not recorded', () => {
   using folder = temporaryFolder();
   const database = openDatabase(':memory:');
   const builds = new BuildStore(database);

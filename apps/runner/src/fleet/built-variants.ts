@@ -4,20 +4,22 @@ import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import { variantMessage } from '../spec/job-spec.ts';
 import { fallbackOf } from '../spec/plan-spec.ts';
 
-/** The variants that a job wants built. */
+/** The kernel and the variants that a job may build. */
 interface Wanted {
   kernel: ResolvedKernel;
   /** The requested variant, and the one without tensor cores if there is one. */
   variants: ResolvedVariant[];
 }
 
-/** Records at the gateway which sources a node built, so that the build can be named and accepted. */
+/** Records in the gateway's store which sources a node built, so that clients can name the build and accept it. */
 export class BuiltVariants {
   readonly #asked: KernelVariant;
   readonly #kernels: KernelCatalog;
   readonly #device: Device;
   #wanted: Wanted | undefined;
-  /** Label of the variant that the events are about; undefined if its phase began under an earlier gateway. */
+  /**
+   * Label of the variant that the events are about; undefined if the variant's phase began under an earlier gateway.
+   */
   #label: string | undefined;
 
   constructor(asked: KernelVariant, { kernels, device }: { kernels: KernelCatalog; device: Device }) {
@@ -26,7 +28,7 @@ export class BuiltVariants {
     this.#device = device;
   }
 
-  /** Errors: those of the kernel store. */
+  /** Records the build of an event, if it has one. Errors: as KernelCatalog.keepBuild(). */
   note({ payload }: JobEvent): void {
     if (payload.case === 'phaseStarted') this.#label = payload.value.variant;
     if (payload.case !== 'buildResult' || !payload.value.succeeded) return;

@@ -17,7 +17,7 @@ import type { PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 import type { NodeGpus } from './scheduler.ts';
 
-/** A registered pilot, with the data that the account needs. */
+/** A registered pilot, with the data that the account reads. */
 export interface AccountedPilot {
   id: number;
   partition: string;
@@ -29,7 +29,7 @@ export interface AccountedPilot {
   work: { job: string; usedMs: (nowMs: number) => number } | undefined;
 }
 
-/** The state of a cluster apart from its account. */
+/** What the account needs to describe a cluster, apart from its own counts. */
 export interface FleetState {
   partitions: readonly PartitionSettings[];
   device: (partition: string) => Device | undefined;
@@ -38,28 +38,28 @@ export interface FleetState {
   submitted: readonly PilotRow[];
   waitingJobs: (partition: string) => number;
   clients: (partition: string) => ClientLoad[];
-  /** undefined if pilots build. */
+  /** undefined if pilots build the kernels. */
   builds?: FleetBuilds | undefined;
   nowMs: number;
 }
 
 const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
 
-/** Counts of jobs and GPU time since the gateway's start, and the description of the cluster for GetHost. */
+/** Counts jobs and GPU time since the gateway's start, and describes the cluster for GetHost. */
 export class FleetAccount {
-  /** Why the scheduler's last round failed; undefined if it did not. */
+  /** Why the last round with the scheduler failed; undefined if it did not fail. */
   schedulerProblem: string | undefined;
   /** Pilots that were refused, by their id in the store, until they have ended or registered. */
   readonly refusals = new Map<number, { partition: string; text: string }>();
-  /** The scheduler's last count; empty if it gave none. */
+  /** The scheduler's last count of GPUs; empty if it gave none. */
   gpus: readonly NodeGpus[] = [];
   requeues = 0;
   lostLeases = 0;
   refusedEvents = 0;
-  /** Time of the pilots and jobs that have ended, by partition. */
+  /** Time held and used by pilots and jobs that have ended, by partition. */
   readonly #spent = new Map<string, { heldMs: number; usedMs: number }>();
 
-  /** Adds the time of a pilot or a job that has ended. */
+  /** Adds time that a pilot held or a job used, when either has ended. */
   spend(partition: string, { heldMs = 0, usedMs = 0 }: { heldMs?: number; usedMs?: number }): void {
     const before = this.#spent.get(partition) ?? NOTHING_SPENT;
     this.#spent.set(partition, { heldMs: before.heldMs + heldMs, usedMs: before.usedMs + usedMs });
@@ -105,7 +105,7 @@ export class FleetAccount {
   }
 }
 
-/** Counts each node once, because partitions may share nodes. */
+/** Adds up the GPUs, counting each node once, because partitions may share nodes. */
 function gpusOf(all: readonly NodeGpus[]): { gpus?: Gpus } {
   if (all.length === 0) return {};
   const nodes = [...new Map(all.map((one) => [one.node, one])).values()];

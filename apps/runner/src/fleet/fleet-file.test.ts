@@ -10,7 +10,7 @@ partitions:
   - { partition: gpu, device: NVIDIA H200, max: 4 }
 `;
 
-test('everything that a file omits has a default', () => {
+test('every key that a file may omit has a default', () => {
   expect(parseFleet(GOOD, 'fleet.yaml')).toMatchObject({
     scratch: `/tmp/flashcore-pilot-${process.getuid!()}`,
     scratch_gib: 20,
@@ -53,7 +53,7 @@ test.each([
   expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(fleetSchema(scheduler))));
 });
 
-test('the files in docs/fleet.md are right', () => {
+test('the files shown in docs/fleet.md are valid', () => {
   const page = readFileSync(new URL('../../../../docs/fleet.md', import.meta.url), 'utf8');
   const [slurm, kubernetes] = [...page.matchAll(/^```yaml\n([^]*?)^```$/gm)].map(([, text]) => text!);
   expect(parseFleet(slurm!, 'slurm').partitions[0]!.deviceId).toBe('slurm:gpu');

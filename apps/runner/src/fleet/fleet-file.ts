@@ -5,12 +5,12 @@ import { yamlFile } from '@flashcore/shared/kernels';
 
 const { strict, text, integer, matching, oneOf, listOf } = yamlFile;
 
-/** A name of a partition, account and the like that Slurm accepts and can't mistake for an option. */
+/** A name of a partition or account that Slurm accepts and can't mistake for an option. */
 const name = () =>
   matching(/^[A-Za-z0-9][A-Za-z0-9._,:+-]{0,63}$/, 'a name as Slurm has it: letters, digits, "._,:+-"');
 const absolutePath = () => matching(/^\/[^\n]{1,200}$/, 'an absolute path');
 
-/** sbatch options that the gateway itself gives, or that would make a job do something other than run a pilot. */
+/** Options of sbatch that the gateway gives itself, or that would make a job do something other than run a pilot. */
 const OWN_OPTIONS = [
   ...['job-name', 'partition', 'gres', 'time', 'signal', 'output', 'error', 'input', 'chdir', 'export', 'export-file'],
   ...['parsable', 'requeue', 'no-requeue', 'wrap', 'array', 'nodes', 'ntasks', 'wait', 'test-only', 'get-user-env'],
@@ -19,7 +19,10 @@ const OWN_OPTIONS = [
 ];
 const MOST_FREE_OPTIONS = 32;
 
-/** Slurm accepts any unambiguous beginning of an option's name. */
+/**
+ * Whether the fleet file may give an option. Slurm accepts any unambiguous beginning of an option's name, so beginnings
+ * of OWN_OPTIONS are refused too.
+ */
 const isFree = (option: string): boolean => {
   const [own = ''] = option.slice(2).split('=');
   return !OWN_OPTIONS.some((one) => one.startsWith(own));
@@ -31,7 +34,7 @@ const freeOption = () =>
       `wanted an option that flashcore does not give itself and the file has no key for, found ${String(input)}`,
   });
 
-/** What partitions of every scheduler have. */
+/** The keys of a partition, whatever the scheduler. */
 const pilots = {
   device: text().describe('The model of its GPUs as the driver names it, "NVIDIA H200"; emulator: nodes without one'),
   min: integer(0, 10_000).default(0).describe('Minimum number of pilots'),
@@ -58,13 +61,13 @@ const slurmPartition = strict({
     .describe('Further options of sbatch, for example [--licenses=cuda, --comment=flashcore]'),
 });
 
-/** A name that the API server accepts, also as a part of another name. */
+/** A name that the API server accepts, even as part of a longer name. */
 const label = () =>
   matching(
     /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/,
     'a name of at most 40 characters: lower-case letters, digits, "-"',
   );
-/** Part of an object of the API, whose other fields are the gateway's. */
+/** Fields of an object of the API that the fleet file may give; `own`: the fields that the gateway gives. */
 const partOf = (object: string, own: readonly string[]) =>
   z
     .record(z.string(), z.unknown())
@@ -91,7 +94,7 @@ const kubernetesPartition = strict({
 
 export const DEFAULT_SCRATCH_GIB = 20;
 
-/** What a cluster of every scheduler has. */
+/** The keys of a cluster, whatever the scheduler. */
 const cluster = {
   listen: text().describe('host:port where pilots register'),
   reach: matching(/^(?:unix:\/[\w./-]{1,100}|[\w.[\]:-]{1,200}:\d{1,5})$/, 'host:port').describe(
@@ -151,14 +154,14 @@ export type SchedulerName = keyof typeof SCHEDULERS;
 type Parsed<Name extends SchedulerName> = z.output<(typeof SCHEDULERS)[Name]>;
 type FileOf<Name extends SchedulerName> = Omit<Parsed<Name>, 'partitions'> & {
   scheduler: Name;
-  /** `deviceId`: the partition as a device of the gateway. */
+  /** `deviceId`: the id of the partition as one of the gateway's devices. */
   partitions: (Parsed<Name>['partitions'][number] & { deviceId: string })[];
 };
 export type SlurmFile = FileOf<'slurm'>;
 export type KubernetesFile = FileOf<'kubernetes'>;
 /** A cluster as the gateway's owner describes it. */
 export type FleetFile = SlurmFile | KubernetesFile;
-/** What the gateway itself needs to know of a partition. */
+/** The part of a partition's settings that does not depend on the scheduler. */
 export type PartitionSettings = Pick<FleetFile['partitions'][number], 'partition' | 'deviceId' | keyof typeof pilots>;
 
 /** JSON Schema of the file, for editors. */
@@ -166,7 +169,7 @@ export const fleetSchema = (scheduler: SchedulerName): unknown => ({
   title: `A ${scheduler === 'slurm' ? 'Slurm' : 'Kubernetes'} cluster for flashcore-runner gateway`,
   ...z.toJSONSchema(SCHEDULERS[scheduler], {
     io: 'input',
-    // The default of `scratch` contains this user's name.
+    // Leaves out the default of `scratch`, which contains this user's name.
     override: ({ jsonSchema, path }) => {
       if (path.at(-1) === 'scratch') delete jsonSchema.default;
     },

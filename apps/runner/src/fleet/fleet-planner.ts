@@ -46,7 +46,7 @@ import type { PilotPool } from './pilot-pool.ts';
 import { factsOf, stateOwnFacts, type OwnFacts } from './own-facts.ts';
 import { pilotRequest, readPilotRequest } from './pilot-request.ts';
 
-/** A job that has lost this many pilots is given up, because the job may be the cause. */
+/** A job that has lost this many pilots is given up, because it may be the cause itself. */
 const MOST_ATTEMPTS = 5;
 
 export interface FleetPlannerOptions extends PlannerOptions {
@@ -59,7 +59,7 @@ export interface FleetPlannerOptions extends PlannerOptions {
   close: () => Promise<void>;
 }
 
-/** A planner whose devices are partitions of a cluster: the gateway checks jobs and pilots run them. */
+/** A planner whose devices are a cluster's partitions: the gateway checks jobs, and pilots run them. */
 export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
   const { pool, settings } = options;
   return {
@@ -73,11 +73,12 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
     rankedCases: (problem) => settings.rankedCases(problem),
     rulesDigest: (plan, problem) => settings.rulesDigest(plan, problem),
     prepare: () => Promise.resolve(options.builds?.prepare()),
-    // A judgement depends on a node's compilers and engine, which the gateway does not know, so none is reused.
+    // The digest is empty, so that no judgement is reused: judgements depend on a node's compilers and engine, which
+    // the gateway does not know.
     judging: () =>
       settings.judging({ heldOutShapes: options.heldOut?.length ?? 0, digest: () => '', logger: options.logger }),
     cacheUse: () => ({ hits: 0, misses: 0 }),
-    // Jobs that are being built need no pilot yet. At least one job may wait at the pool, which tells it why no pilot
+    // Jobs that are being built need no pilot yet. At least one job may wait in the pool, where it learns why no pilot
     // comes.
     capacity: (deviceId) =>
       pool.roster.connected(pool.devices.partitionOf(deviceId)) + Math.max(1, options.builds?.atOnce ?? 0),
@@ -124,7 +125,7 @@ function specOf<Method extends JobMethod>(
   });
 }
 
-/** The spec of a resumed job. Its sources are named by content, and its device is the one chosen originally. */
+/** Plans a resumed job again. Its sources are named by content, and its device is the one chosen at first. */
 function specAgain({ method, request }: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobSpec {
   const schema: DescMessage = KernelRunnerService.method[method].input;
   const again = fromBinary(schema, request) as unknown as JobRequests[typeof method];
@@ -145,10 +146,10 @@ function planned<Method extends JobMethod>(
   request: JobRequests[Method],
   options: FleetPlannerOptions,
 ): PlannedJob {
-  // Only a GPU's times are compared with an accepted champion.
+  // An accepted champion is only compared on a GPU, because only a GPU's times matter.
   const championBuild = spec?.device.simulated ? undefined : spec?.champion?.accepted?.buildId;
   const { kernels, sources } = options;
-  // The request names all sources by content, so later changes to the kernels here do not affect the job.
+  // The request names all sources by content, so later edits of this host's kernels do not affect the job.
   const asked = pilotRequest(method, request, {
     kernels,
     sources,
@@ -160,8 +161,8 @@ function planned<Method extends JobMethod>(
 }
 
 /**
- * The parts of a run that a pilot can't decide, because it knows neither the champions nor the client's own request,
- * and the gateway's own facts about the result, so that it need not plan the run again.
+ * The part of a run that a pilot can't decide, because it knows neither the champions nor the client's own request.
+ * Also the gateway's own facts about the result, so that the gateway need not plan the run again.
  */
 function assignedRun(spec: JobSpec, kernels: KernelCatalog): AssignedRun | undefined {
   const { ranking, over, kernel } = spec;
@@ -174,8 +175,8 @@ function assignedRun(spec: JobSpec, kernels: KernelCatalog): AssignedRun | undef
 }
 
 /**
- * Gives the job to one pilot after another until one of them finishes it. After a restart of the gateway the pilot that
- * had the job comes first. Errors: DEVICE_UNAVAILABLE.
+ * Gives the job to one pilot after another until one of them finishes it. After a restart of the gateway, the pilot
+ * that had the job comes first. Errors: DEVICE_UNAVAILABLE.
  */
 function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobBody {
   const { pool, kernels, builds } = options;
@@ -233,14 +234,15 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
   };
 }
 
-/** Emits the events of a job that ended without a device. */
+/** Emits the events of a job that ended before it needed a device. */
 function tellAll({ told, outcome }: NonNullable<BuiltAhead['ended']>, job: JobContext): JobOutcome {
   for (const payload of told) job.emit(payload);
   return outcome;
 }
 
 /**
- * Warns a job once about each kind of problem, whichever pilot or node the text names, because a job may wait for days.
+ * Returns a function that warns the job about a problem, but only once about each kind of problem, because a job may
+ * wait for days. Problems that differ only in numbers are of one kind.
  */
 function warningsOf(job: JobContext): (problem: string) => void {
   const told = new Set<string>();
@@ -281,11 +283,11 @@ const givenUp = (deviceId: string, reason: string): FlashcoreError =>
 interface Relay {
   job: JobContext;
   variants: BuiltVariants | undefined;
-  /** undefined if the pilot builds the kernel. */
+  /** What the gateway did for the job; undefined if the pilot builds the kernel. */
   ahead: BuiltAhead | undefined;
 }
 
-/** Events of a queue. The pilot's runner has a queue too, whose events would say nothing here. */
+/** Events about the queue of the pilot's own runner, which mean nothing to the gateway's client. */
 const NOT_RELAYED: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted', undefined];
 
 function relay(event: JobEvent, noted: () => void, { job, variants, ahead }: Relay): void {
@@ -297,7 +299,8 @@ function relay(event: JobEvent, noted: () => void, { job, variants, ahead }: Rel
 }
 
 /**
- * If the pilot's cache hit is a build made for this job at the gateway, reports that build's time and place instead.
+ * If the pilot's build is a cache hit that the gateway made for this job, reports the gateway's build time and place
+ * instead.
  */
 function asBuilt(found: BuildResult, ahead: BuiltAhead | undefined): void {
   const built = ahead?.builds.find(({ buildId }) => buildId === found.buildId);
@@ -310,15 +313,15 @@ function outcomeOf(
   { outcome, summary, result = create(JobResultSchema), error }: JobFinished,
   { ahead, lease, own }: Pick<Relay, 'ahead'> & { lease: Lease; own: OwnFacts | undefined },
 ): JobOutcome {
-  // Every verdict gets a provenance, even if the pilot sent none.
+  // Every verdict has a provenance, even if the pilot sent none.
   if (outcome === Outcome.PASSED || outcome === Outcome.FAILED) result.provenance ??= create(ProvenanceSchema);
   const { provenance } = result;
-  // Node and device are those that the pilot registered with, whatever its result says.
+  // Node and device are those with which the pilot registered, whatever its result says.
   const { node: hostName, schedulerJob, device } = lease;
   if (provenance) Object.assign(provenance, { hostName, schedulerJob, device: clone(DeviceSchema, device) });
   for (const { build } of result.variants) if (build) asBuilt(build, ahead);
   if (own) stateOwnFacts(result, outcome, own);
-  // SDPA has no kernel that could be accepted.
+  // A job without a kernel, which only measures SDPA, has nothing to accept.
   else Object.assign(result, { acceptability: undefined, ranking: undefined });
   return { outcome, summary, result, ...(error && { error }) };
 }

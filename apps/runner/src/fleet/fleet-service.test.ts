@@ -35,7 +35,7 @@ function fixture() {
     onCall: () => undefined,
     synced: () => Promise.resolve(),
   });
-  /** The bytes that were read, or the error's code. */
+  /** Reads a file for the pilot: its bytes, or the error's reason. */
   const read = (method: 'readSource' | 'readBuild', sha256: string): Promise<string> =>
     new Promise((resolve) => {
       const call = { request: { sha256 }, getPeer: () => 'a pilot', metadata: new Metadata() };
@@ -44,7 +44,7 @@ function fixture() {
         resolve(error ? reasonOf(error as ServiceError) : Buffer.from(response!.data).toString()),
       );
     });
-  /** Whether the artifact is stored now, or the error's code. */
+  /** Stores a file for the pilot: whether it is stored now, or the error's reason. */
   const store = (sha256: string, data = new Uint8Array()): Promise<boolean | string> =>
     new Promise((resolve) => {
       const call = {
@@ -114,6 +114,6 @@ test('the bytes that a pilot stores for a job are limited', async () => {
   const answers: (boolean | string)[] = [];
   for (let fill = 0; fill < 6; fill += 1) answers.push(await fleet.store(digestOf(megabytes(fill)), megabytes(fill)));
   expect(answers).toEqual([...[true, true, true, true, true], `${status.PERMISSION_DENIED} PERMISSION_DENIED`]);
-  // A file that is already stored does not count.
+  // A file that is already stored is not counted again.
   expect(await fleet.store(digestOf(megabytes(0)), megabytes(0))).toBe(true);
 });

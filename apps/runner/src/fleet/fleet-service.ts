@@ -40,7 +40,7 @@ export interface FleetServiceOptions {
   sources: SourceStore;
   artifacts: ArtifactStore;
   logger: Logger;
-  /** Called with the address and port of each caller. */
+  /** Called with the address and port of the caller at each call. */
   onCall: (peer: string) => void;
   /** Resolves when everything stored so far is on the disk. */
   synced: () => Promise<void>;
@@ -108,13 +108,14 @@ function unary<Request, Response>(
   };
 }
 
-/** One pilot's stream, from its registration to its end. */
+/** Handles one pilot's stream, from its registration to its end. */
 function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetServiceOptions): void {
   onCall(call.getPeer());
   let said: Promise<void> = Promise.resolve();
   /**
-   * Sends a message once the session and the lease are on the disk, so that after a power cut none is given out again.
-   * A write after the end would destroy the call before its status is sent, and the pilot would wait for ever.
+   * Sends a message once the session and the lease are on the disk, so that neither is given out again after a power
+   * failure. Writes nothing after the end: that would destroy the call before its status is sent, and the pilot would
+   * wait forever.
    */
   const say = (message: MessageInitShape<typeof AttachResponseSchema>['message']): void => {
     said = said
@@ -159,12 +160,13 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
     clearTimeout(silent);
     silent = setTimeout(() => {
       end(`its pilot was silent for ${SILENT_MS / 1000} s`);
-      // A pilot that wakes up can register again, and keeps its job unless another pilot has it by then.
+      // A silent pilot that comes back can register again, and keeps its job unless another pilot has the job by then.
       call.emit('error', { code: status.UNAVAILABLE, details: 'the pilot was silent' });
     }, SILENT_MS);
   };
   call.on('data', ({ message }: AttachRequest) => {
-    // Messages in transit when the pilot was cut off; the pilot sends them again when it is back.
+    // Ignores messages that were in transit when the pilot was disconnected; the pilot sends them again when it is
+    // back.
     if (over) return;
     try {
       if (session) tell(session, message);
@@ -204,10 +206,13 @@ function tell(session: PilotSession, message: AttachRequest['message']): void {
   }
 }
 
-/** The method that registers a pilot, which can't have a session yet. */
+/** The only method that needs no session, because it registers the pilot. */
 const ATTACH = /\/Attach$/;
 
-/** Refuses calls other than Attach without a pilot's session, before their message, which may be large, is read. */
+/**
+ * Refuses calls other than Attach that have no pilot's session. This happens before their message is read, which may be
+ * large.
+ */
 export const onlySessions =
   (table: FleetTable): ServerInterceptor =>
   (method, call) => {
@@ -226,6 +231,6 @@ function hasSession(metadata: Metadata, table: FleetTable): boolean {
   return session !== '' && table.pilotOf(session) !== undefined;
 }
 
-/** The session that a call carries; "" if none. */
+/** The session in a call's metadata; "" if there is none. */
 const sessionIn = (metadata: Metadata): string =>
   /^Bearer ([\w-]{1,64})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1] ?? '';

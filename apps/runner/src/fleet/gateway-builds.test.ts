@@ -9,7 +9,7 @@ import { TEST_HOST } from '../testing/test-host.ts';
 import { collect, finished, kernel } from '../testing/test-runner.ts';
 
 let cluster: TestCluster;
-/** Planners of the pilots' runners, which have no shared build cache. */
+/** Planners of the pilots' runners, which do not share a build cache with the gateway. */
 const planners: JobPlanner[] = [];
 
 beforeAll(async () => {
@@ -31,7 +31,7 @@ afterAll(async () => {
 const logs = (events: readonly JobEvent[]): string[] =>
   events.flatMap(({ payload }) => (payload.case === 'logLine' ? [payload.value.text] : []));
 
-test('a compile error ends a job without a pilot, with the same result as on a single host', async () => {
+test('a compile error ends a job before it has a pilot, with the same result as on a single host', async () => {
   const events = await collect(cluster.client.start('verify', kernel('syntax_error')));
   expect(isGapless(events)).toBe(true);
   expect(attempts(events)).toEqual([]);
@@ -64,10 +64,10 @@ test("a pilot compiles nothing but uses the gateway's builds, and the result nam
   expect(planner!.cacheUse().hits).toBeGreaterThan(0);
   const { build } = result!.variants[0]!;
   expect(build!.runs.map(({ hostName }) => hostName)).toEqual(build!.runs.map(() => hostname()));
-  // The pilot's part of the build phase does not include the compiler's time.
+  // The pilot's build phase does not include the compiler's time.
   const phase = result!.phaseTimes.find(({ phase: one }) => one === Phase.BUILD);
   expect(phase!.seconds - phase!.waitSeconds).toBeLessThan(build!.runs[0]!.seconds);
-  // Provenance of the device that the pilot registered and of the pilot that the gateway submitted.
+  // The provenance names the device as the pilot registered it, and the pilot as the gateway submitted it.
   expect(result!.provenance!.device!.deviceId).toBe('slurm:gpu');
   expect([...cluster.pilots.keys()]).toContain(result!.provenance!.schedulerJob);
   expect(isGapless(events)).toBe(true);

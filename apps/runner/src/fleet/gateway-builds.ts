@@ -18,7 +18,7 @@ import { BoxFinder } from '../sandbox/find-box.ts';
 import { noGroups } from '../sandbox/groups.ts';
 import type { JobSpec } from '../spec/job-spec.ts';
 
-/** The part of a job that ran before a GPU was taken for it. */
+/** The part of a job that the gateway ran before a GPU was taken for the job. */
 export interface BuiltAhead extends RanAhead {
   /** Compilations that the pilot can reuse. */
   compilations: Compilation[];
@@ -31,10 +31,10 @@ interface GatewayBuildsOptions {
   atOnce?: number | undefined;
 }
 
-/** Something that the gateway lacks for a job and that pilots may have; the pilot then builds the job. */
+/** Errors that mean that the gateway lacks something that pilots may have; the pilot then builds the job. */
 const PILOTS_MAY_HAVE: readonly FlashcoreError['reason'][] = ['COMPILER_MISSING', 'DEVICE_UNAVAILABLE'];
 
-/** Builds jobs on the gateway's own processors, sandboxed as on any runner, so that no GPU waits for a compiler. */
+/** Builds jobs on the gateway's own processors, in a sandbox as on any runner, so that no GPU waits for a compiler. */
 export class GatewayBuilds {
   readonly #planner: PlannerOptions;
   readonly #settings: KernelSettings;
@@ -67,7 +67,7 @@ export class GatewayBuilds {
     });
   }
 
-  /** Tests the compilers and the sandbox. Must be awaited before the first job. Never rejects. */
+  /** Tests the compilers and the sandbox. Must be awaited before the first build. Never rejects. */
   async prepare(): Promise<void> {
     await this.#tools.prepare();
     const box = await this.#boxes.find();
@@ -80,7 +80,7 @@ export class GatewayBuilds {
     return this.#boxes.find();
   }
 
-  /** The number of jobs that can be built at once, as far as is known. */
+  /** The number of jobs that can be built at once, as far as is known; 0 if the gateway can't build. */
   get atOnce(): number {
     return this.#problem === undefined ? this.#atOnce : 0;
   }
@@ -107,9 +107,9 @@ export class GatewayBuilds {
     });
   }
 
-  /** Builds a job; undefined if its pilot should build it. Errors: the job's own, the signal's reason. */
+  /** Builds a job; undefined if its pilot should build it instead. Errors: the job's own, the signal's reason. */
   async build(job: JobContext, spec: JobSpec): Promise<BuiltAhead | undefined> {
-    // A search decides during its measurements which variants to look at.
+    // A search decides only while it measures which variants to build.
     if (spec.method === 'tune') return undefined;
     await this.prepare();
     if (this.#problem !== undefined || !this.#canBuild(spec)) return undefined;
@@ -164,7 +164,7 @@ export class GatewayBuilds {
     }
   }
 
-  /** Builds the runner's own GPU programs. */
+  /** Builds the runner's own GPU programs for the pilot. */
   async #buildOwn({ arch }: Device, listener: BuildListener): Promise<void> {
     const target = { arch, emulated: false };
     for (const path of [
@@ -192,7 +192,7 @@ export class GatewayBuilds {
     return [this.#nvcc(), this.#found(() => this.#tools.toolchain.cxx())].filter((one) => one !== undefined);
   }
 
-  /** A compiler that does not answer counts as missing. */
+  /** The compiler that `find` returns; undefined if it does not answer. */
   #found<Found>(find: () => Found | undefined): Found | undefined {
     try {
       return find();

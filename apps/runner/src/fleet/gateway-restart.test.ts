@@ -1,4 +1,4 @@
-/** Jobs and pilots continue when their gateway is killed or its disk is full. */
+/** Jobs and pilots survive a kill of their gateway and a full disk. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as tick } from 'node:timers/promises';
@@ -174,7 +174,7 @@ test(
   },
 );
 
-/** Changes what the only waiting or running experiment carries. */
+/** Changes the gateway's decisions in the only stored request, which must be an experiment's. */
 function changeKept(path: string, change: (assigned: AssignedRun) => void): void {
   const database = openDatabase(path);
   const { request } = database.prepare('SELECT request FROM kept_requests').get() as { request: Uint8Array };
@@ -186,7 +186,7 @@ function changeKept(path: string, change: (assigned: AssignedRun) => void): void
 
 test.each<[string, (assigned: AssignedRun) => void, string]>([
   ['carries', ({ facts }) => (facts!.gatesSource = 'as it was planned'), 'as it was planned'],
-  // Written by a gateway that planned each run again.
+  // As written by a gateway that planned each run again.
   ['does not carry', (assigned) => delete assigned.facts, "kernels/gates.yaml, and fa_v1_baseline's own"],
 ])(
   "after a restart a result has the gateway's own facts, if the request %s them",
@@ -224,7 +224,7 @@ test.each<[string, (assigned: AssignedRun) => void, string]>([
 );
 
 test(
-  'a cancelled job stays ended after a restart, and its pilot takes the next job',
+  'a cancelled job stays cancelled after a restart, and its pilot takes the next job',
   { timeout: 120_000 },
   async () => {
     await using cluster = await startCluster((attempt) => async (job) => {
@@ -245,7 +245,7 @@ test(
 );
 
 test.each([150, 260, 400])(
-  'if the disk is full for seconds from call %i of the store on, accepted jobs wait and pass without losing an event',
+  "if the disk is full for some seconds from the store's call %i on, accepted jobs wait and then pass, with all their events",
   { timeout: 120_000 },
   async (call) => {
     const accepted = Promise.withResolvers<void>();
@@ -277,7 +277,7 @@ test.each([150, 260, 400])(
 );
 
 test(
-  'a job that is cancelled while the disk is full ends once its end can be stored, and its pilot takes the next',
+  'a job that is cancelled while the disk is full ends once the cancellation can be stored, and its pilot takes the next job',
   { timeout: 120_000 },
   async () => {
     let bodies = 0;

@@ -90,7 +90,7 @@ test('jobs run in parallel, each on its own pilot', async () => {
   expect(most).toBe(2);
 });
 
-test('a pilot that the scheduler ends gives its job back, and the client sees one stream', async () => {
+test('a pilot that the scheduler ends gives its job back, and the client still sees one stream', async () => {
   await using cluster = await startCluster((attempt) =>
     attempt > 1
       ? warn('second')
@@ -130,15 +130,15 @@ test.each([
   expect((await cluster.client.listExperiments({})).experiments[0]!.ranking!.ranked).toBe(false);
 });
 
-/** An acceptable result of a pilot; `over`: what it claims that the run was compared with. */
+/** An acceptable result as a pilot sends it; `over`: the champion with which the pilot claims to have compared it. */
 function fromPilot(over?: string): JobResult {
   const { acceptability, ranking, variants, plan } = acceptable(5, over);
   return create(JobResultSchema, { acceptability, ranking, variants, plan, provenance: { runnerBuildId: 'test' } });
 }
 
 /**
- * A pilot's result with a false champion, plan, problem, dtype and protocol, and a false kernel below its own on the
- * ladder.
+ * A result in which a pilot claims another champion, plan, problem, dtype and protocol, and another kernel below its
+ * own on the ladder.
  */
 function untruthful(): JobResult {
   const result = fromPilot('jobs/00000000-0000-4000-8000-000000000000');
@@ -148,11 +148,11 @@ function untruthful(): JobResult {
   return Object.assign(result, { lineage: ['fa_v1_baseline', 'flashcore_v12'] });
 }
 
-test("the gateway's own facts about a run override a pilot's", async () => {
+test("the gateway's own facts about a run replace a pilot's claims", async () => {
   await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result: untruthful() }));
   const [{ job }] = (await collect(cluster.client.start('runExperiment', kernel('fa_v1_baseline')))) as [JobEvent];
   const { champion } = await cluster.client.accept({ job, over: 'none' });
-  // Wherever the verdict is shown, it has the name of the pilot whose word it is.
+  // Everything that shows the verdict also names the pilot that reported it.
   const { hostName, schedulerJob } = (await cluster.client.getJob({ name: job })).result!.provenance!;
   expect([hostName, schedulerJob]).toEqual([expect.stringMatching(/./), expect.stringMatching(/^\d+$/)]);
   const pilot = { hostName, schedulerJob };
@@ -179,7 +179,7 @@ test.each<[string, Outcome, (result: JobResult) => void, RegExp]>([
     ({ variants: [variant] }) => (variant!.benchmarks[0]!.shape = parseShape('1x1x64x64')),
     /measured 1x1x64x64, which was not asked for/,
   ],
-])('a pilot whose run %s cannot make it acceptable', async (_, outcome, change, reason) => {
+])('a pilot cannot make acceptable a run that %s', async (_, outcome, change, reason) => {
   const result = fromPilot();
   change(result);
   await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, outcome, result }));
@@ -198,7 +198,7 @@ test('a pilot cannot make a job without a kernel acceptable', async () => {
   await expect(cluster.client.accept({ job, over: 'none' })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
 });
 
-test('files that a job made reach the gateway before the event that names them', async () => {
+test("a job's files reach the gateway before the event that names them", async () => {
   await using cluster = await startCluster(() => ({ emit }) => {
     emit({
       case: 'buildResult',
@@ -218,7 +218,7 @@ test('files that a job made reach the gateway before the event that names them',
 });
 
 test.skipIf(missing('openssl'))(
-  'a pilot with TLS stays connected beyond the time limit for beginning a connection',
+  'a pilot with TLS stays connected after the time limit for starting a connection',
   async () => {
     using folder = temporaryFolder();
     const tls = join(folder.path, 'tls');
@@ -238,7 +238,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-/** The error with which a pilot ends if it is given this gateway address. */
+/** The error that ends a pilot that is given this gateway address. */
 const landingOf = (gateway: string, tls?: string): Promise<unknown> =>
   flyTestPilot({
     gateway,
@@ -268,7 +268,7 @@ test('a pilot that gets no answer ends soon, and its exit code says why', async 
 test.each([
   ['device', { device: 'NVIDIA H200' }, 'partition gpu has NVIDIA H200, a pilot found NVIDIA L4'],
   ['version', { buildId: 'another' }, "Put the gateway's own bundle on the nodes"],
-])('a pilot of a wrong %s reports it, and so do the fleet and the waiting job', async (_, options, cause) => {
+])('a pilot of a wrong %s is refused; pilot, fleet and waiting job show the reason', async (_, options, cause) => {
   await using cluster = await startCluster(() => warn('never'), options);
   const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
   const problem = async () => (await cluster.client.getHost({})).host!.fleet!.schedulerProblem;
@@ -311,7 +311,7 @@ test('a pilot reports that the gateway does not know its token', async () => {
 });
 
 test.skipIf(missing('openssl'))(
-  'a pilot rejects a certificate of another authority, and the gateway does not start with one for another name',
+  'a pilot rejects a certificate of another authority, and the gateway does not start with a certificate for another name',
   async () => {
     using folder = temporaryFolder();
     const [tls, other] = [join(folder.path, 'tls'), join(folder.path, 'other')];
@@ -330,7 +330,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-test('a job is given up after five of its pilots have ended', { timeout: 120_000 }, async () => {
+test('a job is given up once five of its pilots have ended', { timeout: 120_000 }, async () => {
   const terminate: (() => void)[] = [];
   await using cluster = await startCluster(() => ({ signal }) => {
     for (const end of terminate) end();
@@ -367,7 +367,7 @@ test('a cancelled job also ends on its node', async () => {
   await until(() => stopped);
 });
 
-test('bad input is refused at once, without a pilot', async () => {
+test('bad input is refused at once, before a pilot is submitted', async () => {
   await using cluster = await startCluster(() => warn('never'));
   await expect(collect(cluster.client.start('verify', kernel('no_such_kernel')))).rejects.toThrow('no_such_kernel');
   const elsewhere = { ...kernel('flashcore_v6'), options: { deviceId: 'slurm:no' } };
@@ -375,7 +375,7 @@ test('bad input is refused at once, without a pilot', async () => {
   expect(cluster.pilots.size).toBe(0);
 });
 
-/** A job body that only its signal ends. */
+/** A job body that ends only when its signal is aborted. */
 async function untilStopped(signal: AbortSignal): Promise<never> {
   await once(signal, 'abort');
   throw signal.reason;

@@ -25,7 +25,7 @@ export interface GatewayOptions {
   file: FleetFile;
   /** Creates the scheduler once the data folder is locked; `folder` is for its files. */
   scheduler: (folder: string) => Scheduler;
-  /** Why the scheduler did not answer at the start; default: it did. */
+  /** Why the scheduler did not answer when the gateway started; default: it answered. */
   schedulerProblem?: string | undefined;
   /** undefined: plain text, for this machine only. */
   tls: ServerTls | undefined;
@@ -33,9 +33,9 @@ export interface GatewayOptions {
   roundMs?: number;
   /** Time limit for a pilot's connection to begin; default 10 s. */
   beginWithinMs?: number;
-  /** Opens the door for pilots; default: over the network, at the file's address. */
+  /** Starts the server for pilots; default: over the network, at the file's address. */
   openDoor?: (pool: PilotPool) => Promise<Door>;
-  /** Default: the machine's clock. A simulated cluster has its own. */
+  /** Default: the machine's clock. A simulated cluster has its own clock. */
   clock?: Clock;
 }
 
@@ -58,10 +58,10 @@ const MACHINE_CLOCK: Clock = {
 
 const ROUND_MS = 2_000;
 const CLOSE_WITHIN_MS = 3_000;
-/** The largest file plus room for the message around it. */
+/** Room for the largest file and the message around it. */
 const MESSAGE_BYTES = MAX_FILE_BYTES + 1024 * 1024;
 
-/** A planner whose jobs run on a cluster. Pilots register at a separate address. Errors: UsageError. */
+/** A planner whose jobs run on a cluster. Pilots register at an address of their own. Errors: UsageError. */
 export function createGateway(planner: PlannerOptions, options: GatewayOptions): JobPlanner {
   const { file, tls, roundMs = ROUND_MS, clock = MACHINE_CLOCK } = options;
   const address = parseListenAddress(file.listen);
@@ -83,11 +83,11 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   const deviceIdOf = (partition: string): string => pool.devices.of(partition)!.deviceId;
   const building = (partition: string): number => builds?.running(deviceIdOf(partition)) ?? 0;
   const ended = new AbortController();
-  /** Peers that have made a call. Connections without a call are closed after a time limit. */
+  /** The peers that have made a call. A connection without a call is closed after a time limit. */
   const callers = new Set<string>();
   const running: { door?: Door; rounds?: Promise<void>; scaler?: Scaler } = {};
 
-  /** Number of jobs that wait until a pilot has room for them. */
+  /** The number of jobs that wait in the queue until a pilot is free for them. */
   let queued: (partition: string) => number = () => 0;
   let clients: (partition: string) => ClientLoad[] = () => [];
 
@@ -137,7 +137,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     pool.onChange = () => undefined;
     running.scaler?.stop();
     pool.leave();
-    // A running round still records the pilots that it submits.
+    // Waits for a running round, which still records the pilots that it submits.
     await endsWithin(Promise.resolve(running.rounds), CLOSE_WITHIN_MS);
     await running.door?.close(0);
     logger.info('pilots and jobs wait for a gateway on the same data (docs/fleet.md says how to end them)');

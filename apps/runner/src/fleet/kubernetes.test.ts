@@ -1,6 +1,6 @@
 /**
- * Pilots as Kubernetes Jobs: Debian's or any other kubectl, and a server with the part of the API that is used, which
- * checks objects against the published fields. No real cluster was tried.
+ * Tests pilots as Kubernetes Jobs, with Debian's or any other kubectl. The API server is a fake with only the part of
+ * the API that flashcore uses; it checks objects against the published fields. No real cluster was tried.
  */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,7 +80,7 @@ test.skipIf(NO_KUBECTL)('a pilot is a Job whose pod runs once, and its token is 
     limits: { cpu: '8', memory: '32768Mi', 'nvidia.com/gpu': '1' },
   });
   expect(container.env[0]).toEqual({ name: 'FLASHCORE_LOG_LEVEL', value: 'debug' });
-  // Whoever may read pods must not read the token.
+  // Somebody who may read pods must not be able to read the token.
   expect(JSON.stringify([job, podOf(name)])).not.toContain('the-token');
   expect(secret.stringData).toEqual({ token: 'the-token' });
   expect(secret.metadata.ownerReferences![0]).toMatchObject({ name, uid: job.metadata.uid });
@@ -99,13 +99,13 @@ test.skipIf(NO_KUBECTL)('a pilot without its Secret is ended, because it could n
   expect([...api.objects.keys()]).toEqual([]);
 });
 
-test.skipIf(NO_KUBECTL)('several gateways in one namespace end no pilot of another', async () => {
+test.skipIf(NO_KUBECTL)('gateways in one namespace see only their own pilots', async () => {
   const [one, other] = ['one', 'other'].map((name) => new Kubernetes(fileOf(), join(folder.path, name), 'auto'));
   const name = await one!.submit('cpu', 't');
   expect([await one!.pilots(), await other!.pilots()]).toEqual([new Set([name]), new Set()]);
 });
 
-test.skipIf(NO_KUBECTL)('a Job that has ended, failed or is being deleted is no pilot', async () => {
+test.skipIf(NO_KUBECTL)('a completed, failed or deleted Job is not listed as a pilot', async () => {
   const kubernetes = scheduler();
   const names = [];
   for (let pilot = 0; pilot < 4; pilot += 1) names.push(await kubernetes.submit('cpu', 't'));
@@ -128,7 +128,7 @@ test.skipIf(NO_KUBECTL).each([
   [failed(3), 'Read its log: it ended with exit code 3'],
   [{ phase: 'Failed', reason: 'Evicted', message: 'low on ephemeral-storage' }, 'Evicted: low on ephemeral-storage'],
   [{ phase: 'Failed', reason: 'DeadlineExceeded', message: 'Pod was active' }, 'DeadlineExceeded: Pod was active'],
-])('a pilot with the status %j is explained with its node and its log', async (status, text) => {
+])('the reason why a pilot with status %j ended includes its node and its log', async (status, text) => {
   const kubernetes = scheduler();
   const name = await kubernetes.submit('cpu', 't');
   Object.assign(podOf(name).spec, { nodeName: 'gpu7' });
@@ -138,7 +138,7 @@ test.skipIf(NO_KUBECTL).each([
   expect(why).toMatch(new RegExp(`^pilot ${name} on gpu7: .*; its log: kubectl logs -n default job/${name}$`));
 });
 
-test.skipIf(NO_KUBECTL)('nothing is said of a pilot that somebody ended, or that ended as it should', async () => {
+test.skipIf(NO_KUBECTL)('a pilot that was cancelled or ended with exit code 0 gets no explanation', async () => {
   const kubernetes = scheduler();
   const name = await kubernetes.submit('cpu', 't');
   podOf(name).status = { phase: 'Succeeded', containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
@@ -147,7 +147,7 @@ test.skipIf(NO_KUBECTL)('nothing is said of a pilot that somebody ended, or that
   expect(await kubernetes.whyEnded(name)).toBeUndefined();
 });
 
-test.skipIf(NO_KUBECTL)('a pod that somebody must help is reported, and one that waits for a GPU is not', async () => {
+test.skipIf(NO_KUBECTL)('a pod that is stuck is reported, and a pod that waits for a GPU is not', async () => {
   const kubernetes = scheduler();
   const unscheduled = (message: string) => ({
     phase: 'Pending',
@@ -180,7 +180,7 @@ test.skipIf(NO_KUBECTL)('a pod that somebody must help is reported, and one that
     else expect(why).toMatch(/^Change the fleet file or the cluster: pilot \S+ waits, Kubernetes says /);
     expect(why ?? '').toContain(text ?? '');
   }
-  // A quota or an admission controller refuses the pod itself.
+  // The pod itself was refused, as by a quota or an admission controller.
   api.objects.get(`jobs/${names[0]!}`)!.status = {};
   for (let round = 0; round < 11; round += 1) await kubernetes.pilots();
   expect(kubernetes.whyStuck(names[0]!)).toBe(
@@ -188,7 +188,7 @@ test.skipIf(NO_KUBECTL)('a pod that somebody must help is reported, and one that
   );
 });
 
-test.skipIf(NO_KUBECTL)('at the start the server checks all that will be created, and creates nothing', async () => {
+test.skipIf(NO_KUBECTL)('at the start the server checks all planned objects, and creates nothing', async () => {
   await expect(checkKubernetes(fileOf())).resolves.toBeUndefined();
   expect([api.objects.size, new Set(api.asked)]).toEqual([
     0,
@@ -209,7 +209,7 @@ test.skipIf(NO_KUBECTL)('at the start the server checks all that will be created
   expect(await refused(SOURCE)).toContain('violates PodSecurity');
 });
 
-test.skipIf(NO_KUBECTL)('an API server that does not answer or is overloaded does not stop the gateway', async () => {
+test.skipIf(NO_KUBECTL)('the gateway starts even if the API server does not answer or is overloaded', async () => {
   api.refuse = () => [503, 'ServiceUnavailable', 'apiserver is shutting down'];
   await expect(checkKubernetes(fileOf())).resolves.toMatch(
     /^Look at the API server: kubectl get said: .*shutting down/,
@@ -222,7 +222,7 @@ test.skipIf(NO_KUBECTL)('an API server that does not answer or is overloaded doe
   api = await startKubernetesApi();
 });
 
-test('without kubectl the start says what to install', async () => {
+test('without kubectl the gateway does not start, and says what to install', async () => {
   vi.stubEnv('PATH', '/nowhere');
   await expect(checkKubernetes(fileOf())).rejects.toThrow('--kubernetes: Install kubectl: there is none here');
 });
@@ -248,7 +248,7 @@ test.each([
   expect(() => fileOf(source)).toThrow(wanted);
 });
 
-test('a gateway without a cluster, or with two, is refused', () => {
+test('a gateway with no fleet file, or with two, does not start', () => {
   const parse = (...args: string[]) =>
     parseOptions(['gateway', ...args], { version: '1', repositoryRoot: '/', environment: {} });
   expect(() => parse()).toThrow('Give --slurm <file> or --kubernetes <file>: the cluster');

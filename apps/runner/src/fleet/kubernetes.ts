@@ -14,18 +14,18 @@ import { gatewayId, said, SchedulerError, unreachableRemedy, type Scheduler } fr
 
 const LIMIT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
-/** Label of everything that belongs to one gateway; the value is the gateway's id. */
+/** Label on everything that a gateway creates; the value is the gateway's id. */
 const GATEWAY_LABEL = 'flashcore/gateway';
-/** How long an ended pilot's log and exit code can be read. */
+/** How long an ended pilot's log and exit code stay readable. */
 const KEEP_ENDED_SECONDS = 600;
-/** Rounds of the gateway in which a new Job may be without a pod. */
+/** How many rounds of the gateway a new Job may be without a pod. */
 const ROUNDS_WITHOUT_POD = 10;
 const SECRET_FOLDER = '/etc/flashcore';
 
 /**
- * Kubernetes through kubectl, which has every way to log in to a cluster. A pilot is a Job (batch/v1) with one pod that
- * never restarts, because a token registers only once; the gateway creates new Jobs instead. The token is in a Secret
- * that is deleted with its Job.
+ * Kubernetes, used through kubectl, which knows every way to log in to a cluster. A pilot is a Job (batch/v1) with one
+ * pod. The pod never restarts, because a token registers only once; the gateway creates a new Job instead. The token is
+ * in a Secret that Kubernetes deletes with the Job.
  */
 export class Kubernetes implements Scheduler {
   readonly #file: KubernetesFile;
@@ -34,10 +34,10 @@ export class Kubernetes implements Scheduler {
   readonly #gateway: string;
   /** By pilot: why its pod can't start, as of the last call of pilots(). */
   #reasons = new Map<string, string>();
-  /** By pilot: in how many calls of pilots() it had no pod. */
+  /** By pilot: in how many successive calls of pilots() it had no pod. */
   #withoutPod = new Map<string, number>();
 
-  /** `folder` is for requests on their way to kubectl. `isolation` says how pilots sandbox what clients send. */
+  /** `folder` holds requests on their way to kubectl. `isolation` says how pilots sandbox kernels and compilers. */
   constructor(file: KubernetesFile, folder: string, isolation: IsolationWanted) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.#file = file;
@@ -112,9 +112,9 @@ export class Kubernetes implements Scheduler {
 }
 
 /**
- * Checks kubectl, the permissions and the file's partitions: the API server validates a Job and its pod for each, and
- * creates nothing. Returns why the API server does not answer, or undefined; jobs wait until it answers. Errors:
- * UsageError, with what the server refuses.
+ * Checks kubectl, its permissions and the file's partitions: the API server validates a Job and its pod for each
+ * partition, and creates nothing. Returns the reason if the API server does not answer, in which case jobs wait until
+ * it does. Errors: UsageError with the server's refusal.
  */
 export async function checkKubernetes(file: KubernetesFile): Promise<string | undefined> {
   requireReadable(file.tls_ca);
@@ -154,7 +154,7 @@ function requireReadable(path: string | undefined): void {
   }
 }
 
-/** A pilot's name is that of its Job and of its Secret. */
+/** `name`: that of the pilot's Job and of its Secret; `gateway`: the gateway's id. */
 interface PilotNames {
   name: string;
   gateway: string;
@@ -194,7 +194,7 @@ export function pilotJob(
           ...pod,
           restartPolicy: 'Never',
           automountServiceAccountToken: false,
-          // From when the pod is on its node; a Job's own limit would include the wait for a GPU.
+          // Counts from when the pod is on its node; a Job's own limit would include the wait for a GPU.
           activeDeadlineSeconds: minutes * 60,
           volumes: [
             ...listIn(pod, 'volumes'),
@@ -208,7 +208,7 @@ export function pilotJob(
               image,
               args: [
                 ...['pilot', '--gateway', reach],
-                // A volume belongs to root; the folder in it is the pilot's own.
+                // A volume may belong to root, so the pilot makes its own folder in it.
                 ...['--data', `${scratch}/pilot`, '--keep-artifacts-gib', String(gib), '--isolation', isolation],
                 ...(authority === undefined ? [] : ['--tls-ca', `${SECRET_FOLDER}/ca.crt`]),
               ],
@@ -231,7 +231,10 @@ export function pilotJob(
   };
 }
 
-/** The Secret with a pilot's token and the authority that it trusts; Kubernetes deletes it with the pilot's Job. */
+/**
+ * The Secret with a pilot's token and the certificate authority that the pilot trusts. Kubernetes deletes it with the
+ * pilot's Job.
+ */
 function secretOf(
   { tls_ca: authority }: KubernetesFile,
   { name, uid, gateway, token }: PilotNames & { uid: string; token: string },
@@ -293,12 +296,15 @@ const isOver = ({ metadata, status }: ListedJob): boolean =>
   metadata.deletionTimestamp !== undefined ||
   status.conditions.some(({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True');
 
-/** Reasons why a container does not start that do not pass by themselves. A missing Secret comes a moment later. */
+/**
+ * Reasons for which a container does not start until somebody changes something. A missing Secret is not one of them,
+ * because the Secret is created just after the Job.
+ */
 const STUCK = /^(?:ErrImage\w+|ImagePullBackOff|InvalidImageName|CreateContainerError|RunContainerError)$/;
-/** The scheduler's words for a node that is full now. */
+/** How the scheduler says that all nodes are full at present. */
 const FULL = /Insufficient|Too many pods/;
 
-/** Why a pod can't start until somebody changes something. */
+/** Why a pod can't start until somebody changes something; undefined if it can. */
 function whyPending({ status }: ListedPod): string | undefined {
   const unscheduled = status.conditions.find(({ type, status: is }) => type === 'PodScheduled' && is === 'False');
   if (unscheduled) return FULL.test(unscheduled.message) ? undefined : textOf(unscheduled);
@@ -314,13 +320,13 @@ function remedyOf({ status }: ListedPod, file: KubernetesFile): string {
   if (!ended || status.reason !== '') return `Look at its pod: Kubernetes says ${textOf(status)}`;
   const { exitCode, reason } = ended;
   if (reason === 'OOMKilled') return 'Give its partition more memory_mib: it was ended for the memory that it used';
-  // The container's runtime found no program to start.
+  // The container's runtime could not start the program.
   if (exitCode >= 126 && exitCode <= 128)
     return `Give an image whose entry point is flashcore-runner (${file.image}): ${textOf(ended)}`;
   return unreachableRemedy(exitCode, file) ?? `Read its log: it ended with exit code ${exitCode}`;
 }
 
-/** The API of a cluster through kubectl, which only carries requests: the server checks all fields. */
+/** The API of a cluster through kubectl, which only transports requests: the API server checks all fields. */
 class Api {
   readonly #context: string | undefined;
   readonly #folder: string;
@@ -342,7 +348,7 @@ class Api {
     return JSON.parse(await this.#request('get', `${path}?${String(new URLSearchParams(query))}`));
   }
 
-  /** Errors: SchedulerError, with an unknown field by name. */
+  /** Errors: SchedulerError, which names an unknown field. */
   async create(path: string, object: object, query: Record<string, string> = {}): Promise<unknown> {
     const file = join(this.#folder, `request-${process.pid}-${(this.#requests += 1)}.json`);
     writeFileSync(file, JSON.stringify(object), { mode: 0o600 });
@@ -354,9 +360,9 @@ class Api {
     }
   }
 
-  /** Does nothing if there is no such object. Errors: SchedulerError. */
+  /** Does nothing if the object does not exist. Errors: SchedulerError. */
   async delete(path: string): Promise<void> {
-    // Without a policy, the pods of a Job would stay.
+    // Without a propagation policy, deleting a Job would leave its pods.
     await this.#request('delete', `${path}?propagationPolicy=Background`).catch((error: unknown) => {
       if (!(error instanceof SchedulerError) || !/\(NotFound\)/.test(error.message)) throw error;
     });
@@ -383,10 +389,13 @@ class Api {
   }
 }
 
-/** kubectl's words if the API server is unreachable or overloaded; any other error is about the request. */
+/** What kubectl prints if the API server is unreachable or overloaded. Any other error is about the request. */
 const AWAY =
   /unable to connect|connection (?:to the server|refused)|timed? ?out|TLS handshake|EOF|\((?:ServiceUnavailable|TooManyRequests|InternalError|Timeout|ServerTimeout)\)/i;
 
-/** kubectl's plugins for logging in read variables of their own. The gateway's own ones have secrets. */
+/**
+ * The environment without the gateway's own variables, which include secrets. kubectl's plugins for logging in may read
+ * any other variable.
+ */
 const kubectlEnvironment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('FLASHCORE_')));

@@ -31,13 +31,13 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import type { SourceStore } from '../store/sources.ts';
 import type { Say } from './pilot-connection.ts';
 
-/** The parts of a pilot that a leased job uses. */
+/** What a leased job uses of its pilot. */
 export interface LeasedJobOptions {
   /** Client of the pilot's own runner. */
   local: RunnerClient;
   sources: SourceStore;
   artifacts: ArtifactStore;
-  /** The owner of each request by request_id, for the runner to look up. */
+  /** The owner of each request by its request_id, for the runner to look up. */
   owners: Map<string, string>;
   /** The gateway's compilations, for the runner to look up; undefined if the runner compiles everything itself. */
   assigned?: AssignedBuilds | undefined;
@@ -46,7 +46,7 @@ export interface LeasedJobOptions {
   logger: Logger;
 }
 
-/** Faults of a request that every node would find. */
+/** Errors that the request itself causes, so that every node would report them. */
 const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
   'INVALID_REQUEST',
   'INVALID_MANIFEST',
@@ -55,12 +55,12 @@ const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
   'KERNEL_NOT_FOUND',
   'NOT_IMPLEMENTED',
 ];
-/** The gateway enforces the time limits of jobs and of their queue. */
+/** The gateway enforces the time limits of jobs and of their queue, so the pilot's runner gets very long ones. */
 const NO_LIMITS = { maxRunSeconds: 604_800, maxQueueSeconds: 604_800 };
 
 /**
- * A job that a pilot has. It runs on the pilot's own runner, whose log keeps its events, so that they can be sent again
- * from any number if the connection to the gateway breaks.
+ * A job that a pilot has. It runs on the pilot's own runner, whose log keeps its events. If the connection to the
+ * gateway breaks, events can be sent again from any number on.
  */
 export class LeasedJob {
   readonly lease: bigint;
@@ -79,7 +79,7 @@ export class LeasedJob {
       'a job was assigned',
     );
     this.#name = this.#begin(assignment);
-    // tell() sends the error to the gateway.
+    // The error reaches the gateway through tell(), which awaits the name.
     this.#name.catch((thrown: unknown) => {
       options.logger.warn({ job: assignment.job, err: thrown }, 'a job could not be carried out');
     });
@@ -89,7 +89,7 @@ export class LeasedJob {
     return this.#dropped.signal.aborted;
   }
 
-  /** Sends the events after a number until the job ends or the link is over. May be called again. */
+  /** Sends the events after `afterSequence` until the job ends or the link is over. May be called again. */
   async tell(afterSequence: bigint, { say, over }: { say: Say; over: AbortSignal }): Promise<void> {
     const signal = AbortSignal.any([over, this.#dropped.signal]);
     try {
@@ -104,7 +104,7 @@ export class LeasedJob {
     }
   }
 
-  /** Cancels the job; its last event reports that. */
+  /** Cancels the job. Its last event reports that it was cancelled. */
   async stop(): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
@@ -116,7 +116,7 @@ export class LeasedJob {
     }
   }
 
-  /** Cancels the job without sending anything more about it. */
+  /** Cancels the job, and sends nothing more about it. */
   drop(): void {
     this.#dropped.abort();
     void this.stop();
@@ -136,7 +136,7 @@ export class LeasedJob {
     try {
       const events = local.start(method, own);
       const { value: created } = (await events.next()) as { value: JobEvent };
-      // The job continues; tell() watches it.
+      // Ends this stream, not the job, which tell() will watch.
       await events.return(undefined);
       return created.job;
     } finally {
@@ -145,8 +145,8 @@ export class LeasedJob {
   }
 
   /**
-   * A fault of the request ends the job, because every node would find it. After any other error the job is given back,
-   * because another node may succeed.
+   * Reports an error. If the request caused it, the job ends, because every node would report the same. Otherwise the
+   * job is given back, because another node may succeed.
    */
   async #sayFailed({ reason, message }: FlashcoreError, say: Say): Promise<void> {
     const { lease } = this;
@@ -171,7 +171,7 @@ export class LeasedJob {
     }
   }
 
-  /** Fetches the gateway's compilations. Those that can't be fetched are compiled here. */
+  /** Fetches the gateway's compilations. A compilation that can't be fetched is done here. */
   async #fetchBuilds({ compilations }: Assignment): Promise<void> {
     const { assigned, artifacts, call, logger } = this.#options;
     if (!assigned) return;
@@ -191,7 +191,7 @@ export class LeasedJob {
     assigned.replace(compilations.map(assignedBuild));
   }
 
-  /** Stores an event's artifacts at the gateway before the event is sent. */
+  /** Stores an event's artifacts at the gateway, before the event is sent. */
   async #storeArtifacts(event: JobEvent, signal: AbortSignal): Promise<void> {
     const { artifacts, call } = this.#options;
     for (const { sha256: name, sizeBytes } of artifactsIn(event)) {

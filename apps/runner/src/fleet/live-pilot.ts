@@ -13,18 +13,18 @@ export interface LivePilot extends PilotRow {
   node: string;
   device: Device;
   lacks: string;
-  /** Names of the tools that the node lacks. */
+  /** Names of the tools that are missing on the node. */
   missing: ReadonlySet<string>;
   startMs: number;
   idleSinceMs: number;
   secondsLeft: number | undefined;
   leaving: boolean;
   work: PilotWork | undefined;
-  /** Timer that ends the wait for a pilot that is away. */
+  /** Timer that gives up a pilot that is away. */
   givenUp?: NodeJS.Timeout | undefined;
 }
 
-/** A pilot with less time left takes no further job. */
+/** A pilot with less time left than this takes no further job. */
 const LEAST_SECONDS_LEFT = 60;
 
 /** Whether a pilot has time for another job. */
@@ -37,7 +37,7 @@ export const nodeOf = ({ node }: Register): string => plainLine(node).slice(0, M
 
 interface Absence {
   node: string;
-  /** The device that the partition is expected to have. */
+  /** The device that the partition should have. */
   device: Device;
   nowMs: number;
 }
@@ -46,14 +46,14 @@ interface Arrival {
   asked: Register;
   link: PilotLink;
   device: Device;
-  /** The work that the pilot comes back with. */
+  /** The job that the pilot comes back with. */
   work: PilotWork | undefined;
   /** When the pilot first registered. */
   startMs: number | undefined;
   nowMs: number;
 }
 
-/** The object for a pilot that registers. */
+/** The object for a pilot that has registered. */
 export function arrivedPilot(row: PilotRow, { asked, link, device, work, startMs, nowMs }: Arrival): LivePilot {
   return {
     ...row,
@@ -70,7 +70,7 @@ export function arrivedPilot(row: PilotRow, { asked, link, device, work, startMs
   };
 }
 
-/** The object for a pilot that registered with an earlier gateway; it is away. */
+/** The object for a pilot that registered with an earlier gateway and is not connected to this one. */
 export function awayPilot(row: PilotRow, { node, device, nowMs }: Absence): LivePilot {
   return {
     ...row,

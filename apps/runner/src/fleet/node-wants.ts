@@ -9,10 +9,10 @@ export interface NodeWants {
   likes: readonly string[];
 }
 
-/** For a job that can run anywhere. */
+/** The wants of a job that can run on any node. */
 export const NO_WANTS: NodeWants = { needs: [], likes: [] };
 
-/** The tools that a job wants; `built`: the gateway has already built its kernel. */
+/** The tools that a job wants on its node; `built`: the gateway has already built its kernel. */
 export function wantsOf({ device, profile, verify, fallback, resolved }: JobSpec, built: boolean): NodeWants {
   if (device.simulated) return { needs: built ? [] : ['g++'], likes: [] };
   return {
@@ -21,7 +21,7 @@ export function wantsOf({ device, profile, verify, fallback, resolved }: JobSpec
       ...(profile ? ['ncu'] : []),
       ...(verify?.sanitize ? ['compute-sanitizer'] : []),
       ...(resolved.keepSass ? ['cuobjdump'] : []),
-      // The fallback is built on the node if the first variant fails there.
+      // If the first variant fails, its fallback is built on the node.
       ...(built && fallback ? ['nvcc'] : []),
     ],
   };
@@ -29,7 +29,7 @@ export function wantsOf({ device, profile, verify, fallback, resolved }: JobSpec
 
 interface Node {
   node: string;
-  /** Names of the tools that the node lacks. */
+  /** Names of the tools that are missing on the node. */
   missing: ReadonlySet<string>;
 }
 
@@ -40,9 +40,8 @@ interface PartitionPilots<Pilot extends Node> {
 }
 
 /**
- * The free pilot for a job. Its node lacks no more of the liked tools than any other able node, and among equal nodes
- * it is the one that has the fewest other tools. undefined if the job must wait. Errors: COMPILER_MISSING if no node
- * can run it.
+ * The free pilot that suits a job best; undefined if the job must wait. No node that can run the job has more of the
+ * liked tools, and of equal nodes it has the fewest other tools. Errors: COMPILER_MISSING if no node can run the job.
  */
 export function fittest<Pilot extends Node>(
   wants: NodeWants,

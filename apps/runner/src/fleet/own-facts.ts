@@ -21,11 +21,14 @@ export interface OwnFacts {
   job: string;
   /** undefined if the job is not an experiment. */
   assigned: AssignedRun | undefined;
-  /** Plans the job again, if its request does not carry its facts. Throws if the gateway's rules no longer allow it. */
+  /**
+   * Plans the job again, for a request that does not carry its facts. Throws if the gateway's rules no longer allow the
+   * job.
+   */
   facts: () => RunFacts;
 }
 
-/** A plan's facts about its job's result; `lineage`: the kernel and the steps below it. */
+/** The facts about a result that follow from the job's plan; `lineage`: the kernel and the steps below it. */
 export const factsOf = ({ judged, kernel, resolved, benchmark }: JobSpec, lineage: string[]): RunFacts =>
   create(RunFactsSchema, {
     lineage,
@@ -35,7 +38,7 @@ export const factsOf = ({ judged, kernel, resolved, benchmark }: JobSpec, lineag
     shapes: benchmark?.shapes ?? [],
   });
 
-/** Sets what the job is about, by which rules it ran, and whether its result may decide the champion. */
+/** Sets what the result is about, by which rules it was judged, and whether it may decide who is champion. */
 export function stateOwnFacts(result: JobResult, outcome: Outcome, own: OwnFacts): void {
   const { assigned } = own;
   let facts: RunFacts;
@@ -71,7 +74,7 @@ function stateRules({ provenance, plan: judged }: JobResult, facts: RunFacts): v
   });
 }
 
-/** A node with other rules can make a run unranked, but it can't make a run ranked. */
+/** Makes the run unranked unless gateway and node both rank it, because the node's rules may differ. */
 function requireRanked(result: JobResult, assigned: AssignedRun | undefined): void {
   const { acceptability, ranking } = result;
   if (!acceptability && !ranking) return;
@@ -94,7 +97,7 @@ function refuseAcceptance({ acceptability }: JobResult, reason: string): void {
   Object.assign(acceptability!, { possible: false, reason, command: '', over: '' });
 }
 
-/** A measured shape that the job did not request; it would put the kernel on a leaderboard for which it was not run. */
+/** A measured shape that the job did not request. It would put the kernel on a leaderboard for which it was not run. */
 function foreignShape({ variants }: JobResult, { shapes }: RunFacts): string | undefined {
   const asked = new Set(shapes.map(formatShape));
   const measured = variants.flatMap(({ benchmarks }) => benchmarks);

@@ -23,7 +23,7 @@ test.each([
   ['slurm:Night', 'slurm:night'],
   ['h200', 'slurm:night'],
   ['NVIDIA L4', 'slurm:small'],
-  // "any" selects only partitions with the same device as the first, because another device would be judged
+  // "any" selects only partitions that have the same device as the first partition, because another device would judge
   // differently.
   ['any', 'slurm:night'],
   ['', 'slurm:gpu'],

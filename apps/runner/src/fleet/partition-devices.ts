@@ -35,7 +35,7 @@ export function expectedDevice({ partition, deviceId, device }: PartitionSetting
   });
 }
 
-/** The device that a pilot found on its node, as the partition's device. */
+/** The device that a pilot found on its node, with the partition's id. */
 export function asPartition(found: Device, deviceId: string): Device {
   const device = clone(DeviceSchema, found);
   device.deviceId = deviceId;
@@ -44,7 +44,7 @@ export function asPartition(found: Device, deviceId: string): Device {
   return device;
 }
 
-/** The devices of a gateway's partitions: the expected ones at first, then what the last pilot found on its node. */
+/** The devices of a gateway's partitions: at first as expected, then as the last pilot found them on its node. */
 export class PartitionDevices {
   readonly #devices: Map<string, Device>;
 

@@ -10,21 +10,22 @@ import { expectedDevice } from './partition-devices.ts';
 
 const SESSION = /^[\w-]{43}$/;
 const MOST_LACKS = 300;
-/** Limit for a registration, because its device is part of every client's GetHost. */
+/** Limit for a registration, because its device is included in every GetHost. */
 const MOST_REGISTER_BYTES = 64 * 1024;
-/** A larger difference between clocks is reported among the things that the pilot lacks. */
+/** A larger difference between clocks is reported along with the tools that the pilot lacks. */
 const CLOCK_SKEW_MS = 5_000;
 
 export interface AdmissionRules {
   partitions: readonly PartitionSettings[];
   table: FleetTable;
-  /** Digest of the code that pilots must have. */
+  /** Digest of the code that pilots must run. */
   buildId: string;
 }
 
 /**
- * Admits a pilot that shows its token for the first time, or its session, if it has the gateway's code and its node has
- * the partition's device. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH, DEVICE_UNAVAILABLE.
+ * Admits a pilot by its token, which is valid once, or else by its session. The pilot must run the gateway's code, and
+ * its node must have the partition's device. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH,
+ * DEVICE_UNAVAILABLE.
  */
 export function letIn(
   asked: Register,
@@ -67,7 +68,10 @@ const NOT_ADMITTED = {
   unknown: 'Let the gateway submit pilots: it gave out no such token, or its pilot has ended',
 };
 
-/** Times of another model, or of the emulator instead of a GPU, must never count as the partition's. */
+/**
+ * Requires the partition's model, because times of another model, or of the emulator instead of a GPU, must never be
+ * stored as the partition's.
+ */
 function requireModel(found: Device, settings: PartitionSettings): void {
   const wanted = expectedDevice(settings);
   const model = (device: Device): string | undefined => findDataSheet(device.name)?.name;
@@ -79,13 +83,13 @@ function requireModel(found: Device, settings: PartitionSettings): void {
   );
 }
 
-/** Names of the tools that the node lacks. */
+/** Names of the tools that are missing on the node. */
 export const missingOf = ({ tools }: Register): ReadonlySet<string> =>
   new Set(tools.filter(({ missing }) => missing !== undefined).map(({ name }) => name));
 
 /**
- * The tools that a node lacks, and a wrong clock. Clocks matter because events carry the gateway's time and results the
- * node's.
+ * Describes the tools that a node lacks, and a wrong clock. A wrong clock matters because events have the gateway's
+ * time and results the node's.
  */
 export function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
   const missing = tools.filter((tool) => tool.missing !== undefined).map((tool) => plainLine(tool.name));

@@ -11,10 +11,10 @@ import { expect, test } from 'vitest';
 import { FAKE_DEVICE } from '../testing/fake-planner.ts';
 import { contradictionIn } from './pilot-claims.ts';
 
-/** Messages whose figures no kernel determines. */
+/** Messages whose figures do not depend on the kernel. */
 const RUNNERS_OWN: readonly string[] = [ToleranceSchema.typeName, ShapeSchema.typeName];
 
-/** A message with `value` in every double and one message in every message field. */
+/** A message with `value` in every double, and with one message in every message field. */
 function filled(desc: DescMessage, value: number): Record<string, unknown> {
   return Object.fromEntries(
     desc.fields.flatMap((field): [string, unknown][] => {

@@ -17,9 +17,9 @@ export interface KnownOfPilot {
   buildId: string;
 }
 
-/** Events of the pilot's own queue, which the gateway never passes on. */
+/** Events of the pilot's own queue, which the gateway does not pass on. */
 const OF_ITS_QUEUE: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted'];
-/** A job's time limit, plus some time to end. */
+/** The longest time limit of a job, plus some time to end. */
 const MOST_SECONDS = 8 * 24 * 3600;
 /** Messages in which NaN and Infinity are allowed, for a wrong kernel's values or a profiler's missing counts. */
 const MAY_BE_NO_NUMBER: readonly string[] = [
@@ -29,8 +29,8 @@ const MAY_BE_NO_NUMBER: readonly string[] = [
 const SAME = ['name', 'arch', 'multiprocessors', 'simulated'] as const;
 
 /**
- * The contradiction between an event and the registration, in words; undefined if there is none. A time of another
- * device must never count as this device's.
+ * Says how an event contradicts the registration; undefined if it does not. A time of another device must never be
+ * stored as this device's.
  */
 export function contradictionIn({ payload }: JobEvent, known: KnownOfPilot): string | undefined {
   if (OF_ITS_QUEUE.includes(payload.case)) return undefined;
@@ -38,7 +38,7 @@ export function contradictionIn({ payload }: JobEvent, known: KnownOfPilot): str
     const { outcome, result } = payload.value;
     if (outcome === Outcome.UNSPECIFIED || Outcome[outcome] === undefined)
       return `it tells of an end with outcome ${outcome}, which is none`;
-    // The comparison is written so that NaN fails it.
+    // Written so that NaN fails the comparison.
     if (result && !(result.deviceSeconds >= 0 && result.deviceSeconds <= MOST_SECONDS))
       return `it tells of ${result.deviceSeconds} seconds of its device`;
   }
@@ -65,12 +65,15 @@ function contradictionOf(message: object, { device, buildId }: KnownOfPilot): st
   return undefined;
 }
 
-/** The first figure of a device that is not a finite number, in words; undefined if there is none. */
+/** Names the first figure of a device that is not a finite number; undefined if all are finite. */
 export function noNumberOf(device: Device): string | undefined {
   return [...messagesIn(device)].map(noNumberIn).find((found) => found !== undefined);
 }
 
-/** Figures are compared, summed and charged, so they must be finite numbers. */
+/**
+ * Names the first figure of a message that is not finite. Figures are compared, summed and charged, so all must be
+ * finite.
+ */
 function noNumberIn(message: object): string | undefined {
   const desc = NUMBERS.get((message as { $typeName?: string }).$typeName ?? '');
   const wrong = desc?.find((field) => !values(message, field).every(Number.isFinite));
@@ -85,7 +88,7 @@ function values(message: object, field: string): unknown[] {
   return typeof value === 'object' && value !== null ? Object.values(value) : [value];
 }
 
-/** The fields with doubles or floats of each message in an event. */
+/** The names of the double and float fields of each message in an event. */
 const NUMBERS = new Map<string, string[]>();
 (function note(desc: DescMessage): void {
   if (NUMBERS.has(desc.typeName)) return;

@@ -12,7 +12,7 @@ import {
   type Registered,
 } from '@flashcore/shared/fleet';
 
-/** Sends a message to the gateway; waits while the connection has no room. */
+/** Sends a message to the gateway. Waits while the connection has no room for it. */
 export type Say = (message: MessageInitShape<typeof AttachRequestSchema>['message']) => Promise<void>;
 
 /** Handles the gateway's messages. */
@@ -25,13 +25,15 @@ export interface GatewayListener {
 export interface ConnectionEnd {
   /** Whether the gateway registered the pilot. */
   registered: boolean;
-  /** The reason why the gateway dismissed the pilot. */
+  /** Why the gateway dismissed the pilot. */
   dismissed?: string;
   /** The gateway's refusal to register the pilot. */
   refused?: Error;
   /** The error that ended the connection, if neither side closed it. */
   failure?: Error;
-  /** Whether the error came from the gateway itself, which is then reachable but can't register a pilot now. */
+  /**
+   * Whether the error came from the gateway itself, which is then reachable but can't register a pilot at the moment.
+   */
   answered?: boolean;
 }
 
@@ -115,7 +117,10 @@ export class PilotConnection {
   }
 }
 
-/** Only the gateway's own refusal ends a pilot, because a broken network or an unreachable gateway may come back. */
+/**
+ * The gateway's own refusal, which ends the pilot; undefined for any other error, because the network or the gateway
+ * may recover.
+ */
 function refusalIn(error: ServiceError): FlashcoreError | undefined {
   if (!REFUSALS.includes(error.code)) return undefined;
   const { reason, metadata, message } = errorFromStatus(error);
@@ -130,12 +135,12 @@ const REFUSALS: readonly status[] = [status.INVALID_ARGUMENT, status.FAILED_PREC
  */
 export const UNREACHABLE_EXITS = { noHost: 68, noAnswer: 69, noTrust: 76 };
 
-/** A pilot never reached its gateway. */
+/** The pilot has never reached its gateway. */
 export class GatewayUnreachable extends Error {
   override readonly name = 'GatewayUnreachable';
   readonly exitCode: number;
 
-  /** `why`: the error of the last attempt; undefined if no answer came. */
+  /** `why`: the error of the last attempt; undefined if there was no answer. */
   constructor(gateway: string, { seconds, why }: { seconds: number; why: string | undefined }) {
     const kind = kindOf(why ?? '');
     super(`${REMEDIES[kind]}: ${gateway} was not reached within ${seconds} s (${why ?? 'no answer came'})`);
@@ -151,7 +156,7 @@ const REMEDIES: Record<Kind, string> = {
   noTrust: 'Make the gateway\'s certificate one for the name in "reach", signed by tls_ca, and set the node\'s clock',
 };
 
-/** Classifies gRPC's error text, which quotes Node's sockets, the name service and OpenSSL. */
+/** Classifies the text of gRPC's error, which includes errors of Node's sockets, the name service and OpenSSL. */
 function kindOf(why: string): Kind {
   if (/name resolution|ENOTFOUND|EAI_AGAIN/i.test(why)) return 'noHost';
   if (/certificate|altname|self.signed|CERT_|SSL|EPROTO|issuer/i.test(why)) return 'noTrust';

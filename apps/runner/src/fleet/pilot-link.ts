@@ -3,7 +3,9 @@ import type { Assignment } from '@flashcore/shared/fleet';
 
 /** Messages from the gateway to a pilot. */
 export interface PilotLink {
-  /** The pilot is registered. `lease` is the one that continues after its event `afterSequence`; 0 if none does. */
+  /**
+   * Confirms the registration. `lease`: the lease that continues after its event `afterSequence`; 0 if none continues.
+   */
   registered(goesOn: { lease: number; afterSequence: number }): void;
   assign(assignment: Assignment): void;
   stop(lease: number): void;
@@ -23,7 +25,7 @@ export interface PilotSession {
   lost(reason: string): void;
 }
 
-/** A job's pilot did not finish the job; another pilot may. */
+/** A pilot did not finish its job; another pilot may. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
 }
@@ -35,13 +37,16 @@ export interface Lease {
   /** The scheduler's id for the pilot. */
   schedulerJob: string;
   device: Device;
-  /** Runs a job to its end and releases the pilot. A job that the pilot already has continues. Errors: LeaseLost. */
+  /**
+   * Runs a job to its end, and then releases the pilot. If the pilot already has the job, the job continues. Errors:
+   * LeaseLost.
+   */
   run(assignment: Omit<Plain<Assignment>, 'lease'>, options: LeaseOptions): Promise<JobFinished>;
 }
 
 export interface LeaseOptions {
-  /** `noted` must run in the transaction that stores the event's effects. */
+  /** `noted` must be called in the transaction that stores the event's effects. */
   onEvent: (event: JobEvent, noted: () => void) => void;
-  /** Asks the pilot to stop the job; the job's own end then counts. */
+  /** Asks the pilot to stop the job, whose last event is still awaited. */
   signal: AbortSignal;
 }

@@ -71,7 +71,7 @@ function fixture({ awayMs = 30_000 } = {}) {
       nowMs: () => clock.ms,
       awayMs,
     });
-    /** Registers a pilot, after submitting it if it is new; `said` collects the gateway's messages to it. */
+    /** Registers a pilot, which is submitted before if it is new; `said` collects the gateway's messages to it. */
     const pilot = (schedulerJob: string, changes: Changes = {}) => {
       const token = `token-${schedulerJob}`;
       if (!table.pilots().some((row) => row.schedulerJob === schedulerJob))
@@ -112,7 +112,7 @@ const finished = (): JobEvent =>
     payload: { case: 'finished', value: create(JobFinishedSchema, { outcome: Outcome.PASSED }) },
   });
 
-test('a token registers a pilot once, its session registers it again, and nothing else registers it', () => {
+test('a pilot registers once by its token and again by its session, and in no other way', () => {
   const { pilot, pool } = fixture();
   const { said } = pilot('1');
   expect(() => pilot('1', { session: sessionOf('another') })).toThrow('its token was used before');
@@ -130,7 +130,7 @@ test('a pilot from a different build is refused', () => {
   expect(pool.roster.connected('gpu')).toBe(0);
 });
 
-test('a job runs under a lease; events under another lease number are refused and counted', async () => {
+test('a job runs under a lease, and events under another lease number are refused and counted', async () => {
   const { pool, pilot, table } = fixture();
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -150,7 +150,7 @@ test('a job runs under a lease; events under another lease number are refused an
   });
 });
 
-test('a job whose pilot is lost gets an error, and its next lease has a higher number', async () => {
+test('a job gets an error if its pilot is lost, and its next lease has a higher number', async () => {
   const { pool, pilot } = fixture();
   const first = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -164,7 +164,7 @@ test('a job whose pilot is lost gets an error, and its next lease has a higher n
   expect((await next).node).toBe('node-2');
 });
 
-/** A pilot that runs a job; `heard` lists the sequence numbers of the events that the gateway passed on. */
+/** A pilot that runs a job; `heard` collects the sequence numbers of the events that the gateway passes on. */
 async function running({ pool, pilot }: ReturnType<typeof fixture>, signal = NEVER) {
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -176,7 +176,7 @@ async function running({ pool, pilot }: ReturnType<typeof fixture>, signal = NEV
 
 const numbered = (sequence: number, event = warning('')): JobEvent => ({ ...event, sequence: BigInt(sequence) });
 
-test('a pilot whose link broke resumes its job without missing or repeating an event', async () => {
+test('a pilot whose link broke resumes its job, and no event is lost or repeated', async () => {
   const all = fixture();
   const { session, heard, end, lease } = await running(all);
   session.event(lease, numbered(1));
@@ -209,7 +209,7 @@ test('an event after a gap is refused, and the pilot sends again from the last e
   expect(heard).toEqual([1]);
 });
 
-test('a pilot that comes back without its job, or too late, has lost the job', async () => {
+test('a pilot that comes back without its job, or too late, loses the job', async () => {
   const all = fixture();
   const { session, end, lease } = await running(all);
   session.lost('the network');
@@ -220,7 +220,7 @@ test('a pilot that comes back without its job, or too late, has lost the job', a
   again.session.lost('the network');
   all.pool.gone(1);
   await expect(gone).rejects.toThrow('its pilot has ended');
-  // The pilot's process is still running and names the lease that has ended.
+  // The pilot's process still runs, and names the lease that has ended.
   const late = all.pilot('1', { lease: second.number });
   expect(late.said).toEqual(['registered 0 0']);
   late.session.event(second.number, numbered(1, finished()));
@@ -274,7 +274,7 @@ test('a restarted gateway resumes the lease of a pilot that comes back with it',
   expect((await second.pool.take('gpu', 'jobs/2', { signal: NEVER })).number).toBeGreaterThan(lease);
 });
 
-test('a pilot that gives its job back gets no other job', async () => {
+test('a pilot that is leaving gives its job back and gets no other job', async () => {
   const { pool, pilot, table } = fixture();
   const { session } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -299,7 +299,7 @@ test('a pilot with less than a minute left gets no job and is dismissed', async 
   expect((await waiting).node).toBe('node-2');
 });
 
-test('a pilot that could not run a job gets no other, and the next attempt runs on another pilot', async () => {
+test('a pilot that could not run its job is dismissed, and the next attempt runs on another pilot', async () => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   pilot('2');
@@ -384,7 +384,7 @@ test('a pilot can read the files of its job only while it has the job', async ()
   expect(() => pool.workOf(sessionOf('1'))).toThrow(none);
 });
 
-test('an event that cannot be stored ends its job but not its pilot', async () => {
+test('if an event cannot be stored, its job ends and its pilot stays', async () => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -398,7 +398,7 @@ test('an event that cannot be stored ends its job but not its pilot', async () =
   expect(pool.roster.connected('gpu')).toBe(1);
 });
 
-test('a pilot that does not stop its job within four seconds is lost', async () => {
+test('a pilot that does not stop its job within four seconds is given up', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {
     const { pool, pilot } = fixture();
@@ -418,7 +418,7 @@ test('a pilot that does not stop its job within four seconds is lost', async () 
   }
 });
 
-test('a job that is stopped while it waits leaves no trace', async () => {
+test('a job that is stopped while it waits gets no pilot later', async () => {
   const { pool, pilot } = fixture();
   const stopped = new AbortController();
   const waiting = pool.take('gpu', 'jobs/1', { signal: stopped.signal });
@@ -448,7 +448,7 @@ test('held seconds and used seconds are counted separately', async () => {
   });
 });
 
-test("missing tools and a clock that is an hour off are reported, and held time counts by the gateway's clock", () => {
+test("missing tools and a clock that is an hour off are reported, and held time is measured by the gateway's clock", () => {
   const { pool, pilot, table, clock } = fixture();
   pilot('1', { clockOffMs: 3_600_000, missing: ['nvcc', 'ncu', 'bwrap'] });
   clock.ms += 10_000;
@@ -457,7 +457,7 @@ test("missing tools and a clock that is an hour off are reported, and held time 
   expect(partitions[0]!.heldSeconds).toBe(10);
 });
 
-test('a result that was in transit when the scheduler ended the pilot counts, and the job is not given back as well', async () => {
+test('a result that was in transit when the scheduler ended the pilot is used, and the job is not given back as well', async () => {
   const all = fixture();
   const { session, end, lease } = await running(all);
   session.leaving('preempted');

@@ -25,17 +25,17 @@ import { WaitingJobs, type WaitingJob } from './waiting-jobs.ts';
 
 interface TakeOptions {
   signal: AbortSignal;
-  /** Returns the tools that the job wants on a node; called only if nodes lack tools. Default: none. */
+  /** Returns the tools that the job wants on a node; called only if some node lacks tools. Default: none. */
   wants?: () => NodeWants;
   /** Called in every round in which the job still waits, with the reason why no pilot comes. */
   onProblem?: (problem: string) => void;
 }
 
-/** The jobs that have not reached the pool yet, by partition. */
+/** The jobs that have not reached the pool yet, and the clients of all jobs, by partition. */
 export interface QueueState {
   queued: (partition: string) => number;
   clients: (partition: string) => ClientLoad[];
-  /** undefined if pilots build. */
+  /** undefined if pilots build the kernels. */
   builds?: FleetBuilds | undefined;
 }
 
@@ -47,11 +47,14 @@ export interface PoolOptions extends AdmissionRules {
 }
 
 const AWAY_MS = 30_000;
-/** Maximum characters of a pilot's reason that a job keeps, and of each text in its pilot's events. */
+/** Maximum characters of a pilot's reason that a job keeps, and of each text in a pilot's events. */
 const MOST_REASON = 500;
 const MOST_TEXT = 16_384;
 
-/** The pilots of a gateway: which may register, which job each has, and what happens to a job whose pilot is lost. */
+/**
+ * The pilots of a gateway: which of them may register, which job each of them has, and what happens to a job whose
+ * pilot is lost.
+ */
 export class PilotPool {
   readonly #options: PoolOptions;
   readonly #nowMs: () => number;
@@ -66,15 +69,18 @@ export class PilotPool {
     this.devices = new PartitionDevices(options.partitions);
   }
 
-  /** The known pilots. */
+  /** The pilots that have not ended. */
   get roster(): Pick<PilotRoster, 'connected' | 'runningJobs' | 'isConnected' | 'stays' | 'idleSince'> {
     return this.#roster;
   }
 
-  /** Called when a pilot becomes free or has gone. */
+  /** Called when a pilot becomes free or is gone. */
   onChange: () => void = () => undefined;
 
-  /** Why nothing can be stored; undefined if the store works. Pilots that are away cannot come back while it fails. */
+  /**
+   * Why nothing can be stored; undefined if the store works. While the store fails, pilots that are away cannot come
+   * back.
+   */
   storeFailure: () => FlashcoreError | undefined = () => undefined;
 
   /** The number of a partition's jobs that wait for a pilot. */
@@ -95,20 +101,20 @@ export class PilotPool {
     pilot.link.dismiss(reason);
   }
 
-  /** Starts waiting for pilots that an earlier gateway registered. */
+  /** Waits for the pilots that an earlier gateway registered. */
   expect(rows: readonly PilotRow[]): void {
     for (const row of rows.filter(({ registered }) => registered)) this.#expected(row, '');
   }
 
-  /** The scheduler says that a pilot has ended. Ignored while the pilot is connected. */
+  /** Called when the scheduler says that a pilot has ended. Ignored while the pilot is connected. */
   gone(id: number): void {
     if (!this.#roster.isConnected(id)) this.#lost(id, 'its pilot has ended');
   }
 
   /**
-   * Registers a pilot by its one-time token, or again by its session as well. A job that it comes back with continues
-   * if the pilot still holds the lease. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH: dismiss the pilot;
-   * DISK_FULL, STORE_UNAVAILABLE: the pilot may try again.
+   * Registers a pilot, the first time by its one-time token, later by its session as well. If the pilot comes back with
+   * a job whose lease it still holds, the job continues. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH,
+   * DEVICE_UNAVAILABLE, which end the pilot; DISK_FULL, STORE_UNAVAILABLE, after which the pilot may try again.
    */
   register(asked: Register, link: PilotLink): PilotSession {
     const { logger } = this.#options;
@@ -117,7 +123,7 @@ export class PilotPool {
     const { row, device } = this.#welcome(asked);
     const { id, schedulerJob, partition } = row;
     const before = this.#roster.get(id);
-    // The previous connection of the same pilot may be half open, so the new connection replaces it.
+    // The pilot's previous connection may be half open, so the new connection replaces it.
     before?.link?.cut('the same pilot has registered again');
     const work = this.#workThatGoesOn(id, Number(asked.lease));
     const pilot = arrivedPilot(row, {
@@ -138,7 +144,7 @@ export class PilotPool {
     return this.#sessionOf(pilot);
   }
 
-  /** The job of the pilot whose session this is. Errors: PERMISSION_DENIED if it has none. */
+  /** The job of the pilot with this session. Errors: PERMISSION_DENIED if it has none. */
   workOf(session: string): PilotWork {
     const id = this.#options.table.pilotOf(session);
     const work = id === undefined ? undefined : this.#roster.get(id)?.work;
@@ -146,7 +152,7 @@ export class PilotPool {
     throw new FlashcoreError('PERMISSION_DENIED', {}, 'Read and store files while you have a job: you have none');
   }
 
-  /** Errors: those of register(). */
+  /** Errors: as register(). */
   #welcome(asked: Register): { row: PilotRow; device: Device } {
     try {
       return letIn(asked, this.#options);
@@ -157,7 +163,9 @@ export class PilotPool {
     }
   }
 
-  /** Notes a refusal for GetHost and the waiting jobs. A caller without a pilot's token only appears in the log. */
+  /**
+   * Notes a refusal for GetHost and the waiting jobs. A refused caller without a pilot's token appears only in the log.
+   */
   #noteRefusal(asked: Register, { message }: Error): void {
     const row = this.#options.table.admit(asked);
     if (typeof row !== 'object') return;
@@ -166,7 +174,7 @@ export class PilotPool {
     this.account.refusals.set(id, { partition, text });
   }
 
-  /** The work that a returning pilot still holds. A lease that the pilot names but no longer holds is refused. */
+  /** The work that a returning pilot still holds. Refuses a lease that the pilot names but no longer holds. */
   #workThatGoesOn(id: number, lease: number): PilotWork | undefined {
     const pilot = this.#roster.get(id);
     clearTimeout(pilot?.givenUp);
@@ -231,7 +239,9 @@ export class PilotPool {
     this.#free(pilot, () => work.finish(result));
   }
 
-  /** Takes a job from its pilot. The next job would probably fail the same way, so the pilot may not register again. */
+  /**
+   * Takes a job from its pilot, which may not register again, because its next job would probably fail the same way.
+   */
   #takeBack(pilot: LivePilot, work: PilotWork, words: string): void {
     const reason = plainLine(words).slice(0, MOST_REASON);
     this.#options.logger.warn(
@@ -244,7 +254,7 @@ export class PilotPool {
     this.#options.table.endSession(pilot.id);
   }
 
-  /** Passes an event on. If it can't be stored, the job ends but its pilot stays. */
+  /** Passes an event on. If the event can't be stored, the job ends but its pilot stays. */
   #relay(pilot: LivePilot, work: PilotWork, event: JobEvent): void {
     try {
       work.relay(event);
@@ -254,7 +264,7 @@ export class PilotPool {
     }
   }
 
-  /** Dismisses a pilot whose time is nearly over, so that it takes no further job and its GPU becomes free. */
+  /** Dismisses a pilot whose time is nearly over, which takes no further job, so that its GPU becomes free. */
   #dismissExpiring(pilot: LivePilot): void {
     if (!hasTime(pilot)) this.dismiss(pilot.id, 'its time is nearly over');
   }
@@ -271,7 +281,7 @@ export class PilotPool {
     );
   }
 
-  /** undefined if no pilot is free for the job. Errors: COMPILER_MISSING. */
+  /** A lease for the job; undefined if no pilot is free for it. Errors: COMPILER_MISSING. */
   #leaseFor({ partition, job, wants }: WaitingJob): Lease | undefined {
     const pilot = this.#roster.freeFor(partition, wants);
     return pilot && this.#leaseOf(pilot, { number: this.#options.table.lease(job, pilot), job, heard: 0 });
@@ -279,7 +289,7 @@ export class PilotPool {
 
   /**
    * The lease that a job had when an earlier gateway ended; its pilot gets some time to come back. undefined if the
-   * pilot has ended.
+   * pilot has ended or has other work.
    */
   leaseBefore(row: LeaseRow): Lease | undefined {
     const submitted = this.#options.table.pilots().find(({ id }) => id === row.pilot);
@@ -288,7 +298,7 @@ export class PilotPool {
     return this.#leaseOf(pilot, row);
   }
 
-  /** Gives a pilot that an earlier gateway registered some time to come back. */
+  /** Waits some time for a pilot that an earlier gateway registered. */
   #expected(row: PilotRow, node: string): LivePilot | undefined {
     const device = this.devices.of(row.partition);
     const before = this.#roster.get(row.id);
@@ -311,7 +321,7 @@ export class PilotPool {
   /** Disconnects all pilots, which keep their jobs for the restarted gateway. */
   leave(): void {
     const pilots = this.#roster.all();
-    // With an empty roster, nothing that happens from here on reaches a pilot.
+    // Clears the roster first, so that nothing that happens from here on reaches a pilot.
     this.#roster.clear();
     for (const { link, givenUp } of pilots) {
       clearTimeout(givenUp);
@@ -341,7 +351,7 @@ export class PilotPool {
       note: (heard) => this.#options.table.heard(number, heard),
     });
     pilot.work = work;
-    // A pilot that came back is represented by another object.
+    // The pilot's current object, because a pilot that comes back gets a new one.
     const holder = (): LivePilot | undefined => {
       const one = this.#roster.get(pilot.id);
       return one?.work === work ? one : undefined;
@@ -362,7 +372,7 @@ export class PilotPool {
     };
   }
 
-  /** Gives up a node that does not end a stopped job in time, along with its pilot. */
+  /** Gives up a pilot that does not end a stopped job in time. */
   #giveUp(pilot: LivePilot | undefined): void {
     if (!pilot) return;
     pilot.link?.dismiss('it did not stop its job');
@@ -387,7 +397,10 @@ export class PilotPool {
     });
   }
 
-  /** A pilot with a job gets some time to come back with it; a pilot without one can be replaced by any other. */
+  /**
+   * If the pilot has a job, it gets some time to come back with it. If not, it is lost, because any other pilot can
+   * replace it.
+   */
   #linkBroke(pilot: LivePilot, reason: string): void {
     if (!pilot.link) return;
     if (!pilot.work || pilot.leaving) return this.#lost(pilot.id, reason);

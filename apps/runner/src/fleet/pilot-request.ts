@@ -21,13 +21,16 @@ export interface PilotRequestParts {
   sources: SourceStore;
   /** The request's kernel, if it has one. */
   kernel: ResolvedKernel | undefined;
-  /** Build id of the device's champion for the comparison; undefined: only a champion of the request is compared. */
+  /**
+   * Build id of the device's champion, for the comparison; undefined: only a champion that the request names is
+   * compared.
+   */
   championBuild: string | undefined;
   /** The gateway's decisions about the run; undefined if it is not an experiment. */
   assigned: AssignedRun | undefined;
 }
 
-/** The fields about kernels that a request may have. */
+/** The fields of a request that may name a kernel. */
 interface Named {
   kernel?: KernelReference | undefined;
   variant?: Variant | undefined;
@@ -39,7 +42,8 @@ interface Named {
 
 /**
  * A client's request in the binary form that a pilot gets. The gateway's kernels and builds become source trees, so
- * that any node can run the request, and options about this gateway's queue are left out. Errors: as for the kernels.
+ * that any node can run the request. Options about the gateway's queue are left out. Errors: as for resolving the
+ * kernels.
  */
 export function pilotRequest<Method extends JobMethod>(
   method: Method,
@@ -73,12 +77,12 @@ export function pilotRequest<Method extends JobMethod>(
   const settings = copy[measured];
   if (settings?.champion) settings.champion = asTree(settings.champion);
   if (assigned) copy.assigned = assigned;
-  // The gateway enforces time limits and the queue, and each attempt is a separate job of the pilot's runner.
+  // The gateway enforces the time limits and the queue, and each attempt is a new job on a pilot's runner.
   copy.options = create(JobOptionsSchema);
   return toBinary(schema, copy as never);
 }
 
-/** A pilot's request, with the files of all its source trees. */
+/** A pilot's request, with the files of all source trees in it. */
 export interface Asked {
   request: Uint8Array;
   files: SourceFile[];

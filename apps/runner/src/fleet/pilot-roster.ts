@@ -31,9 +31,9 @@ export class PilotRoster {
     this.#live.clear();
   }
 
-  /** The number of a partition's connected pilots that are not leaving. */
+  /** The number of connected pilots in a partition that are not leaving. */
   connected(partition: string): number {
-    // Called for each job, so it builds no list of thousands.
+    // Called for each job, so it does not build a list of thousands.
     let count = 0;
     for (const one of this.#live.values()) if (one.partition === partition && one.link && !one.leaving) count += 1;
     return count;
@@ -49,12 +49,12 @@ export class PilotRoster {
     return this.get(id)?.link !== undefined;
   }
 
-  /** Whether a pilot takes jobs, now or when it is back. */
+  /** Whether a pilot is not leaving and thus takes jobs, now or when it is back. */
   stays(id: number): boolean {
     return this.get(id)?.leaving === false;
   }
 
-  /** The partition's pilots that have been idle since then, longest idle first. */
+  /** The pilots of a partition that have been idle since `beforeMs` or longer, the longest idle first. */
   idleSince(partition: string, beforeMs: number): number[] {
     return this.#idle(partition)
       .filter(({ idleSinceMs }) => idleSinceMs <= beforeMs)
@@ -62,7 +62,7 @@ export class PilotRoster {
       .map(({ id }) => id);
   }
 
-  /** Whether some pilot has no job, even if it has no time left for another. */
+  /** Whether some pilot in the partition has no job, even if it has no time left for another. */
   hasIdle(partition: string): boolean {
     return this.#idle(partition).length > 0;
   }
@@ -71,7 +71,7 @@ export class PilotRoster {
   freeFor(partition: string, wants: () => NodeWants): LivePilot | undefined {
     const free = this.#idle(partition).filter(hasTime);
     if (free.every(({ missing }) => missing.size === 0)) return free[0];
-    // Includes pilots that are away, because they may come back.
+    // Includes pilots that are away or busy, because they may become free.
     const all = this.all().filter((one) => one.partition === partition && !one.leaving);
     return fittest(wants(), { free, all, partition });
   }

@@ -11,12 +11,12 @@ import { JobHeld } from '../jobs/job-run.ts';
 import type { LeaseRow } from '../store/fleet-table.ts';
 import type { LeaseOptions, PilotLink } from './pilot-link.ts';
 
-/** Shorter than STOP_GRACE_MS of a stopped job, so that the partition never counts as held. */
+/** Shorter than STOP_GRACE_MS of a stopped job, so that a stopped job never leaves the partition held. */
 const STOP_WITHIN_MS = 4_000;
 
-/** Maximum bytes of files and events that a pilot may store for one job. The largest experiments need 40 MiB. */
+/** Maximum bytes of the files and events that a pilot may store for one job. The largest experiments need 40 MiB. */
 const MOST_STORED_BYTES = 256 * 1024 ** 2;
-/** A message to a client has room for four events of this size. */
+/** Limit for one event: a message to a client has room for four events of this size. */
 const MOST_EVENT_BYTES = 16 * 1024 ** 2;
 
 /** The files that a pilot may read for its job. */
@@ -24,7 +24,7 @@ export type AssignedFiles = Pick<Assignment, 'files' | 'compilations'>;
 
 interface WorkOptions {
   nowMs: () => number;
-  /** Records in the store up to which event the pilot was heard. */
+  /** Records in the store the number of the last event that the gateway heard. */
   note: (heard: number) => void;
 }
 
@@ -32,13 +32,13 @@ interface WorkOptions {
 interface Holder {
   /** undefined if the pilot is away or lost. */
   link: () => PilotLink | undefined;
-  /** Called if the pilot does not stop the job. */
+  /** Called if the pilot does not stop the job in time. */
   onUnstopped: () => void;
   /** undefined if the pilot already has the job. */
   assignment: Assignment | undefined;
 }
 
-/** A job that a pilot has under a lease: which events were heard, and how the job ends. */
+/** A job that a pilot has under a lease: which events the gateway heard, and how the job ends. */
 export class PilotWork {
   readonly lease: number;
   readonly job: string;
@@ -52,7 +52,7 @@ export class PilotWork {
   #heard: number;
   #stopping = false;
   #isOver = false;
-  /** The files that the pilot may read; undefined if a restarted gateway has not resumed the job yet. */
+  /** The files that the pilot may read; undefined in a restarted gateway until the job is resumed. */
   #readable: Record<'source' | 'build', ReadonlySet<string>> | undefined;
   #storedBytes = 0;
 
@@ -60,7 +60,7 @@ export class PilotWork {
     this.lease = number;
     this.job = job;
     this.#nowMs = nowMs;
-    // An earlier gateway heard events, so the job is running.
+    // If an earlier gateway heard events, the job is already running.
     if (heard > 0) this.#runsSinceMs = nowMs();
     this.#heard = heard;
     this.#note = note;
@@ -82,7 +82,9 @@ export class PilotWork {
     return this.#isOver;
   }
 
-  /** How long the pilot has run the job, without the time to fetch its files, during which the GPU is idle. */
+  /**
+   * How long the pilot has run the job. The time to fetch the job's files is left out, because the GPU is idle then.
+   */
   usedMs(nowMs: number): number {
     return this.#runsSinceMs === undefined ? 0 : nowMs - this.#runsSinceMs;
   }
@@ -95,7 +97,7 @@ export class PilotWork {
     };
   }
 
-  /** Errors: PERMISSION_DENIED for a file of another job, STORE_UNAVAILABLE: ask again. */
+  /** Errors: PERMISSION_DENIED for a file of another job, STORE_UNAVAILABLE if the pilot should ask again. */
   requireReadable(kind: 'source' | 'build', sha256: Sha256): void {
     if (!this.#readable)
       throw new FlashcoreError('STORE_UNAVAILABLE', {}, 'The gateway takes the job up again: ask again in a moment');
@@ -121,7 +123,7 @@ export class PilotWork {
 
   /** Counts the bytes of an event. Returns the reason if they exceed a limit, else undefined. */
   tooMuch(event: JobEvent): string | undefined {
-    // The job's log has its own limits, because a kernel may print any number of lines.
+    // Log lines are not counted here, because a kernel may print any number of them; the job's log has its own limits.
     if (event.payload.case === 'logLine') return undefined;
     const { byteLength } = toBinary(JobEventSchema, event);
     if (byteLength > MOST_EVENT_BYTES)
@@ -134,8 +136,8 @@ export class PilotWork {
   }
 
   /**
-   * Assigns the job to the pilot, or waits for a pilot that already has it, until the job ends. Errors: those of
-   * fail().
+   * Assigns the job to the pilot, unless the pilot already has it, and waits until the job ends. Errors: the one given
+   * to fail().
    */
   async run({ onEvent, signal }: LeaseOptions, { link, onUnstopped, assignment }: Holder): Promise<JobFinished> {
     this.#onEvent = onEvent;
@@ -159,8 +161,8 @@ export class PilotWork {
   }
 
   /**
-   * Used if the gateway can't store the pilot's events: disconnects the pilot, which continues and sends the rest when
-   * it is back.
+   * Used if the gateway can't store the pilot's events: disconnects the pilot, which continues the job and sends the
+   * remaining events when it is back.
    */
   #letGo(held: JobHeld, link: PilotLink | undefined): void {
     this.#isOver = true;
@@ -169,11 +171,12 @@ export class PilotWork {
   }
 
   /**
-   * The place of an event relative to those heard. An event that was already sent before a disconnection is ignored.
+   * Compares an event's number with the last one heard. Events before it were sent again after a disconnection and are
+   * ignored.
    */
   placeOf({ sequence }: JobEvent): 'next' | 'heard before' | 'after a gap' {
     const number = Number(sequence);
-    // The event comes from the pilot itself and not from its runner.
+    // Events of the pilot itself, rather than of its runner, have no number.
     if (number === 0) return 'next';
     if (number <= this.#heard) return 'heard before';
     return number === this.#heard + 1 ? 'next' : 'after a gap';
@@ -184,7 +187,7 @@ export class PilotWork {
     this.#heard = Math.max(this.#heard, Number(sequence));
   }
 
-  /** Passes a heard event on. Errors: the event can't be stored. */
+  /** Passes on an event that was heard. Errors: if the event can't be stored. */
   relay(event: JobEvent): void {
     this.#onEvent(event, () => this.#note(this.#heard));
   }

@@ -17,9 +17,9 @@ import type { Logger } from '../log.ts';
 import { LeasedJob, type LeasedJobOptions } from './leased-job.ts';
 import { PilotConnection, type ConnectionEnd, GatewayUnreachable } from './pilot-connection.ts';
 
-/** The parts of the runner in a pilot's own process that the pilot uses. */
+/** What a pilot uses of the runner in its process. */
 export interface PilotRunner extends Pick<LeasedJobOptions, 'sources' | 'artifacts' | 'owners' | 'assigned'> {
-  /** Address of the runner, in a folder that only this user can enter. */
+  /** Address of the runner, in a folder that is private to this user. */
   address: string;
   buildId: string;
   device: Device;
@@ -32,18 +32,18 @@ export interface PilotOptions {
   security: ClientSecurity | undefined;
   /** The pilot's one-time token. */
   token: string;
-  /** When the scheduler ends the pilot; Infinity: never. */
+  /** When the scheduler will end the pilot; Infinity: never. */
   endsAtMs: number;
   logger: Logger;
-  /** Aborted by TERM; the pilot then gives its job back and ends. */
+  /** Aborted by SIGTERM; the pilot then gives its job back and ends. */
   signal: AbortSignal;
   /** Time limit for the first registration; default 10 s. */
   firstReachMs?: number;
 }
 
-/** A pilot that has not registered within this time holds a GPU for nothing. */
+/** A pilot that has not registered within this time ends, because it holds a GPU for nothing. */
 const FIRST_REACH_MS = 10_000;
-/** A restarted gateway is back within this time. The pilot's job continues until then. */
+/** How long a pilot waits for a restarted gateway, while its job continues. */
 const AWAY_MS = 300_000;
 /** Pauses between attempts to connect; the last one repeats. */
 const AGAIN_AFTER_MS = [200, 400, 800, 1_600, 3_200];
@@ -80,7 +80,7 @@ interface FlightParts {
 /** A pilot across all its connections. Its job continues while the gateway is unreachable. */
 class Flight {
   readonly #parts: FlightParts;
-  /** Sent along with the token; both together identify this pilot. */
+  /** Sent with the token. The two together identify this pilot. */
   readonly #session = randomBytes(32).toString('base64url');
   #job: LeasedJob | undefined;
 
@@ -101,7 +101,7 @@ class Flight {
         if (dismissed !== undefined) return logger.info({ reason: dismissed }, 'dismissed');
         if (refused) throw refused;
         why = failure?.message ?? why;
-        // A gateway that answers is reachable, even if it refuses because its disk is full.
+        // A gateway that answers is reachable, even if it refuses the pilot because its disk is full.
         if (answered) everReached = true;
         if (registered) {
           everReached = true;
@@ -114,7 +114,7 @@ class Flight {
           throw new Error(`the gateway ${gateway} does not answer, or lets no pilot in (${why ?? 'no answer came'})`);
         const pauseMs = AGAIN_AFTER_MS[Math.min(failures, AGAIN_AFTER_MS.length - 1)]!;
         failures += 1;
-        // A random pause, so that not all pilots try at the same moment.
+        // A random pause, so that the pilots of a cluster do not all try at the same moment.
         await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal }).catch(() => undefined);
       }
     } finally {
@@ -122,7 +122,7 @@ class Flight {
     }
   }
 
-  /** `withinMs`: time limit for the registration; undefined: only the channel's own limits apply. */
+  /** `withinMs`: time limit for the registration; undefined: only the channel's own limits. */
   async #connect(withinMs: number | undefined): Promise<ConnectionEnd> {
     const { channel, options } = this.#parts;
     const connection: PilotConnection = new PilotConnection(channel, {
@@ -178,10 +178,10 @@ class Flight {
     this.#job = undefined;
   }
 
-  /** Gives the job back at once, because the time left is unknown. */
+  /** Gives the job back at once, because nobody knows how much time is left. */
   async #leave({ say }: PilotConnection): Promise<void> {
     const reason = 'the scheduler ends the pilot';
-    // Sent first, so that the gateway does not assign the next job.
+    // Sent first, so that the gateway assigns no other job.
     await say({ case: 'leaving', value: { reason } });
     const job = this.#job;
     if (!job) return;

@@ -34,10 +34,10 @@ function fixture(file = FILE) {
   const state = {
     queued: 0,
     building: 0,
-    /** The job number that the scheduler gives next; default: an unused number. */
+    /** The number that the scheduler gives the next job; default: an unused number. */
     gives: undefined as string | undefined,
     refused: undefined as Error | undefined,
-    /** The partition that the scheduler refuses; default: every partition. */
+    /** The partition whose pilots the scheduler refuses; default: all partitions. */
     refusedFor: undefined as string | undefined,
     away: undefined as Error | undefined,
     why: undefined as string | undefined,
@@ -133,7 +133,7 @@ test('a pilot without a job is dismissed after its idle time, not earlier', asyn
   expect(dismissed).toEqual(['1: no job for 60 s']);
 });
 
-test('after pilots that end before they register, new ones are submitted only now and then, with the reason reported', async () => {
+test('after several pilots have ended before they registered, new pilots are submitted only now and then, and the reason is reported', async () => {
   const { scaler, state, present, clock, pool, table } = fixture();
   state.queued = 1;
   const problem = () => pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).schedulerProblem;
@@ -196,7 +196,7 @@ test('a pilot that cannot be recorded, for example on a full disk, is cancelled 
   expect(present.size).toBe(1);
 });
 
-test('ended pilots of an earlier gateway do not count as failures', async () => {
+test('pilots of an earlier gateway that have ended are not counted as failures', async () => {
   const { table, state, present, clock, comes, scaler, restarted } = fixture();
   state.queued = 3;
   await scaler.round();
@@ -209,7 +209,7 @@ test('ended pilots of an earlier gateway do not count as failures', async () => 
   expect(present.size).toBe(3);
 });
 
-test('a scheduler that was unreachable when the gateway began is asked again even if no job waits', async () => {
+test('a scheduler that was unreachable when the gateway started is asked again even if no job waits', async () => {
   const { scaler, pool, state } = fixture();
   pool.account.schedulerProblem = 'Look at slurmctld: sinfo did not answer';
   state.away = new SchedulerError('Look at slurmctld: squeue did not answer', { refused: false });
@@ -284,7 +284,7 @@ test('a pilot that the scheduler can never start is reported until it can start'
   expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
-test('a partition that the scheduler refuses leaves the others their pilots, and only its own jobs hear about it', async () => {
+test("if the scheduler refuses one partition's pilots, other partitions get theirs, and only jobs of the refused one are warned", async () => {
   const bad = { ...FILE.partitions[0]!, partition: 'bad' };
   const { scaler, state, present, pool } = fixture({ ...FILE, partitions: [bad, ...FILE.partitions] });
   const heard: string[] = [];

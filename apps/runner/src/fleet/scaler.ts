@@ -9,31 +9,37 @@ export interface ScalerOptions {
   pool: PilotPool;
   table: FleetTable;
   scheduler: Scheduler;
-  /** Jobs of a partition that wait in the gateway's queue; no pilot has been requested for them yet. */
+  /** The number of a partition's jobs in the gateway's queue, for which no pilot has been requested yet. */
   queued: (partition: string) => number;
-  /** Jobs of a partition that are being built. They may not need a pilot, but idle pilots are kept for them. */
+  /**
+   * The number of a partition's jobs that are being built. They may not need a pilot, but idle pilots are kept for
+   * them.
+   */
   building: (partition: string) => number;
   logger: Logger;
   nowMs?: () => number;
 }
 
 /**
- * Pilots submitted in the first round, and the maximum per round. The first rounds are small, so that early failures
- * are noticed before many pilots are lost.
+ * Maximum number of pilots submitted in the first round, and in any round. The first rounds are small, so that early
+ * failures are noticed before many pilots are lost.
  */
 const FIRST_AT_ONCE = 16;
 const MOST_AT_ONCE = 256;
 /** Parallel calls of sbatch; a controller handles some hundred per second. */
 const SIDE_BY_SIDE = 8;
-/** A pilot may be missing from the scheduler's list for this long after it was submitted. */
+/** For this long after a pilot was submitted, the scheduler's list may lack it. */
 const UNSEEN_MS = 10_000;
-/** After this many pilots in a row that ended before they registered, new ones are submitted only now and then. */
+/**
+ * After this many pilots in a row have ended before they registered, new ones are submitted only every
+ * AFTER_FAILURES_MS.
+ */
 const MOST_FAILURES = 3;
 const AFTER_FAILURES_MS = 60_000;
 /** The interval between two counts of the cluster's GPUs. */
 const COUNT_EVERY_MS = 15_000;
 
-/** Submits pilots as the queue grows, dismisses idle ones, and records which have ended. */
+/** Submits pilots as the queue grows, dismisses idle ones, and records which pilots have ended. */
 export class Scaler {
   readonly #options: ScalerOptions;
   readonly #nowMs: () => number;
@@ -41,9 +47,9 @@ export class Scaler {
   #stopped = false;
   #asked = false;
   #countedMs = -Infinity;
-  /** By partition: the limit on submitted pilots in the last round. */
+  /** By partition: how many pilots could be submitted in the last round. */
   readonly #mostBefore = new Map<string, number>();
-  /** By partition: pilots in a row that ended before they registered. */
+  /** By partition: how many pilots in a row ended before they registered, when the last one did, and why. */
   readonly #failures = new Map<string, { count: number; lastMs: number; why: string | undefined }>();
 
   constructor(options: ScalerOptions) {
@@ -51,7 +57,7 @@ export class Scaler {
     this.#nowMs = options.nowMs ?? Date.now;
   }
 
-  /** Runs one round. If the scheduler fails, the next round tries again, and GetHost reports the problem until then. */
+  /** Runs one round. If the scheduler fails, GetHost reports the problem and the next round tries again. */
   async round(): Promise<void> {
     const { file, logger } = this.#options;
     try {
@@ -70,7 +76,7 @@ export class Scaler {
       await this.#countGpus();
     } catch (error) {
       this.#tellProblems(() => (error as Error).message);
-      // The scheduler's message is the cause; our stack trace would add nothing.
+      // The scheduler's message is the cause; a stack trace of ours would add nothing.
       const cause = error instanceof SchedulerError ? { reason: error.message } : { err: error };
       logger.warn(cause, 'the scheduler failed or refused a request');
     }
@@ -80,12 +86,12 @@ export class Scaler {
     const { scheduler, pool, logger } = this.#options;
     if (!scheduler.gpus || this.#nowMs() - this.#countedMs < COUNT_EVERY_MS) return;
     this.#countedMs = this.#nowMs();
-    // The previous counts may be wrong by now.
+    // The previous count may be wrong by now.
     pool.account.gpus = [];
     try {
       pool.account.gpus = await scheduler.gpus();
     } catch (error) {
-      // A scheduler without this query can still run pilots, but an unreachable one must be asked again.
+      // A scheduler that refuses this query can still run pilots. One that is unreachable must be asked again.
       if (!(error instanceof SchedulerError) || !error.refused) throw error;
       logger.warn({ reason: error.message }, "the cluster's GPUs are not counted");
     }
@@ -97,8 +103,8 @@ export class Scaler {
   }
 
   /**
-   * Records a submitted pilot. A pilot that can't be recorded could not register and would only hold a GPU, so it is
-   * cancelled.
+   * Records a submitted pilot. If that fails, the pilot is cancelled, because it could not register and would only hold
+   * a GPU.
    */
   async #note(row: Omit<PilotRow, 'id'>, token: string): Promise<void> {
     try {
@@ -115,10 +121,10 @@ export class Scaler {
     if (rows.length === 0 && this.#asked && pool.account.schedulerProblem === undefined) return;
     const present = await scheduler.pilots();
     this.#asked = true;
-    // A gateway was killed before it could record these pilots, so they can't register.
+    // These pilots can't register, because a gateway was killed before it could record them.
     const strays = [...present].filter((id) => !rows.some(({ schedulerJob }) => schedulerJob === id));
     if (strays.length > 0) await scheduler.cancel(strays);
-    // If a job number was reused, the job in the scheduler's list is the younger one.
+    // If a job number was reused, the number in the scheduler's list is that of the younger pilot.
     const youngest = new Map(rows.map(({ id, schedulerJob }) => [schedulerJob, id]));
     for (const { id, schedulerJob, partition, submitMs, registered } of rows) {
       if (registered) this.#registered.add(id);
@@ -140,7 +146,7 @@ export class Scaler {
   async #failed(partition: string, schedulerJob: string, refusal: string | undefined): Promise<void> {
     const { scheduler, logger } = this.#options;
     const { count, why: before } = this.#failures.get(partition) ?? { count: 0 };
-    // If the scheduler does not answer, the next round reports that.
+    // If the scheduler does not answer, the next round reports it.
     const why = refusal ?? (await scheduler.whyEnded(schedulerJob).catch(() => undefined)) ?? before;
     this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs(), why });
     logger.warn({ pilot: schedulerJob, partition, why }, 'a pilot ended before it registered');
@@ -148,7 +154,7 @@ export class Scaler {
 
   /** Why the pilots of a partition are refused, or end before they register. */
   #failureText(partition: string): string | undefined {
-    // A refusal is known before the pilot has ended and its end has been noticed.
+    // Refusals come first, because they are known before the scheduler reports that the pilot has ended.
     const refusals = [...this.#options.pool.account.refusals.values()];
     const refused = refusals.findLast((one) => one.partition === partition)?.text;
     const { count = 0, why } = this.#failures.get(partition) ?? {};
@@ -193,16 +199,16 @@ export class Scaler {
   async #submitMissing(settings: PartitionSettings): Promise<void> {
     const { pool, table, scheduler, queued, logger } = this.#options;
     const { partition, min, max } = settings;
-    // A pilot that can't be recorded would be cancelled at once.
+    // A pilot that can't be recorded would be cancelled at once, so none is submitted.
     if (pool.storeFailure()) return;
     const failures = this.#failures.get(partition);
     if (failures && failures.count >= MOST_FAILURES && this.#nowMs() - failures.lastMs < AFTER_FAILURES_MS) return;
-    // A registered pilot that is away may come back, but no job should have to wait for it.
+    // Pilots that are away are not counted: they may come back, but no job should have to wait for them.
     const there = table
       .pilots()
       .filter((row) => row.partition === partition)
       .filter(({ id }) => pool.roster.stays(id) || !this.#registered.has(id)).length;
-    // Pilots that are away still hold their GPUs.
+    // Pilots that are away still hold their GPUs, so they count towards the maximum.
     const room = max - table.pilots().filter((row) => row.partition === partition).length;
     const wanted = Math.min(
       max,
@@ -221,7 +227,7 @@ export class Scaler {
     };
     const submitting = Array.from({ length: SIDE_BY_SIDE }, () =>
       submitOne().catch((error: unknown) => {
-        // The scheduler would refuse the other pilots too.
+        // The scheduler would refuse the partition's other pilots too.
         missing = 0;
         throw error;
       }),
@@ -230,7 +236,7 @@ export class Scaler {
     if (refused?.status === 'rejected') throw refused.reason;
   }
 
-  /** Twice the previous round's limit; back to the first round's limit if pilots ended early. */
+  /** Twice the previous round's limit; the first round's limit if pilots have ended before they registered. */
   #mostNow(partition: string): number {
     const before = this.#failures.has(partition) ? undefined : this.#mostBefore.get(partition);
     const most = Math.min(MOST_AT_ONCE, before === undefined ? FIRST_AT_ONCE : 2 * before);

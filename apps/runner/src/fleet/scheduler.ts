@@ -5,7 +5,7 @@ import { plainLine } from '@flashcore/shared/text';
 import type { FleetFile } from './fleet-file.ts';
 import { UNREACHABLE_EXITS } from './pilot-connection.ts';
 
-/** A cluster's scheduler, as the gateway needs it. */
+/** What the gateway needs of a cluster's scheduler. */
 export interface Scheduler {
   /** Submits a pilot of the partition, and returns the scheduler's id for it. Errors: SchedulerError. */
   submit(partition: string, token: string): Promise<string>;
@@ -14,8 +14,8 @@ export interface Scheduler {
   /** Ends pilots; ids of pilots that have already ended are ignored. Errors: SchedulerError. */
   cancel(schedulerJobs: readonly string[]): Promise<void>;
   /**
-   * Why and where a pilot ended before it registered, and what to do; undefined if the reason is unknown or somebody
-   * cancelled the pilot.
+   * Why and where a pilot ended before it registered, and what to do about it; undefined if the reason is unknown or
+   * somebody cancelled the pilot.
    */
   whyEnded(schedulerJob: string): Promise<string | undefined>;
   /** Why a pilot can't start until somebody changes something, as of the last call of pilots(); undefined if it can. */
@@ -24,7 +24,7 @@ export interface Scheduler {
   gpus?(): Promise<NodeGpus[]>;
 }
 
-/** A node's GPUs of the kind that a partition's pilots ask for. */
+/** The GPUs of a node that are of the kind that a partition's pilots ask for. */
 export interface NodeGpus {
   partition: string;
   node: string;
@@ -43,7 +43,10 @@ export class SchedulerError extends FlashcoreError {
   }
 }
 
-/** An id that tells this gateway's pilots from others'; it survives a restart of the gateway. */
+/**
+ * This gateway's id, by which it knows its own pilots. It is kept in a file, so that a restarted gateway has the same
+ * id.
+ */
 export function gatewayId(path: string): string {
   if (!existsSync(path)) writeFileSync(path, randomBytes(4).toString('hex'), { mode: 0o600 });
   return readFileSync(path, 'utf8').replace(/[^0-9a-f]/g, '');
@@ -64,5 +67,5 @@ export function unreachableRemedy(exitCode: number, { reach, tls_ca: authority }
 }
 
 const MAX_SAID = 300;
-/** The output of a scheduler's command, as one bounded line. */
+/** What a scheduler's command printed, as one line of limited length. */
 export const said = (lines: readonly string[]): string => plainLine(lines.join(' ')).slice(0, MAX_SAID) || 'nothing';

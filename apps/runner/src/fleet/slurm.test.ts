@@ -1,4 +1,4 @@
-/** Slurm's commands are shell scripts that answer as Slurm does. */
+/** Slurm's commands are replaced by shell scripts that answer as Slurm does. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ const VERSION = 'slurm 22.05.8';
 
 afterEach(() => vi.unstubAllEnvs());
 
-/** Puts commands into PATH that record their arguments and run a line of shell as their answer. */
+/** Puts commands into PATH that record their arguments and then run a line of shell to answer. */
 function fakeSlurm(answers: Record<string, string>) {
   const folder = temporaryFolder();
   const bin = join(folder.path, 'bin');
@@ -89,7 +89,7 @@ test.each([
   else expect(checked).toContain(`found ${gres}: its nodes have ${offered}`);
 });
 
-test('reports why a pilot cannot start until somebody changes something, and ignores a mere queue', async () => {
+test('reports why a pilot cannot start until somebody changes something, but not that it waits in the queue', async () => {
   using fake = fakeSlurm({
     squeue: `printf '7|PENDING|PartitionTimeLimit\n8|PENDING|Priority\n9|RUNNING|None\n10|PENDING|ReqNodeNotAvail, UnavailableNodes:n1\n'`,
   });
@@ -124,7 +124,7 @@ test('counts GPUs of the kind that pilots ask for, on nodes that accept jobs', a
   ]);
 });
 
-test('an unreachable controller is reported and not refused', async () => {
+test('an unreachable controller is reported, and the gateway starts all the same', async () => {
   using fake = fakeSlurm(
     sinfo(`echo 'slurm_load_partitions: Unable to contact slurm controller (connect failure)' >&2; exit 1`),
   );

@@ -7,12 +7,14 @@ import { readProgram } from '../sandbox/run.ts';
 import type { SlurmFile } from './fleet-file.ts';
 import { gatewayId, said, SchedulerError, unreachableRemedy, type NodeGpus, type Scheduler } from './scheduler.ts';
 
-/** Slurm's own limit for its commands is a minute; without a controller they fail after some seconds. */
+/**
+ * Less than Slurm's own limit for its commands, which is a minute. Without a controller they fail after some seconds.
+ */
 const LIMIT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
-/** The first major version with sbatch's --signal and squeue's formats as used here. */
+/** The first major version that has sbatch's --signal and the formats of squeue used here. */
 const LEAST_VERSION = 20;
-/** How long before Slurm kills a pilot the pilot gets a signal, so that it can give its job back. */
+/** Slurm sends a pilot a signal this long before it kills the pilot, so that the pilot can give its job back. */
 const WARNING_SECONDS = 30;
 
 const ENVIRONMENT = ['PATH', 'HOME', 'SLURM_CONF', 'LD_LIBRARY_PATH'];
@@ -29,20 +31,20 @@ const PILOT_ENVIRONMENT = [
 ];
 
 /**
- * Slurm through its commands, because its REST service changes its version with each release. Slurm never requeues
+ * Slurm, used through its commands, because its REST service has a new version in each release. Slurm never requeues
  * pilots, because a token registers only once; the gateway submits new pilots instead.
  */
 export class Slurm implements Scheduler {
   readonly #file: SlurmFile;
   readonly #folder: string;
-  /** Job name of this gateway's pilots; it tells them from other gateways' pilots on the cluster. */
+  /** The job name of this gateway's pilots, which distinguishes them from those of other gateways on the cluster. */
   readonly #jobName: string;
-  /** Slurm's reasons for pilots that are waiting. */
+  /** Slurm's reason for each pilot that waits. */
   #reasons = new Map<string, string>();
 
   /**
-   * `folder` holds the pilots' script. sbatch copies the script, so nodes need not see the folder. `isolation` says how
-   * pilots sandbox what clients send.
+   * `folder` holds the pilots' script; nodes need not see it, because sbatch copies the script. `isolation` says how
+   * pilots sandbox kernels and compilers.
    */
   constructor(file: SlurmFile, folder: string, isolation: IsolationWanted) {
     this.#file = file;
@@ -77,7 +79,8 @@ export class Slurm implements Scheduler {
         // instead.
         '--output=/dev/null',
         '--chdir=/',
-        // The pilot gets only these environment variables, and their values are hidden from other users.
+        // The pilot gets only these environment variables. Only their names are given here, so other users can't see
+        // their values.
         `--export=${[...ENVIRONMENT, ...PILOT_ENVIRONMENT].join(',')}`,
         ...Object.entries(optional).flatMap(([option, value]) => (value === undefined ? [] : [`--${option}=${value}`])),
         ...(settings.sbatch ?? []),
@@ -144,7 +147,7 @@ export class Slurm implements Scheduler {
   }
 }
 
-/** Columns of sinfo, with widths that no text should reach. */
+/** Columns of sinfo, wider than any text should be. */
 const NODE_COLUMNS = { PartitionName: 64, NodeList: 128, Gres: 512, GresUsed: 512, StateCompact: 32 };
 
 function nodeColumns(line: string): string[] {
@@ -152,20 +155,22 @@ function nodeColumns(line: string): string[] {
   return Object.values(NODE_COLUMNS).map((width) => line.slice(from, (from += width)).trim());
 }
 
-/** Nodes that are down, drained or reserved, or do not answer ("idle*"), accept no jobs. */
+/**
+ * States of a node that accepts jobs. A node that is down, drained, reserved, or does not answer ("idle*") does not.
+ */
 const TAKES_JOBS = /^(?:idle|mix|alloc|comp|plnd)[~#+-]?$/;
 
 /**
- * Slurm's reasons (squeue's %r) that do not pass by themselves. Reasons about resources in use are left out, because
- * they pass when jobs end.
+ * Slurm's reasons (squeue's %r) for which a pilot waits until somebody changes something. Reasons about resources in
+ * use are left out, because they pass when jobs end.
  */
 const STUCK =
   /^(?:BadConstraints|Partition(?:Down|Inactive|NodeLimit|TimeLimit)|\w*TimeLimit|Invalid\w+|\w+NotAllowed|Reservation\w*|JobHeld\w+|ReqNodeNotAvail|MaxMemPerLimit)/;
 
 /**
- * Checks Slurm and the file's partitions. Returns why the controller does not answer, or undefined; jobs wait until it
- * answers. Errors: UsageError if there is no Slurm, if it is too old, or if it does not have one of the file's
- * partitions or its GPUs.
+ * Checks Slurm and the file's partitions. Returns the reason if the controller does not answer, in which case jobs wait
+ * until it does. Errors: UsageError if there is no Slurm, if it is too old, or if it lacks one of the file's partitions
+ * or its GPUs.
  */
 export async function checkSlurm(file: SlurmFile): Promise<string | undefined> {
   const { exitCode, output = '' } = await ask('sinfo', ['--version']);
@@ -202,12 +207,12 @@ export async function checkSlurm(file: SlurmFile): Promise<string | undefined> {
 /** A generic resource, as in sinfo's %G and a fleet file. */
 interface Gres {
   name: string;
-  /** Empty if any type is accepted. */
+  /** Empty if any type will do. */
   type: string;
   count: number;
 }
 
-/** Parses a list such as "gpu:h200:4(S:0-1),shard:8"; "(null)" gives no resources. */
+/** Parses a list such as "gpu:h200:4(S:0-1),shard:8"; "(null)" is an empty list. */
 function gresOf(text: string): Gres[] {
   const parts = text
     .replaceAll(/\([^)]*\)/g, '')
@@ -221,7 +226,7 @@ function gresOf(text: string): Gres[] {
   });
 }
 
-/** Whether a node that offers one resource can run a job that asks for the other. */
+/** Whether a node that has one resource can run a job that asks for the other. */
 const covers = (offered: Gres, wanted: Gres): boolean =>
   offered.name === wanted.name && (wanted.type === '' || offered.type === wanted.type) && offered.count >= wanted.count;
 
@@ -240,7 +245,7 @@ function ask(
   });
 }
 
-/** The remedy for an exit code, which is all that is known of a pilot that never registered. */
+/** The remedy for an exit code, which is all that is known about a pilot that never registered. */
 function remedyOf(exitCode: string, file: SlurmFile): string {
   const { bundle, scratch, setup } = file;
   const code = Number(exitCode.split(':')[0]);
@@ -259,14 +264,14 @@ function remedyOf(exitCode: string, file: SlurmFile): string {
 
 const logOf = ({ scratch }: SlurmFile, schedulerJob: string): string => join(scratch, `pilot-${schedulerJob}.log`);
 
-/** Exit codes of the script itself: the node can't keep the pilot's log, or the set-up script is missing. */
+/** Exit codes of the script itself: the node can't write the pilot's log, or the set-up script is missing. */
 const EXIT_NO_LOG = 73;
 const EXIT_NO_SETUP = 74;
 const LOG_DAYS = 7;
 
 /**
- * The script that every pilot runs. Its log is in the scratch folder, which every node has; the script exits if another
- * user owns that folder. `exec` replaces the shell, so that Slurm's TERM reaches the pilot itself.
+ * The script that every pilot runs. The log is in the scratch folder, which every node has; if another user owns the
+ * folder, the script exits. `exec` replaces the shell, so that Slurm's SIGTERM reaches the pilot itself.
  */
 export function pilotScript(
   { bundle, reach, scratch, scratch_gib: gib, setup, tls_ca: authority }: SlurmFile,
@@ -303,7 +308,7 @@ function problem(program: string, end: CommandEnd): SchedulerError {
   if (end.exitCode === 127)
     return new SchedulerError(`Install Slurm's commands: there is no ${program}`, { refused: true });
   const what = end.timedOut ? `did not answer within ${LIMIT_MS / 1000} s` : `said: ${said(end.lines)}`;
-  // Slurm's commands say so if the controller is unreachable; any other error is about the request.
+  // Slurm's commands print this if the controller is unreachable. Any other error is about the request.
   const away =
     end.timedOut || end.lines.some((line) => /unable to contact|connection|timed out|communication/i.test(line));
   return new SchedulerError(

@@ -10,9 +10,9 @@ export interface WaitingJob {
 }
 
 interface PilotOffer {
-  /** Whether the partition has an idle pilot. */
+  /** Whether the partition still has an idle pilot. */
   isOpen: () => boolean;
-  /** undefined if the job waits for a better node. An error ends the job's wait. */
+  /** A lease for the job; undefined if the job must wait for a better node. An error ends the job's wait. */
   leaseFor: (job: WaitingJob) => Lease | undefined;
 }
 
@@ -24,7 +24,7 @@ export class WaitingJobs {
     return this.#waiting.filter((one) => one.partition === partition).length;
   }
 
-  /** Waits for a lease. Errors: the reason of the signal, or an error of the offer. */
+  /** Waits for a lease. Errors: the signal's reason, or an error of leaseFor(). */
   async wait(job: WaitingJob, signal: AbortSignal): Promise<Lease> {
     const waiting = { ...job, promise: Promise.withResolvers<Lease>() };
     const leave = (): void => {
@@ -44,7 +44,10 @@ export class WaitingJobs {
     for (const one of this.#waiting) if (one.partition === partition) one.onProblem?.(problem);
   }
 
-  /** A job that waits for a better node does not hold up the others. */
+  /**
+   * Offers idle pilots to the waiting jobs in order. A job that waits for a better node does not hold up the jobs after
+   * it.
+   */
   serve(partition: string, { isOpen, leaseFor }: PilotOffer): void {
     for (const waiting of this.#waiting.filter((one) => one.partition === partition)) {
       if (!isOpen()) return;
