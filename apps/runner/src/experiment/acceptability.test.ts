@@ -14,7 +14,7 @@ import { acceptabilityOf } from './acceptability.ts';
 /** The fields of a variant without the message's own properties. */
 type Fields = Extract<MessageInitShape<typeof VariantResultSchema>, { readonly $typeName?: undefined }>;
 
-/** A ranked run on a GPU; `over`: the champion in the comparison. */
+/** A ranked run on a GPU; `over`: the champion with which it was compared. */
 const rankedRun = (over?: { job: string; label: string }): JobSpec =>
   ({
     judged: true,
@@ -27,7 +27,7 @@ const rankedRun = (over?: { job: string; label: string }): JobSpec =>
   }) as unknown as JobSpec;
 const CHAMPION = { job: 'jobs/1', label: 'flashcore_v6' };
 
-/** A variant that may be accepted, with the given changes. */
+/** A variant that may be accepted, with these changes. */
 const variantWith = (given: Fields = {}): VariantResult =>
   create(VariantResultSchema, {
     build: { succeeded: true },
@@ -87,7 +87,7 @@ test.each<[string, Fields, string]>([
 });
 
 test.each([ComparisonVerdict.SLOWER, ComparisonVerdict.NOT_JUDGED, undefined])(
-  'a run whose comparison with the champion says %s cannot be accepted',
+  'a run whose comparison with the champion has verdict %s cannot be accepted',
   (verdict) => {
     const comparison = verdict === undefined ? verdict : { verdict, reason: 'the reason of the comparison' };
     const told = verdict !== undefined ? 'the reason of the comparison' : 'the two were not compared';

@@ -29,13 +29,14 @@ export const acceptCommand = (job: string, over: string): string =>
 
 const shortJob = (name: string): string => name.replace(/^jobs\//, '').slice(0, 8);
 
-/** Whether an experiment could become a champion, what it would replace, and how. */
+/** Whether accepting an experiment would make a champion, which champion it would replace, and by which command. */
 export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | undefined {
   if (!spec.judged) return undefined;
   const reason = refusal(spec, ended);
   const replaces = spec.over?.label;
   const over = spec.over?.job ?? NO_CHAMPION;
-  // The comparison may have been left out or become impossible, so there may still be a champion.
+  // Why no champion is replaced. There may be one all the same, because the comparison may have been left out or become
+  // impossible.
   const none =
     spec.noChampion ??
     (spec.champion ? 'the request named what to compare with' : `no champion of ${spec.device.name} yet`);
@@ -74,7 +75,7 @@ function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string 
   );
 }
 
-/** Missing documentation fails no run, so only here does it count. */
+/** The missing documentation of a kernel. It does not fail a run, but prevents acceptance. */
 const documentationProblem = ({ gates }: VariantResult): string | undefined =>
   gates.find(({ level, verdict }) => level === 'hard' && verdict === Verdict.NOT_JUDGED)?.detail;
 
@@ -86,9 +87,9 @@ function heldOutProblem({ heldOut }: VariantResult): string | undefined {
 const NO_SLOWER: readonly ComparisonVerdict[] = [ComparisonVerdict.FASTER, ComparisonVerdict.WITHIN_MARGIN];
 
 /**
- * On a GPU there must be a valid time, every gate that rejects must have been measured, and the champion, if there is
- * one, must not be faster. A champion without a time could not be ranked, and comparisons with it could fail the same
- * way.
+ * Why the times of a run on a GPU prevent acceptance. There must be a valid time, every gate that rejects must have
+ * been measured, and the champion, if there is one, must not be faster. A champion without a time could not be ranked,
+ * and comparisons with it could fail in the same way.
  */
 function timesProblem({ over }: JobSpec, { benchmarks, comparison, gates }: VariantResult): string | undefined {
   const timed = benchmarks.find(({ mode }) => mode === TimingMode.HOT) ?? benchmarks[0];
@@ -107,7 +108,10 @@ function rejectedBy([asked]: readonly VariantResult[]): string {
   return failed.length === 0 ? '' : `: rejected by ${gateTitles(failed)}`;
 }
 
-/** A client's gates file may lack this gate or use its name for another one, so the metric is looked up. */
+/**
+ * Why the correctness of a run is in doubt. The gate is found by its metric, because a client's gates file may lack the
+ * gate or use its name for another gate.
+ */
 function correctnessProblem({ gates, verify }: VariantResult): string | undefined {
   const gate = gates.find(({ metric }) => metric === 'parity_cases_passed');
   if (gate) return gate.verdict === Verdict.PASS ? undefined : `its correctness is not known: ${gate.detail}`;

@@ -10,18 +10,21 @@ import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const FOLDER = fileURLToPath(new URL('../../../../kernels/cheating', import.meta.url));
 const SHAPE = parseShape('1x1x64x64');
-/** Three heads, so that a timed launch makes two of them from one drawn head; and a shape of another problem. */
+/**
+ * Shapes other than SHAPE: three heads, so that a timed launch makes two of them from one drawn head, and a shape of
+ * another problem.
+ */
 const OWN_SHAPES: Record<string, Shape> = {
   related_heads_in_8_bits: parseShape('1x3x64x64'),
   heaviest_weights: parseShape('rows=16,N=1024'),
 };
-// The short run has one kernel for each way of detection. faulty-kernels.test.ts has the endless kernels.
+// The short run has one kernel per way to detect a trick. faulty-kernels.test.ts has the endless kernels.
 const SHORT = [
   ...['changed_inputs', 'host_include', 'incbin', 'lucky_reads', 'old_output', 'pinned_l2', 'remembered_inputs'],
   ...['right_when_checked', 'small_values', 'related_heads_in_8_bits', 'heaviest_weights', 'unlikely_keys'],
 ];
-// drawn-shapes.test.ts has the cheats that only drawn shapes and probes detect. results_in_globals rarely gets to use
-// what it kept, because each timed launch has other inputs; its variables are refused instead.
+// drawn-shapes.test.ts has the cheats that only drawn shapes and probes detect. results_in_globals is left out because
+// it rarely gets to use what it kept: each timed launch has other inputs. Its variables are refused instead.
 const ELSEWHERE = /^(shapes|values)_|^results_in_globals$/;
 const cheats = inFull(
   readdirSync(FOLDER, { withFileTypes: true })
@@ -34,7 +37,8 @@ const cheats = inFull(
 );
 
 /**
- * Expected messages of kernels that only one check can find: any other finding would not show that this check works.
+ * Expected messages about kernels that only one check can detect. Any other finding would not show that this check
+ * works.
  */
 const REASONS: Record<string, RegExp> = {
   right_when_checked:
@@ -45,16 +49,16 @@ const REASONS: Record<string, RegExp> = {
   related_heads_in_8_bits: /right when verified, wrong when timed: .*times what rounding explains/,
   heaviest_weights: /times what rounding to the dtype explains/,
   unlikely_keys: /times what rounding to the dtype explains \(limit 2\.00\)/,
-  // The PTX engine itself reports the read of memory in front of K.
+  // The PTX engine itself reports the read in front of K.
   lucky_reads: /right by luck: with other bytes before and after the tensors|read 2 bytes, 128 bytes before K/,
 };
 
-// Kernels that need fibres: PTX has no host code, and the PTX engine would report a read of unwritten memory before the
-// trick.
+// Kernels that need the fibre engine, because PTX has no host code or because the PTX engine would report a read of
+// unwritten memory before the trick.
 const ON_FIBRES = ['first_launch_works', 'incbin', 'remembered_inputs'];
 
-// Rounding on N(0, 1) hides their trick in about two runs of three. The other kernels run in a plan without probes,
-// because probes detect some of them before the intended check does.
+// Kernels that run in a plan with probes, because rounding on N(0, 1) hides their trick in about two runs of three. The
+// other kernels run in a plan without probes, which would detect some of them before the intended check does.
 const FOUND_BY_PROBES = ['unlikely_keys'];
 
 let fixture: TestPlanner;
@@ -65,7 +69,7 @@ beforeAll(() => {
 });
 afterAll(() => Promise.all([fixture.close(), fibres.close()]));
 
-/** Verifies and times a kernel, as an experiment does. */
+/** Verifies and times a kernel in an experiment. */
 async function run(kernelId: string): Promise<{ outcome: string; findings: Finding[]; checks: string[] }> {
   const shape = OWN_SHAPES[kernelId] ?? SHAPE;
   const { outcome } = await (ON_FIBRES.includes(kernelId) ? fibres : fixture).run('runExperiment', {
@@ -84,10 +88,10 @@ async function run(kernelId: string): Promise<{ outcome: string; findings: Findi
   };
 }
 
-// The sandbox refuses these; without one, they compile.
+// Kernels that the sandbox refuses and that compile without one.
 const BOXED = ['incbin'];
 const isBoxed = ({ id }: (typeof cheats)[number]): boolean => BOXED.includes(id);
-// Retried, because one kernel is detected by its time and other tests run at the same time.
+// Retried, because one kernel is detected by its time, which other tests running at the same time may change.
 const LIMITS = { timeout: 120_000, retry: 2 };
 
 test.skipIf(missing('bubblewrap')).each(cheats.filter(isBoxed))('$id: $wanted', LIMITS, judge);
@@ -103,7 +107,7 @@ async function judge({ id, wanted }: (typeof cheats)[number]): Promise<void> {
 }
 
 test.skipIf(missing('nvcc'))(
-  'a plan that allows acceptance refuses memory that outlives a launch before anything runs',
+  'a plan that allows acceptance refuses a kernel with memory that outlives a launch, before anything runs',
   LIMITS,
   async () => {
     const { outcome } = await fixture.run('runExperiment', {

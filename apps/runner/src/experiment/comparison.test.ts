@@ -11,7 +11,7 @@ import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
-/** The output check's text for a build that is right. */
+/** Text of the output check for a correct build. */
 const RIGHT = /^right: every output of \d+ launches, each on inputs of its own$/;
 
 let fixture: TestPlanner;
@@ -93,13 +93,13 @@ test(
       told.some(({ selfCheck }) => selfCheck),
       told.filter(({ selfCheck }) => !selfCheck).reduce((sum, { championUs }) => sum + championUs.length, 0),
     ]).toEqual([true, 6]);
-    // The champion's own build and cases are not reported as the job's.
+    // The champion's build and cases are not reported as the job's own.
     expect(events.filter((event) => event.case === 'buildResult')).toHaveLength(1);
   },
 );
 
 test(
-  'nothing is compared with a champion whose output is wrong, and the result says so',
+  'a build is not compared with a champion whose output is wrong, and the result says why',
   { timeout: 120_000 },
   async () => {
     const { outcome } = await fixture.run('benchmark', {
@@ -117,7 +117,7 @@ test(
   },
 );
 
-/** Right, except that at S = 128 it traps after more launches than verification makes. */
+/** A correct kernel, except that at S = 128 it traps after more launches than verification makes. */
 const FAULTS_AT_128 = {
   'kernel.yaml': `id: faults_at_128
 title: "Traps in timed launches of one shape"
@@ -146,7 +146,7 @@ extern "C" __global__ void faults_at_128(const half* Q, const half* K, const hal
 };
 
 test(
-  'a shape on which a build faults while it is timed counts as one without a result',
+  'a shape on which a build faults while it is timed has no result in the comparison',
   { timeout: 120_000 },
   async () => {
     const { outcome } = await fixture.run('benchmark', {
@@ -162,12 +162,12 @@ test(
       comparison!.shapes.map(({ shape }) => formatShape(shape!)),
       findings.map(({ kind }) => FindingKind[kind]),
     ]).toEqual([['1x2x64x64'], ['TRAP']]);
-    // Both are skipped; the first because its times are emulated.
+    // Both shapes are left out, the first because its times are emulated.
     expect(comparison!.reason).toMatch(/^1x2x64x64: .* \(2 of 2 shapes\)$/);
   },
 );
 
-test('a champion that does not compile is reported as such', { timeout: 120_000 }, async () => {
+test('if the champion does not compile, the comparison gives that as the reason', { timeout: 120_000 }, async () => {
   const { outcome } = await fixture.run('benchmark', {
     kernel: kernel('fa_v1_baseline'),
     settings: { shapes: [SMALL], protocol, champion: { kernel: kernel('syntax_error') } },

@@ -17,7 +17,7 @@ test('an L4 has a default rate with its source, and a configured rate takes prec
   });
 });
 
-test('a device without a rate says what to set, and the emulator costs nothing', () => {
+test('the cost of a device without a rate is unknown, and the result says what to set; the emulator has no cost', () => {
   expect(costOf(device('NVIDIA H200'), 10, none)).toEqual({
     costMissing: expect.stringMatching(/^cost not known; set .*--usd-per-hour "NVIDIA H200=2.50"/) as string,
   });

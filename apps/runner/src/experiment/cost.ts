@@ -8,7 +8,7 @@ export interface JobCost {
   costUsd?: number;
   usdPerHour?: number;
   rateSource?: string;
-  /** Why there is no cost, and what to do. */
+  /** Why the cost is unknown, and what to do. */
   costMissing?: string;
 }
 
@@ -29,13 +29,13 @@ export function costOf(device: Pick<Device, 'name' | 'simulated'>, seconds: numb
   return { costUsd: (usdPerHour * seconds) / 3600, usdPerHour, rateSource };
 }
 
-/** US dollars per hour of a device; the emulator costs nothing; undefined if no rate is known. */
+/** US dollars per hour of a device: 0 for the emulator; undefined if no rate is known. */
 export const usdPerHour = (device: Pick<Device, 'name' | 'simulated'>, rates: DeviceRates): number | undefined =>
   device.simulated ? 0 : costOf(device, 0, rates).usdPerHour;
 
 /**
- * Parses "NVIDIA L4=0.68"; several are separated by ";" or given as separate texts. Errors: RangeError with what
- * it must be.
+ * Parses "NVIDIA L4=0.68". Several rates are separated by ";" or given as separate texts. Errors: RangeError, which
+ * says what a rate must be.
  */
 export function parseRates(texts: readonly string[]): DeviceRates {
   const entries = texts

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { openTestPlanner } from './testing/run-job.ts';
 
-test('a GPU host whose driver does not answer lists the driver before its other tools, because it serves only the emulator', async () => {
+test('a GPU host whose driver does not answer serves only the emulator, and lists the driver first among the tools', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-driver-'));
   const library = join(folder, 'libcuda.so.1');
   writeFileSync(library, 'no library');

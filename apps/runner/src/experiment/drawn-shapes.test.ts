@@ -1,6 +1,7 @@
 /**
- * A run whose result may be accepted draws shapes that nobody knows in advance, and inputs over the dtype's whole
- * range. These find kernels that are right only on the cases, and report the smallest shape on which they are wrong.
+ * Tests the shapes that a run draws if its result may be accepted: nobody knows them in advance, and their inputs cover
+ * the dtype's whole range. They detect kernels that are correct only on the cases. The smallest shape on which such a
+ * kernel is wrong is reported.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +28,7 @@ afterAll(() => fixture.close());
 
 const LIMITS = { timeout: 300_000 };
 
-/** An experiment on one small case on which every cheat is right. */
+/** Runs an experiment on one small case, on which every cheat is correct. */
 async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outcome: string; result: JobResult }> {
   const { outcome } = await fixture.run('runExperiment', {
     kernel: { source: { case: 'kernelId', value: kernelId } },
@@ -41,7 +42,7 @@ async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outc
   return { outcome: Outcome[outcome.outcome], result: outcome.result };
 }
 
-test('trials find a kernel that recognizes timed launches and is right for N(0, 1) only there', LIMITS, async () => {
+test('trials detect a kernel that, in timed launches only, is right only for N(0, 1)', LIMITS, async () => {
   const { outcome, result } = await experiment('values_of_timed_launches', '1x8x64x64');
   const [{ verify, findings, benchmarks }] = result.variants as [(typeof result.variants)[number]];
   expect(outcome).toBe('WRONG_RESULT');
@@ -51,7 +52,7 @@ test('trials find a kernel that recognizes timed launches and is right for N(0, 
   expect(benchmarks.some(({ outputCheck }) => !outputCheck.startsWith('right'))).toBe(true);
 });
 
-/** A shape of each kernel, and the distribution that shows its mistake; N(0, 1) does not. */
+/** For each kernel a shape, and the distribution that shows its mistake. N(0, 1) does not show it. */
 const OF_A_RANGE: Record<string, { shape: string; shows: string }> = {
   values_keys_up_to_8192: { shape: '1x1x64x64', shows: 'largest_keys' },
   values_fp32_as_fp16: { shape: '1x1x64x64', shows: 'mixed_scales' },
@@ -69,7 +70,7 @@ test.each(Object.keys(OF_A_RANGE))('%s fails on inputs that reach the ends of a 
   expect(verdicts).toEqual([Verdict.PASS, Verdict.FAIL]);
 });
 
-test('the probes of the timed shape find a kernel that is wrong only on that shape', LIMITS, async () => {
+test('the probes of the timed shape detect a kernel that is wrong only on that shape', LIMITS, async () => {
   const { outcome, result } = await experiment('values_of_timed_shapes', '1x1x128x64');
   const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
   expect(outcome).toMatch(/WRONG_RESULT|NAN_OUTPUT/);
@@ -80,10 +81,10 @@ test('the probes of the timed shape find a kernel that is wrong only on that sha
   expect(findings[0]!.message).toMatch(/^1x1x128x64 on .*max_last/);
 });
 
-/** The smallest wrong shapes that the search finds from any shape beyond the cheat's limit. */
+/** The smallest wrong shape that the search can find for each cheat, and a shape on which the cheat is correct. */
 const CHEATS: Record<string, { smallest: RegExp; passes: string }> = {
   shapes_up_to_512_keys: { smallest: /^1x1x513x64$/, passes: '1x1x512x64' },
-  // One batch or one head less gives a right result.
+  // With one batch or one head fewer, the result is correct.
   shapes_up_to_32_heads: {
     smallest: /^(33x1|1x33|2x17|17x2|3x11|11x3|4x9|9x4|5x7|7x5|6x6)x[1-9]\d?x64c?$/,
     passes: '1x32x64x64',
@@ -111,7 +112,7 @@ test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head
     expect(FindingKind[finding!.kind]).toBe('WRONG_RESULT');
     const [shape, from] = [formatShape(last.shape!), formatShape(last.foundFrom!)];
     expect(finding!.message).toContain(`smallest failing shape ${shape} (found from ${from}): `);
-    // Checks the remedy's command, and runs the same on a shape on which the kernel is right.
+    // Runs the remedy's command, and the same seeds on a shape on which the kernel is correct.
     const seeds = [...finding!.remedy.matchAll(/--seed (\S+)/g)].map(([, seed]) => seed!);
     expect(finding!.remedy).toContain(
       `fa-tui verify ${cheat} --device emulator --shape ${shape} --seed ${seeds[0]} --seed ${seeds[1]}`,
@@ -129,7 +130,7 @@ test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head
 );
 
 test(
-  'a probe’s inputs on unknown shapes find a kernel that is wrong only there and only for such values',
+  'a probe’s inputs on drawn shapes detect a kernel that is wrong only on such shapes and for such values',
   LIMITS,
   async () => {
     const { outcome, result } = await experiment('values_elsewhere');
@@ -138,7 +139,7 @@ test(
     expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
     expect(verify!.drawn.at(-1)!.verdict).toBe(Verdict.FAIL);
     expect(findings[0]!.remedy).toMatch(/--seed [0-9a-f]+@(?!normal)\w+( --seed [0-9a-f]+(@\w+)?)+$/);
-    // The remedy's command repeats the failure, and N(0, 1) does not show it.
+    // The remedy's command repeats the failure, which N(0, 1) does not show.
     const shapes = [verify!.drawn.at(-1)!.shape!];
     const verdicts = await Promise.all(
       [[...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!), ['ab']].map(async (seeds) => {
@@ -159,7 +160,7 @@ test(
 );
 
 test(
-  'a probe’s inputs in large tensors find a kernel that is wrong only there and only for such values',
+  'a probe’s inputs in large tensors detect a kernel that is wrong only in such tensors and for such values',
   LIMITS,
   async () => {
     const { outcome, result } = await experiment('values_of_large_shapes');
@@ -168,7 +169,7 @@ test(
     expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
     const last = verify!.drawn.at(-1)!;
     expect([last.verdict, tensorElements(attention(), last.shape!) > 65_536]).toEqual([Verdict.FAIL, true]);
-    // The inputs repeat those of one head, and so do those of the remedy's command.
+    // All heads have the inputs of one head, in the run and in the remedy's command.
     const seeds = [...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!);
     const again = await fixture.run('verify', {
       kernel: { source: { case: 'kernelId', value: 'values_of_large_shapes' } },
@@ -179,14 +180,14 @@ test(
 );
 
 test(
-  'a kernel whose limits refuse the probes’ shapes gets the probes’ inputs on a shape that it takes',
+  'a kernel whose limits exclude the probes’ shapes gets the probes’ inputs on a shape that it takes',
   LIMITS,
   async () => {
     const { outcome, result } = await experiment('shapes_without_probes', '1x8x64x64');
     const [{ verify, findings }] = result.variants as [(typeof result.variants)[number]];
     expect(outcome).toBe('WRONG_RESULT');
     const cases = parseCases(readFileSync(join(REPOSITORY_ROOT, 'kernels/cases.yaml'), 'utf8'), 'cases.yaml');
-    // One shape with a mask and one without, if both are among those that it takes.
+    // The kernel takes one shape with a mask, one without, or both.
     const probed = verify!.probes.map(({ verdict, inputs }) => [verdict, inputs.length]);
     expect(probed).toEqual(probed.map(() => [Verdict.FAIL, cases.probes.distributions.length]));
     expect(probed.length).toBeGreaterThan(0);
@@ -194,7 +195,7 @@ test(
   },
 );
 
-test('drawn attributes find a kernel that is right only for a list of values', LIMITS, async () => {
+test('drawn attributes detect a kernel that is correct only for a list of values', LIMITS, async () => {
   const { outcome, result } = await experiment('shapes_listed_attributes');
   const [{ verify }] = result.variants as [(typeof result.variants)[number]];
   expect(outcome).toBe('WRONG_RESULT');
@@ -233,7 +234,7 @@ test('a correct kernel passes, and each run draws different shapes and reports t
   }
 });
 
-test('a plan that accepts nothing draws no shapes', LIMITS, async () => {
+test('a plan whose results cannot be accepted draws no shapes', LIMITS, async () => {
   const { outcome } = await fixture.run('runExperiment', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
     plan: 'explore',

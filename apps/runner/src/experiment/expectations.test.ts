@@ -13,7 +13,7 @@ const manifest = parseManifest(read('flashcore_v6/kernel.yaml'), 'kernel.yaml');
 const servicesOn = (name: string): JobServices =>
   ({ spec: { kernel: { manifest }, device: { name } }, cases }) as unknown as JobServices;
 
-test("a note's projection for flashcore_v6 gets the hot measurement on its shape, and its device", () => {
+test("the projection in flashcore_v6's notes is shown with the hot time measured on the same shape, and with the device", () => {
   const [shape] = cases.sets.canonical;
   const timed = (mode: TimingMode, p50Us: number) => ({
     shape: shape!,

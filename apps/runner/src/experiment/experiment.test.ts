@@ -26,7 +26,7 @@ import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/
 let fixture: TestPlanner;
 
 beforeAll(async () => {
-  // No shared build cache, so that the first build really compiles.
+  // Without a shared build cache, the first build really compiles.
   fixture = openTestPlanner(undefined, { host: { ...TEST_HOST, buildCache: undefined } });
   await fixture.planner.prepare();
 });
@@ -61,7 +61,7 @@ test.skipIf(missing('nvcc'))(
     expect(first.events.some((event) => event.case === 'logLine' && event.value.source === 'nvcc')).toBe(true);
     expect(JSON.stringify(one!.runs.map((run) => run.arguments))).not.toContain(fixture.dataDirectory);
     expect([one!.cacheHit, two!.cacheHit, two!.buildId === one!.buildId]).toEqual([false, true, true]);
-    // A loaded machine may exceed the limit once, but not every time.
+    // A loaded machine may exceed the limit once, but not in every try.
     const again = async (): Promise<number> =>
       (await fixture.run('build', { kernel: kernel('fa_v1_baseline') })).outcome.result.variants[0]!.build!.seconds;
     await expect.poll(again, { interval: 100, timeout: 5_000 }).toBeLessThan(0.05);

@@ -33,20 +33,21 @@ import { costOf } from './cost.ts';
 import { provenanceOf, type RunnerIdentity } from './provenance.ts';
 import { summaryOf } from './summary.ts';
 
-/** Final answers of the gates for everything that was built, even if a phase stopped the later ones. */
+/** Gives the gates their final answers if the kernel was built, even if an earlier phase stopped the later ones. */
 const gatesPhase: VariantPhase = {
   phase: Phase.GATES,
   wants: (_services, { judging, build }) => judging !== undefined && build !== undefined,
   evenStopped: true,
   run(services, { judging, build, result, stopped }) {
-    // No gate is evaluated for a kernel that does not compile, so a phase that counts its gates would mislead.
+    // For a kernel that does not compile no gate is evaluated, so announcing a phase with a number of gates would
+    // mislead.
     if (build!.result.succeeded) startPhase(services, Phase.GATES, services.spec.judged!.gates.length);
     result.gates = judging!.finish(stopped);
     return Promise.resolve(undefined);
   },
 };
 
-/** All phases of a variant, in this order; a job's spec says which of them it wants. */
+/** All phases of a variant, in the order in which they run. The job's spec decides which of them run. */
 const PHASES: readonly VariantPhase[] = [
   precheckPhase,
   buildPhase,
@@ -63,8 +64,8 @@ const PHASES: readonly VariantPhase[] = [
 ];
 
 /**
- * The body of every job: runs the requested variant and, if it failed, the variant without tensor cores. If the job is
- * stopped or can't continue, its measurements are kept, because they took minutes of device time.
+ * The body of every job but a search: runs the requested variant and, if it fails, the variant without tensor cores. If
+ * the job is stopped or can't continue, the results so far are kept, because they took minutes of device time.
  */
 export async function runJob(services: JobServices, runner: RunnerIdentity): Promise<JobOutcome> {
   const startTime = new Date();
@@ -82,16 +83,16 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
   return ended(services, found, soFar());
 }
 
-/** The runner that measures, and when it began; `started` is a value of performance.now(). */
+/** The runner that ran the job, and when it began; `started` is a value of performance.now(). */
 interface Birth {
   runner: RunnerIdentity;
   startTime: Date;
   started: number;
 }
 
-/** The results of a job, with provenance and cost. */
+/** The result of a job, with provenance and cost. */
 function jobResult(services: JobServices, found: JobFound, { runner, startTime, started }: Birth): JobResult {
-  // A variant that was not built has no results.
+  // Leaves out a variant that was not built, which has no results.
   const variants = found.variants.filter(({ build }) => build !== undefined);
   const deviceSeconds = (performance.now() - started) / 1000;
   const { spec } = services;
@@ -129,8 +130,8 @@ export function runTuneJob(services: JobServices, steps: MeasuredSteps, runner: 
 }
 
 /**
- * Runs the requested variant. If it failed, even to build or to run, the variant without tensor cores runs as well; it
- * replaces the first if the plan continues with it.
+ * Runs the requested variant. If it fails in any way, even to build, the variant without tensor cores runs as well. If
+ * the plan continues with that variant, the job is judged by it.
  */
 async function runVariants(services: JobServices, found: JobFound): Promise<void> {
   const { resolved, fallback, judged } = services.spec;
@@ -186,7 +187,7 @@ function ended(services: JobServices, found: JobFound, result: JobResult): JobOu
 }
 
 /**
- * Figures that notes claimed or projected for the kernel, with what was measured here for the same metric and shape.
+ * Figures that the kernel's notes claim or project, along with what was measured here for the same metric and shape.
  * Times are hot, because the notes timed launches in a loop.
  */
 export function expectationsOf({ spec, cases }: JobServices, variant: VariantResult | undefined): Expectation[] {

@@ -53,7 +53,7 @@ test.each([
   ],
 ])('%s gets the right finding', { timeout: 120_000 }, namedForWhatItIs);
 
-// ptxas reports these about the compiled code.
+// These findings come from ptxas's report about the compiled code.
 test.skipIf(missing('nvcc')).each([
   [
     'missing_entry',
@@ -90,7 +90,7 @@ async function namedForWhatItIs(kernelId: string, outcome: Outcome, kind: Findin
 }
 
 test(
-  'a missing barrier is reported as a race with both places, before its consequences',
+  'a missing barrier is reported as a race with both places, ahead of the wrong results that it causes',
   { timeout: 120_000 },
   async () => {
     const { findings } = await verify('missing_syncthreads', '1x1x128x64');
@@ -124,7 +124,7 @@ test('an endless loop ends within fifteen seconds, and the next kernel is unharm
 });
 
 test(
-  "an array larger than a thread's stack is reported as such rather than as an access past a tensor",
+  "an array larger than a thread's stack is reported as that and not as an access past a tensor",
   { timeout: 120_000 },
   async () => {
     const manifest = `id: large_array

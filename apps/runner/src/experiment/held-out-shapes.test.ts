@@ -1,4 +1,4 @@
-/** Held-out shapes: the leader of a search is tried on them, and nothing reveals which they are. */
+/** Tests held-out shapes: the leader of a search is tried on them, and nothing reveals them to a client. */
 import { Outcome, HeldOutVerdict } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
@@ -7,12 +7,12 @@ import type { JobOutcome, JobPayload } from '../jobs/job-context.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const SHOWN = parseShape('1x1x64x64');
-// The kernel prints its sequence length, and the 77 must not reach a client.
+// The kernel prints its sequence length. No client may see the 77.
 const HELD_OUT = [parseShape('1x1x77x64'), parseShape('1x1x64x128')];
 
 /**
- * A kernel with one thread per row, for D = 64. FITTED=1 is cheaper but right only if 64 divides the length, as it does
- * in the shown shape.
+ * A kernel with one thread per row, for D = 64. FITTED=1 is cheaper, but correct only if the length is a multiple of
+ * 64, as in the shown shape.
  */
 const KERNEL = {
   'kernel.yaml': `id: fitted
@@ -63,7 +63,7 @@ const QUICK = { minSamples: 5, maxSamples: 5, maxSeconds: 0.1 };
 const experiment = (kernel = fixture.upload(KERNEL)) =>
   fixture.run('runExperiment', {
     kernel,
-    // Other plans refuse a kernel that prints.
+    // Other plans refuse kernels that print.
     plan: 'explore',
     variant: { parameters: { FITTED: 0n } },
     verify: { shapes: [SHOWN], seedCount: 1 },
@@ -77,7 +77,7 @@ const experiment = (kernel = fixture.upload(KERNEL)) =>
     heldOut: true,
   });
 
-/** Places where a job reveals the shape or what the kernel printed on it. */
+/** Texts in which a job reveals the shape, or what the kernel printed on it. */
 const leaks = (run: { outcome: JobOutcome; events: JobPayload[] }): string[] =>
   told(run).match(/.{0,80}(length 77|1x1x77x64|"sequenceLength":77\b).{0,20}/g) ?? [];
 
@@ -91,7 +91,7 @@ test.skipIf(missing('nvcc'))(
     expect(result.variants[0]!.heldOut).toMatchObject({
       verdict: HeldOutVerdict.WRONG,
       detail: 'held-out: wrong',
-      // The count of all held-out shapes. The champion supports one of them, and a count of those would reveal which.
+      // The number of all held-out shapes. The champion supports only one of them, and that number would reveal which.
       shapes: 2,
     });
     expect([outcome, summary]).toEqual([Outcome.FAILED, expect.stringMatching(/; held-out: wrong$/)]);
@@ -101,7 +101,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 describe('an experiment of a search', () => {
-  test('passes if its kernel is right, and reveals no held-out shape', { timeout: 120_000 }, async () => {
+  test('passes if its kernel is correct, and reveals no held-out shape', { timeout: 120_000 }, async () => {
     const right = await experiment();
     expect(right.outcome.result.variants[0]!.heldOut).toMatchObject({
       verdict: HeldOutVerdict.PASSED,
@@ -110,7 +110,7 @@ describe('an experiment of a search', () => {
     expect(leaks(right)).toEqual([]);
   });
 
-  test('cannot restrict its manifest to the shown shape', { timeout: 120_000 }, async () => {
+  test('cannot avoid a held-out shape by the limits in its manifest', { timeout: 120_000 }, async () => {
     const narrowed = {
       ...KERNEL,
       'kernel.yaml': KERNEL['kernel.yaml'].replace('"D == 64", because', '"D == 64 && S != 77", because'),

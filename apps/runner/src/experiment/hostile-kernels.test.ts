@@ -1,6 +1,6 @@
 /**
- * Candidates whose host code attacks the runner; on the emulator a module's constructors run when it is loaded. An
- * attack may end its own job only, and a control job afterwards has the same results as before.
+ * Tests candidates whose host code attacks the runner. On the emulator, a module's constructors run when it is loaded.
+ * An attack may only end its own job: a control job afterwards has the same result as before.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ let fixture: TestPlanner;
 /** The result of control() before any attack. */
 let before: unknown;
 beforeAll(async () => {
-  // Only this engine runs a candidate's host code.
+  // Only the fibre engine runs a candidate's host code.
   fixture = openTestPlanner(undefined, { emulatorEngine: 'fibres' });
   before = await control();
 }, 180_000);
@@ -37,7 +37,7 @@ function found({ outcome }: { outcome: JobOutcome }): { outcome: string; kinds: 
   };
 }
 
-/** The result of a good kernel, which no attack may change. */
+/** The result of a correct kernel, which no attack may change. */
 async function control(): Promise<unknown> {
   const { outcome } = await fixture.run('verify', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
@@ -48,7 +48,7 @@ async function control(): Promise<unknown> {
 }
 
 const SHORTER_MEMORY = 'a shorter memory';
-// The short run has one attack each with garbage, forged answers, broken channels and kills.
+// The short run has one attack of each kind: broken channels, garbage, forged answers and kills.
 const RUNNING = [SHORTER_MEMORY, 'garbage on every descriptor', 'a forged end', 'kill of its group and its parent'];
 const whileRunning = inFull(
   Object.keys(ATTACKS).map((name, index) => [name, FIRST_LENGTH + index] as const),
@@ -56,7 +56,7 @@ const whileRunning = inFull(
 );
 
 test.each(whileRunning)(
-  '%s while the kernel runs fails only its own job',
+  'an attack while the kernel runs fails only its own job: %s',
   { timeout: 120_000 },
   async (name, length) => {
     const kernel = fixture.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource('', chosenAttack()) });
@@ -72,10 +72,10 @@ test.each(whileRunning)(
   },
 );
 
-// The short run has the attacks that reach furthest before any launch.
+// The short run has the attacks that get furthest before any launch.
 const AT_LOAD = ['replies of its own', 'kill of its group and its parent'];
 test.each(inFull(Object.entries(ATTACKS), ([name]) => AT_LOAD.includes(name)))(
-  '%s while the kernel is loaded fails only its own job',
+  'an attack while the kernel is loaded fails only its own job: %s',
   { timeout: 120_000 },
   async (_, attack) => {
     const { outcome, kinds } = await verify(attack);
@@ -102,7 +102,7 @@ test(
     const unboxed = openTestPlanner(undefined, { isolation: 'none', emulatorEngine: 'fibres' });
     try {
       const marker = `flashcore-unboxed-${process.pid}`;
-      // Every second child also drops its environment, by which the runner could find it.
+      // Every second child also drops its environment, by which the runner could recognize it.
       const attack = `for (int i = 0; i < 20; ++i) if (fork() == 0) { setsid(); char* none[] = { nullptr }; if (i % 2) execle("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr, none); execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); }`;
       const kernel = unboxed.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource(attack) });
       const { events } = await unboxed.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } });
@@ -131,7 +131,7 @@ function commands(word: string): string[] {
         const line = readFileSync(join('/proc', id, 'cmdline'), 'utf8');
         return line.includes(word) ? [line] : [];
       } catch {
-        return []; // The process has ended meanwhile.
+        return []; // The process has ended in the meantime.
       }
     });
 }

@@ -36,14 +36,14 @@ test('the digest depends on each file, the engine and the held-out shapes, and s
   expect(new JudgingDigest(folder).of(WITH)).toBe(all[0]);
 });
 
-test('another runner has another digest, so that nobody can find the held-out shapes by trying', () => {
+test('each runner has its own digest, so that nobody can find the held-out shapes by trying them', () => {
   const other = mkdtempSync(join(tmpdir(), 'judging-'));
   expect(new JudgingDigest(other).of(WITH)).not.toBe(new JudgingDigest(folder).of(WITH));
   expect(statSync(join(folder, 'judging.key')).mode & 0o777).toBe(0o600);
   rmSync(other, { recursive: true });
 });
 
-test('if no key can be stored, the digest is only valid for one run', () => {
+test('if no key can be stored, the digest is valid only until the runner ends', () => {
   const nowhere = join(folder, 'none');
   const digest = new JudgingDigest(nowhere);
   expect(digest.of(WITH)).toBe(digest.of(WITH));

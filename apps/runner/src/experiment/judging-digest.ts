@@ -18,8 +18,8 @@ export interface JudgedWith {
 const SECRET_BYTES = 32;
 
 /**
- * A digest that tells a client when its earlier judgements become invalid. It is keyed, because there are few possible
- * held-out shapes: a plain digest would allow trying them all.
+ * A digest that changes when a client's earlier judgements become invalid. It is keyed, because there are few possible
+ * held-out shapes: with a plain digest, a client could try them all.
  */
 export class JudgingDigest {
   readonly #file: string;
@@ -30,7 +30,7 @@ export class JudgingDigest {
   }
 
   /**
-   * The digest. While the emulator's engine is unknown, each call returns a different one, so that no judgement is
+   * The digest. While the emulator's engine is unknown, each call returns a different digest, so that no judgement is
    * reused.
    */
   of({ cases, gates, emulation, heldOut }: JudgedWith): string {
@@ -43,7 +43,8 @@ export class JudgingDigest {
   }
 
   /**
-   * If no secret can be stored (full disk), uses one until the runner ends, so that no judgement outlives the runner.
+   * The stored secret. If it can't be stored (full disk), makes one that is used until the runner ends, so that no
+   * judgement outlives the runner.
    */
   #keptSecret(): Buffer {
     try {
@@ -57,7 +58,10 @@ export class JudgingDigest {
   }
 }
 
-/** The engine and its front end, because clang's counters differ from nvcc's. undefined if not known yet. */
+/**
+ * The engine and its front end, which matters because clang's counters differ from nvcc's. undefined while they are
+ * unknown.
+ */
 function engineName(emulation: JudgedWith['emulation']): string | undefined {
   if (!emulation) return '';
   try {

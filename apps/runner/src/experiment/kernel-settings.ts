@@ -29,7 +29,7 @@ import type { Logger } from '../log.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 import { digestOfRules } from '../spec/ranked-run.ts';
 
-/** Files kept in parsed form. */
+/** How many files are kept in parsed form. */
 const MAX_PARSED = 64;
 
 interface JudgingParts {
@@ -40,14 +40,14 @@ interface JudgingParts {
 
 interface ReadFile<Value> {
   text: string;
-  /** The path for error messages. */
+  /** The file's path in error messages. */
   path: string;
   parse: (text: string, path: string) => Value;
-  /** The problem with which the file is parsed; if it changes, the file is parsed again. */
+  /** The problem that the file is parsed for. If the problem changes, the file is parsed again. */
   of?: Problem;
 }
 
-/** cases.yaml and gates.yaml, parsed again when they change, so that an edited target counts at once. */
+/** cases.yaml and gates.yaml. They are parsed again when they have changed, so that an edit takes effect at once. */
 export class KernelSettings {
   readonly #folder: string;
   readonly #parsed = new Map<string, { text: string; of: Problem | undefined; value: unknown }>();
@@ -57,8 +57,8 @@ export class KernelSettings {
   }
 
   /**
-   * The cases of a problem. Attention's are in the kernels folder, where the runner's owner edits them; every other
-   * problem has its cases next to its problem.yaml. Errors: INVALID_MANIFEST.
+   * The cases of a problem. Attention's are in the kernels folder, where the runner's owner edits them; any other
+   * problem's are next to its problem.yaml. Errors: INVALID_MANIFEST.
    */
   cases(problem = attention()): Cases {
     if (problem.id === DEFAULT_PROBLEM) return this.#read('cases.yaml', (text, path) => parseCases(text, path));
@@ -87,14 +87,14 @@ export class KernelSettings {
     });
   }
 
-  /** Plans, the default first, and case sets; none if a file can't be read. */
+  /** The plans, the default one first, and the case sets; none if a file can't be read. */
   judging({ heldOutShapes, digest, logger }: JudgingParts): Judging {
     try {
       const [gates, cases] = [this.gates(), this.cases()];
       return { ...judgingOf(gates.file, cases), heldOutShapes, judgingDigest: digest({ cases, gates }) };
     } catch (error) {
-      // An error in an edited file is reported when an experiment starts, and must not stop the description of the
-      // host.
+      // An error in an edited file must not prevent the description of the host; it is reported when an experiment
+      // starts.
       if (!(error instanceof FlashcoreError)) throw error;
       logger.warn({ reason: error.reason, message: error.message }, 'plans and case sets cannot be read');
       return { plans: [], caseSets: [], tolerances: [], heldOutShapes, judgingDigest: '' };
@@ -110,7 +110,7 @@ export class KernelSettings {
     const known = this.#parsed.get(key);
     if (known?.text === text && known.of === of) return known.value as Value;
     const value = parse(text, path);
-    // A client that sends a problem chooses its id.
+    // Clients can send any number of problems, each with its own id.
     if (this.#parsed.size >= MAX_PARSED) this.#parsed.clear();
     this.#parsed.set(key, { text, of, value });
     return value;

@@ -1,4 +1,4 @@
-/** Kernels whose tensors lie in memory in another order than in the problem. */
+/** Tests kernels whose tensors have another order in memory than in the problem. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Outcome } from '@flashcore/shared/contract';
@@ -19,7 +19,7 @@ const replaced = (text: string, changes: readonly (readonly [string, string])[])
   return changes.reduce((found, [from, to]) => found.replaceAll(from, to), text);
 };
 
-/** gemm_tiles with B by columns and C by columns, as BLAS has them, where COLUMNS is 1. */
+/** gemm_tiles with B and C stored by columns, as BLAS has them, if COLUMNS is 1. */
 const MANIFEST = replaced(read('kernel.yaml'), [
   ['constants:', 'layouts: { B: { order: [K, N], when: COLUMNS }, C: { order: [N, M], when: COLUMNS } }\nconstants:'],
   ['parameters:\n', 'parameters:\n  COLUMNS: { values: [0, 1], default: 0, about: "1: B and C by columns" }\n'],
@@ -36,9 +36,9 @@ const columns = { parameters: { COLUMNS: 1n } };
 
 test.each([
   ['PASSED', SOURCE],
-  // Reads and writes rows all the same.
+  // Reads and writes rows although its manifest says columns.
   ['WRONG_RESULT', read('gemm_tiles.cu')],
-])('a kernel with tensors by columns is %s by verification and by its timed launches', LIMITS, async (end, source) => {
+])('a kernel whose tensors are stored by columns is verified and timed: %s', LIMITS, async (end, source) => {
   const kernel = uploaded(source);
   const { outcome } = await fixture.run('benchmark', {
     kernel,
@@ -52,7 +52,7 @@ test.each([
   expect(benchmarks).toHaveLength(end === 'PASSED' ? 2 : 0);
 });
 
-test('builds are compared, and searched, only where their tensors lie alike', LIMITS, async () => {
+test('comparisons and searches need builds that store their tensors in the same order', LIMITS, async () => {
   const kernel = uploaded(SOURCE);
   const settings = { shapes: [shape], champion: { kernel } };
   await expect(fixture.run('benchmark', { kernel, variant: columns, settings })).rejects.toThrow(
@@ -67,7 +67,7 @@ test('builds are compared, and searched, only where their tensors lie alike', LI
   ).rejects.toThrow(/must leave the layouts of the tensors as they are, got two: .*without COLUMNS, COLUMNS/);
 });
 
-test('a result with layouts of its own cannot become a champion', LIMITS, async () => {
+test('a result with its own layouts cannot become a champion', LIMITS, async () => {
   const { outcome } = await fixture.run('runExperiment', {
     kernel: uploaded(SOURCE),
     variant: columns,

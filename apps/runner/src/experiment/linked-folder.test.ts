@@ -9,7 +9,7 @@ import { TEST_HOST } from '../testing/test-host.ts';
 import { createPlanner } from './planner.ts';
 
 test(
-  'with a data folder behind a link, a sandboxed worker finds its libraries and modules',
+  'if the data folder is a link, a sandboxed worker still finds its libraries and modules',
   { timeout: 120_000 },
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'fc-link-'));

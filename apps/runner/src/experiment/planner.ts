@@ -57,7 +57,7 @@ export interface PlannerOptions extends Pick<
   host?: HostSettings;
   /** Whether foreign code runs in a sandbox: if possible (the default), never, or required. */
   isolation?: IsolationWanted;
-  /** Groups the processes of one sandbox; default: no groups. */
+  /** Makes a group for the processes of each sandbox; default: no groups. */
   groups?: ProcessGroups;
   /** The emulator's engine; default: auto. */
   emulatorEngine?: EngineWanted;
@@ -66,9 +66,9 @@ export interface PlannerOptions extends Pick<
   sources: SourceStore;
   kernels: KernelCatalog;
   decisions: DecisionStore;
-  /** Pilots and leases of a gateway. */
+  /** The pilots and leases of a gateway. */
   fleet?: FleetTable;
-  /** The measurements of searches over variants. */
+  /** The stored measurements of searches over variants. */
   steps: MeasuredSteps;
   logger: Logger;
   /** Held-out shapes; default: none. */
@@ -77,7 +77,10 @@ export interface PlannerOptions extends Pick<
   rates?: DeviceRates;
 }
 
-/** A connecting client waits 2.5 s for its first answer. An engine that is not chosen by then is reported later. */
+/**
+ * A connecting client waits 2.5 s for its first answer. If the engine is not chosen within this time, it is reported
+ * later.
+ */
 const PREPARED_WITHIN_MS = 1_000;
 
 /**
@@ -118,14 +121,14 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const judgingDigest = new JudgingDigest(dataDirectory);
-  // Without an emulator, nothing is compiled to find out which engine works.
+  // Without an emulator, no trial kernel is compiled to choose an engine.
   const prepare = (): Promise<void> => (emulatedDevices > 0 ? tools.prepare() : tools.toolchain.askCompilers());
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
   return {
     devices,
     isolation: async () => {
-      // A GPU worker's permissions are known only after a trial. A missing required sandbox is left for the job to
-      // report.
+      // Whether a GPU worker can be sandboxed is known only after a trial. If a required sandbox is missing, the job
+      // reports it.
       await Promise.allSettled(
         [...runtimes.values()]
           .filter((runtime) => !runtime.describe().simulated)
@@ -156,7 +159,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       const spec = planSpec(method, request, {
         devices: devices(),
         kernels: options.kernels,
-        // If the sources were compiled elsewhere, no compiler is needed here.
+        // If another host compiled the sources, no compiler is needed here.
         toolchain: options.assigned?.isEmpty === false ? undefined : tools.toolchain,
         emulation: () => tools.emulation(),
         cases: (problem) => settings.cases(problem),
@@ -198,7 +201,10 @@ function requireRate(device: DeviceDescription, rates: DeviceRates): void {
   });
 }
 
-/** Listed first, because without the driver the emulator becomes the default device of a host that has GPUs. */
+/**
+ * The driver that does not list its devices. It is the first tool, because without the driver the emulator becomes the
+ * default device of a host with GPUs.
+ */
 function driverTool({ library, problem }: { library: string; problem: string }): FoundTool {
   return {
     name: 'libcuda',
@@ -235,7 +241,7 @@ function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
     label: labelOf(spec),
     kernelId: kernel.kernelId,
     deviceId: device.deviceId,
-    // A search over variants compiles on all cores as soon as it begins.
+    // A search over variants is not compiled ahead, because it compiles on all cores as soon as it begins.
     compileAhead: spec.tune ? undefined : (signal) => compileAhead(planned, signal),
     body: async (job) => {
       const runtime = runtimes.get(device.deviceId);
@@ -256,7 +262,7 @@ function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
   };
 }
 
-/** SDPA without a kernel, on a device that has PyTorch. */
+/** A job that measures SDPA without a kernel, on a device whose host has PyTorch. */
 function plannedSdpa(spec: SdpaSpec, { options, runtimes }: SdpaParts): PlannedJob {
   const { deviceId } = spec.device;
   return {

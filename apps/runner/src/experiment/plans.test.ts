@@ -23,7 +23,7 @@ function filesOf(kernelId: string): Record<string, string> {
   return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
 }
 
-/** The manifest with its gates replaced by these. */
+/** The manifest with these gates in place of its own. */
 const withGates = (manifest: string, gates: string): string =>
   `${manifest.replace(/^gates:\n(?:[ -].*\n|\n)*/m, '')}\ngates:\n${gates}\n`;
 
@@ -70,7 +70,7 @@ test.skipIf(missing('nvcc'))(
     expect(index((each) => each.case === 'gateResult' && each.value.gateId === 'registers')).toBeLessThan(
       index((each) => each.case === 'caseResult'),
     );
-    // The runner's own folder of the same kernel passes without these gates.
+    // The same kernel in the runner's own folder, which does not have these gates, passes.
     const untouched = await fixture.run('runExperiment', {
       kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
       ...settings,
@@ -83,7 +83,7 @@ test.skipIf(missing('nvcc')).each([
   ['merge', 'hard', 'FAILED', /rejected by "Register spills"/],
   ['explore', 'warn', 'PASSED', /plan explore: .*, \d+ warnings; not ranked/],
 ])(
-  'under plan %s, a kernel that spills misses a gate of level %s and ends %s',
+  'under plan %s, a kernel that spills fails a gate of level %s and ends as %s',
   { timeout: 120_000 },
   async (plan, level, outcomeName, summary) => {
     const { outcome } = await fixture.run('runExperiment', {
@@ -115,7 +115,7 @@ plans:
   built: { title: Built, about: all, from: me, shapes: none, metrics: none, gates: { ${[...metrics, 'cases'].map((id) => `${id}: hard`).join(', ')} } }
 `;
     const left = new AbortController();
-    // The device never opens, so that the job stays waiting for it.
+    // The device never opens, so the job stays waiting for it.
     const opening = vi
       .spyOn(DeviceRuntime.prototype, 'warmUp')
       .mockImplementation(
@@ -191,7 +191,7 @@ test("the tensor cores' accumulator type is evaluated from the parameters, and p
       plan,
     });
   return Promise.all([
-    // With ACCUM_F32=0 the scalar loops keep O in fp16, as the tensor cores do.
+    // With ACCUM_F32=0 the scalar loops keep O in fp16 too, like the tensor cores.
     ...[1n, 0n].map(async (wmma) => {
       const { outcome } = await run('merge', wmma);
       expect(Outcome[outcome.outcome]).toBe('FAILED');
@@ -286,7 +286,7 @@ test.skipIf(missing('nvcc')).each(FAILURES)(
 );
 
 test(
-  'the legacy loop is reported with the last measurement of a shape, with a warning that it is not a latency',
+  "the legacy loop is reported with a shape's last measurement, and with a warning that it is not a latency",
   { timeout: 60_000 },
   async () => {
     const kernel = { source: { case: 'kernelId', value: 'fa_v1_baseline' } } as const;
@@ -349,7 +349,7 @@ test(
     expect(difference!.warning).toBeUndefined();
     expect(gateOf(second.result.variants[0]!, 'regression').detail).toBe('emulator times are not GPU times');
     expect(second.result.acceptability).toMatchObject({ replaces: 'fa_v2_wmma USE_WMMA=1', over: first.name });
-    // The next step of the ladder has no champion of its own, so it is compared with the previous step's champion.
+    // The next step of the ladder has no champion of its own, so it is compared with the champion of the step before.
     const next = await experiment({ kernel: { source: { case: 'kernelId', value: 'flashcore_v5' } } });
     expect(next.result.variants[0]!.difference).toMatchObject({
       champion: 'fa_v2_wmma USE_WMMA=1',

@@ -1,6 +1,6 @@
 /**
- * The probes of cases.yaml detect every known mistake. docs/inputs.md has the whole matrix; this test measures the
- * probes' part and test/reliability/matrix.test.ts all of it.
+ * Tests that the probes of cases.yaml detect every known mistake. docs/inputs.md has the whole matrix; this test checks
+ * the part for probes, and test/reliability/matrix.test.ts checks all of it.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -38,7 +38,10 @@ let fixture: TestPlanner;
 beforeAll(() => void (fixture = openTestPlanner()));
 afterAll(() => fixture.close());
 
-/** The distributions that detected a mistake of a kernel on either shape; a crash counts for all distributions. */
+/**
+ * Runs the probes of a kernel with a mistake; `found`: the distributions that detected the mistake on either shape. A
+ * crash is a detection by every distribution.
+ */
 async function probed(kernelId: string) {
   const { outcome } = await fixture.run('verify', {
     kernel: { source: { case: 'kernelId', value: kernelId } },
@@ -55,7 +58,7 @@ async function probed(kernelId: string) {
   return { outcome: Outcome[outcome.outcome], probes, findings, found: names.filter(fails) };
 }
 
-/** The rows of the page's matrix: each mistake with its entry by distribution. */
+/** The matrix on the page: for each mistake, its entry by distribution. */
 function matrix(): Map<string, Record<string, string>> {
   const page = readFileSync(join(REPOSITORY_ROOT, 'docs/inputs.md'), 'utf8');
   const rows = page
@@ -89,7 +92,7 @@ test('the page has every mistake and every distribution, and each distribution d
 });
 
 // The short run has one kernel per kind of check: infinities, a mask, small errors, another tensor's memory, and errors
-// that only all elements together show.
+// that show only in all elements together.
 const SHORT: readonly string[] = [
   'no_maximum',
   'mask_off_by_one',

@@ -21,7 +21,7 @@ const kernel = { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } 
 const SMALL = parseShape('1x2x64x64');
 const protocol = { minSamples: 2, maxSamples: 2, maxSeconds: 1 };
 
-/** Names of the fields that are missing from a provenance. */
+/** Names of a provenance's fields that are not set. */
 const unsetFields = (provenance: Provenance): string[] => {
   const json = toJson(ProvenanceSchema, provenance) as JsonObject;
   return ProvenanceSchema.fields.map(({ jsonName }) => jsonName).filter((name) => json[name] === undefined);
@@ -46,8 +46,8 @@ test.skipIf(missing('nvcc')).each([
   async (method, request) => {
     const { outcome } = await fixture.run(method, request);
     const provenance = outcome.result.provenance!;
-    // A profile draws no inputs. Only experiments are judged and draw shapes. The runner knows no repository for its
-    // own kernels. Only a gateway has pilots.
+    // A profile draws no inputs. Only experiments are judged and draw shapes. The runner's own kernels are in no
+    // repository that it knows. Only a gateway has pilots.
     const gates = ['gatesDigest', 'gatesSource', 'plan'];
     const lacking = { profile: ['seeds', ...gates], runExperiment: [], verify: gates, benchmark: gates };
     const drawn = method === 'runExperiment' ? [] : ['drawnShapes'];
@@ -62,7 +62,7 @@ test.skipIf(missing('nvcc')).each([
     expect(provenance.tools.map(({ name, version }) => [name, /^\d+\.\d+\.\d+$/.test(version ?? '')])).toEqual([
       ['nvcc', true],
       ['g++', true],
-      // The name of the emulator's engine.
+      // The version is the name of the emulator's engine.
       ['emulator', false],
     ]);
     expect(
@@ -72,12 +72,12 @@ test.skipIf(missing('nvcc')).each([
   },
 );
 
-test('the provenance has the seed of the heads checked for the timed inputs', { timeout: 120_000 }, async () => {
+test('the provenance has the seed that draws the heads of the timed inputs', { timeout: 120_000 }, async () => {
   const { outcome } = await fixture.run('benchmark', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
     settings: { shapes: [parseShape('1x1x64x64')], protocol: { minSamples: 10, maxSamples: 10, maxSeconds: 0.5 } },
   });
-  // The first seed verifies the case; the second draws the heads of the timed shape.
+  // The first seed is that of the verified case; the second draws the heads of the timed shape.
   expect(outcome.result.provenance!.seeds).toEqual([
     expect.stringMatching(/^[0-9a-f]+$/),
     expect.stringMatching(/^[0-9a-f]{16}$/),

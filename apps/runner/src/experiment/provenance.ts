@@ -17,14 +17,14 @@ import type { JobFound } from '../phases/job-found.ts';
 import type { JobServices } from '../phases/job-services.ts';
 import type { DeviceRates } from './cost.ts';
 
-/** Identity of the runner, for provenances. */
+/** The runner, as provenances name it. */
 export interface RunnerIdentity {
   version: string;
   buildId: string;
   rates: DeviceRates;
 }
 
-/** The provenance of a result: what was measured, on which device, with which build and tools. */
+/** The provenance of a result: on which device it was measured, with which build and tools. */
 export function provenanceOf(
   services: JobServices,
   { seeds, birth, variants }: JobFound,
@@ -59,7 +59,10 @@ export function provenanceOf(
   } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
 }
 
-/** The emulator's engine, and CUDA's headers if NVRTC made the PTX, or their substitutes if clang did. */
+/**
+ * The emulator's engine, along with the headers with which its PTX was made: CUDA's for NVRTC, their substitutes for
+ * clang.
+ */
 function emulatorTools(tools: JobServices['tools']): Tool[] {
   const { engine } = tools.emulation();
   const headers = tools.deviceHeadersDigest();
@@ -72,13 +75,17 @@ function emulatorTools(tools: JobServices['tools']): Tool[] {
 }
 
 /**
- * Digest over the folder and the build's sources from elsewhere, because a changed primitive makes a different kernel.
+ * Digest of the kernel's folder and of the build's sources outside it, because a changed primitive makes a different
+ * kernel.
  */
 function sourceDigest(folder: string, buildSources: string | undefined): string {
   return buildSources === undefined ? folder : createHash('sha256').update(`${folder}\n${buildSources}`).digest('hex');
 }
 
-/** The compilers of the builds, which may be another host's. The other compilers are those of this host. */
+/**
+ * The compilers of the builds, as the builds report them, because another host may have compiled. All other tools are
+ * as this host reports them.
+ */
 function compilersUsed(found: readonly FoundTool[], variants: readonly VariantResult[]): FoundTool[] {
   const runs = variants.flatMap(({ build }) => build?.runs ?? []);
   const names = new Set([...found.map(({ name }) => name), ...runs.map(({ compiler }) => compiler)]);
@@ -89,7 +96,7 @@ function compilersUsed(found: readonly FoundTool[], variants: readonly VariantRe
   });
 }
 
-/** Compilers, an emulator's engine, and whichever of ncu, compute-sanitizer and PyTorch were used. */
+/** The compilers, and also the emulator's engine, ncu, compute-sanitizer and PyTorch if they were used. */
 function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResult[]): Tool[] {
   const profiled = variants.some(({ profile }) => profile?.verdict === Verdict.PASS);
   const sanitized = spec.verify?.sanitize === true && !spec.device.simulated;

@@ -1,5 +1,5 @@
 /**
- * The emulator's PTX engine through a whole job: kernels from other projects, faults that only this engine finds, the
+ * Runs whole jobs on the emulator's PTX engine: kernels of other projects, faults that only this engine finds, the
  * ladder's steps for Hopper, an endless launch, and candidates that contain host code.
  */
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -57,14 +57,14 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
       ...shapes.map((shape) => [shape, 'PASS']),
     ]);
     expect(Math.max(...cases.map(({ maxAbsError }) => maxAbsError))).toBeLessThan(most);
-    // The race check is byte-exact on the first seed of every case.
+    // The race check watches the first seed of every case byte by byte.
     const watched = events.flatMap((event) => (event.case === 'logLine' ? [event.value.text] : []));
     const checked = watched.find((text) => text.startsWith('race check on'));
     expect(checked).toContain('every access to memory watched, no race found');
     for (const shape of shapes) expect(checked).toContain(shape);
   });
 
-  test('a profile lists the PTX of the launched entries by the lines that its counts are for', async () => {
+  test('a profile lists the PTX of the launched entries by the source lines that it counts', async () => {
     const { outcome } = await fixture.run('profile', {
       kernel: kernel('flashcore_v6'),
       settings: { shape: parseShape('1x1x64x64') },
@@ -119,9 +119,7 @@ template <Any A, Any B, Any C, int N> __global__ void attend(`,
     );
   });
 
-  /**
-   * half2_cooperative with all of its parameters in one struct, except a pointer, a long and a bool after the struct.
-   */
+  /** half2_cooperative with all parameters in one struct, followed by a pointer, a long and a bool. */
   const withStruct = (bytes: number): Record<string, string> => {
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     return {
@@ -210,7 +208,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     ]);
   });
 
-  /** Copies V to O in two launches, of which the second is programmatic and may wait for the first. */
+  /** Copies V to O by two launches. The second is programmatic, and `wait` may make it wait for the first. */
   const inTwoLaunches = (wait: string): Record<string, string> => ({
     'two.cu': `#include <cuda_fp16.h>
 extern "C" __global__ void first(const half* V, half* W) { W[blockIdx.x * 64 + threadIdx.x] = V[blockIdx.x * 64 + threadIdx.x]; }
@@ -267,7 +265,7 @@ launches:
     expect(Number(taken)).toBeGreaterThan(65_536);
   });
 
-  /** fa_v1_baseline, with this printf call in one of its threads. */
+  /** fa_v1_baseline with this printf call in one thread. */
   const printing = (call: string): Record<string, string> => {
     const files = filesOf(join(kernelsFolder, 'fa_v1_baseline'));
     const text = edited(files['fa_v1_baseline.cu']!, '#include <math.h>', '#include <cstdio>\n#include <math.h>');
@@ -294,7 +292,7 @@ launches:
     while (rounds.length < 3) {
       rounds.push((await printedBy(files)).join('\n'));
     }
-    // Each launch continues the line that the previous launch left open.
+    // Each launch continues the line that the previous one left open.
     expect(rounds[0]).toMatch(/^(one\n\nopen){2,}$/);
     expect(rounds).toEqual(rounds.map(() => rounds[0]));
   });
@@ -356,7 +354,7 @@ launches:
     },
   );
 
-  // Compiling flashcore_v12 takes nvcc a minute of processor time.
+  // nvcc needs a minute of processor time to compile flashcore_v12.
   test.each(inFull(['flashcore_v11', 'flashcore_v12'], (id) => id === 'flashcore_v11'))(
     '%s, a kernel for Hopper, gives the right result',
     async (id) => {
@@ -449,7 +447,7 @@ launches:
   });
 });
 
-/** Contains host code that runs when a module is loaded and before a program's main. */
+/** A kernel with host code that would run when a module is loaded, or before a program's main. */
 function attackingKernel(leftBehind: string): Record<string, string> {
   return {
     'kernel.yaml': `id: attacking
@@ -479,7 +477,7 @@ extern "C" __global__ void attacking(const half* V, half* O) {
   };
 }
 
-/** Verifies the attacking kernel without a sandbox and returns what it left behind. */
+/** Verifies the attacking kernel without a sandbox, and returns what its host code left behind. */
 async function attack(emulatorEngine: 'ptx' | 'fibres') {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-attack-'));
   const fixture = openTestPlanner(undefined, { emulatorEngine, isolation: 'none' });
@@ -511,7 +509,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test(
-  'the same candidate does attack: compiled for the host, it leaves a file behind',
+  'the same candidate does attack if it is compiled for the host: it leaves a file behind',
   { timeout: 180_000 },
   async () => {
     expect((await attack('fibres')).left).toEqual(['a constructor', 'an initialiser', 'at load']);

@@ -10,16 +10,19 @@ import type { RunnerIdentity } from './provenance.ts';
 
 /** How far a job got without a device. */
 export interface RanAhead {
-  /** The job's outcome and its events except log lines; undefined if the job needs a device. */
+  /**
+   * The outcome of a job that ended without a device, and its events except log lines; undefined if the job needs a
+   * device.
+   */
   ended?: { outcome: JobOutcome; told: JobPayload[] };
   /** Builds of the job's own variants. */
   builds: BuildResult[];
 }
 
 /**
- * Runs a job as far as possible without a device: prechecks and builds. A kernel that does not compile ends here, as on
- * a device but free of charge. Log lines are sent at once, and other events are collected. `services.runtime` is a
- * NoDevice. Errors: as runJob().
+ * Runs a job as far as possible without a device, that is, its prechecks and builds. A kernel that does not compile
+ * ends here as it would on a device, but at no cost. Log lines are sent at once; other events are collected.
+ * `services.runtime` must be a NoDevice. Errors: as runJob().
  */
 export async function runAhead(services: JobServices, runner: RunnerIdentity): Promise<RanAhead> {
   const told: JobPayload[] = [];
@@ -49,14 +52,14 @@ export async function compileAhead(services: Omit<JobServices, 'job' | 'runtime'
   const { spec, tools } = services;
   const variant = variantServices(services, spec.resolved);
   const listener = { signal, aside: true };
-  // The same entries first as in the job, because compilations of other entries would not be found.
+  // The same entries come first as in the job, so that the job finds their compilations in the cache.
   const { complete } = await tools.kernels.build({ ...variant.build, first: launchedEntries(variant) }, listener);
   if (spec.champion && spec.benchmark)
     await tools.kernels.build(championVariant(variant, spec.champion).build, listener);
   await complete;
 }
 
-/** No device was held, so the job costs nothing. */
+/** Makes the job free of charge, because it held no device. */
 function forNothing(end: JobOutcome): JobOutcome {
   const { result } = end;
   result.deviceSeconds = 0;

@@ -60,7 +60,7 @@ export async function runSdpaJob(parts: SdpaJob): Promise<JobOutcome> {
   return { outcome: Outcome.PASSED, summary: summaryOf(result), result };
 }
 
-/** The fastest backend of each shape and mode, such as "2x8x512x64 hot: sdpa/cudnn 11.30 us; …". */
+/** The fastest backend for each shape and mode, for example "2x8x512x64 hot: sdpa/cudnn 11.30 us; …". */
 function summaryOf({ sdpaBenchmarks }: JobResult): string {
   const text = ({ shape, mode, backends: [fastest], missing }: SdpaBenchmark): string =>
     `${shape ? formatShape(shape) : ''} ${timingModeName(mode) ?? ''}: ${fastest?.latency ? `${fastest.name} ${fastest.latency.p50Us.toFixed(2)} us` : `not measured, ${missing}`}`;

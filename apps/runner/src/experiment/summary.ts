@@ -79,7 +79,8 @@ function profileText({ profile, verify }: VariantResult): string {
 }
 
 /**
- * For example "plan merge: 3 of 4 hard gates passed". Only hard gates can reject, so warnings are counted separately.
+ * For example "plan merge: 3 of 4 hard gates passed". Only hard gates can reject, so failed gates of level "warn" are
+ * counted separately.
  */
 function gatesText(gates: readonly GateResult[], plan: string): string {
   if (gates.length === 0) return '';
@@ -93,12 +94,12 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
     ...(failed.length > 0 ? [`rejected by ${gateTitles(failed)}`] : []),
     ...(modelled.length > 0 ? [`modelled: ${gateTitles(modelled)}`] : []),
     ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
-    // A failed gate of level "warn" rejects nothing, so it must be mentioned next to "passed".
+    // A failed gate of level "warn" rejects nothing, so the warning must be visible next to "passed".
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
     ...undocumented.map(({ detail }) => detail),
   ].join(', ');
 }
 
-/** The titles of gates, as in every table of gates. Quoted, because a title may contain a comma. */
+/** The titles of gates, as in every table of gates. They are quoted, because a title may contain a comma. */
 export const gateTitles = (gates: readonly GateResult[]): string =>
   gates.map(({ title, gateId }) => `"${title || gateId}"`).join(', ');

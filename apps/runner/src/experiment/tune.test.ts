@@ -1,5 +1,5 @@
 /**
- * A search over variants on the emulator, where times decide nothing: what it builds, verifies, ranks, keeps and
+ * Tests a search over variants on the emulator, where times decide nothing: what it builds, verifies, ranks, keeps and
  * reuses.
  */
 import { create } from '@bufbuild/protobuf';
@@ -13,7 +13,7 @@ import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 const SHAPE = parseShape('1x1x64x64');
 
 /**
- * A kernel with one row per thread. WRONG=1 leaves out the scale, BROKEN=1 does not compile, and PAD costs shared
+ * A kernel with one thread per row. WRONG=1 leaves out the scale, BROKEN=1 does not compile, and PAD takes up shared
  * memory.
  */
 const KERNEL = {
@@ -69,7 +69,7 @@ const rowsOf = (result: JobResult): (string | number | boolean)[][] =>
   ]);
 
 test.skipIf(missing('nvcc'))(
-  'drops variants that do not compile or are wrong, ranks the others by resources, and reuses them the second time',
+  'drops variants that do not compile or are wrong, ranks the others by resources, and reuses all results the second time',
   { timeout: 180_000 },
   async () => {
     const request = {
@@ -115,7 +115,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a variant that only a probe finds wrong, or that races, is dropped, even the second time',
+  'a variant that races or that only a probe detects is dropped, even if its result is reused',
   { timeout: 120_000 },
   async () => {
     const kernel = fixture.upload({
@@ -129,7 +129,7 @@ test.skipIf(missing('nvcc'))(
     });
     const request = {
       kernel,
-      // The champion is the expected winner, so that no comparison runs on the default shape, which is large.
+      // The champion is the expected winner, so that no comparison runs on the large default shape.
       champion: { kernel, variant: { parameters: { PAD: 1n } } },
       parameters: [
         { name: 'PAD', values: [1n] },
@@ -151,7 +151,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a search without a right variant fails with a reason for each, and a stopped search keeps its results',
+  'a search without a correct variant fails with a reason for each variant, and a stopped search keeps its results',
   { timeout: 120_000 },
   async () => {
     const kernel = fixture.upload(KERNEL);

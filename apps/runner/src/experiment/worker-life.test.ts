@@ -55,7 +55,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A kernel of the repository, compiled, with a launch plan for one small shape. */
+/** Compiles a kernel of the repository, and plans its launches for one small shape. */
 async function buildOf(
   path: string,
   builder: KernelBuilder,
@@ -137,7 +137,7 @@ test(
   },
 );
 
-test('a worker reports tensors, output and reference of the wanted inputs', { timeout: 60_000 }, async () => {
+test('a worker reports tensors, output and reference of the requested inputs', { timeout: 60_000 }, async () => {
   const told: VerifiedOutput[] = [];
   const request = {
     ...(await verifyRequest('fa_v1_baseline')),

@@ -60,8 +60,8 @@ export interface TestPlanner {
 type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
 
 /**
- * A planner on the repository's kernels, without jobs and network around it. With `dataDirectory` a test can reuse a
- * cache.
+ * A planner for the repository's kernels, without a job queue or a server. With `dataDirectory`, a test can use an
+ * earlier planner's cache.
  */
 export function openTestPlanner(
   keptDirectory?: string,
