@@ -45,7 +45,7 @@ export function openStores(
     }),
     decisions: new DecisionStore(database),
     sources,
-    // The real path, because a sandbox does not show its workers the link.
+    // The real path, because a sandboxed worker does not see a link to the folder.
     artifacts: new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts')),
     kernels,
     synced: () =>

@@ -137,7 +137,7 @@ function valueAt(value: unknown, [key, ...rest]: readonly string[]): unknown {
   return typeof value === 'object' && value !== null ? valueAt(Reflect.get(value, key), rest) : undefined;
 }
 
-/** Gates in the kernel's own manifest. */
+/** Attempts to loosen gates in the kernel's own manifest. */
 const OWN_GATES: readonly (readonly [name: string, gates: string])[] = [
   ['correctness off', '{ id: correctness, level: "off", why: mine }'],
   ['correctness shown only', '{ id: correctness, level: warn, why: mine }'],
@@ -240,7 +240,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
   const expectDenied = (client: RunnerClient, job: string, over = champion): Promise<void> =>
     expect(client.accept({ job, over })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
 
-  /** Tries to accept the job over everything that a submitter can name. */
+  /** Tries to accept the job over each champion that a submitter can name, and returns the refusals. */
   async function tryToAccept(
     client: RunnerClient,
     job: string,

@@ -41,7 +41,7 @@ test('arguments that fit, a bool or long for a number, and an entry without data
   expect(argumentFinding([{ entry: 'other', arguments: [] }], new Map([['fa', [8]]]))).toBeUndefined();
 });
 
-test('reads parameters from the PTX of nvcc, NVRTC and clang, and an entry without any', () => {
+test('reads parameters from the PTX of nvcc, NVRTC and clang, even for an entry that has none', () => {
   const text = `.visible .entry fa(
 	.param .u64 fa_param_0,
 	.param .u64 .ptr .global .align 16 fa_param_1,

@@ -168,7 +168,7 @@ export class BuildTools {
   }
 }
 
-/** The folder's real path, because a sandbox does not show its workers the link. */
+/** The folder's real path, because a sandboxed worker does not see a link to the folder. */
 function libraryFolderOf({ libraryCache, dataDirectory }: BuildToolsOptions): string {
   const asked = libraryCache ?? join(dataDirectory, 'libraries');
   mkdirSync(asked, { recursive: true, mode: 0o700 });

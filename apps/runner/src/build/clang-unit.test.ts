@@ -20,14 +20,14 @@ function argumentsOf(version: keyof typeof CLANGS, arch: string, fastMath = fals
   return clangUnit({ ...common, clang, fastMath }).stages[0]![0]!.arguments;
 }
 
-test('clang gets the architecture if it knows it', () => {
+test('clang compiles for the requested architecture if it knows that one', () => {
   const args = argumentsOf(19, 'sm_90a');
   expect(args).toContain('--cuda-gpu-arch=sm_90a');
   expect(args).toContain('-DTILE=64');
   expect(args.filter((arg) => arg.includes('__CUDA_ARCH__'))).toEqual([]);
 });
 
-test('an older clang gets the newest architecture that it knows, and the sources see the requested one', () => {
+test('an older clang compiles for the newest architecture that it knows, and the sources see the requested one', () => {
   expect(argumentsOf(14, 'sm_89')).toEqual(
     expect.arrayContaining(['--cuda-gpu-arch=sm_86', '+ptx75', '-U__CUDA_ARCH__', '-D__CUDA_ARCH__=890']),
   );

@@ -39,7 +39,7 @@ export type HostFault = 'no-space' | 'killed' | 'box' | 'trouble' | 'unknown';
 export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefined {
   const { exitCode, timedOut, seconds, lines, leastFreeBytes, boxBroke } = end;
   if (exitCode === 0 || timedOut) return undefined;
-  // On a full disk the sandbox can't write its report either.
+  // Checked before boxBroke, because on a full disk the sandbox can't write its report either.
   if (leastFreeBytes < LEAST_FREE_BYTES) return 'no-space';
   if (boxBroke) return 'box';
   const own = lines.filter(isOwnWord);

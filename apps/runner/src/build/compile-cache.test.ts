@@ -74,7 +74,7 @@ test('compile() returns the stored result for the same inputs, even to another r
   ]).toEqual([false, true, ['a.cu: copied'], ['a.cu: copied'], 'source']);
 });
 
-test('a compiler runs in a temporary folder without a double quote in its path, because nvcc fails with one', async () => {
+test("a compiler runs in a temporary folder if the cache's path has a double quote, because nvcc would fail", async () => {
   const inQuotes = join(folder, 'my "data"');
   const pwd = unit({ script: 'pwd; pwd > out' });
   const { lines, outputs } = await new CompileCache(inQuotes, artifacts).compile(pwd, { signal });

@@ -32,7 +32,7 @@ const GNU = /^(.+?):(\d+):(?:(\d+):)? (fatal error|error|warning|note): (.*)$/;
 const GNU_AS = /^(.+?):(\d+): (Fatal error|Error|Warning): (.*)$/;
 // "clang++-19: error: unsupported CUDA gpu architecture: sm_12", "fatal error: error in backend: …"
 const CLANG_FATAL = /^(?:clang[+\w-]{0,20}: |fatal )error: (.*)$/;
-/** The caret under a source line shows the column, which nvcc does not print. nvcc indents it by two cells. */
+/** nvcc prints no column, but a caret under the source line shows it. The caret's line is indented by two spaces. */
 const CARET = /^ {2}(\s*)\^/;
 
 /** Parses nvcc's output: its own messages, ptxas's, and those of the host compiler that it runs as preprocessor. */

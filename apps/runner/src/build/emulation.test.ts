@@ -64,7 +64,7 @@ test('a host with only g++ runs kernels on fibres and gives the reason', async (
   });
 });
 
-test('nvcc comes before clang', async () => {
+test('nvcc is preferred to clang', async () => {
   makeNvcc(COMPILES);
   makeClang(COMPILES);
   expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvcc', because: 'nvcc 13.0.88' });
@@ -87,7 +87,7 @@ function makeNvrtc(compiles: string): void {
   vi.stubEnv('CUDA_HOME', toolkit);
 }
 
-test('NVRTC comes before clang if there is no nvcc', async () => {
+test('NVRTC is preferred to clang if there is no nvcc', async () => {
   makeNvrtc(COMPILES);
   makeClang(COMPILES);
   expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvrtc', because: 'nvrtc 13.0.88' });

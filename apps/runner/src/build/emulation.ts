@@ -155,7 +155,7 @@ interface Compilers {
 export type FrontEnd = { [Kind in keyof Compilers]: { kind: Kind; compiler: Compilers[Kind] } }[keyof Compilers];
 
 interface FoundFrontEnd {
-  /** The first installed one that works; undefined if none does, so that kernels run on fibres. */
+  /** The first installed front end that works; undefined if none does, so that kernels run on fibres. */
   frontEnd: FrontEnd | undefined;
   /** Why an installed nvcc makes no code for the emulator; undefined if it does or is missing. */
   nvccProblem: string | undefined;

@@ -10,7 +10,7 @@ import { toolPath } from './toolchain.ts';
 /** The path at which the toolchain finds nvcc, because PATH may lack the toolkit. */
 const NVCC = toolPath('nvcc') ?? 'nvcc';
 
-/** One entry that uses the declarations before it. */
+/** A kernel source with one entry, which uses the declarations before it. */
 const kernel = (declarations: string, body: string): string =>
   `#include <cstdio>\n${declarations}\nextern "C" __global__ void entry(int* out, int i) {\n${body}\n}\n`;
 

@@ -86,7 +86,10 @@ export class KernelBuilder {
     this.#assembly = new KernelAssembly(parts.artifacts);
   }
 
-  /** A kernel that does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
+  /**
+   * Builds a kernel. One that does not compile is a result and not an error. Errors: COMPILER_MISSING, DISK_FULL, the
+   * signal's reason.
+   */
   async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
     const build = await this.#build(spec, listener);
     const foreign = spec.emulated && (isPtxSource(spec.source) || isTritonSource(spec.source));

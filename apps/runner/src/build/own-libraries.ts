@@ -61,7 +61,10 @@ interface PythonAction {
   readable: readonly string[];
 }
 
-/** Programs and kernels that the runner itself needs, compiled on first use. Each call returns a path. */
+/**
+ * Programs and kernels that the runner itself needs, compiled on first use. Each call returns a path, or for a
+ * problem's reference a program with its arguments.
+ */
 export class OwnLibraries {
   readonly #options: OwnLibrariesOptions;
 
@@ -78,13 +81,13 @@ export class OwnLibraries {
     return this.#make(emulatorLibraryUnit(this.#cxx(), this.#options.emulatorFolder, { engine, vectors }), listener);
   }
 
-  /** The program that candidates run in. Errors as above. */
+  /** The program that candidates run in. Errors: as emulator(). */
   async executor(listener: BuildListener): Promise<string> {
     await this.#options.toolchain.askCompilers();
     return this.#make(executorUnit(this.#cxx(), this.#options.emulatorFolder), listener);
   }
 
-  /** The CPU reference. Errors as above. */
+  /** The CPU reference. Errors: as emulator(). */
   async reference(listener: BuildListener): Promise<string> {
     await this.#options.toolchain.askCompilers();
     return this.#make(referenceUnit(this.#cxx(), this.#options.kernelsFolder), listener);

@@ -287,7 +287,7 @@ export function toolPath(name: string): string | undefined {
     ...(name.endsWith('++') ? [] : cuda),
     ...(process.env['PATH'] ?? '').split(delimiter),
     ...(name.startsWith('clang') ? HOMEBREW_LLVM : []),
-    // If a toolkit is named, only that one is used.
+    // If a toolkit is named, only that toolkit is used.
     ...(cuda.length === 0 ? ['/usr/local/cuda/bin'] : []),
   ];
   return folders

@@ -112,7 +112,8 @@ export class DeviceRuntime {
   /** Sets the job whose log gets the output of the device's worker and compilers. */
   hold(job: JobContext): void {
     this.#job = job;
-    // If each request has its own executor, no candidate code stays in the worker.
+    // Requests of another owner need a new worker, unless each request has its own executor, so that no candidate code
+    // stays in the worker.
     if (!(this.#device.description.simulated && SEPARATE)) this.#worker.serve(job.owner);
   }
 

@@ -129,7 +129,7 @@ test(
   },
 );
 
-test('a build_id that now finds another build is refused', { timeout: 120_000 }, async () => {
+test('a build_id is refused if its sources now make another build', { timeout: 120_000 }, async () => {
   const { outcome } = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
   const { buildId } = outcome.result.variants[0]!.build!;
   const stale = 'f'.repeat(64);

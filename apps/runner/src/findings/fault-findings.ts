@@ -106,7 +106,8 @@ export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Findin
 }
 
 /**
- * The system kills a process that takes too much memory, and a process can kill itself; the exit status is the same.
+ * Whether nobody can tell who killed the process: the system kills a process that takes too much memory, and a process
+ * can kill itself with the same exit status.
  */
 const isUnexplained = ({ signalName, lastWords }: Extract<WorkerOutcome<unknown>, { status: 'crashed' }>): boolean =>
   signalName === 'SIGKILL' && lastWords === '';

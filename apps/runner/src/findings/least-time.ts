@@ -43,8 +43,8 @@ export function leastTime(device: Device, timed: ProblemCase, launch: TimedLaunc
 }
 
 /**
- * Bytes of the inputs that a launch cannot find in L2. Outputs never count, because their stores may still be in L2
- * when the launch ends. Rows that the problem's `work` leaves out, such as keys before a window, do not count either.
+ * Bytes of the inputs that a launch cannot find in L2. Outputs are left out, because their stores may still be in L2
+ * when the launch ends. Rows that the problem's `work` leaves out, such as keys before a window, are left out too.
  * Cold: all bytes, because L2 was flushed. Hot: the previous launches can leave at most as much as fits into L2, under
  * any replacement policy.
  */

@@ -17,7 +17,7 @@ function messages(
   return caseFindings(report as unknown as CaseReport, parseShape('1x1x1x8')).map(({ message }) => message.slice(9));
 }
 
-test('counts agree with their verbs, and a kind that does not occur is not mentioned', () => {
+test('verbs agree with their counts, and a kind of error that does not occur is not mentioned', () => {
   expect(
     [
       { mismatches: 1 },

@@ -43,7 +43,8 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
 }
 
 /**
- * Whether messages name outputs and count their indices. Only attention's single output is described by b, h, s and d.
+ * Whether messages name outputs and list indices, as in "LSE[0, 3, 17]". Only attention's single output is described by
+ * b, h, s and d instead.
  */
 export const areNamed = (outputs: readonly OutputReport[]): boolean =>
   outputs.length > 1 || outputs.some(({ figures }) => figures.errorMap.outputDims.length !== SHORT_NAMED_RANK);
