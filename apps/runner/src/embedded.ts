@@ -67,7 +67,7 @@ interface IdleWatch {
   onIdle: () => void;
 }
 
-/** Calls `onIdle` once `isIdle` was true for some time without a break. Returns a function that ends the watch. */
+/** Calls `onIdle` once `isIdle` has been true for `seconds` without a break. Returns a function that ends the watch. */
 export function watchIdle({ isIdle, seconds, onIdle }: IdleWatch): () => void {
   const intervalMs = Math.min(1_000, (seconds * 1_000) / 4);
   let idleSince = performance.now();

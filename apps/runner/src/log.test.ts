@@ -20,7 +20,7 @@ test('unread lines wait up to 1 MiB, then lines are dropped and counted until al
   expect(reader.lines).toEqual([...Array.from({ length: 1_024 }, () => KIB), 'lost 4\n', 'again\n']);
 });
 
-test('a repeated line is written once, and later with a count', () => {
+test('a repeated line is written at once, and its repetitions later as one line with their number', () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const written: Record<string, unknown>[] = [];

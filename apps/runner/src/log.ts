@@ -54,8 +54,8 @@ interface Repeated {
 }
 
 /**
- * Writes a repeated line once at once, ignoring differences in time. After a while it writes the last repetition, with
- * the number of repetitions as "repeated".
+ * Writes a line at once but holds back its repetitions, ignoring differences in time. After a while it writes the last
+ * repetition, with the number of repetitions as "repeated".
  */
 export class RepeatedLines implements DestinationStream {
   readonly #to: DestinationStream;

@@ -27,7 +27,10 @@ import { SchemaTooNew } from './store/migrations.ts';
 
 const EXIT_USAGE = 2;
 const EXIT_CANNOT_RUN = 3;
-/** Database, sockets and compilers need about sixty. With fewer, they fail one by one with different errors. */
+/**
+ * Least number of file descriptors. Database, sockets and compilers need about sixty; with too few, they would fail one
+ * by one with different errors.
+ */
 const LEAST_DESCRIPTORS = 96;
 
 // Every file that the runner makes is private to its user, in any folder.
@@ -53,7 +56,7 @@ async function main(): Promise<void> {
   requireNotRoot(options);
   requireDescriptors();
   addProblemFolders(options.problemFolders);
-  // A runner for one client reports a bad problem when a kernel names it.
+  // An embedded runner reports an invalid problem only when a kernel names it.
   if (!options.embedded) requireProblems();
   const logger = createLogger(options.logLevel);
   checkDisk(options, logger);

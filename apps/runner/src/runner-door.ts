@@ -80,7 +80,7 @@ function standardServices({ embedded, reflection }: RunnerOptions): RpcServerOpt
   return reflection ? 'health and reflection' : 'health';
 }
 
-/** Runs work that may fail on a full disk. The runner then serves what is already stored. */
+/** Runs work that a full disk may make impossible. The runner then serves what is already stored. */
 function toleratingFullDisk<Result>(work: () => Result, writes: WriteState): Result | undefined {
   try {
     return work();

@@ -10,7 +10,7 @@ let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'held-out-'))));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("a host's file lists shapes, and without a file there are none", () => {
+test("held-out shapes are read from the host's file, and without a file there are none", () => {
   const path = join(folder, 'held-out.yaml');
   writeFileSync(path, 'shapes:\n  - { B: 1, H: 12, S: 1111, D: 64, causal: true }\n');
   expect(readHeldOut(path).map(formatShape)).toEqual(['1x12x1111x64c']);
@@ -28,6 +28,6 @@ test.each([
   expect(() => readHeldOut(path)).toThrow(expected);
 });
 
-test('a missing file is a usage error', () => {
+test('a missing file of held-out shapes is a usage error', () => {
   expect(() => readHeldOut(join(folder, 'none.yaml'))).toThrow(/^--held-out .*none\.yaml: cannot be read \(ENOENT\)$/);
 });

@@ -1,6 +1,6 @@
 /**
- * The options of `flashcore-runner serve`, `gateway` and `pilot`: one table. A row says the flag, the variable of the
- * environment behind it, how a text becomes a value, the default and the line of --help; the type ServeOptions follows
+ * The options of `flashcore-runner serve`, `gateway` and `pilot`, as one table. A row gives the flag, the environment
+ * variable behind it, how a text becomes a value, the default and the line of --help. The type ServeOptions follows
  * from the rows.
  */
 import { existsSync } from 'node:fs';
@@ -104,7 +104,7 @@ const within =
   };
 const seconds = within({ least: 0.001, most: 86_400 });
 const count = within({ least: 1, most: 100_000, integer: true });
-/** With less than a compiler needs, every job would fail. */
+/** With less memory than a compiler needs, every job would fail. */
 const LEAST_BOX_MIB = 512;
 const MIB = 1024 ** 2;
 /** The queue length at which a gateway's memory was measured (docs/fleet.md). */

@@ -64,8 +64,8 @@ test('parsePtxasReport() reads spills for sm_90', () => {
   ]);
 });
 
-// Recorded with nvcc 13.0.88 -maxrregcount=32. Kernel one calls spilling() and plain(), two calls plain(), and three calls
-// neither. Both functions are __noinline__.
+// Recorded with nvcc 13.0.88 -maxrregcount=32. Kernel one calls spilling() and plain(), two calls plain(), and three
+// calls neither. Both functions are __noinline__.
 const CALLS_SM_89 = `ptxas info    : Overriding maximum register limit 256 for 'three' with  32 of maxrregcount option
 ptxas info    : Overriding maximum register limit 256 for 'two' with  32 of maxrregcount option
 ptxas info    : Overriding maximum register limit 256 for 'one' with  32 of maxrregcount option
