@@ -247,3 +247,51 @@ test('a table with fewer rows than sequences is refused before the oracle runs',
     'a table of attention_decode must have 6 rows, got 5',
   );
 });
+
+/** The other order of dimensions, LSE in base 2, and splits in the kernel's dtype. */
+const FLASHINFER = readFileSync(join(ROOT, 'problems/merge/problem.yaml'), 'utf8')
+  .replace('in: [splits, B, S, H, D], dtype: fp32', 'in: [B, S, splits, H, D], dtype: same_as(O)')
+  .replace('p b s h d', 'b s p h d')
+  .replace('in: [splits, B, H, S]', 'in: [B, S, splits, H]')
+  .replace('p b h s', 'b s p h')
+  .replace('op: merge', 'op: merge\n  lse_base: 2');
+
+test.each([
+  ['merge', undefined],
+  ['merge as in FlashInfer', FLASHINFER],
+])('O and LSE of %s equal those of plain loops, and splits without keys have NaN', (_, text) => {
+  const [splits, B, S, H, D] = [5, 2, 3, 4, 8];
+  const problem = text === undefined ? installedProblem('merge') : parseProblem(text, 'problem.yaml');
+  const of = problemCase(problem, { splits, B, S, H, D }, 'fp16');
+  const { values, want } = read(of, '5eed');
+  const base = text === undefined ? Math.E : 2;
+  const o = new Float64Array(B * S * H * D);
+  const lse = new Float64Array(B * H * S);
+  const empty: number[] = [];
+  for (let b = 0; b < B; b += 1)
+    for (let s = 0; s < S; s += 1)
+      for (let h = 0; h < H; h += 1) {
+        const parts = Array.from({ length: splits }, (_each, p) => {
+          const [oRow, lseRow] =
+            text === undefined
+              ? [((p * B + b) * S + s) * H + h, ((p * B + b) * H + h) * S + s]
+              : [((b * S + s) * splits + p) * H + h, ((b * S + s) * splits + p) * H + h];
+          return { v: rowOf(values['O_splits']!, oRow, D), lse: values['LSE_splits']![lseRow]! };
+        });
+        const seen = parts.filter((part) => part.lse > -Infinity);
+        empty.push(splits - seen.length);
+        for (const { v } of parts.filter((part) => part.lse === -Infinity)) expect(v(D - 1)).toBeNaN();
+        const total = seen.reduce((sum, part) => sum + base ** part.lse, 0);
+        lse[(b * H + h) * S + s] = Math.log(total) / Math.log(base);
+        for (let d = 0; d < D; d += 1)
+          o[((b * S + s) * H + h) * D + d] = seen.reduce(
+            (sum, { v, lse: part }) => sum + (base ** part / total) * v(d),
+            0,
+          );
+      }
+  expect([largestError(want('O'), o), largestError(want('LSE'), lse)].every((error) => error < 1e-9)).toBe(true);
+  expect(new Set(empty)).toEqual(new Set([splits, splits - 1, ...empty]));
+  expect(lse).toContain(-Infinity);
+  const timed = drawInputs(of, { seed: '5eed', rule: NORMAL, evenLengths: true }, reference);
+  expect(new Float32Array(timed['LSE_splits']!.buffer).every(Number.isFinite)).toBe(true);
+});

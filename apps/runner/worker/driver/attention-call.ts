@@ -58,7 +58,7 @@ const attention = koffi.struct('flashcore_attention', {
   weight_dtype: 'int32_t',
   output_dtype: 'int32_t',
 });
-/** Called only for its effect: it registers the type's name with koffi. */
+/** The next two are called only for their effect: they register a type's name with koffi. */
 koffi.struct('flashcore_attention_gradients', {
   forward: attention,
   d_o: tensor,
@@ -67,6 +67,18 @@ koffi.struct('flashcore_attention_gradients', {
   d_k: output,
   d_v: output,
   d_sinks: 'double *',
+});
+
+koffi.struct('flashcore_attention_parts', {
+  ...Object.fromEntries(['parts', 'B', 'H', 'S', 'Dv', 'o_dtype', 'lse_dtype'].map((name) => [name, 'int32_t'])),
+  o: tensor,
+  lse: tensor,
+  o_part_stride: 'int64_t',
+  lse_part_stride: 'int64_t',
+  lse_base_2: 'int32_t',
+  output_dtype: 'int32_t',
+  out_o: output,
+  out_lse: output,
 });
 
 /** FLASHCORE_DTYPE_* of the header; kernels may round products of fp32 tensors to tf32. */
@@ -151,6 +163,25 @@ export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, ou
   };
 }
 
+/** flashcore_attention_parts for a case. */
+export function partsStruct(computed: ProblemCase, inputs: TensorsByName, out: WantedOutputs): object {
+  const bound = new BoundOperands(computed, inputs);
+  const { p: parts, b: B, h: H, s: S, d: Dv } = bound.extents('o_parts');
+  for (const [name, operand] of [
+    ['lse_parts', bound.extents('lse_parts')],
+    ['o', { ...bound.extents('o'), p: parts }],
+  ] as const)
+    if (operand.p !== parts || operand.b !== B || operand.h !== H || operand.s !== S)
+      throw new RangeError(`${name} of ${computed.problem} must have the parts, batches, heads and rows of o_parts`);
+  return {
+    ...{ parts, B, H, S, Dv, o_dtype: bound.dtype('o_parts'), lse_dtype: bound.dtype('lse_parts') },
+    ...{ o: bound.input('o_parts'), lse: bound.input('lse_parts') },
+    ...{ o_part_stride: bound.stride('o_parts', 'p'), lse_part_stride: bound.stride('lse_parts', 'p') },
+    ...{ lse_base_2: computed.operands.lseBase2 ? 1 : 0, output_dtype: bound.dtype('o') },
+    ...{ out_o: bound.output('o', out), out_lse: bound.output('lse', out) },
+  };
+}
+
 /** Maximum number of pages of one sequence; at least 1, because the oracle wants room for a key. */
 function mostPagesOf(offsets: { data: TensorBits } | undefined): number {
   let most = offsets ? 1 : 0;
@@ -180,7 +211,7 @@ class BoundOperands {
   /** Extents by axis; 1 for dimensions that the operand lacks. */
   extents(name: OperandName): Extents {
     const { axes, dims } = this.#placed(name);
-    const extents: Extents = { b: 1, h: 1, s: 1, d: 1, k: 1 };
+    const extents: Extents = { b: 1, h: 1, s: 1, d: 1, k: 1, p: 1 };
     for (const [dim, axis] of axes.entries()) extents[axis] = dims[dim]!;
     return extents;
   }
@@ -211,8 +242,12 @@ class BoundOperands {
 
   bias(): object {
     if (!this.has('bias')) return { bias: ABSENT, bias_key_stride: 0, bias_dtype: 0 };
-    const { dtype } = tensorNamed(this.#computed, this.#placed('bias').name);
-    return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: DTYPES[dtype as TensorDtype] };
+    return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: this.dtype('bias') };
+  }
+
+  /** FLASHCORE_DTYPE_* of the operand's elements. */
+  dtype(name: OperandName): number {
+    return DTYPES[tensorNamed(this.#computed, this.#placed(name).name).dtype as TensorDtype];
   }
 
   output(name: OperandName, out: WantedOutputs): object {
@@ -262,9 +297,13 @@ class BoundOperands {
   }
 
   #strides(name: OperandName): object {
-    const { axes, dims } = this.#placed(name);
-    const stride = (axis: OperandAxis): number =>
-      axes.includes(axis) ? dims.slice(axes.indexOf(axis) + 1).reduce((product, extent) => product * extent, 1) : 0;
+    const stride = (axis: OperandAxis): number => this.stride(name, axis);
     return { batch_stride: stride('b'), head_stride: stride('h'), row_stride: stride('s') };
+  }
+
+  /** Elements between neighbors along an axis; 0 for one that the operand lacks. */
+  stride(name: OperandName, axis: OperandAxis): number {
+    const { axes, dims } = this.#placed(name);
+    return axes.includes(axis) ? dims.slice(axes.indexOf(axis) + 1).reduce((product, each) => product * each, 1) : 0;
   }
 }

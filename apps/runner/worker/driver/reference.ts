@@ -9,7 +9,13 @@ import {
   type TensorExtent,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { attentionStruct, gradientsStruct, type WantedOutput, type WantedOutputs } from './attention-call.ts';
+import {
+  attentionStruct,
+  gradientsStruct,
+  partsStruct,
+  type WantedOutput,
+  type WantedOutputs,
+} from './attention-call.ts';
 import {
   emptyBits,
   matricesOf,
@@ -165,6 +171,9 @@ export function loadReference(path: string): Reference {
   const backward = library.func(
     'int flashcore_attention_backward(const flashcore_attention_gradients *problem, int32_t threads)',
   ) as unknown as Native<[object, number]>;
+  const merge = library.func(
+    'int flashcore_attention_merge(const flashcore_attention_parts *problem, int32_t threads)',
+  ) as unknown as Native<[object, number]>;
   const roundingRatio = library.func(
     'int flashcore_rounding_ratio(int32_t dtype, const void *got, const void *want, const void *rounding, int32_t heads, int32_t S, int32_t D, void *out)',
   ) as unknown as NativeCompare;
@@ -206,6 +215,8 @@ export function loadReference(path: string): Reference {
         return { native: forward, struct: attentionStruct(computed, inputs, out) };
       case 'attention_backward':
         return { native: backward, struct: gradientsStruct(computed, inputs, out) };
+      case 'merge':
+        return { native: merge, struct: partsStruct(computed, inputs, out) };
       case 'own':
         throw new Error(`${computed.problem} has a reference of its own`);
     }

@@ -17,6 +17,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { InputRule, SeededInput } from '../messages/launchable.ts';
+import { emptyParts } from './empty-parts.ts';
 import { CounterRandom } from './random.ts';
 import { drawTables, markNobodysRows } from './tables.ts';
 
@@ -55,6 +56,8 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
     return [[name, bits]];
   });
   const named = Object.fromEntries(values);
+  if (drawnCase.operation === 'merge' && !input.evenLengths)
+    emptyParts(named, drawnCase, new CounterRandom(seed, EMPTY_STREAM));
   if (values.length === inputs.length) return named;
   if (!drawer) throw new Error(`inputs of ${drawnCase.problem} follow from others, and no oracle was given`);
   return { ...named, ...drawer.derived(named, drawnCase) };
@@ -86,6 +89,8 @@ type StreamRole = keyof typeof ROLE_STREAMS;
 const DIRECTION_STREAM = 4;
 const EXPONENT_STREAM = 5;
 const FIRST_OTHER_STREAM = 6;
+/** Beyond the streams of inputs. */
+const EMPTY_STREAM = 0x1000;
 
 function streamOf(tensor: TensorExtent, inputs: readonly TensorExtent[]): number {
   const firsts = (Object.keys(ROLE_STREAMS) as StreamRole[]).map((role) => inputs.find((each) => each.role === role));

@@ -131,7 +131,7 @@ const firstPage = ({ dims }: TensorExtent, sequence: number, before: number): nu
   dims.length === 1 ? before : sequence * dims[1]!;
 
 /** A NaN in every floating dtype, as 16-bit words. It differs from the poison of outputs. */
-const NOBODYS = 0x7fff;
+export const NOBODYS = 0x7fff;
 
 /** Fills rows that belong to no sequence with NaN. */
 export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: ProblemCase, drawn: TensorsByName): void {

@@ -51,7 +51,10 @@ const TENSORS: Readonly<Record<Exclude<Operation, 'own'>, OperationTensors>> = {
     writes: ['d_q', 'd_k', 'd_v', 'd_sinks'],
     derives: ['o', 'lse'],
   },
+  merge: { needs: ['o_parts', 'lse_parts', 'o'], takes: [], writes: ['o', 'lse'], derives: [] },
 };
+
+const EXAMPLE_AXES: Readonly<Partial<Record<OperandName, string>>> = { o_parts: 'p b h s d', lse_parts: 'p b h s' };
 
 /** How each table is drawn. */
 const RULES = {
@@ -68,10 +71,14 @@ function layoutFault(
   axes: readonly OperandAxis[],
   dtype: RawProblem['tensors'][string]['dtype'],
 ): string | undefined {
+  const isOfParts = name === 'o_parts' || name === 'lse_parts';
+  if (axes.includes('p') !== isOfParts)
+    return isOfParts ? `${name} has parts: name their dimension p` : `only o_parts and lse_parts have the dimension p`;
   switch (name) {
     case 'lse':
+    case 'lse_parts':
       return axes.some((axis) => axis === 'd' || axis === 'k')
-        ? 'lse has one number a row: leave d and k out'
+        ? `${name} has one number a row: leave d and k out`
         : undefined;
     case 'sinks':
     case 'alibi_slopes':
@@ -103,7 +110,7 @@ export function readOperands(
   const operands = Object.fromEntries(OPERANDS.flatMap((name) => (reference[name] ? [[name, reference[name]]] : [])));
   const tables = Object.fromEntries(TABLES.flatMap((name) => (reference[name] ? [[name, reference[name]]] : [])));
   const base2 = reference.lse_base !== undefined;
-  if (base2 && (op !== 'attention' || !operands.lse))
+  if (base2 && op !== 'merge' && (op !== 'attention' || !operands.lse))
     fault(['reference', 'lse_base'], 'it is the base of lse, an output of attention: name that, or leave it out');
   const read: Operands = { operands, tables, ...(base2 && { lseBase2: true }) };
   const named = [...Object.keys(operands), ...Object.keys(tables)];
@@ -115,7 +122,8 @@ export function readOperands(
   const all = [...new Set([...needs, ...takes, ...writes, ...derives])];
   const known = Object.keys(tensors);
   for (const name of needs)
-    if (!read.operands[name]) fault(['reference'], `${op} needs ${name}: add \`${name}: TENSOR[b h s d]\``);
+    if (!read.operands[name])
+      fault(['reference'], `${op} needs ${name}: add \`${name}: TENSOR[${EXAMPLE_AXES[name] ?? 'b h s d'}]\``);
   for (const [name, operand] of Object.entries(read.operands) as [OperandName, Operand][]) {
     const { tensor, axes } = operand;
     const key = ['reference', name];

@@ -82,7 +82,7 @@ const tensor = strict({
 });
 
 /** `own` is the reference.cpp or reference.py next to problem.yaml; the others are the built-in oracle's operations. */
-export const OPERATIONS = ['attention', 'attention_backward', 'own'] as const;
+export const OPERATIONS = ['attention', 'attention_backward', 'merge', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
 /** Tensors of the built-in operations, with the names of kernels/reference/attention_reference.h. */
@@ -100,15 +100,17 @@ export const OPERANDS = [
   'd_k',
   'd_v',
   'd_sinks',
+  'o_parts',
+  'lse_parts',
 ] as const;
 export type OperandName = (typeof OPERANDS)[number];
 /** int32 arrays of the built-in operations. */
 export const TABLES = ['key_lengths', 'query_offsets', 'key_offsets', 'page_table', 'page_offsets'] as const;
 export type TableName = (typeof TABLES)[number];
 
-/** A dimension of an operand: batch (or page), head, row (s), column (d), key of a bias (k). */
-export type OperandAxis = 'b' | 'h' | 's' | 'd' | 'k';
-const OPERAND = /^([A-Za-z_]\w{0,31})(?: \| ([A-Za-z_]\w{0,31}))?\[([bhsdk](?: [bhsdk]){0,3})\]$/;
+/** A dimension of an operand: batch (or page), head, row (s), column (d), key of a bias (k), part of the keys (p). */
+export type OperandAxis = 'b' | 'h' | 's' | 'd' | 'k' | 'p';
+const OPERAND = /^([A-Za-z_]\w{0,31})(?: \| ([A-Za-z_]\w{0,31}))?\[([bhsdkp](?: [bhsdkp]){0,4})\]$/;
 const operand = z
   .string({ error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
   .regex(OPERAND, { error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
@@ -116,7 +118,9 @@ const operand = z
     const [, ofTensor, more, axes] = OPERAND.exec(written)!;
     return { tensor: ofTensor!, ...(more && { more }), axes: axes!.split(' ') as OperandAxis[] };
   })
-  .refine(({ axes }) => new Set(axes).size === axes.length, { error: 'wanted each of b, h, s, d and k at most once' });
+  .refine(({ axes }) => new Set(axes).size === axes.length, {
+    error: 'wanted each of b, h, s, d, k and p at most once',
+  });
 const byName = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
   Object.fromEntries(names.map((each) => [each, schema.optional()])) as Record<Name, z.ZodOptional<Schema>>;
 

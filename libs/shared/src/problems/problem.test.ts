@@ -106,7 +106,7 @@ test.each([
     'op: attentoin',
     17,
     'reference.op',
-    /wanted one of attention, attention_backward, own, found "attentoin".*attention/,
+    /wanted one of attention, attention_backward, merge, own, found "attentoin".*attention/,
   ],
   ['* (transposed ? 2', '* (transpose ? 2', 18, 'work.flops', /unknown axis "transpose"/],
   ['"K % 8 == 0"', '"K % 8 = 0"', 12, 'require[0].require', /equality is ==/],
@@ -308,6 +308,30 @@ test('inputs with `when` exist and take memory only in cases that have them', ()
   ]);
 });
 
+const MERGE = readFileSync(new URL('../../../../problems/merge/problem.yaml', import.meta.url), 'utf8');
+
+test.each([
+  [
+    '  lse_parts: "LSE_splits[p b h s]"\n',
+    '',
+    'reference',
+    /merge needs lse_parts: add `lse_parts: TENSOR\[p b h s\]`/,
+  ],
+  ['O_splits[p b s h d]', 'O_splits[k b s h d]', 'reference.o_parts', /o_parts has parts: name their dimension p/],
+  ['O_splits[p b s h d]', 'O_splits[p p s h d]', 'reference.o_parts', /each of b, h, s, d, k and p at most once/],
+  ['O_splits[p b s h d]', 'O_splits[p b s d h]', 'reference.o_parts', /the last dimension must be d/],
+  ['LSE_splits[p b h s]', 'LSE_splits[p b h d]', 'reference.lse_parts', /one number a row: leave d and k out/],
+  ['"O[b s h d]"', '"O[p s h d]"', 'reference.o', /only o_parts and lse_parts have the dimension p/],
+  ['"O[b s h d]"', '"O_splits[p b s h d]"', 'reference.o', /merge writes o: make O_splits an output/],
+  ['lse: "LSE[b h s]"', 'q: "O_splits[b s h d]"', 'reference.q', /merge has no q: it has o_parts, lse_parts, o, lse/],
+  ['op: merge', 'op: merge\n  lse_base: 10', 'reference.lse_base', /wanted 2/],
+])('merge with %s as %s is refused', (was, is, key, message) => {
+  expect(MERGE).toContain(was);
+  const read = () => parseProblem(MERGE.replace(was, is), 'p/problem.yaml');
+  expect(read).toThrow(message);
+  expect(read).toThrow(`: ${key}: `);
+});
+
 test('the gradient of sinks needs sinks that every case has', () => {
   const text = readFileSync(new URL('../../../../problems/attention_backward/problem.yaml', import.meta.url), 'utf8');
   const written = (sinks: string) =>
@@ -417,7 +441,7 @@ test.each([
   ['role: q }', 'role: q, rounds: 1 }', 13, 'tensors.Q.rounds', /only an output is rounded/],
   ['  q: Q[b h d]\n', '', 21, 'reference', /attention needs q: add `q: TENSOR\[b h s d\]`/],
   ['q: Q[b h d]', 'q: Q[b h x]', 22, 'reference.q', /such as Q\[b h s d\], found "Q\[b h x\]"/],
-  ['q: Q[b h d]', 'q: Q[b b d]', 22, 'reference.q', /each of b, h, s, d and k at most once/],
+  ['q: Q[b h d]', 'q: Q[b b d]', 22, 'reference.q', /each of b, h, s, d, k and p at most once/],
   ['q: Q[b h d]', 'q: Q[b d]', 22, 'reference.q', /a letter for each of the 3 dimensions of Q, found 2/],
   ['q: Q[b h d]', 'q: Q[b d h]', 22, 'reference.q', /the last dimension must be d/],
   ['q: Q[b h d]', 'q: P[b h d]', 22, 'reference.q', /unknown tensor "P"/],
