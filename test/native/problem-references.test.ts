@@ -295,3 +295,54 @@ test.each([
   const timed = drawInputs(of, { seed: '5eed', rule: NORMAL, evenLengths: true }, reference);
   expect(new Float32Array(timed['LSE_splits']!.buffer).every(Number.isFinite)).toBe(true);
 });
+
+const SELECTED = readFileSync(join(ROOT, 'problems/attention_selected/problem.yaml'), 'utf8');
+const WITHOUT_HEADS = SELECTED.replace(/.*lists_of_next_head.*\n/, '');
+/** One list for each sequence; and one for each 4 queries and all heads, with its dimensions in another order. */
+const OF_SEQUENCES = WITHOUT_HEADS.replace(/.*lists_of_next_query.*\n/, '')
+  .replace('in: [B, S, Hkv, topk]', 'in: [B, topk]')
+  .replace('selected[b s h k]', 'selected[b k]');
+const OF_BLOCKS = WITHOUT_HEADS.replace(/.*lists_of_next_query.*\n/, '')
+  .replace('in: [B, S, Hkv, topk]', "in: ['ceil(S / 4)', B, topk]")
+  .replace('{ keys: Skv }', '{ keys: Skv, queries: 4 }')
+  .replace('selected[b s h k]', 'selected[s b k]');
+
+interface QueryPlace {
+  b: number;
+  s: number;
+  h: number;
+}
+
+test.each<[string, string, (at: QueryPlace) => number]>([
+  ['each query and head', SELECTED, ({ b, s, h }) => (b * 9 + s) * 2 + h],
+  ['each sequence', OF_SEQUENCES, ({ b }) => b],
+  ['each block of queries', OF_BLOCKS, ({ b, s }) => Math.floor(s / 4) * 3 + b],
+])('O and LSE of attention with selected keys for %s equal those of plain loops', (_, text, listOf) => {
+  const [B, S, H, Hkv, Skv, topk, D, Dv] = [3, 9, 4, 2, 20, 12, 8, 6];
+  const problem = parseProblem(text, 'problem.yaml');
+  const of = problemCase(problem, { B, S, H, Hkv, Skv, topk, D, Dv }, 'fp16', new Set(['LSE']));
+  const { values, want } = read(of, '5eed');
+  const { Q, K, V, selected } = values;
+  const o = new Float64Array(B * S * H * Dv);
+  const lse = new Float64Array(B * H * S);
+  const counts = new Set<number>();
+  for (let b = 0; b < B; b += 1)
+    for (let s = 0; s < S; s += 1)
+      for (let h = 0; h < H; h += 1) {
+        const head = Math.floor(h / (H / Hkv));
+        const list = listOf({ b, s, h: head }) * topk;
+        const keys = Array.from(selected!)
+          .slice(list, list + topk)
+          .filter((key) => key !== -1)
+          .map((key) => (b * Skv + key) * Hkv + head)
+          .map((row) => ({ k: rowOf(K!, row, D), v: rowOf(V!, row, Dv) }));
+        counts.add(keys.length);
+        const query = (b * S + s) * H + h;
+        const scale = of.values['scale']!;
+        const found = attended({ q: rowOf(Q!, query, D), keys, columns: D, valueColumns: Dv, scale });
+        o.set(found.o, query * Dv);
+        lse[(b * H + h) * S + s] = found.lse;
+      }
+  expect([largestError(want('O'), o), largestError(want('LSE'), lse)].every((error) => error < 1e-9)).toBe(true);
+  expect([0, 1, topk].every((count) => counts.has(count))).toBe(true);
+});

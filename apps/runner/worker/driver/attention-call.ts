@@ -134,7 +134,7 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
     page_table: pageTable?.data ?? null,
     page_offsets: pageOffsets?.data ?? null,
     ...{ page_size: pageTable ? k.s : 0, most_pages: mostPages },
-    ...{ selected: ABSENT, most_selected: 0 },
+    ...bound.selected({ b: sequences, h: k.h, s: q.s }),
     ...{ alignment: causal === BOTTOM_RIGHT ? 1 : 0, causal: causal === 0 ? 0 : 1 },
     ...{ window_left: window, window_right: UNLIMITED },
     ...{ scale: Math.fround(scale), softcap: Math.fround(softcap) },
@@ -243,6 +243,48 @@ class BoundOperands {
   bias(): object {
     if (!this.has('bias')) return { bias: ABSENT, bias_key_stride: 0, bias_dtype: 0 };
     return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: this.dtype('bias') };
+  }
+
+  /** Lists of keys, which may be the same for all batches, heads or queries. */
+  selected(wanted: Readonly<Record<'b' | 'h' | 's', number>>): object {
+    if (!this.has('selected')) return { selected: ABSENT, most_selected: 0 };
+    const { axes, name } = this.#placed('selected');
+    const { draw } = tensorNamed(this.#computed, name);
+    const queries = draw?.kind === 'selected' ? (draw.queries ?? 1) : 1;
+    const found = this.extents('selected');
+    const lists = { ...wanted, s: Math.ceil(wanted.s / queries) };
+    for (const axis of ['b', 'h', 's'] as const)
+      if (axes.includes(axis) && found[axis] !== lists[axis])
+        throw new RangeError(
+          `selected of ${this.#computed.problem} must have ${lists[axis]} as ${axis}, got ${found[axis]}`,
+        );
+    const isShared = queries > 1 && axes.includes('s');
+    return {
+      selected: isShared ? this.#listsOfQueries({ ...wanted, queries }) : this.input('selected'),
+      most_selected: found.k,
+    };
+  }
+
+  /** Lists that several queries share, as [b, h, s, k] with one for each query. */
+  #listsOfQueries({ b, h, s, queries }: Readonly<Record<'b' | 'h' | 's' | 'queries', number>>): object {
+    const lists = this.#data('selected');
+    const { k: places } = this.extents('selected');
+    const [ofBatch, ofHead, ofBlock] = (['b', 'h', 's'] as const).map((axis) => this.stride('selected', axis)) as [
+      number,
+      number,
+      number,
+    ];
+    const data = emptyBits(b * h * s * places, 'int32');
+    for (let to = 0; to * places < data.length; to += 1) {
+      const block = Math.floor((to % s) / queries);
+      const from = Math.floor(to / s / h) * ofBatch + (Math.floor(to / s) % h) * ofHead + block * ofBlock;
+      data.set(lists.subarray(from, from + places), to * places);
+    }
+    return {
+      data,
+      count: data.length,
+      ...{ batch_stride: h * s * places, head_stride: s * places, row_stride: places },
+    };
   }
 
   /** FLASHCORE_DTYPE_* of the operand's elements. */

@@ -81,3 +81,18 @@ test('the indices of an axis that a mutant enlarges begin again, up to 128 times
     "mutants.mistake.set: must leave K at most 128 times the case's elements, got 8192: bound the axes with min()",
   );
 });
+
+test('a mutant of lists of keys gives them other keys or none, or ignores them', () => {
+  const problem = installedProblem('attention_selected');
+  const kind = problemCase(problem, { B: 1, S: 1, H: 1, Skv: 4, topk: 3, D: 1 }, 'fp32');
+  const inputs = { selected: Uint32Array.of(0, 3, 2 ** 32 - 1) };
+  const mutated = (change: MutantChange) =>
+    mutatedQuestion(problem, { name: 'mistake', about: '', change }, { kind, inputs })!;
+  const entries = (text: string) =>
+    mutated({ kind: 'entries', tensor: 'selected', value: parseExpression(text) }).inputs['selected'];
+  expect(entries('entry == 0 ? -1 : max(0, entry)')).toEqual(Uint32Array.of(2 ** 32 - 1, 3, 0));
+  expect(() => entries('entry - 1')).toThrow('must be an integer of -1 to 2147483647, got -2 of the entry -1');
+  const ignored = mutated({ kind: 'ignored', tensor: 'selected' });
+  expect(ignored.kind.operands.operands).toEqual({ ...kind.operands.operands, selected: undefined });
+  expect(ignored.inputs).toBe(inputs);
+});

@@ -26,7 +26,7 @@ export interface Asked {
 }
 
 type Setting = Extract<MutantChange, { kind: 'set' }>;
-type TensorChange = Exclude<TensorAct, { kind: 'entries' }>;
+type TensorChange = Exclude<TensorAct, { kind: 'entries' | 'ignored' }>;
 
 /**
  * The case and inputs that the oracle gets instead; undefined if the mutant changes neither. Errors: INVALID_MANIFEST.
@@ -37,10 +37,16 @@ export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutan
   const tensor = kind.tensors.find((each) => each.name === change.tensor);
   // The tensor may belong to another case of the problem.
   if (tensor?.direction !== 'in') return undefined;
+  if (change.kind === 'ignored') return { kind: { ...kind, operands: without(tensor.name, kind.operands) }, inputs };
   const bits = entryOf(inputs, tensor.name)!;
   const after =
     change.kind === 'entries'
-      ? otherEntries(bits, change.value, { problem, name, values: kind.values })
+      ? otherEntries(bits, change.value, {
+          problem,
+          name,
+          values: kind.values,
+          least: tensor.draw?.kind === 'selected' ? -1 : 0,
+        })
       : changed(bits, { tensor, change, poison: 0, values: kind.values });
   return { kind, inputs: { ...inputs, [tensor.name]: after } };
 }
@@ -52,12 +58,19 @@ export function mutatedOutputs(
   { outputs, poison }: { outputs: TensorsByName; poison: number },
 ): TensorsByName {
   const tensor = change.kind === 'set' ? undefined : kind.tensors.find((each) => each.name === change.tensor);
-  if (change.kind === 'set' || change.kind === 'entries' || tensor?.direction !== 'out') return outputs;
+  if (change.kind === 'set' || change.kind === 'entries' || change.kind === 'ignored' || tensor?.direction !== 'out')
+    return outputs;
   return {
     ...outputs,
     [tensor.name]: changed(entryOf(outputs, tensor.name)!, { tensor, change, poison, values: kind.values }),
   };
 }
+
+const without = (tensor: string, { operands, tables, ...rest }: ProblemCase['operands']): ProblemCase['operands'] => ({
+  ...rest,
+  operands: Object.fromEntries(Object.entries(operands).filter(([, operand]) => operand.tensor !== tensor)),
+  tables: Object.fromEntries(Object.entries(tables).filter(([, table]) => table !== tensor)),
+});
 
 interface Set {
   name: string;
@@ -130,17 +143,20 @@ interface TableOf {
   problem: Problem;
   name: string;
   values: CaseValues;
+  /** Entries of lists of keys may be -1. */
+  least: number;
 }
 
-function otherEntries(bits: TensorBits, value: Expression, { problem, name, values }: TableOf): TensorBits {
+function otherEntries(bits: TensorBits, value: Expression, { problem, name, values, least }: TableOf): TensorBits {
   const out = bits.slice();
-  for (const [index, entry] of bits.entries()) {
+  for (const [index, word] of bits.entries()) {
+    const entry = word | 0;
     const other = evaluate(value, { ...values, [ENTRY]: entry });
-    if (!Number.isInteger(other) || other < 0 || other > MAX_EXTENT)
+    if (!Number.isInteger(other) || other < least || other > MAX_EXTENT)
       throw new FlashcoreError(
         'INVALID_MANIFEST',
         { problem: problem.id, key: `mutants.${name}.entries` },
-        `problems/${problem.id}/problem.yaml: mutants.${name}.entries: must be an integer of 0 to ${MAX_EXTENT}, got ${other} of the entry ${entry}: bound it with min() and max()`,
+        `problems/${problem.id}/problem.yaml: mutants.${name}.entries: must be an integer of ${least} to ${MAX_EXTENT}, got ${other} of the entry ${entry}: bound it with min() and max()`,
       );
     out[index] = other;
   }

@@ -2,13 +2,20 @@
  * Draws the int32 inputs of a case (lengths of sequences, offsets, page tables) and marks rows that belong to no
  * sequence.
  */
-import { elementsOfTensor, type DrawRule, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
+import {
+  elementsOfTensor,
+  type DrawRule,
+  type OwnedRows,
+  type ProblemCase,
+  type TensorExtent,
+} from '@flashcore/shared/kernels';
 import { entryOf, setEntry } from '@flashcore/shared/text';
 import { emptyBits, filledElement, tensorNamed, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { CounterRandom } from './random.ts';
 
 type LengthsRule = Extract<DrawRule<number>, { kind: 'lengths' }>;
 type PagesRule = Extract<DrawRule<number>, { kind: 'pages' }>;
+type SelectedRule = Extract<DrawRule<number>, { kind: 'selected' }>;
 type PageCountRule = Extract<DrawRule<number>, { kind: 'page_offsets' | 'last_pages' }>;
 
 interface TableDrawing {
@@ -37,6 +44,16 @@ export function drawTables(
     if (draw?.kind === 'offsets') setEntry(drawn, tensor.name, offsets(tensor, entryOf(drawn, draw.of)!));
     if (draw?.kind === 'page_offsets' || draw?.kind === 'last_pages')
       setEntry(drawn, tensor.name, pageCounts(tensor, draw, entryOf(drawn, draw.of)!));
+    if (draw?.kind === 'selected')
+      setEntry(
+        drawn,
+        tensor.name,
+        selected(tensor, draw, {
+          lengths: draw.of === undefined ? undefined : entryOf(drawn, draw.of)!,
+          random: random(tensor),
+          full: evenLengths,
+        }),
+      );
     if (draw?.kind === 'pages')
       setEntry(drawn, tensor.name, pages(tensor, draw, { lengths: entryOf(drawn, draw.of)!, random: random(tensor) }));
   }
@@ -130,6 +147,55 @@ function pages(
 const firstPage = ({ dims }: TensorExtent, sequence: number, before: number): number =>
   dims.length === 1 ? before : sequence * dims[1]!;
 
+/** Entries behind the last key of a list; -1 as int32. */
+const NO_KEY = 0xffff_ffff;
+
+interface Selecting {
+  lengths: TensorBits | undefined;
+  random: CounterRandom;
+  /** Whether every list has as many keys as it can, as in timed launches. */
+  full: boolean;
+}
+
+/** One list has the most keys, one none and one a single key, and the others have any number of them. */
+function selected(
+  { dims }: TensorExtent,
+  { keys, owner = 0 }: SelectedRule,
+  { lengths: ofLengths, random, full }: Selecting,
+): TensorBits {
+  const places = dims.at(-1)!;
+  const drawn = emptyBits(elementsOfTensor({ dims }), 'int32').fill(NO_KEY);
+  const lists = drawn.length / places;
+  const sequenceOf = (list: number): number =>
+    Math.floor(list / elementsOfTensor({ dims: dims.slice(owner + 1, -1) })) % dims[owner]!;
+  const keysOf = (list: number): number => Math.min(keys, ofLengths?.[sequenceOf(list)] ?? keys);
+  // All keys in ascending order, between two lists.
+  const ascending = Uint32Array.from({ length: keys }, (_, key) => key);
+  const fill = (list: number, count: number): void => {
+    const others: number[] = [];
+    const swap = (one: number, other: number): void => {
+      [ascending[one], ascending[other]] = [ascending[other]!, ascending[one]!];
+    };
+    for (let place = 0; place < count; place += 1) {
+      others.push(place + random.below(keysOf(list) - place));
+      swap(place, others[place]!);
+      drawn[list * places + place] = ascending[place]!;
+    }
+    for (let place = count - 1; place >= 0; place -= 1) swap(place, others[place]!);
+  };
+  const order = shuffled(
+    Array.from({ length: lists }, (_, list) => list),
+    random,
+  );
+  // The longest list has the most keys even if some sequences are short.
+  const longest = order.reduce((best, list) => (keysOf(list) > keysOf(best) ? list : best));
+  for (const [index, list] of [longest, ...order.filter((each) => each !== longest)].entries()) {
+    const most = Math.min(places, keysOf(list));
+    fill(list, full ? most : Math.min(most, [most, 0, 1][index] ?? random.below(most + 1)));
+  }
+  return drawn;
+}
+
 /** A NaN in every floating dtype, as 16-bit words. It differs from the poison of outputs. */
 export const NOBODYS = 0x7fff;
 
@@ -137,21 +203,30 @@ export const NOBODYS = 0x7fff;
 export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: ProblemCase, drawn: TensorsByName): void {
   const { rows, dims, dtype } = tensor;
   if (!rows) return;
-  const owned = ownedRows(tensorNamed(of, rows.table), of, drawn);
+  const isOwned = ownedRows(tensor, rows, { of, drawn });
   const nan = filledElement(NOBODYS, dtype);
   const strides = dims.map((_, dim) => elementsOfTensor({ dims: dims.slice(dim + 1) }));
-  // Elements in the dimensions inside the inner one of the two are filled at once.
-  const inner = strides[Math.max(rows.owner, rows.row)]!;
+  // Elements in the dimensions inside the innermost of these are filled at once.
+  const inner = strides[Math.max(...rows.owners, rows.row)]!;
   for (let start = 0; start < bits.length; start += inner) {
     const at = (dim: number): number => Math.floor(start / strides[dim]!) % dims[dim]!;
-    if (at(rows.row) >= owned(at(rows.owner))) bits.fill(nan, start, start + inner);
+    if (!isOwned(rows.owners.map(at), at(rows.row))) bits.fill(nan, start, start + inner);
   }
 }
 
-/** Returns a function that gives the number of rows in use in a sequence, or in a page. */
-function ownedRows(table: TensorExtent, of: ProblemCase, drawn: TensorsByName): (owner: number) => number {
+interface Drawn {
+  of: ProblemCase;
+  drawn: TensorsByName;
+}
+
+type IsOwned = (owners: readonly number[], row: number) => boolean;
+
+/** Returns a function that tells whether a row of a sequence, of a page or of lists of keys is in use. */
+function ownedRows(tensor: TensorExtent, rows: OwnedRows, { of, drawn }: Drawn): IsOwned {
+  const table = tensorNamed(of, rows.table);
   const { draw } = table;
-  if (draw?.kind !== 'pages') return (sequence) => entryOf(drawn, table.name)![sequence]!;
+  if (draw?.kind === 'selected') return selectedRows(tensor, rows, { table, lists: entryOf(drawn, table.name)! });
+  if (draw?.kind !== 'pages') return ([sequence], row) => row < entryOf(drawn, table.name)![sequence!]!;
   const { page } = draw;
   const ofPage = new Map<number, number>();
   let before = 0;
@@ -160,7 +235,27 @@ function ownedRows(table: TensorExtent, of: ProblemCase, drawn: TensorsByName): 
     for (let index = 0; index * page < length; index += 1, before += 1)
       ofPage.set(entryOf(drawn, table.name)![first + index]!, Math.min(page, length - index * page));
   }
-  return (place) => ofPage.get(place) ?? 0;
+  return ([place], row) => row < (ofPage.get(place!) ?? 0);
+}
+
+/** The rows that at least one list names, for each place along the dimensions that lists and rows have in common. */
+function selectedRows(
+  { dims }: TensorExtent,
+  { owners, tableDims = [], row }: OwnedRows,
+  { table, lists }: { table: TensorExtent; lists: TensorBits },
+): IsOwned {
+  const keys = dims[row]!;
+  const common = owners.map((dim) => dims[dim]!);
+  const indexOf = (places: readonly number[]): number =>
+    places.reduce((index, place, each) => index * common[each]! + place, 0);
+  const named = new Uint8Array(elementsOfTensor({ dims: common }) * keys);
+  const places = table.dims.at(-1)!;
+  const strides = table.dims.map((_, dim) => elementsOfTensor({ dims: table.dims.slice(dim + 1) }));
+  for (let start = 0; start < lists.length; start += places) {
+    const first = keys * indexOf(tableDims.map((dim) => Math.floor(start / strides[dim]!) % table.dims[dim]!));
+    for (const key of lists.subarray(start, start + places)) if (key !== NO_KEY) named[first + key] = 1;
+  }
+  return (at, key) => named[indexOf(at) * keys + key] === 1;
 }
 
 function shuffled<Value>(values: readonly Value[], random: CounterRandom): Value[] {

@@ -82,7 +82,7 @@ export {
   parseProblem,
 } from '../problems/problem.ts';
 export type { MutantChange, ProblemMutant, TensorAct } from '../problems/mutants.ts';
-export type { DrawRule } from '../problems/tensor-rules.ts';
+export type { DrawRule, OwnedRows } from '../problems/tensor-rules.ts';
 export type { Operand } from '../problems/operands.ts';
 export { ENTRY, PROBLEM_ID, type OperandAxis, type OperandName, type TableName } from '../problems/problem-schema.ts';
 export {

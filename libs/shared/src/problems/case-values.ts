@@ -3,6 +3,7 @@ import type { FieldViolation } from '../contract/errors.ts';
 import { DTYPE_BYTES, type ElementDtype, TENSOR_DTYPES, type TensorDtype } from '../data/dtype.ts';
 import { type Expression, ExpressionError, evaluate, valueOr } from '../data/expression.ts';
 import { type Operands, derivedInputs } from './operands.ts';
+import type { OperandAxis, OperandName } from './problem-schema.ts';
 import {
   DTYPE_SIZE,
   type Operation,
@@ -115,6 +116,7 @@ function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, va
           `${draw.most.text} must be a multiple of ${multiple}, as all ${name} of ${problem.id} are, got ${most}`,
         );
   }
+  if (draw?.kind === 'selected') return selectedViolation(problem, name, values);
   if (!draw || draw.kind === 'lengths') return [];
   const extents = dims.map((dim) => evaluate(dim, values));
   const ofEach = evaluate(lengths(draw.of).dims[0]!, values);
@@ -140,6 +142,33 @@ function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, va
   return pool >= sequences * needed
     ? []
     : refused(`${draw.pool.text} must be at least ${sequences * needed}, the pages of all sequences, got ${pool}`);
+}
+
+/** Refuses lists of keys for other sequences, heads or queries than those of Q and K. */
+function selectedViolation(problem: Problem, name: string, values: CaseValues): FieldViolation[] {
+  const { operands, tables } = problem.operands;
+  // A table of a problem's own reference has any meaning.
+  if (operands.selected?.tensor !== name) return [];
+  const extent = (operand: OperandName, axis: OperandAxis): number | undefined => {
+    const { tensor, axes } = operands[operand]!;
+    const dim = problem.tensors.find((each) => each.name === tensor)?.dims[axes.indexOf(axis)];
+    return dim && evaluate(dim, values);
+  };
+  const { draw } = problem.tensors.find((tensor) => tensor.name === name)!;
+  const queries = draw?.kind === 'selected' && draw.queries ? evaluate(draw.queries, values) : 1;
+  const rows = Math.ceil((extent('q', 's') ?? 1) / queries);
+  const keys = draw?.kind === 'selected' ? evaluate(draw.keys, values) : 0;
+  // The rows of a paged cache bound no list; the lengths do.
+  const most = tables.page_table ? keys : (extent('k', 's') ?? 1);
+  const wrong = [
+    ['sequences', extent('selected', 'b'), tables.query_offsets ? undefined : (extent('q', 'b') ?? 1)],
+    ['heads of K', extent('selected', 'h'), extent('k', 'h') ?? 1],
+    [queries === 1 ? 'queries' : `lists for each ${queries} queries`, extent('selected', 's'), rows],
+  ].find(([, got, wanted]) => got !== undefined && wanted !== undefined && got !== wanted);
+  if (wrong)
+    return [{ field: '', description: `${name} of ${problem.id} must have ${wrong[2]} ${wrong[0]}, got ${wrong[1]}` }];
+  if (keys <= most) return [];
+  return [{ field: '', description: `${name} of ${problem.id} must select among the ${most} rows of K, got ${keys}` }];
 }
 
 /** A default that cannot be computed is NaN; an axis with neither value nor default is absent. */
@@ -187,7 +216,7 @@ export function isPlainAttention({ operation, operands: { operands }, tensors, v
   return operation === 'attention' && !isMore && extents.size === 1 && causal <= 1 && window < 0 && softcap === 0;
 }
 
-const BEYOND_PLAIN = ['sinks', 'alibi_slopes', 'bias'] as const;
+const BEYOND_PLAIN = ['sinks', 'alibi_slopes', 'bias', 'selected'] as const;
 
 /** Requires that axisViolations() is empty. Optional outputs are left out, except those in `declared`. */
 export function problemCase(
@@ -249,6 +278,13 @@ function drawOf(rule: DrawRule<Expression>, values: CaseValues): DrawRule<number
       return rule;
     case 'pages':
       return { ...rule, page: evaluate(rule.page, values), pool: evaluate(rule.pool, values) };
+    case 'selected':
+      return {
+        kind: 'selected',
+        keys: evaluate(rule.keys, values),
+        ...(rule.of !== undefined && { of: rule.of, owner: rule.owner }),
+        ...(rule.queries && { queries: evaluate(rule.queries, values) }),
+      };
     case 'page_offsets':
     case 'last_pages':
       return { ...rule, page: evaluate(rule.page, values) };

@@ -10,7 +10,7 @@ import {
   TABLE_ACTS,
   type UNWRITTEN_PARTS,
 } from './problem-schema.ts';
-import { ownerAndRow } from './tensor-rules.ts';
+import { ownersAndRow } from './tensor-rules.ts';
 import { entryOf } from '../text/entry-of.ts';
 
 export interface ProblemMutant {
@@ -41,6 +41,8 @@ export type TensorAct =
   | { readonly kind: 'entries'; readonly value: Expression }
   /** `shift`: each index along the dimension holds the next one's values; `last`: the last index holds zeros. */
   | { readonly kind: 'shift' | 'last'; readonly dim: number }
+  /** The oracle computes as if the problem had no such input. */
+  | { readonly kind: 'ignored' }
   | { readonly kind: 'unwritten'; readonly part: (typeof UNWRITTEN_PARTS)[number] };
 
 type Key = (string | number)[];
@@ -57,6 +59,15 @@ export const readMutants = (raw: RawProblem, reader: MutantReader): ProblemMutan
     about: written.about,
     change: changeOf(written, { raw, reader, key: ['mutants', name] }),
   }));
+
+/** Operands and tables that the oracle can do without. */
+const IGNORED = ['selected', 'sinks', 'alibi_slopes', 'bias', 'key_lengths'] as const;
+
+const mayBeIgnored = (tensor: string, { reference }: RawProblem): boolean =>
+  IGNORED.some((name) => {
+    const named = reference[name];
+    return (typeof named === 'object' ? named.tensor : named) === tensor;
+  });
 
 interface Place {
   raw: RawProblem;
@@ -87,6 +98,8 @@ function changeOf({ set, tensor, ...acts }: RawMutant, { raw, reader, key }: Pla
     reader.fault([...key, act], `${tensor} is int32: use one of ${TABLE_ACTS.join(', ')}`);
   if (!isTable && act === 'entries')
     reader.fault([...key, act], `${tensor} holds floating-point numbers: name an int32 input`);
+  if (acts.ignored !== undefined && !mayBeIgnored(tensor!, raw))
+    reader.fault([...key, 'ignored'], `${raw.reference.op} needs ${tensor}: name one of ${IGNORED.join(', ')}`);
   if (acts.unwritten !== undefined && written!.in)
     reader.fault([...key, 'unwritten'], `${tensor} is an input: name an output`);
   return { tensor: tensor!, ...actOf(acts, { raw, tensor: tensor!, reader, key }) };
@@ -106,6 +119,7 @@ function actOf(
   };
   if (acts.round !== undefined) return { kind: 'round', to: acts.round };
   if (acts.unwritten !== undefined) return { kind: 'unwritten', part: acts.unwritten };
+  if (acts.ignored !== undefined) return { kind: 'ignored' };
   for (const kind of ['clamp', 'constant'] as const) if (acts[kind] !== undefined) return { kind, value: acts[kind] };
   if (acts.times !== undefined) return { kind: 'times', value: reader.parse(acts.times, [...key, 'times']) };
   if (acts.entries !== undefined)
@@ -123,8 +137,10 @@ function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): str
     const along = (read ?? out)!.filter((text) => namesIn(text).includes(name));
     if (along.length === 0) continue;
     if (out) return `the output ${tensor} has the axis ${name}: set one that only inputs have`;
-    const owned = rows === undefined ? [] : (ownerAndRow(tensors, rows) ?? []);
-    const isOwned = owned.some((text) => namesIn(text).includes(name));
+    const { owners = [], row } = (rows === undefined ? undefined : ownersAndRow(tensors, rows)) ?? {};
+    // Along its last dimension a list of keys may end early.
+    if (draw?.selected && along.length === 1 && along[0]!.trim() === name && read!.at(-1)!.trim() === name) continue;
+    const isOwned = [...owners, ...(row === undefined ? [] : [row])].some((text) => namesIn(text).includes(name));
     if (draw || isOwned || along.some((text) => text.trim() !== name))
       return `${tensor} cannot be cut along ${name}: set an axis that is a dimension by itself, and counts neither sequences nor their rows`;
   }

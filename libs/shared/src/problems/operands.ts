@@ -41,7 +41,7 @@ interface OperationTensors {
 const TENSORS: Readonly<Record<Exclude<Operation, 'own'>, OperationTensors>> = {
   attention: {
     needs: ['q', 'k', 'v', 'o'],
-    takes: ['sinks', 'alibi_slopes', 'bias'],
+    takes: ['sinks', 'alibi_slopes', 'bias', 'selected'],
     writes: ['o', 'lse'],
     derives: [],
   },
@@ -89,8 +89,11 @@ function layoutFault(
     case 'bias':
       if (axes.includes('d')) return 'bias has one number a key: leave d out';
       return axes.at(-1) === 'k' ? undefined : 'the last dimension must be k: the numbers of a row are adjacent';
+    case 'selected':
+      if (axes.includes('d')) return 'selected has one key a place: leave d out';
+      return axes.at(-1) === 'k' ? undefined : 'the last dimension must be k: the keys of a list are adjacent';
     default:
-      if (axes.includes('k')) return `only bias has the dimension k: ${name} has b, h, s and d`;
+      if (axes.includes('k')) return `only bias and selected have the dimension k: ${name} has b, h, s and d`;
       return axes.at(-1) === 'd' ? undefined : 'the last dimension must be d: its elements are adjacent';
   }
 }
@@ -141,6 +144,13 @@ export function readOperands(
       );
     else if (written?.when !== undefined && !takes.includes(name))
       fault(key, `${op} needs ${name} in every case: leave \`when\` out of ${tensor}`);
+    else if ((name === 'selected') !== (written?.draw?.selected !== undefined))
+      fault(
+        key,
+        name === 'selected'
+          ? `wanted an input with \`draw: { selected: … }\`, found "${tensor}"`
+          : `${tensor} is drawn as lists of keys: name it as selected`,
+      );
     else {
       const wrong = layoutFault(name, axes, written!.dtype) ?? columnsFault(name, operand, { op, tensors });
       if (wrong) fault(key, wrong);
@@ -151,6 +161,14 @@ export function readOperands(
     if (!entryOf(tensors, tensor)?.draw?.[rule])
       fault(['reference', name], `wanted an input with \`draw: { ${rule}: … }\`, found "${tensor}"`);
   }
+  const lists = read.operands.selected && entryOf(tensors, read.operands.selected.tensor)?.draw?.selected;
+  if (lists && tables['key_offsets'])
+    fault(['reference', 'selected'], 'lists name rows of a sequence that has a dimension: leave key_offsets out');
+  if (lists && lists.lengths !== tables['key_lengths'])
+    fault(
+      ['reference', 'selected'],
+      `its lists must end at key_lengths: write \`draw: { selected: { keys, lengths: ${tables['key_lengths'] ?? 'LENGTHS'} } }\` and \`key_lengths: ${tables['key_lengths'] ?? 'LENGTHS'}\``,
+    );
   const sinks = operands['sinks'];
   if (operands['d_sinks'] && (!sinks || entryOf(tensors, sinks.tensor)?.when !== undefined))
     fault(['reference', 'd_sinks'], 'it is the gradient of sinks that every case has: name those, without `when`');

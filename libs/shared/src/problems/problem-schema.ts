@@ -41,7 +41,7 @@ export const TENSOR_ROLES = ['q', 'k', 'v', 'sink', 'slope', 'bias'] as const;
 export type TensorRole = (typeof TENSOR_ROLES)[number];
 
 /** How an int32 input is drawn; distributions do not apply to it. */
-export const DRAW_RULES = ['lengths', 'offsets', 'pages', 'page_offsets', 'last_pages'] as const;
+export const DRAW_RULES = ['lengths', 'offsets', 'pages', 'page_offsets', 'last_pages', 'selected'] as const;
 const draw = strict({
   lengths: strict({
     most: expression.optional(),
@@ -61,6 +61,7 @@ const draw = strict({
   pages: strict({ lengths: name, page: expression, pool: expression }).optional(),
   page_offsets: strict({ lengths: name, page: expression }).optional(),
   last_pages: strict({ lengths: name, page: expression }).optional(),
+  selected: strict({ keys: expression, lengths: name.optional(), queries: expression.optional() }).optional(),
 }).refine((written) => DRAW_RULES.filter((rule) => written[rule] !== undefined).length === 1, {
   error: `wanted exactly one of ${DRAW_RULES.map((rule) => `\`${rule}\``).join(', ')}`,
 });
@@ -102,13 +103,17 @@ export const OPERANDS = [
   'd_sinks',
   'o_parts',
   'lse_parts',
+  'selected',
 ] as const;
 export type OperandName = (typeof OPERANDS)[number];
 /** int32 arrays of the built-in operations. */
 export const TABLES = ['key_lengths', 'query_offsets', 'key_offsets', 'page_table', 'page_offsets'] as const;
 export type TableName = (typeof TABLES)[number];
 
-/** A dimension of an operand: batch (or page), head, row (s), column (d), key of a bias (k), part of the keys (p). */
+/**
+ * A dimension of an operand: batch (or page), head, row (s), column (d), key of a bias or place in a list of keys (k),
+ * part of the keys (p).
+ */
 export type OperandAxis = 'b' | 'h' | 's' | 'd' | 'k' | 'p';
 const OPERAND = /^([A-Za-z_]\w{0,31})(?: \| ([A-Za-z_]\w{0,31}))?\[([bhsdkp](?: [bhsdkp]){0,4})\]$/;
 const operand = z
@@ -149,10 +154,11 @@ export const MUTANT_ACTS = [
   'entries',
   'shift',
   'last',
+  'ignored',
   'unwritten',
 ] as const;
 /** Acts that are allowed on int32 inputs; `entries` is allowed only on them. */
-export const TABLE_ACTS: readonly (typeof MUTANT_ACTS)[number][] = ['entries', 'shift', 'last'];
+export const TABLE_ACTS: readonly (typeof MUTANT_ACTS)[number][] = ['entries', 'shift', 'last', 'ignored'];
 /** The name of the table's element in `entries`. */
 export const ENTRY = 'entry';
 /** Number formats that a mutant rounds to. */
@@ -172,6 +178,7 @@ const mutant = strict({
   entries: expression.optional(),
   shift: expression.optional(),
   last: expression.optional(),
+  ignored: z.literal(true, { error: (issue) => wanted('true', issue.input) }).optional(),
   unwritten: oneOf(UNWRITTEN_PARTS).optional(),
   about: text(),
 }).superRefine((written, context) => {

@@ -182,8 +182,8 @@ test('tensors of a case have their own dtypes and rules, and optional ones exist
   });
   expect(of([]).map(({ draw, rows }) => draw ?? rows)).toEqual([
     undefined,
-    { table: 'table', owner: 0, row: 1 },
-    { table: 'table', owner: 0, row: 1 },
+    { table: 'table', owners: [0], row: 1 },
+    { table: 'table', owners: [0], row: 1 },
     { kind: 'lengths', most: 10, page: 4 },
     { kind: 'pages', of: 'lengths', page: 4, pool: 9 },
     undefined,
@@ -332,6 +332,103 @@ test.each([
   expect(read).toThrow(`: ${key}: `);
 });
 
+const SELECTED = readFileSync(new URL('../../../../problems/attention_selected/problem.yaml', import.meta.url), 'utf8');
+
+test.each([
+  ['selected[b s h k]', 'selected[b s h d]', 'reference.selected', /selected has one key a place: leave d out/],
+  ['selected[b s h k]', 'selected[b s k h]', 'reference.selected', /must be k: the keys of a list are adjacent/],
+  ['selected[b s h k]', 'selected[b s h]', 'reference.selected', /a letter for each of the 4 dimensions/],
+  [
+    '"selected[b s h k]"',
+    '"Q[b s h k]"',
+    'reference.selected',
+    /wanted an input with `draw: \{ selected: … \}`, found "Q"/,
+  ],
+  ['"Q[b s h d]"', '"selected[b s h d]"', 'reference.q', /selected is drawn as lists of keys: name it as selected/],
+  ['"Q[b s h d]"', '"Q[b s h k]"', 'reference.q', /only bias and selected have the dimension k/],
+  ['{ keys: Skv }', '{ keys: Skw }', 'tensors.selected.draw.selected.keys', /unknown axis "Skw" in "Skw".*Skv/],
+  ['{ keys: Skv }', '{ key: Skv }', 'tensors.selected.draw.selected', /unknown key "key".*keys/],
+  ['{ keys: Skv }', '{ keys: Skv, queries: 0 }', 'tensors.selected.draw.selected.queries', /integer of 1 to/],
+  [
+    '{ keys: Skv }',
+    '{ keys: Skv, lengths: Q }',
+    'tensors.selected.draw.selected',
+    /`draw: \{ lengths: … \}`, found "Q"/,
+  ],
+  [
+    'O: { out',
+    'lengths: { in: [B], dtype: int32, draw: { lengths: { most: Skv } } }\n  O: { out',
+    'reference.selected',
+    /its lists must end at key_lengths: write `draw: \{ selected: \{ keys, lengths: lengths \} \}`/,
+  ],
+  ['K: { in: [B, Skv,', 'K: { in: [B, topk,', 'tensors.K.rows', /one dimension "Skv", as selected has it, found 0/],
+  [
+    'K: { in: [B, Skv, Hkv,',
+    'K: { in: [B, Skv, B,',
+    'tensors.K.rows',
+    /one dimension "B", as selected has it, found 2/,
+  ],
+  ['ignored: true', 'ignored: 1', 'mutants.selection_ignored.ignored', /wanted true/],
+  [
+    'tensor: selected, ignored',
+    'tensor: Q, ignored',
+    'mutants.selection_ignored.ignored',
+    /attention needs Q: name one of selected, sinks/,
+  ],
+  [
+    'tensor: selected, ignored: true',
+    'tensor: selected, times: 2',
+    'mutants.selection_ignored.times',
+    /use one of entries, shift, last, ignored/,
+  ],
+  [
+    'set: { topk: "ceil(topk / 2)" }',
+    'set: { Skv: 1 }',
+    'mutants.half_of_list_left_out.set.Skv',
+    /K cannot be cut along Skv/,
+  ],
+])('selected keys with %s as %s are refused', (was, is, key, message) => {
+  expect(SELECTED).toContain(was);
+  const lengths = is.includes('most: Skv') ? 'op: attention\n  key_lengths: lengths' : 'op: attention';
+  const read = () => parseProblem(SELECTED.replace(was, is).replace('op: attention', lengths), 'p/problem.yaml');
+  expect(read).toThrow(message);
+  expect(read).toThrow(`: ${key}: `);
+});
+
+test.each([
+  ['in: [B, S, Hkv, topk]', 'in: [B, S, H, topk]', /selected of attention_selected must have 2 heads of K, got 4/],
+  ['in: [B, S, Hkv, topk]', 'in: [B, Skv, Hkv, topk]', /must have 9 queries, got 30/],
+  ['in: [B, S, Hkv, topk]', 'in: [S, S, Hkv, topk]', /must have 3 sequences, got 9/],
+  ['{ keys: Skv }', '{ keys: Skv, queries: 4 }', /must have 3 lists for each 4 queries, got 9/],
+  ['{ keys: Skv }', '{ keys: Skv + 1 }', /must select among the 30 rows of K, got 31/],
+])('a case is refused whose lists with %s as %s do not fit', (was, is, message) => {
+  // Rows of K and V belong to lists only if their dimensions have the same names.
+  const text = SELECTED.replaceAll(', rows: selected', '')
+    .replace(/.*lists_of_next.*\n/g, '')
+    .replace(was, is);
+  const given = { B: 3, S: 9, H: 4, Hkv: 2, Skv: 30, topk: 8, D: 64 };
+  expect(axisViolations(parseProblem(text, 'problem.yaml'), given)[0]?.description).toMatch(message);
+});
+
+test('the work of selected keys is that of full lists, and no key that none of them names is read', () => {
+  const problem = installedProblem('attention_selected');
+  const workOf = (given: Record<string, number>) => {
+    const values = caseValues(problem, { B: 2, S: 1, H: 8, Hkv: 2, Skv: 1000, topk: 10, D: 64, ...given });
+    return { flops: flopsOf(problem, values), bytes: bytesOf(problem, values, 'fp16') };
+  };
+  const queries = 2 * 2 * 8 * (64 + 64);
+  const [keys, lists] = [2 * 2 * 2 * (64 + 64), 4 * 2 * 2];
+  expect(workOf({})).toEqual({ flops: 2 * 2 * 8 * 10 * 128, bytes: queries + 10 * keys + 10 * lists });
+  expect(workOf({ topk: 4000 })).toEqual({
+    flops: 2 * 2 * 8 * 1000 * 128,
+    bytes: queries + 1000 * keys + 4000 * lists,
+  });
+  // 5000 places with random keys of 1000 name nearly all.
+  const many = workOf({ S: 500 });
+  expect(many.flops).toBe(500 * 2 * 2 * 8 * 10 * 128);
+  expect((many.bytes - 500 * (queries + 10 * lists)) / keys).toBeCloseTo((5000 * 1000) / 6000);
+});
+
 test('the gradient of sinks needs sinks that every case has', () => {
   const text = readFileSync(new URL('../../../../problems/attention_backward/problem.yaml', import.meta.url), 'utf8');
   const written = (sinks: string) =>
@@ -354,7 +451,7 @@ test.each([
   ['[H], dtype: fp32', '[H], dtype: same_as(Q)', 'reference.sinks', /sinks is read as fp32: write `dtype: fp32`/],
   ['mask[b s k]', 'mask[b k s]', 'reference.bias', /the last dimension must be k/],
   ['mask[b s k]', 'mask[b s d]', 'reference.bias', /bias has one number a key: leave d out/],
-  ['k: K[b s h d]', 'k: K[b k h d]', 'reference.k', /only bias has the dimension k/],
+  ['k: K[b s h d]', 'k: K[b k h d]', 'reference.k', /only bias and selected have the dimension k/],
   ['LSE[b h]', 'LSE[b k]', 'reference.lse', /lse has one number a row: leave d and k out/],
 ])('%s as %s is refused with its key and remedy', (was, is, key, message) => {
   expect(WITH_SINKS).toContain(was);
@@ -451,7 +548,7 @@ test.each([
     'd_q: LSE[b h]',
     26,
     'reference.d_q',
-    /attention has no d_q: it has q, k, v, o, sinks, alibi_slopes, bias, lse/,
+    /attention has no d_q: it has q, k, v, o, sinks, alibi_slopes, bias, selected, lse/,
   ],
   [
     '  lse: LSE[b h]\n',

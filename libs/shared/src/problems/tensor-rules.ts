@@ -12,13 +12,24 @@ import { entryOf } from '../text/entry-of.ts';
  * - `pages`: a page table [sequences, pages of a sequence] for the lengths `of`. Its entries are distinct, shuffled
  *   places in a pool of pages. With one dimension, the pages of a sequence follow those of the previous sequence.
  * - `page_offsets`: the start of each sequence's pages in such a table, one more than there are sequences.
+ * - `selected`: lists of keys, one for all dimensions but the last: distinct keys in random order, then -1. One list
+ *   has as many keys as it can, one none and one a single key. Keys are below `keys`, and below the length `of` of the
+ *   list's sequence, which the dimension `owner` counts. `queries` in a row share a list; absent: each has its own.
  * - `last_pages`: rows in the last page of each sequence; 0 if it has no page.
  */
 export type DrawRule<Extent> =
   | ({ readonly kind: 'lengths' } & LengthsRule<Extent>)
   | { readonly kind: 'offsets'; readonly of: string }
   | { readonly kind: 'pages'; readonly of: string; readonly page: Extent; readonly pool: Extent }
-  | { readonly kind: 'page_offsets' | 'last_pages'; readonly of: string; readonly page: Extent };
+  | { readonly kind: 'page_offsets' | 'last_pages'; readonly of: string; readonly page: Extent }
+  | ({ readonly kind: 'selected' } & SelectedRule<Extent>);
+
+interface SelectedRule<Extent> {
+  readonly keys: Extent;
+  readonly of?: string;
+  readonly owner?: number;
+  readonly queries?: Extent;
+}
 
 interface LengthsRule<Extent> {
   readonly most?: Extent;
@@ -27,11 +38,16 @@ interface LengthsRule<Extent> {
   readonly multipleOf?: Extent;
 }
 
-/** Rows of an input that belong to a sequence; all others are NaN. `table` is a tensor with `lengths` or `pages`. */
+/**
+ * Rows of an input that belong to a sequence or to a list of keys; all others are NaN. `table` is a tensor with
+ * `lengths`, `pages` or `selected`.
+ */
 export interface OwnedRows {
   readonly table: string;
-  /** Index of the dimension that counts sequences or pages. */
-  readonly owner: number;
+  /** Indices of the dimensions that count sequences or pages, or that lists of keys have too. */
+  readonly owners: readonly number[];
+  /** The same dimensions as indices of the dimensions of lists of keys. */
+  readonly tableDims?: readonly number[];
   /** Index of the dimension that counts rows of a sequence or of a page. */
   readonly row: number;
 }
@@ -55,7 +71,8 @@ export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const key = ['tensors', name];
   const isInt32 = 'own' in dtype && dtype.own === 'int32';
   if (isInt32 && !dims) fault([...key, 'dtype'], 'an output must be fp16, bf16 or fp32, got int32: choose one of them');
-  else if (isInt32 && !draw) fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets or pages }`');
+  else if (isInt32 && !draw)
+    fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets, pages or selected }`');
   if (draw && !isInt32) fault([...key, 'draw'], 'only an int32 input has a rule: write `dtype: int32`');
   if (dims && optional) fault([...key, 'optional'], 'only an output can be optional: leave it out');
   if (!dims && when !== undefined)
@@ -104,6 +121,23 @@ function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedRe
     requireLengths(rule.lengths, kind, reader);
     return { kind, of: rule.lengths, page: extent(rule.page, [...key, kind, 'page']) };
   }
+  if (written.selected) {
+    const { keys, lengths: of, queries } = written.selected;
+    if (of !== undefined) requireLengths(of, 'selected', reader);
+    const ofLengths = of === undefined ? undefined : entryOf(reader.tensors, of)?.in?.[0]?.trim();
+    const owner = dims.slice(0, -1).findIndex((text) => text.trim() === ofLengths);
+    if (ofLengths !== undefined && owner < 0)
+      fault(
+        [...key, 'selected'],
+        `wanted a dimension "${ofLengths}", as ${of} has it, before the last: write it in \`in\``,
+      );
+    return {
+      kind: 'selected',
+      keys: extent(keys, [...key, 'selected', 'keys']),
+      ...(of !== undefined && { of, owner: Math.max(0, owner) }),
+      ...(queries !== undefined && { queries: extent(queries, [...key, 'selected', 'queries']) }),
+    };
+  }
   if (dims.length !== 1) rank(2, 'two dimensions, sequences and pages of a sequence, or one, pages of all sequences');
   requireLengths(pages!.lengths, 'pages', reader);
   if (lengthsOf(reader.tensors, pages!.lengths)?.sum !== undefined)
@@ -126,29 +160,45 @@ function requireLengths(name: string, rule: string, { tensors, key, fault }: Key
 const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefined => entryOf(tensors, name)?.draw;
 const lengthsOf = (tensors: RawProblem['tensors'], name: string) => drawOf(tensors, name)?.lengths;
 
-/** The dimensions that count the sequences or pages of a table, and the rows of each; undefined if it has none. */
-export function ownerAndRow(tensors: RawProblem['tensors'], table: string): [owner: string, row: string] | undefined {
-  const { lengths, pages } = drawOf(tensors, table) ?? {};
-  if (pages) return [pages.pool, pages.page];
-  return lengths?.most === undefined ? undefined : [entryOf(tensors, table)!.in?.[0] ?? '', lengths.most];
+/**
+ * The dimensions of an input with rows of this table, as texts: those that count sequences or pages, or that lists of
+ * keys may have too, and the one that counts rows. Undefined if the table has no rows.
+ */
+export function ownersAndRow(
+  tensors: RawProblem['tensors'],
+  table: string,
+): { owners: readonly string[]; row: string } | undefined {
+  const { lengths, pages, selected } = drawOf(tensors, table) ?? {};
+  const dims = entryOf(tensors, table)?.in ?? [];
+  if (pages) return { owners: [pages.pool], row: pages.page };
+  if (selected) return { owners: dims.slice(0, -1), row: selected.keys };
+  return lengths?.most === undefined ? undefined : { owners: [dims[0] ?? ''], row: lengths.most };
 }
 
 /** Finds the dimensions that count sequences or pages and rows, by comparing their texts. */
 function ownedRows(table: string, dims: readonly string[] | undefined, reader: KeyedReader): OwnedRows | undefined {
   const { tensors, key, fault } = reader;
-  const texts = ownerAndRow(tensors, table);
-  if (!dims) fault(key, 'only an input has rows that no sequence owns: leave it out');
-  else if (texts) return found(...texts);
-  else fault(key, `wanted an input with \`draw: { lengths: { most } }\` or \`draw: { pages }\`, found "${table}"`);
+  const texts = ownersAndRow(tensors, table);
+  if (dims && texts) {
+    // Lists of keys may have dimensions that keys lack, such as queries.
+    const mayLack = drawOf(tensors, table)?.selected !== undefined;
+    const placed = texts.owners.map((text) => placeOf(text, dims, mayLack));
+    const owners = placed.filter((dim) => dim !== undefined);
+    const tableDims = placed.flatMap((dim, index) => (dim === undefined ? [] : [index]));
+    return { table, owners, ...(mayLack && { tableDims }), row: placeOf(texts.row, dims) ?? 0 };
+  }
+  if (dims)
+    fault(
+      key,
+      `wanted an input with \`draw: { lengths: { most } }\`, \`draw: { pages }\` or \`draw: { selected }\`, found "${table}"`,
+    );
+  else fault(key, 'only an input has rows that no sequence owns: leave it out');
   return undefined;
 
-  function found(owner: string, row: string): OwnedRows | undefined {
-    const [ownerDim, rowDim] = [owner, row].map((wanted) => {
-      const places = dims!.flatMap((text, dim) => (text.trim() === wanted.trim() ? [dim] : []));
-      if (places.length !== 1)
-        fault(key, `wanted one dimension "${wanted}", as ${table} has it, found ${places.length}: write it in \`in\``);
-      return places[0] ?? 0;
-    }) as [number, number];
-    return { table, owner: ownerDim, row: rowDim };
+  function placeOf(wanted: string, of: readonly string[], mayLack = false): number | undefined {
+    const places = of.flatMap((text, dim) => (text.trim() === wanted.trim() ? [dim] : []));
+    if (places.length !== 1 && !(mayLack && places.length === 0))
+      fault(key, `wanted one dimension "${wanted}", as ${table} has it, found ${places.length}: write it in \`in\``);
+    return places[0];
   }
 }
