@@ -169,12 +169,13 @@ test('a new kernel of a problem is a copy of its simplest kernel', { timeout: LI
   expect([unknown.exitCode, unknown.stderr]).toEqual([2, expect.stringContaining('our_nrom is no problem here')]);
 });
 
-test('problem list names the axes, dtypes and kernels of each problem', () => {
+test('problem list names the axes, dtypes, baselines and kernels of each problem', () => {
   const { stdout } = faTui('problem', 'list', '--json');
   const { problems } = JSON.parse(stdout) as { problems: { id: string; kernels: string[] }[] };
   const kernels = Object.fromEntries(problems.map((each) => [each.id, each.kernels]));
   expect(kernels).toMatchObject({ our_norm: [], rmsnorm: ['rmsnorm'] });
   expect(kernels['attention_decode']?.[0]).toBe('decode_rows');
+  expect(faTui('problem', 'list', 'attention').stdout).toMatch(/baselines {2}sdpa\n/);
   const one = faTui('problem', 'list', 'rmsnorm');
   expect([one.exitCode, one.stdout]).toEqual([0, expect.stringMatching(/rows \(rows of X: tokens\), N .*\n.*fp16/)]);
 });

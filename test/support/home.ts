@@ -78,7 +78,7 @@ export class Home implements AsyncDisposable {
   }
 
   /** Runs `fa-tui … --json` and decodes the document by the proto's JSON mapping. */
-  runJson(args: string[], options: { timeoutMs?: number } = {}): CommandResult & { response: GetJobResponse } {
+  runJson(args: string[], options: RunOptions = {}): CommandResult & { response: GetJobResponse } {
     const result = this.faTui([...args, '--json'], options);
     try {
       return { ...result, response: fromJson(GetJobResponseSchema, JSON.parse(result.stdout) as JsonValue) };

@@ -11,7 +11,7 @@ import {
   ArtifactKind,
   type Sha256,
 } from '@flashcore/shared/contract';
-import { problemCase, valuesOf, formatShape, isPlainAttention } from '@flashcore/shared/kernels';
+import { problemCase, valuesOf, formatShape } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
@@ -21,6 +21,7 @@ import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { candidateFor, judgementRules } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
+import { whyNotSdpa } from './baselines.ts';
 import { ratesOf, withRates } from './sdpa-alone.ts';
 import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import { type BenchmarkSpec } from '../spec/job-spec.ts';
@@ -167,8 +168,8 @@ async function openSdpa(
 ): Promise<SdpaTurns> {
   const { sdpa, sdpaMissing } = runtime.instruments;
   const { problem } = kernel.manifest;
-  if (!isPlainAttention(problemCase(problem, valuesOf(shape), resolved.dtype)))
-    return { missing: `SDPA is not called for ${formatShape(shape)} of ${problem.id}` };
+  const missing = whyNotSdpa(problem, shape, resolved.dtype);
+  if (missing !== undefined) return { missing };
   if (!sdpa) return { missing: sdpaMissing };
   return sdpa.openShape(shape, {
     dtype: resolved.dtype,

@@ -48,12 +48,14 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   if (spec.method === 'build') return withBuild(found, await runBuild(services));
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
+  const { baselines } = spec.kernel.manifest.problem;
+  const sdpa = baselines.includes('sdpa') ? runtime.instruments.sdpa : undefined;
   if (spec.benchmark && shape)
-    runtime.instruments.sdpa?.warmUp(shape, {
+    sdpa?.warmUp(shape, {
       modes: spec.benchmark.modes,
       dtype: services.resolved.dtype,
     });
-  else if (spec.verify) runtime.instruments.sdpa?.start();
+  else if (spec.verify) sdpa?.start();
   const warm = warmUp(services, found, AbortSignal.any([job.signal, notNeeded.signal])).then(
     () => ({ ready: true as const }),
     (error: unknown) => ({ ready: false as const, error }),

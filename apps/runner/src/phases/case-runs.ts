@@ -1,17 +1,11 @@
 import { create } from '@bufbuild/protobuf';
 import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
-import {
-  caseFlops,
-  formatShape,
-  isPlainAttention,
-  problemCase,
-  tensorElements,
-  valuesOf,
-} from '@flashcore/shared/kernels';
+import { caseFlops, formatShape, tensorElements } from '@flashcore/shared/kernels';
 import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport } from '../../worker/messages/verifying.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
+import { whyNotSdpa } from './baselines.ts';
 import { candidateFor, judgementRules } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
 import { inputsOn, probesOf } from './coming-verification.ts';
@@ -159,8 +153,8 @@ function openParity({ job, runtime, spec, resolved }: VariantServices, shape: Sh
   const { sdpa, sdpaMissing, dataDirectory } = runtime.instruments;
   if (!sdpa) return { missing: sdpaMissing };
   const { problem } = spec.kernel.manifest;
-  const compared = problemCase(problem, valuesOf(shape), resolved.dtype);
-  if (!isPlainAttention(compared)) return { missing: `SDPA is not called for ${formatShape(shape)} of ${problem.id}` };
+  const missing = whyNotSdpa(problem, shape, resolved.dtype);
+  if (missing !== undefined) return { missing };
   const elements = tensorElements(problem, shape);
   if (elements > MAX_COMPARED_ELEMENTS)
     return {

@@ -45,10 +45,28 @@ export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutan
           problem,
           name,
           values: kind.values,
-          least: tensor.draw?.kind === 'selected' ? -1 : 0,
+          ...boundsOf(tensor),
         })
       : changed(bits, { tensor, change, poison: 0, values: kind.values });
-  return { kind, inputs: { ...inputs, [tensor.name]: after } };
+  return { kind, inputs: { ...inputs, ...lengthsFor(tensor, { inputs, lists: after }), [tensor.name]: after } };
+}
+
+const boundsOf = ({ draw }: TensorExtent): { least: number; most: number } =>
+  draw?.kind === 'selected' ? { least: -1, most: draw.keys - 1 } : { least: 0, most: MAX_EXTENT };
+
+/** Sequences are as long as the keys that lists now name: a kernel would read what is behind their ends. */
+function lengthsFor(
+  { draw, dims }: TensorExtent,
+  { inputs, lists }: { inputs: TensorsByName; lists: TensorBits },
+): TensorsByName {
+  if (draw?.kind !== 'selected' || draw.of === undefined) return {};
+  const lengths = entryOf(inputs, draw.of)!.slice();
+  const inner = elementsOfTensor({ dims: dims.slice(draw.owner! + 1) });
+  for (const [index, key] of lists.entries()) {
+    const sequence = Math.floor(index / inner) % lengths.length;
+    lengths[sequence] = Math.max(lengths[sequence]!, (key | 0) + 1);
+  }
+  return { [draw.of]: lengths };
 }
 
 /** Applies an output's mutant to the outputs. `poison` is the pattern of elements that were never written. */
@@ -143,20 +161,25 @@ interface TableOf {
   problem: Problem;
   name: string;
   values: CaseValues;
-  /** Entries of lists of keys may be -1. */
+  /** Bounds of an entry; in lists of keys, -1 and the last key. */
   least: number;
+  most: number;
 }
 
-function otherEntries(bits: TensorBits, value: Expression, { problem, name, values, least }: TableOf): TensorBits {
+function otherEntries(
+  bits: TensorBits,
+  value: Expression,
+  { problem, name, values, least, most }: TableOf,
+): TensorBits {
   const out = bits.slice();
   for (const [index, word] of bits.entries()) {
     const entry = word | 0;
     const other = evaluate(value, { ...values, [ENTRY]: entry });
-    if (!Number.isInteger(other) || other < least || other > MAX_EXTENT)
+    if (!Number.isInteger(other) || other < least || other > most)
       throw new FlashcoreError(
         'INVALID_MANIFEST',
         { problem: problem.id, key: `mutants.${name}.entries` },
-        `problems/${problem.id}/problem.yaml: mutants.${name}.entries: must be an integer of ${least} to ${MAX_EXTENT}, got ${other} of the entry ${entry}: bound it with min() and max()`,
+        `problems/${problem.id}/problem.yaml: mutants.${name}.entries: must be an integer of ${least} to ${most}, got ${other} of the entry ${entry}: bound it with min() and max()`,
       );
     out[index] = other;
   }

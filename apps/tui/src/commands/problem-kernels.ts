@@ -78,12 +78,13 @@ export async function listProblems(only: string, context: CommandContext): Promi
   if (only !== '') requireProblem(only);
   const problems = await Promise.all(
     (only === '' ? installedProblems() : [only]).map(async (id) => {
-      const { title, axes, tensors } = installedProblem(id);
+      const { title, axes, tensors, baselines } = installedProblem(id);
       return {
         id,
         title,
         axes: axes.map((axis) => ({ name: axis.name, about: axis.about })),
         dtypes: [...new Set(tensors.flatMap(({ dtypes }) => dtypes))],
+        baselines,
         kernels: (await kernelsOfProblem(id)).map((kernel) => kernel.id),
       };
     }),
@@ -91,11 +92,12 @@ export async function listProblems(only: string, context: CommandContext): Promi
   if (context.options.json) context.document({ problems });
   else
     context.show(
-      problems.flatMap(({ id, title, axes, dtypes, kernels }): Block[] => [
+      problems.flatMap(({ id, title, axes, dtypes, baselines, kernels }): Block[] => [
         heading(id, title),
         facts(
           fact('axes', axes.map(({ name, about }) => `${name} (${about})`).join(', ')),
           fact('dtypes', dtypes.join(', ')),
+          ...(baselines.length > 0 ? [fact('baselines', baselines.join(', '))] : []),
           fact('kernels', kernels.join(', ') || 'none'),
         ),
       ]),

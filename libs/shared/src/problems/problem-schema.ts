@@ -221,6 +221,10 @@ const attribute = strict({
   path: ['draw'],
 });
 
+/** What the runner can time along with a kernel: PyTorch's scaled_dot_product_attention. */
+export const BASELINES = ['sdpa'] as const;
+export type Baseline = (typeof BASELINES)[number];
+
 export const problemSchema = strict({
   id: matching(PROBLEM_ID.pattern, PROBLEM_ID.inWords),
   title: text(),
@@ -239,6 +243,7 @@ export const problemSchema = strict({
     lse_base: z.literal(2, { error: (issue) => wanted('2, or no key for base e', issue.input) }).optional(),
   }),
   work: strict({ flops: expression, bytes: expression.optional() }),
+  baselines: listOf(oneOf(BASELINES), BASELINES.length).default([]),
 });
 
 export type RawProblem = z.output<typeof problemSchema>;

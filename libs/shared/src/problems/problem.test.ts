@@ -308,6 +308,31 @@ test('inputs with `when` exist and take memory only in cases that have them', ()
   ]);
 });
 
+const ATTENTION = readFileSync(new URL('../../../../problems/attention/problem.yaml', import.meta.url), 'utf8');
+
+test('a problem names its baselines; without the key it has none', () => {
+  expect(installedProblem('attention').baselines).toEqual(['sdpa']);
+  expect(parseProblem(ATTENTION.replace('baselines: [sdpa]', ''), 'problem.yaml').baselines).toEqual([]);
+});
+
+test.each([
+  ['[sdpa]', '[spda]', 'baselines[0]', /wanted one of sdpa, found "spda"/],
+  ['[sdpa]', 'sdpa', 'baselines', /wanted a list/],
+  ['[sdpa]', '[sdpa, sdpa]', 'baselines', /at most 1/],
+  [
+    'o: "O[b h s d]"',
+    'o: "O[b s h d]"',
+    'baselines[0]',
+    /sdpa computes `op: attention` of Q, K, V and O as \[b h s d\].*: leave it out/,
+  ],
+  ['Q: { in: [B, H, S, D]', 'Q: { in: [H, B, S, D]', 'baselines[0]', /with Q: \{ in: \[B, H, S, D\] \}: leave it out/],
+])('a baseline with %s as %s is refused', (was, is, key, message) => {
+  expect(ATTENTION).toContain(was);
+  const read = () => parseProblem(ATTENTION.replace(was, is), 'p/problem.yaml');
+  expect(read).toThrow(message);
+  expect(read).toThrow(`: ${key}: `);
+});
+
 const MERGE = readFileSync(new URL('../../../../problems/merge/problem.yaml', import.meta.url), 'utf8');
 
 test.each([

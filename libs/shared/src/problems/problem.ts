@@ -7,6 +7,7 @@ import { type MutantReader, type ProblemMutant, readMutants } from './mutants.ts
 import { type Operands, readOperands } from './operands.ts';
 import {
   type AxisDraw,
+  type Baseline,
   type Operation,
   type RawProblem,
   SYMMETRY_ACTS,
@@ -47,6 +48,8 @@ export interface Problem {
   readonly flops: Expression;
   /** Minimum traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
   readonly bytes: Expression | undefined;
+  /** What the runner times along with kernels, on the cases that these compute. */
+  readonly baselines: readonly Baseline[];
   /** Axes with a default, each after the axes that its default names. */
   readonly defaults: readonly DefaultAxis[];
   /** The problem's files if a kernel brought it along; undefined if it is installed. */
@@ -214,6 +217,7 @@ class ProblemCompiler {
         raw.work.bytes === undefined
           ? undefined
           : this.#parse(raw.work.bytes, ['work', 'bytes'], new Set([...names, DTYPE_SIZE])),
+      baselines: this.#baselines(),
       defaults: this.#inOrder(axes.filter((axis): axis is DefaultAxis => axis.default !== undefined)),
     };
   }
@@ -276,6 +280,26 @@ class ProblemCompiler {
       }
       at = sameAs;
     }
+  }
+
+  /** SDPA is called by the extents of Q. */
+  #baselines(): readonly Baseline[] {
+    const { baselines, reference, tensors } = this.#raw;
+    for (const [index, name] of baselines.entries()) {
+      const isCalled =
+        reference.op === 'attention' &&
+        (['q', 'k', 'v', 'o'] as const).every((operand) => {
+          const { tensor, axes } = reference[operand] ?? {};
+          return tensor === operand.toUpperCase() && axes?.join(' ') === 'b h s d';
+        }) &&
+        entryOf(tensors, 'Q')?.in?.join() === 'B,H,S,D';
+      if (!isCalled)
+        this.#fault(
+          ['baselines', index],
+          `${name} computes \`op: attention\` of Q, K, V and O as [b h s d] with Q: { in: [B, H, S, D] }: leave it out`,
+        );
+    }
+    return baselines;
   }
 
   #symmetries(): ProblemSymmetry[] {
