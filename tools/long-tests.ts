@@ -16,8 +16,8 @@ export const LONG_TESTS = [
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
   '**/{acceptance/unfair-attempts,experiment/comparison,experiment/plans,fleet/gateway-restart}.test.ts',
-  '**/e2e/{agreeing-figures,champions,ci-workflows,evaluate,evolve,fleet,mcp,odd-names,own-problem}.test.ts',
-  '**/e2e/{project,remote,tui-commands,tui-life,unfair-paths}.test.ts',
+  '**/e2e/{agreeing-figures,champions,ci-workflows,evaluate,evolve,fleet,mcp,odd-names}.test.ts',
+  '**/e2e/{own-attention,own-problem,project,remote,tui-commands,tui-life,unfair-paths}.test.ts',
 ];
 
 /** Marks of a test with a short form: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
