@@ -306,6 +306,12 @@ const OF_BLOCKS = WITHOUT_HEADS.replace(/.*lists_of_next_query.*\n/, '')
   .replace('in: [B, S, Hkv, topk]', "in: ['ceil(S / 4)', B, topk]")
   .replace('{ keys: Skv }', '{ keys: Skv, queries: 4 }')
   .replace('selected[b s h k]', 'selected[s b k]');
+/** Lists of rows of one pool for all sequences, as DeepSeek's kernels have them. */
+const OF_POOL = SELECTED.replace('K: { in: [B, Skv,', 'K: { in: [Skv,')
+  .replace('V: { in: [B, Skv,', 'V: { in: [Skv,')
+  .replace('"K[b s h d]"', '"K[s h d]"')
+  .replace('"V[b s h d]"', '"V[s h d]"')
+  .replace('  - { flip: B, of: [V, O] }\n', '');
 
 interface QueryPlace {
   b: number;
@@ -316,6 +322,7 @@ interface QueryPlace {
 test.each<[string, string, (at: QueryPlace) => number]>([
   ['each query and head', SELECTED, ({ b, s, h }) => (b * 9 + s) * 2 + h],
   ['each sequence', OF_SEQUENCES, ({ b }) => b],
+  ['each query and head in one pool', OF_POOL, ({ b, s, h }) => (b * 9 + s) * 2 + h],
   ['each block of queries', OF_BLOCKS, ({ b, s }) => Math.floor(s / 4) * 3 + b],
 ])('O and LSE of attention with selected keys for %s equal those of plain loops', (_, text, listOf) => {
   const [B, S, H, Hkv, Skv, topk, D, Dv] = [3, 9, 4, 2, 20, 12, 8, 6];
@@ -334,7 +341,7 @@ test.each<[string, string, (at: QueryPlace) => number]>([
         const keys = Array.from(selected!)
           .slice(list, list + topk)
           .filter((key) => key !== -1)
-          .map((key) => (b * Skv + key) * Hkv + head)
+          .map((key) => ((text === OF_POOL ? 0 : b * Skv) + key) * Hkv + head)
           .map((row) => ({ k: rowOf(K!, row, D), v: rowOf(V!, row, Dv) }));
         counts.add(keys.length);
         const query = (b * S + s) * H + h;
