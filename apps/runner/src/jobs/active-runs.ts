@@ -4,7 +4,7 @@ import type { JobRun } from './job-run.ts';
 
 const NO_JOBS: OwnJobs = { count: 0, promisedSeconds: 0 };
 
-/** The waiting and running jobs, and each client's count and promised seconds. */
+/** The waiting and running jobs, and for each client their number and the sum of their run limits. */
 export class ActiveRuns {
   readonly #runs = new Map<number, JobRun>();
   readonly #byOwner = new Map<string, OwnJobs>();

@@ -4,14 +4,14 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 /** When to try again after QUEUE_FULL: about the length of a short job. */
 const RETRY_AFTER_SECONDS = 5;
 const DAY_MS = 24 * 3_600_000;
-/** Used device time drops out of the 24-hour window gradually. */
+/** Retry interval when a client's device time is used up; used time leaves the 24-hour window gradually. */
 const DEVICE_TIME_RETRY_SECONDS = 600;
 
 /** The client that asks for a job, and its limits. */
 export interface OwnerShare {
   /** Name of the client. */
   owner: string;
-  /** Weight of the client's role: a job of a client of weight 4 counts a quarter in the queue; default: 1. */
+  /** Weight of the client's role; default: 1. A client of weight 4 is charged a quarter of each job's cost. */
   weight?: number;
   /** Maximum number of waiting and running jobs of this owner; undefined: only the queue's limit applies. */
   maxJobsOfOwner: number | undefined;
@@ -72,7 +72,7 @@ export function requireShare(share: OwnerShare, load: OwnerLoad): void {
   );
 }
 
-/** Used and promised time count alike, so a queue of week-long jobs also keeps other jobs out. */
+/** The limit applies to used and promised time together, so waiting jobs with long run limits also use it up. */
 function requireDeviceTime(share: OwnerShare, { jobs, usedSeconds }: OwnerLoad): void {
   const { owner, maxDeviceSecondsOfOwner: most = Infinity, maxRunSeconds } = share;
   if (most === Infinity) return;

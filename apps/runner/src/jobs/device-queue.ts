@@ -8,20 +8,22 @@ import { RunningCost } from './running-cost.ts';
 /** Callbacks through which a queue asks about its device. */
 export interface QueuedDevice {
   describe: () => DeviceDescription;
-  /** Whether a job's findings could be stored now; default: always. */
+  /** Whether the store takes writes, so that a job's findings can be stored; default: always. */
   mayStart?: () => boolean;
-  /** How many jobs run side by side; default: one. A gateway's device is a partition of a cluster. */
+  /**
+   * How many jobs run side by side; default: one. A gateway's device can run several: it is a partition of a cluster.
+   */
   capacity?: (() => number) | undefined;
   elapsedMs?: (() => number) | undefined;
 }
 
-/** A job's owner, and how much device time counts as one second for this owner. */
+/** A job's owner and weight: the owner is charged the job's cost divided by the weight. */
 type Client = Pick<JobRun, 'owner' | 'weight'>;
 
 /** A client with waiting jobs. */
 interface Waiting {
   runs: WaitingList<JobRun>;
-  /** A job of a client of weight 4 costs it a quarter. */
+  /** The client is charged a job's cost divided by this. */
   weight: number;
 }
 
@@ -88,7 +90,9 @@ export class DeviceQueue {
     if (waiting.runs.length === 0) this.#waiting.delete(run.owner);
   }
 
-  /** Jobs ahead of this one if no other comes, including those that have the device; 0 if the job does not wait. */
+  /**
+   * Jobs ahead of this one if no other job arrives, including those that have the device; 0 if the job does not wait.
+   */
   position(run: JobRun): number {
     const index = this.#waiting.get(run.owner)?.runs.indexOf(run) ?? -1;
     return index < 0 ? 0 : this.#before(run, index);
@@ -182,7 +186,7 @@ export class DeviceQueue {
     });
   }
 
-  /** The client whose turn it is; undefined if nobody waits. */
+  /** The client whose turn it is; undefined if no job waits. */
   #next(): { owner: string; waiting: Waiting } | undefined {
     const using = this.#using();
     let next: { owner: string; waiting: Waiting; used: number } | undefined;

@@ -21,7 +21,7 @@ export class EventStreams {
   readonly #log: EventLog;
   readonly #share = new StreamShare();
   readonly #watchers = new Set<Watcher>();
-  /** Why a job's end is not in the log yet. */
+  /** By job, the reason why its end could not be stored yet. */
   readonly #held = new Map<number, FlashcoreError>();
 
   constructor(table: JobTable, log: EventLog) {

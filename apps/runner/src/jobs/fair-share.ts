@@ -37,5 +37,8 @@ export class FairShare {
   }
 }
 
-/** Whole seconds, so very short jobs cost the same and clients take turns. */
+/**
+ * Cost of a job: its whole device seconds and one more. Very short jobs thus cost the same, and their clients take
+ * turns.
+ */
 export const costOf = (deviceMs: number): number => 1 + Math.floor(deviceMs / 1000);

@@ -164,9 +164,9 @@ export interface JobPlanner {
   capacity?(deviceId: string): number;
   /** Makes the body of a job whose planJob() returned a kept request; absent: no request is kept. */
   keptBody?(kept: KeptRequest, deviceId: string): JobBody;
-  /** The cluster behind a gateway; absent: there is none. */
+  /** The cluster behind a gateway; absent if the runner is not a gateway. */
   fleet?(): Fleet;
-  /** Starts the work that needs the queues; absent: there is none. */
+  /** Starts background work that needs the queues; absent if the planner has no such work. */
   begin?(queues: JobQueues): Promise<void>;
   /** Stops the worker processes. */
   close(): Promise<void>;

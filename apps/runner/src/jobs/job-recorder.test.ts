@@ -52,7 +52,7 @@ function add(found: Found, { payload }: JobEvent): void {
 
 test.each([
   ['short lines', 'kernel', 'x', 300_000, 250_000],
-  // A pilot also chooses the source. Each character has three bytes.
+  // The source is limited too, because a pilot chooses it. Each character has three bytes.
   ['long lines', '中'.repeat(10_000), '中'.repeat(10_000), 4_000, Math.floor((64 * 1024 ** 2) / (2 * 4096 * 3))],
 ])(
   'a flood of %s is kept up to a limit, then a warning says how many were kept',
@@ -61,7 +61,7 @@ test.each([
     let heard = 0;
     for (let line = 0; line < sent; line += 1) {
       recorder.recordLogLine(source, text, () => (heard += 1));
-      // Also of dropped lines nothing accumulates.
+      // Dropped lines must not accumulate in memory either.
       if (line % 1_000 === 999) {
         await nextTurn();
         expect(heard).toBe(line + 1);

@@ -10,9 +10,9 @@ import type { JobPayload } from './job-context.ts';
 
 // Most log lines stored in one transaction; a transaction costs about 0.3 ms, a line about 5 us.
 const MAX_PENDING = 512;
-/** A kernel's printf or a pilot can flood: enough lines for any compiler (25 MB at 100 bytes a line). */
+/** Stops a flood from a kernel's printf or from a pilot; enough lines for any compiler (25 MB at 100 bytes a line). */
 const MAX_LOG_LINES = 250_000;
-/** Long lines reach this limit first, because a full disk stops every client's jobs. */
+/** Limit on the bytes of a job's log, which long lines reach first. A full disk would stop every client's jobs. */
 const MAX_LOG_BYTES = 64 * 1024 ** 2;
 /** Most events held in memory (some MiB) while another process locks the database, and the retry interval. */
 const MAX_HELD = 8_192;
@@ -84,8 +84,8 @@ export class JobRecorder {
 
   /**
    * Stores an event as record() does. While another process holds the database's lock, this event and later ones are
-   * held in memory and stored when the lock is free; watchers see none of them before. Errors: as record(), but not for
-   * a lock.
+   * held in memory, where no watcher sees them, and stored when the lock is free. Errors: as record(), but not for a
+   * lock.
    */
   recordWhenFree(payload: JobPayload, alongside?: () => void): void {
     this.#enqueue(payload);

@@ -29,7 +29,7 @@ export interface JobRunOptions {
   name: string;
   /** The client that owns the job. */
   owner: string;
-  /** The client's weight: how much device time counts as one second. */
+  /** The client is charged the job's cost divided by this. */
   weight: number;
   deviceId: string;
   /** Undefined: the body is made from the job's kept request when it runs. */
@@ -159,12 +159,14 @@ export class JobRun {
     return (this.#recorder ??= this.#host.recorderOf(this));
   }
 
-  /** Total device time up to a time of the monotonic clock. */
+  /** Total device time up to `elapsedMs` on the monotonic clock. */
   deviceMs(elapsedMs: number): number {
     return this.#deviceMs + (this.#deviceSinceMs === undefined ? 0 : elapsedMs - this.#deviceSinceMs);
   }
 
-  /** The run limit begins with the first device; waiting before that counts towards the queue limit. */
+  /**
+   * Whether the job has its device. Its run limit begins when it first gets one; before that, the queue limit applies.
+   */
   get hasDevice(): boolean {
     return this.#deviceSinceMs !== undefined;
   }
@@ -196,7 +198,7 @@ export class JobRun {
     return this.#compileAhead !== undefined;
   }
 
-  /** Stops the job from outside. The first cause counts; stopping has no effect once the body has settled. */
+  /** Stops the job from outside. Only the first cause has an effect, and none has once the body has settled. */
   stop(cause: StopCause): void {
     if (this.#left || this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
     if (cause.type === 'queue-limit' && this.#runTimer) return;
@@ -398,7 +400,7 @@ const endHeld = (name: string, { reason, message, metadata }: FlashcoreError): F
     `${name} has ended, and its end will be stored as soon as possible: watch it again then. ${message}`,
   );
 
-/** Rest of a time limit that began at `sinceMs`; if it passed while no runner was up, it expires at once. */
+/** Milliseconds left of a time limit that began at `sinceMs`; 0 if it ran out while no runner was up. */
 function leftMs(seconds: number, sinceMs: number | null | undefined): number {
   // If the clock was set back, the limit must not grow.
   return Math.max(0, seconds * 1000 - (sinceMs == null ? 0 : Math.max(0, Date.now() - sinceMs)));

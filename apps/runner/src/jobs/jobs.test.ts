@@ -95,7 +95,7 @@ function compilations() {
   return { begun, compileAhead, names: () => begun.map(({ kernelId }) => kernelId) };
 }
 
-test('the job that comes next is compiled while another has the device, and only that one', async () => {
+test('while a job has the device, only the next job in the queue is compiled', async () => {
   const { begun, compileAhead, names } = compilations();
   const { bodies, letGo } = stubborn();
   const { jobs, start } = fixture({ bodies, compileAhead });
@@ -103,14 +103,14 @@ test('the job that comes next is compiled while another has the device, and only
   const [next] = [start('ok'), start('sleep_1')];
   await settle();
   expect(names()).toEqual(['ok']);
-  // A failure is the job's own to report, when it builds.
+  // The failed compilation is not reported here: the job's own build reports it.
   begun[0]!.end.reject(new Error('does not compile'));
   await settle();
   expect(names()).toEqual(['ok']);
   letGo();
   await settle();
   expect(jobs.get(next.name).job.outcome).toBe(Outcome.PASSED);
-  // The last job came next as soon as that one had the device.
+  // The last job became the next one as soon as `ok` had the device.
   expect(names()).toEqual(['ok', 'sleep_1']);
 });
 
@@ -130,7 +130,7 @@ test("a cancelled job's compilation is stopped, and the next job's begins", asyn
   expect(begun[1]!.signal.aborted).toBe(true);
 });
 
-test("a job begins though its compilation ahead has not ended, and the next job's then waits", async () => {
+test('a job begins even if its early compilation has not ended; the compilation of the next job then waits', async () => {
   const { begun, compileAhead, names } = compilations();
   const { bodies, letGo } = stubborn();
   const { jobs, start } = fixture({ bodies, compileAhead });
@@ -339,7 +339,7 @@ test("a client's weight is its priority, and no client is starved", async () => 
   expect([...order].filter((who) => who === 'b')).toHaveLength(8);
 });
 
-test('old usage does not count', async () => {
+test('old use of the device no longer affects the order of clients', async () => {
   const { jobs, start } = fixture();
   const before = start('hang', { owner: 'ada' });
   await settle();

@@ -24,7 +24,8 @@ export interface JobsOptions extends Pick<StoredJobsOptions, 'database' | 'histo
   /** How many jobs a device runs side by side; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
   /**
-   * Makes the body of a job whose request was kept; default: none is kept, and jobs left by a runner are INTERRUPTED.
+   * Makes the body of a job whose request was kept; default: no request is kept, and unfinished jobs of an earlier
+   * runner are INTERRUPTED.
    */
   keptBody?: JobPlanner['keptBody'] | undefined;
   /** Maximum number of waiting jobs, over all devices. */

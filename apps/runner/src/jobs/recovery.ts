@@ -19,7 +19,7 @@ interface RecoveryOptions {
   database: Database;
   table: JobTable;
   log: EventLog;
-  /** Stores a job's outcome, as that of any job; part of a transaction. */
+  /** Stores a job's outcome, as for any other job; part of a transaction. */
   markEnded: (row: JobRow, end: JobOutcome, endMs: number) => void;
   /** Resumes a job; returns whether it did. */
   takeUp: (row: JobRow) => boolean;

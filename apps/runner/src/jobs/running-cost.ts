@@ -7,7 +7,7 @@ interface Running {
   deviceMs(nowMs: number): number;
 }
 
-/** Costs count whole seconds, so between two updates no client's cost is far off. */
+/** Costs are whole seconds, so an update every 250 ms keeps each client's cost nearly exact. */
 const LOOK_EVERY_MS = 250;
 
 /** Use of each client by its running jobs. Read for every waiting job, so it is not recomputed at every read. */

@@ -62,12 +62,12 @@ export class StoredJobs {
     this.streams = new EventStreams(this.table, this.log);
   }
 
-  /** Errors: JOB_NOT_FOUND, like the method below. */
+  /** Finds a job by its name. Errors: JOB_NOT_FOUND. */
   find(name: string): JobRow {
     return this.table.byName(name) ?? jobNotFound(name);
   }
 
-  /** Finds a job by its number in the store. */
+  /** Finds a job by its number in the store. Errors: JOB_NOT_FOUND. */
   byId(id: number): JobRow {
     return this.table.byId(id) ?? jobNotFound(String(id));
   }
