@@ -5,7 +5,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { purge } from './host-commands.ts';
 
-/** The name passed to makeTemporary() is that of a folder below `tmp`. */
+/** Names that the runner passes to makeTemporary(), whose folders are below `tmp` in the data folder. */
 const TEMPORARY = ['sdpa', 'ncu', 'sanitize', 'sass'];
 
 afterEach(() => vi.unstubAllEnvs());

@@ -58,7 +58,10 @@ export interface KeepFlags {
   keepArtifactsGib: number;
 }
 
-/** --keep-events-days, --keep-files-days, --keep-artifacts-gib. */
+/**
+ * Adds the options --keep-events-days, --keep-files-days and --keep-artifacts-gib, with the policy's values as
+ * defaults.
+ */
 export function keepOptions(command: Command, { eventsDays, filesDays, artifactsGib }: RetentionPolicy): Command {
   const option = (flags: string, about: string, value: number): Option =>
     new Option(flags, about).argParser(limit).default(value, value === Infinity ? 'forever' : String(value));

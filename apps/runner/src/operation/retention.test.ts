@@ -117,7 +117,7 @@ test('files that an unfinished job may use, or that were used within the hour, s
   database.close();
 });
 
-test('files needed by a new job during retention stay: a recreated artifact, a source uploaded again', async () => {
+test('files that a new job needs are not removed: a recreated artifact, a source uploaded again', async () => {
   using folder = temporaryFolder();
   const database = openDatabase(join(folder.path, 'flashcore.db'));
   const artifacts = new ArtifactStore(join(folder.path, 'artifacts'));

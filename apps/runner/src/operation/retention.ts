@@ -168,7 +168,7 @@ async function listFiles(folder: string, { depth }: { depth: number }): Promise<
   const files: StoredFile[] = [];
   for (const entry of entries ?? []) {
     const path = join(folder, entry.name);
-    // Unfinished uploads are younger than any limit, and removed at start.
+    // Unfinished uploads are too young for any limit; those of a killed runner are removed at the start.
     if (entry.name === 'incoming') continue;
     if (depth > 1 && entry.isDirectory()) files.push(...(await listFiles(path, { depth: depth - 1 })));
     else if (depth === 1) files.push(...(await describe(path)));

@@ -79,7 +79,7 @@ test('an ended job’s spans are sent, in the trace named by the client’s meta
   expect(spans.map(({ name }) => name)).toEqual(expect.arrayContaining(['waits for the device', 'has the device']));
 });
 
-test('a receiver that refuses only loses the trace: the job ends, and so does the runner', async () => {
+test('if the receiver refuses a trace, only the trace is lost: the job ends, and the runner can stop', async () => {
   using collector = await receiver(503);
   const traces = traceTarget({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.address}/own/path` });
   await using runner = await startTestRunner({ traces });
