@@ -1,4 +1,4 @@
-/** The fallback that is compiled in the background, in case its variant fails. */
+/** The fallback is compiled in the background, in case the requested variant fails. */
 import { create } from '@bufbuild/protobuf';
 import { DeviceSchema } from '@flashcore/shared/contract';
 import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';

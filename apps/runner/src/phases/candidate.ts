@@ -55,8 +55,8 @@ const withClusters = (plan: LaunchPlan, has: boolean): LaunchPlan =>
   has ? plan : { ...plan, launches: plan.launches.map(({ cluster: _, ...launch }) => launch) };
 
 /**
- * Warns if a job differs from its request or kernel: default shapes with another width, and launch options
- * that the device lacks, without which the launches run the same CTAs.
+ * Warns of default shapes that are adapted because the kernel takes none of them, and of launch options that the device
+ * lacks; the launches run the same CTAs without these options.
  */
 export function warnOfPlan(services: VariantServices): void {
   const { job, spec, resolved } = services;
@@ -91,7 +91,7 @@ function optionsWithoutEffect(
   ]);
 }
 
-/** How the worker judges the variant's outputs. Errors: referenceProcess()'s. */
+/** How the worker judges the variant's outputs. Errors: those of referenceProcess(). */
 export async function judgementRules(
   services: VariantServices,
   { tolerance }: Pick<VerifySpec, 'tolerance'>,

@@ -109,7 +109,7 @@ function ruleVerdict(holds: boolean | undefined): Verdict {
   return holds ? Verdict.PASS : Verdict.FAIL;
 }
 
-/** No share of the limit if the reference or the output is not finite. */
+/** The worst error as a share of its limit; absent if the reference or the output is not finite. */
 function worstOfLimit(
   worst: OutputReport['figures']['worst'],
   { absolute, relative }: VerifyRequest['tolerance'],

@@ -63,7 +63,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     const ended = seed === 0 && endedByWatching(outcome, shape);
     watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
     if (ended) {
-      // Without watching it may behave differently, so it runs again; later cases are watched only on request.
+      // The case runs again without the hooks, because its result may differ; later cases run without them, too.
       watching.image = undefined;
       outcome = await verify();
     }

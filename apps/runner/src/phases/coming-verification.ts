@@ -78,7 +78,7 @@ export function inputsOn(
 /**
  * Chooses probe shapes: for each combination of attributes (for attention, without a mask and with one), the first
  * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Then follow the timed
- * shapes, on as many of these as the run affords, and long probes on request.
+ * shapes, on as many of these distributions as the run affords, and long probes on request.
  */
 export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string): Probe[] {
   const {
@@ -97,7 +97,7 @@ export function probesOf(variant: PlannedVariant, spec: VerifySpec, seed: string
     }
     return inputs.length > 0 ? [...firsts.values()].map((shape) => ({ shape, inputs })) : [];
   };
-  // A kernel whose limits leave out the probes' shapes has their inputs on the smallest shape that it does take.
+  // If the kernel's limits exclude the probes' shapes, the probes' inputs run on the smallest shape that it takes.
   const attributes = new Set(probes.shapes.map((shape) => attributesText(manifest.problem, shape)));
   const others = [...shapes, ...timedShapes, ...drawnShapes(variant, spec)].toSorted(
     (a, b) => caseFlops(manifest.problem, a) - caseFlops(manifest.problem, b),
@@ -141,8 +141,8 @@ export const drawnShapes = ({ spec: { kernel }, resolved, cases }: PlannedVarian
 /**
  * The inputs of a drawn shape: its share of the probes' distributions and N(0, 1), then the run's other seeds. The
  * drawn shapes divide the distributions among themselves, so that each run tries all of them; otherwise a kernel could
- * be wrong on these distributions everywhere except on the probes' own, known shapes. A shape on which they would take
- * too long to draw gets N(0, 1) instead.
+ * be wrong on these distributions everywhere except on the probes' own, known shapes. If drawing them would take too
+ * long for a shape, it gets only N(0, 1).
  */
 export function drawnInputs(services: VariantServices, { drawn }: VerifySpec, shape: Shape): SeededInput[] {
   if (!drawn) return [];

@@ -34,8 +34,8 @@ import { noteSeeds, runVerify } from './verify-phase.ts';
 import { trialsOn } from './trials.ts';
 
 /**
- * Compares the candidate with the champion; a fallback is not compared. If times mean nothing on the device, its own
- * champion is only built, to show what differs.
+ * Compares the candidate with the champion; a fallback is not compared. On a device whose times mean nothing, the
+ * champion accepted for the device is only built, to show what differs.
  */
 export const comparisonPhase: VariantPhase = {
   phase: Phase.COMPARE,
@@ -192,7 +192,10 @@ function comparedBuild(
   } satisfies Partial<ComparedBuild>;
 }
 
-/** Why two builds are not compared; undefined if they are. An unverified build is compared, and the result says so. */
+/**
+ * Why two builds are not compared; undefined if they are. An unverified build is compared, and the result says that it
+ * is unverified.
+ */
 function refusalOf(
   { champion, candidate }: Record<'champion' | 'candidate', MessageInitShape<typeof ComparedBuildSchema>>,
   build: KernelBuild,

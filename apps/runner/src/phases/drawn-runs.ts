@@ -48,7 +48,7 @@ async function runShape(services: VariantServices, options: OnInputs & { shape: 
   return run;
 }
 
-/** The run of the smallest failing shape, if it is another; its findings replace those of `run`. */
+/** The run of the smallest failing shape, if that is a different shape; its findings replace those of `run`. */
 async function shrunk(
   services: VariantServices,
   { spec, image, inputs, run }: OnInputs & { run: CaseRun },

@@ -26,7 +26,7 @@ export interface JobFound {
   seeds: string[];
   /** Facts from the phases for the result's birth certificate. */
   birth: BirthFacts;
-  /** The fallback's build, while the variant before it is measured. */
+  /** The fallback's build, which runs while the requested variant is measured. */
   fallbackBuild?: BuildBeside | undefined;
   /** Why the job continued with the fallback. */
   fellBack?: string;

@@ -66,9 +66,9 @@ function placeIn(text: string): Place | undefined {
   return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };
 }
 
-/** The same for one variant of the job's kernel. */
+/** JobServices, with what concerns one variant of the job's kernel. */
 export interface VariantServices extends JobServices {
-  /** The sources as compiled, once they are. */
+  /** The variant's sources, once it is compiled. */
   frames: FrameBook;
   resolved: ResolvedVariant;
   build: BuildSpec;

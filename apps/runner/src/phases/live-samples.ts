@@ -67,7 +67,7 @@ export class LiveSamples {
     this.#of = of;
   }
 
-  /** A sample of 0 is one that was dropped. */
+  /** A sample of 0 is a dropped sample. */
   add({ mode, subject, samplesUs, warmUp }: NewSamples): void {
     if (warmUp) return this.#tell({ mode, subject, samplesUs: Array.from(samplesUs), warmUp });
     const key = `${mode} ${subject}`;

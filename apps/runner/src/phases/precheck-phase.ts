@@ -51,7 +51,7 @@ function accumulate({ kernel: { manifest }, resolved }: JobSpec, wanted: string)
 }
 
 /**
- * Head dimensions must fit the tensor cores. A length that does not fit is for the kernel to mask; its limits say
+ * Head dimensions must fit the tensor cores. If a length does not fit, the kernel must mask the rest; its limits say
  * whether it does.
  */
 function shapes({ shapes: asked }: JobSpec, multipleOf: number): PrecheckItem {

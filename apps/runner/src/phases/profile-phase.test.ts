@@ -56,7 +56,7 @@ function jobOn(device: { simulated?: boolean }) {
   return { services, found, said, evaluated };
 }
 
-test('the profiler is ready before the kernel is built, launches it once verified, and takes no other profile', async () => {
+test('the profiler is ready before the kernel is built and launches the verified kernel, and no other profile follows', async () => {
   const { services, found, said, evaluated } = jobOn({});
   expect(said).toEqual(['ready']);
   expect(profileVerifiedPhase.wants(services, found)).toBe(true);
@@ -90,7 +90,7 @@ test('a wrong kernel is not launched, and its profile is dropped', async () => {
   expect(found.result.profile).toBeUndefined();
 });
 
-test('the emulator still counts after the benchmark', () => {
+test('on the emulator, the profile is taken after the benchmark', () => {
   const { services, found, said } = jobOn({ simulated: true });
   expect([said, profileVerifiedPhase.wants(services, found), profilePhase.wants(services, found)]).toEqual([
     [],

@@ -101,7 +101,7 @@ export function raceShape(results: readonly CaseResult[]): Shape | undefined {
   return (ran.find(({ verdict }) => verdict === Verdict.FAIL) ?? ran[0])?.shape;
 }
 
-/** Every shape that ran, the most informative first; only that one if race checking is slow. */
+/** Every shape that ran, the most informative first; if race checking is slow, only the first of these. */
 export function raceShapes(results: readonly CaseResult[], all: boolean): Shape[] {
   const first = raceShape(results);
   if (!first) return [];

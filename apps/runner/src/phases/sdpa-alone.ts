@@ -122,7 +122,7 @@ export function ratesOf(
   };
 }
 
-/** SDPA's rates are about the same arithmetic and the same bytes. */
+/** Adds SDPA's rates, computed from the FLOPs and bytes that the case requires. */
 export function withRates(results: SdpaResult[], device: Device, work: Work): SdpaResult[] {
   return results.map((result) => ({
     ...result,

@@ -6,14 +6,16 @@ import type { InputRule } from '../../worker/messages/launchable.ts';
 import { affordedTrials } from '../spec/drawn-shapes.ts';
 import type { VariantServices } from './job-services.ts';
 
-/** Rules of one trial: at least as many as a small launch has drawn heads. */
+/** Distributions in one trial: at least as many as a small launch has drawn heads. */
 const RULES_OF_A_TRIAL = 4;
-/** Largest values of K for heads that meet any head of Q. Beyond that, logits of 1,000 and more round in fp32. */
+/**
+ * Largest scale of K for heads that are combined with any head of Q. Beyond it, logits of 1,000 and more round in fp32.
+ */
 const MOST_KEY_SCALE = 16;
 
 /**
- * The trials of a shape, as many as the run affords. Together they have the probes' distributions, in an order that
- * nobody knows. Empty if the run's result can't be accepted.
+ * The trials of a shape, as many as the run affords. Together they have the probes' distributions, in random order.
+ * Empty if the run's result can't be accepted.
  */
 export function trialsOn({ spec: { kernel, device, verify }, cases }: VariantServices, shape: Shape): InputRule[][] {
   if (!verify?.drawn) return [];
@@ -28,13 +30,13 @@ export function trialsOn({ spec: { kernel, device, verify }, cases }: VariantSer
   return shuffled(trials).slice(0, affordedTrials(kernel.manifest.problem, device, shape));
 }
 
-/** Whether heads of this rule may meet heads of the others. */
+/** Whether heads of this distribution may be combined with heads of the others. */
 const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
   ![q, k].includes('largest') && (keyScale <= MOST_KEY_SCALE || k.startsWith('channels_'));
 
 /**
- * A distribution for heads that meet others and whose V is doubled. Powers of two per channel of Q and K cancel only
- * within one head, and the largest numbers have no double.
+ * Adapts a distribution to heads that are combined with heads of others and whose V is doubled: channels of Q and K
+ * scaled by powers of two cancel only within one head, and the largest numbers can't be doubled.
  */
 const timedRule = (rule: Distribution): InputRule => ({
   ...rule,

@@ -131,8 +131,8 @@ function refusalOf({ spec: { kernel }, resolved }: VariantServices, shape: Shape
 }
 
 /**
- * A right result without the errors of its blocks: a run has some forty probes and drawn shapes, whose maps were
- * more than half of a stored job. Where an output is wrong, its map shows how.
+ * A correct result without its error map: a run has some forty probes and drawn shapes, whose maps were more than half
+ * of a stored job. A wrong result keeps its map, which shows where the output is wrong.
  */
 function withoutMap(result: CaseResult): CaseResult {
   if (result.verdict !== Verdict.PASS) return result;
