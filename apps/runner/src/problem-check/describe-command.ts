@@ -18,7 +18,7 @@ interface Surroundings {
   defer: (work: () => Promise<void>) => void;
 }
 
-/** Above what python_reference.py allows each file, with the time in which PyTorch is loaded. */
+/** Longer than python_reference.py allows a file, to include the time in which PyTorch is loaded. */
 const FILE_LIMIT_MS = 610_000;
 const START_LIMIT_MS = 120_000;
 const FILE_BYTES = 256 * 1024;
