@@ -126,7 +126,7 @@ test('no rule contradicts a counter', () => {
   }
 });
 
-test('conflicts of 5 % are reported, more wavefronts per request are not: ldmatrix needs several', () => {
+test('bank conflicts of 5 % are reported, but several wavefronts per request are not: ldmatrix needs them', () => {
   const rulesOf = (conflicts: number, wavefronts: number): string[] =>
     adviceFor({
       metric: (name) => ({ smem_bank_conflict_percent: conflicts, smem_wavefronts_per_request: wavefronts })[name],

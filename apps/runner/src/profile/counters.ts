@@ -70,8 +70,8 @@ const plain = (name: string, unit: string, counter: string, scale = 1): MetricRu
 const family = (arch: string): string => arch.replace(/[af]$/, '');
 
 /**
- * The tensor pipe's counter: on Ada (sm_89) the one ending in _v2, elsewhere without (on sm_90 it covers wgmma). From
- * Nsight Compute's metric lists; ncu 2025.3 on an H200 accepted all names of sm_90.
+ * The tensor pipe's counter. Its name ends in _v2 on Ada (sm_89) only; on sm_90 it covers wgmma. From Nsight Compute's
+ * metric lists; ncu 2025.3 on an H200 accepted all names of sm_90.
  */
 function tensorCounter(arch: string): string {
   return `sm__pipe_tensor_cycles_active${family(arch) === 'sm_89' ? '_v2' : ''}.avg.pct_of_peak_sustained_active`;
@@ -151,7 +151,7 @@ export function evaluateRule(rule: MetricRule, values: CounterValues): number | 
   return rule.most !== undefined && value > rule.most ? undefined : value;
 }
 
-/** Why requested metrics and counters are missing from a profile; empty if none is. */
+/** Why requested metrics and counters are missing from a profile; empty if none is missing. */
 export function missingText(rules: readonly MetricRule[], counters: readonly string[], values: CounterValues): string {
   const impossible = rules.filter(
     (rule) => rule.counters.every((counter) => values.has(counter)) && evaluateRule(rule, values) === undefined,

@@ -52,8 +52,8 @@ const FAMILIES = ['fma', 'float', 'integer', 'memory', 'control', 'warp'];
 
 /**
  * Makes a result from the emulator's counts. For a plan of several launches, the figures are those of the launch with
- * the most instructions, and say so. A GPU counter that the emulator lacks is absent, and its gate answers "not
- * measured"; if it was requested by name, `reason` names it.
+ * the most instructions and are marked as such. A GPU counter that the emulator lacks is absent, and its gate answers
+ * "not measured"; if it was requested by name, `reason` names it.
  */
 export function modelledResult(kernel: CountedKernel): ProfileResult {
   const { arch, shape, computed, accumulate, launches, entries, waves, counters = [] } = kernel;

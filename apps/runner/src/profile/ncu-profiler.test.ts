@@ -20,7 +20,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 const RECORDED = shellWord(fileURLToPath(new URL('recorded/sm_90.raw.base.csv', import.meta.url)));
-/** A fake ncu that writes a report; asked to print it, it runs `importing`. */
+/** A fake ncu that writes a report; when it should print the report, it runs `importing`. */
 const fakeNcu = (importing: string): string => `#!/bin/sh
 if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; echo "$2" > "\${0%/*}/told"; for last; do :; done; cp "$last" "\${0%/*}/job.json"; exit 0; fi
 ${importing}
@@ -83,7 +83,7 @@ test.each([
   },
 );
 
-test('the launched program gets the library that draws inputs, because gigabytes take half a minute without', async () => {
+test('the launched program gets the library that draws inputs, because drawing gigabytes takes half a minute without it', async () => {
   await profile('exit 0');
   expect(JSON.parse(readFileSync(join(folder, 'job.json'), 'utf8'))).toMatchObject({
     referenceLibrary: '/libraries/reference.so',
@@ -94,7 +94,7 @@ test('the launched program gets the library that draws inputs, because gigabytes
 test('a report that ncu can read becomes the result', async () => {
   const { verdict, metrics, artifacts } = await profile(`cat ${RECORDED}`);
   expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
-  // In the data folder, where the next runner cleans up after a killed one.
+  // The report was written in the data folder's `tmp`, from which the next runner would remove it after a crash.
   expect([
     readFileSync(join(folder, 'told'), 'utf8').startsWith(join(folder, 'tmp/ncu-')),
     readdirSync(join(folder, 'tmp')),

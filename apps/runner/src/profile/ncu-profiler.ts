@@ -141,8 +141,8 @@ const IMPORT_LIMIT_MS = 60_000;
 const MAX_WORDS = 300;
 
 /**
- * ncu's output for a stored report, or why there is none: the report of an interrupted launch, a full disk, or more
- * than it prints in a minute. Errors: the signal's reason.
+ * ncu's output for a stored report, or why there is none: an interrupted launch, a full disk, too much output, or ncu
+ * ran for over a minute. Errors: the signal's reason.
  */
 async function readNcuReport(
   ncu: string,

@@ -30,9 +30,9 @@ export interface ProfiledKernel {
 }
 
 /**
- * Makes a result from counters. For a plan of several launches, the figures are those of the longest launch, and say
- * so; the time is the total.
- * A metric that ncu did not give, or whose counters contradict each other, is absent, and `reason` names it.
+ * Makes a result from counters. For a plan of several launches, the figures are those of the longest launch and are
+ * marked as such; the time is the total. A metric that ncu did not give, or whose counters contradict each other, is
+ * absent, and `reason` names it.
  */
 export function profileResult({
   arch,
