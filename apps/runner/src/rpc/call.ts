@@ -90,7 +90,8 @@ export function callWrappers({ logger, streams, cleanText, synced }: CallWrapper
       const requests = {
         [Symbol.asyncIterator]: () => call.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Request>,
       };
-      // A stream cut by the client also emits 'error' without a reader; 'cancelled' already reports the cut.
+      // If the client cuts the stream, it also emits 'error', which must have a listener; 'cancelled' already reports
+      // the cut.
       call.on('error', (error) => logger.debug({ rpc: call.getPath(), err: error }, 'an upload was cut'));
       void answer(call, callback, (context) => handler(requests, context));
     };

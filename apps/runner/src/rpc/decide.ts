@@ -82,7 +82,7 @@ export const accept = decisionRpc('accept', {
     const champions = decisions.champions();
     const held = champions.filter((other) => sharesPlace(other, champion));
     refuseAgain(job, held.length === 1 && championEverywhere(champion, held[0]!) ? 'the champion' : undefined);
-    // An admin who rejected the result, or undid its acceptance, has decided about it.
+    // If an admin rejected the result or undid its acceptance, only a caller who may overrule the admin can accept it.
     requireOverruling(caller, decisions.lastAbout(id), `change the decision about ${job.label}`);
     requireCurrentRules(job, result!, planner);
     const [replaced] = replacedChampions({ job, result: result!, wanted: champion, champions, over });
@@ -176,7 +176,10 @@ function refuseAgain({ name }: Job, already: string | undefined): void {
   throw new FlashcoreError('NOT_ACCEPTABLE', { job: name }, text);
 }
 
-/** Whether a job already holds every place that accepting it would give; if it lost some, it may regain them. */
+/**
+ * Whether a job already holds every place that accepting it would give. If others replaced it in some, accepting it
+ * again is not refused.
+ */
 const championEverywhere = (wanted: Champion, held: Champion): boolean =>
   held.job === wanted.job && held.shapes.length === wanted.shapes.length;
 

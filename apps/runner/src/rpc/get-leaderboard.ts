@@ -49,7 +49,8 @@ export const getLeaderboard =
     const entries = found.map((entry) => ({
       ...entry,
       champion: entry.kernelId !== '' && champions.has(entry.job),
-      // From the run's own manifest; older results did not record it and use the runner's kernel of that id.
+      // The lineage in the run's own manifest; older results did not record it, so the runner's kernel of that id gives
+      // it.
       lineage: entry.kernelId === '' || entry.lineage.length > 0 ? entry.lineage : kernels.lineageOf(entry.kernelId),
     }));
     // For a table of means, the tables of its shapes report what is left out.
@@ -71,7 +72,7 @@ export const getLeaderboard =
     });
   };
 
-/** Sets of several shapes that an acceptable plan measures: only they give means to rank. */
+/** Case sets of several shapes that a plan with acceptable results measures: only these have means to rank. */
 function rankedSets({ planner }: Services, problem: string): CaseSet[] {
   // Results may be about a problem that is no longer installed, which has no sets.
   if (!installedProblems().includes(problem)) return [];

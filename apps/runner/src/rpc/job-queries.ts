@@ -59,7 +59,9 @@ export const listJobs =
     });
   };
 
-/** Lists ended experiments, newest first. Errors: KERNEL_NOT_FOUND if the runner has no such kernel and ran none. */
+/**
+ * Lists ended experiments, newest first. Errors: KERNEL_NOT_FOUND if the runner has no such kernel and never ran one.
+ */
 export const listExperiments =
   ({ history, jobs, kernels }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
   (request) => {
@@ -99,7 +101,7 @@ interface Page {
   size: number;
   /** Continue with ids below this one. */
   before: number | undefined;
-  /** The next page's token: the last id of this one, bound to the filter. Empty if the page is not full. */
+  /** The next page's token: the last id of this page, bound to the filter. Empty if the page is not full. */
   tokenAfter: (ids: readonly number[]) => string;
 }
 

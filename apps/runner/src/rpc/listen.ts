@@ -102,7 +102,7 @@ const PREFACE_BYTES = 24 + 9;
 export const BEGIN_WITHIN_MS = 10_000;
 
 const MAX_CONNECTIONS = 1_024;
-/** Default of Linux and macOS. */
+/** Assumed if the limit can't be read, as on macOS. */
 const USUAL_DESCRIPTORS = 1_024;
 
 /** Half of the process's descriptors, up to MAX_CONNECTIONS: each connection costs some 100 KB. */

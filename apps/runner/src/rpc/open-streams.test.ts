@@ -34,7 +34,7 @@ test('if streams hold too much memory, those that moved longest ago end, as many
   streams.close(all[4]!);
   all.push(open(), open(), open(), open());
   expect([ended(), streams.count]).toEqual([[1, 2], 6]);
-  // A single stream may use all of it.
+  // A single stream may use more than the whole limit.
   streams.holds(all[8]!, 900 * KIB, { moved: true });
   expect(streams.count).toBe(1);
 });
@@ -77,7 +77,7 @@ test('a foreign client learns why its stream ended and how to continue; other co
   expect(finished(await collect(events)).summary).toBe('Cancelled while it was running');
 });
 
-test('streams without a reader are reset, and leave the runner', async () => {
+test('streams whose client does not read are reset, and make room for others', async () => {
   await using fixture = await startTestRunner({ maxStreamsPerClient: 5, streams: { farewellMs: 20 } });
   const { job } = await firstEvent(fixture.client.start('build', kernel('flood_20000')));
   await until(async () => (await fixture.client.getJob({ name: job })).job?.state === JobState.ENDED);
@@ -131,7 +131,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-test('a connection that sends no whole preface is closed, and one that does is not', async () => {
+test('a connection is closed if its preface is incomplete, and kept open if it is complete', async () => {
   await using fixture = await startTestRunner({ address: LOOPBACK, beginWithinMs: 300 });
   const port = Number(fixture.runner.address.split(':')[1]);
   const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';

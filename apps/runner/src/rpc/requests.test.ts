@@ -171,7 +171,7 @@ test('WatchJob refuses unknown jobs and numbers that the log has not reached', a
   });
 });
 
-test('ListJobs returns pages, newest first, and refuses a token of another list', async () => {
+test('ListJobs returns pages, newest first, and refuses a page token of another list', async () => {
   await using fixture = await startTestRunner();
   const names: string[] = [];
   for (let count = 0; count < 5; count += 1)

@@ -151,7 +151,7 @@ export const runExperiment = startsJob('runExperiment', {
     checkBenchmarkSettings('benchmark', request.benchmark, violations);
     checkProfileSettings('profile', request.profile, violations);
     checkPlan(request, violations);
-    // Whether this is a pilot and its gateway sent the request.
+    // Whether this runner is a pilot whose gateway sent the request.
     const fromGateway = ownerOf(request.options?.requestId ?? '') !== undefined;
     if (request.assigned && !fromGateway) violations.add('assigned', 'must be unset: a gateway sets it for its pilots');
   },
