@@ -9,37 +9,37 @@ import type { ProcessGroup } from './groups.ts';
 import { compileFilter } from './bpf.ts';
 import { isFilteredArch } from './syscall-numbers.ts';
 
-/** A boxed program's resources; all paths keep their names in the box. */
+/** The resources that a boxed program gets. Paths are the same inside and outside the box. */
 export interface BoxPolicy {
   /** Selects the filter of system calls. */
   kind: BoxedKind;
-  /** The working folder, the only writable one besides /tmp; undefined: none. */
+  /** The working folder, which is writable like /tmp; undefined: only /tmp is writable. */
   folder?: string | undefined;
   /** Read-only paths, in addition to the system's. Missing ones are left out. */
   readable?: readonly string[];
   /** Device nodes to open, along with /sys and the system's /proc: a GPU's driver needs these. */
   devices?: readonly string[];
   limits: BoxLimits;
-  /** A file that the box can't reach, for bubblewrap's report on how the program ended; see endedInBox(). */
+  /** A file outside the box to which bubblewrap writes how the program ended; see endedInBox(). */
   status?: string;
 }
 
 export interface BoxLimits {
   /** CPU seconds of one process; undefined for processes that live from job to job. */
   cpuSeconds?: number;
-  /** Size limit of each file that it writes. */
+  /** Size limit of each file that the program writes. */
   fileBytes: number;
   /** Address space; undefined for Node and CUDA, which reserve much and use little. */
   addressBytes?: number;
 }
 
-/** How programs that handle foreign source are run. */
+/** Runs programs that handle foreign source, in a sandbox if there is one. */
 export interface Box {
   readonly kind: 'bubblewrap' | 'none';
   /** Describes the box, or says why there is none. */
   readonly detail: string;
   wrap(program: string, args: readonly string[], policy: BoxPolicy): BoxedCommand;
-  /** The group of the box's processes, also without a box; one per name. */
+  /** The process group with a name, for the processes of this box, or for unboxed ones if there is no box. */
   group(name: string): ProcessGroup;
   /**
    * This box, or an unboxed one if the program does not run in this box, for example because the box can't reach it.
@@ -201,7 +201,7 @@ export function sizeOfMade(path: string): number {
   );
 }
 
-/** In memory if the system has /dev/shm, because a full disk must not prevent the box. */
+/** Memory if the system has /dev/shm, because a full disk must not prevent the box. */
 const FOLDERS = ['/dev/shm', tmpdir()];
 
 const files = new Map<BoxedKind, string>();

@@ -35,7 +35,7 @@ const X32_NUMBERS = 0x40000000;
 
 interface Instruction {
   code: number;
-  /** Instructions to skip if the condition holds, and if it does not. */
+  /** Number of instructions to skip if the condition is true (ifTrue) or false (ifFalse). */
   ifTrue?: number;
   ifFalse?: number;
   operand: number;

@@ -7,7 +7,7 @@ import { Child } from './child.ts';
 
 const PIPES = { stdio: ['ignore', 'pipe', 'pipe'] } as const;
 
-test("a child that can't start ends like any other: with an event, at once, or for lack of descriptors", async () => {
+test("a child that can't start ends like any other, whether spawn() emits the error or throws it", async () => {
   const missing = new Child('/nonexistent', [], { stdio: [...PIPES.stdio] });
   const tooLong = new Child('/bin/true', ['x'.repeat(1_000_000)], { stdio: [...PIPES.stdio] });
   expect([(await missing.closed).startError, (await tooLong.closed).startError]).toMatchObject([

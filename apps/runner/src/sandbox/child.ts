@@ -20,11 +20,11 @@ export interface ChildEnd {
 
 export interface ChildOptions extends SpawnOptions {
   /**
-   * Gives the child its own process group. kill() ends the whole group, and so does the runner's death, whatever its
-   * cause.
+   * Gives the child its own process group. The whole group ends when kill() is called and when the runner dies,
+   * whatever the cause.
    */
   ownGroup?: boolean;
-  /** The child ends with the runner by itself, like a box or a worker, so its group needs no guard. */
+  /** The child, such as a box or a worker, ends with the runner by itself, so its group needs no guard. */
   endsWithRunner?: boolean;
   /** Called with errors of a running child: a signal or a message that did not reach it. */
   onTrouble?: (error: Error) => void;
@@ -39,9 +39,11 @@ export class Child {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** The process has exited; its children may still run. */
+  /** Resolves when the process has exited; its children may still run. */
   readonly exited: Promise<ChildEnd>;
-  /** No process holds its output any more; if it had a box, the boxed processes are gone too. */
+  /**
+   * Resolves when no process holds the child's output any more; the processes of its box, if any, are gone then, too.
+   */
   readonly closed: Promise<ChildEnd>;
   readonly #process: ChildProcess | undefined;
   readonly #ownGroup: boolean;

@@ -12,7 +12,7 @@ export type IsolationWanted = 'auto' | 'none' | 'required';
 
 export interface BoxFinderOptions {
   wanted: IsolationWanted;
-  /** Default: none. */
+  /** Default: no groups. */
   groups?: ProcessGroups;
   /** Logs each program that runs unboxed, and why. */
   logger?: Logger | undefined;
@@ -133,7 +133,7 @@ function canDisableNamespaces(bwrap: string): boolean {
   return runSync(bwrap, ['--help'], { limitMs: PROBE_LIMIT_MS }).stdout.includes('--disable-userns');
 }
 
-/** The box at this moment. */
+/** Finds a box without caching the answer. */
 export const findBox = (wanted: IsolationWanted): Promise<Box> => new BoxFinder({ wanted }).find();
 
 function boxRequired(program: string, problem: string): FlashcoreError {

@@ -101,7 +101,7 @@ boxedTest.each(KINDS)('in the box of a %s each forbidden call fails', (kind) => 
   const { status, out } = boxed(kind, compiled('caller', CALLER), made);
   const codes = out.split(' ').map(Number);
   expect([status, calls.map(([call], index) => [call, codes[index]])]).toEqual([0, calls]);
-  // The calls named by past issues must be included, even if a list forgets them.
+  // Calls that caused trouble in the past must be tried even if a list no longer contains them.
   const named = new Set(calls.map(([call]) => call));
   const mustFail = [...FORBIDDEN, 'socket 17 2', 'socket 38 2', 'socket 40 2', 'clone3'];
   expect(mustFail.filter((name) => !named.has(name) && (name.includes(' ') || numbers.has(name)))).toEqual([]);
@@ -162,6 +162,6 @@ boxedTest.each([
   const inBox = existsSync(join(folder, 'out')) ? readFileSync(join(folder, 'out')) : undefined;
   const outside = spawnSync(program, args, { cwd: folder, encoding: 'utf8' });
   expect([status, outside.status, err]).toEqual([0, 0, outside.stderr.trim()]);
-  // nvcc writes paths of temporary files into its output; sizes are the same.
+  // nvcc writes the paths of temporary files into its output, so only the sizes are equal.
   expect(inBox?.length).toBe(readFileSync(join(folder, 'out')).length);
 });

@@ -132,7 +132,7 @@ describe('on a folder that imitates a cgroup', () => {
     expect(read('cgroup.procs')).toBe('4711');
   });
 
-  test('a group that no process can enter counts as missing', () => {
+  test('if no process can enter a group, the host is treated as one without cgroups', () => {
     find();
     const name = readdirSync(own).find((each) => /^flashcore-[0-9a-f]{12}$/.test(each))!;
     rmSync(join(own, name, 'try'), { recursive: true });
@@ -142,7 +142,7 @@ describe('on a folder that imitates a cgroup', () => {
     expect(find().detail).toMatch(/^no cgroup limits .* can't be used \(no process can be put into a group/);
   });
 
-  test('a folder that is not a cgroup, or not ours, counts as missing', () => {
+  test('with a folder that is not a cgroup, or not ours, the host is treated as one without cgroups', () => {
     rmSync(join(own, 'cgroup.controllers'));
     expect(find().detail).toMatch(
       /^no cgroup limits .*: .* can't be used \(ENOENT.*\): a systemd unit has Delegate= for it$/,
@@ -150,9 +150,7 @@ describe('on a folder that imitates a cgroup', () => {
   });
 });
 
-test('without cgroups a program is the first to be killed when memory runs out, like compilers and candidates', ({
-  skip,
-}) => {
+test('without cgroups, a program is still the first to be killed when memory runs out', ({ skip }) => {
   if (process.platform !== 'linux') return skip('oom_score_adj is of Linux');
   const { program, args } = noGroups('a test')
     .make('x')
@@ -175,7 +173,7 @@ describe("on this host's cgroups", () => {
     if (group.path === undefined)
       return skip(`no cgroup here (install systemd, run the tests in a unit with Delegate=yes): ${groups.detail}`);
     const marker = `fc-left-${process.pid}`;
-    // A former bug left this many processes after a passed job; fewer if processes are limited.
+    // A former bug left 600 processes after a passed job; where processes are limited, fewer must do.
     const children = ALL_TESTS ? 600 : 40;
     const script = `for i in $(seq ${groups.limited ? 8 : children}); do env -i setsid /bin/sh -c 'sleep 300; exit' ${marker} & done; echo up; wait`;
     const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });

@@ -28,7 +28,7 @@ export interface ProcessGroups {
   readonly detail: string;
   /** Whether there are limits on memory, processes and CPUs. */
   readonly limited: boolean;
-  /** Makes the group of a name; made again, it is empty again. */
+  /** Makes the group of a name; if the group exists, its processes are ended. */
   make(name: string): ProcessGroup;
   close(): void;
 }
@@ -58,7 +58,7 @@ const entering = (path: string | undefined, { program, args }: BoxedCommand): Bo
     ? { program: '/bin/sh', args: ['-c', ENTER, path ?? '', program, ...args] }
     : { program, args };
 
-/** Without cgroups: processes end with their box, or with their process group. */
+/** Groups for a host without cgroups: processes end with their box, or with their process group. */
 export function noGroups(reason: string): ProcessGroups {
   return {
     detail: `no cgroup limits their memory, processes and processors: ${reason}`,
@@ -89,8 +89,8 @@ export interface SelfFiles {
 
 /**
  * The groups that this host lets the runner make: below its own cgroup (version 2), which systemd delegates with
- * Delegate=, as does a container with a writable cgroup namespace. Nothing is assumed: each controller is requested,
- * and a process is put into a group with all limits before the groups count as working.
+ * Delegate=, as does a container with a writable cgroup namespace. Everything is tried before the groups are used: each
+ * controller is requested, and a process is put into a group with all limits.
  */
 export function findGroups(options: GroupsOptions): ProcessGroups {
   if (process.platform !== 'linux') return noGroups('cgroups are for Linux only');
@@ -145,7 +145,7 @@ class Cgroups implements ProcessGroups {
     const name = groupName(dataDirectory);
     this.#folder = join(own, name);
     mkdirSync(this.#folder, { recursive: true });
-    // Left by a killed runner.
+    // Ends groups that a killed runner left.
     for (const group of subfolders(this.#folder)) endGroup(join(this.#folder, group));
     const { enabled, missing } = enableControllers(own, { folder: this.#folder, daemon: `${name}.daemon`, processId });
     this.#enabled = enabled;

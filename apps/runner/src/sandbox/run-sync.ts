@@ -7,9 +7,9 @@ export interface SyncOptions {
   environment?: NodeJS.ProcessEnv;
 }
 
-/** How a program ended that blocked the whole process. */
+/** How a synchronously run program ended. */
 export interface SyncEnd {
-  /** Undefined if a signal ended it or it never ran. */
+  /** Undefined if a signal ended the program or it never ran. */
   exitCode: number | undefined;
   signalName: NodeJS.Signals | undefined;
   timedOut: boolean;

@@ -45,7 +45,7 @@ test('runProgram() kills the whole group at its limit', async () => {
   expect(performance.now() - started).toBeLessThan(5_000);
 });
 
-test('a limit that load has extended by the time it is reached gives the program that much longer', async () => {
+test('a program that reaches its limit on a busy host gets more time, by the growth factor', async () => {
   const asleep = async (seconds: number): Promise<boolean> => {
     const options = { limitMs: 200, growth: () => 5, signal: never };
     return (await runProgram('sleep', [String(seconds)], options)).timedOut;

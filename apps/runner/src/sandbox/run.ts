@@ -5,12 +5,12 @@ import { Child } from './child.ts';
 
 /** How a program ended. */
 export interface ProgramEnd {
-  /** Undefined if it was killed. */
+  /** Undefined if the program was killed. */
   exitCode: number | undefined;
-  /** Set if it reached its time limit; it was killed with all its children. */
+  /** Whether the program reached its time limit; it was then killed with all its children. */
   timedOut: boolean;
   seconds: number;
-  /** Its output lines up to a cap, without control characters. */
+  /** The program's output lines up to a cap, without control characters. */
   lines: string[];
 }
 
@@ -27,16 +27,16 @@ export interface RunOptions {
   onLine?: (line: string) => void;
 }
 
-/** How a program ended whose standard output is data. */
+/** How a program ended, with its standard output as data. */
 export interface ProgramOutput extends ProgramEnd {
-  /** Byte for byte, as UTF-8; undefined if it exceeded `maxBytes`, for which the program was killed. */
+  /** Standard output, decoded as UTF-8; undefined if it exceeded `maxBytes` and the program was therefore killed. */
   output: string | undefined;
-  /** The signal that ended it, if it was not ours. */
+  /** The signal that ended the program; undefined if the runner sent it. */
   signalName: NodeJS.Signals | undefined;
 }
 
 export interface ReadOptions extends RunOptions {
-  /** With `onLine`, lines of standard output are also passed on and kept. */
+  /** Limit of standard output. With `onLine`, its lines are also passed on and kept. */
   maxBytes: number;
 }
 
