@@ -9,7 +9,7 @@ import {
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { plannedSettings, type JudgedBy } from './judged-by.ts';
 
-/** For a variant in a search: it is verified again before acceptance. */
+/** Seeds for each variant of a search. Few suffice, because a variant is verified again before acceptance. */
 const TUNE_SEEDS = 2;
 
 interface Settings {
@@ -25,7 +25,10 @@ interface Asked {
   device: Device;
 }
 
-/** The parts of a job, with the request's settings for them; open settings are left to the plan. */
+/**
+ * The phases of a job with the request's settings; in an experiment, the plan gives the settings that the request
+ * leaves open.
+ */
 export function settingsOf({ method, request, judged, device }: Asked): Settings {
   switch (method) {
     case 'build':
@@ -35,7 +38,7 @@ export function settingsOf({ method, request, judged, device }: Asked): Settings
     case 'benchmark': {
       const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
       const shapes = settings.shapes ?? [];
-      // Wrong kernels are not measured: one case is checked before; for a comparison, every shape that is compared.
+      // Timing follows a verification, so that no wrong kernel is timed: of one case, or of every compared shape.
       return { verify: { shapes: settings.champion ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
     }
     case 'profile':

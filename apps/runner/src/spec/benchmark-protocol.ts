@@ -16,14 +16,15 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 4';
 export const INPUTS_VERSION = 'flashcore-inputs 9';
 
 /**
- * A seed for the heads that the inputs of timed launches are made from. Drawn here, so that the result has it even if
- * the worker dies. The worker draws for each sample how a launch's inputs follow from those heads.
+ * A seed for the heads that the inputs of timed launches are made from. Drawn here rather than in the worker, so that
+ * the result has it even if the worker dies. The worker draws for each sample how a launch's inputs follow from those
+ * heads.
  */
 export const drawSeed = (): string => randomBytes(8).toString('hex');
 
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;
-  /** Reductions of the protocol; undefined if there are none. */
+  /** How the protocol was shortened; undefined if it was not. */
   shortened: string | undefined;
 }
 
@@ -32,7 +33,7 @@ const DEFAULT_MAX_SAMPLES = 2_000;
 const DEFAULT_MAX_SECONDS = 10;
 const DEFAULT_HALF_WIDTH = 0.005;
 const WARM_UP_SECONDS = 5;
-/** On the emulator times are shown but judge nothing, and a user waits for them. */
+/** Short, because times on the emulator decide nothing, and a user waits for them. */
 const SIMULATED_MAX_SECONDS = 0.3;
 const SIMULATED_WARM_UP_SECONDS = 0.02;
 

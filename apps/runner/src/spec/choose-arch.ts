@@ -24,7 +24,7 @@ export function chooseArch(options: ArchChoice): string {
   const follows = !runs || (device.simulated && manifest.emulated === 'ptx');
   const target = mismatch && follows && !resolved.arch ? manifest.minArch : wanted;
   if (runs) requireRunnable(manifest, { device, emulation, mismatch: follows ? undefined : mismatch });
-  // Only code for exactly this architecture has its special instructions.
+  // Only code for exactly this architecture, such as sm_90a, has the special instructions that the kernel needs.
   return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '')
     ? manifest.minArch
     : target;

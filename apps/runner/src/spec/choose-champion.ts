@@ -128,7 +128,7 @@ function championSpec(
 interface AcceptedContext extends Omit<ChampionContext, 'benchmark'> {
   benchmark: BenchmarkSpec | undefined;
   judged: JudgedBy | undefined;
-  /** The request declines the comparison. */
+  /** Whether the request declines the comparison. */
   leftOut: boolean;
 }
 
@@ -137,13 +137,13 @@ interface AcceptedChampion {
   champion: ChampionSpec | undefined;
   /** Why there is no champion, or none to compare times with. */
   noChampion: string | undefined;
-  /** Why an existing or possible champion is not compared with. */
+  /** Why the candidate is not compared with a champion that exists or could be chosen. */
   leftOut: string | undefined;
 }
 
 interface ChampionChoice extends AcceptedContext {
   named: KernelVariant | undefined;
-  /** The request names no champion; `named` is the unchanged kernel. */
+  /** Whether the request names no champion; `named` is then the unchanged kernel. */
   byDefault: boolean;
 }
 

@@ -20,8 +20,9 @@ export const plainDeviceId = (text: string): string =>
     .replace(/^emulator0$/, EMULATOR_ID);
 
 /**
- * The named device, the host's first, or the least loaded one of a model ("h200") or of those like the first. A job's
- * arch, plan and limits follow from its device, so it is chosen at planning.
+ * The named device, by default the host's first; for a model ("h200") the least loaded device of the model, and for
+ * "any" the least loaded of those like the first. A job's arch, plan and limits depend on its device, so the device is
+ * chosen at planning.
  */
 export function chooseDevice({ devices, load }: DeviceChoice, asked: string): Device {
   const deviceId = plainDeviceId(asked);

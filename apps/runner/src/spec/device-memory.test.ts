@@ -62,7 +62,7 @@ test('a violation names the field of the part of the request that caused it', ()
   ]);
 });
 
-test('the workspace counts; a shape that the kernel does not take is ignored', () => {
+test('the workspace adds to the needed memory; a shape that the kernel does not take is ignored', () => {
   const shapes = [HALF, parseShape('1x40x65536x96')];
   const partial = 'workspace: { partial: "B * H * S * D * 8" }\n';
   expect([

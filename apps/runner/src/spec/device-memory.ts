@@ -16,7 +16,7 @@ import type { JobMethod } from '../jobs/job-context.ts';
 
 export interface MemoryUses {
   method: JobMethod;
-  /** As requested; without shapes, those of a set are used. */
+  /** The shapes as requested; if there are none, those of a set are used. */
   asked: { verify?: { shapes?: readonly Shape[] }; benchmark?: { shapes?: readonly Shape[] } };
   verify: { shapes: readonly Shape[] } | undefined;
   benchmark: { shapes: readonly Shape[] } | undefined;

@@ -21,7 +21,7 @@ import { drawForRun, drawShapes, type Below } from './drawn-shapes.ts';
 
 const read = (path: string): string => readFileSync(join(REPOSITORY_ROOT, 'kernels', path), 'utf8');
 const cases = parseCases(read('cases.yaml'), 'cases.yaml');
-/** Enough runs to judge a share of them. */
+/** Enough runs to measure in what share of them a failing shape is drawn. */
 const RUNS = 40;
 /** Enough for a property that every run must have. */
 const FEW_RUNS = 6;
@@ -165,7 +165,7 @@ test.each(['B * H >= 4', 'B >= 2 && H >= 2', 'B * H >= 5 && causal == 0', 'B == 
   },
 );
 
-test('limits that allow nothing but a case have inputs drawn on it', { timeout: 240_000 }, () => {
+test('if limits allow only a case, the run draws inputs on that case', { timeout: 240_000 }, () => {
   const limits = 'D == 64 && B == 2 && H == 8 && S == 512 && Skv == S && Hkv == H';
   for (const shapes of drawn('fa_v1_baseline', { limits: `  - { require: "${limits}", because: "x" }`, device: gpu }))
     expect(shapes.map(formatShape)).toContain('2x8x512x64');

@@ -34,8 +34,8 @@ interface DrawnKernel extends PlannedKernel {
 
 /**
  * Shapes and seeds for a run whose result may be accepted. They do not depend on the request. The shapes are drawn when
- * they are first asked for, because that takes tenths of a second and most plans never verify: a gateway plans for its
- * pilots, and other plans only serve as a comparison for a request.
+ * they are first read, because drawing takes tenths of a second and most plans never verify: a gateway only plans for
+ * its pilots, and some plans are only made to compare a request with them.
  */
 export function drawForRun(kernel: DrawnKernel): DrawnSpec {
   let shapes: readonly Shape[] | undefined;
@@ -196,7 +196,7 @@ const MANY = 2 ** 10;
 const GRID_Y_LIMIT = 65_535;
 /** Number of drawn shapes from which a run's shapes are chosen. */
 const POOL = 288;
-/** Share of the budget, in addition to it, for pairs of forms and sizes. */
+/** Share of the budget that is added for pairs of forms and sizes. */
 const FORMS_SHARE = 0.5;
 /** Tile sizes assumed for kernels whose manifests name none. */
 const USUAL_TILES = [16, 64];
@@ -231,7 +231,7 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
       })),
       { shapes: share * draw.budget.shapes, flops: share * draw.budget.allFlops },
     );
-  // So a kernel with many forms is tried on as many sizes as one with a single form.
+  // Plain shapes are chosen first, so a kernel with many forms is tried on as many sizes as one with a single form.
   const chosen = [...cover(true, 1), ...(draw.hasForms ? cover(false, FORMS_SHARE) : [])];
   const grid = device.simulated ? undefined : draw.beyondGrid();
   const bySize = (shapes: readonly Shape[]): Shape[] =>
@@ -298,7 +298,7 @@ class ShapeDraw {
     this.#counts = ranges([0, ...counts, MOST_COUNT]);
   }
 
-  /** Whether there are shapes that are not plain. */
+  /** Whether some shapes are not plain; see shape(). */
   get hasForms(): boolean {
     return this.#axes.some((axis) => axis.default) || this.#attributes().length > 1;
   }
@@ -437,7 +437,7 @@ class ShapeDraw {
     return this.#firstTaken(chosen, [fewer, ...ofCases]);
   }
 
-  /** The first shape that the kernel takes of those with other extents. */
+  /** The first shape that the kernel takes, of the shapes made by replacing extents of `chosen`. */
   #firstTaken(
     chosen: Chosen,
     extents: readonly (readonly (readonly [string, number])[])[],
@@ -512,7 +512,10 @@ class ShapeDraw {
     return drawn === 3 || tiles === 0 ? length : tiles * tile + drawn - 1;
   }
 
-  /** For kernels of many widths, one in three is drawn from all up to the greatest, because the others are known. */
+  /**
+   * If a kernel takes many widths, a third of the draws try any width up to the greatest, because an author may know
+   * the listed widths.
+   */
   #width(name: string): number | undefined {
     const widths = this.#widths.get(name)!;
     const any = widths.length > WIDTH_CLASSES && this.#below(3) === 0 ? 1 + this.#below(widths.at(-1)!) : 0;

@@ -20,7 +20,9 @@ export interface JobSpec {
   resolved: ResolvedVariant;
   /** nvcc's target. */
   arch: string;
-  /** The variant with USE_WMMA=0, which runs if the requested one fails; the plan defines what it decides. */
+  /**
+   * The variant with USE_WMMA=0, which runs if the requested one fails; the plan defines what its result may decide.
+   */
   fallback: ResolvedVariant | undefined;
   /** Plan and gates; only for an experiment. */
   judged: JudgedBy | undefined;
@@ -65,14 +67,14 @@ export interface TuneSpec {
 
 export interface VerifySpec extends ChosenShapes {
   seedCount: number;
-  /** From the request; empty: newly drawn. */
+  /** The request's seeds; empty: seeds are drawn. */
   seeds: string[];
   tolerance: { profile?: string; absolute: number; relative: number };
   /** Also run a case under compute-sanitizer, on a GPU. */
   sanitize: boolean;
   /** Whether small cases on inputs that reveal known mistakes run first. */
   probes: boolean;
-  /** Whether the long probes are among them. */
+  /** Whether the probes include the long ones. */
   longProbes: boolean;
   /** Shapes on which the probes' inputs run too, because the kernel is timed on them and its result may be accepted. */
   timedShapes: readonly Shape[];
@@ -80,17 +82,17 @@ export interface VerifySpec extends ChosenShapes {
   drawn: DrawnSpec | undefined;
 }
 
-/** Drawn for one run, and reported after it. */
+/** Shapes and seeds that are drawn for one run, and reported after it. */
 export interface DrawnSpec {
   shapes: readonly Shape[];
   /** Each shape runs on one input of each seed. */
   seeds: readonly string[];
 }
 
-/** Profiles whose results may be accepted. */
+/** Tolerance profiles whose results may be accepted. */
 export const STRICT_PROFILES: readonly string[] = ['parity', 'strict'];
 
-/** Whether errors are also judged by what rounding explains; not if a request sets its own tolerance. */
+/** Whether errors are also judged against those that rounding explains; not if a request sets its own tolerance. */
 export const judgesRounding = ({ tolerance: { profile = '' } }: Pick<VerifySpec, 'tolerance'>): boolean =>
   STRICT_PROFILES.includes(profile);
 
@@ -107,7 +109,10 @@ export interface BenchmarkSpec extends ChosenShapes {
 }
 
 export interface ChampionSpec {
-  /** Set for the device's champion, which the request did not name: it is built, and timed if times mean something. */
+  /**
+   * The device's champion, if the request names none. It is built; it is timed only if times on the device mean
+   * something.
+   */
   accepted: Champion | undefined;
   /** Shapes that are compared. */
   shapes: Shape[];

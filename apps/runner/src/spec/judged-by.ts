@@ -35,7 +35,7 @@ export interface GatesText {
 export interface JudgedBy {
   plan: Plan;
   isDefault: boolean;
-  /** In the order of the file, then the kernel's own gates. */
+  /** The file's gates in order, then the kernel's own. */
   gates: PlannedGate[];
   /** The gates file, as text. */
   text: string;
@@ -44,7 +44,7 @@ export interface JudgedBy {
   /** Locked gates that the kernel's manifest loosens. */
   loosened: string[];
   needs: GateNeeds;
-  /** SHA-256 over file, plan and the kernel's own gates. */
+  /** SHA-256 over the gates file, the plan and the kernel's own gates. */
   digest: string;
   /** The origin of the gates, in words. */
   source: string;
@@ -112,7 +112,7 @@ interface Settings {
   profile?: Partial<ProfileSettings>;
 }
 
-/** The request's settings; those it leaves open come from the plan and its gates. */
+/** The request's settings; settings that it leaves open come from the plan and its gates. */
 export function plannedSettings(
   { verify, benchmark, profile }: JobRequests['runExperiment'],
   { plan, needs }: JudgedBy,

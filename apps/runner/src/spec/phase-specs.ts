@@ -32,14 +32,14 @@ import { sdpaBackendsOf } from './sdpa-spec.ts';
 const DEFAULT_SEEDS = 5;
 const LONG_PROBES = 'long_probes';
 /**
- * Sets whose verification includes probes: the cases that a kernel must pass before its speed counts, and the probe
+ * Sets whose verification includes probes: the cases that a kernel must pass before its speed matters, and the probe
  * sets.
  */
 const PROBED_SETS: readonly string[] = ['parity', 'probes', LONG_PROBES];
 
 interface PlannedVerify extends PlannedKernel {
   device: Device;
-  /** The result may become a champion: its kernel always runs the probes and drawn shapes, whatever its other cases. */
+  /** Whether the result may become a champion: the kernel then always runs the probes and drawn shapes. */
   acceptable: boolean;
 }
 
@@ -138,7 +138,7 @@ interface Tolerances {
   dtype: TensorDtype;
 }
 
-/** A request's own numbers do not get a profile's name, because passing them is not passing the profile. */
+/** A request's own numbers never get a profile's name, because passing them is different from passing the profile. */
 export function chooseTolerance(asked: Tolerance | undefined, { cases, dtype }: Tolerances): VerifySpec['tolerance'] {
   const profile = asked?.profile || cases.defaults.tolerance;
   const { atol, rtol } = toleranceProfile(cases, profile, dtype);

@@ -1,6 +1,6 @@
 /**
- * Decides which runs are ranked: those for which the runner's owner fixed everything that decides, in
- * kernels/gates.yaml and kernels/cases.yaml. Only their results can be accepted or appear in the leaderboard.
+ * Decides which runs are ranked: only runs in which the runner's owner fixed everything that the verdict depends on, in
+ * kernels/gates.yaml and kernels/cases.yaml. Only results of ranked runs can be accepted or appear in the leaderboard.
  */
 import { createHash } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
@@ -21,7 +21,7 @@ import type { JudgedBy } from './judged-by.ts';
 /** Fewer inputs would leave out a distribution, and a kernel's mistake may show on only one of them. */
 export const FEWEST_SEEDS = 5;
 
-/** Whether the result of this job may decide the champion; no other code decides this. */
+/** Whether the result of this job may decide the champion. Only this function decides it. */
 export const isRankedRun = ({ ranking }: Pick<JobSpec, 'ranking'>): boolean => ranking?.reasons.length === 0;
 
 export const rankingMessage = ({ reasons, rulesDigest }: RunRanking): Ranking =>
@@ -39,11 +39,11 @@ interface RankedParts {
   judged: JudgedBy;
   casesDigest: string;
   problem: Problem;
-  /** As requested. */
+  /** The phases as requested. */
   asked: PhaseSpecs;
-  /** The same request with all its settings left to the plan; or a text: why that can't be run. */
+  /** The phases of the same request with all its settings left to the plan; or a text: why the plan can't be run. */
   fixed: PhaseSpecs | string;
-  /** Why an existing or possible champion is not compared with; undefined if it is, or there is none. */
+  /** Why the candidate is not compared with a champion that exists or could be chosen; undefined otherwise. */
   championLeftOut: string | undefined;
 }
 
@@ -78,16 +78,16 @@ interface Rules {
   problem: Problem;
 }
 
-/** Identifies the rules of a ranked run: a result is accepted only while they stand. */
+/** Identifies the rules of a ranked run: a result is accepted only while they are unchanged. */
 export function digestOfRules({ gates, plan, casesDigest, problem }: Rules): string {
-  // Set for problems that are not flashcore's own, because the runner's owner may edit them.
+  // The definition is part of the digest only for problems that the runner's owner may edit, not for flashcore's own.
   const definition = ownDefinition(problem);
   return createHash('sha256')
     .update(JSON.stringify([INPUTS_VERSION, gates, plan, casesDigest, ...(definition ? [definition] : [])]))
     .digest('hex');
 }
 
-/** The definition of a correct answer decides the verdict, so it must come from the runner's owner. */
+/** A problem defines which answers are correct, so it must come from the runner's owner. */
 const problemReasons = ({ id, brought }: Problem): string[] =>
   brought ? [`the problem ${id} comes from the client: the runner's owner installs it (serve --problems FOLDER)`] : [];
 

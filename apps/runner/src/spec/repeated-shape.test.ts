@@ -1,4 +1,4 @@
-/** Large shapes repeat the probes' inputs of smaller ones, so that a GPU affords them where kernels are timed. */
+/** Large shapes repeat the probes' inputs of smaller shapes, so that a GPU run can afford probes on timed shapes. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -15,7 +15,7 @@ const problemOf = (id: string) =>
 test.each([
   ['attention', '2x8x512x64', '1x1x512x64'],
   ['attention', '2x8x512x64c', '1x1x512x64c'],
-  // Two heads of K and V have four heads of Q each.
+  // Each of the two heads of K and V serves four heads of Q.
   ['attention', 'B=4,H=8,Hkv=2,S=512,D=64', 'B=1,H=8,Hkv=2,S=512,D=64'],
   ['attention', '1x4x128x64', undefined],
   ['gemm', 'M=2048,N=2048,K=2048', 'M=61,N=61,K=2048'],

@@ -25,7 +25,7 @@ export const WIDTH_CLASSES = 4;
 const FEW = 4;
 /** Larger constants are more often numbers of threads than rows or keys of a tile. */
 const MOST_OF_A_TILE = 128;
-/** Worth, in pairs, of a new triple, of an extent that no other shape has, and of all FLOPs of the budget. */
+/** The values, in pairs, of a new triple, of an extent that no other shape has, and of all FLOPs of the budget. */
 const TRIPLE = 1 / 4;
 const NEW_EXTENT = 1;
 const WHOLE_BUDGET = 8;
@@ -41,12 +41,12 @@ export interface Classified<Shape> extends Classed {
   flops: number;
 }
 
-/** With a number for each pair and triple of its classes and for each extent. */
+/** A shape with numbers that stand for each pair and triple of its classes and for each extent. */
 interface Scored<Shape> extends Classified<Shape> {
   pairs: readonly number[];
   triples: readonly number[];
   singles: readonly number[];
-  /** The shape's worth when it was last computed. Worth only falls as more is covered, so this is an upper bound. */
+  /** The shape's value when it was last computed. A shape loses value as more is covered, so this is an upper bound. */
   atMost: number;
 }
 
@@ -147,7 +147,7 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
   };
 }
 
-/** The expression that gives the value; all values that only a random number gives are one class. */
+/** The index of the expression that gives the value; -1 for all values that only a random number gives. */
 const valueClass = (value: number, draw: readonly Expression[], values: CaseValues): number =>
   draw.findIndex((each) => !each.names.includes(RANDOM) && valueOr(Number.NaN, each, values) === value);
 

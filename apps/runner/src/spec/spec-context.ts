@@ -7,13 +7,13 @@ import type { KernelCatalog } from '../kernels.ts';
 import type { ChampionPlace } from '../store/decisions.ts';
 import type { GatesText } from './judged-by.ts';
 
-/** The runner's knowledge when it plans a job. */
+/** What the runner knows when it plans a job. */
 export interface SpecContext {
   devices: readonly Device[];
   kernels: KernelCatalog;
   /** Undefined if jobs are built on other hosts, whose tools are not known. */
   toolchain: Toolchain | undefined;
-  /** Engine and compiler of the emulator; undefined if it is on another host and not known. */
+  /** Engine and compiler of the emulator; undefined if they are unknown because the emulator is on another host. */
   emulation: (() => Emulation) | undefined;
   /** Cases of a problem. Errors: INVALID_MANIFEST. */
   cases: (problem: Problem) => Cases;

@@ -100,8 +100,8 @@ function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
         description: `${name}=${wrong ?? ''}: must be of ${parameter.values.join(', ')}`,
       });
   }
-  // Without names, all vary except those that decide dtype or layout, because times of different tensors are not
-  // comparable.
+  // If the request names no parameters, all vary except those that decide dtype or layout, because times of different
+  // tensors are not comparable.
   const fixed = new Set(named.size === 0 ? [...dtypeParameters(manifest), ...layoutParameters(manifest)] : known);
   return known.flatMap((name): Axis[] => {
     const values = named.get(name) ?? (fixed.has(name) ? undefined : entryOf(manifest.parameters, name)?.values);
@@ -109,7 +109,7 @@ function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
   });
 }
 
-/** The combination with an index; the last axis varies fastest. */
+/** The combination at an index; the last axis varies fastest. */
 function valuesAt(axes: readonly Axis[], index: number): Record<string, bigint> {
   const values = new Map<string, bigint>();
   let rest = index;
@@ -131,7 +131,7 @@ function* indices(combinations: number, wanted: number, seed: number): Generator
   }
   const random = new Random(seed);
   const taken = new Set<number>();
-  // Refused indices are drawn too, so a limit is needed for a manifest that refuses nearly all.
+  // Refused indices are drawn too, so the number of draws is limited in case a manifest refuses nearly all.
   for (let draws = 0; draws < 50 * wanted && taken.size < combinations; ++draws) {
     const index = Math.floor(random.uniform() * combinations);
     if (taken.has(index)) continue;
