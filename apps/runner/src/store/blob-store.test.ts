@@ -75,14 +75,14 @@ test("links in place of a store's folders never lead out of the store", () => {
   expect(readdirSync(join(store, 'quarantine'))).toHaveLength(1);
 });
 
-test('a text that is not a digest becomes no path, even if its type says it is one', () => {
+test('a text that is not a digest is refused, even if its type says that it is one', () => {
   const blobs = new BlobStore(folder);
   const digest = '../flashcore.db' as typeof sha256;
   for (const use of [() => blobs.path(digest), () => blobs.read(digest), () => blobs.has(digest)])
     expect(use).toThrow('sha256: must be a SHA-256 of 64 lower-case hexadecimal digits, is "../flashcore.db"');
 });
 
-test('a file that is not kept leaves nothing, nor does one that a killed runner was writing', () => {
+test('nothing is left of a file that is not kept, or that a killed runner was writing', () => {
   const blobs = new BlobStore(folder);
   const writer = blobs.openWriter();
   writer.write(bytes);

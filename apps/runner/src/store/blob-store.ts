@@ -29,7 +29,7 @@ export class BlobStore {
   constructor(folder: string) {
     this.#folder = folder;
     this.#temporary = ownFolder(join(folder, 'incoming'));
-    // Only its content is removed, because the folder could not be made again on a full disk.
+    // Only the folder's content is removed, because the folder could not be made again on a full disk.
     for (const name of readdirSync(this.#temporary)) rmSync(join(this.#temporary, name), { recursive: true });
   }
 
@@ -38,7 +38,10 @@ export class BlobStore {
     return this.#place(sha256).path;
   }
 
-  /** Parsed again, so that no other text becomes a path, whatever its type says. Errors: INVALID_REQUEST. */
+  /**
+   * The file's place. Parses the digest again, because a wrongly typed text must not become a path. Errors:
+   * INVALID_REQUEST.
+   */
   #place(digest: Sha256): StoredPlace {
     const sha256 = parseSha256(digest);
     return { store: this.#folder, path: join(this.#folder, sha256.slice(0, 2), sha256.slice(2)) };
@@ -168,10 +171,10 @@ function onDisk<Result>(work: () => Result): Result {
   }
 }
 
-/** A finer resolution is not needed. */
+/** A file's recorded use may be older than its last use by this much. */
 const RESOLUTION_MS = 10 * 60 * 1000;
 
-/** Records the use in a file's or folder's time, because files unused for longest are removed first. */
+/** Records that a file or folder was used, in its modification time: those unused for longest are removed first. */
 export function markUsed(path: string): void {
   const now = new Date();
   const found = lstatSync(path, { throwIfNoEntry: false });

@@ -27,7 +27,7 @@ test('a job can end only once', () => {
   expect(jobs.byName('jobs/1')).toMatchObject({ outcome: Outcome.PASSED });
 });
 
-test('a transaction that throws leaves nothing, even if it was part of another', () => {
+test('a transaction that throws is undone, even if it was part of another', () => {
   const { database, jobs, log } = open();
   const id = jobs.insert(NEW_JOB);
   expect(() =>

@@ -15,8 +15,8 @@ export interface Database {
   /** Prepares a statement, or returns the cached one. */
   prepare(sql: string): StatementSync;
   /**
-   * Runs `work` in one transaction; within another transaction, as part of that. Errors: DISK_FULL; any error of
-   * `work`, after rolling back.
+   * Runs `work` in one transaction; within another transaction, as part of it. Errors: DISK_FULL; any error of `work`,
+   * after rolling back.
    */
   transaction<Result>(work: () => Result): Result;
   /** Commits a transaction that changes nothing, to test if writes work. Errors: as transaction(). */

@@ -35,7 +35,7 @@ test('champions follow from the decisions: accepted, replaced, rejected, undone'
   expect(accepted.replaced).toBeUndefined();
   const second = await experiment(client, 'champion_7');
   await client.accept({ job: second, over: first });
-  // A different kernel is another step of the ladder; the faster one is the device's best.
+  // The other kernel is another step of the ladder, so both are champions; the faster one is the device's best.
   expect(await champions()).toEqual([
     [second, true],
     [first, false],
@@ -179,7 +179,7 @@ test('an acceptance from before ranked runs can be read, and has no evidence', a
   expect(champions[0]!.decision!.evidence).toBeUndefined();
 });
 
-test('each dtype has its own champions; one from before dtypes were recorded is of fp16', async () => {
+test('each dtype has its own champions; a champion from before dtypes were recorded has dtype fp16', async () => {
   const jobs: string[] = [];
   const resultOf = (index: number, dtype: string): JobResult => {
     // The third run is compared with the first, the champion of its dtype.

@@ -33,7 +33,7 @@ export interface NewDecision {
   undoes?: number;
 }
 
-/** Identifies a request that may be repeated; with an empty id, it may not. */
+/** Identifies a request that may be repeated; a request with an empty id may not be. */
 export interface RepeatableRequest {
   id: string;
   /** The client that chose the id. */
@@ -44,7 +44,7 @@ export interface RepeatableRequest {
 
 interface StoredDecision {
   decision: Decision;
-  /** For an acceptance, with its decision. */
+  /** Set for an acceptance: the accepted champion, with this decision. */
   champion: Champion | undefined;
 }
 
@@ -146,14 +146,14 @@ export class DecisionStore {
       .map((row) => stored(row).decision);
   }
 
-  /** The latest effective decision about a job; notes do not count. */
+  /** The latest decision about a job that is still effective; notes are ignored. */
   latestOf(jobId: number): Decision | undefined {
     const all = this.#database.prepare(`${SELECT} WHERE job_id = ? ORDER BY number`).all(jobId).map(stored);
     const standing = standingOf(all).filter(({ decision }) => decision.kind !== DecisionKind.NOTED);
     return standing.at(-1)?.decision;
   }
 
-  /** The last decision about a job, effective or not, also one that undid another; notes do not count. */
+  /** The last decision about a job, even if it was undone or undid another; notes are ignored. */
   lastAbout(jobId: number): Decision | undefined {
     const row = this.#database
       .prepare(`${SELECT} WHERE job_id = ? AND decisions.kind <> ${DecisionKind.NOTED} ORDER BY number DESC LIMIT 1`)
@@ -227,7 +227,8 @@ const placeKey = ({ kernelId, deviceName, protocol, problem, dtype }: Champion, 
   JSON.stringify([kernelId, deviceName, protocol, problem, dtype, formatShape(shape)]);
 
 /**
- * Whether it is the fastest on its first shape; among champions without a time, as on the emulator, the last accepted.
+ * Whether a champion is the fastest on its first shape; among champions without a time, as on the emulator, whether it
+ * was accepted last.
  */
 function isBest(champion: Champion, all: readonly Champion[]): boolean {
   const time = ({ latency }: Champion): number => latency?.p50Us ?? Infinity;

@@ -56,7 +56,7 @@ test.each([
   lockDirectory(directory)();
 });
 
-test('a data folder on a network’s file system is recognized, even before it exists', () => {
+test('a data folder on a network file system is recognized, even before it exists', () => {
   using folder = temporaryFolder();
   const asked: string[] = [];
   const disk = (type: number) =>

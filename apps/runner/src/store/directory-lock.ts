@@ -24,7 +24,7 @@ export class DirectoryInUse extends Error {
  */
 export function lockDirectory(directory: string): () => void {
   const pidFile = join(directory, 'lock.pid');
-  // Before this process has an exclusive lock of its own.
+  // Must run before this process has an exclusive lock of its own, which could be mistaken for the other.
   const moved = holderOfMovedLock(directory);
   const lock = new DatabaseSync(join(directory, 'lock.db'), { timeout: 0 });
   try {
@@ -50,8 +50,8 @@ export function lockDirectory(directory: string): () => void {
 }
 
 /**
- * The process that still locks a removed lock.db of this directory, which a lock on the new file does not show.
- * Undefined if none of this user's does, or the system is not Linux.
+ * The process that still locks a removed lock.db of this directory; a lock on the new file does not conflict with it.
+ * Undefined if no process of this user does, or the system is not Linux.
  */
 function holderOfRemovedLock(directory: string): string | undefined {
   if (!existsSync('/proc/self/fd')) return undefined;
@@ -66,7 +66,7 @@ const EXCLUSIVE = / WRITE (\d+) \S+ 1073741824 1073742335$/gm;
 
 /**
  * The process that serves this directory under a lock.db that was moved away: it has the directory's database open and
- * SQLite's exclusive lock on some file. Undefined if none of this user's does, or the system is not Linux.
+ * SQLite's exclusive lock on some file. Undefined if no process of this user does, or the system is not Linux.
  */
 function holderOfMovedLock(directory: string): string | undefined {
   if (!existsSync('/proc/locks')) return undefined;

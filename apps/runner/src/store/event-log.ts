@@ -95,7 +95,7 @@ function checked(jobId: number, expected: number, { sequence, event, checksum: s
 const checksum = (jobId: number, sequence: number, event: Uint8Array): number =>
   crc32(event, crc32(`${jobId} ${sequence}`));
 
-/** The error for readers if the history has a gap. */
+/** The error for readers of a job whose log has a gap. */
 export const damaged = (jobId: number, sequence: number): FlashcoreError =>
   new FlashcoreError(
     'DATA_DAMAGED',

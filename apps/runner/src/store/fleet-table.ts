@@ -3,20 +3,20 @@ import type { Database } from './database.ts';
 
 /** A submitted pilot. */
 export interface PilotRow {
-  /** Number in this table, never reused. */
+  /** The pilot's number in this table, never reused. */
   id: number;
-  /** Number at the scheduler, which may reuse it. */
+  /** The pilot's number at the scheduler, which may reuse it. */
   schedulerJob: string;
   partition: string;
   submitMs: number;
-  /** Whether it has used its token. */
+  /** Whether the pilot has used its token. */
   registered?: boolean;
 }
 
 /** The answer to a pilot's token and session. */
 export type Admission = (PilotRow & { use: 'first' | 'again' }) | 'used' | 'dismissed' | 'unknown';
 
-/** Replaces the session of a pilot that may no longer register; no digest equals it. */
+/** Replaces the session digest of a pilot that may no longer register; no real digest equals it. */
 const DISMISSED = 'dismissed';
 
 /** A job leased to a pilot. */
@@ -28,7 +28,7 @@ export interface LeaseRow {
   node: string;
   /** Number of attempts in the job's events. */
   attempts: number;
-  /** The pilot's number of the last stored event. */
+  /** Number of the last stored event, as the pilot counts its events. */
   heard: number;
 }
 

@@ -33,7 +33,7 @@ test('list() returns summaries, newest first, by page and by kernel', () => {
   ]);
 });
 
-test('an invalid time appears in no list; the emulator’s does, marked as such', () => {
+test('an invalid time appears in no list; a time of the emulator appears, marked as simulated', () => {
   const database = databaseOf(
     { kernelId: 'a', outcome: PASSED, measured: { p50: 30, valid: false } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 40, valid: false, simulated: true } },

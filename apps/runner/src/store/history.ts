@@ -150,12 +150,12 @@ export class HistoryStore {
   }
 }
 
-/** Outcomes of a variant with correct output; FAILED ones missed a gate. */
+/** Outcomes that a variant with correct output can have; FAILED means that it missed a gate. */
 const CORRECT: readonly Outcome[] = [Outcome.PASSED, Outcome.FAILED];
 
 /**
  * Whether a variant was verified and passed every case and probe that ran, and nothing found it wrong afterwards: the
- * race checker, the comparison, held-out shapes. Cases that the kernel does not take do not count against it.
+ * race checker, the comparison, held-out shapes. Cases that the kernel does not take make no difference.
  */
 function isCorrect(variant: VariantResult): boolean {
   const { verify, heldOut } = variant;
@@ -175,7 +175,7 @@ function leaderboardEntry(
   variant: VariantResult,
   benchmark: BenchmarkResult,
 ): LeaderboardEntry {
-  // Reused figures of an earlier job were not taken in turns.
+  // Figures reused from an earlier job were not measured in turns with this kernel.
   const inTurns = benchmark.sdpa.filter(({ reused }) => !reused);
   const speedups = inTurns.map(({ speedup }) => speedup);
   return create(LeaderboardEntrySchema, {
@@ -184,7 +184,7 @@ function leaderboardEntry(
     ...(benchmark.latency && { latency: benchmark.latency }),
     job: experiment.jobName,
     time: timestampFromMs(experiment.endMs),
-    // Over the fastest backend, so the smallest speedup.
+    // The speedup over the fastest backend is the smallest.
     ...(speedups.length > 0 && { speedup: Math.min(...speedups), sdpaInTurns: true }),
     ...(benchmark.tflops !== undefined && { tflops: benchmark.tflops }),
     ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
@@ -195,7 +195,7 @@ function leaderboardEntry(
   });
 }
 
-/** Where a result is from: its machine and, of a cluster, its pilot. */
+/** The machine that a result is from and, in a cluster, its pilot. */
 const machineOf = ({ provenance: { hostName = '', schedulerJob } = create(ProvenanceSchema) }: JobResult) => ({
   hostName,
   ...(schedulerJob !== undefined && { schedulerJob }),
@@ -210,7 +210,7 @@ function registersOf({ build }: VariantResult, timed: readonly BenchmarkResult[]
   return registers.length > 0 ? Math.max(...registers) : undefined;
 }
 
-/** The smallest ratio over the shapes; none if the comparison was refused. */
+/** The smallest ratio over the shapes; absent if the comparison was refused. */
 function comparisonOf(comparison: ComparisonResult | undefined): { champion?: string; speedupOverChampion?: number } {
   if (!comparison) return {};
   const ratios = comparison.shapes.flatMap(({ time }) => (time ? [time.ratio] : []));

@@ -119,7 +119,7 @@ export class JobTable {
   }
 
   /**
-   * Even if the machine's clock was set back meanwhile, no job starts before it was created or ends before it started.
+   * No job starts before it was created or ends before it started, even if the machine's clock was set back meanwhile.
    */
   markStarted(id: number, startMs: number): void {
     this.#database
@@ -151,7 +151,7 @@ export class JobTable {
     return this.#row('SELECT * FROM jobs WHERE id = ?', id);
   }
 
-  /** By client, because two clients may use the same id. */
+  /** The job of a client's request_id; two clients may use the same id. */
   byRequestId(owner: string, requestId: string): JobRow | undefined {
     return this.#row('SELECT * FROM jobs WHERE owner = ? AND request_id = ?', owner, requestId);
   }

@@ -42,12 +42,15 @@ const REJECTED = `(SELECT kind FROM decisions WHERE decisions.job_id = measureme
   AND kind IN (${DecisionKind.ACCEPTED}, ${DecisionKind.REJECTED})
   AND NOT EXISTS (SELECT 1 FROM decisions AS undo WHERE undo.undoes = decisions.number)
   ORDER BY number DESC LIMIT 1) IS ${DecisionKind.REJECTED}`;
-/** In other runs, including those from before ranked runs, the submitter chose the rules. */
+/**
+ * Only results of ranked runs appear: in other runs, including those from before ranked runs existed, the submitter
+ * chose the rules.
+ */
 const COUNTS = `${MEASURED} AND ranked = 1 AND NOT ${REJECTED}`;
 
 interface LeaderboardOptions {
   protocol: string;
-  /** Digest of the sources of the runner's own kernel with an id; undefined if it has none. */
+  /** Digest of the sources of the runner's own kernel with an id; undefined if the runner has no such kernel. */
   sourcesOf: (kernelId: string) => string | undefined;
 }
 
@@ -74,8 +77,8 @@ export class Leaderboard {
   }
 
   /**
-   * The same by weighted geometric mean over a case set: for each person and kernel, the best build that one ranked run
-   * measured on all of its shapes; for SDPA, the best job that measured all shapes.
+   * Ranks as at() does, by the weighted geometric mean over a case set: for each person and kernel, the best build that
+   * one ranked run measured on all of its shapes; for SDPA, the best job that measured all shapes.
    */
   over({ set, ...where }: RankedSet): LeaderboardEntry[] {
     const measured = set.shapes.map((shape) => ({ ...where, shape: formatShape(shape) }));
@@ -104,7 +107,10 @@ export class Leaderboard {
       .map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
   }
 
-  /** Numbers of valid results of a place that do not come from ranked runs, and that do but were rejected. */
+  /**
+   * Numbers of valid results of a place that are left out: of runs that were not ranked, and rejected ones of ranked
+   * runs.
+   */
   notCounted({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): {
     notRanked: number;
     rejected: number;
@@ -268,7 +274,7 @@ function meanOf(entries: readonly LeaderboardEntry[], set: CaseSet): GeometricMe
 /** The ranked figure of an entry, microseconds. */
 const medianOf = ({ latency, mean }: LeaderboardEntry): number => mean?.us ?? latency!.p50Us;
 
-/** Interval of the ranked figure; with too few samples, or none kept, it is a point. */
+/** Interval of the ranked figure; a point if there are too few samples or none was kept. */
 function intervalOf({ latency, mean }: LeaderboardEntry): { low: number; high: number } {
   if (mean) return { low: mean.lowUs, high: mean.highUs };
   const { samples, p50Us, p50LowUs, p50HighUs } = latency!;

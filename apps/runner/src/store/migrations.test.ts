@@ -39,7 +39,8 @@ test('a database of the oldest schema is updated: its data is kept, and it takes
     3,
     97,
   ]);
-  // As from a GPU: one from an experiment whose result names its protocol, one from a job whose result names none.
+  // Adds measurements as from a GPU: one from an experiment whose result names its protocol, one from a job whose
+  // result names none.
   const copies = old.prepare(
     "INSERT INTO measurements SELECT NULL, ?, kernel_id, 'copied', 'Fake GPU', 0, '2x8x512x64', 1, 1, p50_us, source_digest, entry FROM measurements WHERE id = 1",
   );
@@ -59,7 +60,7 @@ test('a database of the oldest schema is updated: its data is kept, and it takes
   expect(seen.flat()).toHaveLength(events.length);
   const { result } = await fixture.client.getJob({ name: jobs[2]!.name });
   expect(result?.variants[0]?.verify?.passedCases).toBe(1);
-  // They were stored as "not measured: …".
+  // The reasons were stored as "not measured: …".
   expect(result?.variants[0]?.benchmarks).toMatchObject(
     [TimingMode.COLD, TimingMode.HOT].map((mode) => ({
       mode,

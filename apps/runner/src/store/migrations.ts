@@ -243,7 +243,7 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE leases DROP COLUMN scheduler_job;
   DROP TABLE old_pilots;
   `,
-  // Earlier, results counted only if their tensors were fp16.
+  // Earlier, only measurements of fp16 tensors were stored.
   `
   ALTER TABLE measurements ADD COLUMN dtype TEXT NOT NULL DEFAULT 'fp16';
   ALTER TABLE sdpa_measurements ADD COLUMN dtype TEXT NOT NULL DEFAULT 'fp16';

@@ -81,7 +81,10 @@ function treeViolations(files: readonly SourceFile[], field: string): FieldViola
   return violations;
 }
 
-/** Paths that can't be in one folder together: duplicates, also in other case, or a file that is also a folder. */
+/**
+ * Paths that can't be in one folder together: duplicates, even if only their case differs, or a file that is also a
+ * folder.
+ */
 function clashes(files: readonly SourceFile[], field: string): FieldViolation[] {
   const seen = new Set(files.map(({ path }) => path.toLowerCase()));
   if (seen.size < files.length) return [{ field, description: 'must name each path once' }];

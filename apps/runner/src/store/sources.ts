@@ -65,7 +65,10 @@ export class SourceStore {
     return size === undefined || BigInt(size) === sizeBytes ? size : this.#blobs.read(sha256)?.byteLength;
   }
 
-  /** Stores files of a folder of this host; false, with some files missing, if one has changed. Errors: DISK_FULL. */
+  /**
+   * Stores files of a folder of this host. Returns false if a file has changed; some files are then missing. Errors:
+   * DISK_FULL.
+   */
   keepFiles(folder: string, files: readonly SourceFile[]): boolean {
     return files.every(
       ({ path, sha256 }) =>
@@ -166,7 +169,7 @@ export class BuildStore {
     this.#database = database;
   }
 
-  /** Keeps the first sources and variant of an id: a later build of the same id changes nothing. */
+  /** Keeps the sources and variant of a build_id; a later build with the same id changes nothing. */
   keep(buildId: string, { tree, variant }: KnownBuild): void {
     this.#database.transaction(() =>
       this.#database

@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * In the data folder rather than in the host's /tmp: on the disk chosen for the runner, and recognizable as the
- * runner's after a restart.
+ * Temporary folders are in the data folder rather than in the host's /tmp: they are on the disk chosen for the runner,
+ * and can be recognized as the runner's after a restart.
  */
 const pathIn = (dataDirectory: string): string => join(dataDirectory, 'tmp');
 

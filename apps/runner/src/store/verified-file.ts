@@ -27,11 +27,11 @@ export const QUARANTINE = 'quarantine';
 /** Does not follow links, and does not wait for the writer of a pipe. */
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 const ABSENT = ['ENOENT', 'ENOTDIR'];
-/** Error codes of open() for a link and for a socket. */
+/** Error codes of open() for a link or a socket. */
 const NO_FILE = ['ELOOP', 'EMLINK', 'ENXIO'];
 const HASH_PIECE_BYTES = 1024 * 1024;
 
-/** Size of a regular file; undefined if there is none. */
+/** Size of a regular file; undefined if the place has no such file. */
 export function sizeOfStored(place: StoredPlace): number | undefined {
   if (strangeFolder(place) !== undefined) return undefined;
   const found = lstatSync(place.path, { throwIfNoEntry: false });

@@ -47,7 +47,7 @@ test('one sync serves all waiting callers; later commits wait for the next sync'
   expect(ends).toHaveLength(2);
 });
 
-test('a failed sync is an error for its waiting callers, and the next call tries again', async () => {
+test('a failed sync is an error for the callers that wait for it, and the next call tries again', async () => {
   using started = startSync();
   const { sync, ends, log } = started;
   log.changes = 1;

@@ -17,7 +17,7 @@ import { JobTable } from '../job-table.ts';
 export const MEASURED_SHAPE = parseShape('2x8x512x64');
 export const CURRENT_PROTOCOL = 'flashcore-protocol 3';
 
-/** Measurements of a made-up experiment, hot; its cold time is a tenth. */
+/** The hot measurements of a made-up experiment; its cold times are a tenth of the hot ones. */
 export interface Measured {
   p50: number;
   simulated?: boolean;
