@@ -28,7 +28,7 @@ export interface ProcessGroups {
   readonly detail: string;
   /** Whether there are limits on memory, processes and CPUs. */
   readonly limited: boolean;
-  /** Makes the group of a name; if the group exists, its processes are ended. */
+  /** Makes the group of a name. Dispose of it before the group is made again. */
   make(name: string): ProcessGroup;
   close(): void;
 }

@@ -100,8 +100,8 @@ async function start([program, ...args]: string[], environment: NodeJS.ProcessEn
 }
 
 /**
- * Whether a process ends within two seconds (Linux). A zombie counts as ended: its memory, files and devices are free,
- * and only its exit status has not been read.
+ * Whether a process ends within two seconds (Linux). A zombie is treated as ended: its memory, files and devices are
+ * free, and only its exit status has not been read.
  */
 export async function processGone(pid: number): Promise<boolean> {
   return await waitFor(`process ${pid} to end`, () => !runs(pid) || undefined, 2_000).catch(() => !runs(pid));
@@ -127,7 +127,7 @@ export function unreadConnection(address: string): ClientHttp2Session {
   return session;
 }
 
-/** A watch of a job that is never read. */
+/** A stream of a job's events that is never read. */
 export function unreadWatch(session: ClientHttp2Session, job: string): ClientHttp2Stream {
   const stream = session.request({
     ':method': 'POST',
@@ -142,8 +142,8 @@ export function unreadWatch(session: ClientHttp2Session, job: string): ClientHtt
 }
 
 /**
- * Runs a module's text that prints the id of a process it started, and kills it with SIGKILL. Returns whether that
- * process ran, and whether it then ended.
+ * Runs a module, given as text, that starts a process and prints its id, and kills the module with SIGKILL. Returns
+ * whether the started process ran, and whether it then ended.
  */
 export async function killedWithRunner(script: string): Promise<{ ran: boolean; ended: boolean }> {
   const runner = spawn(process.execPath, ['--input-type=module', '-e', script], {

@@ -29,7 +29,7 @@ import {
 /** Delay before "late_<n>" floods, so that watchers can connect. */
 export const LATE_MS = 2_000;
 
-/** The fake device. It is not marked as an emulator, so results count. */
+/** The fake device. It is not marked as an emulator, so its results can be ranked. */
 export const FAKE_DEVICE = create(DeviceSchema, {
   deviceId: 'gpu0',
   name: 'Fake GPU',
@@ -42,11 +42,11 @@ export interface FakeOptions {
   result?: JobResult;
   /** Bodies by kernel id, in addition to the standard ones. */
   bodies?: Record<string, JobBody>;
-  /** The bodies take and leave their device themselves. */
+  /** Whether the bodies take and leave their device themselves. */
   takesDevice?: boolean;
   /** Compiles a waiting job's kernel; default: nothing is compiled. */
   compileAhead?: (kernelId: string, signal: AbortSignal) => Promise<void>;
-  /** Store of the champion that a run is compared with; default: there never is one. */
+  /** Store of the champion that a run is compared with; default: no run has a champion. */
   decisions?: DecisionStore;
 }
 

@@ -35,7 +35,7 @@ const runner = await startRunner({
     : gatewayOf(path, folder)),
 });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
-// With --expose-gc: memory in use, without uncollected garbage.
+// With --expose-gc, prints the memory in use after a garbage collection.
 process.on('SIGUSR2', () => {
   globalThis.gc?.();
   const { heapUsed, external } = process.memoryUsage();

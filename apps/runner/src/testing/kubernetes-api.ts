@@ -34,16 +34,16 @@ const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?$/;
 const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 export interface KubernetesApi extends AsyncDisposable {
-  /** Of a kubeconfig that names this server. */
+  /** Text of a kubeconfig that names this server. */
   kubeconfig: string;
   /** Objects by kind and name. */
   objects: Map<string, KubernetesObject>;
-  /** Requests, as "POST jobs" and the like. */
+  /** Requests so far, such as "POST jobs". */
   asked: string[];
-  /** What a request gets instead of an answer: a status with its reason and message. */
+  /** Refuses a request with a status, reason and message; undefined: the request is answered. */
   refuse:
     ((method: string, resource: string) => [code: number, reason: string, message: string] | undefined) | undefined;
-  /** Called with a pod that a Job got; default: it stays pending. */
+  /** Called with the pod that is made for a Job; default: the pod stays pending. */
   kubelet: (pod: KubernetesObject) => void;
 }
 
@@ -118,7 +118,7 @@ export async function startKubernetesApi(): Promise<KubernetesApi> {
     return [201, objects.get(key)];
   }
 
-  /** As the controller of Jobs does. */
+  /** Makes a Job's pod, as the controller of Jobs does. */
   function startPod(job: KubernetesObject): void {
     const { metadata, spec } = job.spec['template'] as Pick<KubernetesObject, 'metadata' | 'spec'>;
     const { name, uid } = job.metadata;
@@ -134,7 +134,7 @@ export async function startKubernetesApi(): Promise<KubernetesApi> {
     const found = objects.get(key);
     if (!found) return refusal(404, 'NotFound', `${key.replace('/', ' "')}" not found`);
     objects.delete(key);
-    // Without a policy, this API keeps what a Job owns.
+    // Without a policy, this API keeps the objects that a Job owns.
     if (query.get('propagationPolicy') === 'Background')
       for (const [other, { metadata }] of objects)
         if (metadata.ownerReferences?.some(({ uid }) => uid === found.metadata.uid)) objects.delete(other);
@@ -159,7 +159,7 @@ const selectorOf = (text: string | null): [string, string][] =>
     .filter((part) => part !== '')
     .map((part) => part.split('=') as [string, string]);
 
-/** What the strict decoder of an API server would say of an object of a published type. */
+/** The errors that an API server's strict decoder would report for an object of a published type. */
 function faultsIn(value: unknown, type: string, path: string): string[] {
   const item = /^Array<(.*)>$/.exec(type)?.[1] ?? /^\{ \[key: string\]: (.*); \}$/.exec(type)?.[1];
   if (item !== undefined) {

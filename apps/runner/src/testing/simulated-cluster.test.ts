@@ -21,10 +21,11 @@ test('a gateway keeps the GPUs of a simulated cluster busy, and every job ends a
   const simulation = await simulateCluster({ nodes: 1, gpusPerNode: 4, jobs, startSeconds: 3, users: 3 });
   expect(simulation).toMatchObject({ asRecorded: true, requeues: 0 });
   expect(Math.round(simulation.usedSeconds / 10)).toBe(300);
-  // A few milliseconds of the gateway's only thread; drawing shapes, which only a pilot needs, took 400.
+  // Accepting a job takes a few milliseconds of the gateway's only thread. Drawing shapes, which only a pilot needs,
+  // took 400.
   expect(simulation.submitMs).toBeLessThan(50);
   expect(simulation.runMs).toBeLessThan(50);
-  // 3,000 s on four GPUs; a long job may start last and run when the others have ended.
+  // The jobs take 3,000 s, so 750 s on each of four GPUs, and longer if a long job starts last.
   expect(simulation.makespanSeconds).toBeGreaterThan(750);
   expect(simulation.makespanSeconds).toBeLessThan(810);
 });

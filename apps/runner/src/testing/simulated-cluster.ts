@@ -76,7 +76,7 @@ const DEVICE = 'NVIDIA H200';
 const SBATCH_MS = 20;
 /** Round trip between two machines of one network. */
 const NETWORK_MS = 1;
-/** As for real pilots. */
+/** Interval of a pilot's heartbeats, as for real pilots. */
 const BEAT_MS = 4_000;
 const LONG_SECONDS = 7 * 24 * 3600;
 const START_MS = Date.UTC(2026, 0, 1);

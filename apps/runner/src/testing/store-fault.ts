@@ -55,7 +55,7 @@ function failFiles(fails: () => boolean, code: string, folder: string): void {
     functions[name] = (...values) => {
       const [target, flags] = values;
       const ours = typeof target === 'string' ? target.startsWith(folder) : opened.has(target as number);
-      // An existing folder takes no space, nor does reading a file.
+      // Making a folder that exists takes no space, nor does reading a file.
       const needless = name === 'mkdirSync' && fs.existsSync(target as string);
       const writes = !needless && (name !== 'openSync' || (typeof flags === 'string' && flags !== 'r'));
       if (ours && writes && fails())

@@ -11,7 +11,7 @@ import { flyTestPilot } from './test-pilot.ts';
 import { startTestRunner, temporaryFolder, type TestRunner } from './test-runner.ts';
 
 interface FlyingPilot {
-  /** Like the TERM signal from Slurm. */
+  /** Ends the pilot as Slurm's TERM signal does. */
   terminate: () => void;
   /** Resolves when the pilot has ended, with its error if there was one. */
   landed: Promise<unknown>;
@@ -35,7 +35,7 @@ export interface TestClusterOptions {
   beginWithinMs?: number;
   /** Build id of the pilots; default: the gateway's. */
   buildId?: string;
-  /** Nodes refuse every request. */
+  /** Whether nodes refuse every request. */
   refuse?: boolean;
   /** Owners of the gateway's jobs, one after the other. */
   owners?: string[];
@@ -124,8 +124,6 @@ partitions:
     },
   };
 }
-
-/** Reads a gateway's attempts from a job's events. */
 
 /** "2: its pilot has ended": each attempt with the reason why it was necessary. */
 export const attempts = (events: readonly JobEvent[]): string[] =>

@@ -15,8 +15,8 @@ export const TEST_HOST: HostSettings = {
 };
 
 /**
- * Until vi.unstubAllEnvs(), background compilations run at normal priority: on a busy machine they would outlast any
- * test. A program of this name in `folder` sees to that.
+ * Runs background compilations at normal priority until vi.unstubAllEnvs(), because on a busy machine they would
+ * outlast any test: puts a `nice` into `folder` that only starts the command, and `folder` into PATH.
  */
 export function withoutPriorities(folder: string): void {
   writeFileSync(join(folder, 'nice'), '#!/bin/sh\nshift 2\nexec "$@"\n', { mode: 0o755 });

@@ -13,14 +13,17 @@ import { startTestRunner } from './test-runner.ts';
 export interface TestPilotOptions extends Pick<PilotOptions, 'gateway' | 'token' | 'signal' | 'firstReachMs'> {
   /** Body of every kernel on this pilot. */
   body: JobBody;
-  /** Planner of its runner, instead of one with `body` for every kernel; its first device is the pilot's. */
+  /**
+   * Planner of the pilot's runner, instead of one with `body` for every kernel; the planner's first device is the
+   * pilot's.
+   */
   planner?: ((options: PlannerOptions) => JobPlanner) | undefined;
   /** Folder of the gateway's certificates; undefined: plain text. */
   tls?: string | undefined;
-  /** The pilot refuses every request. */
+  /** Whether the pilot refuses every request. */
   refuse?: boolean;
   buildId?: string;
-  /** Called with the options of its runner before it starts. */
+  /** Called with the options of the pilot's runner before it starts. */
   onRunner?: (options: PlannerOptions) => void;
 }
 

@@ -7,8 +7,8 @@ interface Due {
 }
 
 /**
- * A clock that jumps to the next due work. Running the work takes the CPU time of this thread on the clock, so that
- * work due meanwhile is late, as in reality.
+ * A clock that jumps to the next due work. While work runs, the clock advances by this thread's CPU time, so that work
+ * due meanwhile is late, as in reality.
  */
 export class VirtualClock implements Clock {
   /** A binary heap; the earliest is first. */
@@ -51,7 +51,7 @@ export class VirtualClock implements Clock {
     }
   }
 
-  /** Runs work and its immediate consequences, and advances the clock by their CPU time. */
+  /** Runs work and its immediate consequences, and advances the clock by the CPU time of both. */
   async spend(work: () => void): Promise<void> {
     const before = cpuMs();
     work();
@@ -92,7 +92,7 @@ export class VirtualClock implements Clock {
 
 const isBefore = (a: Due, b: Due): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
 
-/** CPU time only of this thread: file syncs on other threads, and other programs, do not count. */
+/** CPU time of this thread only, without file syncs, which run on other threads, and without other programs. */
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
