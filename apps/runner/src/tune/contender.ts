@@ -32,7 +32,7 @@ export async function buildContender(contender: Contender): Promise<void> {
   else if (row.spillBytes > 0) row.dropped = spillReason(row);
 }
 
-/** Whether it was dropped only because of spills. */
+/** Whether the variant was dropped only because of spills. */
 export const isDroppedForSpills = ({ row }: Contender): boolean => row.dropped === spillReason(row);
 
 const spillReason = ({ spillBytes }: TunedVariant): string => `${formatCount(spillBytes)} bytes of registers spilled`;

@@ -25,6 +25,6 @@ test('the key covers what a measurement depends on: an edited cases.yaml, anothe
   expect(keyOf({ ...EMULATOR })).toBe(keys[0]);
 });
 
-test('a GPU has no engine', () => {
+test("the key for a GPU does not depend on the emulator's engine", () => {
   expect(keyOf({ ...GPU, emulation: () => ({ engine: 'ptx' }) })).toBe(keyOf(GPU));
 });

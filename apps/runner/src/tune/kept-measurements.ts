@@ -24,12 +24,12 @@ const RACE_SECONDS = 3;
 interface KeptMeasurementsOptions {
   readonly services: JobServices;
   readonly steps: MeasuredSteps;
-  /** Measure everything again, ignoring earlier measurements. */
+  /** Whether to measure everything again, ignoring earlier measurements. */
   readonly remeasure: boolean;
   readonly onSeeds: (seeds: readonly string[]) => void;
 }
 
-/** Measurements of contenders. Earlier ones, also of an interrupted job, are reused. */
+/** Measurements of contenders. Earlier measurements, including those of an interrupted job, are reused. */
 export class KeptMeasurements {
   readonly #options: KeptMeasurementsOptions;
 
@@ -72,13 +72,14 @@ export class KeptMeasurements {
       races: services.spec.device.simulated,
       onSeeds: this.#options.onSeeds,
     });
-    // A race is only a finding: the result without it would say that the variant is correct.
+    // Not kept if the only fault is a race: races are in the findings, so the kept result would say that the variant is
+    // correct.
     if (verification.passed || firstWrong(verification.result))
       this.#options.steps.keep(VerifyResultSchema, key, verification.result);
     return verification;
   }
 
-  /** Times both in interleaved blocks; undefined if one of them failed. */
+  /** Times leader and contender in interleaved blocks; undefined if one of them failed. */
   async compare(
     leader: Contender,
     contender: Contender,
@@ -121,14 +122,14 @@ export class KeptMeasurements {
   }
 }
 
-/** Probes count like cases. */
+/** The first wrong probe or case. */
 const firstWrong = (verify: VerifyResult): CaseResult | undefined =>
   [...allProbes(verify), ...verify.cases].find(({ verdict }) => verdict === Verdict.FAIL);
 
 /** Everything that a search's measurements depend on, apart from their subjects. */
 export interface MeasuredOn {
   readonly device: Pick<Device, 'name' | 'driverVersion' | 'kernelDriverVersion' | 'simulated'>;
-  /** Determine the inputs and the correct outputs. */
+  /** The cases determine the inputs and the correct outputs. */
   readonly cases: Pick<Cases, 'digest'>;
   readonly emulation: () => Pick<Emulation, 'engine'>;
 }

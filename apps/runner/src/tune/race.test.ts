@@ -34,7 +34,7 @@ test('the fastest wins from any position, and clearly slower ones are measured o
   }
 });
 
-test('equal variants stay in the standing together; each round halves them and doubles the samples', async () => {
+test('equal variants stay in the standing together; each round halves their number and doubles the samples', async () => {
   const us = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`v${index}`, 10]));
   const { end, measured } = await raceOf(us);
   const perRound = [10, 20, 40, 80].map((samples) => measured.filter((each) => each.endsWith(` ${samples}`)).length);
@@ -49,7 +49,7 @@ test('a variant dropped for faster ones is compared with the fastest, not with a
   expect(dropped['d']).toMatch(/^in the slower half of round 1: about 0\.5\d\dx as fast as the fastest in it$/);
 });
 
-test('a variant that fails during timing is dropped, a single variant wins, and without variants none is in the standing', async () => {
+test('a variant that fails during timing is dropped, a single variant wins, and without variants the standing is empty', async () => {
   expect((await raceOf({ a: 10, b: Number.NaN })).dropped).toEqual({ b: 'failed while it was timed' });
   expect((await raceOf({ a: 10 })).winner).toBe('a');
   expect((await raceOf({})).end.standing).toEqual([]);

@@ -20,13 +20,13 @@ export interface RaceOptions<Contender> {
   readonly rounds: number;
   /** Times leader and contender in interleaved blocks; undefined if the contender failed, which drops it. */
   readonly measure: (leader: Contender, contender: Contender, samples: number) => Promise<Measured | undefined>;
-  /** Asked before each measurement. */
+  /** Called before each measurement; false ends the race. */
   readonly mayGoOn: () => boolean;
   readonly onDropped: (contender: Contender, why: string) => void;
 }
 
 export interface RaceEnd<Contender> {
-  /** Best first; contenders that no interval separates from the first are among them. */
+  /** Best first. It includes the contenders whose interval does not separate them from the best. */
   readonly standing: readonly { readonly contender: Contender; readonly measured: Measured | undefined }[];
   /** False if the budget was used up before the last round. */
   readonly complete: boolean;
@@ -59,7 +59,7 @@ export async function race<Contender>(options: RaceOptions<Contender>): Promise<
     }
     alive.sort((a, b) => b.measured.ratio - a.measured.ratio);
     const [first] = alive;
-    // The leader counts as one of the half that continues.
+    // The leader is part of the half that continues.
     const kept = round === rounds - 1 ? alive : alive.slice(0, Math.ceil((alive.length + 1) / 2));
     const fastest = Math.max(1, first?.measured.ratio ?? 1);
     for (const { contender, measured } of alive.slice(kept.length)) {

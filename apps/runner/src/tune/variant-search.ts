@@ -142,7 +142,7 @@ class Tuning {
     this.#tell(contender);
   }
 
-  /** If all variants spill, spilling drops none. */
+  /** Readmits variants that were dropped for spills if no other variant is correct. */
   async #takeSpilledWhereNothingElseIs(): Promise<void> {
     if (this.#contenders.some(({ row }) => row.verified === Verdict.PASS)) return;
     for (const contender of this.#contenders.filter(isDroppedForSpills)) {
