@@ -12,7 +12,7 @@ import { DeviceNotServing, DeviceWorker } from './device-worker.ts';
 const folder = mkdtempSync(join(tmpdir(), 'fc-worker-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Answers like the worker and logs its requests; `health` is a file that says whether canaries succeed. */
+/** Answers like the worker and logs its requests; the content of the file `health` says whether canaries succeed. */
 const STAND_IN = `
   const { appendFileSync, readFileSync } = require('node:fs');
   const [, , log, health] = process.argv;
@@ -111,7 +111,7 @@ test('after a fault a new process opens the device, and a canary runs before the
   await device.close();
 });
 
-test("a process that ran one owner's code serves no other owner: a new one does, without a canary", async () => {
+test("a process that ran one owner's code serves no other owner: a new process does, without a canary", async () => {
   const { device, asked, pids } = openDevice('owners');
   for (const owner of ['ada', 'ada', 'bob', 'ada']) {
     device.serve(owner);
@@ -149,7 +149,7 @@ test('a device whose canary fails three times is quarantined; it serves again on
   await device.close();
 });
 
-test('a request that fails internally leaves no process behind, and does not count against the device', async () => {
+test('a request that fails internally leaves no process behind, and the next request needs no canary', async () => {
   const { device, asked } = openDevice('failed');
   expect(await run(device, 'odd')).toEqual({ status: 'failed', message: 'no such image' });
   expect(await run(device, 'good')).toMatchObject({ status: 'done' });

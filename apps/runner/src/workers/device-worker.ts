@@ -42,7 +42,7 @@ export class DeviceWorker {
   #owner: string | undefined;
   /** Identifies processes that a candidate left behind: a cgroup or, if no box ends them, an environment variable. */
   #left: Pick<Executor, 'mark' | 'group'> = {};
-  /** The process ran another owner's code, so it serves no more. */
+  /** Whether the process may get no more requests: it ran another owner's code, or was retired. */
   #outworn = false;
 
   constructor(options: DeviceWorkerOptions) {
@@ -119,8 +119,8 @@ export class DeviceWorker {
   }
 
   /**
-   * Two processes on one device disturb each other's memory and times, so no other is started until the former one has
-   * ended. Errors: DeviceNotServing; the signal's reason.
+   * Ends the process and waits until it is gone: two processes on one device disturb each other's memory and times.
+   * Errors: DeviceNotServing; the signal's reason.
    */
   async #endProcess(signal: AbortSignal): Promise<void> {
     const former = this.#process;
@@ -164,7 +164,7 @@ export class DeviceWorker {
     let problem = '';
     for (let attempt = 0; attempt < tries; ++attempt) {
       await this.#endProcess(options.signal);
-      // A process that was never opened must not be left for the next job.
+      // If the request was aborted during the start, the unopened process must not be left for the next job.
       options.signal.throwIfAborted();
       // Late output from a replaced process belongs to no request.
       const worker: WorkerProcess = new WorkerProcess((line) => {

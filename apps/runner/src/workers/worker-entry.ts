@@ -52,8 +52,8 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
     dirname(realpathSync(process.execPath)),
     dirname(process.execPath),
   ];
-  // Both the given and the real folder: a link that another folder shows in the box can't be bound over, and leads to
-  // its real folder.
+  // Both the given and the real folder, because a link that the box already shows within another folder can't be bound
+  // over; such a link leads to the real folder.
   const library = gpu ? [dirname(gpu.library), dirname(realpathSync(gpu.library))] : [];
   const policy = {
     kind: 'gpu-worker' as const,
@@ -83,13 +83,16 @@ export interface ExecutorFiles {
   library: string;
   /** Name of its process group: the device's. */
   name: string;
-  /** TMPDIR of a worker without a box. It is emptied first: a worker that a candidate ended left files there. */
+  /**
+   * TMPDIR of a worker without a box. It is emptied first, because a worker that was ended by its candidate left files
+   * there.
+   */
   scratch: string;
 }
 
 /**
- * The process that runs the code of candidates, in a box if there is one: it sees the system, and read-only the folders
- * of its program and of its driver library. A worker starts one for each request.
+ * The process that runs the code of candidates, in a box if there is one: it sees the system and, read-only, the
+ * folders of its program and of its driver library. A worker starts one for each request.
  */
 export const boxedExecutor = (box: Box, { program, library, name, scratch }: ExecutorFiles): Promise<Executor> =>
   boxedProcess(box, {
@@ -109,7 +112,7 @@ export interface ReferenceProcess
   onlyBoxed?: boolean;
 }
 
-/** The process that runs a problem's own reference: it sees the system and what `readable` names. */
+/** The process that runs a problem's own reference: it sees the system and the paths in `readable`. */
 export const boxedReference = (box: Box, { name, ...reference }: ReferenceProcess): Promise<Executor> =>
   boxedProcess(box, {
     ...reference,
@@ -128,7 +131,7 @@ interface BoxedProcess {
   group: string;
   /** Folder for temporary files if there is no box; emptied here. */
   scratch: string;
-  /** Whether it may never run without a box; default: false. */
+  /** Whether the process may never run without a box; default: false. */
   onlyBoxed?: boolean;
 }
 

@@ -66,7 +66,7 @@ const STOP_LIMIT_MS = 5_000;
  */
 export class WorkerProcess {
   readonly #child: Child;
-  /** For the running request: lines of stderr, and errors between runner and process. */
+  /** Lines of stderr during the running request, and errors between runner and process. */
   #lastWords: string[] = [];
   readonly #output: RequestOutput;
   readonly #errors = new RequestOutput((line) => this.#addLastWord(line));
@@ -80,11 +80,11 @@ export class WorkerProcess {
   #timer: NodeJS.Timeout | undefined;
   #killed = false;
   #killedBy: { step: string; limitMs: number } | undefined;
-  /** The worker reported how the candidate's process ended, so its own end adds nothing. */
+  /** Whether the worker reported how the candidate's process ended; the worker's own end then says nothing new. */
   #hasCrashed = false;
 
   constructor(onOutput: (line: string) => void, { program, args, env }: WorkerCommand = plainWorker()) {
-    // Like fork(), which can't start a process in a box.
+    // Opens a message channel like fork(), which can't start a process in a box.
     this.#child = new Child(program, args, {
       ownGroup: true,
       endsWithRunner: true,
@@ -185,11 +185,11 @@ export class WorkerProcess {
     }
   }
 
-  /** The candidate's process is gone; its last output came over the worker's stderr. */
+  /** Handles the end of the candidate's process, whose last output came over the worker's stderr. */
   #crashed({ exitCode, signalName, problem }: Extract<WorkerMessage, { type: 'crashed' }>): void {
     const step = this.#step;
     this.#hasCrashed = true;
-    // Its last output may still be on its way.
+    // The candidate's last output may still be on its way.
     setTimeout(() => {
       this.#finish('ended', {
         status: 'crashed',
@@ -202,7 +202,7 @@ export class WorkerProcess {
     clearTimeout(this.#timer);
   }
 
-  /** The step's limit is suspended meanwhile, because the other measurement has its own limits. */
+  /** Suspends the step's limit while something else is measured, because that measurement has its own limits. */
   #takeTurn(mode: TimingModeName): void {
     clearTimeout(this.#timer);
     const turn = this.#onTurn?.(mode) ?? Promise.resolve();
