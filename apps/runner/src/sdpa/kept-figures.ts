@@ -60,7 +60,7 @@ export class KeptSamples {
     });
   }
 
-  /** A backend that differs too much from its kept samples, or was not checked; undefined if there is none. */
+  /** The first backend that differs too much from its kept samples, or was not checked; undefined if all agree. */
   drifted(checks: ReadonlyMap<string, readonly (readonly number[])[]>): string | undefined {
     for (const name of this.samplesUs.keys()) {
       const { drift, job } = this.checkedBy(name, checks.get(name) ?? []);

@@ -24,7 +24,7 @@ const LOOK_AGAIN_AFTER_MS = 30_000;
 export interface ComparedBackend {
   name: string;
   available: boolean;
-  /** Why it is not available, or empty. */
+  /** Why the backend is not available; empty if it is. */
   reason: string;
   maxAbsDifference: number;
   meanAbsDifference: number;

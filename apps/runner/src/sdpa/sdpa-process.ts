@@ -27,7 +27,7 @@ interface Pending {
 }
 
 const KEPT_ERROR_LINES = 20;
-/** Its last output may arrive after its exit. */
+/** The process's last output may arrive after its exit. */
 const AFTER_EXIT_MS = 500;
 /** Exit statuses of a group whose program is missing or not executable. */
 const NOT_FOUND = 127;

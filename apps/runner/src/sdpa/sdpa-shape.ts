@@ -28,7 +28,9 @@ export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: re
 export interface SdpaTurns {
   readonly signal: AbortSignal;
   readonly onSamples: SdpaListener;
-  /** Name of the job, and whether it may reuse an earlier job's figures; undefined: none are used or kept. */
+  /**
+   * Name of the job, and whether it may reuse an earlier job's figures; undefined: figures are neither reused nor kept.
+   */
   readonly keeping?: { readonly job: string; readonly reuse: boolean };
 }
 
@@ -89,7 +91,7 @@ export class SdpaShape {
     if (this.#kept[mode] && !CHECK_TURNS.includes(turn)) return;
     await this.#measure(mode);
     if (this.#drifted(mode) === undefined) return;
-    // Measure again: in all turns to come, and now for the turns that were left out.
+    // Measures in all coming turns, and now makes up for the turns that were left out.
     delete this.#kept[mode];
     this.#figures?.forget(mode);
     for (let left = turn - (CHECK_TURNS.indexOf(turn) + 1); left > 0 && this.#failure === undefined; --left)
@@ -126,7 +128,7 @@ export class SdpaShape {
     this.#onSamples(mode, `sdpa/${name}`, samplesUs);
   }
 
-  /** Why no turn will bring more samples; undefined if turns do. */
+  /** Why further turns bring no samples; undefined if they do. */
   get failure(): string | undefined {
     return this.#failure ?? (this.#backends.some(({ available }) => available) ? undefined : this.#noBackend());
   }
