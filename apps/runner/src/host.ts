@@ -44,7 +44,7 @@ interface HostQuestion {
 const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' };
 
 /**
- * Describes what the host has and can do. Tools are asked in the background at the start and their answers kept, so
+ * Describes what the host has and can do. Tools are queried in the background at the start and their answers kept, so
  * that GetHost answers in about a millisecond.
  */
 export class HostDescriber {

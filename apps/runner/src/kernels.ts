@@ -63,7 +63,7 @@ export class KernelCatalog {
   readonly #folder: string;
   readonly #sources: SourceStore;
   readonly #builds: BuildStore;
-  /** Parsed manifests by text, because parsing one takes longer than reading all. */
+  /** Parsed manifests by text: parsing one takes longer than reading the files of all. */
   readonly #parsed = new Map<string, Manifest>();
 
   constructor(folder: string, sources: SourceStore, builds: BuildStore) {
@@ -242,7 +242,7 @@ export class KernelCatalog {
   }
 }
 
-/** Which documentation is missing. Notes that contain nothing but the template count as missing. */
+/** Which documentation is missing. Notes with only the template's text are treated as missing. */
 function undocumented({ title, lesson }: Manifest, folder: string): string[] {
   return [
     ...(title === '' ? ['title'] : []),

@@ -11,7 +11,7 @@ test('unread lines wait up to 1 MiB, then lines are dropped and counted until al
   for (let line = 0; line < 1_024 + 3; line += 1) log.write(KIB);
   expect(reader.writableLength).toBe(1024 * 1024);
   reader.readLine();
-  // There is room again, but lines are dropped until the count of lost lines has been written.
+  // There is room again, but lines are dropped until the number of lost lines has been written.
   log.write('dropped too\n');
   for (let line = 1; line < 1_024; line += 1) reader.readLine();
   reader.readLine();

@@ -126,7 +126,7 @@ function describerOf(options: RunnerOptions, planner: JobPlanner, cleanText: Cle
     embedded,
     describeTools: () => planner.describeTools(),
     isolation: () => planner.isolation(),
-    // Readings of this host do not apply to GPUs of a cluster's nodes.
+    // Readings of this host are not added to the GPUs of a cluster's nodes.
     withReadings: (devices) => (planner.fleet ? [...devices] : readings.beside(devices)),
     fleet: () => planner.fleet?.(),
     usdPerHour: (device) => usdPerHour(device, options.rates),
