@@ -1,15 +1,15 @@
-// Stands before and after a timed sample, outside its event pair: the SM's cycles over the nanoseconds between two
-// stamps are its clock during the sample. Launch: 1 CTA of 1 thread; stamp is [3]: nanoseconds, cycles, SM. Limits:
-// sm_80 or later.
+// Runs before and after a timed sample, outside its event pair: the cycles between two stamps divided by the
+// nanoseconds are the SM's clock during the sample. Launch: 1 CTA of 1 thread; stamp is [3]: nanoseconds, cycles, SM.
+// Limits: sm_80 or later.
 
 extern "C" __global__ void flashcore_clock_stamp(unsigned long long* stamp) {
 #ifdef FLASHCORE_EMULATOR
-  // One reading for both: the emulator counts a cycle a nanosecond.
+  // One reading serves for both, because the emulator counts one cycle per nanosecond.
   stamp[0] = stamp[1] = (unsigned long long)clock64();
   stamp[2] = 0;
 #else
   // The timer ticks every 32 ns on some devices and every 1024 ns on others; a stamp taken at a tick is exact on both.
-  // One that stands still must not hang it.
+  // A timer that stands still must not hang the kernel.
   constexpr int MAX_POLLS = 4096;
   unsigned long long before, now;
   unsigned sm;

@@ -1,11 +1,11 @@
-// The judge's own kernels: they make the inputs of every timed launch from a few drawn heads, fill what a launch may
-// read or write with noise, hold the stream while the host enqueues, scrub shared and local memory, and compare every
-// output with the answer of the heads that it was made from. All parameters follow from one secret number a sample, so
-// that the same code can tell afterwards whether inputs and noise are still as they were written.
+// The judge's own kernels: they make the inputs of every timed launch from a few drawn heads, fill the memory that a
+// launch may read or write with noise, hold the stream while the host enqueues, scrub shared and local memory, and
+// compare every output with the answer of the heads that it was made from. All parameters follow from one secret number
+// per sample, so the same code can tell afterwards whether inputs and noise are still as they were written.
 //
-// Plain attention has pools of heads (flashcore_judge_inputs, _outputs); every other problem has a slot of its tensors for
-// each launch, made from a few drawn sets by the symmetries that its problem.yaml declares (flashcore_judge_slots,
-// _answers).
+// Plain attention has pools of heads (flashcore_judge_inputs, _outputs); for every other problem, each launch has a
+// slot of its tensors, made from a few drawn sets by the symmetries that its problem.yaml declares
+// (flashcore_judge_slots, _answers).
 //
 // Layouts: a pool is [heads, S, D] of `bytes` an element (2 or 4) and a base [bases, S, D]; head i of a pool is made
 // from head (i + phase) % bases of the base. Launch any grid: all loops stride by it.
@@ -13,14 +13,14 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// Which permutation or draw a hash is for: no two uses share their random numbers.
+// The uses of a hash. No two uses share their random numbers.
 enum { FEATURES = 1, QUERIES, KEYS, VALUES, SCALE, NOISE, SLOT, INDEX, FLIP, DOUBLE, SUM };
 enum { TENSOR_Q = 0, TENSOR_K = 1, TENSOR_V = 2 };
 enum { FP16 = 0, BF16 = 1, FP32 = 2 };
 
 __device__ inline u32 mixed(u64 key, u32 use, u32 a, u32 b) {
   u64 x = key ^ ((u64)use << 58) ^ ((u64)a << 32 | b);
-  // splitmix64's finalizer, twice: neighbours share no bits.
+  // splitmix64's finalizer, twice, so that the hashes of neighboring inputs are unrelated.
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull + key;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -28,7 +28,8 @@ __device__ inline u32 mixed(u64 key, u32 use, u32 a, u32 b) {
   return (u32)(x >> 32);
 }
 
-// A permutation of [0, count), keyed: four Feistel rounds on the next even power of two, walked until inside.
+// A keyed permutation of [0, count): four Feistel rounds on the next even power of two, repeated until the result is
+// below count.
 __device__ inline u32 permuted(u64 key, u32 use, u32 head, u32 count, u32 index) {
   u32 half = 1;
   while ((1ull << (2 * half)) < count) ++half;
@@ -62,7 +63,7 @@ __device__ inline void store_element(unsigned char* base, u32 bytes, u64 index, 
     ((u32*)base)[index] = bits;
 }
 
-// Twice the value, exactly: what has no exponent is shifted, zero stays.
+// Twice the value, exactly: subnormal numbers are shifted, and zero stays zero.
 __device__ inline u32 doubled(u32 bits, u32 dtype) {
   const u32 mantissa = dtype == FP16 ? 10 : dtype == BF16 ? 7 : 23;
   const u32 sign = dtype == FP32 ? 0x80000000u : 0x8000u;
@@ -75,7 +76,7 @@ __device__ inline float value_of(u32 bits, u32 dtype) {
   if (dtype == BF16) return __uint_as_float(bits << 16);
   const u32 sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return __uint_as_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  // The exponent's bias is 15 and 127: times 2^112; subnormals come out right.
+  // The biases of the exponents are 15 and 127, hence times 2^112, which is also correct for subnormal numbers.
   const float scaled = __uint_as_float(magnitude << 13) * 5192296858534827628530496329220096.0f;
   return sign ? -scaled : scaled;
 }
@@ -94,7 +95,7 @@ __device__ inline u32 source_scale(u64 key, u32 tensor, u32 head, u32 column) {
   return tensor == TENSOR_V ? mixed(key, SCALE, head, column) & 3 : mixed(key, SCALE, 0xffffffffu, column) & 1;
 }
 
-// Writes a pool from its base, or counts in found[0] the elements that are not what it would write.
+// Writes a pool from its base, or counts in found[0] the elements that differ from what it would write.
 // Launch: grid [rows, heads], CTAs over the columns.
 extern "C" __global__ void flashcore_judge_inputs(const unsigned char* base, unsigned char* pool, u64* found, u64 key,
                                                   u32 tensor, u32 heads, u32 bases, u32 phase, u32 S, u32 D, u32 causal,
@@ -123,8 +124,8 @@ extern "C" __global__ void flashcore_judge_inputs(const unsigned char* base, uns
 }
 
 // Regions of `stride` bytes, each with `before` guard bytes, `payload` bytes and guard bytes to its end. Writes noise
-// everywhere: elements of the base of V with random signs; a payload with `initial_bytes` gets `initial` instead.
-// Checked, counts in found[0] the guards' words that are not what it would write. Sizes are multiples of 4 bytes.
+// everywhere: elements of the base of V with random signs; a payload with `initial_bytes` gets `initial` instead. With
+// `check`, counts in found[0] the guards' words that differ from what it would write. Sizes are multiples of 4 bytes.
 // Launch: grid [words, regions].
 extern "C" __global__ void flashcore_judge_noise(const u32* base, u32 base_words, unsigned char* memory, u64* found,
                                                  u64 key, u32 regions, u64 stride, u64 before, u64 payload,
@@ -154,7 +155,7 @@ extern "C" __global__ void flashcore_judge_noise(const u32* base, u32 base_words
   if (changed) atomicAdd(found, changed);
 }
 
-// The square of an error in units of what rounding explains, in 4096ths. At most 2^32, so that 2^31 of them have a sum.
+// The square of an error in units of what rounding explains, in 4096ths. At most 2^32, so 2^31 of them can be summed.
 __device__ inline u64 share_of_rounding(float error, float rounding) {
   const float share = error == 0.0f ? 0.0f : fminf(error / rounding, 1024.0f);
   return (u64)(share * share * 4096.0f);
@@ -204,7 +205,7 @@ extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs,
         const float error = fabsf(got - want);
         squares += share_of_rounding(error, factor * roundings[from]);
         ++count;
-        // Not "error > …": what is not finite is wrong too.
+        // Not "error > …", so that NaN and infinity are wrong, too.
         if (error <= factor * (absolute + relative * fabsf(base))) continue;
         ++wrong;
         const u64 index = ((u64)each * S + row) * D + column;
@@ -221,9 +222,9 @@ extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs,
   if (compared) atomicAdd(found + 2, compared);
 }
 
-// A tensor's dimensions, outermost first, and which symmetries act along each: the id of the permutation, from 1, and a
-// bit for the id of each that flips or doubles. The same id means the same draw in every tensor. In the order that
-// TypeScript writes it (input-slots.ts).
+// A tensor's dimensions, outermost first, with the symmetries that act along each: the id of its permutation, from 1,
+// and a bit for the id of each symmetry that flips or doubles. The same id means the same draw in every tensor.
+// input-slots.ts writes the fields in this order.
 enum { MAX_RANK = 8 };
 struct Layout {
   u32 rank;
@@ -233,7 +234,7 @@ struct Layout {
   u32 doubled[MAX_RANK];
 };
 
-// How an element differs from the drawn one that it is made from.
+// How an element differs from the drawn element that it is made from.
 struct Change {
   u32 flips;
   u32 doublings;
@@ -244,7 +245,7 @@ __device__ inline u64 key_of_slot(u64 key, u32 slot) {
   return (u64)mixed(key, SLOT, slot, 0) << 32 | mixed(key, SLOT, slot, 1);
 }
 
-// What index of a dimension an index is made from.
+// The index along a dimension that `index` is made from; adds the index's flips and doublings to `change`.
 __device__ inline u32 source_index(u64 key, const Layout* layout, u32 dim, u32 index, Change* change) {
   for (u32 id = 0, rest = layout->flipped[dim]; rest; ++id, rest >>= 1)
     if (rest & 1) change->flips ^= mixed(key, FLIP, id, index) & 1;
@@ -254,7 +255,7 @@ __device__ inline u32 source_index(u64 key, const Layout* layout, u32 dim, u32 i
   return by ? permuted(key, INDEX, by, layout->extents[dim], index) : index;
 }
 
-// The same of a row, whose number counts all dimensions but the last.
+// The row that `row` is made from; rows are numbered over all dimensions but the last.
 __device__ inline u32 source_row_of(u64 key, const Layout* layout, u32 row, Change* change) {
   u32 from = 0, stride = 1;
   for (u32 dim = layout->rank - 1; dim-- > 0;) {
@@ -273,7 +274,7 @@ __device__ inline u32 rows_of(const Layout* layout) {
 }
 
 // Writes a tensor of each slot from one of its drawn sets [draws, ...extents], or counts in found[0] the elements that
-// are not what it would write. Slot i is made from draw (i + phase) % draws.
+// differ from what it would write. Slot i is made from draw (i + phase) % draws.
 // Launch: grid [rows, slots], CTAs over the columns.
 extern "C" __global__ void flashcore_judge_slots(const unsigned char* drawn, unsigned char* memory, u64* found, u64 key,
                                                  const Layout* layout, u64 stride, u64 before, u32 slots, u32 draws,
@@ -307,8 +308,8 @@ extern "C" __global__ void flashcore_judge_slots(const unsigned char* drawn, uns
 }
 
 // Compares the outputs of all launches with the answers of the drawn sets, [draws, ...extents]. places has two words a
-// launch: its region in `outputs`, and its slot. roundings may be null; it and found are as flashcore_judge_outputs has
-// them, over the rows of a launch.
+// launch: its region in `outputs`, and its slot. roundings may be null. roundings and found are as in
+// flashcore_judge_outputs, but found[3] is over the rows of a launch.
 // Launch: grid [rows, launches], CTAs over the columns.
 extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs, const float* answers,
                                                    const float* roundings, const u32* places, u64* found, u64 key,
@@ -337,7 +338,7 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
         const float error = got == want ? 0.0f : fabsf(got - want);
         if (roundings) squares += share_of_rounding(error, factor * roundings[from]);
         ++count;
-        // Not "error > ...": what is not finite is wrong too, unless it is what is wanted.
+        // Not "error > ...", so that NaN and infinity are wrong, too, unless the answer is the same infinity.
         if (error <= factor * (absolute + relative * fabsf(base))) continue;
         ++wrong;
         const u64 index = ((u64)launch * rows + row) * columns + column;
@@ -354,7 +355,7 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
   if (compared) atomicAdd(found + 2, compared);
 }
 
-// Adds a checksum of memory to found[0]. Nobody who lacks the key can change the memory and keep its sum.
+// Adds a checksum of memory to found[0]. Without the key nobody can change the memory and keep its sum.
 // Launch: any grid.
 extern "C" __global__ void flashcore_judge_sum(const unsigned char* memory, u64 bytes, u64* found, u64 key) {
   const u32* words = (const u32*)memory;
@@ -363,7 +364,7 @@ extern "C" __global__ void flashcore_judge_sum(const unsigned char* memory, u64 
   for (u64 i = first; i < bytes / 4; i += step) sum += mixed(key, SUM, (u32)i, words[i]);
   if (first == 0)
     for (u64 i = bytes / 4 * 4; i < bytes; ++i) sum += mixed(key + 1, SUM, (u32)i, memory[i]);
-  // Once a CTA: a million threads that add to one address take 20 ms.
+  // One addition per CTA: a million threads that add to one address take 20 ms.
   __shared__ u64 sum_smem;
   if (threadIdx.x == 0) sum_smem = 0;
   __syncthreads();
@@ -372,12 +373,13 @@ extern "C" __global__ void flashcore_judge_sum(const unsigned char* memory, u64 
   if (threadIdx.x == 0) atomicAdd(found, sum_smem);
 }
 
-// Keeps the stream busy for so many nanoseconds, so that the host's time to enqueue what is timed is not in it.
+// Keeps the stream busy for this many nanoseconds, so that the measured time does not include the host's time to
+// enqueue.
 extern "C" __global__ void flashcore_judge_hold(u64 nanoseconds) {
 #ifndef FLASHCORE_EMULATOR
   u64 start, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  // A timer that stands still must not hang it.
+  // A timer that stands still must not hang the kernel.
   for (u32 poll = 0; poll < 1u << 20; ++poll) {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     if (now - start >= nanoseconds) break;
@@ -394,6 +396,6 @@ extern "C" __global__ void flashcore_judge_scrub(u64 key, u32 shared_words, u64*
   for (u32 i = 0; i < LOCAL_WORDS; ++i) local[i] = mixed(key, NOISE, threadIdx.x, i);
   u32 sum = 0;
   for (u32 i = 0; i < LOCAL_WORDS; ++i) sum += local[(i * 7 + threadIdx.x) % LOCAL_WORDS];
-  // Never: it keeps the compiler from leaving the stores out.
+  // Never true; keeps the compiler from removing the stores.
   if (sum == 0x9e3779b9u && words_smem[sum % (shared_words + 1)] == sum) sink[0] = sum;
 }

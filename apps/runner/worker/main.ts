@@ -35,7 +35,7 @@ const EXIT_AFTER_FAULT = 3;
 const OPEN_LIMIT_MS = 60_000;
 const SIGKILL = 9;
 const OOM_SCORE = '/proc/self/oom_score_adj';
-/** Out of a thousand. Candidates and compilers have 1000, the daemon 0. */
+/** oom_score_adj, up to 1000: candidates and compilers have 1000, the daemon 0. */
 const WORKER_SCORE = '500';
 let open: Open | undefined;
 
@@ -98,7 +98,10 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
   return driver.facts;
 }
 
-/** If a box did not start or was killed from outside, nothing is known about its candidate. */
+/**
+ * The message about an executor's end. If a box did not start or was killed from outside, nothing is known about its
+ * candidate.
+ */
 function whatEnded({ answered, fromOutside, exitCode, signalName, problem }: ExecutorEnd): WorkerMessage {
   if (answered && !fromOutside) return { type: 'crashed', exitCode, signalName, problem };
   const how = problem ?? (signalName === null ? `exit status ${exitCode}` : signalName);

@@ -41,8 +41,8 @@ function run(job: ProfileOnceJob): void {
 }
 
 /**
- * Draws inputs that an oracle would otherwise compute, such as O of a backward pass: nobody reads the result of a
- * profiled launch.
+ * Draws the inputs that an oracle would otherwise compute, such as O of a backward pass, because nobody reads the
+ * result of a profiled launch.
  */
 const withoutDerived = (plan: LaunchPlan): LaunchPlan => ({
   ...plan,

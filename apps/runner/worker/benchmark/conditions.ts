@@ -13,7 +13,7 @@ const MAX_PROCESSES = 64;
 const PROCESS_BYTES = 24;
 const INSUFFICIENT_SIZE = 7;
 
-/** The nvmlClocksEventReason* bits that slow a kernel down. Idle and application clocks do not count as throttling. */
+/** The nvmlClocksEventReason* bits that slow a kernel down. Idle and application clocks are not throttling. */
 const THROTTLE_REASONS: readonly (readonly [bigint, string])[] = [
   [0x4n, 'sw_power_cap'],
   [0x8n, 'hw_slowdown'],
@@ -25,7 +25,7 @@ const THROTTLE_REASONS: readonly (readonly [bigint, string])[] = [
 
 /**
  * Throttling by hardware or heat. The power cap is excluded because a 72 W card runs at its cap all the time; for such
- * a card only a change of the clock counts.
+ * a card only a change of the clock matters.
  */
 const HARDWARE_SLOWDOWN = 0x8n | 0x20n | 0x40n | 0x80n;
 
@@ -83,7 +83,7 @@ export class Conditions {
     return reasons !== undefined && (BigInt(reasons) & HARDWARE_SLOWDOWN) !== 0n;
   }
 
-  /** Processes in `ownProcesses` are not counted as other processes on the device. */
+  /** Reads the state; processes in `ownProcesses` are not reported as other processes on the device. */
   read(ownProcesses: readonly number[]): Plain<DeviceConditions> {
     if (this.#notMeasured !== undefined)
       return {

@@ -52,7 +52,7 @@ export function drawHeads(attention: ProblemCase, { seed, rules, reference }: Dr
   const oneBatch = (heads: number): ProblemCase =>
     attentionCase(shapeOf({ B: 1, H: heads, S: rows, D: columns, causal: values['causal'] ?? 0 }), dtype);
   const headLength = rows * columns;
-  // With shared vectors, logits are as large where a head of Q meets the K of another rule.
+  // Shared vectors keep logits just as large where a head of Q meets K of another rule.
   const ofRule = (rule: InputRule, head: number): TensorsByName =>
     drawInputs(oneBatch(1), { seed: `${seed}${head.toString(16)}`, sharedSeed: seed, rule }, reference);
   const drawn =

@@ -13,7 +13,7 @@ export interface DrawnSets {
   sets: readonly TensorsByName[];
   /** [sets, ...dims of the output], by output. */
   answers: ReadonlyMap<string, Float32Array>;
-  /** The error of the answers that rounding explains, by output; only outputs for which that is modelled. */
+  /** The error of the answers that rounding explains, by output; absent for outputs for which that is not modelled. */
   roundings: ReadonlyMap<string, Float32Array>;
 }
 

@@ -18,7 +18,7 @@ const TENSORS = ['Q', 'K', 'V'] as const;
 interface HeadPoolParts {
   memory: PoolMemory;
   timed: ProblemCase;
-  /** The usual heads, then those of trials. All have the same extents. */
+  /** The usual heads, then the heads of each trial. All have the same extents. */
   drawn: readonly [DrawnHeads, ...DrawnHeads[]];
   /** Heads of Q in the pool; K and V have the same number. */
   heads: number;
@@ -39,7 +39,7 @@ export class HeadPool implements LaunchInputs {
   readonly #spare: number;
   readonly #headsOfLaunch: number;
   readonly #headBytes: bigint;
-  /** By drawn heads. */
+  /** For each element of `drawn`, the tensors of its heads. */
   readonly #tensors: readonly (readonly PoolTensor[])[];
   readonly #answers: DevicePointer;
   readonly #roundings: DevicePointer;

@@ -25,7 +25,7 @@ interface InputSlotsParts {
   slots: number;
 }
 
-/** What the host knows of the outputs, as [sets, ...dims in memory], and its place on the device. */
+/** Values that the host knows for an output, as [sets, ...dims in memory], and their address on the device. */
 interface Expected {
   values: Float32Array;
   at: DevicePointer;

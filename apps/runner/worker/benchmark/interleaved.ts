@@ -81,7 +81,7 @@ class Comparison {
   readonly #mode: TimingModeName;
   readonly #stamps: ClockStamps | undefined;
   readonly #slowDown: SlowDown;
-  /** If one build pins lines in L2, the other build cannot use them. */
+  /** Whether one build pins lines in L2, which the other build cannot use then. */
   readonly #keepsL2: boolean;
 
   constructor(tools: BenchmarkTools, parts: ComparisonParts) {

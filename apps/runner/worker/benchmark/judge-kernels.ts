@@ -23,16 +23,16 @@ const FOUND = { outside: 0, first: 1, compared: 2, rounding: 3, guards: 4, sum: 
 /** Maximum number of inputs; each has its own counter word. */
 export const MOST_INPUTS = 16;
 const FOUND_WORDS = FOUND.changed + MOST_INPUTS;
-/** share_of_rounding() in judge.cu counts in these. */
+/** The unit of the counts that share_of_rounding() in judge.cu returns. */
 const ROUNDING_UNIT = 1 / 4096;
-/** As in verification, errors are judged over at least this many rows: fewer are too few for a mean. */
+/** As in verification, an error is judged over at least this many rows, because fewer are too few for a mean. */
 const ROUNDED_ROWS = 16;
 
 /** Counts from the checks of one sample. */
 export interface Found {
   /** Elements that are outside the tolerance or not finite. */
   outside: number;
-  /** Index of the first such element, in [launches, ...dims of the output in memory]. */
+  /** Index of the first element in `outside`, in [launches, ...dims of the output in memory]. */
   first: number;
   compared: number;
   /** Error of the worst rows, in units of what rounding explains; 0 if rounding is not modelled. */

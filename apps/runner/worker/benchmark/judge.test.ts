@@ -130,7 +130,7 @@ async function ledgerText(
   return ledger.report().detail;
 }
 
-/** The same for attention. */
+/** Judges a launch function of attention; see ledgerText(). */
 async function judged(
   shape: ShapeFields,
   dtype: LaunchPlan['dtype'],
@@ -253,7 +253,9 @@ test('finds a launch that changes its inputs or the bytes around its output', as
   ).toContain('the kernel changed guard bytes');
 });
 
-/** What the judge has on the device, by its contents: addresses of everything that it uploads or allocates. */
+/**
+ * Records the addresses of everything that the judge uploads or allocates, so that tests find it by content or size.
+ */
 function watched(): { uploads: { address: bigint; bytes: Uint8Array }[]; allocated: Map<number, bigint> } & Disposable {
   const uploads: { address: bigint; bytes: Uint8Array }[] = [];
   const allocated = new Map<number, bigint>();
@@ -311,7 +313,7 @@ test('counts that a launch wrote do not change the result', async () => {
   const [shape] = SHAPES as [ShapeFields];
   using memory = watched();
   const detail = await judged(shape, 'fp16', () => {
-    // As many wrong elements fewer as there will be.
+    // Lowers the count of wrong elements by as many as will be found.
     const counts = [...memory.allocated].find(([bytes]) => bytes % 8 === 0 && bytes < 256)![1];
     driver.upload(counts, BigInt64Array.of(BigInt(-5 * 33 * 64 * 3)));
     return emptyOutput(shape, 'fp16').fill(0x7e00);
@@ -340,7 +342,7 @@ test.each(['fp16', 'bf16', 'fp32'] as const)(
   },
 );
 
-test('trials find a build that is right for N(0, 1) only', async () => {
+test('trials find a build that is correct only for N(0, 1)', async () => {
   const [shape] = SHAPES as [ShapeFields];
   const clamping: Launch = ({ dtype, Q, K, V }, addresses) => {
     const valueAt = valueReader(V, 'fp16');
@@ -363,7 +365,7 @@ test('no two heads of a launch have the same pair of drawn heads', () => {
   }
 });
 
-/** The same for a case of any problem. */
+/** Judges a launch function of any problem; see ledgerText(). */
 const judgedCase = (timed: ProblemCase, launch: CaseLaunch, samples = 2): Promise<string> =>
   ledgerText(built(timed, launch), { launches: 4, samples, ownTolerances: { strict: TIGHT } });
 

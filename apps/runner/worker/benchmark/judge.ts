@@ -72,7 +72,8 @@ export class Judge {
     const all = 'heads' in drawn ? drawn.heads : [undefined];
     this.#roundingLimitsOf = (plan) =>
       all.map((heads, trial) =>
-        // The yardstick is the error of the first pair, and the pairs of a trial are not alike.
+        // In trials, a kernel that rounds logits is not judged by rounding: its limit needs the yardstick, which is
+        // measured on the first pair of usual heads, and the pairs of a trial differ.
         judgeRounding && (trial === 0 || !roundsLogits(plan)) ? roundingLimitOf(heads?.yardstick, plan) : Infinity,
       );
   }
@@ -84,14 +85,14 @@ export class Judge {
     const { builds, seed, trials, ownReference: own } = judged;
     const timed = mostOutputs(builds);
     const drawn =
-      // In pools the rows of a head lie one after another.
+      // In a head pool, the rows of a head must be contiguous.
       isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout)
         ? { heads: drawAllHeads(timed, { seed, trials, reference }) }
         : { sets: await drawSets(timed, { seed, reference, own }) };
     return new Judge(driver, new JudgeKernels(driver, judgeImage), judged, drawn);
   }
 
-  /** Number of drawn values other than the usual ones: from 1 on, TimedBuild.use() takes them. */
+  /** Number of trials. use() takes 0 for the usual drawn values, or a trial's number from 1 on. */
   get trials(): number {
     return 'heads' in this.#drawn ? this.#drawn.heads.length - 1 : 0;
   }
@@ -161,7 +162,7 @@ export class Judge {
   }
 }
 
-/** Draws the usual heads, and those of trials, from seeds that follow from the first. */
+/** Draws the usual heads, and those of trials, from seeds derived from the first. */
 function drawAllHeads(
   timed: LaunchPlan,
   { seed, trials, reference }: Pick<Judged, 'seed' | 'trials'> & { reference: Reference },

@@ -197,7 +197,7 @@ class Measurement {
         () => samples.length > 0 && performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000,
       );
       samples.push(...batch);
-      this.#slowDown.batch(batch.length); // Establishes the clock before the first samples that count.
+      this.#slowDown.batch(batch.length); // Establishes the clock before the first kept samples.
       await this.#tools.reporter.notice({
         type: 'samples',
         mode: this.#mode,
@@ -250,8 +250,8 @@ class Measurement {
   }
 
   /**
-   * Leaves the device to others. Returns the milliseconds this took, which do not count as sampling time. The first
-   * sample afterwards pays for the change of process and is discarded.
+   * Leaves the device to others. Returns the milliseconds this took, which are no sampling time. The first sample
+   * afterwards pays for the change of process and is discarded.
    */
   async #turn(sampler: Sampler): Promise<number> {
     const started = performance.now();
@@ -302,8 +302,8 @@ interface Trial {
 }
 
 /**
- * Takes one sample on each of the other drawn values, and discards its time. Otherwise a build could recognise timed
- * launches and be right only for N(0, 1) there.
+ * Takes one sample on each trial's drawn values, and discards its time. Otherwise a build could recognize timed
+ * launches and compute correct outputs only for N(0, 1) there.
  */
 export async function runTrials(judge: Judge, build: TimedBuild, { sampler, announce }: Trial): Promise<void> {
   for (let trial = 1; trial <= judge.trials; trial += 1) {

@@ -19,7 +19,7 @@ export interface Place {
 /** The buffers of all launches of a graph, in one order. */
 export interface Arrangement {
   places: readonly Place[];
-  /** The same places, as a table for judge.cu. */
+  /** The same places as a table, for judge.cu. */
   table: DevicePointer;
 }
 
@@ -33,7 +33,7 @@ export interface CheckedTensor {
   roundingLimits: readonly number[];
 }
 
-/** The check results of one output. The first output's also cover inputs and guards. */
+/** The check results of one output. Those of the first output also cover inputs and guards. */
 export interface FoundInOutput extends Pick<CheckedTensor, 'output'> {
   roundingLimit: number;
   found: Found;
@@ -57,7 +57,7 @@ export class LaunchPool {
   readonly #memory: PoolMemory;
   readonly #inputs: LaunchInputs;
   readonly #outputs: ReadonlyMap<string, Regions>;
-  /** Key of the checksum of memory in which launches may change nothing; only launches of the judge get it. */
+  /** Key of the checksum of memory that launches must not change; only the judge's own launches get it. */
   readonly #sumKey = randomBytes(8).readBigUInt64LE();
   #sum: { value: bigint; parts: number } | undefined;
   #key = 0n;
@@ -80,7 +80,7 @@ export class LaunchPool {
     return this.#memory.regions(regions, payload);
   }
 
-  /** Later samples get inputs made from these drawn values; 0: the usual ones. */
+  /** Selects the drawn values for the inputs of later samples: 0 for the usual ones, or a trial's number. */
   use(drawn: number): void {
     this.#used = drawn;
     this.#inputs.use(drawn);
@@ -97,7 +97,7 @@ export class LaunchPool {
    * new inputs, which are then in L2 as far as they fit. `own` holds the workspaces of the build that is timed next.
    */
   renew(initial: InitialOutputs, own: readonly Regions[]): void {
-    // Builds have allocated more since the last sum, and none of them has been launched since then.
+    // Builds may have allocated more memory since the last sum; a build that has just allocated was not launched yet.
     const parts = this.#memory.kept.length;
     if (this.#sum?.parts !== parts) {
       this.#judge.forget();

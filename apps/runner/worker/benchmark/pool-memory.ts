@@ -3,7 +3,7 @@ import type { ElementDtype } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 
 const GUARD_BYTES = 4096;
-/** A GPU maps memory in pages of this size. What is left of a page could keep data from launch to launch. */
+/** A GPU maps memory in pages of this size. The unused rest of a page could keep data from launch to launch. */
 const PAGE_BYTES = 2 * 1024 ** 2;
 const ALIGNMENT = 256;
 
@@ -20,13 +20,13 @@ export interface Regions {
 export const regionOf = ({ memory, stride, before }: Regions, region: number): DevicePointer =>
   memory + BigInt(region * stride + before);
 
-/** Memory in which launches may change nothing. */
+/** Memory that launches must not change. */
 export interface KeptMemory {
   address: DevicePointer;
   bytes: number;
 }
 
-/** Device memory of a pool, freed all at once. On a GPU no other memory is in its pages. */
+/** Device memory of a pool, freed all at once. On a GPU its pages contain no other memory. */
 export class PoolMemory {
   readonly #driver: CudaDriver;
   readonly #allocations: DevicePointer[] = [];
@@ -50,7 +50,7 @@ export class PoolMemory {
     return address;
   }
 
-  /** Uploads values one behind the other. */
+  /** Uploads values one after another into one allocation. */
   uploaded(...parts: readonly NodeJS.ArrayBufferView[]): DevicePointer {
     const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const address = this.allocate(bytes);
@@ -102,7 +102,7 @@ export interface NoiseSource {
 export interface CheckedOutput {
   name: string;
   outputs: Regions;
-  /** For judge.cu: each launch's region of the outputs, then its place(). */
+  /** For judge.cu: for each launch, its region of the outputs, then its place(). */
   places: DevicePointer;
   launches: number;
   tolerance: { absolute: number; relative: number };
@@ -119,7 +119,7 @@ export interface LaunchInputs {
   /** The places of each launch's inputs; every call returns different places. */
   arrange(launches: number): readonly (readonly number[])[];
   addressesAt(place: readonly number[]): Record<string, DevicePointer>;
-  /** Later inputs are made from these drawn values; 0: the usual ones, N(0, 1). */
+  /** Selects the drawn values for later inputs: 0 for the usual ones, N(0, 1), or a trial's number. */
   use(drawn: number): void;
   /** Writes new inputs, determined by a secret number. */
   write(key: bigint): void;

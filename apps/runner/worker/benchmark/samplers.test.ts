@@ -4,7 +4,7 @@ import type { JudgeKernels } from './judge-kernels.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
 import type { TimedBuild } from './timed-build.ts';
 
-/** A driver and a build that note what is called, in order. */
+/** A driver and a build that record the calls, in order. */
 function noted(samplerOf: (driver: CudaDriver, build: TimedBuild, judge: JudgeKernels) => Sampler): string[] {
   const calls: string[] = [];
   const noting = <Part extends object>(values: object = {}): Part =>

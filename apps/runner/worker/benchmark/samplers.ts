@@ -72,7 +72,8 @@ interface HotSamplerParts {
 /**
  * Times back-to-back launches of a captured graph; the time of one launch is the graph's time over the number of
  * launches. Every replay is timed and checked: while a replay is enqueued, one of the judge's kernels holds the stream.
- * What another build pinned in the L2 is unpinned before: a candidate must not take cache away from its champion.
+ * Lines that another build pinned in the L2 are unpinned first, because a candidate must not take cache away from its
+ * champion.
  */
 export class HotSampler implements Sampler {
   readonly launchesPerSample: number;
@@ -110,7 +111,7 @@ export class HotSampler implements Sampler {
     return us / this.launchesPerSample;
   }
 
-  /** Adapts the hold to the host's enqueue time; it rises at once and falls slowly. */
+  /** Adapts the hold to the host's enqueue time: it rises at once and falls slowly. */
   #holdAs(hostUs: number): void {
     const wanted = Math.max(LEAST_HOLD_US, HOLD_FACTOR * hostUs);
     this.#holdUs = Math.min(MOST_HOLD_US, Math.max(wanted, 0.9 * this.#holdUs));

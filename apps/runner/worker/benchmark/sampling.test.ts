@@ -25,7 +25,7 @@ describe('samples in which the device was slow', () => {
     });
   });
 
-  it('are kept and counted in turns, because the other side has no clocks to drop samples by', () => {
+  it('are kept in turns, and their number is reported, because the other side has no clocks to drop samples by', () => {
     expect(judgeSlow({ clocksMhz, fell, throttled: false }, { turns: true })).toEqual({
       dropped: [],
       slowed: 1,
@@ -53,7 +53,7 @@ describe('two builds in turns', () => {
       mode: 'hot',
     });
 
-  it('have separate clock watches: a build that draws more power does not count as slowed down', () => {
+  it('have separate clock watches: a build that draws more power is not regarded as slowed down', () => {
     const { fell } = slowDown(blocks(50)).batch(200, [0, 1, 2, 3]);
     expect(fell.some(Boolean)).toBe(false);
     const asOne = slowDown(blocks(50)).batch(200);

@@ -1,4 +1,4 @@
-/** Shared by the measurement of one build and the comparison of two. */
+/** Sampling rules that the measurement of one build and the comparison of two share. */
 import { median, quantile } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { TimingModeName } from '../messages/measuring.ts';
@@ -98,9 +98,9 @@ interface SamplerParts {
 
 /** Number of samples whose median clock each new sample is compared with. */
 const WINDOW = 64;
-/** With fewer known clocks, no sample counts as slow. */
+/** With fewer known clocks, no sample is regarded as slow. */
 const LEAST_KNOWN = 8;
-/** A sample counts as slow if its clock is below this share of the rolling median. */
+/** A sample is slow if its clock is below this share of the rolling median. */
 const CLOCK_SHARE = 0.98;
 
 /**

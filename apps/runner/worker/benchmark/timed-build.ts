@@ -58,7 +58,7 @@ export class TimedBuild {
     }));
   }
 
-  /** Later samples get inputs made from these drawn values; 0: the usual ones, N(0, 1). */
+  /** Selects the drawn values for the inputs of later samples: 0 for the usual ones, N(0, 1), or a trial's number. */
   use(drawn: number): void {
     this.#pool.use(drawn);
   }
@@ -69,7 +69,7 @@ export class TimedBuild {
     this.#pool.renew(this.#loaded.candidate.plan.initialOutputs, this.#own());
   }
 
-  /** Restores initial values in outputs and workspaces, and fills those without one with new noise. */
+  /** Writes initial values into outputs and workspaces that have one, and new noise into the others. */
   initialise(): void {
     this.#pool.renewOwn(this.#loaded.candidate.plan.initialOutputs, this.#own());
   }

@@ -64,7 +64,7 @@ function kill(id: number): void {
   try {
     process.kill(id, 'SIGKILL');
   } catch (error) {
-    // Gone, or another user's because a program changed its user.
+    // The process is gone, or belongs to another user because a program changed its user.
     if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }

@@ -88,7 +88,7 @@ const NO_STRIDES = { count: 0, batch_stride: 0, head_stride: 0, row_stride: 0 };
 const ABSENT = { data: null, ...NO_STRIDES };
 const NOT_WANTED = { value: null, rounding: null, ...NO_STRIDES };
 const UNLIMITED = -1;
-/** `causal` for a mask in which the last query sees the last key. */
+/** The value of `causal` for a mask in which the last query sees the last key. */
 const BOTTOM_RIGHT = 2;
 
 export interface WantedOutput {

@@ -16,7 +16,7 @@ const FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER = 14;
 const STREAM_NON_BLOCKING = 1;
 const CAPTURE_THREAD_LOCAL = 1;
 const LIMIT_PERSISTING_L2 = 6;
-/** A line of the kernel takes about 300 bytes. */
+/** The counts of one line of the kernel take about 300 bytes. */
 const MAX_COUNTS_BYTES = 4 * 1024 ** 2;
 /** Kinds of memory in flashcore_emulator_mark_memory. */
 const MEMORY_MARKS = { guard: 1, unwritten: 2 } as const;
@@ -189,17 +189,17 @@ export class CudaDriver {
     this.synchronize();
   }
 
-  /** In stream order. */
+  /** Fills memory, in stream order. */
   fill8(address: DevicePointer, value: number, bytes: number): void {
     if (bytes > 0) this.#call('cuMemsetD8Async', address, value, bytes, this.stream);
   }
 
-  /** In stream order; `count` 16-bit words. */
+  /** Fills `count` 16-bit words, in stream order. */
   fill16(address: DevicePointer, value: number, count: number, stream = this.stream): void {
     if (count > 0) this.#call('cuMemsetD16Async', address, value, count, stream);
   }
 
-  /** In stream order; `count` elements. */
+  /** Fills `count` elements, in stream order. */
   fill(address: DevicePointer, { bytes, bits }: Fill, count: number, stream = this.stream): void {
     if (count > 0) this.#call(FILLS[bytes], address, bits, count, stream);
   }

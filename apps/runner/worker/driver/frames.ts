@@ -24,7 +24,7 @@ export interface Request {
   sequence: number;
   name: string;
   arguments: readonly FrameArgument[];
-  /** Ask only whether the function exists. */
+  /** Whether to ask only if the function exists. */
   probe?: boolean;
 }
 

@@ -48,11 +48,11 @@ export interface Reference {
   fp64(inputs: TensorsByName, computed: ProblemCase): Float64Array;
   /** Returns all outputs, with rounding for those outputs whose rounding the oracle models. */
   answers(inputs: TensorsByName, computed: ProblemCase, how?: { rounding: boolean }): Answers;
-  /** Returns the inputs that the oracle computes from the others, rounded to their dtypes. */
+  /** Returns the inputs that the oracle computes from other inputs, rounded to their dtypes. */
   derived(inputs: TensorsByName, computed: ProblemCase): TensorsByName;
   /** softmax(Q Kᵀ / sqrt(D)) V as a plain implementation in the inputs' dtype computes it. */
   plain(inputs: TensorsByName, attention: ProblemCase): TensorBits;
-  /** These two compute on other threads. */
+  /** This and plainBeside() compute on other threads. */
   answersBeside(inputs: TensorsByName, computed: ProblemCase): Promise<Answers>;
   plainBeside(inputs: TensorsByName, attention: ProblemCase): Promise<TensorBits>;
   /**

@@ -18,14 +18,17 @@ import { BadFrame, decodeReply, encodeRequest, REPLY_BYTES, type FrameArgument, 
 export interface ExecutorEnd {
   exitCode: number | null;
   signalName: string | null;
-  /** It answered at least once, so its process had started. Before that it contains nothing of a candidate. */
+  /**
+   * Whether the executor answered at least once, so its process had started. Before that it contains nothing of a
+   * candidate.
+   */
   answered: boolean;
   /**
    * Whether SIGKILL ended the box. No process inside the box can send it that signal; if a process inside was killed,
    * the box exits with a status that says so.
    */
   fromOutside: boolean;
-  /** The protocol violation or other problem, if it did not simply exit. */
+  /** The protocol violation or other problem; undefined if the executor simply exited. */
   problem?: string | undefined;
 }
 
@@ -133,7 +136,9 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     return this.#callOnce(name, values);
   }
 
-  /** Does not kill a box whose process has ended: the box exits a moment later with that process's status. */
+  /**
+   * Kills the executor, but not a box whose process has ended: the box exits a moment later with that process's status.
+   */
   [Symbol.dispose](): void {
     if (!this.#ended) this.#killAll();
     for (const descriptor of [this.#requests, this.#replies, this.#memory]) closeSync(descriptor);

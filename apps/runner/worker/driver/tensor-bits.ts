@@ -88,7 +88,7 @@ export function valueReader(bits: TensorBits, dtype: TensorDtype): (index: numbe
 export const inMemory = <Values extends NumericValues>(values: Values, tensor: Placed): Values =>
   tensor.layout ? reordered(values, tensor.dims, tensor.layout) : values;
 
-/** A tensor's values in the order of the problem, from that in memory. */
+/** A tensor's values in the problem's order, from their order in memory. */
 export const fromMemory = <Values extends NumericValues>(values: Values, { dims, layout }: Placed): Values =>
   layout
     ? reordered(
@@ -102,7 +102,7 @@ export const fromMemory = <Values extends NumericValues>(values: Values, { dims,
 export const dimsInMemory = ({ dims, layout }: Placed): readonly number[] =>
   layout ? layout.map((dim) => dims[dim]!) : dims;
 
-/** For each dimension of the problem, how many elements lie between neighbours. */
+/** For each dimension of the problem, how many elements lie between neighbors. */
 export function stridesOf({ dims, layout = dims.map((_, dim) => dim) }: Placed): number[] {
   const strides = dims.map(() => 1);
   let stride = 1;
@@ -116,7 +116,10 @@ export function stridesOf({ dims, layout = dims.map((_, dim) => dim) }: Placed):
 type Placed = Pick<TensorExtent, 'dims' | 'layout'>;
 type NumericValues = TensorBits | Float32Array | Float64Array;
 
-/** Values [...dims] as [...dims in `order`]. Runs of the innermost dimension are copied as a whole where it stays. */
+/**
+ * Reorders values [...dims] to [...dims in `order`]. If the innermost dimension stays innermost, whole runs of it are
+ * copied.
+ */
 function reordered<Values extends NumericValues>(
   values: Values,
   dims: readonly number[],

@@ -6,7 +6,8 @@ export interface Executor {
   args: string[];
   env: Record<string, string>;
   /**
-   * Without a box: a "NAME=value" in the process's environment. The processes that it leaves behind are found by it.
+   * Set if there is no box: a "NAME=value" in the process's environment, by which the processes that it leaves behind
+   * are found.
    */
   mark?: string;
   /** Folder of its cgroup, if the host has one. All processes in the cgroup are killed when the request ends. */
@@ -18,7 +19,7 @@ export interface OpenRequest {
   /** "libcuda.so.1", or the path of libcuda_emu.so. */
   library: string;
   deviceOrdinal: number;
-  /** Set if candidates' modules contain host code, as the emulator's do. Then only such a process loads the library. */
+  /** Set if candidates' modules contain host code, as the emulator's do; then only an executor loads the library. */
   executor?: Executor;
   /** Path of the CPU reference; verification and benchmark need it. */
   referenceLibrary: string;

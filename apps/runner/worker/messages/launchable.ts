@@ -7,7 +7,7 @@ export interface SeededInput {
   /** Hexadecimal, up to 32 digits. */
   seed: string;
   rule: InputRule;
-  /** Draws the vectors that Q and K have in common; undefined: `seed` does. */
+  /** Seed of the vectors that Q and K have in common; default: `seed`. */
   sharedSeed?: string;
   /**
    * Give all sequences their maximum length, or equal shares of a sum. FLOPs and bytes are counted for these lengths.

@@ -26,8 +26,8 @@ export interface BenchmarkRequest extends JudgementRules {
   /** Seed of the heads or sets from which all inputs are made. */
   seed: string;
   /**
-   * Before anything is measured, a sample of each trial is checked. Its heads take the trial's rules in turn. Only for
-   * plain attention.
+   * Before anything is measured, a sample of each trial is checked; the heads of the sample take the trial's rules in
+   * turn. Only for plain attention.
    */
   trials: InputRule[][];
   protocol: SamplingProtocol;
@@ -38,7 +38,7 @@ export interface BenchmarkRequest extends JudgementRules {
   turns: boolean;
   /** Number of launches in a plain loop with one event pair around it, at the very end; 0: no loop. */
   legacyLaunches: number;
-  /** Processes that do not count as other processes on the device. */
+  /** Processes of the runner, which are not reported as other processes on the device. */
   ownProcesses: number[];
 }
 
@@ -62,9 +62,9 @@ export interface LatencyReport {
   clocksMhz: Float32Array;
   /** How the clocks were measured, or why they are missing. */
   clockSource: string;
-  /** Samples that were kept although their clock fell, because in turns none is dropped. */
+  /** Number of samples that were kept although their clock fell, because in turns no sample is dropped. */
   slowed: number;
-  /** Samples of throttled batches that were kept for the same reason. */
+  /** Number of samples of throttled batches that were kept for the same reason. */
   throttled: number;
   stopReason: StopReasonName;
   launchesPerSample: number;

@@ -49,7 +49,7 @@ export interface WantedSlots {
   ownBytes: number;
 }
 
-/** If the inputs are too large for L2, this many launches have theirs in memory. */
+/** If the inputs are too large for L2, this many launches have their inputs in memory. */
 const LEAST_SLOTS = 4;
 
 /** How many launches a graph has if each has its own copy of all inputs. */

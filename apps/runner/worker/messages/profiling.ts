@@ -42,7 +42,7 @@ export interface ProfileOnceJob {
   deviceOrdinal: number;
   candidate: Candidate;
   seed: string;
-  /** Draws N(0, 1) at a gigabyte a second; without it a cache of a gigabyte takes half a minute. */
+  /** The library that draws N(0, 1) at a gigabyte a second; without it, a cache of a gigabyte takes half a minute. */
   referenceLibrary?: string;
   /** Number of runs of all launches. The last one is profiled; the earlier ones warm the caches. */
   runs: number;

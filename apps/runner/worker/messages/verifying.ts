@@ -7,7 +7,7 @@ import type { SeededInput, Candidate } from './launchable.ts';
 export interface PreparedCase {
   kind: ProblemCase;
   inputs: SeededInput[];
-  /** As in the request for this case. */
+  /** The value of the field in the request for this case. */
   reportPlain: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface JudgementRules {
   ownTolerances: Readonly<Record<string, JudgementRules['tolerance']>>;
   /** Also judge the error by what rounding explains, if the reference models rounding. */
   judgeRounding: boolean;
-  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
+  /** Command that runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
 }
 
@@ -135,7 +135,7 @@ export interface CheckProblemJob {
   cases: { text: string; path: string };
   dtype: TensorDtype;
   referenceLibrary: string;
-  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
+  /** Command that runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
   /** Seed of the inputs, hexadecimal. */
   seed: string;

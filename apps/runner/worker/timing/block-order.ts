@@ -6,7 +6,7 @@ export interface BlockOrder {
   /** The basic block of each statement. */
   blockOf: Int32Array;
   orders: number[][];
-  /** Statements that use an issue slot even if the trace jumped over them. */
+  /** Whether each statement uses an issue slot even if the trace jumped over it. */
   isConditional: Uint8Array;
 }
 
@@ -16,7 +16,7 @@ const ENDS_BLOCK = new Set<Unit>(['branch', 'exit']);
 
 /**
  * Models how ptxas reorders a kernel, as far as is known. Branches over a few instructions become conditions. Inside a
- * basic block, loads go first and then the longest chain, while registers last. Changes `operations`.
+ * basic block, loads go first and then the longest chain, as long as there are registers. Changes `operations`.
  */
 export function orderOf(statements: readonly Statement[], operations: Operation[], registers: number): BlockOrder {
   const { isConditional, joins } = makeConditional(statements, operations);
@@ -109,7 +109,7 @@ class ListSchedule {
     const issued: number[] = [];
     let now = 0;
     const scoreOf = (i: number): number => {
-      // Operations without a slot go at once. Then the longest chain goes first; of equal chains, the first in the
+      // Operations without a slot go at once. Then the longest chain goes first; among equal chains, the first in the
       // source.
       if (operations[i]!.slots === 0) return Infinity;
       const wait = earliest[i]! - now;

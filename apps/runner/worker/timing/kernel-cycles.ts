@@ -29,7 +29,7 @@ export function kernelCycles(launch: TracedLaunch, machine: Machine, filling: Fi
   const streams = blocks.map((warps) => streamsOf(program, warps));
   const cyclesOf = (chosen: typeof streams): number => new Multiprocessor(program).run(chosen, residents);
   const mostCtas = Math.ceil(ctas / multiprocessors);
-  // Every CTA has a multiprocessor to itself, so the longest CTA counts.
+  // Every CTA has a multiprocessor to itself, so the longest CTA decides.
   if (mostCtas === 1) return Math.max(...streams.map((stream) => cyclesOf([stream])));
   const walked = Math.min(mostCtas, WALKED_ROUNDS * residents);
   const chosen = Array.from({ length: walked }, (_, n) => streams[Math.floor((n * streams.length) / walked)]!);

@@ -60,7 +60,7 @@ interface Warp extends Stream {
   cta: Cta;
   scheduler: number;
   next: number;
-  /** Earliest cycle of its next issue. */
+  /** Earliest cycle of the warp's next issue. */
   from: number;
   /** For each register, the cycle from which it can be read. */
   readyAt: Float64Array;

@@ -23,13 +23,13 @@ export type Unit =
   | 'branch'
   | 'exit';
 
-/** The timing of the instructions that ptxas makes of a statement. */
+/** The timing of the instructions that ptxas makes from a statement. */
 export interface Operation {
   unit: Unit;
   /** Issue slots; 0 if the statement vanishes or becomes part of another instruction. */
   slots: number;
   latency: number;
-  /** Cycles for which it blocks its unit for the scheduler's next instruction. */
+  /** Cycles for which the operation blocks its unit for the scheduler's next instruction. */
   interval: number;
   reads: number[];
   writes: number[];
@@ -186,7 +186,7 @@ function conversionCost({ parts, type, onlyReader, machine }: Instruction): Cost
   if (type === 'pair') return { unit: 'half', slots: 2, latency: machine.half };
   if (INTEGER.test(type) && INTEGER.test(to))
     return to === 's64' ? { unit: 'alu', slots: 1, latency: machine.alu, interval: 2 } : FREE;
-  // One instruction converts and packs two values; the move to the pair stands for it.
+  // One instruction converts and packs two values; its cost is that of the move to the pair.
   if (to === 'f16' && type === 'f32' && onlyReader?.op.startsWith('mov.b32')) return FREE;
   return { unit: 'half', slots: 1, latency: machine.convert, interval: 2 };
 }

@@ -22,7 +22,10 @@ export interface Statement {
   isLabel: boolean;
   /** Whether this access was merged into another access to shared memory. */
   isJoined: boolean;
-  /** Bytes per lane, including the accesses merged into this one; 0 if there are none, so the op's own size counts. */
+  /**
+   * Bytes per lane, including the accesses merged into this one; 0 if no access was merged, so the op's own size
+   * applies.
+   */
   bytes: number;
 }
 

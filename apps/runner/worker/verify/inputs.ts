@@ -219,7 +219,7 @@ function drawTensor(
       rows(1, () => logit(FAR_LOGIT));
       break;
     case 'one_far': {
-      // In the first head it is the last key, so that a kernel that skips the tail loses it.
+      // In the first head the far key is the last one, so that a kernel that skips the tail loses it.
       const keys = ofHeads((head) => (head === 0 ? last : random.below(rowCount)));
       rows(1, (row, head) => (row === keys[head] ? logit(FAR_LOGIT) : 0));
       break;
@@ -261,7 +261,7 @@ function drawTensor(
       each((now) => (random.below(OUTLIER_ONE_IN) === 0 ? now * OUTLIER_ELEMENT : now));
       break;
     case 'repeated': {
-      // In the first head only one row differs, so that checking a few rows is least likely to find it.
+      // In the first head only one row differs, so a check of a few rows hardly finds it.
       random.fillNormal(values, scale);
       const others = ofHeads((head) => (head === 0 ? Math.min(last, 1 + random.below(last)) : undefined));
       const common = values.slice();
@@ -323,8 +323,8 @@ const REPEATED_ONE_IN = 8;
 /** A bias hides one key in this many from a query. */
 const MASKED_ONE_IN = 8;
 /**
- * Q is divided by powers of two up to this exponent, and K is multiplied by them. Beyond fp16's range where the dtype
- * has a larger one, because such tensors must not pass as fp16.
+ * Largest exponent of the powers of two by which Q is divided and K multiplied. It is beyond fp16's range for a dtype
+ * with a larger range, because such tensors must not pass as fp16.
  */
 const MOST_CHANNEL_EXPONENT: Readonly<Record<TensorDtype, number>> = { fp16: 10, bf16: 30, fp32: 30 };
 /**

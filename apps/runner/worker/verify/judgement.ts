@@ -12,7 +12,7 @@ import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
 /**
  * Maximum error of 16 rows of a head, in units of what rounding explains. Honest kernels stay below 0.9, and a kernel
  * with 8-bit K and V exceeds 30 (docs/inputs.md). If attention in plain arithmetic has a larger error, as with logits
- * of 100 that it rounds, the limit is twice that error, but not for a kernel that says that it rounds none.
+ * of 100 that it rounds, the limit is twice that error, but not for a kernel that declares that it rounds no logits.
  */
 const ROUNDING_LIMIT = 2;
 const ROUNDING_YARDSTICKS = 2;
@@ -24,7 +24,7 @@ export const roundingLimitOf = (yardstick: Yardstick | undefined, plan: Arithmet
 
 type Arithmetic = Pick<LaunchPlan, 'dtype' | 'accumulate'>;
 
-/** Whether a kernel may round logits. Products of fp32 may be tf32, whatever they are summed in. */
+/** Whether a kernel may round logits. With fp32, products may be tf32, whatever dtype they are summed in. */
 export const roundsLogits = ({ dtype, accumulate }: Arithmetic): boolean => accumulate === 'fp16' || dtype === 'fp32';
 
 /** The limits that a request sets for outputs. */
@@ -37,7 +37,7 @@ export interface JudgedOutput {
   rounding: OutputFigures['rounding'];
   /** Whether the error is more than rounding explains, if the request asks for that check. */
   beyondRounding: boolean;
-  /** Whether its norm is far from the reference's and rounding does not explain the difference. */
+  /** Whether the output's norm is far from the reference's and rounding does not explain the difference. */
   trivialNorm: boolean;
 }
 

@@ -41,7 +41,7 @@ test.each<[MutantChange, number[]]>([
   expect(Array.from(Y!, (_, index) => valueReader(Y!, 'fp32')(index))).toEqual(wanted.map(Math.fround));
 });
 
-test('a mutant of a table changes its entries, which must be counts', () => {
+test('a mutant of a table changes its entries, which must remain integers from 0 on', () => {
   const problem = installedProblem('attention_decode');
   const kind: ProblemCase = {
     ...KIND,
@@ -59,7 +59,7 @@ test('a mutant of a table changes its entries, which must be counts', () => {
   );
 });
 
-test('the indices of an axis that a mutant enlarges begin again, up to 128 times the elements', () => {
+test('an axis that a mutant enlarges repeats its elements, up to 128 times', () => {
   const kind = problemCase(attention(), { B: 1, H: 4, S: 1, D: 1, Hkv: 2, Skv: 1 }, 'fp32');
   const numbers = (count: number) =>
     tensorOf(

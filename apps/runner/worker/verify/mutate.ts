@@ -138,10 +138,10 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
   return { kind: mutated, inputs: Object.fromEntries(cut) };
 }
 
-/** As many heads as the largest models have share one. */
+/** The most heads of Q that share a head of K in the largest models. */
 const MOST_REPEATS = 128;
 
-/** A tensor with the first indices along each dimension; behind the last one the indices begin again. */
+/** A tensor with other extents: each dimension keeps its first indices, or repeats them where it is longer. */
 function resized(bits: TensorBits, whole: TensorExtent, wanted: TensorExtent): TensorBits {
   if (whole.dims.join() === wanted.dims.join()) return bits;
   const out = emptyBits(elementsOfTensor(wanted), wanted.dtype);

@@ -160,7 +160,7 @@ class CaseJudge {
     } = this.#of;
     const outputs = outputsOf(kind);
     const comparisons = compareOutputs(reference, tensors, { outputs, answers, limits, poison: POISONS[0] });
-    // A mutant is found if even a kernel that says that it rounds logits would be.
+    // The limit of a kernel that rounds logits: a mutant is found only if even such a kernel would be rejected for it.
     const roundingLimit = roundingLimitOf(yardstick, { dtype: kind.dtype, accumulate: 'fp16' });
     return judgeOutputs(reference, tensors, { outputs, answers, comparisons, roundingLimit, limits }).some(isWrong);
   }

@@ -57,7 +57,7 @@ export class ReferenceBook {
   readonly #reference: Reference;
   readonly #mostElements: number;
   #entries = new Map<string, Entry>();
-  /** Elements of all answers that are computed or being computed, and not taken yet. */
+  /** Elements of all answers that are computed or being computed, and were not taken yet. */
   #held = 0;
   #onRoom: () => void = () => undefined;
   #working: Promise<void> = Promise.resolve();
@@ -90,7 +90,7 @@ export class ReferenceBook {
     return entry?.state === 'there' ? entry.answer : undefined;
   }
 
-  /** How far an answer is; undefined if it is not here. */
+  /** The state of an answer's computation; undefined if the answer is not in the book. */
   stateOf(kind: ProblemCase, input: SeededInput): Entry['state'] | undefined {
     return this.#entries.get(keyOf(kind, input))?.state;
   }

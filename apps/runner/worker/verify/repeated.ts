@@ -1,4 +1,4 @@
-/** The tensors of a large case, made of those of a smaller one that repeat along axes of independent work. */
+/** The tensors of a large case, made by repeating those of a smaller case along axes of independent work. */
 import type { ProblemCase } from '@flashcore/shared/kernels';
 import type { Answers } from '../driver/reference.ts';
 import { tensorNamed, type TensorsByName } from '../driver/tensor-bits.ts';
@@ -10,7 +10,7 @@ interface Repeating {
   to: ProblemCase;
 }
 
-/** Tensors that are as large as those of `to`; the same ones if both are one case. */
+/** Tensors with the extents of `to`; the same tensors if `from` and `to` are one case. */
 export function repeatedTensors(tensors: TensorsByName, { from, to }: Repeating): TensorsByName {
   if (from === to) return tensors;
   return Object.fromEntries(
@@ -18,7 +18,7 @@ export function repeatedTensors(tensors: TensorsByName, { from, to }: Repeating)
   );
 }
 
-/** The answers to these tensors. */
+/** The answers to the tensors that repeatedTensors() returns. */
 export function repeatedAnswers(answers: Answers, { from, to }: Repeating): Answers {
   if (from === to) return answers;
   return new Map(

@@ -95,7 +95,7 @@ export interface References {
 
 interface SeedOptions {
   request: VerifyRequest;
-  /** Runs the input first; a second run uses the candidate itself. */
+  /** The candidate that runs the input first, perhaps an instrumented one; a second run uses the candidate itself. */
   first: CandidateRun;
   book: ReferenceBook;
   separate: boolean;
@@ -140,7 +140,8 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const deterministic = again && compared.every(({ name }) => sameBits(entryOf(outputs, name)!, entryOf(again, name)!));
   const second = again && !deterministic && wrongElements(first) === 0 ? judge(again, POISONS[1]) : undefined;
   const wrongAgain = second === undefined ? 0 : wrongElements(second);
-  // The second run is wrong. If the first guard bytes make it right again, the guards are the cause, otherwise chance.
+  // The second run is wrong. If a run with the first guard bytes is correct again, the guards are the cause, otherwise
+  // chance.
   const byGuards =
     wrongAgain > 0 && wrongElements(judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0])) === 0;
   const comparisons = second && wrongAgain > 0 && !byGuards ? second : first;
