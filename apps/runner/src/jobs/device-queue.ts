@@ -28,9 +28,9 @@ interface Waiting {
 }
 
 /**
- * The jobs of one device: those that wait and those that have the device. The next job belongs to the client that has
- * used the device least lately, relative to its weight; between equal clients, the one that has waited longest for its
- * turn goes first. The jobs of one client start in the order in which they came.
+ * The jobs of one device: those that wait and those that have the device. The next job belongs to the client with the
+ * least recent use of the device, relative to its weight; between equal clients, the client that has waited longest for
+ * its turn goes first. The jobs of one client start in the order in which they came.
  */
 export class DeviceQueue {
   readonly #describe: () => DeviceDescription;

@@ -1,7 +1,7 @@
 /** The process's monotonic clock, in whole milliseconds: it can't be set back or ahead. */
 export const processMs = (): number => Math.round(performance.now());
 
-/** A client's use of a device counts half after this time. */
+/** After this time, a client's use of a device weighs half. */
 const HALF_LIFE_MS = 15 * 60_000;
 /** Smaller amounts are forgotten; a job costs at least 1. */
 const NEGLIGIBLE = 0.01;

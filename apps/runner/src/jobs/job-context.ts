@@ -109,7 +109,7 @@ interface OwnBody {
   body: JobBody;
   /** The body takes and leaves its device itself and reports this; otherwise it has the device from start to end. */
   takesDevice?: boolean;
-  /** Compiles what the body will need, while the job waits; absent: nothing. */
+  /** Compiles what the body will need, while the job waits; absent: nothing is compiled. */
   compileAhead?: ((signal: AbortSignal) => Promise<void>) | undefined;
   kept?: undefined;
 }
@@ -154,8 +154,8 @@ export interface JobPlanner {
   planJob<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): PlannedJob;
   /**
    * The plans that experiments are judged by, the default first, and the case sets; both are empty if a file can't be
-   * read. Of the shapes that the host keeps secret, only the number is given. The digest changes when any of these or
-   * the emulator's engine changes; it is empty if a file can't be read.
+   * read. Only the number of the host's secret shapes is given. The digest changes when any of these or the emulator's
+   * engine changes; it is empty if a file can't be read.
    */
   judging(): Judging;
   /** Compilations requested since the start, split by cache hit and miss. */

@@ -59,7 +59,7 @@ export interface JobRunHost {
   onStoreFailure: (thrown: unknown) => void;
   /** Resolves when the store may take writes again. */
   whenWritable: () => Promise<void>;
-  /** The job left the queue because it was stopped while it waited. */
+  /** Called when the job left the queue because it was stopped while it waited. */
   onLeftQueue: (run: JobRun) => void;
   /** Called when the store has refused the job's end for a while. */
   onEndHeld: (run: JobRun, error: FlashcoreError) => void;

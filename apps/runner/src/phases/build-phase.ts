@@ -94,7 +94,7 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
 async function warmUp(services: VariantServices, found: VariantFound, signal: AbortSignal): Promise<void> {
   const { job, runtime, spec } = services;
   await runtime.warmUp(signal);
-  // From here on use the job's own signal: an abandoned request would end the worker.
+  // From here on, requests get the job's signal: a request abandoned through `signal` would end the worker.
   signal.throwIfAborted();
   found.job.birth.conditions ??= await runtime.conditions(job.signal);
   // On the emulator, the kernels and their compilers need the CPUs.
@@ -143,7 +143,7 @@ function restText(first: readonly string[], entries: readonly string[]): string 
 
 /**
  * Stores the build's sources and variant, so that the build can be requested by id. Errors: BUILD_NOT_FOUND if the
- * request named a build and compiling gave another: nothing may be reported about it then.
+ * request named a build and compiling gave another, about which nothing may be reported.
  */
 function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantServices, buildId: string): void {
   const wanted = resolved === fallback ? undefined : kernel.build?.id;

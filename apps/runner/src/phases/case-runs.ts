@@ -148,7 +148,7 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
   return run;
 }
 
-/** Compares a case's outputs with PyTorch's SDPA; or the reason why it can't. */
+/** The comparison of a case's outputs with PyTorch's SDPA, or the reason why there is none. */
 function openParity({ job, runtime, spec, resolved }: VariantServices, shape: Shape): SdpaParity | { missing: string } {
   const { sdpa, sdpaMissing, dataDirectory } = runtime.instruments;
   if (!sdpa) return { missing: sdpaMissing };

@@ -45,7 +45,7 @@ export interface Differing {
 const MAIN_SOURCE = 'kernel.cu';
 const MAX_FILE_BYTES = 512 * 1024;
 const MAX_DIFF_CHARACTERS = 16 * 1024;
-/** Limit of the patch search; beyond it a file counts as completely changed. */
+/** Limit of the patch search; beyond it a file is treated as completely changed. */
 const MAX_EDITS = 5_000;
 
 /** How a candidate differs from the champion: figures, parameters, source lines. */
@@ -166,7 +166,7 @@ function valuesOf({ parameters, maxRegisters, fastMath, flags }: ResolvedVariant
   ]);
 }
 
-/** Files that differ between the two folders; notes and the manifest's prose do not count as changes of the kernel. */
+/** Files that differ between the two folders, except notes and the manifest's prose, which do not change the kernel. */
 function sourceDifferences(champion: ResolvedKernel, candidate: ResolvedKernel): Source[] {
   const [a, b] = [digestsOf(champion), digestsOf(candidate)];
   return [...new Set([...a.keys(), ...b.keys()])]

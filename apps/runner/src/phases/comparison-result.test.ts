@@ -71,7 +71,7 @@ test('with many dropped blocks the answer holds if it is the same with them', ()
 
 test.each<[what: string, droppedUs: number, droppedBlocks: number]>([
   ['a candidate that is faster only in the blocks kept', 40, 31],
-  ['one whose speed is not known in the dropped blocks', Number.NaN, 31],
+  ['a candidate whose speed in the dropped blocks is unknown', Number.NaN, 31],
 ])('%s is not judged', (_, droppedUs, droppedBlocks) => {
   const [verdict, reason] = judged({ candidateUs: 10, droppedUs, droppedBlocks });
   expect(verdict).toBe('NOT_JUDGED');

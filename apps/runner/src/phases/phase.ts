@@ -9,7 +9,7 @@ export interface VariantPhase {
   readonly phase: Phase;
   /** Whether the job's spec asks for this step, for this variant. */
   wants(services: VariantServices, found: VariantFound): boolean;
-  /** Also runs after a phase that stopped the others. */
+  /** Whether the phase also runs after another phase has stopped the variant. */
   readonly evenStopped?: boolean;
   /**
    * Does the work and writes its findings into `found`. Returns why later phases would be pointless, or undefined.

@@ -162,7 +162,7 @@ function checkDecision(
   violations.throwIfAny();
   const { owner } = jobs.get(request.job).job;
   if (owner !== caller.name) requirePermission(caller, 'decide-any', `${what} a result of ${owner || 'nobody known'}`);
-  // The same id in upper case counts as the same request.
+  // The same id in upper case is the same request.
   request.requestId = id;
   const schema = KernelRunnerService.method[name].input;
   return { id, client: caller.name, digest: requestDigest(schema.typeName, schema, request) };

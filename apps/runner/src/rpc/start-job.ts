@@ -25,7 +25,7 @@ interface JobRpc<Method extends JobMethod> {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const DEFAULT_SECONDS = 3600;
-/** A week, because no run is unbounded, and a timer of more than 24.8 days would fire at once. */
+/** A week: every run needs a limit, and a timer of more than 24.8 days would fire at once. */
 const MAX_SECONDS = 7 * 24 * 3600;
 
 /** JobOptions with every default filled in. */
@@ -74,7 +74,7 @@ const startsJob =
       violations.throwIfAny();
       const restart = request.options?.restartInterrupted ?? false;
       if (request.options) {
-        // The same id in upper case, or a request to restart, counts as the same request.
+        // The same id in upper case, or with a request to restart, is the same request.
         request.options.requestId = limits.requestId;
         request.options.restartInterrupted = false;
       }

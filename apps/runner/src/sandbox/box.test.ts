@@ -27,7 +27,7 @@ test('without bubblewrap a program runs unboxed, and the reason is given', async
   );
 });
 
-test('a bwrap that cannot run gives no box, says why, and kills no process', async () => {
+test('if bwrap cannot run, there is no box, the reason is given, and no process is killed', async () => {
   const programs = mkdtempSync(join(tmpdir(), 'fc-bwrap-'));
   writeFileSync(join(programs, 'bwrap'), '\0 no program', { mode: 0o755 });
   vi.stubEnv('PATH', `${programs}:${process.env['PATH']}`);

@@ -43,8 +43,8 @@ export interface Box {
   group(name: string): ProcessGroup;
   /**
    * This box, or an unboxed one if the program does not run in this box, for example because the box can't reach it.
-   * Tried with arguments that do nothing; success is cached, failure is checked again. Errors: DEVICE_UNAVAILABLE if a
-   * box is required.
+   * The program is tried with `args`, with which it does nothing; success is cached, failure is checked again. Errors:
+   * DEVICE_UNAVAILABLE if a box is required.
    */
   for(program: string, args: readonly string[], policy: BoxPolicy): Promise<Box>;
 }
@@ -72,8 +72,9 @@ const NOBODY = ['--unshare-user', '--uid', '65534', '--gid', '65534'];
  */
 const ALONE = ['--unshare-all', ...['--proc', '/proc'], ...PROC_READ_ONLY];
 /**
- * A driver counts the processes on its device by the host's process ids, and a container may not mount a /proc. cuInit
- * writes below /proc/self: if all of /proc is read-only, it fails with CUDA_ERROR_OPERATING_SYSTEM (driver 580.159.04).
+ * Shares the host's process namespace and /proc: a driver counts the processes on its device by the host's process ids,
+ * and a container may not mount a /proc. /proc is writable except for PROC_READ_ONLY, because cuInit writes below
+ * /proc/self and fails with CUDA_ERROR_OPERATING_SYSTEM otherwise (driver 580.159.04).
  */
 const WITH_DEVICES = [
   '--unshare-ipc',

@@ -107,7 +107,7 @@ boxedTest.each(KINDS)('in the box of a %s each forbidden call fails', (kind) => 
   expect(mustFail.filter((name) => !named.has(name) && (name.includes(' ') || numbers.has(name)))).toEqual([]);
 });
 
-boxedTest.each(KINDS)('in the box of a %s calls of another architecture kill', (kind) => {
+boxedTest.each(KINDS)('in the box of a %s, a call of another architecture kills its caller', (kind) => {
   if (process.arch !== 'x64') return;
   // SIGSYS; SIGSEGV if Linux has no 32-bit calls.
   expect([128 + 31, 128 + 11]).toContain(boxed(kind, compiled('other', OTHER_ARCH), []).status);
@@ -153,7 +153,7 @@ boxedTest.each([
     '.version 8.0\n.target sm_89\n.address_size 64\n.visible .entry k() { ret; }\n',
     ['-arch=sm_89', 'h.ptx', '-o', 'out'],
   ],
-])('boxed %s gives the same output for %s as without a box', { timeout: 120_000 }, (name, file, text, args) => {
+])('%s gives the same output for %s in a box as without one', { timeout: 120_000 }, (name, file, text, args) => {
   const program = found(name);
   if (program === undefined) return;
   rmSync(join(folder, 'out'), { force: true });

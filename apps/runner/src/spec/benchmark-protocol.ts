@@ -9,9 +9,9 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 4';
  * Version of the inputs of a verification. 1 (not named in old results): each seed draws the next of five
  * distributions. 2: the same bits, preceded by the probes of cases.yaml. 3: the same, with more probes, and with shapes
  * drawn for the run if its result may be accepted. 4: three more probes, and drawn shapes that cover all pairs of
- * sizes. 5: drawn shapes of every axis and attribute that the kernel uses, and probes of every problem. 6: the
- * probes' inputs on the shapes that are timed, too. 7: and on small drawn shapes, in turn. 8: and repeated on large
- * shapes. 9: largest numbers in K, and bf16 and fp32 beyond fp16's range in Q and K.
+ * sizes. 5: drawn shapes of every axis and attribute that the kernel uses, and probes of every problem. 6: the probes'
+ * inputs also on the timed shapes. 7: also on small drawn shapes, in turn. 8: also on large shapes, where they are
+ * repeated. 9: the largest numbers in K, and in bf16 and fp32 also numbers beyond fp16's range in Q and K.
  */
 export const INPUTS_VERSION = 'flashcore-inputs 9';
 

@@ -14,7 +14,10 @@ interface ArchChoice {
   emulation: SpecContext['emulation'];
 }
 
-/** The requested target, the device's own or, for a job that only compiles, the kernel's minimum. */
+/**
+ * The requested target, by default the device's. If the kernel does not take the device's, the kernel's minimum is used
+ * for a job that only compiles, or if the PTX engine runs the kernel.
+ */
 export function chooseArch(options: ArchChoice): string {
   const { method, manifest, resolved, device, emulation } = options;
   const runs = method !== 'build';

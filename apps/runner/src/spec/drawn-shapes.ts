@@ -51,7 +51,7 @@ export function drawForRun(kernel: DrawnKernel): DrawnSpec {
 const INPUTS_A_SHAPE = 2;
 
 interface Budget {
-  /** FLOPs of a shape that is longer than the cases, of any other shape, and of all shapes together. */
+  /** Limits on the FLOPs of a shape that is longer than the cases, of any other shape, and of all shapes together. */
   longFlops: number;
   flops: number;
   allFlops: number;
@@ -102,8 +102,8 @@ function budgetOf({ operation }: Problem, { simulated }: Device): Budget {
 }
 
 /**
- * How many of the probes' inputs a run affords on a timed shape. On an H200, 14 at 2x8x512x64 took 3 of the 5 s that
- * there are from save to gates; timed caches of 1 GB would take minutes, and more memory than a worker has.
+ * How many of the probes' inputs a run affords on a timed shape. On an H200, 14 at 2x8x512x64 took 3 of the 5 s allowed
+ * from save to gates; timed caches of 1 GB would take minutes, and more memory than a worker has.
  */
 export function affordedInputs(problem: Problem, device: Device, shape: Shape): number {
   const { allFlops, mostElements } = budgetOf(problem, device);
@@ -173,9 +173,9 @@ const REPEATED_ROWS = 61;
 const TIMED_SHARE = 1 / 12;
 
 /**
- * Whether a timed shape gets an input of normal numbers, which are drawn at a gigabyte a second: it is too large for
- * the probes' inputs, but its reference can still be computed. No other input has realistic tables on such a shape,
- * because timed launches have full caches.
+ * Whether a timed shape gets an input of normal numbers, which are drawn at a gigabyte a second: only a shape that is
+ * too large for the probes' inputs, but whose reference can still be computed. No other input has realistic tables on
+ * such a shape, because timed launches have full caches.
  */
 export function affordsNormalInput(problem: Problem, device: Device, shape: Shape): boolean {
   const { longFlops, mostElements } = budgetOf(problem, device);
@@ -463,7 +463,7 @@ class ShapeDraw {
     return [...single, ...ofCases].some((extents) => fitsDevice(this.#kernel, shapeWith([...extents, ...widths])));
   }
 
-  /** The greatest extent that the budget allows on an axis, at most `most`; axes without a value count as 1. */
+  /** The greatest extent that the budget allows on an axis, at most `most`; axes without a value are taken as 1. */
   #greatest(chosen: Chosen, axis: string, { flops, elements, most }: Limits & { most: number }): number {
     const allows = (extent: number): boolean => {
       const shape = shapeWith([...this.#withOnes(new Map([...chosen, [axis, extent]]))]);

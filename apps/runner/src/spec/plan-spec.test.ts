@@ -36,11 +36,11 @@ test.each([
   ['explore', true],
   // The gate `success` decides, and so does the group `fast`, which contains speedup_sdpa.
   ['final', false],
-])('plan %s: %s', (plan, may) => {
+])('mayReuseSdpa() with plan %s is %s', (plan, may) => {
   expect(mayReuseSdpa('runExperiment', { asked: undefined, judged: judgedByPlan(plan) })).toBe(may);
 });
 
-test('SDPA is always measured for a benchmark, and for named backends', () => {
+test('a benchmark, and a request that names backends, always measure SDPA', () => {
   const judged = judgedByPlan('merge');
   expect(mayReuseSdpa('benchmark', { asked: {}, judged: undefined })).toBe(false);
   expect(mayReuseSdpa('runExperiment', { asked: { sdpaBackends: ['flash'] }, judged })).toBe(false);

@@ -45,7 +45,7 @@ test.for([
   ['a link to a file with the bytes', (path: string, real: string) => symlinkSync(real, path)],
   ['a pipe', (path: string) => execFileSync('mkfifo', [path])],
   ['a folder', (path: string) => mkdirSync(path)],
-] as const)('%s does not count as a stored file: not read, set aside, and replaced by put()', ([, place]) => {
+] as const)('%s in place of a stored file is not read, is set aside, and is replaced by put()', ([, place]) => {
   const blobs = new BlobStore(folder);
   const path = blobs.path(sha256);
   const real = join(folder, 'real');

@@ -242,7 +242,7 @@ test('a repeated request returns the same decision; the trail never changes', as
 });
 
 test.each(['before', 'torn', 'after'])(
-  'kill -9 %s the commit of an acceptance: repeating the request makes it once, and it survives a restart',
+  'after kill -9 (%s the commit), a repeated request accepts once, and the acceptance survives a restart',
   { timeout: 60_000 },
   async (where) => {
     using folder = temporaryFolder();

@@ -34,7 +34,7 @@ export interface LeaseRow {
 
 const SECRET_BYTES = 32;
 
-/** A gateway's pilots and leases. Of tokens and sessions only digests are stored. */
+/** A gateway's pilots and leases. Tokens and sessions are stored only as digests. */
 export class FleetTable {
   readonly #database: Database;
 

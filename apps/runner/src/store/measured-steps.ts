@@ -27,7 +27,7 @@ export class MeasuredSteps {
   }
 }
 
-/** Builds, shapes, samples, cases.yaml, device with driver, the emulator's engine, measuring protocol. */
+/** What a measurement depends on: builds, shapes, samples, cases.yaml, device and driver, emulator engine, protocol. */
 export type StepKey = readonly (string | number | undefined)[];
 
 const digestOf = (schema: DescMessage, key: StepKey): string =>

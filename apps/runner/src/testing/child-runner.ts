@@ -26,7 +26,7 @@ export interface ChildRunner extends AsyncDisposable {
 export const residentMib = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 
-/** Starts the daemon with these flags and waits until it serves. Throws its stderr if it ends before. */
+/** Starts the daemon with these flags and waits until it serves. Throws the daemon's stderr if it ends before that. */
 export async function startChildRunner(...flags: string[]): Promise<ChildRunner> {
   return startChildRunnerIn(process.env, ...flags);
 }
@@ -59,7 +59,7 @@ export async function startChildGatewayIn(
   return start([process.execPath, MAIN, 'gateway', file, folder, 'serve', ...flags], environment);
 }
 
-/** A single file if the tests have built it (tools/build-for-tests.ts). */
+/** Folder with the daemon as a single file, if the tests have built it (tools/build-for-tests.ts). */
 const PROGRAMS = process.env['FLASHCORE_PROGRAMS'];
 const MAIN = PROGRAMS ? join(PROGRAMS, 'fake-runner-main.js') : join(import.meta.dirname, 'fake-runner-main.ts');
 

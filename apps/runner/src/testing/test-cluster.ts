@@ -37,7 +37,7 @@ export interface TestClusterOptions {
   buildId?: string;
   /** Whether nodes refuse every request. */
   refuse?: boolean;
-  /** Owners of the gateway's jobs, one after the other. */
+  /** The owners that the gateway's ownerOf() returns, one per call. */
   owners?: string[];
 }
 

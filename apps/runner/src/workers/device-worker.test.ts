@@ -158,7 +158,7 @@ test('a request that fails internally leaves no process behind, and the next req
 });
 
 test(
-  'no second process opens a device while SIGKILL has not ended the first: the device is quarantined until then',
+  'until SIGKILL has ended the first process, the device is quarantined and no second process opens it',
   { timeout: 20_000 },
   async () => {
     const { device, asked, pids } = openDevice('survivor', OUT_OF_REACH);
