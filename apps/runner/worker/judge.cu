@@ -176,8 +176,8 @@ __device__ inline void raise_to_mean(u64* most, u64 squares, u64 count) {
 // Compares the outputs of all launches. places has three words a launch: its region in `outputs`, and the heads of the
 // pools at which its Q and its K and V begin. answers is [q_bases, kv_bases, S, D], and so is roundings, the standard
 // deviation of what rounding explains. found: [0] elements outside the tolerance or not finite, [1] the index of the
-// first in [launches, heads, S, D], [2] elements compared, [3] the largest mean of share_of_rounding() over the rows of a
-// head that one CTA compares.
+// first such element in [launches, heads, S, D], [2] elements compared, [3] the largest mean of share_of_rounding()
+// over the rows of a head that one CTA compares.
 // Launch: grid [rows, launches * heads], CTAs over the columns.
 extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs, const float* answers,
                                                    const float* roundings, const u32* places, u64* found, u64 key,

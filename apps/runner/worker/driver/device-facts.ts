@@ -29,7 +29,7 @@ export function listDevices(library: string): DeviceFacts[] {
   return Array.from({ length: count }, (_, ordinal) => readDeviceFacts(native, ordinal));
 }
 
-/** Reads a device's facts from the driver; the library must be initialised. */
+/** Reads a device's facts from the driver; the library must be initialized. */
 export function readDeviceFacts(native: NativeLibrary, ordinal: number): DeviceFacts {
   const device = number(native, 'cuDeviceGet', ordinal);
   const attribute = (id: number): number => number(native, 'cuDeviceGetAttribute', id, device);

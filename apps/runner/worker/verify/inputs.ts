@@ -123,7 +123,8 @@ function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; sc
 }
 
 /**
- * Computes a value when it is first needed. Most rules need none, and for 65,535 heads each has four million elements.
+ * Computes a value when it is first needed. Most rules need no shared vectors, which have four million elements each
+ * for 65,535 heads.
  */
 function once<Value>(compute: () => Value): () => Value {
   let value: Value | undefined;

@@ -51,7 +51,7 @@ const rowOf = (tensor: TensorBits, row: number): number[] =>
   Array.from({ length: 8 }, (_, d) => valueReader(tensor, 'bf16')(row * 8 + d));
 
 test.each(SEEDS)(
-  'pages are shuffled and belong to one sequence each, and only their rows are numbers: seed %s',
+  'pages are shuffled, each belongs to one sequence, and only rows in use are numbers: seed %s',
   (seed) => {
     const [page, ofSequence] = [4, 8];
     const of = paged({ B: 6, Skv: 30, page });
