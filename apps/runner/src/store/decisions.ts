@@ -22,7 +22,7 @@ export interface NewDecision {
   kind: DecisionKind;
   job: { id: number; name: string; label: string };
   client: string;
-  /** The client's role at this time. Stored because replacing this champion needs the right to undo its acceptance. */
+  /** The client's role at this time, which determines who may overrule the decision. */
   role: string;
   note: string;
   /** Set for ACCEPTED: the new champion, without its decision. */
