@@ -59,7 +59,7 @@ export class DeviceQueue {
     return this.#length;
   }
 
-  /** Waiting jobs and those that have the device. */
+  /** Number of jobs that wait or have the device. */
   get jobs(): number {
     return this.#length + this.#holders.size;
   }

@@ -35,7 +35,7 @@ export class EventStreams {
     this.feed.notify(jobId);
   }
 
-  /** The job's end is stored. */
+  /** Lets the job's streams end normally, because its end is stored. */
   release(jobId: number): void {
     this.#held.delete(jobId);
   }

@@ -34,7 +34,7 @@ export interface JobRunOptions {
   deviceId: string;
   /** Undefined: the body is made from the job's kept request when it runs. */
   body: JobBody | undefined;
-  /** The body takes and leaves its device itself. */
+  /** Whether the body takes and leaves its device itself. */
   takesDevice: boolean;
   /** Compiles what the body will need. */
   compileAhead?: ((signal: AbortSignal) => Promise<void>) | undefined;
@@ -81,7 +81,7 @@ interface Running {
   controller: AbortController;
   /** Resolves when the run is stopped. */
   stopped: PromiseWithResolvers<void>;
-  /** The store refused an event of a kept job. */
+  /** Whether the store refused an event of a kept job. */
   isHeld: boolean;
 }
 
@@ -108,11 +108,11 @@ export class JobRun {
   /** When an earlier runner started the job. */
   readonly #startedMs: number | undefined;
   readonly #body: JobBody | undefined;
-  /** Undefined once it was called. */
+  /** Undefined once the function was called. */
   #compileAhead: JobRunOptions['compileAhead'];
   /** Aborted when the job is stopped or left. */
   readonly #ahead = new AbortController();
-  /** The log already has the job's `started` event. */
+  /** Whether the log already has the job's `started` event. */
   #toldStart: boolean;
   #queueTimer: NodeJS.Timeout | undefined;
   #recorder: JobRecorder | undefined;
@@ -125,7 +125,7 @@ export class JobRun {
   #deviceMs = 0;
   #deviceSinceMs: number | undefined;
   #runTimer: NodeJS.Timeout | undefined;
-  /** The job is left to another runner. */
+  /** Whether the job is left to another runner. */
   #left = false;
 
   constructor({ maxQueueSeconds, before, ...options }: JobRunOptions, host: JobRunHost) {

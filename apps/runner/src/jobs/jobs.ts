@@ -63,9 +63,9 @@ export interface JobStatistics {
   watchers: number;
   /** Stored events that the slowest watcher has not received yet. */
   eventLag: number;
-  /** Since the runner's start. */
+  /** Number of events stored since the runner's start. */
   eventsStored: number;
-  /** Over all jobs in the store. */
+  /** Counts over all jobs in the store. */
   outcomes: { outcome: Outcome; count: number }[];
 }
 

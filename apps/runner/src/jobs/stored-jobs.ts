@@ -42,7 +42,7 @@ export interface AcceptedJob {
   labels: Labels;
   maxQueueSeconds: number;
   maxRunSeconds: number;
-  /** Number of jobs ahead of it. */
+  /** Number of jobs ahead of the new one. */
   ahead: number;
   /** The interrupted job that this one replaces. */
   interrupted: JobRow | undefined;
@@ -72,7 +72,7 @@ export class StoredJobs {
     return this.table.byId(id) ?? jobNotFound(String(id));
   }
 
-  /** The result is in the job's last event. */
+  /** A job's result, which is in its last event; undefined while it has none. */
   resultOf(row: JobRow): JobResult | undefined {
     const last = this.log.read(row.id, row.last_sequence);
     const payload = last && fromBinary(JobEventSchema, last.event).payload;

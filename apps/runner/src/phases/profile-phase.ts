@@ -139,7 +139,7 @@ function wavesFor({ entries }: BuildResult, shape: Shape): LaunchWaves | undefin
 
 interface CounterOptions {
   spec: ProfileSpec;
-  /** As in the profiler's options. */
+  /** See ProfileOptions. */
   built: ProfiledBuild | Promise<ProfiledBuild>;
   signal: AbortSignal;
   onLaunched?: () => void;

@@ -71,7 +71,7 @@ interface VerifyOptions {
   image: DeviceImage;
   /** Default: newly drawn inputs. */
   inputs?: readonly SeededInput[] | undefined;
-  /** Also look for data races, on the emulator. */
+  /** Whether to look for data races, too; only on the emulator. */
   races: boolean;
   /** Called with the seeds before the first case. */
   onSeeds: (seeds: readonly string[]) => void;

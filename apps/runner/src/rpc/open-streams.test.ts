@@ -83,7 +83,7 @@ test('streams whose client does not read are reset, and make room for others', a
   await until(async () => (await fixture.client.getJob({ name: job })).job?.state === JobState.ENDED);
   const five = () => Array.from({ length: 5 }, () => unreadWatch(unreadConnection(fixture.runner.address), job));
   const first = five();
-  // Their connections accept no more data.
+  // The connections of the first streams accept no more data.
   await until(() => first.every(({ readableLength }) => readableLength >= 63 * KIB));
   const second = five();
   await until(() => first.every(({ closed }) => closed));

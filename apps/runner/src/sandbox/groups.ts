@@ -198,7 +198,7 @@ class Cgroups implements ProcessGroups {
 
   #limitMemory(folder: string, bytes: number): void {
     this.#write(folder, 'memory.max', bytes);
-    // Missing on a kernel without swap.
+    // The file is missing on a kernel without swap.
     if (existsSync(join(folder, 'memory.swap.max'))) this.#write(folder, 'memory.swap.max', 0);
   }
 

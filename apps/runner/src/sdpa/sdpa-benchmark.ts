@@ -32,7 +32,7 @@ export interface ComparedBackend {
   meanAbsError: number;
 }
 
-/** PyTorch's names. */
+/** PyTorch's names of the dtypes. */
 const TORCH_DTYPES: Readonly<Record<TensorDtype, string>> = { fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' };
 
 /** A file of tensors, as SdpaParity writes them. */

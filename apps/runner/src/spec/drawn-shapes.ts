@@ -432,7 +432,7 @@ class ShapeDraw {
     if (last === undefined) return undefined;
     const all = product(counts.map((name) => chosen.get(name) ?? 1));
     const fewer = counts.map((name) => [name, name === last ? Math.min(GRID_Y_LIMIT, all) : 1] as const);
-    // Limits may require the counts of the cases.
+    // The kernel's limits may require the counts of a case.
     const ofCases = this.#cases.map((shape) => counts.map((name) => [name, entryOf(valuesOf(shape), name)!] as const));
     return this.#firstTaken(chosen, [fewer, ...ofCases]);
   }

@@ -12,7 +12,7 @@ import { waitFor } from '@flashcore/shared/testing';
 export interface ChildRunner extends AsyncDisposable {
   address: string;
   child: ChildProcess;
-  /** Its output on stderr so far. */
+  /** The daemon's output on stderr so far. */
   readonly stderr: string;
   /** Resident memory, MiB (Linux). */
   rssMiB: () => number;

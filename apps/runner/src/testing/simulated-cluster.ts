@@ -36,7 +36,7 @@ import { VirtualClock } from './virtual-clock.ts';
 export interface RecordedExperiment {
   kernelId: string;
   seconds: number;
-  /** Its events, except the last. */
+  /** The job's events, except the last. */
   events: JobEvent['payload'][];
   outcome: number;
   summary: string;

@@ -26,7 +26,7 @@ export interface SearchFound {
   winner: TunedVariant | undefined;
   /** Whether every contender had its turn before the budget was used up. */
   complete: boolean;
-  /** The winner against the champion. */
+  /** The comparison of the winner with the champion. */
   comparison: ComparisonResult | undefined;
   heldOut: HeldOutResult | undefined;
 }

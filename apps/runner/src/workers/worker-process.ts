@@ -93,7 +93,7 @@ export class WorkerProcess {
       env,
       onTrouble: (error) => this.#lastWords.push(error.message),
     });
-    // A kernel's printf.
+    // This output is what kernels print.
     this.#output = new RequestOutput(onOutput);
     onBoundedLines(this.#child.stdout, (line) => this.#output.hear(line));
     onBoundedLines(this.#child.stderr, (line) => this.#errors.hear(line));

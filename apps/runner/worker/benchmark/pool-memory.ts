@@ -36,7 +36,7 @@ export class PoolMemory {
     this.#driver = driver;
   }
 
-  /** What was uploaded, and the ends of all pages. */
+  /** The uploaded values, and the ends of all pages. */
   get kept(): readonly KeptMemory[] {
     return this.#kept;
   }

@@ -9,7 +9,7 @@ export interface Machine {
   half: number;
   convert: number;
   specialFunction: number;
-  /** Between two special functions on a scheduler. */
+  /** Cycles between two special functions on a scheduler. */
   specialFunctionInterval: number;
   /** Latency of a load from shared memory. */
   sharedLoad: number;
@@ -26,9 +26,9 @@ export interface Machine {
   specialRegister: number;
   /** Latency of m16n8k16. */
   mma: number;
-  /** Between two m16n8k16 on a scheduler. */
+  /** Cycles between two m16n8k16 on a scheduler. */
   mmaInterval: number;
-  /** Between two memory instructions on a scheduler. */
+  /** Cycles between two memory instructions on a scheduler. */
   memoryInterval: number;
   /** Bytes that shared memory returns to registers per cycle. */
   returnedBytes: number;
