@@ -63,7 +63,8 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     const ended = seed === 0 && endedByWatching(outcome, shape);
     watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
     if (ended) {
-      // The case runs again without the hooks, because its result may differ; later cases run without them, too.
+      // The case runs again without the hooks, because the kernel may behave differently then; later cases also run
+      // without.
       watching.image = undefined;
       outcome = await verify();
     }

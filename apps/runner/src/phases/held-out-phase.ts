@@ -74,8 +74,8 @@ async function judgeHeldOut(services: VariantServices, image: DeviceImage): Prom
   // Every shape that the champion takes must be computed: narrowing the candidate's manifest must not hide shapes.
   const shapes = heldOut.filter((shape) => !checkShape(champion!.kernel.manifest, champion!.resolved, shape));
   const answer = (verdict: keyof typeof TEXTS, why = ''): HeldOutResult =>
-    // Reports how many shapes are held out, not how many of them the champion takes: the champion's manifest may be the
-    // client's, who could vary its limits to learn the lengths of the secret shapes.
+    // Reports how many shapes are held out, not how many of them the champion takes: the champion's manifest may come
+    // from the client, who could vary its limits to learn the lengths of the secret shapes.
     create(HeldOutResultSchema, { verdict, detail: `${TEXTS[verdict]}${why}`, shapes: heldOut.length });
   if (shapes.length === 0) return answer(HeldOutVerdict.NOT_JUDGED, ': the champion takes none of the shapes');
   const verified = await verifiedOn(services, shapes, image);

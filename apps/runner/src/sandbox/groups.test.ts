@@ -173,7 +173,7 @@ describe("on this host's cgroups", () => {
     if (group.path === undefined)
       return skip(`no cgroup here (install systemd, run the tests in a unit with Delegate=yes): ${groups.detail}`);
     const marker = `fc-left-${process.pid}`;
-    // A former bug left 600 processes after a passed job; where processes are limited, fewer must do.
+    // A former bug left 600 processes after a passed job; where processes are limited, fewer are started.
     const children = ALL_TESTS ? 600 : 40;
     const script = `for i in $(seq ${groups.limited ? 8 : children}); do env -i setsid /bin/sh -c 'sleep 300; exit' ${marker} & done; echo up; wait`;
     const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });

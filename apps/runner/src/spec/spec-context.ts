@@ -7,7 +7,7 @@ import type { KernelCatalog } from '../kernels.ts';
 import type { ChampionPlace } from '../store/decisions.ts';
 import type { GatesText } from './judged-by.ts';
 
-/** What the runner knows when it plans a job. */
+/** Facts that the runner uses to plan a job. */
 export interface SpecContext {
   devices: readonly Device[];
   kernels: KernelCatalog;

@@ -27,7 +27,7 @@ export class MeasuredSteps {
   }
 }
 
-/** What a measurement depends on: builds, shapes, samples, cases.yaml, device and driver, emulator engine, protocol. */
+/** Builds, shapes, samples, cases.yaml, device and driver, emulator engine, protocol: a measurement depends on these. */
 export type StepKey = readonly (string | number | undefined)[];
 
 const digestOf = (schema: DescMessage, key: StepKey): string =>

@@ -84,7 +84,7 @@ export interface ExecutorFiles {
   /** Name of its process group: the device's. */
   name: string;
   /**
-   * TMPDIR of a worker without a box. It is emptied first, because a worker that was ended by its candidate left files
+   * TMPDIR of a worker without a box. It is emptied first, because a worker that its candidate ended may have left files
    * there.
    */
   scratch: string;

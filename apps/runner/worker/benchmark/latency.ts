@@ -250,8 +250,8 @@ class Measurement {
   }
 
   /**
-   * Leaves the device to others. Returns the milliseconds this took, which are no sampling time. The first sample
-   * afterwards pays for the change of process and is discarded.
+   * Leaves the device to others. Returns the milliseconds this took, which are not part of the sampling time. The first
+   * sample afterwards pays for the change of process and is discarded.
    */
   async #turn(sampler: Sampler): Promise<number> {
     const started = performance.now();

@@ -24,7 +24,7 @@ export interface Request {
   sequence: number;
   name: string;
   arguments: readonly FrameArgument[];
-  /** Whether to ask only if the function exists. */
+  /** Whether the request only asks if the function exists. */
   probe?: boolean;
 }
 
