@@ -91,7 +91,7 @@ test.each([
   expect(cpuMs() - started).toBeLessThan(1_000);
 });
 
-test('the sources of a job include at most 4,000 files by name', () => {
+test('at most 4,000 #include lines of the sources are read', () => {
   writeFileSync(join(folder, 'k.cu'), '#include "k.h"\n'.repeat(5_000));
   const { problems } = snapshotSources({ folder, source: 'k.cu', kernelsFolder: folder });
   expect(problems.map(({ line, message }) => ({ line, message }))).toEqual([

@@ -112,7 +112,8 @@ export class DeviceQueue {
     return [...owners]
       .map((owner) => ({
         client: owner,
-        // A job that is still being built, or whose pilot is still on its way, has no device yet.
+        // A job that is still being built, or whose pilot is still on its way, has no device yet and is shown as
+        // waiting.
         waiting: (this.#waiting.get(owner)?.runs.length ?? 0) + (held.get(owner)?.length ?? 0) - running(owner),
         running: running(owner),
         used: using(owner),

@@ -61,7 +61,7 @@ export interface JobStatistics {
   waiting: number;
   running: number;
   watchers: number;
-  /** Stored events that the slowest watcher has not received yet. */
+  /** Number of stored events that the slowest watcher has not received yet. */
   eventLag: number;
   /** Number of events stored since the runner's start. */
   eventsStored: number;

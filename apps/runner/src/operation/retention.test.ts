@@ -173,7 +173,7 @@ test('reading or recreating an artifact is recorded as use', () => {
   }
 });
 
-test('a runner with a policy trims at its start; watchers learn the first event and may start there', async () => {
+test('a runner with a policy trims events at its start; watchers learn the first remaining event and may start there', async () => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   let name = '';

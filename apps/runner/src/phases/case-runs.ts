@@ -64,7 +64,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
     if (ended) {
       // The case runs again without the hooks, because the kernel may behave differently then; later cases also run
-      // without.
+      // without them.
       watching.image = undefined;
       outcome = await verify();
     }

@@ -45,7 +45,7 @@ export const heldOutPhase: VariantPhase = {
       const { reason } = asFlashcoreError(thrown);
       throw new FlashcoreError(reason, {}, 'The runner could not try the held-out shapes', { cause: thrown });
     } finally {
-      // A line that a kernel printed may arrive after the answer.
+      // Retires the worker, because a line that a kernel printed may arrive after the answer.
       runtime.retireWorker();
       runtime.hold(job);
     }

@@ -4,7 +4,7 @@ import { TimeEstimateSchema, type EntryResources, type TimeEstimate } from '@fla
 import { findDataSheet, type PlannedLaunch } from '@flashcore/shared/kernels';
 import type { CountReport, Filling } from '../../worker/messages/profiling.ts';
 
-/** The report that the errors come from; a test checks these figures against it. */
+/** Figures and errors of the model, from the report in `source`; a test checks that they match the report. */
 export const ESTIMATE_MODEL = {
   device: 'NVIDIA H200',
   arch: 'sm_90',

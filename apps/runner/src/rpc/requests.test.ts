@@ -120,7 +120,7 @@ describe('a wrong request is refused, naming every wrong field', () => {
   });
 });
 
-test('a tolerance profile and a case set may have any name: only the planner knows those of cases.yaml', async () => {
+test('a tolerance profile and a case set may have any name: only the planner knows the names in cases.yaml', async () => {
   await using fixture = await startTestRunner();
   const verify = { tolerance: { profile: 'loose' }, caseSet: 'my_shapes' };
   const events = await collect(fixture.client.start('runExperiment', { ...kernel('ok'), verify }));

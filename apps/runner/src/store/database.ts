@@ -32,8 +32,8 @@ const OPEN_TIMEOUT_MS = 2_000;
 const BUSY_TIMEOUT_MS = 20;
 
 /**
- * Opens or makes the database at `path` (":memory:" in tests of other things), checks its integrity, and updates its
- * schema. Errors: DISK_FULL, DATA_DAMAGED, STORE_UNAVAILABLE.
+ * Opens or makes the database at `path` (":memory:" only in tests), checks its integrity, and updates its schema.
+ * Errors: DISK_FULL, DATA_DAMAGED, STORE_UNAVAILABLE.
  */
 export function openDatabase(path: string): Database {
   try {

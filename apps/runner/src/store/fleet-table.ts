@@ -102,8 +102,8 @@ export class FleetTable {
   }
 
   /**
-   * Replaces a job's lease by a new one, with a number higher than all before, also those of an earlier gateway.
-   * Errors: DISK_FULL.
+   * Replaces a job's lease by a new one, whose number is higher than all earlier ones, including those of an earlier
+   * gateway. Errors: DISK_FULL.
    */
   lease(job: string, { id, node }: { id: number; node: string }): number {
     return this.#database.transaction(() => {

@@ -311,8 +311,8 @@ export class JudgeKernels {
   }
 
   /**
-   * Sets all counts to zero, in stream order. Comes before the checks of a sample, because its launches could have
-   * written to the counts.
+   * Sets all counts to zero, in stream order. Called before the checks of a sample, because the sample's launches could
+   * have written to the counts.
    */
   forget(): void {
     this.#driver.fill8(this.#found, 0, FOUND_WORDS * 8);

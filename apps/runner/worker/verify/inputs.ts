@@ -140,7 +140,7 @@ interface SharedVectors {
   groupOf: (head: number) => number;
 }
 
-/** Heads of Q that share a head of K form a group. */
+/** Makes the vectors that Q and K share in a group; heads of Q that share a head of K form a group. */
 function sharedVectors({ tensors, dtype }: ProblemCase, seed: string): (matrices: Matrices) => SharedVectors {
   const keys = tensors.find(({ role, direction }) => role === 'k' && direction === 'in');
   const byExtent = new Map<string, Pick<SharedVectors, 'directions' | 'exponents'>>();

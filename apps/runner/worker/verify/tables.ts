@@ -120,7 +120,7 @@ function pageCounts(tensor: TensorExtent, { kind, page }: PageCountRule, ofLengt
   return drawn;
 }
 
-/** Entries after a sequence's last page name a page that belongs to no sequence, if there is one. */
+/** Draws page tables. Entries after a sequence's last page name a page that belongs to no sequence, if there is one. */
 function pages(
   tensor: TensorExtent,
   { page, pool }: PagesRule,

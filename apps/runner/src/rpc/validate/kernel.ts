@@ -29,7 +29,7 @@ export function checkKernelReference(
   }
 }
 
-/** Only shown, never used as a path or address. */
+/** Git's state is only shown, never used as a path or address. */
 function checkGit(git: GitState | undefined, violations: Violations, field: string): void {
   if (!git) return;
   violations.text(`${field}.repository`, git.repository, 256);

@@ -100,6 +100,6 @@ export function checkLabels(field: string, labels: Readonly<Record<string, strin
   }
 }
 
-/** Labels as text. A page token is valid only for the filter, and so the labels, it was made for. */
+/** Labels as text, for page tokens: a token is valid only with the labels that it was made for. */
 export const labelFilter = (labels: Readonly<Record<string, string>>): string =>
   JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
