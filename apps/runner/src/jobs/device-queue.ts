@@ -198,7 +198,10 @@ export class DeviceQueue {
     return next;
   }
 
-  /** The first job of the client whose turn it is; the client then comes after those that have used as much. */
+  /**
+   * The first job of the client whose turn it is. The client's next turn comes after those of clients that have used as
+   * much.
+   */
   #takeNext(): JobRun {
     const { owner, waiting } = this.#next()!;
     const run = waiting.runs.shift()!;

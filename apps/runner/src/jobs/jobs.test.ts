@@ -367,7 +367,7 @@ test('a body that takes its device itself is charged only for the time that it h
   expect(new JobTable(database).deviceSeconds('ada', 0)).toBe(2);
 });
 
-test('a job whose body runs without a device counts as waiting; with a device, as running', async () => {
+test('a job whose body runs without a device is shown as waiting; with a device, as running', async () => {
   let take: () => void = () => undefined;
   const takes: JobBody = ({ hasDevice }) => {
     take = () => hasDevice(true);

@@ -47,7 +47,7 @@ export interface StartOptions extends OwnerShare {
   requestId: string;
   /** Digest of method and body. */
   requestDigest: string;
-  /** Whether the same request starts a new job if the runner's end interrupted the former one. */
+  /** Whether the same request starts a new job if the runner's end interrupted the earlier job. */
   resumable?: boolean;
   /** Labels of the job. */
   labels: Labels;

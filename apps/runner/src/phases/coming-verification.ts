@@ -123,7 +123,7 @@ const normalRules = (distributions: Readonly<Record<string, Distribution>>): Dis
     .filter(({ q, k, v }) => [q, k, v].every((kind) => kind === 'normal'))
     .toSorted((a, b) => b.logitScale - a.logitScale);
 
-/** The values in the same cyclic order, beginning at one that the seed selects. */
+/** Rotates the values, so that they begin at one that the seed selects. */
 function rotated<Value>(values: readonly Value[], seed: string): Value[] {
   const first = Number(BigInt(`0x${seed || '0'}`) % BigInt(Math.max(1, values.length)));
   return [...values.slice(first), ...values.slice(0, first)];

@@ -173,8 +173,8 @@ class Cgroups implements ProcessGroups {
 
   /**
    * Limits all boxes together, which leaves a share for the daemon. If they reach the limit, the kernel kills the
-   * largest box, so this level is not killed as a whole; and processes are not limited here, so that one box can't use
-   * up those of another.
+   * largest box, so this level is not killed as a whole. The number of processes is not limited here, so that one box
+   * can't use up another's.
    */
   #limitTogether(): void {
     const { memoryBytes } = this.#limits;

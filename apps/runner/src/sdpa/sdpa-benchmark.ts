@@ -61,8 +61,8 @@ export interface SdpaOptions {
 }
 
 /**
- * PyTorch's SDPA on a device, backend by backend, in a process that stays warm between jobs. Its errors are never the
- * job's: the figures become "not measured", with the reason.
+ * PyTorch's SDPA on a device, backend by backend, in a process that stays warm between jobs. Its errors never fail the
+ * job: the figures become "not measured", with the reason.
  */
 export class SdpaBenchmark {
   readonly #script: string;

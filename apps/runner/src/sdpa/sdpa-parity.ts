@@ -27,7 +27,7 @@ interface ParityOptions {
 
 /**
  * Compares a case's outputs with PyTorch's SDPA on the same inputs and device. PyTorch compares an input while the
- * worker computes the next; its errors are never the job's.
+ * worker computes the next; errors of PyTorch never fail the job.
  */
 export class SdpaParity {
   readonly #sdpa: SdpaBenchmark;

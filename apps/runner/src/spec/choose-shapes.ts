@@ -37,7 +37,7 @@ const LENGTHS = [256, 128, 64, 32, 16];
 
 /**
  * The default set, adapted to the kernel: if the kernel takes none of the shapes, the width of a row, then the lengths,
- * then both are replaced by the first ones with which it takes a shape.
+ * then both are replaced by the first values with which the kernel takes a shape.
  */
 export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
   const { manifest, resolved, judged } = planned;
@@ -71,7 +71,7 @@ export function chooseShapes(
   return [...set];
 }
 
-/** Errors: INVALID_REQUEST for shapes that are no cases of the kernel's problem. */
+/** Errors: INVALID_REQUEST for shapes that are not cases of the kernel's problem. */
 function requireCases(asked: readonly Shape[], { problem }: Manifest): void {
   const violations = asked.flatMap((shape, index) => caseViolations(problem, shape, `shapes[${index}]`));
   if (violations.length > 0) throw invalidRequest(...violations);

@@ -365,8 +365,8 @@ class ShapeDraw {
   }
 
   /**
-   * Used if no draw meets the limits: the cases that the kernel takes, within the budget, so that inputs are drawn at
-   * least on those.
+   * Used if no draw meets the limits: the cases that the kernel takes, within the budget, so that at least these get
+   * drawn inputs.
    */
   ofCases(): Shape[] {
     let { allFlops } = this.budget;

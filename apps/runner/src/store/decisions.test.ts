@@ -106,7 +106,7 @@ test('a decision that would change nothing is refused and leaves the trail uncha
   ]);
 });
 
-test('an acceptance replaces the champion that the run was compared with, or none', async () => {
+test('an acceptance replaces the champion that the run was compared with, or no champion', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const [first, stale] = [await experiment(client, 'champion_9'), await experiment(client, 'champion_9')];

@@ -274,7 +274,7 @@ function meanOf(entries: readonly LeaderboardEntry[], set: CaseSet): GeometricMe
 /** The ranked figure of an entry, microseconds. */
 const medianOf = ({ latency, mean }: LeaderboardEntry): number => mean?.us ?? latency!.p50Us;
 
-/** Interval of the ranked figure; a point if there are too few samples or none was kept. */
+/** Interval of the ranked figure; a point if there are too few samples or the interval is unknown. */
 function intervalOf({ latency, mean }: LeaderboardEntry): { low: number; high: number } {
   if (mean) return { low: mean.lowUs, high: mean.highUs };
   const { samples, p50Us, p50LowUs, p50HighUs } = latency!;
