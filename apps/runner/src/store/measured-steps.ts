@@ -27,7 +27,7 @@ export class MeasuredSteps {
   }
 }
 
-/** Builds, shapes, samples, cases.yaml, device and driver, emulator engine, protocol: a measurement depends on these. */
+/** Builds, shapes, samples, cases.yaml, device and driver, emulator engine, protocol: measurements depend on these. */
 export type StepKey = readonly (string | number | undefined)[];
 
 const digestOf = (schema: DescMessage, key: StepKey): string =>

@@ -84,8 +84,8 @@ export interface ExecutorFiles {
   /** Name of its process group: the device's. */
   name: string;
   /**
-   * TMPDIR of a worker without a box. It is emptied first, because a worker that its candidate ended may have left files
-   * there.
+   * TMPDIR of a worker without a box. It is emptied first, because a worker that its candidate ended may have left
+   * files there.
    */
   scratch: string;
 }
