@@ -37,8 +37,8 @@ test.each(Object.entries(READERS))('%s reads foreign text in linear time', (_, r
   expect(slowPieces(read)).toEqual([]);
 });
 
-// The YAML parser is not ours and not linear for all texts, so the longest allowed text must be read quickly.
-test.each(Object.entries(MANIFESTS))('the longest manifest %s gets a quick answer', (_, manifestOf) => {
+// The YAML parser is foreign code and not linear for all texts, so the longest allowed text must be read quickly.
+test.each(Object.entries(MANIFESTS))('the longest manifest %s is accepted or refused quickly', (_, manifestOf) => {
   const slow = REPEATED.filter((piece) => {
     const text = manifestOf(piece.repeat(23_000 / piece.length)).slice(0, 24_000);
     const started = cpuMs();
@@ -48,7 +48,7 @@ test.each(Object.entries(MANIFESTS))('the longest manifest %s gets a quick answe
   expect(slow).toEqual([]);
 });
 
-/** Whether a manifest is accepted or refused, and does not crash its reader. */
+/** Whether a manifest is accepted or refused without crashing its reader. */
 function answers(parse: () => unknown): boolean {
   try {
     parse();
@@ -66,16 +66,16 @@ test.each([
     '400 unknown names among 400 known ones',
     `${MANIFEST}parameters:\n${many(400, (i) => `  P${'A'.repeat(40)}${i}: { values: [1], default: 1, about: x }\n`)}configs:\n  c:\n${many(400, (i) => `    P${'B'.repeat(40)}${i}: 1\n`)}`,
   ],
-  ['20,000 unknown keys', `${MANIFEST}${many(9_000, (i) => `a${i}: 1\n`)}`],
-  ['20,000 unknown keys in one line', `${MANIFEST}configs: {${many(9_000, (i) => `a${i},`)}}`],
-  ['8,000 constants', `${MANIFEST}constants:\n${many(4_000, (i) => `  c${i}: 1\n`)}`],
+  ['9,000 unknown keys', `${MANIFEST}${many(9_000, (i) => `a${i}: 1\n`)}`],
+  ['9,000 unknown keys in one line', `${MANIFEST}configs: {${many(9_000, (i) => `a${i},`)}}`],
+  ['4,000 constants', `${MANIFEST}constants:\n${many(4_000, (i) => `  c${i}: 1\n`)}`],
   [
     '30 constants of 30 unknown names each',
     `${MANIFEST}constants:\n${many(30, (i) => `  c${i}: "${many(30, (j) => `unknown_name_${i}_${j} + `)}1"\n`)}`,
   ],
   ['deep nesting', `${MANIFEST}notes: ${'['.repeat(60_000)}`],
   ['a long name', `${MANIFEST}${'a'.repeat(60_000)}: 1`],
-])('a manifest with %s is answered soon', (_, text) => {
+])('a manifest with %s is refused quickly', (_, text) => {
   const started = cpuMs();
   expect(() => parseManifest(text, 'kernel.yaml')).toThrow(
     expect.objectContaining({ reason: 'INVALID_MANIFEST' }) as Error,

@@ -96,7 +96,8 @@ export async function callUpload(
       call.end();
     };
     send().catch((error: unknown) => {
-      // An answer before the end of the upload ends the wait for room, and is itself the result.
+      // If the runner answers before the upload is complete, the answer aborts the wait for room, and this error is
+      // ignored.
       if (!ended.signal.aborted) call.emit('error', error);
     });
     return call;

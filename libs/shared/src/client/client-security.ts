@@ -62,7 +62,7 @@ function ipOf(address: string): string | undefined {
   return isIP(host) ? host : undefined;
 }
 
-/** When a certificate expires; undefined if the text is not a certificate, which the connection will refuse. */
+/** When a certificate expires; undefined if the text is not a certificate (the connection will then fail). */
 export function endOfCertificate(pem: Buffer): Date | undefined {
   try {
     return new Date(new X509Certificate(pem).validTo);

@@ -25,7 +25,7 @@ import { sha256Of } from '../contract/digest.ts';
 import { cutting, fail, JOB, recordedEvents, replay, serve } from '../testing/fake-runner.ts';
 import { until } from '../testing/wait-for.ts';
 
-test('watch() joins the pieces of connections that are cut at random bytes into the whole log', async () => {
+test('watch() yields the whole log although its connections are cut at random bytes', async () => {
   const events = recordedEvents(120);
   const runner = await started({ watchJob: (call) => void replay(events)(call, call.request.afterSequence) });
   const random = new Random(1);
@@ -77,7 +77,7 @@ test('watch() resumes streams that end early, skip events, repeat events or brea
   expect(sequences(await collect(client.watch(JOB)))).toEqual(oneTo(12));
 });
 
-test('start() sends one request_id until the first event, and watches the same job afterwards', async () => {
+test('start() sends the same request_id until the first event arrives, and then watches that job', async () => {
   const events = recordedEvents(6);
   const seen: string[] = [];
   const runner = await started({
@@ -101,7 +101,7 @@ test('start() sends one request_id until the first event, and watches the same j
   expect(seen).toEqual([`build ${id}`, `build ${id}`, `watch ${JOB} 2`]);
 });
 
-test('a call with `resume` waits for a runner that is away for seconds, and reports it', async () => {
+test('a call with `resume` waits for a runner that is away for seconds, and reports the lost connection', async () => {
   const first = await started({});
   const client = await connectTo(first.address);
   first.stop();
@@ -280,7 +280,7 @@ test('malformed requests get INVALID_ARGUMENT in unary and streaming calls, and 
   await connectTo(runner.address);
 });
 
-test('statuses stay small however long an error is, and keep what fits', () => {
+test('a status stays small however long the error is, and keeps as much of the error as fits', () => {
   const long = 'µ'.repeat(5_000);
   const error = new FlashcoreError('INVALID_MANIFEST', { path: long, key: 'launches[0].grid' }, long, {
     violations: Array.from({ length: 300 }, (_, index) => ({ field: `field${index}`, description: long })),
@@ -363,7 +363,7 @@ test('uploadFolder() throws the error that the runner returns in the middle of a
   });
 });
 
-test('endless replies of a runner come to an end: pages, artifacts, repeated EVENTS_EXPIRED', async () => {
+test('the client stops reading endless replies: pages, artifacts, repeated EVENTS_EXPIRED', async () => {
   let pages = 0;
   const expired = new FlashcoreError('EVENTS_EXPIRED', { first: '5' }, 'no longer kept');
   const runner = await started({

@@ -56,7 +56,7 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** Default 30 s. */
   timeoutMs?: number | undefined;
-  /** Waits for a lost runner, like a job's stream; by default the call gives up within a second. */
+  /** If set, the call waits for a lost runner, as a job's stream does; by default it gives up within a second. */
   resume?: ResumeOptions | undefined;
 }
 
@@ -215,7 +215,7 @@ export class RunnerClient extends WithUnaryCalls {
         policy.progress();
         return response;
       } catch (cause) {
-        // A runner that is reachable but does not answer has used up its time.
+        // The runner is reachable but did not answer before the deadline: do not call it again.
         if (isServiceError(cause) && cause.code === status.DEADLINE_EXCEEDED) throw cause;
         await policy.waitAfter(cause, name);
       }
@@ -251,8 +251,8 @@ export class RunnerClient extends WithUnaryCalls {
     const deadline = Date.now() + timeoutMs;
     const call = () =>
       callUnary(this.#link.channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
-    // A greeting does not wait for a runner that was never there. It retries cuts, because a refused certificate first
-    // looks like a cut.
+    // The greeting does not wait for a runner that never answered. It is repeated after a cut, because a refused
+    // certificate first looks like a cut.
     const { host, caller, judgingDigest } = await this.#again(call, isCut).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
@@ -289,7 +289,7 @@ const UPLOAD_PIECE_BYTES = 64 * 1024;
 function* uploadPieces(digests: readonly string[], contents: ReadonlyMap<string, Uint8Array>) {
   for (const sha256 of digests) {
     const bytes = contents.get(sha256);
-    // The runner asked for a digest that was never announced; no file of this folder has it.
+    // The runner asked for a digest that was never announced, and that no file of this folder has.
     if (bytes === undefined) continue;
     let offset = 0;
     do {

@@ -76,7 +76,7 @@ const CUT = /Failed to connect|ECONNRESET|socket hang up|EPIPE|Connection droppe
 export const isCut = ({ code, details }: ServiceError): boolean =>
   code === status.UNAVAILABLE && CUT.test(details) && !NO_CONNECTION.test(details);
 
-/** Texts of OpenSSL or Node, each with its meaning and a remedy. The first match counts. */
+/** Texts of OpenSSL or Node, each with its meaning and a remedy. The first match applies. */
 const TLS_PROBLEMS: readonly [found: RegExp, (attempt: Attempt) => string][] = [
   [
     /altnames/,

@@ -76,7 +76,7 @@ type Handler<
 /** The handlers that Server.addService takes along with `serviceDefinition`. */
 export type RpcHandlers = { [Name in RpcName]: Handler<Name> };
 
-/** One of our services in grpc-js' form. */
+/** One of flashcore's services in grpc-js' form. */
 export const definitionOf = (service: DescService): ServiceDefinition =>
   Object.fromEntries(service.methods.map((method) => [method.localName, methodDefinition(method)]));
 
@@ -133,8 +133,8 @@ class MalformedRequest {
 }
 
 /**
- * Answers a malformed request. What the handler of a stream sends from then on is dropped: grpc-js would write it after
- * the end, which destroys the stream before its status is sent, and the client would wait until its deadline.
+ * Answers a malformed request. Messages that a stream's handler sends afterwards are dropped: grpc-js would write it
+ * after the end, which destroys the stream before its status is sent, and the client would wait until its deadline.
  */
 function refuseMalformedRequests(...[, call]: Parameters<ServerInterceptor>): ServerInterceptingCall {
   let isRefused = false;

@@ -58,7 +58,7 @@ export async function* jobEvents({ channel, address }: Link, from: EventsFrom, o
       cause = error;
     }
     const first = firstKept(cause);
-    // The first kept event must be ahead. A runner that says otherwise would be asked the same question forever.
+    // The first kept event must come after the last one seen; otherwise this loop would ask the same question forever.
     if (first === undefined || first - 1n <= afterSequence || !options.onExpired) {
       await policy.waitAfter(cause, name ?? 'a new job');
       continue;

@@ -3,8 +3,8 @@ import type { RunnerClient } from './client.ts';
 import type { RpcRequestInit } from './grpc.ts';
 
 /**
- * Lists matching jobs, newest first, one page at a time. A page without jobs, or one that names itself as the next,
- * counts as the last, whatever the runner says. Errors: those of ListJobs.
+ * Lists matching jobs, newest first, one page at a time. A page without jobs, or one that names itself as the next
+ * page, is treated as the last. Errors: those of ListJobs.
  */
 export async function* listedJobs(
   client: Pick<RunnerClient, 'listJobs'>,

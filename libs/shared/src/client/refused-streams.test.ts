@@ -1,4 +1,4 @@
-/** A stream with a request that cannot be decoded ends with its status, whatever its handler has yet to send. */
+/** A stream whose request cannot be decoded ends with its status, even if its handler is still sending. */
 import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

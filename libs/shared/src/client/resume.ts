@@ -26,7 +26,8 @@ export interface ResumeOptions {
   giveUpAfterMs?: number | undefined;
 }
 
-// The codes of a cut connection or a stopped server. A runner's own statuses carry details and count as answers.
+// The codes of a cut connection or a stopped server. A status that the runner itself sends carries details and is an
+// answer.
 const DROP_CODES: ReadonlySet<status> = new Set([
   status.UNAVAILABLE,
   status.CANCELLED,
@@ -135,7 +136,7 @@ const COMES_BACK: readonly ErrorReasonName[] = ['DRAINING', 'STREAM_ENDED'];
 /** grpc-js' text for ENHANCE_YOUR_CALM, with which a runner resets a stream that nobody reads. */
 const RESET = /^Bandwidth exhausted or memory limit exceeded/;
 
-/** Whether the connection or the stream failed, and not the request. */
+/** Whether the connection or the stream failed, rather than the request. */
 function isDrop(error: unknown): boolean {
   if (!isServiceError(error)) return false;
   if (hasErrorDetails(error)) return COMES_BACK.includes(errorFromStatus(error).reason);

@@ -65,7 +65,7 @@ export class RunnerProfiles {
     return this.#parse();
   }
 
-  /** The runner with this name, else with this address; undefined if the file has neither. */
+  /** The runner with this name, else the runner with this address; undefined if the file has no such runner. */
   find(text: string): RunnerProfile | undefined {
     const profiles = this.list();
     const name = Object.hasOwn(profiles, text)

@@ -117,7 +117,7 @@ interface DecodedDetails {
   retryAfterSeconds: number | undefined;
 }
 
-/** The details that a flashcore runner sent; undefined if there are none, or none of ours. */
+/** The details that a flashcore runner sent; undefined if there are no details, or only those of another service. */
 function decodeDetails(error: ServiceError): DecodedDetails | undefined {
   const [bytes] = error.metadata?.get(DETAILS_KEY) ?? [];
   if (!(bytes instanceof Buffer)) return undefined;

@@ -23,7 +23,7 @@ const variant = (init: Parameters<typeof create<typeof VariantResultSchema>>[1])
 const found = (...kinds: FindingKind[]) => variant({ findings: kinds.map((kind) => ({ kind })) });
 const gate = (verdict: Verdict, level: string) => variant({ gates: [{ verdict, level }] });
 
-test('outcomeOfVariant() returns the worst problem first, and unmeasured values fail nothing', () => {
+test("outcomeOfVariant() returns a variant's worst problem, and an unmeasured value fails nothing", () => {
   expect(
     [
       variant({ build: { succeeded: true } }),
@@ -64,7 +64,7 @@ test('outcomeOfVariant() returns the worst problem first, and unmeasured values 
   ]);
 });
 
-test('a slower candidate fails a job unless there are gates, which then decide', () => {
+test('without gates a slower candidate fails the job; with gates, the gates decide', () => {
   const slower = { verdict: ComparisonVerdict.SLOWER };
   const outcomes = [
     variant({ comparison: slower }),

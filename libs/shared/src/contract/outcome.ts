@@ -17,13 +17,16 @@ import {
 /** 0: everything passed; 1: a check or gate failed; 2: bad usage; 3: the runner could not do it. */
 export type ExitCode = 0 | 1 | 2 | 3;
 
-/** Findings about a kernel's cost and not its output. Only gates judge them; a verification has none, and passes. */
+/**
+ * Findings about a kernel's cost, not its output. Only gates judge them; a job without gates, such as a verification,
+ * passes with them.
+ */
 export const COST_FINDINGS: ReadonlySet<FindingKind> = new Set([
   FindingKind.REGISTER_SPILLS,
   FindingKind.BANK_CONFLICTS,
 ]);
 
-/** The job's outcome for each kind of finding but those about cost. */
+/** The job's outcome for each kind of finding, except those about cost. */
 const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.COMPILE_FAILED]: Outcome.COMPILE_FAILED,
   [FindingKind.COMPILE_TIMED_OUT]: Outcome.TIMED_OUT,
@@ -144,7 +147,7 @@ const passedOf = (results: readonly CaseResult[]): number =>
 
 type Verified = Pick<VerifyResult, 'cases' | 'probes' | 'drawn'>;
 
-/** The inputs other than the cases: probes that find known mistakes, and shapes drawn for the run. */
+/** All inputs besides the cases: probes that find known mistakes, and shapes drawn for the run. */
 export const allProbes = ({ probes, drawn }: Pick<Verified, 'probes' | 'drawn'>): CaseResult[] => [...probes, ...drawn];
 
 export const parityCounts = (verified: Verified): ParityCounts => ({
@@ -154,7 +157,7 @@ export const parityCounts = (verified: Verified): ParityCounts => ({
   probes: allProbes(verified).length,
 });
 
-/** "7 of 7 cases", "7 of 7 cases and 1 of 2 probes": a kernel may be right in all cases and wrong on a probe. */
+/** "7 of 7 cases", or "7 of 7 cases and 1 of 2 probes": a kernel may pass all cases and fail a probe. */
 export function parityText({ passedCases, cases, passedProbes, probes }: ParityCounts): string {
   const ofCases = `${passedCases} of ${cases} case${cases === 1 ? '' : 's'}`;
   return probes === 0 ? ofCases : `${ofCases} and ${passedProbes} of ${probes} probe${probes === 1 ? '' : 's'}`;
@@ -169,6 +172,6 @@ export function parityShort({ passedCases, cases, passedProbes, probes }: Parity
 export const isParity = ({ passedCases, cases, passedProbes, probes }: ParityCounts): boolean =>
   passedCases === cases && passedProbes === probes;
 
-/** Where a result is from: the machine, and of a cluster the pilot, such as "node7, pilot 12". */
+/** The machine that a result comes from, with its pilot if it ran on a cluster, such as "node7, pilot 12". */
 export const machineText = ({ hostName, schedulerJob }: { hostName: string; schedulerJob?: string }): string =>
   `${hostName || '-'}${schedulerJob === undefined ? '' : `, pilot ${schedulerJob}`}`;

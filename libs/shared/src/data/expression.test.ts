@@ -28,7 +28,7 @@ test('evaluates each expression to its value', () => {
   ).toEqual([8, 16, 7, 9, 3.5, 1, 0, -63, 500, 3, 500, 1, 0, -5, 1000, 1]);
 });
 
-test('&&, || and ?: do not evaluate operands that do not matter', () => {
+test('&&, || and ?: evaluate only the operands that decide the result', () => {
   expect([
     value('D != 0 && 1 / D > 2', { D: 0 }),
     value('D == 0 || 1 / D > 2', { D: 0 }),

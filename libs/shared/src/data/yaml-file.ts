@@ -153,7 +153,7 @@ function documentOf(text: string, lineCounter: LineCounter, path: string): Retur
   try {
     return parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   } catch (cause) {
-    // A deep nesting exhausts the stack of its recursive parser.
+    // The parser is recursive, so deep nesting exhausts its stack.
     if (cause instanceof RangeError) throw fileError(path, 'not usable YAML: it is nested too deeply', cause);
     throw cause;
   }

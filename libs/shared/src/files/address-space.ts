@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 
 /**
- * A remedy if this process may not have the address space it needs, mostly for V8, which would abort at startup;
- * undefined if it may.
+ * A remedy if this process may use less address space than it needs (V8 needs most of it, and aborts at startup);
+ * undefined if its limit is high enough.
  */
 export function lackOfAddressSpace(what: string, leastBytes: number): string | undefined {
   const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : '';

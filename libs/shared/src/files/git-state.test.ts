@@ -88,7 +88,7 @@ describe('an untrusted folder', () => {
     expect([await gitState(folder()), ran()]).toEqual([undefined, false]);
   });
 
-  test('fetches nothing if a program is to fetch missing objects', async () => {
+  test('fetches nothing if the configuration names a program that fetches missing objects', async () => {
     source(folder());
     git('config', 'extensions.partialClone', 'origin');
     git('config', 'core.repositoryFormatVersion', '1');

@@ -27,7 +27,7 @@ export async function gitState(folder: string): Promise<GitState | undefined> {
     repository: bounded(remote ? withoutCredentials(remote) : basename(root)),
     commit,
     branch: bounded(branch ?? ''),
-    // An unreadable status does not prove that nothing changed.
+    // If the status cannot be read, something may have changed.
     dirty: changes !== '',
   });
 }

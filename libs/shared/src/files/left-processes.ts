@@ -4,7 +4,7 @@ import { join } from 'node:path';
 const ROUNDS = 5;
 
 /**
- * Kills the processes that a process without a box has left behind: every process with this variable in its
+ * Kills the processes that a process outside the sandbox has left behind: every process with this variable in its
  * environment. Processes inherit the variable even if they leave their group and session. A process that empties its
  * environment is not found.
  */

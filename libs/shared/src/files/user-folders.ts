@@ -50,7 +50,7 @@ const CREDENTIALS = [...SECRETS, 'FLASHCORE_TLS_CA', 'FLASHCORE_TLS_CERT', 'FLAS
 const without = (names: readonly string[], environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(environment).filter(([name]) => !names.includes(name)));
 
-/** The environment for every program of the user or a third party. It does not need the secrets and could leak them. */
+/** The environment for programs of the user or a third party, which do not need the secrets and could leak them. */
 export const withoutSecrets = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv => without(SECRETS, environment);
 
 /** The environment for reaching a runner only with the credentials that its login stored. */

@@ -93,18 +93,18 @@ export interface Cases {
   /** SHA-256 of the file. */
   readonly digest: string;
   readonly tolerances: Readonly<Record<string, ToleranceProfile>>;
-  /** The distributions that an input's seeds go through, in order. */
+  /** Distributions by name; an input's seeds go through them in this order. */
   readonly distributions: Readonly<Record<string, Distribution>>;
   readonly probes: Probes;
-  /** `parity`, `canonical`, `emulated` and others, each at least one shape. */
+  /** Case sets by name: `parity`, `canonical`, `emulated` and others, each with at least one shape. */
   readonly sets: Readonly<Record<string, readonly Shape[]>> & {
     readonly parity: readonly Shape[];
     readonly canonical: readonly Shape[];
     readonly emulated: readonly Shape[];
   };
-  /** The weight of each shape of a set in the geometric mean over the set, in the same order. */
+  /** For each set, the weights of its shapes in their geometric mean, in the order of the shapes. */
   readonly weights: Readonly<Record<string, readonly number[]>>;
-  /** Used if a request names none. */
+  /** Used for what a request leaves open. */
   readonly defaults: {
     readonly set: string;
     readonly tolerance: string;
@@ -279,7 +279,7 @@ export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDty
   );
 }
 
-/** The tolerances that outputs name, for a kernel of a dtype. Requires cases of the problem. */
+/** The tolerances that outputs name, for a kernel of a dtype. `cases` must belong to the problem. */
 export function outputTolerances(
   { tensors }: Problem,
   cases: Cases,

@@ -29,7 +29,7 @@ export function copiedKernel(files: Readonly<Record<string, string>>, id: string
   return copy;
 }
 
-/** Whether notes have a word. Headings, comments and the line at the start of every copy do not count. */
+/** Whether notes say anything: headings, comments and the line at the start of every copy are ignored. */
 export const notesSaySomething = (notes: string): boolean =>
   notes
     .replaceAll(/<!--[^]*?(?:-->|$)/g, '')

@@ -158,8 +158,8 @@ export const DATA_SHEETS: readonly DataSheet[] = [
 ];
 
 /**
- * The sheet of a device by the name that its driver gives; undefined if unknown, because no roofline is better than a
- * wrong one.
+ * The sheet of a device by the name that its driver gives; undefined if unknown, because a wrong roofline is worse than
+ * a missing one.
  */
 export function findDataSheet(name: string): DataSheet | undefined {
   const plain = name.trim().toLowerCase();

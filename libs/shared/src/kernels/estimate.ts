@@ -1,6 +1,6 @@
 /**
  * Estimates how long a kernel would take on a device on which nobody has measured it. The bounds come from data sheets
- * and from a measurement on another device. The result is an estimate and never counts as a measurement.
+ * and from a measurement on another device. The result is an estimate and never used as a measurement.
  */
 import type { DataSheet } from './devices.ts';
 

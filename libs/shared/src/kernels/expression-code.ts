@@ -132,7 +132,7 @@ function valueCode(node: ExpressionNode, language: ExpressionLanguage): string {
   }
 }
 
-/** Code for a node of which only the truth value is needed. */
+/** Code for a node whose truth value is all that is needed. */
 function conditionCode(node: ExpressionNode, language: ExpressionLanguage): string {
   if (node.kind === 'unary' && node.operator === '!') return `(${language.not(conditionCode(node.operand, language))})`;
   if (node.kind === 'binary') {

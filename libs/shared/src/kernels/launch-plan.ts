@@ -46,7 +46,7 @@ export interface PlannedLaunch {
   sharedBytes: number;
   cluster?: [number, number, number];
   cooperative?: true;
-  /** May start before the launch before it in the plan has ended. */
+  /** Whether the launch may start before the previous launch of the plan has ended. */
   programmatic?: true;
   l2Persist: TensorName[];
   arguments: PlannedArgument[];
@@ -155,7 +155,7 @@ export function planLaunches(
   return planned(manifest, resolved, { shape, scope });
 }
 
-/** The same; undefined if the manifest's limits refuse the shape. */
+/** Like planLaunches(), but undefined if the manifest's limits refuse the shape. */
 export function planIfTaken(
   manifest: Manifest,
   resolved: Pick<ResolvedVariant, 'parameters'>,

@@ -87,7 +87,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
       });
   }
 
-  // In order, because a constant may use those before it.
+  // In order: a constant may use the constants before it.
   const ofShape = new Set<string>(problemNames(problem));
   const constants = Object.entries(raw.constants).map(([name, text]) => {
     const value = parse(text, ['constants', name]);
@@ -145,7 +145,10 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
   return { compiled: { problem, uses, math, constants, limits, layouts, workspace, launches }, faults };
 }
 
-/** Dimensions by their text, as indices of the tensor's; undefined: they are not each of them once. */
+/**
+ * The written dimensions as indices of the tensor's dimensions; undefined unless each dimension is written exactly
+ * once.
+ */
 function orderOf(written: readonly string[], { dims }: Problem['tensors'][number]): number[] | undefined {
   const left = dims.map(({ text }, index) => ({ text, index }));
   const order = written.map((text) => {

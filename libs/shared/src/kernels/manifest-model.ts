@@ -127,7 +127,7 @@ export interface ManifestLaunch {
   readonly cluster: readonly [Expression, Expression, Expression] | undefined;
   /** All CTAs run at the same time and may wait for each other with grid.sync(). */
   readonly cooperative: boolean;
-  /** May start before the launch before it has ended, and waits for it with cudaGridDependencySynchronize(). */
+  /** May start before the previous launch has ended, and waits for it with cudaGridDependencySynchronize(). */
   readonly programmatic: boolean;
   readonly l2Persist: { readonly tensors: readonly TensorName[]; readonly when: Expression | undefined };
   readonly arguments: readonly ManifestArgument[];
@@ -164,7 +164,7 @@ export interface StructField<Value> {
 
 export type ManifestArgument =
   | PlainManifestArgument
-  /** An argument that only variants have for whose parameters `when` holds. */
+  /** An argument that only the variants have whose parameters fulfill `when`. */
   | { kind: 'tensor'; tensor: TensorName; when: Expression }
   | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainManifestArgument>[] };
 

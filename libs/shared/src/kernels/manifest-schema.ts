@@ -81,7 +81,7 @@ const sourceFile = matching(
 );
 /** Whether a kernel's source is PTX from another compiler, which no parameter can change. */
 export const isPtxSource = (source: string): boolean => source.endsWith('.ptx');
-/** Whether a kernel's source is machine code, which only a GPU runs. */
+/** Whether a kernel's source is machine code, which runs only on a GPU. */
 export const isCubinSource = (source: string): boolean => source.endsWith('.cubin');
 /** Whether a kernel's source is Python, which Triton compiles on the runner's host. */
 export const isTritonSource = (source: string): boolean => source.endsWith('.py');
@@ -133,7 +133,9 @@ const structArgument = strict({
   }),
 });
 
-/** A value of the first form if `isFirst`, else of the second; unlike with a union, faults keep their own paths. */
+/**
+ * Parses a value as the first form if `isFirst`, else as the second. Unlike in a union, faults keep their own paths.
+ */
 const eitherForm = <First, Second>(
   isFirst: (value: unknown) => boolean,
   first: z.ZodType<First>,
@@ -163,7 +165,7 @@ const argument = eitherForm(
 const persistedTensors = listOf(cIdentifier);
 const persistedWhen = strict({ tensors: persistedTensors, when: expression });
 
-/** A list of tensors, or a list with a condition. */
+/** A list of tensors, with or without a condition. */
 const l2Persist = eitherForm(
   Array.isArray,
   persistedTensors.transform((tensors): { tensors: string[]; when?: string } => ({ tensors })),
@@ -260,7 +262,7 @@ const workspace = eitherForm(
 );
 
 const storedDims = listOf(z.string(), 8);
-/** The dimensions of a tensor in memory, outermost first, or those of some variants. */
+/** The dimensions of a tensor in memory, outermost first, for all variants or only for some. */
 const layout = eitherForm(
   Array.isArray,
   storedDims.transform((order): { order: string[]; when?: string } => ({ order })),
@@ -364,7 +366,7 @@ export const manifestSchema = strict({
   }
 });
 
-/** Refuses keys that only a compiler of the source's own language could use, or for a cubin any compiler. */
+/** Refuses keys that need a compiler of the source language (PTX), or any compiler at all (a cubin). */
 function refuseCompiled(
   { source, parameters, launches, compile }: Pick<RawManifest, 'source' | 'parameters' | 'launches' | 'compile'>,
   refuse: (path: (string | number)[], message: string) => void,

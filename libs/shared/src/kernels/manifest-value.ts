@@ -1,4 +1,4 @@
-/** Evaluates a manifest's expressions, and throws an error with the key if there is no value. */
+/** Evaluates a manifest's expressions. The error for an expression without a value names its key. */
 import { FlashcoreError } from '../contract/errors.ts';
 import type { TensorDtype } from '../data/dtype.ts';
 import { evaluate, type Expression, ExpressionError } from '../data/expression.ts';

@@ -128,7 +128,7 @@ test('a packed struct has fields at any offset, and integers of one and two byte
   expect(() => parseManifest(struct(false), 'kernel.yaml')).toThrow(/unless the struct is packed, got 1/);
 });
 
-test('an argument with `when` is passed only by the variants that have it, and only they have its output', () => {
+test('an argument with `when` is passed only by the variants that have it, and only they have it as an output', () => {
   const manifest = parseManifest(
     passing('{ tensor: LSE, when: "WRITE_LSE == 1" }').replace(
       /^parameters:\n/m,
@@ -164,7 +164,7 @@ test('a layout gives the order of dimensions in memory, in the variants for whos
     [2, 4, 64, 64],
     [0, 2, 1, 3],
   ];
-  // V's order is the problem's.
+  // V keeps the problem's order.
   expect(layoutsOfTensors({ SPLITS: 4 })).toEqual([
     ['Q', dims, order],
     ['K', dims, undefined],
@@ -236,7 +236,7 @@ test("a tensor in a struct counts as one of the launches' tensors", () => {
   expect(tensors.map(({ name }) => name)).toContain('LSE');
 });
 
-test('launches that differ in a few names share the rest', () => {
+test('launches that differ in a few names share everything else', () => {
   const manifest = parseManifest(ALIKE, 'kernel.yaml');
   const launched = (shape: string) => planLaunches(manifest, resolveVariant(manifest), parseShape(shape)).launches;
   const Q = { kind: 'tensor', tensor: 'Q' };
@@ -282,7 +282,7 @@ test('launches of lists count towards the maximum of a manifest', () => {
 });
 
 test.each([
-  ['a name that another launch has not', 'with: { rows: 16, ', 'with: { ', 'launches[0].grid[0]: unknown name "rows"'],
+  ['a name that another launch lacks', 'with: { rows: 16, ', 'with: { ', 'launches[0].grid[0]: unknown name "rows"'],
   ['a parameter', 'rows: 64', 'SPLITS: 64', 'launches[0].each[1].with.SPLITS: the name "SPLITS" is taken'],
   ['a tensor', 'rows: 64', 'Q: 64', 'launches[0].each[1].with.Q: the name "Q" is taken'],
   ['a function', 'rows: 64', 'ceil: 64', 'launches[0].each[1].with.ceil: the name "ceil" is taken'],

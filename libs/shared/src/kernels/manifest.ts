@@ -31,7 +31,7 @@ export const MANIFEST_FILE = 'kernel.yaml';
 
 /**
  * Parses a manifest; error messages show `path`, and `brought` is the problem that comes with the kernel. All
- * expressions are parsed, and all names in them are known. Errors: INVALID_MANIFEST with metadata path and key.
+ * expressions are parsed, and unknown names in them are refused. Errors: INVALID_MANIFEST with metadata path and key.
  */
 export function parseManifest(yamlText: string, path: string, brought?: ProblemFiles): Manifest {
   try {
@@ -159,7 +159,7 @@ interface KernelFiles {
   readonly notes: string;
 }
 
-/** A manifest in the form in which runners and clients list it, with the known facts about the folder's files. */
+/** A manifest in the form in which runners and clients list it, with facts about the folder's files. */
 export const kernelMessage = (
   manifest: Manifest,
   { sourceDigest, files, notes }: KernelFiles = { sourceDigest: '', files: [], notes: '' },

@@ -28,7 +28,7 @@ test("the draft from Triton's code is a valid manifest, with the unknown parts m
 test.each([
   ['gemm', '.param .u64 a, .param .u64 b, .param .u64 c', ['A', 'B', 'C']],
   ['rmsnorm', '.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d', ['X', 'W', 'Y', 'null']],
-])('pointers of %s are its tensors, and those beyond are null', (problem, parameters, names) => {
+])('the pointers of %s are its tensors, and pointers beyond those are null', (problem, parameters, names) => {
   const text = draft(withEntry(parameters), problem);
   expect([...text.matchAll(/^ {6}- (.*?) # TODO/gm)].map(([, name]) => name)).toEqual(names);
   expect(parseManifest(text, 'kernel.yaml').problem.id).toBe(problem);

@@ -1,5 +1,6 @@
 /**
- * Starts a kernel folder from PTX that another compiler made: the facts in the code are filled in, the rest is marked.
+ * Drafts a kernel folder from PTX that another compiler made: facts that the code contains are filled in, the rest is
+ * marked.
  */
 import { posix } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';

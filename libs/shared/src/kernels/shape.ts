@@ -22,7 +22,7 @@ import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problem
 import type { Problem } from '../problems/problem.ts';
 import { entryOf } from '../text/entry-of.ts';
 
-// Most kernels use 32-bit indices into a tensor, and no device here holds four larger tensors.
+// Most kernels use 32-bit indices into a tensor.
 export const MAX_TENSOR_ELEMENTS = 2 ** 31 - 1;
 const MAX_VALUES = 32;
 
@@ -174,7 +174,7 @@ export const scopeOfShape = (problem: Problem, shape: ShapeFields): CaseValues =
 export const tensorElements = (problem: Problem, shape: ShapeFields): number =>
   mostElements(problem, scopeOfShape(problem, shape));
 
-/** Floating-point operations that the problem counts. */
+/** Floating-point operations by the problem's formula. */
 export const caseFlops = (problem: Problem, shape: ShapeFields): number =>
   flopsOf(problem, scopeOfShape(problem, shape));
 

@@ -81,7 +81,7 @@ test.each([
   ['a backslash', Buffer.from('a\\b.h')],
   ['a control character', Buffer.from('a\u001b.h')],
   ['256 bytes with its folders', Buffer.from(`${'a'.repeat(200)}/${'b'.repeat(53)}.h`)],
-])('a source whose name has %s is named, with what to do', async (_, name) => {
+])('the error names a source whose name has %s, and a remedy', async (_, name) => {
   const folder = kernelFolder();
   const file = Buffer.concat([Buffer.from(`${folder}/`), name]);
   mkdirSync(path.dirname(file.toString('latin1')), { recursive: true });

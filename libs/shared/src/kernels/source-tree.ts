@@ -76,7 +76,7 @@ export function originalsIn(folder: string, source: string): string[] {
   if (isTritonSource(source)) return [source];
   if (!isPtxSource(source) && !isCubinSource(source)) return [];
   const own = isCubinSource(source) ? [source] : [];
-  // The reader of the source then reports that it is too large.
+  // The code that reads the source reports that it is too large.
   if (statSync(join(folder, source)).size > MAX_TREE_BYTES) return own;
   const code = readForeignFile(join(folder, source), MAX_TREE_BYTES);
   const names = isCubinSource(source)
@@ -102,7 +102,7 @@ export const readSourceFile = (folder: string, name: string): Promise<Buffer> =>
  */
 export async function readNotes(folder: string): Promise<string> {
   const found = lstatSync(join(folder, NOTES_FILE), { throwIfNoEntry: false });
-  // As with a folder's sources, only files and links to files count.
+  // As among a folder's sources, only files and links to files are read.
   return found?.isFile() || found?.isSymbolicLink()
     ? (await contentOf(folder, NOTES_FILE, MAX_TREE_BYTES)).toString('utf8')
     : '';
@@ -140,7 +140,7 @@ async function sourcePaths(folder: string, below: string, depth: number): Promis
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     if (entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules' && depth < MAX_DEPTH)
       paths.push(...(await sourcePaths(folder, path, depth + 1)));
-    // Links to source files count as files. Links to folders are ignored because they could lead anywhere.
+    // Links to source files are treated as files. Links to folders are ignored because they could lead anywhere.
     else if (
       (entry.isFile() || entry.isSymbolicLink()) &&
       SOURCE_NAME.test(entry.name) &&

@@ -36,7 +36,7 @@ const NUMBERS = {
 } as const;
 const POINTERS = { fp16: '*fp16', bf16: '*bf16', fp32: '*fp32', int32: '*i32' } as const;
 
-/** Triton's own launcher declares integers divisible by 16, so that their loads are as wide as they can be. */
+/** Triton's own launcher declares which integers are divisible by 16, so that loads are as wide as possible. */
 const DIVISOR = 16;
 
 /**
@@ -92,8 +92,8 @@ export interface CompiledTriton {
 }
 
 /**
- * The kernel.yaml of a Triton kernel's PTX, from the kernel's own valid one: parameters become constants, and launches
- * follow Triton's metadata. Everything else stays as it was written, comments included.
+ * The kernel.yaml for a Triton kernel's PTX, made from the Triton kernel's own valid one: parameters become constants,
+ * and launches follow Triton's metadata. Everything else stays as written, comments included.
  */
 export function manifestOfCompiled(text: string, { id, source, ptx, resolved }: CompiledTriton): string {
   const document = parseDocument(text);

@@ -20,7 +20,7 @@ export type VariantInput = Partial<
 export interface ResolvedVariant {
   /**
    * For example "USE_WMMA=1 BLOCK_Q=64". It contains every parameter with a choice, and compiler options that differ
-   * from the manifest's; parameters that decide the dtype only if the dtype is not fp16. "default" if it would be
+   * from the manifest's; it omits the parameters that decide the dtype if the dtype is fp16. "default" if it would be
    * empty.
    */
   readonly label: string;
@@ -156,7 +156,7 @@ function defaultOf({ values, default: value, ofDevice }: ManifestParameter, devi
   return nearestOf([value, ...values], device[ofDevice]);
 }
 
-/** The value nearest to `wanted`, the first of several. `values` must not be empty. */
+/** The value nearest to `wanted`; of equally near values, the first. `values` must not be empty. */
 export const nearestOf = (values: readonly number[], wanted: number): number =>
   values.reduce((nearest, each) => (Math.abs(each - wanted) < Math.abs(nearest - wanted) ? each : nearest));
 

@@ -1,7 +1,7 @@
 /**
- * All known problems. Those of this installation each have a folder in `problems`, at the root above the programs. The
- * user's own each have a folder in one of the folders of $FLASHCORE_PROBLEMS. A kernel may also bring a problem of its
- * user along, in its folder `problem`.
+ * All known problems. A problem of this installation has a folder in `problems`, at the root above the programs. A
+ * user's problem has a folder in one of the folders of $FLASHCORE_PROBLEMS, or comes with a kernel, in the kernel's
+ * folder `problem`.
  */
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, join, resolve } from 'node:path';
@@ -19,20 +19,20 @@ export const recordedProblem = (text: string | undefined): string => text || DEF
 /** Folders of problems, with the separator of $PATH. Child processes see the same problems. */
 export const PROBLEMS_VARIABLE = 'FLASHCORE_PROBLEMS';
 
-/** How to make a problem known to a program. A runner keeps the folders with which it was started. */
+/** How to make a problem known to a program. A runner reads the list of folders only at its start. */
 export const PROBLEMS_REMEDY =
   'folders of others: problems in flashcore.yaml, $FLASHCORE_PROBLEMS, and --problems of a runner when it starts';
 
 const PROBLEM_FILE = 'problem.yaml';
-/** A problem of `op: own` has one of them. */
+/** A problem with `op: own` has exactly one of these files. */
 const REFERENCE_FILES = ['reference.cpp', 'reference.py'] as const;
 const CASES_FILE = 'cases.yaml';
 const FILES = [CASES_FILE, PROBLEM_FILE, ...REFERENCE_FILES] as const;
-/** Folder inside a kernel's folder with the problem that comes with it. */
+/** Name of the folder, inside a kernel's folder, that contains the problem that the kernel brings along. */
 export const BROUGHT_FOLDER = 'problem';
-/** A file's limit: a runner keeps the definitions that clients send with their kernels in memory. */
+/** Limit on the size of one file: a runner keeps the definitions that clients send with their kernels in memory. */
 const MAX_BROUGHT_BYTES = 64 * 1024;
-/** Paths inside a kernel's folder of the problem that comes with it. */
+/** Paths, inside a kernel's folder, of the files of the problem that the kernel brings along. */
 export const BROUGHT_PATHS: readonly string[] = FILES.map((name) => `${BROUGHT_FOLDER}/${name}`);
 /** Problems already read, by id. `version` changes when the user edits the file; '' for installed problems. */
 const read = new Map<string, { problem: Problem; version: string }>();
@@ -131,7 +131,7 @@ export function ownProblemFiles(id: string): ProblemFiles | undefined {
   return filesBy((name) => (existsSync(join(place.folder, name)) ? textOf(place, name) : undefined));
 }
 
-/** The problem that comes with a kernel, from the files of the kernel's folder; undefined if none does. */
+/** The problem that a kernel brings along, from the files of its folder; undefined if there is none. */
 export const broughtFiles = (textAt: (path: string) => string | undefined): ProblemFiles | undefined =>
   filesBy((name) => textAt(`${BROUGHT_FOLDER}/${name}`));
 
@@ -147,7 +147,7 @@ function filesBy(text: (name: (typeof FILES)[number]) => string | undefined): Pr
   };
 }
 
-/** The problem that comes with a kernel, read from its folder. Errors: INVALID_MANIFEST for a link. */
+/** The problem that a kernel brings along, read from its folder. Errors: INVALID_MANIFEST for a link. */
 export function broughtFilesIn(folder: string): ProblemFiles | undefined {
   const place = { folder: join(folder, BROUGHT_FOLDER), shown: BROUGHT_FOLDER };
   return broughtFiles((path) =>
@@ -177,7 +177,7 @@ export function broughtProblem(id: string, files: ProblemFiles): Problem {
   throw wrong(path, `must be the problem of kernel.yaml, "${id}", got "${problem.id}"`, 'id');
 }
 
-/** Whether an earlier read problem is still the one that its id names. */
+/** Whether a problem that was read earlier is still the one that its id names. */
 export function isCurrentProblem(problem: Problem): boolean {
   const installed = installedProblems().includes(problem.id);
   return problem.brought === undefined ? installed && installedProblem(problem.id) === problem : !installed;

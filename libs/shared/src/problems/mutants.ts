@@ -23,13 +23,13 @@ export interface ProblemMutant {
 
 export type MutantChange =
   /**
-   * Other values in the oracle's case. A smaller extent of an axis drops indices of the inputs, and behind a larger one
-   * they begin again.
+   * Other values in the oracle's case. With a smaller extent of an axis, the oracle does not see the last indices of
+   * the inputs; with a larger extent, indices past the end start again at the first.
    */
   | { readonly kind: 'set'; readonly values: readonly { readonly name: string; readonly value: Expression }[] }
   | (TensorAct & { readonly tensor: string });
 
-/** A change of one tensor: of an input before the oracle reads it, of an output after it was computed. */
+/** A change of one tensor: an input is changed before the oracle reads it, an output after it was computed. */
 export type TensorAct =
   | { readonly kind: 'round'; readonly to: (typeof ROUNDED_FORMATS)[number] }
   /** Subnormal numbers of the tensor's dtype become 0. */
@@ -39,7 +39,7 @@ export type TensorAct =
   | { readonly kind: 'times'; readonly value: Expression }
   /** New elements of a table, as an expression over the case's values and ENTRY. */
   | { readonly kind: 'entries'; readonly value: Expression }
-  /** `shift`: each index along the dimension holds the next one's values; `last`: the last index holds zeros. */
+  /** `shift`: each index along the dimension holds the values of the next index; `last`: the last index holds zeros. */
   | { readonly kind: 'shift' | 'last'; readonly dim: number }
   /** The oracle computes as if the problem had no such input. */
   | { readonly kind: 'ignored' }
@@ -147,7 +147,7 @@ function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): str
   return undefined;
 }
 
-/** Names in an expression; none if it is wrong, because the fault is reported where its tensor is read. */
+/** Names in an expression; empty for an invalid expression, whose fault is reported where its tensor is read. */
 function namesIn(text: string): readonly string[] {
   try {
     return parseExpression(text).names;

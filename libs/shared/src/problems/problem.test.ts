@@ -69,7 +69,7 @@ test.each([
     'out: [G, M, "N - 8"]',
     'grouped_matmul: C has the dimension N - 8: wanted an integer of 1 to 2147483647',
   ],
-])('refuses a case for which %s written as %s has no fitting value', (was, is, message) => {
+])('with %s written as %s, a case without a fitting value is refused', (was, is, message) => {
   const problem = parseProblem(MATMUL.replace(was, is), 'problem.yaml');
   const found = axisViolations(problem, { G: 1, M: 4 });
   expect(found.map(({ field }) => field)).toEqual(['']);

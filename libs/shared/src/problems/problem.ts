@@ -44,7 +44,7 @@ export interface Problem {
   readonly operation: Operation;
   /** Tensors of the operation. */
   readonly operands: Operands;
-  /** Floating-point operations that count, as an expression over axes and attributes. */
+  /** Floating-point operations of a case, as an expression over axes and attributes. */
   readonly flops: Expression;
   /** Minimum traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
   readonly bytes: Expression | undefined;
@@ -66,10 +66,13 @@ export interface ProblemFiles {
 
 export interface ProblemAxis {
   readonly name: string;
-  /** Undefined if every case must give it. */
+  /** Undefined if every case must give the extent. */
   readonly default: Expression | undefined;
   readonly draw: AxisDraw;
-  /** Whether results along it are independent, as they always are along a `count`: large inputs may repeat. */
+  /**
+   * Whether results along the axis are independent, as they always are along a `count`: large inputs may repeat along
+   * it.
+   */
   readonly independent: boolean;
   readonly about: string;
 }
@@ -93,8 +96,8 @@ export interface ProblemLimit {
 }
 
 /**
- * A change of several tensors together that keeps right answers right. The judge uses it to make the inputs of each
- * timed launch, and so knows the expected outputs without calling the reference again.
+ * A change of several tensors together after which correct outputs are still correct. The judge uses it to make the
+ * inputs of each timed launch, and so knows the expected outputs without calling the reference again.
  */
 export interface ProblemSymmetry {
   readonly act: SymmetryAct;
@@ -118,7 +121,7 @@ export interface ProblemTensor extends TensorRules {
   readonly ownDtype: ElementDtype | undefined;
   /** Whether only kernels that take this output as an argument have it. */
   readonly optional: boolean;
-  /** Cases have the input if this is not 0; undefined: every case has it. */
+  /** Condition: cases for which this is not 0 have the input; undefined: every case has it. */
   readonly when: Expression | undefined;
   /** The output's tolerance profile in cases.yaml; undefined: the request's profile. */
   readonly tolerance: string | undefined;
@@ -250,7 +253,7 @@ class ProblemCompiler {
     }
   }
 
-  /** Parses an extent, and checks it here if it does not depend on an axis. */
+  /** Parses an extent. If it depends on no axis, its value is checked too. */
   #extent(text: string, key: Key): Expression {
     const expression = this.#parse(text, key);
     const wrong = expression.names.length > 0 ? undefined : extentProblem(valueOr(Number.NaN, expression, {}));

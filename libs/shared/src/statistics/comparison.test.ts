@@ -58,7 +58,7 @@ test('the ratio is that of the medians, and resampling whole blocks by hand give
   expect(Math.abs(found.high - quantile(ratios, 0.975)) / width).toBeLessThan(0.08);
 });
 
-test('the 95 % interval contains the true ratio about 95 times of 100, and half blocks are refused', () => {
+test('the 95 % interval contains the true ratio about 95 times of 100, and incomplete blocks are refused', () => {
   let held = 0;
   for (let seed = 1; seed <= 200; ++seed) {
     const { champion, candidate } = interleaved(50, { ratio: 1.03, drift: 0.01, seed });
@@ -141,7 +141,7 @@ test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
   expect(ComparisonVerdict[found]).toBe(ComparisonVerdict[verdict]);
 });
 
-test('over all shapes a slower one rejects, an unknown one leaves the verdict open, and one faster is enough', () => {
+test('a slower shape rejects, an unknown one leaves the verdict open, and otherwise one faster shape is enough', () => {
   const { FASTER, SLOWER, WITHIN_MARGIN, NOT_JUDGED } = ComparisonVerdict;
   const all = (...verdicts: ComparisonVerdict[]) =>
     judgeComparison(
@@ -176,7 +176,7 @@ test('one shape in two modes is two comparisons of one shape, and the deciding o
   ]);
 });
 
-test('a requested but unmeasured shape leaves the comparison undecided, unless a slower one decides it', () => {
+test('a requested but unmeasured shape leaves the comparison undecided, unless a slower shape decides it', () => {
   const asked = ['2x8x512x64', '4x16x2048x64'].map(parseShape);
   const measured = (verdict: ComparisonVerdict) =>
     judgeComparison([{ shape: asked[0]!, verdict, reason: 'why' }], asked);

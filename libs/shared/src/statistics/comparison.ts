@@ -14,7 +14,7 @@ import { EMULATOR_TIMES } from '../text/numbers.ts';
 export const COMPARISON_RULE = { acceptRatio: 1.03, floorRatio: 0.99, noiseLimit: 0.015 } as const;
 /** Minimum number of samples of a build for a reliable interval. */
 const LEAST_SAMPLES = 30;
-/** Minimum number of blocks of the self-check, which gives the same number of samples with two per block. */
+/** Minimum number of blocks of the self-check, which has two samples of a build per block: again LEAST_SAMPLES. */
 const LEAST_SELF_BLOCKS = LEAST_SAMPLES / 2;
 
 type Ratio = Pick<RatioInterval, 'ratio' | 'low' | 'high'>;
@@ -39,9 +39,8 @@ export function judgeShape(measured: MeasuredComparison, invalid?: string): Judg
 }
 
 /**
- * Judges a shape whose champion differs from itself by more than the limit. The difference is held against both
- * answers, and an answer is given only if it still holds: a kernel that is five times faster is faster on a noisy GPU
- * too.
+ * Judges a shape whose champion differs from itself by more than the limit. Both limits become stricter by that
+ * difference: a kernel that is five times faster is faster on a noisy GPU too.
  */
 function judgeInNoise(measured: MeasuredComparison, noise: number): Judgement {
   const { verdict, reason } = judgeRatios(measured, noise);
@@ -56,7 +55,7 @@ function judgeInNoise(measured: MeasuredComparison, noise: number): Judgement {
   };
 }
 
-/** Judges the ratios after moving the deciding end by `noise`, a fraction. */
+/** Judges the ratios, with both limits stricter by `noise`, a fraction. */
 function judgeRatios(
   { time, cycles, clockSource }: Pick<MeasuredComparison, 'time' | 'cycles' | 'clockSource'>,
   noise: number,
@@ -133,7 +132,7 @@ function notJudgeable(measured: MeasuredComparison): string | undefined {
 
 const isFiniteRatio = ({ ratio, low, high }: Ratio): boolean => [ratio, low, high].every(Number.isFinite);
 
-/** Why the self-check is unusable, in time, or in cycles if the builds have cycles. */
+/** Why the self-check is unusable; it must include cycles if the comparison does. */
 function selfCheckProblem({ selfTime, selfCycles, selfBlocks, cycles }: MeasuredComparison): string | undefined {
   if (!selfTime || selfBlocks < LEAST_SELF_BLOCKS)
     return `${selfTime ? selfBlocks : 0} blocks of the champion against itself, ${LEAST_SELF_BLOCKS} are needed`;

@@ -70,7 +70,7 @@ test('intervals are repeatable, and quick for 10,000 samples', () => {
   expect((statistics.p50HighUs - statistics.p50LowUs) / 2 / statistics.p50Us).toBeLessThan(0.005);
 });
 
-test('histogram() loses no sample and counts each in its bin', () => {
+test('histogram() counts every sample once, in a bin, the underflow or the overflow', () => {
   fc.assert(
     fc.property(
       fc.array(fc.double({ min: 1e-3, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 300 }),

@@ -35,8 +35,8 @@ export interface IntervalOptions {
 }
 
 /**
- * The statistics of samples in microseconds. `dropped` counts samples left out before. All zero if there are no
- * samples.
+ * The statistics of samples in microseconds. `dropped` is the number of samples that were left out before. All zero if
+ * there are no samples.
  */
 export function describe(
   samples: ArrayLike<number>,

@@ -31,7 +31,10 @@ export interface FakeRunner {
   [Symbol.dispose](): void;
 }
 
-/** Serves these handlers. GetHost by default answers with a host of this API version, all others UNIMPLEMENTED. */
+/**
+ * Serves these handlers. By default GetHost answers with a host of this API version, and every other RPC with
+ * UNIMPLEMENTED.
+ */
 export async function serve(handlers: Partial<RpcHandlers>, address = '127.0.0.1:0'): Promise<FakeRunner> {
   const server = new Server(SERVER_OPTIONS);
   const getHost: RpcHandlers['getHost'] = (_call, done) =>

@@ -10,7 +10,7 @@ const HOST_PROGRAMS = {
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
   'python3-pip': ['python3', '-m', 'pip', '--version'],
   'python3-torch': ['/usr/bin/python3', '-c', 'import torch'],
-  // A clang that knows Hopper, under any of its names. Apple's clang produces no PTX.
+  // A clang that can compile for Hopper, under any of its names. Apple's clang produces no PTX.
   clang: [
     'sh',
     '-c',
@@ -23,7 +23,7 @@ const HOST_PROGRAMS = {
   micro: ['micro', '-version'],
   nano: ['nano', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
-  // A cluster with daemons of its own needs root.
+  // A Slurm cluster with its own daemons needs root.
   'slurm-wlm': ['sh', '-c', 'command -v slurmctld slurmd sbatch munged && test "$(id -u)" = 0'],
   tmux: ['tmux', '-V'],
   sshd: ['sh', '-c', 'test -x /usr/sbin/sshd && command -v ssh ssh-keygen pgrep'],

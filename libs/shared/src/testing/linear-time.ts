@@ -13,7 +13,7 @@ const FLOOR_MS = 12;
 
 /**
  * Undefined if `read` takes linear time in the length of the texts that `textOf` makes; otherwise describes the times.
- * An error from `read` counts as an answer.
+ * An error from `read` is as good as a result.
  */
 export function growth(textOf: (length: number) => string, read: (text: string) => unknown): string | undefined {
   const short = leastMs(textOf(SHORT), read);
@@ -46,7 +46,7 @@ function leastMs(text: string, read: (text: string) => unknown): number {
   return least;
 }
 
-/** Pieces whose repetition has frozen a scanner before, ours or another. */
+/** Pieces whose repetition has frozen some scanner before, in this project or elsewhere. */
 export const REPEATED = [
   '\r',
   ' ',

@@ -26,8 +26,8 @@ const unpacked = new Map<string, string>();
 export const measuredFolder = (campaign: string): string => unpackedFolder(join(RESULTS, campaign));
 
 /**
- * A folder with the files of `folder`: those that are plain there, and those of its
- * NAME.tar.zst, which is unpacked into node_modules/.cache once.
+ * A folder with the files of `folder`: its plain files, and those in its NAME.tar.zst, which is unpacked into
+ * node_modules/.cache once.
  */
 export function unpackedFolder(folder: string): string {
   const known = unpacked.get(folder);

@@ -13,9 +13,9 @@ export class Sshd {
   readonly folder = mkdtempSync(join(tmpdir(), 'fc-sshd-'));
   readonly port: number;
   /**
-   * ssh's configuration. The names of its hosts describe their keys: box, stranger, restricted (no forwards), expired.
-   * `shared` is a box with a place for a master connection. `asking` wants a password that nobody has, and `behind` is
-   * reached through it.
+   * ssh's configuration. Most hosts are named after the state of their keys: box (accepted), stranger, restricted (no
+   * forwards), expired. `shared` is like `box`, with a socket for a master connection. `asking` wants a password that
+   * nobody has, and `behind` is reached through it.
    */
   readonly config = join(this.folder, 'ssh_config');
   readonly knownHosts = join(this.folder, 'known_hosts');

@@ -20,7 +20,7 @@ test('nearestNames() finds the intended name and no others', () => {
   expect([didYouMean('fa_v2', NAMES), didYouMean('quicksort', NAMES)]).toEqual([' (did you mean "fa_v2_wmma"?)', '']);
 });
 
-test('changing half of a short word does not count as a typo', () => {
+test('a short word with half of its letters changed is not a typo', () => {
   expect(nearestNames('runn', ['run', 'tune', 'host'])).toEqual(['run']);
 });
 

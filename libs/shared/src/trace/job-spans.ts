@@ -41,7 +41,7 @@ class SpanList {
   readonly #lastUs: number;
   #device = QUEUE;
   #holder: number | undefined;
-  /** Whether the holder is an attempt on a node. */
+  /** Whether the device is held by an attempt on a node. */
   #attempted = false;
   /** Time of the previous event. */
   #beforeUs = 0;
@@ -152,7 +152,10 @@ class SpanList {
     return this.#spans;
   }
 
-  /** A cluster node takes the job. The previous node has lost it and was last heard of at the previous event. */
+  /**
+   * A cluster node takes the job. If another node had it before, that node's attempt ends at the previous event, the
+   * last time it was heard of.
+   */
   #attempt({ attempt, node, device, reason }: AttemptStarted, at: number): void {
     const before = this.#holder === undefined ? undefined : this.#spans[this.#holder];
     this.#closePhase(this.#attempted ? this.#beforeUs : at);

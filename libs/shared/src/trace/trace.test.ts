@@ -133,7 +133,7 @@ const TRACES = z.strictObject({
   ]),
 });
 
-test('otlpTraces() has all parents, repeatable ids, and continues the client’s trace', async () => {
+test('otlpTraces() writes the parent of every span and repeatable ids, and continues the client’s trace', async () => {
   const parent = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8) };
   const options = { job: 'jobs/1', parent, resource: { 'service.name': 'x' }, version: '1' };
   const body = otlpTraces(jobSpans(EVENTS), options);

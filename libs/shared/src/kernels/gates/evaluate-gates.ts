@@ -85,7 +85,8 @@ function judged(gate: PlannedGate, result: GateResult, answer: Extract<MetricAns
   }
   const passed = OPERATIONS[gate.op](answer.value, gate.target);
   if (!passed && gate.phase === 'manifest' && gate.level === 'hard') {
-    // Documentation is for those who read the result later, so it stops an acceptance and not a run.
+    // Missing documentation prevents an acceptance but does not fail a run, because only later readers of the result
+    // need it.
     result.verdict = Verdict.NOT_JUDGED;
     result.detail = answer.detail;
     return result;
@@ -116,7 +117,7 @@ export function evaluateGroup(gate: PlannedGate, answers: ReadonlyMap<string, Ga
   return result;
 }
 
-/** Whether a member reaches its target, even if it is not judged by itself. */
+/** Whether a member reaches its target, also if its own level is off; undefined if it was not measured. */
 function holds({ value, verdict, comparison, target }: GateResult): boolean | undefined {
   if (verdict === Verdict.NOT_MEASURED || value === undefined) return undefined;
   return OPERATIONS[comparison as GateOperator](value, target);

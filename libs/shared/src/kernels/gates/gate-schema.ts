@@ -45,7 +45,7 @@ export const gateSchema = strict({
   .superRefine((gate, context) => refuseIncomplete(gate, context))
   .transform((gate) => gateOf(gate));
 
-/** A gate of a kernel's manifest. `why` is required; keys that it leaves out stay as in gates.yaml. */
+/** A gate of a kernel's manifest. `why` is required; for a key that is left out, the value in gates.yaml applies. */
 export const ownGateSchema = strict({
   id: gateId,
   ...measured,

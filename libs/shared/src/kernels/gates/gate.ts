@@ -1,4 +1,4 @@
-/** A gate: what is measured, how it is compared, and how much its answer counts. */
+/** A gate: what is measured, how it is compared with a target, and whether a fail rejects the kernel. */
 import type { TensorDtype } from '../../data/dtype.ts';
 import type { GatePhase, Metric } from './metrics.ts';
 
@@ -42,7 +42,7 @@ export interface OwnGate {
   readonly level: GateLevel | undefined;
   readonly target: number | undefined;
   readonly op: GateOperator | undefined;
-  /** Set if the manifest defines the measurement, and so a complete gate that the file may lack. */
+  /** Set if the manifest defines the measurement: it is then a complete gate, which the file need not have. */
   readonly gate: Gate | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Parses a gates file: gates, and the plans that state what must be measured and how much each gate counts. */
+/** Parses a gates file: gates, and the plans that state what must be measured and the level of each gate. */
 import * as z from 'zod';
 import { FlashcoreError } from '../../contract/errors.ts';
 import { DeadlinePassed, withinDeadline } from '../../text/deadline.ts';

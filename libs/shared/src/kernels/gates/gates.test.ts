@@ -30,7 +30,7 @@ const canonical = parseShape('2x8x512x64');
 
 type VariantInit = MessageInitShape<typeof VariantResultSchema>;
 
-/** The gates' answers in a plan; by default nsight, which also judges the means. */
+/** The gates' answers in a plan; by default nsight, which also judges resource metrics. */
 function answers(
   variant: VariantInit,
   { plan: planName = 'nsight', ...context }: Partial<GateContext> & { plan?: string } = {},
@@ -168,7 +168,7 @@ test("the emulator's times neither pass nor fail any benchmark gate", () => {
   expect(results['registers']!.detail).toBe('no nvcc on this host');
 });
 
-test('results from isolated samples name their shape', () => {
+test('answers from isolated samples name their shape and mode', () => {
   const results = answers({ benchmarks: [cold] });
   expect(['latency', 'speedup_sdpa'].map((id) => results[id]!.detail.split('; ')[0])).toEqual([
     '2x8x512x64 cold',
@@ -333,7 +333,7 @@ plans:
   ]);
 });
 
-test('a manifest brings its gates along: targets, exceptions with their reason, and gates of its own', () => {
+test('a manifest changes targets, makes exceptions with a reason, and adds gates of its own', () => {
   const own = parseManifest(MANIFEST, 'kernel.yaml').gates;
   const planned = (plan: string, on: string) =>
     new Map(
@@ -371,7 +371,7 @@ test('a gate with level off shows its value without a verdict', () => {
   expect(off.detail).toMatch(/^a scalar kernel has none \(/);
 });
 
-test('missing documentation fails no run: a hard gate asks for it before an acceptance, a softer one warns', () => {
+test('missing documentation fails no run: a hard gate only prevents an acceptance, and a softer gate warns', () => {
   const context = { undocumented: ['NOTES.md'], noChampion: undefined, verified: [], benchmarked: [] };
   const answer = (level: string) => {
     const own = parseGates(

@@ -29,7 +29,7 @@ export interface Metric {
   readonly name: string;
   readonly mode?: 'cold' | 'hot' | undefined;
   readonly statistic?: string | undefined;
-  /** A case set's name or a shape such as 2x8x512x64. For a set, the worst of its shapes counts. */
+  /** A case set's name or a shape such as 2x8x512x64. For a set, its worst shape decides. */
   readonly shape?: string | undefined;
   /** Backend of SDPA, for example "cudnn"; undefined: the fastest. */
   readonly backend?: string | undefined;
@@ -41,7 +41,7 @@ interface MetricKind {
   readonly phase: GatePhase;
   readonly unit: string;
   readonly about: string;
-  /** The qualifiers among mode, statistic, shape and backend that it accepts. */
+  /** The qualifiers that the metric accepts. */
   readonly takes: readonly Qualifier[];
   /** The first one is the default. */
   readonly statistics?: readonly string[];
@@ -168,7 +168,7 @@ export const METRICS: Readonly<Record<string, MetricKind>> = {
   global_load_sectors_per_request: counted('sectors', 'of 32 bytes'),
 };
 
-/** The profile's names for metrics that a build or benchmark metric with the same name would hide. */
+/** Metrics of the profile that share their name with a build or benchmark metric: a gate uses the longer name. */
 const PROFILED_AS: Readonly<Record<string, string>> = {
   profiled_registers_per_thread: 'registers_per_thread',
   profiled_static_smem_bytes: 'static_smem_bytes',
@@ -182,11 +182,11 @@ export const profiledName = (name: string): string => entryOf(PROFILED_AS, name)
 const COUNTER = /^[a-z][a-z0-9]*(__[a-z0-9_]+)+(\.[a-z0-9_]+)*$/;
 const STALL = /^stall_[a-z_]{1,40}$/;
 
-/** Whether it is a profiler counter's own name, for example "sm__inst_executed_pipe_tensor.sum". */
+/** Whether a name is a profiler counter's own, for example "sm__inst_executed_pipe_tensor.sum". */
 export const isCounter = (name: string): boolean => name.length <= 160 && COUNTER.test(name);
 export const isStall = (name: string): boolean => STALL.test(name);
 
-/** Whether only the emulator counts it. */
+/** Whether only the emulator measures the metric. */
 export const isEmulators = (name: string): boolean => entryOf(METRICS, name)?.emulatorOnly === true;
 
 /** The phase that measures a metric; undefined if none does. */

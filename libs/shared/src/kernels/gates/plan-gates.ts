@@ -95,7 +95,10 @@ interface LevelRules {
   before: GateLevel;
 }
 
-/** The level that a kernel asks for. If the plan only shows added gates, it cannot make an unnamed gate hard. */
+/**
+ * The level that a kernel asks for. In a plan that only shows the kernel's own gates, the kernel cannot make a gate
+ * hard that the plan does not name.
+ */
 function ownLevel(asked: GateLevel | undefined, { plan, named, before }: LevelRules): GateLevel {
   if (asked === undefined) return before;
   if (asked === 'hard' && !named) return plan.ownGates === 'judged' ? 'hard' : before;
@@ -131,7 +134,7 @@ export function gateNeeds(gates: readonly PlannedGate[], cases: Cases): GateNeed
   };
 }
 
-/** The shapes of a case set, or the one shape written out. Errors: INVALID_REQUEST. */
+/** The shapes of the case set that `text` names, or the one shape that it spells out. Errors: INVALID_REQUEST. */
 export const shapesNamed = (text: string, { sets }: Cases): readonly Shape[] =>
   entryOf(sets, text) ?? [parseShape(text)];
 
@@ -208,8 +211,8 @@ export function loosenedGates(file: GatesFile, judged: Judged): string[] {
 }
 
 /**
- * Whether a gate is looser. A gate with another measurement or comparison counts as looser, because it cannot be
- * compared.
+ * Whether a gate is looser. A gate with another measurement or comparison is treated as looser, because the two targets
+ * cannot be compared.
  */
 function isLooser(asked: PlannedGate, locked: PlannedGate): boolean {
   if (locked.level === 'hard' && asked.level !== 'hard') return true;

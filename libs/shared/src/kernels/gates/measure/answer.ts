@@ -27,7 +27,7 @@ export interface GateContext {
   variant: VariantResult;
   /** Parity and canonical shapes, and the parity profile. */
   cases: Cases;
-  /** The missing ones among title, lesson and NOTES.md. */
+  /** Those of title, lesson and NOTES.md that are missing. */
   undocumented: readonly string[];
   /** Why the job does not compare with a champion; undefined if it does, or ended before the comparison. */
   noChampion: string | undefined;

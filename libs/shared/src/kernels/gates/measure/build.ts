@@ -11,7 +11,7 @@ import { formatCount } from '../../../text/numbers.ts';
 interface OfEntry {
   which: 'highest' | 'lowest';
   valueOf: (entry: EntryResources) => number;
-  /** Explains the figure's origin or its cost. */
+  /** Explains where the figure comes from or what it costs. */
   explain?: (entry: EntryResources) => string;
 }
 
@@ -84,7 +84,7 @@ export const measureBuild: Measure = (context, metric) => {
   return 'value' in answer ? { ...answer, source: `ptxas and data sheet ${build.entries[0]!.arch}` } : answer;
 };
 
-/** The answer for a CTA that no launch can have. The compiler names the size that it refuses. */
+/** The answer if a CTA needs more shared memory than any launch can have. The compiler's message names the size. */
 function refusedSmem(
   { variant: { findings } }: GateContext,
   { smemRefusedBytes }: BuildResult,
@@ -126,7 +126,7 @@ function shapesOf({ benchmarked, cases }: GateContext, { shape }: Metric): strin
   return [...new Set((benchmarked.length > 0 ? benchmarked : cases.sets.canonical).map(formatShape))];
 }
 
-/** The entries that these shapes launch; all entries if it is unknown which shape launches which. */
+/** The entries that these shapes launch; all entries if the launches of the shapes are unknown. */
 function launchedEntries(context: GateContext, metric: Metric): { entries: readonly EntryResources[]; shapes: string } {
   const { entries } = context.variant.build!;
   const shapes = shapesOf(context, metric);

@@ -13,7 +13,8 @@ const IDLE: Readonly<Record<string, string>> = {
 };
 
 /**
- * A counter that a GPU's profiler does not know is an error of the gate: if it stayed unmeasured, it would never fail.
+ * A counter that a GPU's profiler does not know makes the gate fail: if it were only "not measured", the gate could
+ * never fail.
  */
 function unread({ verdict, modelled, reason = '' }: ProfileResult, name: string): MetricAnswer {
   const read = verdict === Verdict.PASS;

@@ -121,7 +121,7 @@ function casesOf({ variant: { verify: result }, cases }: GateContext, set: strin
   });
 }
 
-/** The share of the cases that were run, because a kernel may refuse a shape. */
+/** The share of passed cases among those that were run, because a kernel may refuse a shape. */
 function casesPassed({ variant: { verify }, verified }: GateContext): MetricAnswer {
   const run = [...verify!.cases.filter(wasRun), ...failedProbes(verify)];
   if (run.length === 0) return { notMeasured: verify!.cases[0]?.reason || 'no case was run' };
@@ -145,8 +145,8 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   const cases = 'notMeasured' in parity ? parity : [...parity, ...failedProbes(result)];
   if ('notMeasured' in cases) {
     const run = [...casesOf(context, 'parity'), ...failedProbes(result)];
-    // One failed case is enough to fail. The share covers the cases that were run, and the detail gives the number of
-    // the others.
+    // One failed case is enough to fail. The share covers only the cases that were run, and the detail says how many
+    // were not.
     if (result?.tolerance?.profile !== 'parity' || run.every(({ verdict }) => verdict !== Verdict.FAIL)) return cases;
     const { value, detail } = shareOf(
       run.filter(({ verdict }) => verdict === Verdict.PASS),
@@ -167,7 +167,10 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   return shareOf(passed, cases, failedProbes(result).length);
 }
 
-/** A failed probe counts as a failed case. Passed probes do not count, so a right kernel has only its cases. */
+/**
+ * A failed probe is counted as a failed case. Passed probes are left out, so that a correct kernel's counts are those
+ * of its cases.
+ */
 const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
   result ? allProbes(result).filter(({ verdict }) => verdict === Verdict.FAIL) : [];
 
