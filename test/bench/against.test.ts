@@ -6,7 +6,7 @@ import { compared } from './ratios.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-test('compared(): worse means 1.3 times as long in all three tries', () => {
+test('compared() calls code worse if it takes 1.3 times as long in all three tries', () => {
   expect(compared(() => 1.4)).toEqual({ worse: true, quotients: [1.4, 1.4, 1.4] });
   expect(compared(() => 1.3)).toEqual({ worse: false, quotients: [1.3] });
   // One busy moment; the second try is normal again.

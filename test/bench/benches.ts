@@ -84,7 +84,7 @@ const BENCHES = {
       );
     return {
       what: 'flashcore_v6 built before, verified at 1x4x128x64',
-      // Fibres or PTX, as the runner chooses by `auto`.
+      // Fibres or PTX: the runner's default engine, `auto`, chooses.
       yardstick: `fa_v1_baseline, the scalar kernel, verified likewise, on ${missing('nvcc') && missing('clang') ? 'fibres' : 'PTX'}`,
       measure: verify('flashcore_v6'),
       measureYardstick: verify('fa_v1_baseline'),
@@ -119,7 +119,7 @@ const BENCHES = {
 
 export const BENCH_IDS: readonly string[] = Object.keys(BENCHES);
 
-/** Opens some benches together with what they run on, until they are disposed of. */
+/** Opens some benches together with everything that they run on. Disposing of the result closes all of it. */
 export async function openBenches(ids: readonly string[]): Promise<AsyncDisposable & { benches: Bench[] }> {
   await using stack = new AsyncDisposableStack();
   const benches: Bench[] = [];
@@ -140,7 +140,8 @@ const STARTS = 4;
 const MS_A_TICK = 10;
 
 /**
- * Milliseconds of processor time that Node takes for a program, run four times because the system counts in hundredths.
+ * Milliseconds of processor time that Node takes for a program, run four times because the system counts in hundredths
+ * of a second.
  */
 function startedCpuMs(args: string[]): number {
   const before = childrenTicks();
@@ -148,7 +149,7 @@ function startedCpuMs(args: string[]): number {
   return (childrenTicks() - before) * MS_A_TICK;
 }
 
-/** Processor time (user and system) of this process's children that have ended. */
+/** Processor time (user and system) of this process's ended children. */
 function childrenTicks(): number {
   const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]!.split(' ');
   return Number(fields[13]) + Number(fields[14]);

@@ -16,7 +16,7 @@ export interface MeasuredCode {
   figure: (bench: string) => Figure | undefined;
 }
 
-/** The checkout that contains this file, as it was last built. */
+/** This file's checkout, as it was last built. */
 export const thisCode = (args: readonly string[]): MeasuredCode => codeIn(ROOT, args);
 
 /**

@@ -4,10 +4,10 @@
  */
 export interface Bench {
   id: string;
-  /** The measured work, and the yardstick's. */
+  /** Descriptions of the measured work and of the yardstick's work. */
   what: string;
   yardstick: string;
-  /** One measurement of each, in milliseconds. */
+  /** Measures the work once, in milliseconds; measureYardstick does the same for the yardstick. */
   measure: () => Promise<number>;
   measureYardstick: () => Promise<number>;
 }
@@ -24,7 +24,8 @@ export interface Figure {
 export const ROUNDS = 5;
 
 /**
- * Measures both in turns, after one round of each to warm up. Returns medians, and the median of the rounds' ratios.
+ * Measures the work and its yardstick in turns, after a round of each to warm up. Returns their medians, and the median
+ * of the rounds' ratios.
  */
 export async function figureOf(bench: Bench, keptRounds = ROUNDS): Promise<Figure> {
   const rounds: { ours: number; yardstick: number }[] = [];
@@ -51,7 +52,7 @@ export const slowed = (bench: Bench): Bench => ({
   measure: async () => (await bench.measure()) + (await bench.measure()),
 });
 
-/** More than this many times the earlier code's time is worse. */
+/** Code is worse if it takes more than this many times the earlier code's time. */
 const WORSE = 1.3;
 const TRIES = 3;
 
@@ -62,7 +63,7 @@ export interface Comparison {
 }
 
 /**
- * Tries again while the code looks worse; it is worse if it looks so in every try.
+ * Tries again while the code looks worse. The code is worse if it looks worse in every try.
  *
  * @param quotientOf measures both and returns now divided by before; tries count from 0.
  */

@@ -110,7 +110,7 @@ function argumentSlot(argument: Exclude<Argument, { tensorMap: TensorMap }>): Bu
 export interface Suite {
   [source: string]: {
     entries: string[];
-    /** The architecture that it needs; default: any. */ needs?: 'sm_90' | 'sm_90a';
+    /** The architecture that the kernel needs; default: any. */ needs?: 'sm_90' | 'sm_90a';
   };
 }
 
@@ -140,9 +140,9 @@ export interface Images {
 export const PTX_ENGINE = 'emulator-ptx';
 
 /**
- * Compiles kernels for a driver library ("emulator", PTX_ENGINE, or a path such as libcuda.so.1). images.json goes to
- * `folder`, and so do compiled files unless FLASHCORE_CONFORMANCE_CACHE names a folder for them. Libraries in
- * FLASHCORE_LIBRARY_CACHE are not compiled again. Kernels that the device cannot run are left out.
+ * Compiles kernels for a driver library ("emulator", PTX_ENGINE, or a path such as libcuda.so.1). images.json is
+ * written to `folder`, and so are compiled files unless FLASHCORE_CONFORMANCE_CACHE names another folder for them.
+ * Libraries in FLASHCORE_LIBRARY_CACHE are not compiled again. Kernels that the device cannot run are left out.
  */
 export async function compileImages(
   target: string,
@@ -211,7 +211,7 @@ function archOf(target: string, { simulated, engine }: { simulated: boolean; eng
 /** The architecture that the PTX engine's device reports. A build for sm_90 gets a Hopper's limits on any device. */
 const EMULATED_ARCH = 'sm_89';
 
-/** The fibre engine has no architecture; it runs sm_90 code but not what only sm_90a has. */
+/** The fibre engine has no architecture: it runs sm_90 code, but no code that only sm_90a can run. */
 function hasArch(arch: string, needs: 'sm_90' | 'sm_90a'): boolean {
   if (arch === '') return needs === 'sm_90';
   return needs === 'sm_90' ? Number(arch.slice(3)) >= 90 : arch === 'sm_90';
@@ -245,7 +245,7 @@ export interface PrimitiveCase {
   rule: { bits: Uint8Array } | Bound;
 }
 
-/** `errorOf` returns the error of an output relative to what the definition allows: up to 1 is right. */
+/** `errorOf` returns the error of an output relative to what the definition allows: a value up to 1 passes. */
 export interface Bound {
   text: string;
   errorOf(output: Uint8Array): number;

@@ -26,8 +26,8 @@ export function readArguments<const Options extends NonNullable<ParseArgsConfig[
 }
 
 /**
- * Returns the exit status of `run`, or prints what went wrong with the named library and what to do, and returns 3. A
- * fault in this program keeps its stack trace.
+ * Returns the exit status of `run`. If it fails, prints what went wrong with the named library and a remedy, and
+ * returns 3. A TypeError or RangeError is a fault of this program and is thrown on, with its stack trace.
  */
 export async function withPlainErrors(library: string | undefined, run: () => Promise<number>): Promise<number> {
   try {

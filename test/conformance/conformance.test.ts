@@ -1,4 +1,4 @@
-/** Runs the suite that a GPU's driver must pass on the emulator. */
+/** Runs the conformance suite, which a GPU's driver must pass, on the emulator. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

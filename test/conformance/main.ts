@@ -1,6 +1,6 @@
 /**
  * Runs the conformance suite against any driver library through its cu* functions:
- *   node conformance.js emulator            our CPU emulator, compiled by the host's C++ compiler
+ *   node conformance.js emulator            flashcore's CPU emulator, compiled by the host's C++ compiler
  *   node conformance.js emulator-ptx        its PTX engine; kernels are compiled by the host's nvcc
  *   node conformance.js libcuda.so.1        a GPU's driver; kernels are compiled by the host's nvcc
  * Options: --json FILE writes the report. Exit code 0: all checks passed, 1: some failed, 2: a wrong command line, 3:

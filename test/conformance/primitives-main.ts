@@ -116,7 +116,8 @@ function judge({ rule }: PrimitiveCase, output: Uint8Array): Agreement {
 }
 
 /**
- * Compares bit for bit. If the rule is a bound both must keep within it, and the number of differing bytes is reported.
+ * Compares bit for bit. If the rule is a bound, both outputs must keep within it, and the number of differing bytes is
+ * reported.
  */
 function compare({ rule }: PrimitiveCase, gpu: Uint8Array, emulator: Uint8Array): Agreement {
   const { agrees, detail } = sameBits(gpu, emulator);
@@ -136,7 +137,10 @@ function sameBits(got: Uint8Array, want: Uint8Array): Agreement {
 
 type Outputs = Record<string, Uint8Array>;
 
-/** Runs in a process of its own, so that two driver libraries are never in one process and a fault ends only one. */
+/**
+ * Computes the outputs in a separate process, so that two driver libraries are never in one process, and a fault ends
+ * only that process.
+ */
 async function outputsOf(target: string, folder: string): Promise<{ device: { name: string }; outputs: Outputs }> {
   await compileImages(target, repositoryRoot(), folder, PRIMITIVE_SUITE);
   const child = spawnSync(process.execPath, [fileURLToPath(import.meta.url), '--run', folder], {

@@ -44,7 +44,7 @@ export const exact = (count: number, seed: number): number[] => {
 export const words = (count: number, seed: number): Uint32Array =>
   Uint32Array.from(range(count, (i) => Math.imul(i + seed, 2654435761) >>> 0));
 
-// 65,536 spread arguments of Math.max are within V8's limit. A NaN anywhere must not pass.
+// The output's error; Infinity if any element is NaN, so that a NaN never passes.
 export function largest(output: Uint8Array, errorOf: (output: Uint8Array) => number): number {
   const error = errorOf(output);
   return Number.isNaN(error) ||

@@ -10,10 +10,11 @@ import { cheatsInFolder, isAnswered, nameOf, readCorpus } from './corpus.ts';
 import { runCorpus } from './run-corpus.ts';
 
 const { families, cheats, honest } = readCorpus();
-// Each of these is found in a different way. The other cheats of their families take as long and show nothing new.
+// Each of these cheats is found in a different way. The other cheats of their families take as long and test nothing
+// new.
 const CHEATS = ['e4m3_keys_and_values', 'child_launch', ...(ALL_TESTS ? ['function_static'] : [])];
-// Caught because it reads unwritten memory, which fibres do not check. On fibres that memory holds noise, so the cheat
-// has no effect.
+// This cheat is caught because it reads unwritten memory, which the fibre engine does not check. On fibres that memory
+// holds noise, so the cheat has no effect.
 const CAUGHT_ON_PTX = ['flags_never_reset'];
 const HONEST = ['honest_ways WAY=1', 'honest_ways WAY=17'];
 /** Number of seeds on a tiny shape, for each honest kernel. */
@@ -46,7 +47,7 @@ async function expectCaught(names: readonly string[]): Promise<void> {
   expect(wrong.map(({ family, name, caught, findings }) => ({ family, name, caught, findings }))).toEqual([]);
 }
 
-test('every cheat is caught, or its entry says why not', { timeout: 600_000 }, () => expectCaught(CHEATS));
+test('every cheat is caught, or corpus.yaml says why not', { timeout: 600_000 }, () => expectCaught(CHEATS));
 
 test.skipIf(missing('nvcc') && missing('clang'))(
   'a cheat that reads unwritten memory is caught',

@@ -6,7 +6,7 @@ import { repositoryRoot } from '../support/repository-root.ts';
 
 export const CORPUS_FILE = 'kernels/corpus/corpus.yaml';
 
-/** A kernel of the repository, with values for some of its parameters. */
+/** One of the repository's kernels, with values for some of its parameters. */
 export interface CorpusKernel {
   /** An id, or a folder: absolute, or relative to the repository's root. */
   kernel: string;
@@ -18,9 +18,9 @@ export interface Cheat extends CorpusKernel {
   family: string;
   does: string;
   gains: string;
-  /** Key of `rules`: the rule that should stop the cheat. */
+  /** The rule that should stop the cheat, as a key of `rules`. */
   rule: string;
-  /** Why it is not caught in a place; where absent, it must be caught. */
+  /** For each place where the cheat is not caught, the reason; in all other places it must be caught. */
   passes: Readonly<Partial<Record<Place, string>>>;
 }
 
@@ -78,8 +78,8 @@ export function readCorpus(): Corpus {
 }
 
 /**
- * Cheats that are not in corpus.yaml: every kernel in `folder` is one, named after its own folder. Errors: if there is
- * none.
+ * Cheats that are not in corpus.yaml: every kernel in `folder` is a cheat, named after its own folder. Errors: if there
+ * is no kernel.
  */
 export function cheatsInFolder(folder: string): Cheat[] {
   const found = readdirSync(folder, { withFileTypes: true })
@@ -94,7 +94,7 @@ export function cheatsInFolder(folder: string): Cheat[] {
   return found;
 }
 
-/** True if a cheat is caught, gains nothing, or has a documented reason why it passes there. */
+/** Whether a cheat is caught, gains nothing, or has a documented reason why it passes in this place. */
 export const isAnswered = (
   { caught, rule, passes }: Pick<Cheat, 'rule' | 'passes'> & { caught: boolean },
   place: Place,

@@ -18,7 +18,7 @@ import type { CorpusKernel } from './corpus.ts';
 /** A runner's judgement of a kernel. */
 export interface Judgement {
   outcome: string;
-  /** Why the runner could not find out; then the kernel is neither caught nor cleared. */
+  /** Why the runner could not judge the kernel, which is then neither caught nor cleared. */
   error?: string;
   /** Kind and text of each finding; empty if the kernel passes. */
   findings: { kind: string; message: string }[];
@@ -29,7 +29,7 @@ export interface Judgement {
   seconds: number;
 }
 
-/** Only correctness decides. The result may be accepted, so every rule of ranked runs applies. */
+/** Only correctness decides. The result could be accepted, so every rule of ranked runs applies. */
 const GATES = `default: corpus
 gates:
   - { id: correctness, title: Correct, metric: parity_cases_passed, op: "==", target: 1, unit: share, source: fp64 reference, why: "a wrong kernel has no speed" }
@@ -37,7 +37,7 @@ plans:
   corpus: { title: The corpus, about: "correctness", from: "kernels/corpus/corpus.yaml", metrics: none, champion: false, fallback: none, gates: { correctness: hard } }
 `;
 
-/** For the emulator: a small shape, because a kernel takes seconds there. A GPU gets an experiment's default shapes. */
+/** Used on the emulator, where a kernel takes seconds. On a GPU an experiment's default shapes are used. */
 const SMALL: readonly Shape[] = [parseShape('1x2x64x64')];
 const SMALL_PROTOCOL = { minSamples: 20, maxSamples: 40, maxSeconds: 0.4 };
 const GPU_PROTOCOL = { maxSeconds: 1 };
@@ -69,7 +69,7 @@ export async function buildKernel(client: RunnerClient, kernel: CorpusKernel): P
 const MAX_SEEDS = 100;
 const TINY: readonly Shape[] = [parseShape('1x1x17x64')];
 
-/** Verifies many drawn inputs on a tiny shape, in as many jobs as that needs. */
+/** Verifies many drawn inputs on a tiny shape, in as many jobs as the number of seeds requires. */
 export async function verifyKernel(client: RunnerClient, kernel: CorpusKernel, seeds: number): Promise<Judgement> {
   const reference = await referenceOf(client, kernel);
   let all: Judgement | undefined;

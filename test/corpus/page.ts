@@ -30,7 +30,7 @@ export function readResults(): { folder: string; results: Partial<Record<Run, Co
   const corpus = readCorpus();
   const results: Partial<Record<Run, CorpusResult>> = {};
   for (const run of Object.keys(RUNS) as Run[]) {
-    // A GPU that is lent for minutes runs the corpus in parts: gpu.json, gpu.2.json …
+    // A GPU that is available for only minutes runs the corpus in parts: gpu.json, gpu.2.json …
     for (const part of filesOf(folder, new RegExp(`^${run}(\\.\\d+)?\\.json$`))) {
       const now = jsonOf<CorpusResult>(folder, part)!;
       const earlier = results[run];
@@ -47,7 +47,7 @@ export function cheatingPage(): Promise<string> {
   const lines = [
     '# Kernels that cheat, and kernels that do not',
     '',
-    // .prettierrc.json leaves this page's wide tables without padding, and so its prose without line breaks.
+    // .prettierrc.json leaves this page's wide tables unpadded, which also keeps the prose in long lines.
     '<!-- markdownlint-disable MD013 -->',
     '',
     `Written by \`npm run corpus:page\` from [what the runs stored](results/${folder}). [kernels/corpus](../kernels/corpus/corpus.yaml) has ${cheats.length} dishonest kernels in ${Object.keys(families).length} families, written by people who read the judge's source, and ${honest.length} honest ones. Run both with \`node test/dist/corpus.js --out FILE\` in a clone after \`npm run build\`, or in the bundle for GPU hosts with \`bin/node test/dist/corpus.js --out FILE\`; it starts a runner of its own and takes the host's first device.`,
@@ -101,7 +101,7 @@ export function cheatingPage(): Promise<string> {
   return formatMarkdown(lines.join('\n'), PAGE_PATH);
 }
 
-/** The finding, or that there was none, and what the cheat gained. */
+/** The finding, or "passes" with what the cheat gained. */
 function verdictOf(cheat: Cheat, run: Run, result: CorpusResult): string {
   const judged = result.cheats.find(({ name }) => name === cheat.name);
   if (!judged) return 'not run';
@@ -113,7 +113,7 @@ function verdictOf(cheat: Cheat, run: Run, result: CorpusResult): string {
   return `**passes**, gains ${cheat.gains}${why === undefined ? '' : `: ${why}`}${timesOf(judged, result)}`;
 }
 
-/** The cheat's time on a GPU, and that of its family's honest kernel. */
+/** The times of the cheat and of its family's honest kernel on a GPU. */
 function timesOf(judged: JudgedCheat, { simulated, honest }: CorpusResult): string {
   const own = honest.find(({ kernel, parameters }) => kernel.endsWith(judged.family) && parameters['CHEAT'] === 0);
   if (simulated || !own) return '';

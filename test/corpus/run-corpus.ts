@@ -32,9 +32,7 @@ export interface CorpusRun {
   seeds: number;
   /** Address of an existing runner; undefined: a runner is started. */
   address?: string | undefined;
-  /**
-   * With a runner of its own: the number of other runners that compile all kernels beforehand, in parallel; 0: none.
-   */
+  /** If a runner is started: the number of other runners that compile all kernels beforehand, in parallel; 0: none. */
   builders: number;
   onLine?: (line: string) => void;
   /** Called after each kernel with the results so far. */
@@ -99,14 +97,14 @@ export function merged(earlier: CorpusResult, now: CorpusResult, { cheats, hones
   };
 }
 
-/** True if the run finished without findings. An error does not clear a kernel. */
+/** Whether the run ended without findings and without an error. */
 const clears = ({ findings, outcome }: Judgement): boolean =>
   findings.length === 0 && !['ERROR', 'CANCELLED', 'INTERRUPTED', 'TIMED_OUT'].includes(outcome);
 
 const reasonOf = ({ findings, error, outcome }: Judgement): string =>
   error ?? findings.map(({ kind, message }) => `${kind}: ${message}`).at(0) ?? outcome;
 
-/** Compiles kernels into a cache. Compile errors are reported later, when the kernel is judged. */
+/** Compiles kernels into a cache. Compile errors are ignored here, and reported when the kernel is judged. */
 async function buildAhead(kernels: readonly CorpusKernel[], builders: number, cache: string): Promise<void> {
   const left = [...kernels];
   const build = async (): Promise<void> => {
@@ -128,7 +126,7 @@ type OwnRunner = { address: string } & AsyncDisposable;
 
 /**
  * Starts the bundled runner on loopback; its data folder is removed afterwards. `buildCache` is a folder of compiled
- * kernels. Errors: with its log, if it ends.
+ * kernels. Errors: if the runner ends, with the runner's log.
  */
 async function startOwnRunner(buildCache?: string): Promise<OwnRunner> {
   const data = mkdtempSync(join(tmpdir(), 'fc-corpus-'));

@@ -1,4 +1,4 @@
-/** Figures and labels that agree with the data, and refusals that explain themselves. */
+/** Figures and labels agree with the data, and refusals explain themselves. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Verdict } from '@flashcore/shared/contract';
@@ -50,7 +50,7 @@ test('champions of an unknown kernel are an error with the nearest names', () =>
   expect(home.faTui(['champions', '--kernel', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });
 });
 
-test('a leaderboard by means takes a case set of the runner, and no shape with it', () => {
+test('a leaderboard by means takes a case set of the runner, and refuses a shape next to it', () => {
   const board = (...args: string[]) => home.faTui(['leaderboard', ...args]);
   expect(board('--cases', 'succes')).toMatchObject({
     exitCode: 2,

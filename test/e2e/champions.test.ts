@@ -7,7 +7,7 @@ import { readSourceTree, treeDigest } from '@flashcore/shared/kernels';
 import { edited } from '@flashcore/shared/testing';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
 
-/** The fields that are saved and loaded here. */
+/** The fields of champions.json that these tests use. */
 interface ChampionsFile {
   champions: { label: string; deviceName: string; buildId: string; latency?: unknown }[];
   builds: Record<string, { sources: string; digest: string; variant: { parameters?: Record<string, string> } }>;
@@ -78,7 +78,7 @@ test('accept --save writes the champion with its sources as they were when it wa
     expect(readFileSync(join(saved, sources, name)), name).toEqual(readFileSync(join(repository, 'my_kernel', name)));
 });
 
-test('champions --save adds nothing that is already there', () => {
+test('champions --save adds only champions that the folder does not have', () => {
   const before = readFileSync(join(saved, 'champions.json'), 'utf8');
   expect(first.faTui(['champions', '--save', saved]).exitCode).toBe(0);
   expect(readFileSync(join(saved, 'champions.json'), 'utf8')).toBe(before);
@@ -121,7 +121,7 @@ test('a file cannot make a champion: a wrong kernel is run and not accepted', as
 
 test.each([
   ['of another device', (_: string, { champions }: ChampionsFile) => (champions[0]!.deviceName = 'NVIDIA L4'), 1],
-] as const)('%s is left to other runners', async (name, change, code) => {
+] as const)('a champion %s is left to other runners', async (name, change, code) => {
   const { exitCode, loaded } = load(second, await changed(name, change));
   expect([exitCode, loaded]).toMatchObject([
     code,
@@ -142,7 +142,7 @@ test.each([
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('champions.json: must be a file of')]);
 });
 
-test('sources changed since saving are not run and not overwritten', () => {
+test('sources that were changed after saving are neither run nor overwritten', () => {
   const folder = join(repository, 'edited');
   cpSync(saved, folder, { recursive: true });
   const file = championsFile(folder);
@@ -161,7 +161,7 @@ test('sources changed since saving are not run and not overwritten', () => {
   }
 });
 
-test('a champion that cannot be loaded does not stop the next one, and the report has both', () => {
+test('a champion that cannot be loaded does not stop the next champion, and the report has both', () => {
   const folder = join(repository, 'two');
   cpSync(saved, folder, { recursive: true });
   const file = championsFile(folder);

@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { Home, ROOT } from '../support/home.ts';
 
 const SCRIPT = join(ROOT, 'tools/ci/check-kernels.sh');
-/** A name that would do harm as a word in a shell, or that begins a workflow command. */
+/** A name that would be harmful as a word in a shell, and that begins a workflow command on its second line. */
 const HOSTILE = '-x $(touch harm)\n::error::no';
 
 const home = new Home();
@@ -58,7 +58,7 @@ function check(environment: Record<string, string> = {}, ...args: string[]): Che
   return { status, stdout, stderr, comment: existsSync(file) ? readFileSync(file, 'utf8') : '' };
 }
 
-test('judges the kernels that a commit touches, and no others', { timeout: 300_000 }, () => {
+test('judges only the kernels that a commit touches', { timeout: 300_000 }, () => {
   appendFileSync(inRepository('kernels/right/fa_v1_baseline.cu'), '\n');
   appendFileSync(inRepository('README'), 'x\n');
   appendFileSync(join(inRepository(HOSTILE), 'kernel.yaml'), '\nno_such_key: 1\n');

@@ -7,7 +7,7 @@ import { PATIENT_MS } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { Home } from '../support/home.ts';
 
-test('a job that ran when the daemon was killed is INTERRUPTED after the restart, its events have no gap, and it runs again on request', async () => {
+test('a job that ran when the daemon was killed is INTERRUPTED after the restart, without a gap in its events, and runs again on request', async () => {
   await using home = new Home();
   const first = await home.startDaemon();
   const requestId = randomUUID();
@@ -38,7 +38,7 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   expect(again[0]!.job).not.toBe(name);
   const end = again.at(-1)!.payload;
   expect(end.case === 'finished' && Outcome[end.value.outcome]).toBe('PASSED');
-  // From now on the id refers to the job that ended.
+  // From now on the request_id refers to the new run, which has ended.
   expect(await all(client.start('verify', verifyRequest({ requestId, restartInterrupted: true })))).toEqual(again);
 }, 60_000);
 

@@ -47,7 +47,7 @@ const seconds = ({ startTime, endTime }: Job): [number, number] =>
   [startTime, endTime].map((time) => Number(time!.seconds) + time!.nanos / 1e9) as [number, number];
 
 test('two jobs on two devices run at the same time, a fault on one does not affect the other, and a third waits for its device', async () => {
-  // Runs on the first device until it is cancelled, while the second device has faults.
+  // This job runs on the first device until it is cancelled, while the second device has faults.
   const long = startEndless();
   const faulty = start('verify', 'out_of_bounds', '--device', 'emulator:1', '--seeds', '1', '--shape', '1x1x64x64');
   const good = start('verify', 'fa_v1_baseline', '--device', 'emulator1', '--seeds', '1', '--shape', '1x1x64x64');
@@ -91,7 +91,7 @@ test('the host lists its devices; an unknown name is a usage error with the know
   expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/emulator, emulator1.*"any"/) as string]);
 });
 
-test('launch options that a device does not support have no effect, and the job says so', () => {
+test('launch options that a device does not support have no effect, and the job reports that', () => {
   const { response, exitCode, stderr } = home.runJson([
     'verify',
     join(ROOT, 'test/fixtures/launch_options'),

@@ -41,7 +41,7 @@ function evaluate(
   return { ...done, found: (done.stdout === '' ? {} : JSON.parse(done.stdout)) as Evaluation };
 }
 
-test("a wrong candidate exits with 0, its fault and place, and a score below every correct candidate's", () => {
+test("a wrong candidate gets exit code 0, its fault and place, and a score below every correct candidate's", () => {
   const { exitCode, found } = evaluate(RACE);
   expect([exitCode, found.correct, found.stage]).toEqual([0, false, 'verify']);
   expect(found.text_feedback).toMatch(/^RACE: .*missing_syncthreads\.cu:11[^]*remedy: Put a __syncthreads\(\)/);
@@ -65,7 +65,7 @@ test(
   },
 );
 
-test('a candidate that does not compile, and a folder whose manifest is wrong, are judged too', () => {
+test('a candidate that does not compile, and a folder with a wrong manifest, get a judgement too', () => {
   const broken = join(home.path, 'broken.cu');
   writeFileSync(broken, 'this is no CUDA');
   const compiled = evaluate(broken);

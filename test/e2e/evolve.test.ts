@@ -54,7 +54,7 @@ function evolve(kernel: string, ...args: string[]): { exitCode: number | null; s
 }
 
 test(
-  'with a deterministic proposer, trials are labeled experiments, emulator times accept none, and --show prints the search',
+  'with a deterministic proposer, trials are labeled experiments, no emulator time accepts one, and --show prints the search',
   { timeout: 180_000 },
   () => {
     const proposer = 'node examples/proposers/parameters.mjs';
@@ -79,7 +79,7 @@ test(
     expect(shown).toMatch(
       /2 trials, 2 right \(100 %\), 0 accepted[^]*The emulator’s times judge nothing[^]*Lineage\n {2}0 root/,
     );
-    // Nothing is left to do, so nothing is done.
+    // The search is complete, so resuming it runs nothing.
     const resumed = home.faTui(['evolve', '--resume', summary.search, '--json']);
     expect(JSON.parse(resumed.stdout)).toEqual(summary);
   },
@@ -164,13 +164,13 @@ console.log(JSON.stringify({ name: 'again', thought: 't', files: { [file]: text 
 );
 
 test(
-  'while a candidate is measured, a candidate of another island is already compiled and waits',
+  'while a candidate is measured, the candidate of the next island is compiled and waits',
   { timeout: 400_000 },
   () => {
     const proposer = 'node examples/proposers/parameters.mjs';
     const folder = join(home.path, 'islands');
     layOutSmallKernel(folder);
-    // A source of its own, which no other test has compiled.
+    // A source that no other test has compiled.
     const source = join(folder, 'missing_syncthreads.cu');
     writeFileSync(source, `${readFileSync(source, 'utf8')}// islands\n`);
     const args = ['--proposer', proposer, '--trials', '2', '--islands', '2', '--seed', '7', '--config', 'full'];
@@ -216,11 +216,11 @@ test('a proposer that cannot be started ends the search', { timeout: 180_000 }, 
 });
 
 const CHEATS = join(ROOT, 'kernels/cheating');
-// One cheat that the compiler reports, and one that timing exposes. The runner treats cheats from all proposers alike,
-// and tests the others in cheating-kernels.test.ts and drawn-shapes.test.ts.
+// One cheat that the compiler reports, and one that timing exposes. The runner treats all cheats alike, whoever
+// proposes them; cheating-kernels.test.ts and drawn-shapes.test.ts test the other cheats.
 const cheats = ['host_include', 'right_when_checked'];
 
-test('cheating kernels from a proposer are found out, and none is accepted', { timeout: 600_000 }, () => {
+test('cheating kernels from a proposer are caught, and none is accepted', { timeout: 600_000 }, () => {
   const proposer = scripted(
     'cheating',
     `import { readdirSync } from 'node:fs';

@@ -15,9 +15,10 @@ const fixtures = readdirSync(FOLDER, { withFileTypes: true })
     const { finding, shape, needsPtxEngine } = parseManifest(readFileSync(path, 'utf8'), path).faulty!;
     return { id, finding: FindingKind[finding], shape: formatShape(shape), needsPtxEngine };
   })
-  // libs/emulator/tests/probes/faulty_test.cpp tests the others; here they would need a second build of the emulator.
+  // libs/emulator/tests/probes/faulty_test.cpp tests the kernels that need the PTX engine; here they would need a
+  // second build of the emulator.
   .filter(({ needsPtxEngine }) => !needsPtxEngine);
-// Faults that only ncu's counters or a GPU can show: a machine without them must not report them.
+// Only ncu's counters or a GPU can show these faults: a machine without them must not report them.
 const NEEDS_GPU = ['BANK_CONFLICTS'];
 // Findings that come from ptxas.
 const NEEDS_NVCC = ['REGISTER_SPILLS', 'SMEM_LIMIT', 'MISSING_ENTRY'];
@@ -25,12 +26,12 @@ const NEEDS_NVCC = ['REGISTER_SPILLS', 'SMEM_LIMIT', 'MISSING_ENTRY'];
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// The short form has findings of a compiler, of a watched run and of the probes; the runner's faulty-kernels.test.ts
-// has more.
+// The short form has a finding of the compiler, one of the race checker and one of the probes; the runner's
+// faulty-kernels.test.ts has more.
 const SHORT = [
   'syntax_error',
   'missing_syncthreads',
-  // Right on the first two inputs of a case. The probes find the fault even though the run names its shape.
+  // Correct on the first two inputs of a case. The probes find the fault, although the run names its shape.
   'fp16_sums',
 ];
 
@@ -41,8 +42,9 @@ const tried = inFull(
 const TITLE = '$id is named $finding, exit code 1';
 
 /**
- * Findings after which the device's process is replaced or its launch was aborted, so a good kernel runs next. With the
- * others the launch completed or never began; reliability/faulty.test.ts runs a good kernel after some of them.
+ * Findings after which the device's process is replaced or its launch was aborted, so a good kernel runs next. After
+ * other findings the device is undisturbed, because the launch completed or never began; reliability/faulty.test.ts
+ * runs a good kernel after some of them.
  */
 const DISTURBING = ['OUT_OF_BOUNDS', 'MISALIGNED_ADDRESS', 'INVALID_WARP_MASK', 'DEADLOCK', 'RACE', 'TIMED_OUT'];
 

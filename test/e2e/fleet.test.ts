@@ -11,7 +11,7 @@ import { Home, ROOT } from '../support/home.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
 
 const SHAPE = '1x1x64x64';
-// Not made if all tests are skipped, because nothing would remove it.
+// Not made if all tests are skipped, because nothing would remove it then.
 const folder = missing('slurm-wlm') ? '' : mkdtempSync(join(tmpdir(), 'fc-sl-'));
 const home = new Home();
 let slurm: SlurmCluster | undefined;
@@ -67,7 +67,7 @@ afterAll(async () => {
 
 const fleet = async (): Promise<Fleet> => (await client.getHost({})).host!.fleet!;
 
-/** A job that runs for seconds, so that what happens to its pilot happens in the middle of it. */
+/** A job that runs for seconds, so that whatever happens to its pilot happens in the middle of the job. */
 const longVerification = (by = client) =>
   by.start('verify', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
@@ -81,7 +81,7 @@ test.skipIf(missing('slurm-wlm'))('a kernel that does not compile ends at the ga
 });
 
 test.skipIf(missing('slurm-wlm'))(
-  'a job runs on a node, with the same figures as here',
+  'a job runs on a node, with the same figures as on this machine',
   { timeout: 180_000 },
   async () => {
     const asked = ['verify', 'fa_v1_baseline', '--shape', SHAPE, '--seed', '5eed'];
@@ -110,7 +110,7 @@ test.skipIf(missing('slurm-wlm'))(
 );
 
 test.skipIf(missing('slurm-wlm'))(
-  'if a pilot is killed in the middle of a job another takes it, and the client sees one stream',
+  'if a pilot is killed in the middle of a job, another pilot takes the job, and the client sees one stream',
   { timeout: 180_000 },
   async () => {
     const before = await fleet();
@@ -155,7 +155,7 @@ test.skipIf(missing('slurm-wlm'))('a preempted pilot gives its job back', { time
   const reasons = events.flatMap(({ payload }) =>
     payload.case === 'attemptStarted' ? [payload.value.reason ?? ''] : [],
   );
-  // Whichever comes first: the pilot, which Slurm informs, or the gateway, which checks Slurm's queue.
+  // Slurm informs the pilot, and the gateway checks Slurm's queue; either may be first.
   expect(['the scheduler ends the pilot', 'its pilot has ended']).toContain(reasons[1]);
   expect(reasons).toHaveLength(2);
   expect(events.at(-1)!.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.PASSED } });
@@ -189,7 +189,7 @@ test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are r
 });
 
 test.skipIf(missing('slurm-wlm'))(
-  'if nodes cannot reach the gateway, the client and the fleet are told why',
+  'if nodes cannot reach the gateway, the client and `fa-tui fleet` say why',
   { timeout: 120_000 },
   async () => {
     await using other = new Home();

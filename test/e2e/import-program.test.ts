@@ -11,7 +11,7 @@ import { Home, ROOT } from '../support/home.ts';
 
 const LIMIT_MS = 900_000;
 const home = new Home({ FLASHCORE_PYTHON: '/usr/bin/python3' });
-// Folders are made by the first test that runs: if all are skipped, nothing would remove them.
+// The first test that runs makes the folders: if all are skipped, nothing would remove them.
 let repository: string;
 const hostFolder = join(tmpdir(), `fc-host-${process.pid}`);
 const outside = join(hostFolder, 'outside');
@@ -82,7 +82,7 @@ const REASONS: Readonly<Record<string, RegExp>> = {
   '54_Memory': /needs more than 8 GiB of memory/,
 };
 
-/** A task of GPU MODE, whose third tensor is memory for the answer. */
+/** A task of GPU MODE whose third tensor is the memory for the output. */
 const TASKS: Readonly<Record<string, string>> = {
   scale: `
 import torch
@@ -171,7 +171,7 @@ beforeAll(() => {
 });
 
 test.skipIf(!able)(
-  'programs are imported, or refused with file and key, and reach nothing',
+  'programs are imported, or refused with file and key, and cannot reach files or the network',
   { timeout: LIMIT_MS },
   () => {
     const { stdout, stderr, exitCode } = faTui(

@@ -50,7 +50,7 @@ test.skipIf(noPtx)("Triton's PTX is verified, watched for races, and profiled by
   expect(profiled.stdout).toMatch(dot);
 });
 
-test.skipIf(noPtx)('a store without its mask is out of bounds, at the line of Python that stores', () => {
+test.skipIf(noPtx)('a store without its mask is out of bounds, and the finding names its line of Python', () => {
   // Without the mask the rows beyond the end of the last tile are written too.
   const folder = changed('unmasked', 'attention.ptx', (text) => text.replaceAll(/@%p\d+ (st\.global)/g, '$1'));
   const { finding, exitCode } = findingOf(folder);
@@ -95,7 +95,7 @@ test.skipIf(noPtx).each<[string, (text: string) => string, RegExp]>([
   expect(home.faTui(['verify', KERNEL, ...CASE]).exitCode).toBe(0);
 });
 
-test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; once filled in, the kernel passes', () => {
+test.skipIf(noPtx)('new --from-ptx drafts a manifest; with its missing values filled in, the kernel passes', () => {
   const folder = join(home.path, 'drafted');
   const made = home.faTui(['new', folder, '--from-ptx', join(KERNEL, 'attention.ptx')]);
   expect([made.exitCode, made.stdout]).toEqual([
@@ -136,7 +136,7 @@ test.skipIf(noPtx)('PTX with 10,000 entries is a finding', () => {
   ]);
 });
 
-test('a link next to the PTX that leads to no source is refused, not copied', () => {
+test('a link next to the PTX whose target is not a source is refused, not copied', () => {
   writeFileSync(join(home.path, 'id_rsa'), 'a key\n');
   const folder = changed('linked', 'attention.ptx', (text) => edited(text, '"standard.py"', '"linked.py"'));
   symlinkSync('../id_rsa', join(folder, 'linked.py'));
@@ -149,7 +149,7 @@ test('a link next to the PTX that leads to no source is refused, not copied', ()
   }
 });
 
-test.skipIf(noPtx)('sources outside the folder that the PTX names are not read', () => {
+test.skipIf(noPtx)('sources that the PTX names outside its folder are not read', () => {
   const secret = join(home.path, 'secret.py');
   writeFileSync(secret, 'token = 1\n');
   const folder = changed('outside', 'attention.ptx', (text) =>
@@ -172,7 +172,7 @@ test.skipIf(noPtx).each(
     ],
     ([name]) => name === 'a file of the host',
   ),
-)('PTX whose .loc names %s runs, without lines', (name, change) => {
+)('PTX whose .loc names %s runs, and its profile shows no lines', (name, change) => {
   const folder = changed(name.replaceAll(' ', '_'), 'attention.ptx', change);
   const { exitCode, stdout, stderr } = home.faTui(['profile', folder, '--shape', '1x1x32x64', '--lines']);
   expect(exitCode, stderr).toBe(0);
@@ -208,7 +208,7 @@ function machineCode(name: string, { change = (text: string) => text, arch = 'sm
   return folder;
 }
 
-test('a cubin needs a GPU: the emulator refuses it at once, with the alternative', () => {
+test('a cubin needs a GPU: the emulator refuses it at once, and names the alternative', () => {
   const { exitCode, stderr } = home.faTui(['verify', machineCode('cubin'), ...CASE]);
   expect([exitCode, stderr]).toEqual([
     3,

@@ -84,7 +84,7 @@ describe.concurrent.each(EDITORS)('$program', ({ program, options, ready, keys, 
   });
 });
 
-/** Opens view 7 with vim as the editor, which takes a moment to start. */
+/** Opens view 7, with a vim that starts slowly as the editor. */
 async function openKernels(): Promise<Terminal> {
   const editor = `sleep 0.3; vim -Nu NONE -n '${join(home.path, 'typed ahead')}'; #`;
   const terminal = openScreen(home, { env: { EDITOR: editor, VISUAL: '' } });
@@ -100,7 +100,7 @@ async function leaveVim(terminal: Terminal): Promise<void> {
   await terminal.waitFor(/\[7 Kernels\][^]*▸ fa_v1_baseline[^]*was not changed/);
 }
 
-test.skipIf(missing('vim'))('fa-tui acts on no key that it reads together with e', async () => {
+test.skipIf(missing('vim'))('fa-tui ignores keys that it reads together with e', async () => {
   const terminal = await openKernels();
   terminal.type('e:7Gq');
   await terminal.waitFor(/^~\s*$/m);

@@ -79,7 +79,7 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('--no-accept offers every tool except those that decide', async () => {
+test('--no-accept offers every tool except those that accept, reject or undo', async () => {
   const agent = await new Agent(home, ERAS[0], ['--no-accept']).connect();
   try {
     const { tools } = await agent.client.listTools();
@@ -250,7 +250,7 @@ describe.each(ERAS)('era %s', (era) => {
     const said: string[] = [];
     const { document } = await agent.call('submit', {
       action: 'verify',
-      // Slow enough that it does not end before the wait begins.
+      // Slow enough that the job does not end before the wait begins.
       kernel: 'fa_v1_baseline',
       shapes: ['1x8x256x64'],
     });
@@ -274,7 +274,7 @@ describe.each(ERAS)('era %s', (era) => {
     expect([board.isError, board.document['entries']]).toEqual([false, []]);
   });
 
-  // The tools do the same in both eras, so the most expensive ones are tested in only one.
+  // The tools do the same in both eras, so the slowest tools are tested in only one era.
   if (era === 'auto') {
     test('tune searches the variants of a kernel; its result has the table', { timeout: 180_000 }, async () => {
       const asked = { action: 'tune', kernel: 'fa_v2_wmma', shapes: ['1x1x64x64'], values: { USE_WMMA: [1, 0] } };
@@ -298,7 +298,7 @@ describe.each(ERAS)('era %s', (era) => {
       });
       const { document: result } = await agent.finish(compared.document['job']);
       expect(result['feedback']).toMatch(/emulator times are not GPU times/);
-      // An agent that chooses its shapes and champion is told why the run cannot decide anything.
+      // The run cannot decide anything, because the agent chose its shapes and champion; the answer says so.
       expect(result).toMatchObject({
         ranked: false,
         not_ranked: expect.arrayContaining(['cases chosen by the client', 'champion chosen by the client']) as string[],
@@ -317,7 +317,7 @@ describe.each(ERAS)('era %s', (era) => {
   }
 });
 
-/** Faulty kernels, what the tools' texts say of each, and the repair. missing_syncthreads is repaired above. */
+/** Faulty kernels, with what the tools say of each, and its repair. missing_syncthreads is repaired above. */
 const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, after: string])[] = [
   ['syntax_error', /syntax_error\.cu:11:7: expected a ";"/, 'RowState state ', 'RowState state; '],
   [

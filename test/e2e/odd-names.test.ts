@@ -59,7 +59,7 @@ test('records and reports go into folders with any name', { timeout: 120_000 }, 
   expect(files.filter((file) => !existsSync(file))).toEqual([]);
 });
 
-// The export is a library of machine code, which nvcc makes.
+// The export is a library of machine code, which needs nvcc.
 test.skipIf(missing('nvcc'))('an export goes into a folder with any name', { timeout: 120_000 }, () => {
   expect(home.faTui(['export', kernel, '--hf', into('hf')])).toMatchObject({ exitCode: 0 });
   expect(existsSync(into('hf'))).toBe(true);

@@ -75,7 +75,7 @@ test('log, gc, backup and restore work on a real runner', { timeout: 120_000 }, 
   expect(again.stdout).toBe(whole.stdout);
 });
 
-test('fa-tui doctor reports what is missing with how to install it, and no runner is a failure', () => {
+test('fa-tui doctor reports what is missing and how to install it, and fails if there is no runner', () => {
   const { exitCode, stdout } = home.faTui(['doctor', '--json']);
   const { checks } = JSON.parse(stdout) as { checks: { name: string; state: string; why: string; fix: string }[] };
   expect(exitCode).toBe(0);

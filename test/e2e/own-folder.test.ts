@@ -17,7 +17,7 @@ beforeAll(() => {
 }, 120_000);
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('a folder that was run is listed first, e edits it, r runs it and the form takes the path of another', async () => {
+test("a folder that was run is listed first, e edits it, r runs it, and the form takes another folder's path", async () => {
   const source = join(folder, 'mine.cu');
   const editor = join(home.path, 'append');
   writeFileSync(editor, '#!/bin/sh\necho "// $1 was edited" >> "$1"\n', { mode: 0o755 });

@@ -1,4 +1,4 @@
-/** The npm package, installed without the registry, runs a user's own kernel. */
+/** Installed without the registry, the npm package runs a user's own kernel. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';

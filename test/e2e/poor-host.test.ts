@@ -1,5 +1,6 @@
 /**
- * On a host that lacks something, a program says what is missing and what to do: read-only folders, few files, no box.
+ * On a host that lacks something, a program says what is missing and what to do: writable folders, open files, a
+ * sandbox.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -111,7 +112,7 @@ test.skipIf(missing('bubblewrap'))('root serves only on request', () => {
   });
 });
 
-test.skipIf(missing('openssl'))('if bwrap fails, no runner with authenticated clients serves', () => {
+test.skipIf(missing('openssl'))('if bwrap fails, a runner with authenticated clients refuses to serve', () => {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho "bwrap: setting up uid map: Permission denied" >&2\nexit 1\n', {

@@ -1,4 +1,4 @@
-/** Problems other than attention: their example kernels are right, and mistakes in them are found. */
+/** Problems other than attention: their example kernels are correct, and mistakes in them are found. */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -29,7 +29,7 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** The long form uses five seeds. A mistake that any one of them shows needs only one here. */
+/** The long form uses five seeds. Every seed shows the mistakes below, so the short form uses one. */
 const SEEDS = ALL_TESTS ? [] : ['--seeds', '1'];
 
 function verify(folder: string, ...args: string[]) {
@@ -56,10 +56,10 @@ function changed(kernel: string, was: string, is: string): string {
 const RIGHT_IN_SHORT = ['rmsnorm', 'gemm_tiles', 'decode_paged', 'backward_rows'];
 
 test.each(inFull(KERNELS, (kernel) => RIGHT_IN_SHORT.includes(kernel)))(
-  '%s is right on all cases of its problem',
+  '%s is correct on all cases of its problem',
   { timeout: LIMIT_MS },
   (kernel) => {
-    // In fp16 `fa-tui run` has all seeds below; in bf16 two of them show range and rounding.
+    // In fp16, `fa-tui run` verifies all seeds below; in bf16, two seeds are enough to test range and rounding.
     const seeds = ALL_TESTS ? ['--seeds', '2'] : [];
     const { exitCode, text } = verify(join(ROOT, 'examples/kernels', kernel), '--set', 'BF16=1', ...seeds);
     expect([exitCode, text]).toEqual([0, expect.stringMatching(/"outcome": ?"OUTCOME_PASSED"|PASSED/)]);
@@ -148,7 +148,10 @@ const MISTAKES: [kernel: string, was: string, is: string][] = [
   ['backward_hopper', '(score - (i & 1 ? delta.y : delta.x))', 'score'],
 ];
 
-/** A mistake in a row, one in a table of pages, one in one of several outputs. */
+/**
+ * One kernel with a mistake in a row, one with a mistake in a table of pages, and one with a mistake in one of several
+ * outputs.
+ */
 const SHORT: string[] = ['rmsnorm', 'decode_paged', 'backward_rows'];
 
 /** For problems whose parity cases have too few forms of attention or take too long. */
@@ -162,7 +165,7 @@ const isFirst = ([kernel, was]: (typeof MISTAKES)[number]): boolean =>
 
 test.each(inFull(MISTAKES, isFirst))('%s with "%s" as "%s" is wrong', { timeout: LIMIT_MS }, (kernel, was, is) => {
   const shape = SHAPES[kernel]?.flatMap((text) => ['--shape', text]) ?? [];
-  // The last option given counts. Each seed has lengths of 0, 1 and the end of a tile.
+  // The last --seeds applies. Each seed has lengths of 0, of 1 and at the end of a tile.
   const { exitCode, text } = verify(changed(kernel, was, is), '--seeds', '1', ...shape);
   // Rows that belong to no sequence are NaN, and an index beyond a table faults.
   expect([exitCode, text]).toEqual([1, expect.stringMatching(/WRONG_RESULT|NAN_OUTPUT|OUT_OF_BOUNDS/)]);
@@ -213,9 +216,9 @@ test('a case that the problem does not have is refused at once', () => {
   ]);
 });
 
-/** Kernels that are run again, against the champion from the first run: one with a table and one without. */
+/** Kernels that are run again, against the champion from the first run: one with a table, and one without a table. */
 const COMPARED = ['rmsnorm', 'decode_paged'];
-/** The kernel that is champion of the problem when these run. */
+/** The kernel that is champion of the problem when these kernels run. */
 const CHALLENGED: Record<string, string> = {
   decode_split: 'decode_rows',
   decode_mma: 'decode_rows',

@@ -5,7 +5,7 @@ import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, type CommandResult } from '../support/home.ts';
 
-// A runner that other machines can reach makes its certificates with openssl, and does not serve without a box.
+// A runner that other machines can reach makes its certificates with openssl, and does not serve without a sandbox.
 const NO_HOST = missing('openssl') || missing('bubblewrap');
 
 const box = new Home();

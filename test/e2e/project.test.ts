@@ -48,7 +48,7 @@ test('a kernel of the repository is run by its name from any of its folders', ()
   expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([2, expect.stringContaining('Unknown kernel "our_kernel"')]);
 });
 
-test("run uses the file's plan unless an option names another; a kernel without notes passes, and cannot be accepted", () => {
+test("run uses the file's plan unless an option names another plan; a kernel without notes passes but cannot be accepted", () => {
   const run = (...options: string[]) =>
     fromBelow('run', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.1', ...options);
   withLines('plan: explore\n', () => {

@@ -1,6 +1,6 @@
 /**
- * fa-tui with a runner on another address, over TLS with certificates, works as with the embedded one: every command,
- * artifacts, files, and a stream that is cut.
+ * fa-tui works with a runner at another address, over TLS with certificates, as it does with the embedded runner: every
+ * command, artifacts, files, and a stream that is cut.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -23,7 +23,7 @@ const host =
     .flat()
     .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
 
-// A runner that other machines can reach makes its certificates with openssl, and does not serve without a box.
+// A runner that other machines can reach makes its certificates with openssl, and does not serve without a sandbox.
 const NO_HOST = missing('openssl') || missing('bubblewrap');
 
 const box = new Home();
@@ -160,7 +160,7 @@ test.skipIf(NO_HOST)(
       await terminal.waitFor(/connected[^]*1x2x\d+x64: pass/, 60_000);
       proxy.interrupt();
       await terminal.waitFor(/○ reconnecting/);
-      // Earlier output stays in the scrollback.
+      // Earlier output must be in the scrollback.
       expect(terminal.text()).toMatch(/1x2x\d+x64: pass/);
       proxy.restore();
       // Then cut twice more in the middle of the events, after the TLS handshake and some events.
@@ -189,7 +189,7 @@ test.skipIf(NO_HOST)(
   },
 );
 
-/** Like Home.faTui(), but this process can pass on bytes meanwhile. */
+/** Like Home.faTui(), but asynchronous, so that this process can pass on the proxy's bytes meanwhile. */
 async function faTui(args: string[], onStderr: (text: string) => void): Promise<CommandResult> {
   const child = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, {
     cwd: ROOT,

@@ -46,7 +46,7 @@ test.skipIf(missing('openssl') || missing('bubblewrap'))(
     const { address: listening } = await home.startDaemonAt('0.0.0.0:0', ...serve!.slice(3));
     const port = listening.split(':').at(-1)!;
 
-    // Another machine that has only ca.crt.
+    // The folder of another machine, which has only ca.crt.
     const laptop = join(home.path, 'laptop');
     mkdirSync(laptop);
     copyFileSync(join(home.path, 'tls/ca.crt'), join(laptop, 'ca.crt'));

@@ -1,4 +1,7 @@
-/** Mistakes in Triton kernels, found at their line of the Python: PTX made by Triton, so this test needs no Triton. */
+/**
+ * Mistakes in Triton kernels are found at their line of the Python. The PTX was made by Triton beforehand, so this test
+ * needs no Triton.
+ */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -41,7 +44,10 @@ afterAll(() => home[Symbol.asyncDispose]());
 const read = (...path: string[]): string => readFileSync(join(...path), 'utf8');
 const sharedBytes = (ptx: string): number => Number(/^\/\/ flashcore: (\d+) bytes/.exec(ptx)![1]);
 
-/** The kernel with its PTX as the source: parameters become constants, and the launch is as Triton's metadata says. */
+/**
+ * The kernel's manifest with its PTX as the source: parameters become constants, and the launch follows Triton's
+ * metadata.
+ */
 function manifestOf(
   kernel: string,
   { shared_bytes = sharedBytes(read(FOLDER, `${kernel}.ptx`)) }: Partial<Fault>,
@@ -87,7 +93,7 @@ const shapeText = (shape: Fault['shape']): string =>
         .join(',');
 
 test.skipIf(noPtx).each(['softmax', 'matmul'] as const)(
-  'the correct %s, of which the faults are edits, passes',
+  'the correct %s, which the faults are edits of, passes',
   (kernel) => {
     const { folder } = folderWith(`correct_${kernel}`, { kernel });
     for (const { shape } of Object.values(FAULTS).filter((fault) => fault.kernel === kernel)) {

@@ -1,4 +1,4 @@
-/** Kernels in Triton, which the runner compiles in the box, because that runs a kernel's Python. */
+/** Kernels in Triton. The runner compiles them in the sandbox, because compiling runs the kernel's Python. */
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -89,7 +89,7 @@ test.skipIf(missing('triton'))('a refusal by Triton names the line, and compile 
   expect(existsSync(to)).toBe(false);
 });
 
-test('a source in Python needs its language, and other sources have none', () => {
+test('a source in Python must name its language', () => {
   const unsaid = kernel('unsaid', undefined, edited(MANIFEST, 'language: triton\n', ''));
   const { exitCode, stderr } = home.faTui(['verify', unsaid, ...CASE]);
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('language: must be triton for a source named *.py')]);
@@ -123,7 +123,7 @@ test.skipIf(noTriton)('tune and evolve vary the options of Triton and the tiles'
   expect(evolved.stderr).toMatch(/trial 1 from 0: valid .*, (BLOCK|NUM_WARPS|NUM_STAGES) \d+ -> \d+/);
 });
 
-test.skipIf(noTriton)('Python whose forked process is still running is compiled', () => {
+test.skipIf(noTriton)('Python that leaves a forked process running is compiled', () => {
   const forks = `import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n\n\n${BEGIN}`;
   const began = performance.now();
   const { exitCode, stderr } = home.runJson(['build', kernel('forks', (text) => edited(text, BEGIN, forks))]);
@@ -131,7 +131,7 @@ test.skipIf(noTriton)('Python whose forked process is still running is compiled'
   expect(performance.now() - began).toBeLessThan(60_000);
 });
 
-test.skipIf(noTriton)('a store without its mask is out of bounds, at its line of the Python', () => {
+test.skipIf(noTriton)('a store without its mask is out of bounds, and the finding names its line of the Python', () => {
   const folder = kernel('unmasked', (text) => edited(text, /(tl\.store\(.*), mask=rows.*\)$/m, '$1)'));
   const { finding } = findingOf(folder);
   expect([FindingKind[finding.kind], finding.location]).toMatchObject([

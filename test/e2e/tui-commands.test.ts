@@ -33,18 +33,18 @@ const raw = (key: string): string =>
   RAW[key] ?? (key.startsWith('ctrl+') ? String.fromCharCode(key.charCodeAt(5) & 0x1f) : key);
 
 interface Step {
-  /** Keys to press before, from view 1. */
+  /** Keys to press before the command's key, starting in view 1. */
   readonly first?: string;
-  /** A text that the screen shows after the key and not before. */
+  /** A text that the screen shows only after the key. */
   readonly shows: RegExp | ((screen: string) => boolean);
   /**
-   * A text that the screen shows once the keys before it have worked; absent: the test waits until the screen stops
-   * changing.
+   * A text that the screen shows once the keys before the command's have worked; absent: the test waits until the
+   * screen stops changing.
    */
   readonly ready?: RegExp;
-  /** Keys to press after, so that the next step starts from an unchanged view 1. */
+  /** Keys to press after the command's, so that the next step starts from an unchanged view 1. */
   readonly undo?: string;
-  /** Also works without a runner, on a recorded job. */
+  /** Whether the command also works without a runner, on a recorded job. */
   readonly recorded?: boolean;
 }
 
@@ -55,7 +55,7 @@ const view = (number: number, name: string): Step => ({
   recorded: true,
 });
 
-/** The cursor's row of view 5, right of the rail, has changed. */
+/** Whether the cursor's row of view 5, right of the rail, has changed. */
 const cursorAway =
   (from: RegExp) =>
   (screen: string): boolean =>
@@ -141,7 +141,7 @@ const STEPS: Record<string, Step> = {
   wrap: { first: '1', shows: (screen) => /│ \d\d:\d\d:\d\d.*…/.test(screen), undo: 'w', recorded: true },
   'log-left': { first: '1>>', shows: /from column 21,/, undo: 'w', recorded: true },
   'log-right': { first: '1', shows: /from column 21,/, undo: 'w', recorded: true },
-  // For a failing case, with the other variant.
+  // Needs a failing case, so it is tested below, in the job with two variants.
   'next-head': { first: '2', shows: /batch 0 head 0/, undo: '[' },
   'previous-head': { first: '2', shows: /batch 0 head 1/, undo: ']' },
   'show-job': { first: '6gjj', shows: /\[1 Run\][^]*1 Run {2}fa_v1_baseline/, undo: '6k\r' },
@@ -149,7 +149,7 @@ const STEPS: Record<string, Step> = {
   'run-kernel': { first: '7gjj', shows: /─ Run fa_v2_wmma/, undo: ESCAPE },
   rerun: { first: '1', shows: /● running|· queued/ },
   'change-form': { first: '1', shows: /─ Run flashcore_v6/, undo: ESCAPE },
-  // The job that rerun started.
+  // Cancels the job that rerun started.
   cancel: { ready: /● running/, shows: /Cancel flashcore_v6[^\n]*\?/, undo: 'y' },
   pin: { first: '6gj', shows: /Pinned: flashcore_v6/ },
   compare: { first: '6gjjb6k', shows: /against the pinned job/, undo: 'c' },
@@ -176,9 +176,10 @@ const STEPS: Record<string, Step> = {
   help: { first: '1', shows: /search: █/, undo: ESCAPE, recorded: true },
 };
 
-// These leave another job on the screen.
+// These commands leave another job on the screen.
 const LAST = ['rerun', 'cancel'];
-// Tested in lent-terminal.test.ts, tui.test.ts or fa-tui's keys.test.tsx. The emulator's leaderboard has no places.
+// Commands that are tested in lent-terminal.test.ts, tui.test.ts or fa-tui's keys.test.tsx. The emulator's leaderboard
+// has no places.
 const WITHOUT_STEP = [
   ...['leave', 'redraw', 'suspend', 'next-place', 'next-finding', 'hottest-line'],
   ...['mark-job', 'clear-marks', 'cancel-waiting', 'instructions', 'leave-instructions'],
@@ -196,7 +197,7 @@ Object.assign(home.env, { TMPDIR: home.path });
 const recording = join(home.path, 'recorded.jsonl');
 const recordingOfTwo = join(home.path, 'toggled.jsonl');
 
-// Wrong with USE_WMMA=1, so USE_WMMA=0 is run too.
+// This kernel is wrong with USE_WMMA=1, so USE_WMMA=0 is run too.
 const TOGGLED = {
   'kernel.yaml': `id: toggled
 title: Wrong with USE_WMMA
@@ -224,7 +225,7 @@ extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, 
 
 beforeAll(async () => {
   const small = ['--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.2'];
-  // The cases of a ranked run would take the emulator a minute; this owner's cases are small.
+  // The cases of a ranked run would take the emulator a minute, so this runner's owner uses small cases.
   const { process: owners } = await home.startDaemonAt('127.0.0.1:0', '--kernels', ownersKernels(home.path));
   expect(home.faTui(['run', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });
   owners.kill();
@@ -262,7 +263,7 @@ const ANSWERED_WITHIN_MS = 500;
 // Nothing is drawn if a key leads to the current view.
 const BROUGHT_WITHIN_MS = 200;
 
-/** Waits until something was written after `length` characters, at most this long. */
+/** Waits, for at most this many milliseconds, until something was written after `length` characters. */
 async function answered(terminal: Terminal, length: number, milliseconds: number): Promise<void> {
   await waitFor('an answer', () => terminal.output.length !== length || undefined, milliseconds).catch(() => undefined);
 }
@@ -348,8 +349,8 @@ test.concurrent(
   180_000,
 );
 
-test("a accepts the result on the screen with a note, u undoes it, X rejects it, and the runner's audit trail has all three", async () => {
-  // A home of its own: the owner's rules must not change between the run and its acceptance.
+test("a accepts the result on the screen with a note, u undoes it, X rejects it, and the runner's audit trail has all three decisions", async () => {
+  // In a separate home, because the owner's rules must not change between the run and its acceptance.
   await using own = new Home();
   await own.startDaemonAt('127.0.0.1:0', '--kernels', ownersKernels(own.path));
   expect(own.faTui(['run', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });

@@ -96,14 +96,14 @@ test('the screen is drawn before the runner has answered, and q works by then', 
   expect(terminal.text()).not.toMatch(/error/);
 });
 
-test('if no runner listens the terminal is given back, with the reason', async () => {
+test('if no runner listens, fa-tui gives the terminal back and prints the reason', async () => {
   const terminal = open({ args: ['--runner', '127.0.0.1:1'] });
   expect(await terminal.exit).toBe(3);
   await expect.poll(() => terminal.text()).toMatch(/^error: No runner at 127\.0\.0\.1:1/m);
   expect(terminal.screen.buffer.active.type).toBe('normal');
 });
 
-test('a dumb terminal gets the help with the commands instead of a screen', async () => {
+test('in a dumb terminal fa-tui prints its help instead of opening a screen', async () => {
   const terminal = new Terminal(FA_TUI, [], { columns: 120, rows: 40, cwd: ROOT, env: home.env, kind: 'dumb' });
   opened.push(terminal);
   expect(await terminal.exit).toBe(2);
@@ -188,7 +188,7 @@ test('two clients on one job: when one leaves, the job goes on for the other, an
 
 test('kill -9 of the runner in mid-stream is reported, the runner comes back, and no event is lost or repeated', async () => {
   startLongJob();
-  // A fresh client shows the running job, not the one shown last.
+  // A client without saved state shows the running job; otherwise it would show the job shown last.
   const terminal = open({ env: { XDG_STATE_HOME: join(home.path, 'another') } });
   await terminal.waitFor(/\[1 Run\][^]*verify[^]*running|\[1 Run\][^]*running[^]*verify/);
   const { pid } = home.runnerInfo()!;
@@ -198,7 +198,7 @@ test('kill -9 of the runner in mid-stream is reported, the runner comes back, an
   expect(
     await waitFor('another runner', () => (home.runnerInfo()?.pid === pid ? undefined : home.runnerInfo()?.pid)),
   ).not.toBe(pid);
-  // Check from the first line on.
+  // Goes to the first line, from which the log is checked.
   terminal.type('g');
   await terminal.waitFor(/from line 1 of/);
   const counts = (pattern: RegExp): number => terminal.lines().filter((line) => pattern.test(line)).length;
@@ -219,7 +219,7 @@ async function pressUntil(terminal: Terminal, key: string, pattern: RegExp): Pro
   }
 }
 
-test('a champion, named by --champion and then in the form, is measured live in view 3 with a real runner, and is not judged on the emulator', async () => {
+test('view 3 measures a champion live, named by --champion and then in the form, and does not judge it on the emulator', async () => {
   const LIVE = /The candidate against its champion {2}\d of \d shapes so far[^]*● (self-check|measuring)/;
   const ENDED =
     /fa_v2_wmma USE_WMMA=1 against its champion fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +(cold|hot) +[\d.]+ [mu]s[^]*candidate above the axis, champion below/;

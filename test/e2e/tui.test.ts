@@ -67,7 +67,7 @@ test.each(SIZES)(
 );
 
 test.skipIf(missing('nvcc') && missing('clang')).each(SIZES)(
-  '%i x %i: i shows the PTX of the line under the cursor, and i again the profile',
+  '%i x %i: i shows the PTX of the line under the cursor, and pressed again it shows the profile',
   async (columns, rows) => {
     const terminal = openScreen(home, { columns, rows });
     const shownLine = (): string | undefined => /instructions? of line (\d+)/.exec(terminal.text())?.[1];
@@ -83,7 +83,7 @@ test.skipIf(missing('nvcc') && missing('clang')).each(SIZES)(
       await expectWhole(terminal, rows);
       terminal.type('g');
       await until(() => shownLine() !== hottest);
-      // A table with lines of several files also names the file.
+      // If the table has lines of several files, its rows also name the file.
       expect(terminal.text()).toMatch(new RegExp(`▸ .*\\b${shownLine()} `));
       terminal.type('H');
       await until(() => shownLine() === hottest);
@@ -112,8 +112,8 @@ test('a terminal that is too small is reported', async () => {
 });
 
 /**
- * Boxes are closed at their right edge in every row, and the last row has the key hints. Waits a moment for a frame
- * that is still being written.
+ * Checks that boxes are closed at their right edge in every row, and that the last row has the key hints. Waits a
+ * moment for a frame that is still being written.
  */
 async function expectWhole(terminal: Terminal, rows: number): Promise<void> {
   await expect.poll(() => cutLines(terminal), { timeout: 2_000 }).toEqual([]);

@@ -1,4 +1,4 @@
-/** `fa-tui tune` on the emulator: the table, and a search that kill -9 of the runner interrupted. */
+/** `fa-tui tune` on the emulator: the table, and a search that a kill -9 of the runner interrupts. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,7 +25,7 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('ranks by registers and shared memory, and says that times are not judged here', { timeout: 180_000 }, () => {
+test('ranks by registers and shared memory, and says that emulator times are not judged', { timeout: 180_000 }, () => {
   const { exitCode, stdout, stderr } = home.faTui(search(kernel));
   expect(exitCode, stderr).toBe(0);
   expect(stdout).toMatch(
@@ -67,7 +67,7 @@ test('Ctrl-C leaves the search running and prints its name', { timeout: 180_000 
   await waitFor('a variant', () => /TILE/.test(stderr) || undefined, 120_000);
   client.kill('SIGINT');
   await waitFor('the name', () => /The job goes on\. Watch it: fa-tui watch [0-9a-f]{8}/.test(stderr) || undefined);
-  // eslint-disable-next-line flashcore/no-fixed-wait -- so that the next signal is a separate one
+  // eslint-disable-next-line flashcore/no-fixed-wait -- so that the next signal does not merge with this one
   await sleep(200);
   client.kill('SIGINT');
   await waitFor('the client to end', () => client.exitCode ?? undefined);

@@ -1,6 +1,6 @@
 /**
- * The client's own programs as ways to become champion unfairly: a search, an evaluation, an agent, a champions file,
- * and each of them again after a restart. apps/runner/src/acceptance/unfair-attempts.test.ts has the requests.
+ * The client's own programs as unfair ways to become champion: a search, an evaluation, an agent, a champions file, and
+ * each of them again after a restart. apps/runner/src/acceptance/unfair-attempts.test.ts tests the unfair requests.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,9 +20,9 @@ const home = new Home();
 let daemon: ChildProcess;
 let kernels: string;
 let champion: string;
-/** A ranked run that was compared with no champion, before there was one. */
+/** A ranked run from the time before there was a champion to compare with. */
 let stale: string;
-/** Wrong for heads of four blocks, which the easy shape does not have. */
+/** A kernel that is wrong for heads of four blocks, which the easy shape does not have. */
 let wrong: string;
 const attempts: { by: string; job: string }[] = [];
 

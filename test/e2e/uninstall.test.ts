@@ -1,6 +1,6 @@
 /**
- * `fa-tui uninstall --purge` removes everything of flashcore's and nothing of the user's, and refuses while a runner
- * works.
+ * `fa-tui uninstall --purge` removes everything that belongs to flashcore and nothing that belongs to the user, and
+ * refuses while a runner works.
  */
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,7 +49,7 @@ test("--yes removes the data folder, settings and logins, and keeps the user's f
   expect(readdirSync(home.path)).toEqual(['my notes.txt']);
 });
 
-test('a runner that its owner serves is left alone, with all its data', { timeout: 60_000 }, async () => {
+test('a runner that its owner started with `serve` is left alone, with all its data', { timeout: 60_000 }, async () => {
   const home = newHome();
   const { process: daemon } = await home.startDaemon();
   expect(home.faTui(['uninstall', '--purge', '--yes'])).toMatchObject({

@@ -1,4 +1,4 @@
-/** A gateway in a process of its own. Its scheduler asks the parent process for pilots. */
+/** A gateway in a separate process. Its scheduler asks the parent process for pilots. */
 // The same heap settings as the daemon's.
 import '@flashcore/runner/memory';
 import { createGateway, parseFleet, startTestRunner, type Scheduler } from '@flashcore/runner/testing-daemon';
@@ -6,7 +6,7 @@ import { createGateway, parseFleet, startTestRunner, type Scheduler } from '@fla
 /** Messages between a gateway's process and the program that measures it. */
 export type FromGateway =
   | { type: 'serves'; address: string }
-  /** The scheduler should start a pilot. */
+  /** Asks for a pilot to be started. */
   | { type: 'pilot'; token: string }
   | { type: 'use'; rssMib: number; cpuMs: number };
 

@@ -57,7 +57,7 @@ async function measure(): Promise<Overhead> {
   const client = await connect();
   const starts: number[] = [];
   const firstWords: number[] = [];
-  // The first one has to wait for the pilot.
+  // The first job has to wait for the pilot.
   for (let index = 0; index <= STARTS; index += 1) {
     const since = performance.now();
     for await (const { payload } of client.start('verify', KERNEL)) {
@@ -122,7 +122,7 @@ async function watchAll(job: string): Promise<number> {
       const events = client.watch(job, { afterSequence: 0 })[Symbol.asyncIterator]();
       await events.next();
       open += 1;
-      // Ends with the gateway.
+      // The stream ends when the gateway ends.
       void events.next().catch(() => undefined);
     }
   }
@@ -161,7 +161,7 @@ async function heard<Type extends FromGateway['type']>(
   }
 }
 
-/** Runs a pilot whose jobs send one event and end. The job after the timed ones waits. */
+/** Runs a pilot whose jobs send one event and end. The job after the timed ones keeps running. */
 async function fly(gateway: string, token: string): Promise<void> {
   let jobs = 0;
   const tree: JobBody = ({ emit, signal }) => {

@@ -117,7 +117,7 @@ function overheadText(overhead: Overhead): string {
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 64, 620, 40, 250];
 
-/** The gateway's CPU time per job, by GPUs and by jobs. */
+/** Plots the gateway's CPU time per job, by number of GPUs and by number of jobs. */
 function plot(points: readonly SimulatedPoint[]): string {
   const told = points.filter(({ whole }) => !whole);
   const series = [

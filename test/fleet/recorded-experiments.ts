@@ -17,7 +17,7 @@ const RUNS = [
   ['h200-first-day-2026-11-22/jobs', /\.json$/],
 ] as const;
 
-/** Experiments with the ladder's kernels that an H200 ran, from docs/results: their length and their events. */
+/** Experiments with the ladder's kernels that ran on an H200, from docs/results: their length and their events. */
 export function recordedExperiments(): RecordedExperiment[] {
   return RUNS.flatMap(([folder, names]) => experimentsOf(folder, names)).flatMap((job) => recorded(job) ?? []);
 }
@@ -36,8 +36,8 @@ function recorded({ job, result }: GetJobResponse): RecordedExperiment | undefin
 }
 
 /**
- * The events that the job must have sent, reconstructed from its result. The result has no compiler lines and progress
- * bars.
+ * The events that the job must have sent, reconstructed from its result. Compiler lines and progress are missing,
+ * because the result does not have them.
  */
 function eventsOf({ variants, phaseTimes }: JobResult): JobEvent['payload'][] {
   return [
@@ -55,7 +55,10 @@ function eventsOf({ variants, phaseTimes }: JobResult): JobEvent['payload'][] {
   ];
 }
 
-/** The same experiment as a job that sends few events: what many short jobs cost a cluster without their results. */
+/**
+ * The same experiment as a job that sends few events, to measure what many short jobs cost a cluster without their
+ * results.
+ */
 export const terse = (experiment: RecordedExperiment): RecordedExperiment => ({
   ...experiment,
   events: [{ case: 'logLine', value: create(LogLineSchema, { source: 'runner', text: 'running' }) }],

@@ -1,7 +1,7 @@
 /**
- * `npx nx fleet-sim test`: a gateway with a simulated cluster, on experiments that an H200 ran. Runs the points of the
- * table in docs/fleet.md, writes docs/results/fleet-…/simulated.json, and makes the table and the plot from it. With
- * --nodes and --jobs it only prints one point.
+ * `npx nx fleet-sim test`: a gateway with a simulated cluster, on experiments that ran on an H200. Runs the points of
+ * the table in docs/fleet.md, writes docs/results/fleet-…/simulated.json, and makes the table and the plot from it.
+ * With --nodes and --jobs it only prints one point.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const GPUS_PER_NODE = 8;
 /** The longest start of a runner with its worker on the H200's host. */
 const START_SECONDS = 3;
 const USERS = 20;
-/** A job's events cost as much as everything else, so most points leave them out and one measures their cost. */
+/** A job's events cost as much as all other work, so most points leave them out, and one point measures their cost. */
 const POINTS: readonly Point[] = [
   { nodes: 200, jobs: 1_000, whole: false },
   { nodes: 20, jobs: 1_000, whole: true },
@@ -31,7 +31,7 @@ const POINTS: readonly Point[] = [
 interface Point {
   nodes: number;
   jobs: number;
-  /** Jobs send all their events, with results of 55 KB. */
+  /** Whether jobs send all their events, with results of 55 KB. */
   whole: boolean;
 }
 
@@ -58,7 +58,7 @@ function numberOf(name: string, text: string): number {
   return value;
 }
 
-/** Each point runs in a process of its own, so that the measured memory is only that point's. */
+/** Each point runs in a separate process, so that the measured memory is only that point's. */
 function runAll(): void {
   const points: SimulatedPoint[] = [];
   const path = join(repositoryRoot(), SIMULATED);
@@ -95,11 +95,11 @@ async function simulate({ nodes, jobs: count, whole }: Point): Promise<Simulated
 }
 
 /**
- * Seconds that jobs of the given lengths take on `gpus` GPUs. Each job starts in order on the first free GPU, and
- * nothing but the jobs takes time.
+ * Seconds that jobs of the given lengths take on `gpus` GPUs. Each job starts in order on the first free GPU, and only
+ * the jobs take time.
  */
 export function listSchedule(seconds: readonly number[], gpus: number): number {
-  // Times at which the GPUs are free, as a binary heap.
+  // Times at which the GPUs become free, as a binary heap.
   const free = Array.from({ length: gpus }, () => 0);
   let end = 0;
   for (const job of seconds) {

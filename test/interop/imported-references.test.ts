@@ -1,6 +1,6 @@
 /**
- * Compares the built-in operation with the Python references of definitions, which only this test runs: the fixture's,
- * and those of every definition below $FLASHINFER_DEFINITIONS. Needs PyTorch; a CPU is enough.
+ * Compares the built-in operation with the Python references of FlashInfer-Bench definitions, which only this test
+ * runs: the fixture's definition, and every definition below $FLASHINFER_DEFINITIONS. Needs PyTorch; a CPU is enough.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -29,7 +29,7 @@ async function client(...args: string[]): Promise<{ exitCode: number; lines: str
 const numbers = (lines: readonly string[]): number[] =>
   lines.map((line) => Number(line.slice(0, 4))).filter((number) => number > 0);
 
-test('the client imports none of our code', () => {
+test('the client imports no code of flashcore', () => {
   const imports = [...readFileSync(join(FOLDER, 'client.js'), 'utf8').matchAll(/^import .* from '([^']+)';$/gm)];
   expect(imports.map(([, name]) => name).filter((name) => !name!.startsWith('node:'))).toEqual([
     '@grpc/grpc-js',
@@ -62,7 +62,7 @@ test.each([
   120_000,
 );
 
-test('an error comes with its reason', async () => {
+test('the client prints an error with its reason', async () => {
   const { exitCode, errors } = await client('build', '--address', address, '--kernel', 'no_such_kernel');
   expect(exitCode).toBe(3);
   expect(errors).toContain('error: KERNEL_NOT_FOUND: ');

@@ -1,4 +1,4 @@
-/** Debian's Python with its gRPC, for clients in another language. */
+/** Runs Debian's Python with its gRPC package, for clients in another language. */
 import { execFileSync, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
@@ -23,7 +23,7 @@ export async function runPython(
   const descriptors = join(folder, 'flashcore.binpb');
   execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], {
     cwd: ROOT,
-    // Not in the user's home, where the cache would stay.
+    // Otherwise the cache would stay in the user's home.
     env: { ...process.env, BUF_CACHE_DIR: join(folder, 'buf') },
   });
   const child = spawn(PYTHON, [join(import.meta.dirname, program), address, descriptors, ...args], {

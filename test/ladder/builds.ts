@@ -35,7 +35,7 @@ const FAILS_PARITY = [
   },
 ];
 
-/** The default, every config, and every other value of each parameter separately; without duplicates. */
+/** The default build, every config, and every other value of each parameter separately; without duplicates. */
 export function buildsOf(manifest: Manifest): LadderBuild[] {
   const alone = choicesOf(manifest).flatMap(([name, { values }]) => values.map((value) => ({ [name]: value })));
   return distinct(manifest, [{}, ...Object.values(manifest.configs), ...alone]);
@@ -74,7 +74,7 @@ const fitsL4 = (manifest: Manifest, parameters: Record<string, number>): boolean
     ({ sharedBytes }) => sharedBytes <= archLimits('sm_89')!.smemPerCtaOptinBytes,
   );
 
-// A parameter derived from the device only selects among launches; shapes cover those.
+// A parameter derived from the device only selects among launches, and shapes already cover all launches.
 const choicesOf = (manifest: Manifest) =>
   Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice === undefined);
 
@@ -116,7 +116,7 @@ export function fewShapesOf(manifest: Manifest): string[] {
   return [ragged!, '1x1x1x64', ...(manifest.launches.length > 1 ? others : [])];
 }
 
-/** Shapes that break a limit of the manifest, each with that limit's text. */
+/** Shapes that violate a limit of the manifest, each with that limit's text. */
 export function refusedShapes(manifest: Manifest): { shape: string; because: string }[] {
   return ['1x1x64x32', '1x1x64x128', '1x65536x1x64', '1x1x1048577x64'].flatMap((shape) => {
     const refused = checkShape(manifest, resolveVariant(manifest), parseShape(shape));
@@ -127,9 +127,9 @@ export function refusedShapes(manifest: Manifest): { shape: string; because: str
 const takes = (manifest: Manifest, shape: string): boolean =>
   checkShape(manifest, resolveVariant(manifest), parseShape(shape)) === undefined;
 
-/** A machine without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. */
+/** Environment of a machine without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. */
 export const withoutToolkit = (): Record<string, string> => ({
-  // A toolkit that is named but missing keeps the runner from looking elsewhere.
+  // If CUDA_HOME names a missing folder, the runner does not look elsewhere for a toolkit.
   CUDA_HOME: '/none',
   CUDA_PATH: '',
   PATH: (process.env['PATH'] ?? '')
@@ -138,17 +138,20 @@ export const withoutToolkit = (): Record<string, string> => ({
     .join(delimiter),
 });
 
-/** The folder where test/ladder/nvrtc.test.ts says to install the wheel nvidia-cuda-nvrtc, and that of a toolkit. */
+/**
+ * Folders in which NVRTC is looked for: where test/ladder/nvrtc.test.ts says to install the wheel nvidia-cuda-nvrtc,
+ * and the toolkit's.
+ */
 const NVRTC = [join(import.meta.dirname, '../../node_modules/.cache/nvrtc/nvidia/cu13/lib'), '/usr/local/cuda/lib64'];
 const HEADERS = '/usr/local/cuda/include';
 
-/** The folder of this machine's NVRTC; undefined if it has none, or no CUDA headers. */
+/** The folder of this machine's NVRTC; undefined if the machine lacks NVRTC or CUDA's headers. */
 export const nvrtcFolder = (): string | undefined =>
   existsSync(join(HEADERS, 'cuda_fp16.h'))
     ? NVRTC.find((folder) => existsSync(folder) && readdirSync(folder).some((name) => name.startsWith('libnvrtc.so')))
     : undefined;
 
-/** A machine without nvcc: makes a toolkit in `folder` that has only NVRTC and CUDA's headers. */
+/** Environment of a machine without nvcc: makes a toolkit in `folder` that has only NVRTC and CUDA's headers. */
 export function withNvrtcOnly(folder: string): Record<string, string> {
   const toolkit = join(folder, 'toolkit');
   mkdirSync(toolkit);

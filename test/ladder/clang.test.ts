@@ -1,6 +1,6 @@
 /**
  * A host without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. The full run has every
- * kernel of the ladder and the findings of faulty kernels; `npm run front-ends` compares all of them with nvcc's.
+ * kernel of the ladder and the findings of faulty kernels; `npm run front-ends` compares all their results with nvcc's.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { Home, ROOT } from '../support/home.ts';
 
 const SHORT = 'flashcore_v6';
 const LIMIT_MS = 600_000;
-// Found at the same line as with nvcc; none of these findings comes from ptxas.
+// Each is found at the same line as with nvcc; none of these findings comes from ptxas.
 const FAULTY = ['out_of_bounds', 'missing_syncthreads', 'static_smem_69kb', 'missing_entry', 'syntax_error'];
 
 const builds = inFull(await ladderSteps(), ({ id }) => id === SHORT).flatMap((step) =>
@@ -36,7 +36,7 @@ describe.skipIf(missing('clang'))('PTX that clang makes without a CUDA toolkit',
     home.runJson([...args, '--runner', address], { timeoutMs: LIMIT_MS }).response;
 
   test.each(builds)(
-    '$title is right',
+    '$title is correct',
     ({ step, build }) => {
       const shapes = inFull(fewShapesOf(step), (shape) => shape === fewShapesOf(step)[0]);
       const cases = shapes.flatMap((shape) => ['--shape', shape]);

@@ -1,6 +1,6 @@
 /**
  * The fibre engine, which hosts with only g++ use, against the PTX engine: both give the same verdicts, and their
- * outputs are equally far from the reference. The full run has every kernel of the ladder that fibres can run.
+ * outputs have the same distance to the reference. The full run has every kernel of the ladder that fibres can run.
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -51,7 +51,7 @@ describe.skipIf(missing('nvcc') && missing('clang'))('the fibre engine against t
       expect(ptx.cases.every(({ verdict }) => verdict === Verdict.PASS)).toBe(true);
       for (const [at, { meanAbsError }] of fibres.cases.entries()) {
         const ofPtx = ptx.cases[at]!.meanAbsError;
-        // With a single key there is no error.
+        // With a single key the error is 0.
         expect(Math.abs(meanAbsError - ofPtx)).toBeLessThanOrEqual(0.1 * ofPtx);
       }
     },

@@ -120,7 +120,7 @@ function verdictOf(response: GetJobResponse): string {
   return outcome === 'PASSED' && found === 'none' ? outcome : `${outcome}: ${found}`;
 }
 
-/** Each result is saved at once, because a run takes a quarter of an hour. */
+/** Compares the front ends on one build and saves the result at once, because a run takes a quarter of an hour. */
 function compare(kernel: string, build: string, outcomeOf: (by: FrontEnd) => string): void {
   const outcomes = frontEnds.map((by) => {
     const outcome = outcomeOf(by);
@@ -135,7 +135,7 @@ function compare(kernel: string, build: string, outcomeOf: (by: FrontEnd) => str
   console.log([kernel, build, ...outcomes, same ? '' : 'DIFFER'].join(' | '));
 }
 
-/** Kinds with their lines, in alphabetical order. */
+/** Kinds of findings with their lines, in alphabetical order. */
 function findingsOf({ result }: GetJobResponse): string {
   const found = result!.variants.flatMap(({ findings }) =>
     findings.map(({ kind, location }) => `${FindingKind[kind]}${location ? ` ${location.file}:${location.line}` : ''}`),

@@ -59,7 +59,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
   const [, ...variants] = coveringBuilds(step);
   const [first, ...others] = fewShapesOf(step);
 
-  test(`is right on ${first} with ${SEEDS} seeds in a complete run`, () => {
+  test(`is correct on ${first} with ${SEEDS} seeds in a complete run`, () => {
     const { response, stderr } = home.runJson([
       'run',
       id,
@@ -73,7 +73,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     ]);
     const { build, verify, benchmarks, gates } = response.result!.variants[0]!;
     expect(figures(verify!.cases), stderr).toEqual([[first, 'PASS', SEEDS, 'PASS', true]]);
-    // Checked only with nvcc; docs/results has its recorded output (tools/ladder/steps.test.ts).
+    // Compared only if nvcc is installed; docs/results has its recorded output (tools/ladder/steps.test.ts).
     expect(
       build!.entries.filter(
         ({ spillStoreBytes, spillLoadBytes, stackBytes }) => spillStoreBytes + spillLoadBytes + stackBytes > 0,
@@ -87,7 +87,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     ).toEqual([]);
   });
 
-  test('is right on the inputs that reveal known mistakes', () => {
+  test('is correct on the inputs that reveal known mistakes', () => {
     const { response, stderr } = home.runJson(['verify', id, '--cases', 'probes', '--seeds', '1']);
     const { probes } = response.result!.variants[0]!.verify!;
     expect(
@@ -98,7 +98,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     expect(probes.length).toBeGreaterThanOrEqual(2);
   });
 
-  test(`is right on ${others.join(', ')}`, () => {
+  test(`is correct on ${others.join(', ')}`, () => {
     const { response, stderr } = home.runJson([
       'verify',
       id,
@@ -122,7 +122,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
         ] as const,
     ),
   )('%s', (_, build) => {
-    // Builds that fail do so for a few elements in ten thousand, so use seeds known to have some.
+    // Builds that fail do so for a few elements in ten thousand, so these seeds are known to have some.
     const cases = build.failsBecause
       ? ['--shape', '1x4x128x64', ...[1, 2, 3, 4, 5].flatMap((seed) => ['--seed', String(seed)])]
       : ['--shape', '1x1x113x64c', '--seeds', String(SEEDS)];
@@ -134,7 +134,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
 const noPtx = missing('nvcc') && missing('clang');
 
 test.skipIf(noPtx).each(inFull(steps, () => false).filter((step) => step.emulated === 'ptx'))(
-  '$id, which fibres cannot run, is right',
+  '$id, which fibres cannot run, is correct',
   (step) => {
     const shapes = fewShapesOf(step).flatMap((shape) => ['--shape', shape]);
     const { response, stderr } = home.runJson(['verify', step.id, '--seeds', '1', ...shapes], { timeoutMs: 600_000 });

@@ -14,7 +14,7 @@ import { Home, ROOT } from '../support/home.ts';
 const LIMIT_MS = 600_000;
 
 test(
-  "NVRTC's PTX gives a fault its line, and the result registers and the tools in its provenance",
+  "with NVRTC's PTX, a fault has its line, and the result has registers and the tools in its provenance",
   async ({ skip }) => {
     if (nvrtcFolder() === undefined) return skip('no NVRTC here, or no headers of CUDA: install cuda-toolkit');
     await using home = new Home();

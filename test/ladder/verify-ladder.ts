@@ -31,7 +31,7 @@ interface BuildReport {
   kernel: string;
   label: string;
   sourceDigest: string;
-  /** passed: every case; fails as documented; failed. */
+  /** "passed": every case passed; "fails as documented": it failed, and the manifest says why. */
   verdict: 'passed' | 'fails as documented' | 'failed';
   outcome: string;
   summary: string;
@@ -59,7 +59,7 @@ interface Refusal {
   message: string;
 }
 
-/** From the last run; the same for all builds. */
+/** Taken from the last run, because it is the same for all builds. */
 let provenance: { device?: string; tools?: string[]; protocol?: string } = {};
 
 const { values, positionals } = parseArgs({
@@ -115,7 +115,7 @@ async function verifyLadder(wanted: string[]): Promise<number> {
 }
 
 interface Report {
-  /** From its last job. */
+  /** Tools of the build's last job. */
   tools?: string[];
   command: string;
   started: string;
@@ -226,7 +226,8 @@ function resources(entries: EntryResources[]) {
 }
 
 /**
- * Considers only cases and probes: an experiment that a hard gate rejects (for registers, say) may still be correct.
+ * Considers only cases and probes: an experiment that a hard gate rejects (for registers, say) may still have correct
+ * outputs.
  */
 function verdictOf(
   { cases, probes }: Pick<BuildReport, 'cases' | 'probes'>,

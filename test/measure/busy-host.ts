@@ -18,7 +18,7 @@ import { onDevice, timedKernel, type MeasuredDevice } from './device.ts';
 type State = 'still' | 'busy';
 
 const BLOCK: readonly State[] = ['still', 'busy', 'busy', 'still'];
-/** Samples per turn. The first after a change is dropped. */
+/** Samples per turn. The first sample after a change is dropped. */
 const SAMPLES = { hot: 6, cold: 16 } as const;
 
 const { values: options } = parseArgs({
@@ -61,7 +61,7 @@ async function main(device: MeasuredDevice): Promise<void> {
   }
 }
 
-/** Samples of an idle host and of a busy one. */
+/** Takes samples on an idle host and on a busy host. */
 function measure(sampler: Sampler, samples: number, host: Compilers): object {
   const us: Record<State, number[]> = { still: [], busy: [] };
   for (let warmUp = 0; warmUp < 20; ++warmUp) sampler.sample();
@@ -83,7 +83,7 @@ function measure(sampler: Sampler, samples: number, host: Compilers): object {
 
 interface Load {
   cwd: string;
-  /** Number of compilers running at a time. */
+  /** Number of compilers that run at a time. */
   count: number;
   niceness: string;
 }

@@ -54,7 +54,7 @@ async function main(device: MeasuredDevice): Promise<void> {
   );
 }
 
-/** Samples without stamps (A) and with them (B). */
+/** Takes samples without stamps (A) and with them (B). */
 function measure(samplers: readonly [Sampler, Sampler], stamps: ClockStamps): object {
   const samples: [number[], number[]] = [[], []];
   const clocks: number[] = [];

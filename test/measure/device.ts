@@ -95,13 +95,13 @@ export async function compile(
 
 const SEED = '666c617368';
 
-/** A kernel timed as the runner does: on pools of inputs that the judge's kernels make and check. */
+/** A kernel timed as the runner times it: on pools of inputs that the judge's kernels make and check. */
 export interface TimedKernel {
   judge: Judge;
   loaded: LoadedCandidate;
   /** Launches in a hot sample. */
   launchesPerSample: number;
-  /** Times of one launch, and of launchesPerSample launches. */
+  /** Times one launch, or launchesPerSample launches. */
   single: TimedBuild;
   several: TimedBuild;
 }

@@ -46,7 +46,7 @@ if (mode === '--one') {
   }
 }
 
-/** `builds`: a folder for compiled files. */
+/** Compares the engines on these kernels. `builds` is a folder for compiled files. */
 function compareAll(kernels: readonly string[], builds: string): void {
   const times: EngineTimes[] = kernels.map((path) => {
     const sweeps: Record<Engine, Sweep[]> = { fibres: [], ptx: [] };
@@ -64,7 +64,7 @@ function compareAll(kernels: readonly string[], builds: string): void {
   writeFileSync(join(folder, 'engines.json'), `${JSON.stringify(report, undefined, 2)}\n`);
 }
 
-/** The sum over the cases of the minimum of all rounds. */
+/** The sum over the cases of each case's minimum over all rounds. */
 function leastOf(sweeps: readonly Sweep[]): number {
   return Object.keys(sweeps[0]!.seconds).reduce(
     (sum, shape) => sum + Math.min(...sweeps.map(({ seconds }) => seconds[shape]!)),

@@ -1,9 +1,9 @@
 /**
  * `npm run estimates [-- LIBRARY]`: how far the time estimates of the emulator's PTX engine are from an H200's times.
  * Traces a few CTAs of every build for which docs/results has hot medians, walks the traces (worker/timing), and
- * estimates each kernel with a scale fitted to the other kernels. For comparison it also estimates from counts, by the
- * busiest unit. Prints a line per build and writes docs/results/emulator-<date>/estimates.json, of which the runner's
- * constants are a copy. Needs nvcc.
+ * estimates each kernel with a scale fitted to the other kernels. For comparison it also estimates from instruction
+ * counts, by the busiest unit. Prints a line per build and writes docs/results/emulator-<date>/estimates.json, of which
+ * the runner's constants are a copy. Needs nvcc.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -69,7 +69,7 @@ await onDevice(
   },
   'ptx',
 );
-// Parameters that a build does not use leave its code unchanged; such builds count once.
+// Parameters that a build does not use leave its code unchanged: such builds become one row.
 rows = [...Map.groupBy(rows, ({ identity }) => identity).values()].map((same) => ({
   ...same[0]!,
   us: median(same.map(({ us }) => us)),
@@ -151,7 +151,7 @@ async function rowOf({ tools, driver }: MeasuredDevice, build: Build): Promise<R
   return { kernel, label: build.label, shape: build.shape, us: build.us, cycles, identity };
 }
 
-/** Cycles of the busiest unit, if it never waits. */
+/** Cycles of the busiest unit, assuming that it never waits. */
 function countedCycles(launch: TracedLaunch, { ctas, multiprocessors }: Filling): number {
   const operations = operationsOf(launch, HOPPER);
   const most = launch.blocks.map((warps) => {
@@ -202,7 +202,7 @@ function writeReport(): void {
   for (const each of report.errors) console.log(JSON.stringify(each));
 }
 
-/** Least squares of the relative errors. Each kernel has the same weight, however many builds it has. */
+/** The scale with the least squares of relative errors. Each kernel has the same weight, however many builds it has. */
 function scaleOf(model: Model, fitted: readonly Row[]): number {
   const builds = Map.groupBy(fitted, ({ kernel }) => kernel);
   let [wanted, square] = [0, 0];

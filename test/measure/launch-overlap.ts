@@ -122,7 +122,7 @@ function subjectsOf(driver: CudaDriver, { kernel, enqueue }: Loaded, empty: Load
 
 /**
  * Measures in turns, so that all subjects see the same state of the device. The first replay of a turn keeps the stream
- * busy while the timed one is enqueued.
+ * busy while the timed replay is enqueued.
  */
 function measure(driver: CudaDriver, subjects: readonly Subject[]): void {
   const events = new EventPair(driver);

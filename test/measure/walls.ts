@@ -50,7 +50,7 @@ try {
     verifySeconds: [],
     wanted,
   }));
-  // The first round compiles and is not counted.
+  // The first round compiles, so its times are dropped.
   for (let round = 0; round <= rounds; round += 1)
     for (const [index, { what, engine, args, exitCode: wanted }] of COMMANDS.entries()) {
       const started = performance.now();

@@ -26,14 +26,14 @@ const extentsOf = ({ tensors, values }: ProblemCase): Extents => ({
 
 interface Inputs {
   halves: readonly Float16Array[];
-  /** Absent if the case has none. */
+  /** Undefined if the case has no sinks. */
   sinks: Float32Array | undefined;
   slopes: Float32Array | undefined;
   /** The bias at [b, h, i, j]. */
   bias: ((at: readonly [number, number, number, number]) => number) | undefined;
 }
 
-/** Softmax by definition, in double precision. */
+/** Attention by its definition, in double precision. */
 function byLoops(attention: ProblemCase, { halves: [Q, K, V], sinks, slopes, bias }: Inputs) {
   const { dims, value } = extentsOf(attention);
   const [B, H, S, D] = dims('Q') as [number, number, number, number];
@@ -138,7 +138,7 @@ work: { flops: 1 }
 );
 
 test.each([1, 4])(
-  "reads FlashInfer's tables, with columns in two tensors, as FlashInfer's references do: page %d",
+  "FlashInfer's tables, with columns in two tensors, are read as FlashInfer's references read them: page %d",
   (page) => {
     const flat = problemCase(FLAT, { B: 7, S: 21, page }, 'fp16');
     const inputs = drawInputs(flat, { seed: 'f1a7', rule: NORMAL });
@@ -190,7 +190,7 @@ test.each(['B', 'H', 'S'] as const)('a bias of [%s, Skv] is the same along the d
   });
 });
 
-/** Indexed along the dimensions that the case's bias_values has. */
+/** A function that indexes the case's bias_values along the dimensions that they have. */
 function biasOf({ operands, tensors }: ProblemCase, bits: Uint16Array | Uint32Array | undefined): Inputs['bias'] {
   if (!bits) return undefined;
   const numbers = new Float16Array(bits.buffer);

@@ -1,4 +1,4 @@
-/** The native library draws on all threads the same inputs that JavaScript draws one after another. */
+/** The native library draws, on all threads, the same inputs that JavaScript draws one after another. */
 import { NORMAL, drawInputs } from '@flashcore/runner/testing';
 import { attentionCase } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * Compares a kernel's output with the reference: what the native comparison finds, against hand-made cases and the
- * obvious loop.
+ * Tests the native comparison of a kernel's output with the reference, on hand-made cases and against a straightforward
+ * loop.
  */
 import { expect, test } from 'vitest';
 import { attentionCase, elementsOfTensor, type ProblemCase, type ShapeFields } from '@flashcore/shared/kernels';
@@ -103,7 +103,7 @@ test('an exact output has no error and norm ratio 1', () => {
   ]);
 });
 
-test('the expected infinity is right, as for LSE of a row without keys; any other value is wrong', () => {
+test('an expected infinity, such as LSE of a row without keys, is correct, and any other value is wrong', () => {
   const output = outputOf(attentionCase({ ...shape, heads: 1, sequenceLength: 1, headDim: 4 }, 'fp32'));
   const want = Float64Array.of(-Infinity, -Infinity, -Infinity, 2);
   const got = new Uint32Array(Float32Array.of(-Infinity, Infinity, -1e30, 2).buffer);
@@ -134,7 +134,7 @@ interface Disturbed {
 
 const singles = (values: ArrayLike<number>): Uint32Array<ArrayBuffer> =>
   new Uint32Array(Float32Array.from(values).buffer);
-/** bf16 by truncation, which here is as good as any other rounding. */
+/** bf16 by truncation: any rounding would do here. */
 const BITS: Record<ProblemCase['dtype'], (values: Float64Array) => Bits> = {
   fp16: halves,
   bf16: (values) => Uint16Array.from(singles(values), (word) => word >>> 16),
@@ -147,8 +147,8 @@ const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = 
 };
 
 /**
- * One element after another, in double: compareOutput() must match this exactly. Sums are those of groups of heads that
- * have at least 2^16 elements, added in order.
+ * One element after another, in double: compareOutput() must match this exactly. Each group of heads with at least 2^16
+ * elements has its own sum, and these sums are added in order.
  */
 function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tolerance }: CompareOptions) {
   const { dtype } = output;
@@ -273,7 +273,7 @@ test.each([
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 1, wrong: 0 },
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 5, wrong: 200 },
 ] as const)(
-  'every figure equals that of one addition after another: $dtype, $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
+  'every figure equals that of a loop that adds one element after another: $dtype, $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
   ({ wrong, dtype, ...extent }) => {
     const compared = attentionCase({ ...extent, causal: false }, dtype);
     const tried = disturbed(compared, wrong);

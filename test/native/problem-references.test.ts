@@ -52,7 +52,7 @@ interface Attended {
   scale: number;
 }
 
-/** O and LSE of one query over the keys that it sees. */
+/** O and LSE of one query over the keys that the query sees. */
 function attended({ q, keys, columns, valueColumns, scale }: Attended): { o: number[]; lse: number } {
   const logits = keys.map(({ k }) => Math.fround(scale) * dot(q, k, columns));
   const lse = keys.length === 0 ? -Infinity : Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0));
@@ -126,50 +126,46 @@ test.each([0, 1])('O and LSE of attention_varlen with causal %d equal those of p
 test.each([
   { B: 2, H: 4, Hkv: 2, S: 9, Skv: 9, D: 8, causal: 1 },
   { B: 1, H: 2, Hkv: 2, S: 5, Skv: 11, D: 8, causal: 2 },
-])(
-  'dQ, dK and dV of attention_backward with %o, and the O and LSE that it starts from, equal those of plain loops',
-  (given) => {
-    const of = caseOf('attention_backward', given);
-    const { values, want } = read(of, '5eed');
-    const { B, H, Hkv, S, Skv, D, causal, scale } = of.values as Record<string, number>;
-    const { Q, K, V, O, LSE, dO } = values;
-    const gradient = (name: string) =>
-      new Float64Array(elementsOfTensor(of.tensors.find((each) => each.name === name)!));
-    const [dQ, dK, dV] = [gradient('dQ'), gradient('dK'), gradient('dV')];
-    const [o, lse] = [gradient('O'), gradient('LSE')];
-    for (let row = 0; row < B! * H! * S!; row += 1) {
-      const [i, head] = [row % S!, Math.floor(row / S!)];
-      const kvHead = Math.floor(head / H!) * Hkv! + Math.floor((head % H!) / (H! / Hkv!));
-      const seen = Math.min(Skv!, causal === 2 ? i + Skv! - S! + 1 : i + 1);
-      const keys = Array.from({ length: seen }, (_, j) => {
-        const index = kvHead * Skv! + j;
-        return { index, k: rowOf(K!, index, D!), v: rowOf(V!, index, D!) };
-      });
-      const q = rowOf(Q!, row, D!);
-      const forward = attended({ q, keys, columns: D!, valueColumns: D!, scale: scale! });
-      o.set(forward.o, row * D!);
-      lse[row] = forward.lse;
-      const upstream = rowOf(dO!, row, D!);
-      const delta = dot(upstream, (d) => forward.o[d]!, D!);
-      for (const { index, k, v } of keys) {
-        const p = Math.exp(Math.fround(scale!) * dot(q, k, D!) - forward.lse);
-        const dS = p * (dot(upstream, v, D!) - delta) * Math.fround(scale!);
-        for (let d = 0; d < D!; d += 1) {
-          dQ[row * D! + d]! += dS * k(d);
-          dK[index * D! + d]! += dS * q(d);
-          dV[index * D! + d]! += p * upstream(d);
-        }
+])('dQ, dK and dV of attention_backward with %o, and its inputs O and LSE, equal those of plain loops', (given) => {
+  const of = caseOf('attention_backward', given);
+  const { values, want } = read(of, '5eed');
+  const { B, H, Hkv, S, Skv, D, causal, scale } = of.values as Record<string, number>;
+  const { Q, K, V, O, LSE, dO } = values;
+  const gradient = (name: string) => new Float64Array(elementsOfTensor(of.tensors.find((each) => each.name === name)!));
+  const [dQ, dK, dV] = [gradient('dQ'), gradient('dK'), gradient('dV')];
+  const [o, lse] = [gradient('O'), gradient('LSE')];
+  for (let row = 0; row < B! * H! * S!; row += 1) {
+    const [i, head] = [row % S!, Math.floor(row / S!)];
+    const kvHead = Math.floor(head / H!) * Hkv! + Math.floor((head % H!) / (H! / Hkv!));
+    const seen = Math.min(Skv!, causal === 2 ? i + Skv! - S! + 1 : i + 1);
+    const keys = Array.from({ length: seen }, (_, j) => {
+      const index = kvHead * Skv! + j;
+      return { index, k: rowOf(K!, index, D!), v: rowOf(V!, index, D!) };
+    });
+    const q = rowOf(Q!, row, D!);
+    const forward = attended({ q, keys, columns: D!, valueColumns: D!, scale: scale! });
+    o.set(forward.o, row * D!);
+    lse[row] = forward.lse;
+    const upstream = rowOf(dO!, row, D!);
+    const delta = dot(upstream, (d) => forward.o[d]!, D!);
+    for (const { index, k, v } of keys) {
+      const p = Math.exp(Math.fround(scale!) * dot(q, k, D!) - forward.lse);
+      const dS = p * (dot(upstream, v, D!) - delta) * Math.fround(scale!);
+      for (let d = 0; d < D!; d += 1) {
+        dQ[row * D! + d]! += dS * k(d);
+        dK[index * D! + d]! += dS * q(d);
+        dV[index * D! + d]! += p * upstream(d);
       }
     }
-    const errors = [largestError(want('dQ'), dQ), largestError(want('dK'), dK), largestError(want('dV'), dV)];
-    expect(errors.every((error) => error < 1e-9)).toBe(true);
-    // Values rounded to fp16 and fp32.
-    expect(largestError(O!, o)).toBeLessThan(2e-3);
-    expect(largestError(LSE!, lse)).toBeLessThan(1e-6);
-  },
-);
+  }
+  const errors = [largestError(want('dQ'), dQ), largestError(want('dK'), dK), largestError(want('dV'), dV)];
+  expect(errors.every((error) => error < 1e-9)).toBe(true);
+  // Values rounded to fp16 and fp32.
+  expect(largestError(O!, o)).toBeLessThan(2e-3);
+  expect(largestError(LSE!, lse)).toBeLessThan(1e-6);
+});
 
-/** The backward pass of a forward pass with sinks, ALiBi and a bias. */
+/** The problem of a backward pass whose forward pass has sinks, ALiBi and a bias. */
 const WITH_MORE = readFileSync(join(ROOT, 'problems/attention_backward/problem.yaml'), 'utf8')
   .replace(
     '  dQ: { out:',
@@ -191,7 +187,7 @@ const WITH_MORE = readFileSync(join(ROOT, 'problems/attention_backward/problem.y
 test.each([
   { B: 2, H: 4, Hkv: 2, S: 9, Skv: 9, D: 8, causal: 1 },
   { B: 1, H: 2, Hkv: 1, S: 5, Skv: 11, D: 8, causal: 0 },
-])('gradients of a backward pass with sinks, ALiBi and a bias of %o equal those of plain loops', (given) => {
+])('gradients of a backward pass with sinks, ALiBi and a bias equal those of plain loops: %o', (given) => {
   const of = problemCase(parseProblem(WITH_MORE, 'problem.yaml'), given, 'fp32');
   const inputs = drawInputs(of, { seed: '5eed', rule: NORMAL }, reference);
   const floats = (name: string): Float32Array => new Float32Array(inputs[name]!.buffer);

@@ -15,12 +15,12 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(setImmediate);
 }
 
-test('a prepared reference equals a computed one, with the yardstick of the rule’s first input', async () => {
+test('a prepared reference equals one computed on demand, with the yardstick of the rule’s first input', async () => {
   const book = new ReferenceBook(reference);
   const others = inputs.map(({ seed }) => ({ seed, rule: { ...NORMAL, name: 'large', logitScale: 32 } }));
   const all = [...inputs, ...others];
   book.prepare([{ kind, inputs: all, reportPlain: true }]);
-  // Wait for the last; by then all have been started.
+  // All have been started once the last is there.
   await until(() => book.stateOf(kind, all.at(-1)!) === 'there');
   for (const [index, input] of all.entries()) {
     const drawn = drawInputs(kind, input);
@@ -42,11 +42,11 @@ test('a prepared reference equals a computed one, with the yardstick of the rule
   }
 });
 
-test('returns each answer once; an answer that was not started is left to the caller and never computed later', async () => {
+test('returns each answer once; an answer not yet started is left to the caller and never computed later', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs, reportPlain: false }]);
   const [first, second, third] = inputs as [Input, Input, Input];
-  // Nothing starts before this function waits.
+  // The book starts nothing until this test waits, so the caller has to compute this answer.
   expect(await book.take(kind, second)).toBeUndefined();
   await until(() => book.stateOf(kind, third) === 'there');
   expect([book.stateOf(kind, second), await book.take({ ...kind, dtype: 'bf16' }, first)]).toEqual([
@@ -59,7 +59,7 @@ test('returns each answer once; an answer that was not started is left to the ca
 test('waits for a reference that is being computed; returns nothing after clear()', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs, reportPlain: false }]);
-  // Starts before the event loop turns, and ends after that.
+  // The computation starts in a microtask, and ends only after the event loop has turned.
   for (let step = 0; step < 100 && book.stateOf(kind, inputs[0]!) !== 'computing'; step += 1) await Promise.resolve();
   expect(book.stateOf(kind, inputs[0]!)).toBe('computing');
   const taken = await book.take(kind, inputs[0]!);
@@ -80,7 +80,7 @@ test('does not prepare a case with a tensor too small to stay in place or too la
   await book.clear();
 });
 
-test('keeps no more answers than fit, and computes the next one when one was taken', async () => {
+test('keeps only as many answers as fit, and computes the next answer when one was taken', async () => {
   const elements = 2 * 3 * 96 * 64;
   const book = new ReferenceBook(reference, 2 * elements);
   const [first, second, third] = inputs as [Input, Input, Input];
@@ -92,7 +92,7 @@ test('keeps no more answers than fit, and computes the next one when one was tak
   await until(() => book.stateOf(kind, third) === 'there');
   book.prepare([{ kind, inputs: [third, first, second], reportPlain: false }]);
   await until(() => book.stateOf(kind, first) === 'there');
-  // Waits for room at the third reference, and must still end.
+  // The book waits for room at the third reference, and clear() must still end.
   await book.clear();
   expect(book.stateOf(kind, second)).toBeUndefined();
 });

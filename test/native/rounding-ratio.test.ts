@@ -1,5 +1,5 @@
 /**
- * The error in units of what rounding explains, compared with loops, and the ratio that attention with honest rounding
+ * The error as a multiple of the error that rounding explains, compared with loops, and the ratio that honest attention
  * reaches.
  */
 import {
@@ -23,7 +23,7 @@ const NAN = 0x7e00;
 const shape = { batch: 1, heads: 3, sequenceLength: 37, headDim: 24, causal: false };
 const kind = attentionCase(shape, 'fp16');
 const inputs = drawInputs(kind, { seed: '7', rule: NORMAL });
-/** For attention's first output. */
+/** The answer for attention's first output. */
 const answerTo = (inputs: ReturnType<typeof drawInputs>, of: ProblemCase) => {
   const { want, rounding } = reference.answers(inputs, of).get('O')!;
   return { want, rounding: rounding! };
@@ -78,7 +78,7 @@ test('plain attention, which also rounds its logits, stays below 2 in every dtyp
   expect(reference.roundingRatio(new Uint16Array(coarse.buffer), answer, output).ratio).toBeGreaterThan(30);
 });
 
-/** exp(x) of N(0, 1) over the row's sum: what a softmax of another problem writes. */
+/** exp(x) of N(0, 1) over the row's sum, which is the output of a softmax in some other problem. */
 function softmaxOf(rows: number, columns: number): Float64Array {
   const drawn = drawInputs(attentionCase({ ...shape, sequenceLength: rows, headDim: columns, heads: 1 }, 'fp32'), {
     seed: '10',
@@ -92,7 +92,7 @@ function softmaxOf(rows: number, columns: number): Float64Array {
 }
 
 test.each(['fp16', 'bf16', 'fp32'] as const)(
-  'an output rounded once to %s is right; without its small values, or with fewer bits, it is wrong',
+  'an output rounded once to %s is correct; without its small values, or with fewer bits, it is wrong',
   (dtype) => {
     const [rows, columns] = [32, 1024];
     const want = softmaxOf(rows, columns);
@@ -115,12 +115,12 @@ test('the only element of a row is not judged by itself: sums in fp32 may cancel
     const got = Float32Array.from(want, (value, row) => value + (row === 20 ? error : 0));
     return reference.roundingRatio(tensorOf(got, 'fp16'), right, { ...output, ...written }).ratio;
   };
-  // An error of fp32 in sums of this size, and one of 8 bits.
+  // An error as fp32 makes it in sums of this size, and an error as 8 bits make it.
   expect(ratioOf(1e-6)).toBeLessThan(0.1);
   expect(ratioOf(0.2)).toBeGreaterThan(10);
 });
 
-test('plain attention is the yardstick only for a kernel that says that it rounds logits, or has to', () => {
+test('plain attention is the yardstick only if a kernel says that it rounds logits, or has to round them', () => {
   const limits = (['fp16', 'bf16', 'fp32'] as const).map((dtype) =>
     (['fp16', 'fp32'] as const).map((accumulate) =>
       roundingLimitOf({ maxAbsError: 1, roundingRatio: 15 }, { dtype, accumulate }),

@@ -44,7 +44,7 @@ test('no bad input started a job', async () => {
   expect((await fixture.client.listJobs()).jobs).toEqual([]);
 });
 
-/** The reason, then the fields, as the status has them; only the first few if there are many. */
+/** The reason, then the fields in the status's order; a status with many fields has only the first few. */
 function summary({ code, details, metadata }: RawAnswer): string[] {
   const error = Object.assign(new Error(details), { code, details, metadata }) as ServiceError;
   if (code === status.OK || !hasErrorDetails(error)) return [status[code], details];

@@ -11,7 +11,7 @@ import { campaign, integer, pick, type Campaign } from './campaign.ts';
 
 const signal = new AbortController().signal;
 
-/** Damages every file that the cache and the store have for the two units in one way. */
+/** Ways to damage every file that the cache and the store have for the two units. */
 const DAMAGES: Record<string, (path: string, run: Campaign, others: string[]) => void> = {
   'flip a bit': (path, { random }) => {
     const bytes = readFileSync(path);
@@ -67,7 +67,7 @@ campaign(
   },
 );
 
-/** A "compiler" that copies its source. */
+/** A unit for a "compiler" that copies its source. */
 const unit = (name: string): CompileUnit => ({
   compiler: { name: 'g++', path: '/bin/sh', version: '1', identity: 'sh' },
   target: 'test',

@@ -10,11 +10,11 @@ import { test } from 'vitest';
 import type { PromiseId } from './promises.ts';
 
 const SOAK = process.env['FLASHCORE_SOAK'] === '1';
-/** FLASHCORE_ROUNDS: use this many rounds instead; for one campaign at a time. */
+/** FLASHCORE_ROUNDS: the number of rounds to use instead, for running one campaign at a time. */
 const ROUNDS = Number(process.env['FLASHCORE_ROUNDS'] ?? 0);
 /** FLASHCORE_MINUTES: the length of soak tests that run for a given time. */
 export const MINUTES = Number(process.env['FLASHCORE_MINUTES'] ?? 2);
-/** FLASHCORE_SEED repeats a run: one seed gives the same rounds, although not the same scheduling. */
+/** FLASHCORE_SEED repeats a run: the same seed gives the same rounds, although not the same scheduling. */
 const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 export interface Campaign {
@@ -28,20 +28,20 @@ export interface Campaign {
 
 /** Number of rounds of a campaign. */
 export interface Rounds {
-  /** In `npm test`, if the campaign is part of it; default: ci. */
+  /** Rounds in `npm test`, if the campaign is part of it; default: ci. */
   short?: number;
-  /** In `npm run test:all`. */
+  /** Rounds in `npm run test:all`. */
   ci: number;
   soak: number;
 }
 
 export interface CampaignOptions {
-  /** The promise that it demonstrates. */
+  /** The promise that the campaign demonstrates. */
   promise: PromiseId;
   rounds: Rounds;
-  /** Limit on its time outside the soak; default: 5. */
+  /** Limit on the campaign's time outside the soak; default: 5. */
   minutes?: number;
-  /** True if something that it needs is missing. */
+  /** True if something that the campaign needs is missing. */
   skip?: boolean;
 }
 
@@ -97,7 +97,7 @@ export const integer = (random: Random, least: number, most: number): number =>
 export const pick = <Value>(random: Random, values: readonly Value[]): Value =>
   values[integer(random, 0, values.length - 1)]!;
 
-/** Names, sizes and times of all in these folders, except a daemon's data folder and its sockets. */
+/** Names, sizes and times of everything in these folders, except a daemon's data folder and its sockets. */
 export const besideData = (folders: readonly string[]): string[] =>
   folders.flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -121,7 +121,7 @@ export function percentile(values: readonly number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Runs a task for each item, up to this many at once. The first failure ends all. */
+/** Runs a task for each item, up to this many at once. The first failure ends all of them. */
 export async function inLanes<Item>(
   lanes: number,
   items: readonly Item[],

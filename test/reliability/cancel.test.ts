@@ -17,7 +17,7 @@ const IDLE_WORKER = /worker\.js$/;
 /** Small, so that the benchmark starts soon, but long enough to be cancelled during it. */
 const SHAPES = [{ batch: 1, heads: 4, sequenceLength: 128, headDim: 64 }];
 const SMALL = { verify: { shapes: SHAPES, seedCount: 40 }, benchmark: { shapes: SHAPES, protocol: { maxSeconds: 5 } } };
-/** When to cancel: the moment when the job reports this, then some more time. */
+/** When to cancel: some time after the job has reported that it reached this point. */
 const AIMS: { name: string; fresh?: true; reached: (event: JobEvent) => boolean; mostMs: number }[] = [
   { name: 'queue', fresh: true, reached: ({ payload }) => payload.case === 'created', mostMs: 20 },
   {
@@ -51,7 +51,7 @@ campaign(
     let late = 0;
     for (let round = 0; round < rounds; round += 1) {
       const aim = AIMS[round % AIMS.length]!;
-      // A new source if compilers have to run; other aims are reached sooner without.
+      // A new source if compilers have to run; without a new source, other aims are reached sooner.
       const kernel =
         aim.fresh || round < AIMS.length ? await freshKernel(home, client, `${round} ${random.uniform()}`) : built!;
       if (!aim.fresh) built = kernel;
@@ -94,14 +94,14 @@ async function freshKernel(home: Home, client: RunnerClient, mark: string): Prom
 
 interface Cancelled {
   outcome: Outcome;
-  /** The job's processes that ran when it was cancelled. */
+  /** The job's processes that were running when it was cancelled. */
   killed: ProcessInfo[];
   goneMs: number;
 }
 
 interface Cancelling {
   aim: (typeof AIMS)[number];
-  /** From the aim to CancelJob. */
+  /** Time from the aim to CancelJob. */
   delayMs: number;
   /** The runner's process. */
   daemon: number;

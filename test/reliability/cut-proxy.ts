@@ -10,9 +10,9 @@ export class CutProxy implements AsyncDisposable {
   #cuts: number[] = [];
   #allowed = Infinity;
   #isDown = false;
-  /** The runner's bytes that were passed on since cutAfter(). */
+  /** Number of the runner's bytes that were passed on since cutAfter(). */
   passed = 0;
-  /** Connections reset in the middle since then. */
+  /** Number of connections that were cut since cutAfter(). */
   cuts = 0;
 
   private constructor(address: string, target: string) {
@@ -38,8 +38,8 @@ export class CutProxy implements AsyncDisposable {
   }
 
   /**
-   * Passes on this many of the runner's bytes, then resets the connection. The next number counts from then on, and so
-   * forth.
+   * Passes on the first number of the runner's bytes, then resets the connection. The second number counts from there,
+   * and so on.
    */
   cutAfter(...bytes: number[]): void {
     this.passed = this.cuts = 0;

@@ -1,6 +1,6 @@
 /**
  * The contents of a disk after a power cut, from the record of disk-recorder.cpp. A file's bytes and name are safe once
- * the file was synced, and names also once their folder was; POSIX promises nothing else.
+ * the file was synced, and a name also once its folder was synced; POSIX promises nothing else.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -113,7 +113,8 @@ export function layOut(image: ReadonlyMap<string, Buffer>, folder: string): void
 function keptOperations(operations: readonly Recorded[], fate: Fate, random: Random): Operation[] {
   if (fate === 'all are kept') return [...operations];
   const safe = safeOperations(operations);
-  // A disk may write names in another order only if nothing can tell the difference, so all names up to one are kept.
+  // A disk may write names in another order only if the difference cannot be observed, so all names up to some name are
+  // kept.
   const names = operations.flatMap((operation, index) => (isName(operation) && !safe.has(index) ? [index] : []));
   const last = { 'names are kept': Infinity, 'all are lost': -1, 'some are kept': pickFrom(names, random) };
   const namesUpTo = last[fate];

@@ -1,7 +1,7 @@
 // Loaded into a runner with LD_PRELOAD. Records, in order and with the time, everything that the runner does to files
 // below FLASHCORE_DISK_ROOT, so that a test can recreate the disk after a power cut at any of these moments. The record
-// is FLASHCORE_DISK_LOG, one line per operation, and FLASHCORE_DISK_LOG.data with the written bytes. Programs that the
-// runner starts are not recorded.
+// consists of the file $FLASHCORE_DISK_LOG, one line per operation, and $FLASHCORE_DISK_LOG.data with the written
+// bytes. Programs that the runner starts are not recorded.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@
 namespace {
 
 struct Open {
-  std::string folder;  // for a folder its path, for a file ""
+  std::string folder;  // the folder's path; "" if this is a file
   long file = 0;
   bool appends = false;
   ino_t inode = 0;
@@ -72,7 +72,7 @@ __attribute__((constructor)) void begin() {
 
 bool recorded(const char* path) { return log_fd >= 0 && path && std::string(path).compare(0, root.size(), root) == 0; }
 
-// Descriptors may also be closed by direct system calls and then be reused for other files.
+// Descriptors may also be closed by direct system calls and then reused for other files.
 bool recording(int fd) {
   struct stat found;
   const auto open = opened.find(fd);

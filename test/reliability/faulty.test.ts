@@ -36,7 +36,7 @@ const SLOW = ['endless_loop'];
 const SIGNATURE = '(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal)';
 /** Kernels that are in no folder: on the emulator a kernel's source is also a host program. */
 const WRITTEN: Record<string, { workspace: string; source: string }> = {
-  // Everything that Q, K, V and O leave, so that it is not refused earlier; the guard bytes make it too much.
+  // Allocates all memory that Q, K, V and O leave, so that it is not refused earlier; the guard bytes make it too much.
   'all memory': {
     workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionCase(shape, 'fp16').bytes, 0)}" }\n`,
     source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n`,
@@ -85,7 +85,7 @@ campaign(
     const { address, process: daemon } = await home.startDaemon();
     using client = await RunnerClient.connect({ address });
     const wanted = await control(client);
-    // Left from earlier runs that were killed.
+    // Processes left by earlier runs of this test that were killed.
     const before = new Set(sleeping().map(({ pid }) => pid));
     const outcomes = new Map<string, number>();
     const ways = [...QUICK, ...Object.keys(WRITTEN), ...(soak ? SLOW : []), 'kill the worker'];
@@ -98,7 +98,7 @@ campaign(
       ),
     );
     for (let round = 0; round < rounds; round += 1) {
-      // The first rounds try the worst faults.
+      // The first three rounds try the worst faults.
       const way = ['kill the worker', 'children', 'all memory'][round] ?? pick(random, ways);
       const outcome =
         way === 'kill the worker'
@@ -106,7 +106,8 @@ campaign(
           : await verify(client, written.get(way) ?? named(way));
       expect(outcome.outcome, way).not.toBe(Outcome.PASSED);
       if (way === 'all memory') expect(Outcome[outcome.outcome]).toBe('OUT_OF_MEMORY');
-      // The job ends when the fault is known. The processes that it started end a moment later, with or without a box.
+      // The job ends when the fault is known. The processes that it started end a moment later, with or without a
+      // sandbox.
       const left = (): unknown[] => sleeping().filter(({ pid }) => !before.has(pid));
       await expect.poll(left, { timeout: 2_000, message: `processes that ${way} left` }).toEqual([]);
       outcomes.set(way, (outcomes.get(way) ?? 0) + 1);
@@ -143,7 +144,7 @@ async function control(client: RunnerClient): Promise<unknown> {
   return cases.map((one) => ({ ...(toJson(CaseResultSchema, one) as object), seconds: 0 }));
 }
 
-/** A boxed worker is two processes, and the inner one ends with the outer. */
+/** A sandboxed worker is two processes, and the inner one ends with the outer. */
 function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');

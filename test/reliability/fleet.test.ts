@@ -33,7 +33,8 @@ campaign(
   },
   async ({ random, rounds, soak, seed, figure }) => {
     await using fleet = await startFleet(soak ? 8 : 2);
-    // Compiles what all later experiments need, because a part that is killed every few seconds never gets that far.
+    // Compiles everything that later experiments need, because a part that is killed every few seconds would never get
+    // that far.
     checkStream(await watched(fleet, -1));
     const started = performance.now();
     const ended = new AbortController();
@@ -47,7 +48,7 @@ campaign(
     let killed = soak;
     void killing.then(() => (killed = true));
     let next = 0;
-    // The short form continues until each part was killed.
+    // The short form continues until each part was killed once.
     const lane = async (): Promise<void> => {
       while (next < rounds || !killed) seen.push(await watched(fleet, next++));
     };
@@ -185,13 +186,13 @@ interface Killing {
   signal: AbortSignal;
 }
 
-/** Kills one part after another until the signal. Everything except pilots is started again some time later. */
+/** Kills one part after another until the signal. Killed parts other than pilots are started again some time later. */
 async function killAround(fleet: Fleet, { random, everyMs, most, signal }: Killing): Promise<Victim[]> {
   const kills: Victim[] = [];
   const victims = [...VICTIMS];
   while (kills.length < most) {
     const pauseMs = integer(random, ...everyMs);
-    // Kill each part once before any a second time.
+    // Each part is killed once before any part is killed again.
     const victim = pick(random, victims);
     victims.splice(victims.indexOf(victim), 1);
     if (victims.length === 0) victims.push(...VICTIMS);
@@ -204,7 +205,7 @@ async function killAround(fleet: Fleet, { random, everyMs, most, signal }: Killi
   return kills;
 }
 
-/** Returns whether there was one to kill. */
+/** Kills one of these parts and restarts it. Returns whether there was a process to kill. */
 async function strike(
   fleet: Fleet,
   victim: Victim,
@@ -248,7 +249,7 @@ async function watched({ client }: Fleet, index: number): Promise<JobEvent[]> {
 const attemptsOf = (events: readonly JobEvent[]): number =>
   events.filter(({ payload }) => payload.case === 'attemptStarted').length;
 
-/** Checks that there is no gap, one end, and one of each result in the attempt that finished. */
+/** Checks that the stream has no gap and one end, and that the attempt that finished has each result once. */
 function checkStream(events: readonly JobEvent[]): void {
   expect(events.map(({ sequence }) => Number(sequence))).toEqual(events.map((_, index) => index + 1));
   const cases = events.map(({ payload }) => payload.case);

@@ -1,6 +1,6 @@
 /**
- * Frames from a candidate's process: an invalid frame ends that process and nothing else. Mutated frames go to the
- * decoder; hostile ones come from a process through the executor's pipe.
+ * Frames from a candidate's process: an invalid frame ends that process and nothing else. Mutated frames are passed to
+ * the decoder; hostile frames come from a process through the executor's pipe.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -91,7 +91,7 @@ campaign(
       );
       if (reply) {
         ends.taken += 1;
-        // A reply "there is no such function" means a wrong library, not a wrong frame.
+        // A reply "there is no such function" means that the library is wrong, not that the frame is wrong.
         if (reply.found) expect(library.call('cuInit', 0)).toBe(reply.code);
         else expect(() => library.call('cuInit', 0)).toThrow(TypeError);
         continue;

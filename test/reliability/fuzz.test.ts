@@ -75,7 +75,7 @@ campaign(
     const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
     await inLanes(LANES, Array.from({ length: rounds }), async () => {
       const socket = connect(`${folder.path}/s`);
-      socket.on('error', () => undefined); // A reset is the right answer.
+      socket.on('error', () => undefined); // A reset is a correct answer.
       await once(socket, 'connect');
       const noise = randomBytes(integer(random, 1, 4096));
       socket.write(random.uniform() < 0.5 ? Buffer.concat([preface, noise]) : noise);
@@ -101,7 +101,7 @@ function remember(jobs: string[], answer: RawAnswer): void {
   if (job?.startsWith('jobs/')) jobs.push(job);
 }
 
-/** Another RPC's answer may not decode as an event. */
+/** The job in an answer, if there is one. Answers of RPCs that start no job may not decode as an event. */
 function tryJobOf(answer: RawAnswer): string | undefined {
   try {
     return jobOf(answer);

@@ -20,7 +20,7 @@ const NO_CHAMPION = 'none';
 
 type Decision = { kind: 'accept' | 'undo'; job: string } | { kind: 'read' };
 
-/** All results were compared with no champion, so one is accepted only if there is none. */
+/** All results were compared with no champion, so a result can be accepted only while there is no champion. */
 const CHAMPION: Model<string, Decision, string> = {
   initial: NO_CHAMPION,
   step: (champion, operation, answer) => {
@@ -34,7 +34,7 @@ const CHAMPION: Model<string, Decision, string> = {
 
 type JobCall = { kind: 'cancel' | 'read' };
 
-/** A job ends at some moment, and its outcome then stays the same. */
+/** A job ends at some moment, and its outcome stays the same from then on. */
 const JOB: Model<string, JobCall, string> = {
   initial: 'live',
   step: (state, { kind }, answer) => {
@@ -44,7 +44,7 @@ const JOB: Model<string, JobCall, string> = {
   },
 };
 
-test('the search finds an order if the history has one, and none if it has not', () => {
+test('the search finds an order exactly if the history has one', () => {
   const accept = (job: string, calledAt: bigint, answeredAt: bigint): Call<Decision, string> => ({
     operation: { kind: 'accept', job },
     answer: 'done',
@@ -57,9 +57,9 @@ test('the search finds an order if the history has one, and none if it has not',
     calledAt,
     answeredAt,
   });
-  // Concurrent: the later read saw the earlier state.
+  // Possible, because the calls are concurrent: the later read saw the earlier state.
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 1n, 8n)], CHAMPION)).toBeDefined();
-  // A stale read: the champion had been seen before this read was called.
+  // A stale read: another read had seen the champion before this read was called.
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 4n, 5n)], CHAMPION)).toBeUndefined();
   // Two acceptances over the same champion.
   expect(orderOf([accept('a', 1n, 9n), accept('b', 1n, 9n)], CHAMPION)).toBeUndefined();

@@ -19,7 +19,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RawClient, type RawAnswer } from '../support/raw-call.ts';
 import { inLanes } from './campaign.ts';
 
-/** Texts that never become a path, name or key. They are bounded, and a value like "../x" is allowed. */
+/** Texts that never become a path, a name or a key. Their length is limited, but a value such as "../x" is allowed. */
 const FREE_TEXTS: readonly string[] = [
   'BenchmarkSettings.sdpa_backends',
   'GetLeaderboardRequest.device_name',
@@ -43,7 +43,7 @@ let folder: ReturnType<typeof temporaryFolder>;
 let gateway: ChildRunner;
 let clients: { runner: RawClient; fleet: RawClient };
 let session: string;
-/** Digests whose place holds something other than a file. */
+/** Digests at whose path there is something other than a file. */
 let planted: Record<string, string>;
 
 beforeAll(async () => {
@@ -77,7 +77,10 @@ afterAll(async () => {
 });
 
 const METHODS: DescMethod[] = [...KernelRunnerService.methods, ...FleetService.methods];
-/** Before a pilot has registered, nothing else from it is read; pilot-pool.test.ts tests its messages under a lease. */
+/**
+ * Of Attach's fields, only those of `register`: a gateway reads nothing else before a pilot has registered.
+ * pilot-pool.test.ts tests a pilot's messages under a lease.
+ */
 const FIELDS = METHODS.flatMap((method) => textsOf(method.input).map((path) => ({ method, path }))).filter(
   ({ method, path }) => method.name !== 'Attach' || path[0]!.name === 'register',
 );
@@ -129,11 +132,11 @@ test('SIGTERM still ends the daemon after all hostile names', async () => {
   expect(await gateway.end('SIGTERM')).toBe(0);
 });
 
-/** True if an invalid name must be refused. Attach refuses a pilot in several ways. */
+/** Whether an invalid name must be refused here. Attach refuses a pilot in several other ways. */
 const mustRefuse = (method: DescMethod, path: readonly DescField[]): boolean =>
   method.name !== 'Attach' && !FREE_TEXTS.includes(`${path.at(-1)!.parent.name}.${path.at(-1)!.name}`);
 
-/** Values that are hostile as any name, then as digests. */
+/** Values that are hostile as names, then values that are hostile as digests. */
 function hostileValues(path: readonly DescField[]): string[] {
   const outside = [
     ...['../flashcore.db', '../../bait', '../bait', '..', 'x/../../../bait', '..\\..\\bait', './../../bait'],
@@ -153,7 +156,7 @@ function hostileValues(path: readonly DescField[]): string[] {
   return DIGEST.test(path.at(-1)!.name) ? [...outside, ...noDigests] : outside;
 }
 
-/** Field paths to every text of a message; list elements, map keys and map values count as the field. */
+/** Field paths to every text of a message; list elements, map keys and map values have the path of their field. */
 function textsOf(desc: DescMessage, above: readonly DescField[] = []): DescField[][] {
   return desc.fields.flatMap((field) => {
     const path = [...above, field];
@@ -254,7 +257,10 @@ function plant(data: string): Record<string, string> {
   return digests;
 }
 
-/** The contents of the disk, wherever a store has moved them: links with their targets, pipes, and files by digest. */
+/**
+ * The contents of the disk: links with their targets, pipes, and files by digest, so that it does not matter where a
+ * store has moved them.
+ */
 function contentsOf(root: string): string[] {
   return readdirSync(root, { recursive: true, encoding: 'utf8' })
     .filter((path) => !/flashcore\.db|lock|\.sock$|incoming/.test(path))

@@ -25,11 +25,11 @@ const CONTROL = { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' }
 const CONTROL_LENGTH = 64;
 const LENGTHS = Object.keys(ATTACKS).map((_, index) => FIRST_LENGTH + index);
 const PROCESSES_GONE_MS = 5_000;
-/** By then a restart has resolved the jobs that were running. */
+/** Limit on the time in which a restart must have resolved the jobs that were running. */
 const RESOLVED_WITHIN_MS = 5_000;
 
 interface Told {
-  /** Undefined for the good kernel. */
+  /** Length of the flood; undefined for the good kernel. */
   length: number | undefined;
   requestId: string;
   seen: JobEvent[];
@@ -67,7 +67,7 @@ campaign(
   },
 );
 
-/** Uploads the kernel that contains all attacks, and builds it and the good one once. */
+/** Uploads the kernel that contains all attacks, and builds that kernel and the good kernel once. */
 async function uploaded(home: Home): Promise<KernelReference> {
   const folder = join(home.path, 'hostile');
   mkdirSync(folder);

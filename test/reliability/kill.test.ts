@@ -33,7 +33,8 @@ campaign(
       await expectNothingRuns(daemon);
       const waited = waitedMs('self') - waitedBefore + waitedMs(daemon.child.pid!);
       restartsMs.push(performance.now() - restart - waited);
-      // Checks every third round, together with the rounds before it, because logs do not change.
+      // Every third round checks its own jobs and those of the two rounds before, because logs do not change
+      // afterwards.
       if (round % 3 === 2 || round === rounds - 1) await checkTold(daemon, told.splice(0));
     }
     await daemon[Symbol.asyncDispose]();

@@ -61,8 +61,8 @@ campaign(
     expect(after.descriptors).toBeLessThanOrEqual(before.descriptors);
     expect(after.threads).toBeLessThanOrEqual(before.threads);
     expect(readdirSync(join(folder.path, 'data/sources/files/incoming'))).toEqual([]);
-    // During the few seconds of `npm test` code is still being compiled, so the bound is loose; only the soak is
-    // precise.
+    // During the few seconds of `npm test`, code is still being compiled, so the bound is loose. Only the soak's bound
+    // is tight.
     expect(growth('liveMiB')).toBeLessThan(soak ? FLAT : 0.3);
     expect(growth('rssMiB')).toBeLessThan(soak ? FLAT : 0.5);
   },
@@ -92,7 +92,7 @@ async function oneJob(random: Random, daemon: ChildRunner): Promise<void> {
   using client = await RunnerClient.connect({ address: daemon.address });
   const way = random.uniform();
   if (way < 0.2) {
-    // Drops the stream and cancels the job.
+    // The stream is dropped after its first event, and then the job is cancelled.
     const { job } = await firstEvent(client.start('build', kernel('hang')));
     await client.cancelJob({ name: job });
     await collect(client.watch(job));

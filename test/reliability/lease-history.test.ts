@@ -1,6 +1,6 @@
 /**
  * Histories of leases, across kill -9 of the gateway: pilots come back with their job, without it, or too late, give it
- * back, repeat events, leave some out, and send some under another's lease. Some sequential order of what they did
+ * back, repeat events, skip events, and send events under another pilot's lease. Some sequential order of what they did
  * explains each job's log and each answer.
  */
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,10 +32,10 @@ import { orderOf, type Call, type Model } from './linearizable.ts';
 
 const JOBS = 8;
 const PILOTS = 3;
-/** The most events of a job. */
+/** Maximum number of a job's events. */
 const EVENTS = 12;
 
-/** `lease`: the current one, or the last one if it is not live. `heard`: its events that are stored. */
+/** `lease`: the current lease, or the last one if there is none now. `heard`: how many of its events are stored. */
 interface LeaseState {
   lease: number;
   live: boolean;
@@ -45,12 +45,15 @@ interface LeaseState {
 
 type Operation =
   | { kind: 'assign'; lease: number }
-  /** An event of the job; `last`: the job's end. */
+  /** Stores an event of the job; `last`: whether it ends the job. */
   | { kind: 'store'; lease: number; sequence: number; last: boolean }
-  /** The pilot that got `held` registers again and claims to have it, or not. */
+  /** The pilot that got the lease `held` registers again, and claims to have the job or not. */
   | { kind: 'return'; held: number; claims: boolean };
 
-/** "" for what needs no answer; to a pilot that returns "gone", or the number of events heard. */
+/**
+ * "" for an operation without an answer. A pilot that returns gets "gone", or the number of events that the gateway
+ * has.
+ */
 type Answer = string;
 
 const LEASES: Model<LeaseState, Operation, Answer> = {
@@ -131,13 +134,13 @@ campaign(
   },
 );
 
-/** A job's events, and when each was seen. */
+/** A job's events, with the time when each was seen. */
 interface Seen {
   events: JobEvent[];
   at: bigint[];
 }
 
-/** A gateway that is killed and restarted now and then, and a pilot for each that it submits. */
+/** A gateway that is killed and restarted now and then, with a pilot for each submission. */
 class Cluster implements AsyncDisposable {
   readonly #folder: string;
   readonly #random: Random;
@@ -146,9 +149,9 @@ class Cluster implements AsyncDisposable {
   #gateway: ChildRunner | undefined;
   #client: RunnerClient | undefined;
   #loops: Promise<void>[] = [];
-  /** What pilots did, by job. */
+  /** The pilots' operations, by job. */
   readonly calls = new Map<string, Call<Operation, Answer>[]>();
-  /** When an event was first sent, by its tag. */
+  /** The time when each event was first sent, by the event's tag. */
   readonly sentAt = new Map<string, bigint>();
   /** Number of events that clients have seen. */
   seen = 0;
@@ -195,7 +198,7 @@ class Cluster implements AsyncDisposable {
     return seen;
   }
 
-  /** What happened to a job: what its pilots did, and its log. */
+  /** Everything that happened to a job: the pilots' operations, and the job's log. */
   watched({ events, at }: Seen) {
     const name = events[0]!.job;
     const tags = events.map(({ payload }) => {
@@ -227,7 +230,7 @@ class Cluster implements AsyncDisposable {
 
   async #killNowAndThen(): Promise<void> {
     while (!this.#ended.signal.aborted) {
-      // Never twice before the clients have seen something new, because they give up a runner that is not there.
+      // The next kill waits until clients have seen new events, because clients give up a runner that stays away.
       const killAt = this.seen + integer(this.#random, 5, 25);
       while (this.seen < killAt && !this.#ended.signal.aborted) await someTime(5);
       if (this.#ended.signal.aborted) return;
@@ -254,7 +257,7 @@ class Cluster implements AsyncDisposable {
       for (const id of readdirSync(this.queue)) {
         if (this.#pilots.has(id)) continue;
         const token = readFileSync(join(this.queue, id), 'utf8');
-        // A gateway that was killed meanwhile has not written it yet.
+        // The gateway was killed before it wrote the token.
         if (token === '') continue;
         const pilot = new Pilot(this, { id, token, random: new Random(integer(this.#random, 0, 2 ** 31)) });
         this.#pilots.set(
@@ -339,7 +342,7 @@ class Pilot {
     }
   }
 
-  /** Uses one connection. False if the pilot may not come back. */
+  /** Uses one connection. Returns false if the pilot may not come back. */
   async #fliesOn(link: Link, ended: AbortSignal): Promise<boolean> {
     const held = this.#job;
     const claims = held !== undefined && this.#random.uniform() < 0.85;
@@ -347,7 +350,8 @@ class Pilot {
     link.say({ case: 'register', value: this.#registration(claims ? held.lease : 0) });
     const answer = await link.next(ended);
     if (answer?.case !== 'registered') {
-      // A refused pilot is not let in again. Without an answer nothing is known, except that the pilot may try again.
+      // A refused pilot may not come back. If there was no answer, it is unknown what the gateway did, and the pilot
+      // may try again.
       if (link.isRefused && held) this.#returned(held, { claims, calledAt, answer: 'gone' });
       link.leave();
       return !link.isRefused && !ended.aborted;
@@ -375,7 +379,7 @@ class Pilot {
     this.#cluster.noteCall(name, { kind: 'return', held: lease, claims }, { answer, calledAt });
   }
 
-  /** Sends the events after a number, more or less. False if the pilot may not come back. */
+  /** Sends the events after a number, with some mistakes. Returns false if the pilot may not come back. */
   async #tells(link: Link, after: number, ended: AbortSignal): Promise<boolean> {
     const { lease, events } = this.#job!;
     for (let sequence = after + 1; sequence <= events && !link.isOver && !ended.aborted; sequence += 1) {
@@ -399,7 +403,10 @@ class Pilot {
     return true;
   }
 
-  /** The scheduler ends the pilot's job while its link is broken, so that another gets the job; then it comes back. */
+  /**
+   * The link breaks, and the scheduler ends the pilot's job meanwhile, so another pilot gets the lease. Then this pilot
+   * comes back.
+   */
   async #isAwayTooLong(link: Link): Promise<boolean> {
     link.leave();
     rmSync(join(this.#cluster.queue, this.#id), { force: true });
@@ -407,7 +414,7 @@ class Pilot {
     return true;
   }
 
-  /** An event that must not be stored: of another lease, or after a gap. */
+  /** Sends an event that must not be stored: under another lease, or after a gap. */
   #strays(link: Link, lease: number, sequence: number): void {
     link.say({ case: 'event', value: { lease: BigInt(lease), event: warning(`stray ${lease}`, sequence) } });
   }
@@ -446,7 +453,7 @@ class Link {
   readonly #call: ClientDuplexStream<AttachRequest, AttachResponse>;
   readonly #told: Told[] = [];
   isOver = false;
-  /** The gateway itself has refused the pilot. */
+  /** Whether the gateway itself has refused the pilot. */
   isRefused = false;
 
   constructor(channel: Client) {

@@ -3,7 +3,7 @@
  * moment between its call and its answer. The search is Wing and Gong's (1993), with Lowe's (2017) memory of states.
  */
 
-/** One call of a client, with its answer. */
+/** A client's call with its answer. */
 export interface Call<Operation, Answer> {
   readonly operation: Operation;
   readonly answer: Answer;
@@ -14,11 +14,11 @@ export interface Call<Operation, Answer> {
 /** The effect of sequential calls; states are compared as JSON. */
 export interface Model<State, Operation, Answer> {
   readonly initial: State;
-  /** The state after the operation; undefined if it cannot have this answer in this state. */
+  /** The state after the operation; undefined if the operation cannot have this answer in this state. */
   readonly step: (state: State, operation: Operation, answer: Answer) => State | undefined;
 }
 
-/** An order of the calls that the model explains; undefined if there is none. */
+/** An order of the calls that the model explains; undefined if there is no such order. */
 export function orderOf<State, Operation, Answer>(
   history: readonly Call<Operation, Answer>[],
   { initial, step }: Model<State, Operation, Answer>,

@@ -1,6 +1,6 @@
 /**
  * Every distribution of cases.yaml against every mistake of kernels/faulty that only some inputs reveal: the matrix of
- * docs/inputs.md. Distributions that a case's seeds would walk through are run as probes here, so that each is judged
+ * docs/inputs.md. Distributions that belong to a case's seeds are run as probes here, so that each is judged
  * separately.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * The last released version next to this one: a runner of each with the fa-tui of the other, and each on the other's
- * data folder. The released version is the commit that last wrote proto/released.binpb (docs/versions.md).
+ * The last released version together with this one: each version's fa-tui with the other's runner, and each version's
+ * runner on the other's data folder. The released version is the commit that last wrote proto/released.binpb
+ * (docs/versions.md).
  */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -37,7 +38,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** A version's daemon on a data folder, with made-up jobs. */
+/** Starts a version's daemon on a data folder, with made-up jobs. */
 async function serve(version: Version, folder: string): Promise<{ address: string } & AsyncDisposable> {
   const address = `unix:${folder}.s`;
   const child: ChildProcess = spawn(
@@ -73,7 +74,7 @@ function faTui(version: Version, address: string, ...args: string[]): { status: 
   return { status, out: status === 0 && args.includes('--json') ? stdout : `${stdout}${stderr}` };
 }
 
-/** The lists of a version's fa-tui: names and ends of jobs, experiments and champions. */
+/** Everything that a version's fa-tui lists: names and ends of jobs, experiments and champions. */
 function listed(version: Version, address: string): unknown {
   const read = (...args: string[]) => JSON.parse(faTui(version, address, ...args, '--json').out) as Lists;
   return {
@@ -125,7 +126,7 @@ test.each([
   expect(listed(client, daemon.address)).toEqual(listed(runner, daemon.address));
 });
 
-test('this runner keeps everything that the released one stored', { timeout: 300_000 }, async () => {
+test('this runner keeps everything that the released runner stored', { timeout: 300_000 }, async () => {
   let before: unknown;
   {
     await using daemon = await serve('released', data.released);

@@ -1,6 +1,6 @@
 /**
- * Thousands of submits at once: the queue is bounded, the rest are told when to try again, and the health check stays
- * fast. Then SIGTERM, twice, under that load, with a job that ignores being stopped.
+ * Thousands of submits at once: the queue is bounded, clients beyond it learn when to try again, and the health check
+ * stays fast. Then SIGTERM, twice, under that load, with a job that ignores being stopped.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { firstEvent, kernel, startChildRunner, temporaryFolder } from '@flashcore/runner/testing-daemon';

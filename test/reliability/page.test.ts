@@ -14,7 +14,7 @@ test.each(Object.entries(PROMISES))('%s: the tests that show it exist', (_, { te
   expect(tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 
-test('every campaign of this folder that counts something has its figures in the last soak', () => {
+test('every campaign of this folder that reports figures has them in the last soak', () => {
   const campaigns = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.test.ts'))
     .flatMap((name) =>

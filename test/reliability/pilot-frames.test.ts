@@ -42,18 +42,23 @@ import { randomMessage } from './random-messages.ts';
 /** Statuses that must not occur: they mean a fault of the reader or a hang. */
 const FAULTS = [status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED, status.CANCELLED];
 const LANES = 32;
-/** Frames on one link of a pilot. The gateway ends the link at the first invalid one, so a link counts as one frame. */
+/**
+ * Frames on one link of a pilot. The gateway ends the link at the first invalid frame, so a link is counted as one
+ * frame.
+ */
 const OF_A_LINK = 50;
-/** Frames of a link of a pilot with a job, and the share of them that are calls; the others are events of the job. */
+/**
+ * Frames on a link of a pilot with a job. OF_CALLS is the share of calls among them; the others are events of the job.
+ */
 const OF_A_JOB = 200;
 const OF_CALLS = 0.85;
-/** Share of calls for a file that the pilot may name; each writes or reads the disk. */
+/** Share of calls for a file that the pilot may name; each of these calls writes or reads the disk. */
 const OF_FILES = 0.1;
-/** Turns of the event loop within which a job that waits reaches a free pilot. */
+/** Turns of the event loop within which a waiting job reaches a free pilot. */
 const TURNS = 500;
 /** Far above what a machine busy with other work needs, and below what a hang takes. */
 const MOST_HEALTH_MS = 15_000;
-/** Growth of the gateway's resident memory over all frames. A job may store 256 MiB, none of it in memory. */
+/** Allowed growth of the gateway's resident memory over all frames. A job may store 256 MiB, all of it on the disk. */
 const MOST_GROWTH_MIB = 400;
 const fleetFile = (pilots: string, partition: string): string =>
   `listen: ${pilots}\nreach: ${pilots}\nbundle: /opt/flashcore\nbuilds: { at: pilots }\npartitions: [{ partition: gpu, device: NVIDIA L4, idle_seconds: 86400, ${partition} }]\n`;
@@ -109,7 +114,7 @@ campaign(
       sent += calls.length + 1;
       await link(frames, session);
       if ((await link([], session)) === status.OK) continue;
-      // The gateway dropped the pilot. It submits another once the scheduler has ended the first.
+      // The gateway dropped the pilot. It submits another pilot once the scheduler has ended the dropped one.
       for (const name of readdirSync(queue)) rmSync(join(queue, name));
       await until(() => readdirSync(queue).length > 0);
       session = secret(random);
@@ -158,7 +163,7 @@ campaign(
         pilot = await gateway.nextPilot(pilot);
         continue;
       }
-      // A pilot that comes back keeps its job, or gets one that another has lost.
+      // A pilot that comes back keeps its job, or gets a job that another pilot has lost.
       await gateway.ensureJob();
       if (link.lease === 0n) await link.hears('assignment', TURNS);
       for (let left = OF_A_JOB; left > 0 && !link.isOver; left -= 1) {
@@ -213,7 +218,7 @@ async function callAsSent(session: string): Promise<Buffer> {
   return Buffer.concat(sent);
 }
 
-/** Bytes with some changed, cut off, left out, doubled or replaced by others; the preface mostly stays. */
+/** Bytes with parts changed, cut off, left out, doubled or replaced; the preface mostly stays. */
 function garbled(random: Random, bytes: Buffer): Buffer {
   const least = random.uniform() < 0.9 ? http2Preface.length : 0;
   const at = integer(random, least, bytes.length - 1);
@@ -289,7 +294,7 @@ async function startOpenGateway(folder: string, random: Random) {
   return {
     handlers,
     address: runner.runner.address,
-    /** Another pilot that was submitted; the scheduler ends the one before. */
+    /** Another pilot that the gateway submitted; the scheduler ends the previous pilot. */
     nextPilot: async (before?: OpenPilot): Promise<OpenPilot> => {
       if (before) tokens.delete(before.job);
       const free = (): string | undefined => [...tokens.keys()].find((job) => !taken.has(job));
@@ -298,7 +303,7 @@ async function startOpenGateway(folder: string, random: Random) {
       taken.add(job);
       return { job, token: tokens.get(job)!, session: secret(random) };
     },
-    /** Starts a job, which a client watches to its end, unless there is one. */
+    /** Ensures that there is a job; a new job is watched to its end by a client. */
     ensureJob: async (): Promise<void> => {
       if (jobs.isOpen) return;
       await jobs.watched;
@@ -397,8 +402,8 @@ class Link extends EventEmitter {
   }
 
   /**
-   * Resolves with true when the gateway has said this, and with false if the link is over or after this many turns of
-   * the event loop.
+   * Waits for a message of the gateway. Resolves with true if it came, and with false if the link ended first, or after
+   * this many turns of the event loop.
    */
   async hears(said: AttachResponse['message']['case'], turns = Infinity): Promise<boolean> {
     for (let turn = 0; turn < turns && !this.#told.has(said) && !this.isOver; turn += 1)
@@ -411,7 +416,7 @@ class Link extends EventEmitter {
   }
 }
 
-/** An event or another message under the pilot's lease, mostly valid and sometimes damaged. */
+/** An event or another message under the pilot's lease: mostly valid, sometimes damaged. */
 function leasedFrame(random: Random, link: Link): Buffer {
   if (random.uniform() < 0.1) return mutatedMessage(random, ATTACH);
   const event = randomMessage(random, JobEventSchema, ['jobs/none'], pick(random, [2, 4, 4, 4])) as Message & {

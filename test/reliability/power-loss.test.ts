@@ -57,7 +57,7 @@ campaign(
       const kept = await uploaded;
       const operations = readRecord(log);
       counts.operations += operations.length;
-      // The record is complete: the disk has nothing else.
+      // The record is complete: replaying all of it gives exactly the disk's contents.
       const everything = imageOf(operations, { root, fate: 'all are kept', random });
       expect(withoutIndex(everything)).toEqual(withoutIndex(filesBelow(root)));
       for (let cut = 0; cut < CUTS; cut += 1) {
@@ -91,7 +91,7 @@ campaign(
 
 interface Upload {
   readonly files: SourceFile[];
-  /** When the client got the answer that the files are stored. */
+  /** The time of the answer that the files are stored. */
   readonly at: bigint;
 }
 
@@ -112,7 +112,7 @@ async function uploads(address: string, folder: string): Promise<Upload[]> {
       if (source.case === 'tree') kept.push({ files: source.value.files, at: process.hrtime.bigint() });
     }
   } catch (error) {
-    // The daemon was killed meanwhile.
+    // The daemon was killed during the upload.
     if (!(error instanceof FlashcoreError && error.reason === 'RUNNER_UNREACHABLE')) throw error;
   } finally {
     client.close();

@@ -1,6 +1,6 @@
 /**
  * Mutated frames of coding agents and proposers, whose programs are somebody else's. Each frame is answered or refused,
- * and the reader keeps serving. pilot-frames.test.ts has those of pilots.
+ * and the reader keeps serving. pilot-frames.test.ts tests the frames of pilots.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,13 +15,13 @@ import { Home, ROOT } from '../support/home.ts';
 import { RawClient } from '../support/raw-call.ts';
 import { besideData, campaign, integer, pick } from './campaign.ts';
 
-/** Lines for an agent's server between two checks that it still serves. */
+/** Lines sent to an agent's server between two checks that it still serves. */
 const OF_A_BATCH = 1_000;
 /** Far above what a machine busy with other work needs, and below what a hang takes. */
 const MOST_HEALTH_MS = 15_000;
-/** Growth of resident memory of an agents' server and its runner, after the first tenth of the lines. */
+/** Allowed growth of the resident memory of the agents' server and its runner, after the first tenth of the lines. */
 const MOST_GROWTH_MIB = 300;
-/** A small kernel's manifest, because it is read for every answer that follows the protocol. */
+/** The manifest of a small kernel: it is read for every answer that follows the protocol. */
 const MANIFEST = `id: choices
 title: "Choices"
 lesson: "two"
@@ -88,7 +88,7 @@ campaign(
       resident.push(residentMib(server.pid!) + daemon.rssMiB());
     }
     expect(Math.max(...health)).toBeLessThan(MOST_HEALTH_MS);
-    // The first tenth fills caches and heaps.
+    // The first tenth fills caches and heaps, so growth is measured after it.
     const grownMib = Math.max(...resident) - Math.max(...resident.slice(0, Math.ceil(resident.length / 10)));
     expect(grownMib).toBeLessThan(MOST_GROWTH_MIB);
     expect(besideData([home.path, folder.path])).toEqual(before);
@@ -158,7 +158,7 @@ const WILD: readonly unknown[] = [
   ],
 ];
 
-/** A call of each tool. The jobs are replaced by one that exists now and then. */
+/** A call of each tool. From time to time its job is replaced by a job that exists. */
 const CALLS: Readonly<Record<string, object>> = {
   list_kernels: { include_faulty: true, offset: 0 },
   read_kernel: { kernel: 'ok', file: 'kernel.yaml', offset: 0 },

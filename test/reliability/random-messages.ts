@@ -4,7 +4,7 @@ import { reflect } from '@bufbuild/protobuf/reflect';
 import { type Random } from '@flashcore/shared/statistics';
 import { integer, pick } from './campaign.ts';
 
-/** A message whose fields have extreme values or none; texts may be names of these jobs. */
+/** A message whose fields have extreme values or are unset; texts may be names of these jobs. */
 export function randomMessage(random: Random, desc: DescMessage, jobs: readonly string[], depth: number): Message {
   const message = create(desc);
   const target = reflect(desc, message, false);

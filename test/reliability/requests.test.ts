@@ -18,7 +18,7 @@ campaign(
       const requestId = seededUuid(random);
       const copies = integer(random, 2, 16);
       const answers = Array.from({ length: copies }, async (_, index) => {
-        // An id in upper case is the same. One of the copies has another body.
+        // An id in upper case is the same id. The last copy has another body.
         const id = index % 2 === 0 ? requestId : requestId.toUpperCase();
         const kernelId = index === copies - 1 ? 'flood_1' : 'flood_20';
         const events = await collect(
@@ -30,7 +30,8 @@ campaign(
       const found = await Promise.all(answers);
       const names = new Set(found.filter((answer) => answer !== 'REQUEST_ID_REUSED'));
       expect(names.size, found.join('\n')).toBe(1);
-      // The first request has the id. If it was the odd one, only that one succeeds, otherwise all others do.
+      // The request that arrives first gets the id. If that is the copy with another body, all others are refused;
+      // otherwise only that copy is.
       expect([1, copies - 1]).toContain(found.filter((answer) => answer === 'REQUEST_ID_REUSED').length);
       expect((await fixture.client.listJobs({ pageSize: 1000 })).jobs).toHaveLength(Math.min(round + 1, 1000));
     }

@@ -1,6 +1,6 @@
 /**
- * kill -9 of a search's client and of its runner, in turns and at random moments: the search continues, and counts
- * every trial once.
+ * kill -9 of a search's client and of its runner, in turns and at random moments: the search continues, and every trial
+ * counts once.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
@@ -13,11 +13,11 @@ import { waitFor } from '@flashcore/shared/testing';
 import { campaign, integer } from './campaign.ts';
 
 const QUICK = ['--shape', '1x1x64x64', '--seeds', '1', '--samples', '10', '--max-seconds', '0.2'];
-/** Trials for each kill. */
+/** Trials per kill. */
 const TRIALS_PER_KILL = 3;
 
 /**
- * Of every three trials one is right, one does not compile and one has no proposal, so all results are known in
+ * Of every three trials, one is correct, one does not compile and one has no proposal, so all results are known in
  * advance.
  */
 const PROPOSER = `import { readFileSync } from 'node:fs';
@@ -48,7 +48,7 @@ campaign(
       // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
       await sleep(integer(random, 0, 1500));
       args = ['evolve', '--resume', searchOf(home)];
-      // The last kill ends both.
+      // The last kill ends client and runner.
       if ((kills - kill) % 2 === 1) {
         const pid = home.runnerInfo()?.pid;
         if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');

@@ -24,9 +24,12 @@ import { expect } from 'vitest';
 import { campaign, integer, pick, seededUuid } from './campaign.ts';
 
 const KERNELS = ['ok', 'ticks_40', 'flood_900', 'sleep_200', 'error'];
-/** As long as another program's backup might take. This once ended a runner and its later jobs. */
+/**
+ * As long as another program's backup might hold the lock. A lock of this length once ended a runner and its later
+ * jobs.
+ */
 const LOCKED_MS = 4_000;
-/** How long a call that writes nothing may take meanwhile, on a busy machine. */
+/** Limit on the time of a call that writes nothing, while the lock is held, on a busy machine. */
 const ANSWER_MS = 1_000;
 /** Errors that a client may get while nothing can be stored. */
 const TOLD = ['DISK_FULL', 'STORE_UNAVAILABLE', 'JOB_NOT_FOUND'];
@@ -40,7 +43,7 @@ campaign(
       using folder = temporaryFolder();
       const fault = `${pick(random, ['ENOSPC', 'EIO', 'SQLITE_BUSY'])} ${integer(random, 1, 60)} ${integer(random, 100, 900)}`;
       const environment = { ...process.env, FLASHCORE_STORE_FAULT: fault };
-      // A store that fails from the first call on is an error at the start, tested next.
+      // The case of a store that fails from the first call on is tested next: it is an error at the start.
       await (await startChildRunner(...flags(folder.path))).end('SIGTERM');
       await using daemon = await startChildRunnerIn(environment, ...flags(folder.path));
       using client = await RunnerClient.connect({ address: daemon.address });
@@ -201,7 +204,7 @@ function smallDisk(path: string): (Disposable & { path: string; fill(): void; em
 
 const flags = (folder: string): string[] => ['--data', join(folder, 'data'), '--address', `unix:${folder}/s`];
 
-/** Runs a job to its end. Returns the name that the client was told, or undefined if the job was refused. */
+/** Runs a job to its end. Returns the name that the client learned, or undefined if the job was refused. */
 async function run(
   client: RunnerClient,
   { kernelId, requestId }: { kernelId: string; requestId: string },
@@ -227,7 +230,7 @@ async function upload(client: RunnerClient): Promise<void> {
   }
 }
 
-/** Waits until the runner takes work again, by itself. */
+/** Waits until the runner takes work again without help. */
 async function serving(client: RunnerClient, daemon: ChildRunner, fault: string): Promise<void> {
   await until(async () => {
     expect([daemon.child.exitCode, daemon.child.signalCode], `${fault}\n${daemon.stderr}`).toEqual([null, null]);

@@ -46,7 +46,7 @@ campaign(
       await proxy[Symbol.asyncDispose]();
     }
     const jobs = await countJobs(fixture.client);
-    // One job for the log, and one for each start: a stream cut before its first event started no second job.
+    // One job for the log, and one for each start: no stream that was cut before its first event started a second job.
     expect(jobs).toBe(1 + offsets.filter((offset) => offset % 2 !== 0).length);
     run.figure(
       'cuts at byte offsets of a recorded stream',
@@ -75,7 +75,7 @@ async function streamBytes(fixture: TestRunner, job: string): Promise<number> {
 
 function chooseOffsets({ random, rounds }: Campaign, bytes: number): number[] {
   if (rounds >= bytes) return Array.from({ length: bytes }, (_, offset) => offset);
-  // Always the frame headers at both ends; the rest at random.
+  // Offsets within the frame headers at both ends are always included; the rest is random.
   return [
     ...new Set([
       ...Array(12).keys(),

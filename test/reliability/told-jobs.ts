@@ -24,7 +24,7 @@ export async function expectNothingRuns(daemon: ChildRunner): Promise<void> {
   expect([...running.jobs, ...queued.jobs]).toEqual([]);
 }
 
-/** Starts jobs, kills the daemon some time later (unless it ends itself), and returns what clients had seen by then. */
+/** Starts jobs and kills the daemon some time later, unless it ends itself. Returns what clients had seen by then. */
 export async function loadUntilKilled(
   daemon: ChildRunner,
   wanted: { kernelId: string; requestId: string }[],

@@ -49,7 +49,7 @@ campaign(
       await setTimeout(FAREWELL_MS);
       return daemon.liveMiB();
     };
-    // malloc and V8 keep the memory that they once took, so a leak is growth from round to round after the first.
+    // malloc and V8 keep memory that they once took, so only growth from round to round after the first is a leak.
     await round();
     const first = { resident: daemon.rssMiB(), used: await inUse() };
     const until = Date.now() + (soak ? MINUTES * 60_000 : 0);

@@ -1,6 +1,6 @@
 /**
- * A slow watcher neither slows a job nor grows memory: fifty watchers that never read, and a job that writes 100,000
- * log lines. Also measures how fast a reading watcher is served.
+ * A slow watcher neither slows a job nor makes memory grow: fifty watchers never read while a job writes 100,000 log
+ * lines. Also measures how fast a reading watcher is served.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ClientReadableStream } from '@grpc/grpc-js';
@@ -39,13 +39,14 @@ campaign(
       '--address',
       `unix:${folder.path}/s`,
     );
-    // During the first jobs code is compiled and memory reaches its size.
+    // During the first jobs, code is compiled and memory grows to its final size.
     for (let round = 0; round < (soak ? 3 : 1); round += 1) await timeJob(daemon, lines, 0);
     const alone: number[] = [];
     const watched: number[] = [];
     const before = daemon.rssMiB();
     let most = before;
-    // In turns, and with the order reversed each round, because the machine's other load changes from round to round.
+    // The two kinds of runs take turns, in reversed order each round, because the machine's other load changes from
+    // round to round.
     for (let round = 0; round < rounds; round += 1) {
       for (const watchers of round % 2 === 0 ? [0, WATCHERS] : [WATCHERS, 0]) {
         const { seconds, rssMiB } = await timeJob(daemon, lines, watchers);
@@ -66,8 +67,8 @@ campaign(
 );
 
 /**
- * Returns the seconds of the job's flood, by its own times, and the daemon's memory at its end. Watchers connect before
- * the flood. With or without watchers, the same number of connections is open.
+ * Returns how many seconds the job's flood took, by the times of its events, and the daemon's memory at its end.
+ * Watchers connect before the flood. With or without watchers, the same number of connections is open.
  */
 async function timeJob(
   daemon: ChildRunner,
@@ -93,8 +94,8 @@ async function timeJob(
 }
 
 /**
- * A client on its own connection that requests a job's events and reads one. grpc-js buffers without limit for a client
- * that never read, and stops the sender for one that did.
+ * A client on its own connection that requests a job's events and reads one. A client that has never read makes grpc-js
+ * buffer without limit; after one read, grpc-js stops the sender.
  */
 class PausedWatcher implements Disposable {
   readonly #client: Client;
@@ -121,7 +122,7 @@ class PausedWatcher implements Disposable {
       Buffer.from(toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }))),
     );
     call.once('data', () => call.pause());
-    call.on('error', () => undefined); // It is cut in the end.
+    call.on('error', () => undefined); // The call is cut in the end.
     this.#call = call;
   }
 

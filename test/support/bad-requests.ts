@@ -15,7 +15,7 @@ const NO_JOB = 'jobs/00000000-0000-4000-8000-000000000000';
 const file = (path: string, size = 1n, sha256 = 'a'.repeat(64)) => ({ path, sha256, sizeBytes: size });
 const tree = (...files: ReturnType<typeof file>[]) =>
   ({ kernel: { source: { case: 'tree', value: { files } } } }) as const;
-/** A reason, and the fields that its violations name, if any. */
+/** A reason, and the fields that its violations name, if there are any. */
 export type Wanted = [reason: string, ...fields: string[]];
 export type Row = {
   [Name in RpcName]: [what: string, rpc: Name, request: RpcRequestInit<Name>, ...wanted: Wanted];
@@ -371,7 +371,7 @@ export const rows: Row[] = [
   ],
 ];
 
-// Requests that a typed client's encoder refuses to make.
+// Requests that a typed client's encoder refuses to encode.
 export const wire: [what: string, rpc: RpcName, bytes: string, ...wanted: Wanted][] = [
   ['a page size of 2^64 - 1, which wraps to -1', 'listJobs', '08ffffffffffffffffff01', 'INVALID_REQUEST', 'page_size'],
   ['an enum of ten bytes', 'listJobs', '18ffffffffffffffff7f', 'INVALID_REQUEST', 'state'],

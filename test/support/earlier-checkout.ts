@@ -23,7 +23,10 @@ export function earlierCheckout(commit: string): { folder: string } & Disposable
   return { folder, [Symbol.dispose]: () => kept.dispose() };
 }
 
-/** Copies this checkout's if both have the same package-lock.json: that takes a tenth of an installation's time. */
+/**
+ * Copies this checkout's dependencies if both have the same package-lock.json: that takes a tenth of an installation's
+ * time.
+ */
 function installDependencies(folder: string): void {
   const [ours, its] = [ROOT, folder].map((checkout) => readFileSync(join(checkout, 'package-lock.json'), 'utf8'));
   if (ours === its) {
@@ -31,7 +34,7 @@ function installDependencies(folder: string): void {
     for (const installed of globSync(pattern, { cwd: ROOT }))
       runIn(ROOT, ['cp', '-a', installed, join(folder, dirname(installed))]);
   } else {
-    // Skips the builds at the end of `npm ci`, which are not used.
+    // --ignore-scripts skips the builds at the end of `npm ci`, which are not used.
     runIn(folder, ['npm', 'ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']);
   }
 }

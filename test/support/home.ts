@@ -32,15 +32,15 @@ export class Home implements AsyncDisposable {
   #daemons: ChildProcess[] = [];
 
   /**
-   * `environment` is added to the test's own for its runner and its fa-tui. The folder's name begins with `prefix`; it
-   * must be short, because a Unix socket's path has to stay below 108 bytes.
+   * `environment` is added to the test's own environment for its runner and its fa-tui. The folder's name begins with
+   * `prefix`, which must be short, because a Unix socket's path has to stay below 108 bytes.
    */
   constructor(environment: Record<string, string> = {}, prefix = 'fc-') {
     this.#environment = environment;
     this.#prefix = prefix;
   }
 
-  /** Made on first use: if all tests of a file are skipped, nothing would remove it. */
+  /** Made on first use: if all tests of a file were skipped, nothing would remove it. */
   get path(): string {
     this.#path ??= mkdtempSync(join(tmpdir(), this.#prefix));
     return this.#path;
@@ -166,7 +166,7 @@ const environmentOf = (home: string) => ({
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie (a child of this process that has not been waited for yet) also answers; here it counts as gone.
+    // A zombie (a child that this process has not waited for yet) also answers, but it is not alive.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch (error) {
     if (['ESRCH', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;

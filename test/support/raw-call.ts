@@ -12,7 +12,9 @@ export interface RawAnswer {
   metadata: Metadata | undefined;
   /** The answers received, as bytes. */
   messages: Buffer[];
-  /** Processor time of this process during the call: the client's, and the runner's if it runs in the test. */
+  /**
+   * Processor time of this process during the call: the client's, and the runner's if the runner is in this process.
+   */
   cpuSeconds: number;
 }
 
@@ -61,7 +63,7 @@ export class RawClient implements Disposable {
       };
       if (methodKind === 'client_streaming') {
         const call = this.#client.makeClientStreamRequest(path, pass, pass, metadata, options, answered);
-        call.on('error', () => undefined); // The callback gets it.
+        call.on('error', () => undefined); // The callback gets the error.
         for (const request of requests) call.write(request);
         call.end();
       } else if (methodKind === 'unary') {
@@ -103,7 +105,7 @@ export class RawClient implements Disposable {
   }
 }
 
-/** The job's name in the first event of an answer; undefined if there is none. */
+/** The job's name in the first event of an answer; undefined if there is no event. */
 export function jobOf({ messages }: RawAnswer): string | undefined {
   return messages[0] && fromBinary(KernelRunnerService.method.watchJob.output, messages[0]).event?.job;
 }

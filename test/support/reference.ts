@@ -1,11 +1,11 @@
-/** The CPU reference, compiled here or found among what earlier tests compiled. */
+/** The CPU reference, compiled here or reused from earlier tests. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ArtifactStore, BuildTools, TEST_HOST, loadReference, type Reference } from '@flashcore/runner/testing';
 import { ROOT } from './home.ts';
 
-/** Time limit for compiling it. */
+/** Time limit for compiling the reference. */
 export const REFERENCE_LIMIT_MS = 120_000;
 
 export const compiledReference = async (): Promise<Reference> => loadReference(await referenceLibrary());

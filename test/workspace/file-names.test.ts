@@ -6,7 +6,7 @@ import { ROOT } from '../support/home.ts';
 
 interface Pair {
   readonly folders: readonly [string, string];
-  /** The only file that both folders have. */
+  /** The only file name that both folders may share. */
   readonly only?: string;
   readonly why: string;
 }
@@ -55,7 +55,7 @@ test.each(['apps/runner', 'apps/tui', 'libs/shared', 'tools'])('no two files of 
   expect(namesakes(files)).toEqual([]);
 });
 
-test('a new pair of files with one name is refused, and a deliberate pair is not', () => {
+test('a new pair of files with the same name is refused, and a deliberate pair is allowed', () => {
   expect(namesakes(['apps/runner/src/build/tokens.ts', 'apps/runner/src/access/tokens.ts'])).toHaveLength(1);
   expect(namesakes(['apps/runner/src/rpc/tune.ts', 'apps/runner/worker/tune.ts'])).toHaveLength(1);
   expect(namesakes(['apps/tui/src/screens/host.ts', 'apps/tui/src/screens/runner/host.ts'])).toHaveLength(1);

@@ -20,7 +20,7 @@ const PROBES: Probe[] = [
   { folder: 'apps/runner/src/store', imports: '../jobs/job-context.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/rpc', imports: '../experiment/planner.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/sdpa', imports: '../profile/counters.ts', errors: [ROOMS] },
-  // Refused because the table does not list it.
+  // Refused because eslint.config.mjs's table does not list this import.
   { folder: 'apps/runner/src/findings', imports: '../runner.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/phases', imports: '../../worker/driver/cuda-error.ts', errors: [ROOMS] },
   { folder: NEW_ROOM, imports: '../store/database.ts', errors: [ROOMS] },
@@ -31,7 +31,7 @@ const PROBES: Probe[] = [
   { folder: 'test/support', imports: '../reliability/cut-proxy.ts', errors: [ROOMS] },
   { folder: 'tools/lint', imports: '../terminal.ts', errors: [ROOMS] },
   { folder: 'libs/shared/src/text', imports: '../contract/errors.ts', errors: [ROOMS] },
-  // A circle of two files that import only types.
+  // A circle of two files, although they import only types from each other.
   { folder: 'apps/runner/src/spec', name: 'circle-a', imports: './circle-b.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/spec', name: 'circle-b', imports: './circle-a.ts', errors: [ROOMS] },
   // Only the sandbox starts programs.
@@ -101,7 +101,7 @@ const SHAPES: ShapeProbe[] = [
   { name: 'nothing', text: `export const f = (of: { a: 1; b: 1 }) => [of, '${LONG}'];` },
 ];
 interface ShapeProbe {
-  /** The rule, or the part of it, that the text breaks. */
+  /** The rule, or the part of a rule, that the text breaks. */
   name: string;
   /** Default: tools. */
   folder?: string;

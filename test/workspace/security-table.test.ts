@@ -21,7 +21,7 @@ const testsIn = (cell: string): string[] =>
 test.each([
   ['SECURITY.md', '## What is defended'],
   ['docs/threats.md', '## The boundaries'],
-])('each line of %s names the tests that attack it, and they exist', (page, heading) => {
+])('each line of %s names tests that attack the defense, and these tests exist', (page, heading) => {
   const lines = rows(page, heading);
   expect(lines.length).toBeGreaterThan(5);
   for (const line of lines) {

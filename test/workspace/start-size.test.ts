@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 
 const DIST = path.join(import.meta.dirname, '../../apps/tui/dist');
-/** It was 153 kB on 2026-11-24. With zod and YAML in it, `fa-tui --version` took twice its time. */
+/** 153 kB on 2026-11-24. With zod and YAML in this code, `fa-tui --version` took twice as long. */
 const MOST_BYTES = 250_000;
 
 function importedFiles(main: string): Map<string, number> {

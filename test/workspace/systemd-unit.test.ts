@@ -12,7 +12,7 @@ import { missing } from '@flashcore/shared/testing';
 const UNIT = join(ROOT, 'tools/systemd/flashcore-runner.service');
 const text = readFileSync(UNIT, 'utf8');
 
-/** Settings by section, in systemd's format without continued lines. Throws if a line has another form. */
+/** The unit's settings by section; lines cannot be continued. Throws if a line has another form. */
 function parseUnit(): Map<string, string[]> {
   const settings = new Map<string, string[]>();
   let section = '';
@@ -30,7 +30,7 @@ function parseUnit(): Map<string, string[]> {
   return settings;
 }
 
-test('the runner accepts the unit’s command line and asks for certificates next', async () => {
+test('the runner accepts the unit’s command line, and then asks for certificates', async () => {
   const settings = parseUnit();
   const [program, ...args] = settings.get('Service.ExecStart')![0]!.split(' ');
   expect(program).toBe('/opt/flashcore/flashcore-runner');

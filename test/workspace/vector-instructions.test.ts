@@ -1,11 +1,14 @@
-/** The PTX engine names a processor's own instructions in one file only; its algorithms use what that file defines. */
+/**
+ * Only one file of the PTX engine names instructions of a particular processor; the engine's algorithms use what that
+ * file defines.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
 const ENGINE = join(ROOT, 'libs/emulator/ptx');
-/** For x86 and arm64: headers, types, functions. */
+/** Headers, types and functions, for x86 and arm64. */
 const INTRINSICS =
   /\b(?:\w*mmintrin\.h|immintrin\.h|arm_neon\.h|__m(?:64|128|256|512)[id]?|_mm\d*_\w+|v\w+q_[usf]\d+|__builtin_(?:ia32|neon)_\w+)\b/;
 

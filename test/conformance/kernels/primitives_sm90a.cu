@@ -11,7 +11,7 @@
 #include "primitives/wgmma.cuh"
 
 // 64 threads: warp 1 writes and arrives, warp 0 waits and reads. One barrier goes through three phases, so that its
-// parity repeats. What mbarrier_complete says wrongly changes the words.
+// parity repeats. A wrong answer of mbarrier_complete changes the output words.
 extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(8) uint64_t full, empty;
   __shared__ uint32_t passed[32];
@@ -22,7 +22,7 @@ extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
     mbarrier_init_fence();
   }
   __syncthreads();
-  // Nobody has arrived; the phase before the first counts as complete.
+  // Nobody has arrived yet; the phase before the first one is complete.
   uint32_t wrong = mbarrier_complete(smem_address(&full), 0) || !mbarrier_complete(smem_address(&full), 1);
   __syncthreads();
   for (int phase = 0; phase < 3; ++phase) {
