@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds libcuda_emu.so alone, with warnings as the tests have them.
+# Builds only libcuda_emu.so, with the same warnings as the tests.
 #   build.sh <folder>
 # CXX: the compiler (default c++).
 set -e

@@ -29,7 +29,7 @@
 #include "driver/streams.cpp"
 #include "driver/tensor_map.cpp"
 
-// Otherwise ptx/*.cpp are compiled separately, for the processor that they run on.
+// Without this switch, ptx/*.cpp are compiled separately, for the processor that they run on.
 #if !FLASHCORE_PTX_ENGINE
 #include "ptx/cluster.h"
 #include "ptx/counters.h"
@@ -38,7 +38,7 @@
 #include "ptx/products.h"
 #include "ptx/races.h"
 
-// Loading PTX is refused.
+// Without the PTX engine, loading PTX is refused.
 namespace flashcore::emu::ptx {
 
 LoadedProgram::LoadedProgram(const std::string&) { throw ProgramError("this build of the emulator has no PTX engine"); }

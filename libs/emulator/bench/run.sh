@@ -1,5 +1,6 @@
 #!/bin/sh
-# Prints the emulator's speed (CPU time of one core, so that a busy machine matters less). Of whole kernels: npm run engines.
+# Prints the emulator's speed as CPU time of one core, so that a busy machine matters less. `npm run engines` measures
+# whole kernels.
 #   bench/run.sh [build folder]
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)

@@ -148,7 +148,7 @@ def ask_apart(library, first, count):
     return ask_apart(library, first, half) + ask_apart(library, first + half, count - half)
 
 
-# A policy for an address range. Each device has its own bits for it, and only its own loads read them.
+# A cache policy for an address range. Its bits differ from device to device, and only the device's own loads read them.
 OPAQUE = "createpolicy.range."
 
 

@@ -138,7 +138,7 @@ def carry_chain(op, a, b, c, d):
 
 
 def mixed_carry_chain(ops, width, bits):
-    """A difference adds the complement and 1, or the flag instead of 1."""
+    """A difference adds the complement, and either 1 or the flag."""
     flag, results = 0, []
     for n, op in enumerate(op for op in ops if op != "cc"):
         a, b = bits[2 * n : 2 * n + 2]
@@ -150,7 +150,7 @@ def mixed_carry_chain(ops, width, bits):
 
 
 def integer(op, kind, a):
-    """`a`: the operands as integers. None if the operation is not one on integers."""
+    """`a`: the operands as integers. None if the operation does not work on integers."""
     name, _, rest = op.partition(".")
     width = width_of(kind)
     simple = {
@@ -338,7 +338,7 @@ def has_property(test, bits, kind):
         "infinite": magnitude == f.infinity,
         "number": magnitude <= f.infinity,
         "notanumber": magnitude > f.infinity,
-        # An H200 counts 0 as normal.
+        # An H200 treats 0 as normal.
         "normal": magnitude == 0 or 1 << f.mantissa <= magnitude < f.infinity,
         "subnormal": 0 < magnitude < 1 << f.mantissa,
     }[test]
@@ -569,7 +569,7 @@ def row_of(words):
 
 
 def matrix_access(name, given):
-    """ldmatrix or stmatrix of one warp. Lane n gives the address of row n, and stored its four words there before."""
+    """ldmatrix or stmatrix of one warp. Lane n gives the address of row n, where it stored its four words before."""
     count = int(name.split(".x")[1][0])
     rows = [row_of([given[n][lane] for n in range(4)]) for lane in range(32)]
     if name.startswith("ldmatrix"):
@@ -788,7 +788,7 @@ DIGEST = "sha256:"  # no stored answer begins with this
 
 
 def digest(each, answer):
-    """Equal for answers that do not differ. Only for forms that allow no difference."""
+    """A text that is the same for equal answers. Only for forms that allow no difference."""
     values = [
         [_comparable(value, kind) for value in lanes]
         for results in answer

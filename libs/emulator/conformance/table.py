@@ -114,7 +114,7 @@ form(
     "u32 u32 u32 u32",
     "mad.lo.cc.u32 {d0}, {a0}, {a1}, {a2}; madc.hi.u32 {d1}, {a0}, {a1}, {a3};",
 )
-# Sums and differences share one flag. A sum that reads it shows which of the two a difference leaves.
+# Sums and differences share one flag. A sum that reads the flag shows which value a difference leaves in it.
 for w in ("u32", "u64"):
     four, six = " ".join([w] * 4), " ".join([w] * 6)
     form(f"add.cc.subc.{w}", f"{w} {w}", four, f"add.cc.{w} {{d0}}, {{a0}}, {{a1}}; subc.{w} {{d1}}, {{a2}}, {{a3}};")

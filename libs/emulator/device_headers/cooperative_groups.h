@@ -138,7 +138,7 @@ class grid_group {
 };
 FLASHCORE_DEVICE grid_group this_grid() { return {}; }
 
-/** A tile of SIZE neighbouring lanes: 1, 2, 4 … 32. */
+/** A tile of SIZE neighboring lanes: 1, 2, 4 … 32. */
 template <unsigned SIZE, class Parent = thread_block>
 class thread_block_tile {
   static_assert(SIZE >= 1 && SIZE <= 32 && (SIZE & (SIZE - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads here");
@@ -190,7 +190,7 @@ class coalesced_group : public detail::Lanes {
 FLASHCORE_DEVICE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 using thread_group = coalesced_group;
 
-/** A tile of 1, 2, 4 … 32 neighbouring lanes. */
+/** A tile of 1, 2, 4 … 32 neighboring lanes. */
 FLASHCORE_DEVICE thread_group tiled_partition(const thread_block&, unsigned size) {
   const unsigned first = detail::lane() / size * size;
   return thread_group((size == 32 ? ~0u : (1u << size) - 1) << first);

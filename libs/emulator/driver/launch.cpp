@@ -72,7 +72,8 @@ CUresult check_attributes(const CUlaunchConfig& config, const Function& function
   }
   // The fibre engine runs one block at a time on each thread, so it cannot run a cooperative grid.
   if (plan.cooperative && !function.kernel) return CUDA_ERROR_NOT_SUPPORTED;
-  // A block may use Hopper's shared memory, more than an SM of this device has. Count one such block per SM.
+  // A block may use Hopper's amount of shared memory, which is more than an SM of this device has. One such block per
+  // SM is allowed.
   const int threads = static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
   const int of_multiprocessor = std::max(1, resident_blocks(function, threads, config.sharedMemBytes));
   plan.resident = static_cast<unsigned>(of_multiprocessor * limits::MULTIPROCESSORS);

@@ -1,5 +1,5 @@
-// The checks that every call makes first (the driver is initialised, a context is current, and no
-// fault has ended it), and what the driver keeps for all of them.
+// The checks that every call makes first (the driver is initialized, a context is current, and no fault has ended it),
+// and what the driver keeps for all of them.
 #pragma once
 #include <string>
 #include <vector>

@@ -17,7 +17,7 @@ inline bool operator==(const Place& a, const Place& b) { return a.line == b.line
 
 /**
  * One of the 16 barriers of a block. Barrier 0 without a count is __syncthreads: it completes when all threads that
- * have not exited have arrived (on a GPU, too, an exited thread counts as arrived).
+ * have not exited have arrived (on a GPU, too, an exited thread is treated as arrived).
  */
 struct Barrier {
   unsigned arrived = 0;

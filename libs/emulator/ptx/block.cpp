@@ -238,8 +238,8 @@ unsigned BlockRun::live_threads() const {
   return live;
 }
 
-// True if lanes of this warp wait at the barrier in another line. Different warps may reach it from different lines;
-// lanes of one warp may not.
+// True if lanes of this warp wait at the barrier in another line. Different warps may reach a barrier from different
+// lines; lanes of one warp may not.
 bool BlockRun::waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const {
   return std::any_of(w.others.begin(), w.others.end(), [&](const Split& split) {
     return split.state == SplitState::AtBarrier && split.barrier == id && split.pc != i &&

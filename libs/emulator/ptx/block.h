@@ -65,8 +65,8 @@ struct Copy {
 
 struct BlockBarrier {
   unsigned arrived = 0, expected = 0;  // threads; expected 0: all live threads
-  unsigned waiting = 0;                // those of the threads that wait
-  int truths = 0;                      // of bar.red
+  unsigned waiting = 0;                // arrived threads that wait
+  int truths = 0;                      // true predicates of a bar.red
   unsigned voters = 0;
 };
 

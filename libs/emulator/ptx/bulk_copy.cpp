@@ -203,7 +203,7 @@ const Ins* store_tile(Warp& w, const Ins* i) {
   });
 }
 
-/** put(to, from, bytes): what arrives in device memory. */
+/** put(to, from, bytes) stores or adds the bytes to device memory. */
 template <class Put>
 const Ins* send_bulk(Warp& w, const Ins* i, Access access, const Put& put) {
   return each_active(w, i, [&](unsigned lane) {

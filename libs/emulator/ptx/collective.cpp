@@ -38,7 +38,7 @@ const Ins* after_meeting(Warp& w, const Ins* i, uint32_t waiting) {
 
 namespace {
 
-// --- bar.warp.sync: different ones of a warp can meet -------------------------------------------------------------
+// --- bar.warp.sync: different instructions of a warp can meet -----------------------------------------------------
 
 const Ins* sync_warp(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);

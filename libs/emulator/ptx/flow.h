@@ -41,7 +41,7 @@ enum class FlowKind : uint8_t {
 struct Flow {
   struct Source {
     uint32_t slot;
-    uint8_t bytes;   // bit mask of the bytes that count
+    uint8_t bytes;   // bit mask of the bytes that flow
     bool is_predicate = false, is_negated = false;
   };
   FlowKind kind = FlowKind::Clean;

@@ -162,8 +162,8 @@ class Fusion {
   bool may_go(const Mentions& mentions, const Sum& chain, size_t at, const std::vector<const Sum*>& there) const {
     const size_t from = chain.links.back();
     const int result = result_of(chain);
-    // The statements of the chains already there count as in between, except the last one, which is at `at` itself; the
-    // check below covers its inputs.
+    // The statements of the chains already there are treated as in between, except the last one, which is at `at`
+    // itself; the check below covers its inputs.
     if (mentioned_between(mentions, result, from, at)) return false;
     // A sum carried by a loop is written by its last link to the register that it began from.
     for (const size_t link : chain.links)

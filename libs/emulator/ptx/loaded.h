@@ -17,10 +17,10 @@ class LoadedProgram {
   ~LoadedProgram();
   LoadedProgram(const LoadedProgram&) = delete;
 
-  /** Null if there is none. Errors: ProgramError. */
+  /** The entry with this name; null if the module has no such entry. Errors: ProgramError. */
   const Kernel* kernel(const std::string& name);
   const Entry* entry(const std::string& name) const;
-  /** False if there is no such variable. */
+  /** False if the module has no such variable. */
   bool find_variable(const std::string& name, CUdeviceptr* address, size_t* bytes) const;
 
  private:

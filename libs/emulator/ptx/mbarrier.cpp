@@ -108,7 +108,7 @@ Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, Blo
 
 namespace {
 
-// --- initialisation ---------------------------------------------------------------------------------------------------
+// --- initialization ---------------------------------------------------------------------------------------------------
 
 /** b: number of arrivals per phase. */
 const Ins* initialise(Warp& w, const Ins* i) {

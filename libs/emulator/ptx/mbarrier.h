@@ -18,7 +18,7 @@ struct Ins;
 /** A bulk copy to shared memory that was issued. It is carried out when a thread waits for its barrier. */
 struct BulkCopy {
   const Ins* ins;
-  BlockRun *issuer, *block;  // block: the one whose shared memory is written
+  BlockRun *issuer, *block;  // `block`: the block whose shared memory is written
   unsigned warp, lane;  // of the issuer
   uint32_t to;
   unsigned bytes;
@@ -41,11 +41,11 @@ struct Mbarrier {
   int64_t bytes = 0;  // bytes that copies still have to deliver
   uint64_t phase = 0;
   bool awaited = false;  // true if threads wait here
-  const Ins* made = nullptr;  // the instruction that initialised it
+  const Ins* made = nullptr;  // the instruction that initialized it
   const Ins* announced = nullptr;  // the instruction that last announced bytes
   std::vector<BulkCopy> coming;
   std::vector<CopyArrival> arriving;
-  PhaseClocks clocks;  // for the race check, and so are these
+  PhaseClocks clocks;  // for the race check, like the next two members
   unsigned copier = 0;
   bool from_outside = false;  // another block of the cluster arrived in this phase
   bool has_something_coming() const { return !coming.empty() || !arriving.empty(); }
@@ -60,7 +60,7 @@ class Mbarriers {
   }
   void forget(uint32_t offset) { barriers_.erase(offset); }
   Mbarrier& initialise(uint32_t offset, uint32_t count, const Ins* i);
-  /** Null if there is none. */
+  /** The barrier at this offset; null if there is none. */
   Mbarrier* find(uint32_t offset);
   /** Ends the phase if nothing is missing, which releases the waiting threads. */
   void complete_if_full(BlockRun& block, uint32_t offset, Mbarrier& barrier);
@@ -76,13 +76,13 @@ class Mbarriers {
   unsigned made_ = 0;
 };
 
-/** The initialised barrier that a lane names. Faults if there is none. */
+/** The initialized barrier that a lane names. Faults if there is none. */
 Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, BlockRun** block, uint32_t* offset);
 
 /** Carries out the cp.async that an arrival waits for. */
 void land_copies(BlockRun& block, const CopyArrival& arrival);
 
-/** Carries out a bulk copy, which counts in at a barrier of the block `counting`. */
+/** Carries out a bulk copy, whose bytes are counted by a barrier of the block `counting`. */
 void carry_out(const BulkCopy& copy, BlockRun& counting, Mbarrier& barrier);
 
 }  // namespace flashcore::emu::ptx

@@ -32,7 +32,7 @@ class Clock {
   std::vector<Published> entries_;  // by block and warp
 };
 
-/** How a synchronising instruction may order other accesses. */
+/** How a synchronizing instruction may order other accesses. */
 struct Ordering {
   bool fences = false;    // or has release semantics
   bool of_device = false;  // its scope is larger than the block
@@ -46,7 +46,7 @@ bool synchronises_some(const Statement& s);
 /** For one launch: what was published at which address of device memory. */
 class PublishedOrders {
  public:
-  /** True if there was too much to track; then any two blocks count as possibly ordered. */
+  /** True if there was too much to track; then any two blocks are treated as possibly ordered. */
   bool is_lost() const { return lost_; }
   uint32_t launch() const { return static_cast<uint32_t>(launch_); }
   void begin(uint64_t launch);
@@ -62,8 +62,9 @@ class PublishedOrders {
 };
 
 /**
- * Who accesses the shared memory of a block: its 32 warps, what copies bytes for an mbarrier, and the tensor cores that
- * read operands for a warpgroup. Several mbarriers share a number if a block has more than there are.
+ * The actors that access a block's shared memory: its 32 warps, the copies that deliver bytes for an mbarrier, and the
+ * tensor cores that read operands for a warpgroup. Several mbarriers share a number if a block has more of them than
+ * there are numbers.
  */
 constexpr unsigned ACTORS = 64, FIRST_COPIER = 32, COPIERS = 24, FIRST_WARPGROUP = 56, WARPGROUP_WARPS = 4;
 
@@ -73,7 +74,7 @@ inline void join(ActorClock& into, const ActorClock& other) {
   for (unsigned n = 0; n < ACTORS; ++n) into[n] = std::max(into[n], other[n]);
 }
 
-/** What those that arrived at a barrier have published: in the phase that runs, and in those that are complete. */
+/** What the actors that arrived at a barrier have published, in the current phase and in the completed phases. */
 struct PhaseClocks {
   ActorClock arriving{}, complete{};
   void end_phase() {

@@ -28,7 +28,7 @@ Function simplified(const Program& program, const Function& function, bool count
 /** True if there is a wgmma; its accumulators must not be read before a wait. */
 bool has_asynchronous_products(const Function& function);
 
-/** Fills in what Kernel says of the accumulators of asynchronous products, if there are any. */
+/** Fills in Kernel's data on the accumulators of asynchronous products, if there are any. */
 void watch_products(const Function& function, Kernel& kernel);
 
 /**
@@ -43,8 +43,8 @@ void fuse_multiply_adds(Function& f);
 
 /**
  * Indexed by statement: true for a volatile load on which a loop waits. It reads the same address repeatedly, and the
- * value decides whether the loop continues. Compilers load once before such a loop, so another load of the same line
- * counts too.
+ * value decides whether the loop continues. Compilers load once before such a loop, so another load of the same line is
+ * marked too.
  */
 std::vector<bool> waiting_loads(const Program& program, const Function& function);
 
@@ -72,7 +72,7 @@ struct Joined {
 /** All joined accesses of a function. */
 std::vector<Joined> joined_accesses(const Program& program, const Function& function);
 
-/** Indexed by statement. */
+/** The accesses as a profile counts them, indexed by statement. */
 std::vector<CountedAccess> counted_accesses(const Program& program, const Function& function);
 
 }  // namespace flashcore::emu::ptx

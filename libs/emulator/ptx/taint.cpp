@@ -146,7 +146,7 @@ uint32_t Taint::tagged_lanes(const Warp& w, uint32_t slot, uint32_t lanes, uint8
   return tagged;
 }
 
-// --- where it comes from ---------------------------------------------------------------------------------------------
+// --- where unwritten values come from --------------------------------------------------------------------------------
 
 uint8_t Taint::origin_at(const Ins* i, Source source) const {
   const auto found = origins_at_.find(uint64_t(i->place) << 2 | static_cast<unsigned>(source));
@@ -211,7 +211,7 @@ void Taint::shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes) {
   outside_origin_ = origin;
 }
 
-// --- where it must not get -------------------------------------------------------------------------------------------
+// --- where unwritten values must not get -----------------------------------------------------------------------------
 
 void Taint::reach(Warp& w, const Ins* i, unsigned lane, uint8_t origin, const char* what) {
   if (reached) return;

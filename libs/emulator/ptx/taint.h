@@ -1,5 +1,5 @@
-// Tracks unwritten values from where they are read. One is a fault if it decides a branch, an address or the contents
-// of device memory; otherwise it is not. Active in runs that look for races.
+// Tracks unwritten values from where they are read. Such a value is a fault only if it decides a branch, an address or
+// the contents of device memory. Active in runs that look for races.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -44,8 +44,8 @@ class Taint {
   /** True if the instruction's reads are tracked; if not, an unwritten read is itself a fault. */
   bool carries(const Ins* i) const;
   /**
-   * A lane reads or writes bytes of the block's local memory. Bytes that it writes count as known unless step() decides
-   * otherwise.
+   * A lane reads or writes bytes of the block's local memory. Bytes that it writes are treated as known unless step()
+   * decides otherwise.
    */
   void local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes);
   /** Sets the row for accesses until the next call. Without an argument they belong to the lanes that make them. */

@@ -597,7 +597,7 @@ void Products::step(Warp& w, const Ins* i, const ProductStep& step) {
     states_[step.writes[0]] = states_[step.reads[0]];
     return;
   }
-  // For values computed from an accumulator, the fences since the accumulator's product count.
+  // For a value computed from an accumulator, the fences since the accumulator's product decide.
   Accumulator result;
   for (const unsigned n : step.reads) {
     const Accumulator& read = states_[n];

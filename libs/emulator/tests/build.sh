@@ -32,7 +32,7 @@ build_library() {
   $CXX -shared -pthread "$BUILD/library.o" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
-# build_library_with_ptx <optimisation>: compiles three units at a time.
+# build_library_with_ptx <optimization>: compiles three units at a time.
 build_library_with_ptx() {
   flags="-std=c++17 -Wall -Wextra -fPIC -pthread -fvisibility=hidden"
   vectors="$ARCH_FLAGS -fno-math-errno -fno-trapping-math -Wno-uninitialized"  # avoids g++ 12's warnings about its own avx512fintrin.h
@@ -64,7 +64,7 @@ build_module() {
   $CXX -shared -pthread "$BUILD/modules/$name.o" ${limit:+"$limit"} -o "$BUILD/modules/$name.so"
 }
 
-# build_test <name> <optimisation>: builds <name>_test.cpp and links it with the library.
+# build_test <name> <optimization>: builds <name>_test.cpp and links it with the library.
 build_test() {
   compile_cached "$BUILD/$1.o" -std=c++17 $2 -Wall -Wextra $ARCH_FLAGS "$EMULATOR/tests/$1_test.cpp"
   $CXX "$BUILD/$1.o" -o "$BUILD/$1" -L "$BUILD" -lcuda_emu -pthread -Wl,-rpath,"$BUILD"

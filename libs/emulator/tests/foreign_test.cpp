@@ -135,7 +135,7 @@ void test_calls_by_address(const Kernels& kernels) {
   expect_fault({"UNSUPPORTED_INSTRUCTION", "no function of the module", "foreign.cu:"});
 }
 
-/** A read of an uninitialised variable gives a clearly wrong value, or a fault. */
+/** A read of an uninitialized variable gives a clearly wrong value, or a fault. */
 void test_uninitialised_registers(const Kernels& kernels) {
   const Buffer<float> in({3, 1, 2, 5}), out(1);
   for (const char* name : {"uninitialised_sum", "uninitialised_maximum", "uninitialised_rescaled"}) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Loads, lowers and runs PTX that was mutated at random, in an emulator with the address and undefined-behaviour
+# Loads, lowers and runs PTX that was mutated at random, in an emulator with the address and undefined-behavior
 # sanitizers, which takes two minutes to build. The corpus has one text per form of ../conformance, and tests/kernels.
 #   tests/fuzz.sh <build folder> <first seed> <seeds>
 # If the process dies, <build folder>/text.ptx has the text, with its seed in the first line.

@@ -20,7 +20,10 @@ const withEngine = hasPtx || ALL_TESTS;
 const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
-/** The library as runners build it, compiled once for their tests and these. It runs compiled C++ as well as PTX. */
+/**
+ * The library as runners build it, compiled once for the runners' tests and these tests. It runs compiled C++ as well
+ * as PTX.
+ */
 let library: string;
 beforeAll(() => {
   library = /^emulator: (.*)$/m.exec(compiled())![1]!;

@@ -257,7 +257,7 @@ void add_conversions(Table& t) {
   saturated<uint32_t, int32_t>(t, "u32.s32");
 }
 
-// clang-format off: it does not come to rest on this
+// clang-format off: each run would format this differently
 #define EACH_INTEGER(X)                                                                                         \
   X("s8", int8_t) X("u8", uint8_t) X("b8", uint8_t) X("s16", int16_t) X("u16", uint16_t) X("b16", uint16_t)    \
   X("s32", int32_t) X("u32", uint32_t) X("b32", uint32_t) X("s64", int64_t) X("u64", uint64_t) X("b64", uint64_t)

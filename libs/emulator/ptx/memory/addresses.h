@@ -17,8 +17,8 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-// Subtracted from a warp's turn, which has 20,000 backward jumps, so that a warp which polls for another lane or warp
-// soon lets that one run: after ten failed tries to take a lock, or a hundred looks at a flag.
+// A warp's turn has 20,000 backward jumps. These costs are subtracted, so that a warp that polls for another lane or
+// warp soon lets it run: after ten failed tries to take a lock, or a hundred looks at a flag.
 constexpr int COST_OF_UNCHANGED = 2'000, COST_OF_LOOK = 200;
 
 const char* verb(Access access) { return access == Access::Read ? "read " : "wrote "; }

@@ -204,7 +204,7 @@ bool lower_floats(Lowering& l, Ins& ins) {
     const std::string test = s.mods[0];
     return bind(l, ins, {0}, {static_cast<unsigned>(f->bits()) / 8}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Word x = in[0] & f->nan(), least = Word(1) << f->mantissa_bits;
-      // The hardware counts zero as normal.
+      // The hardware treats zero as normal.
       out[0] = test == "finite"       ? x < f->infinity()
                : test == "infinite"   ? x == f->infinity()
                : test == "number"     ? x <= f->infinity()

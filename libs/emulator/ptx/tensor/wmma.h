@@ -13,9 +13,9 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-// The layout of a fragment is up to the hardware, except that elements in the same register of two accumulators must be
-// the same element. Here A and B have mma.sync's layout, repeated if there are more registers than elements.
-// Accumulators are those of mma.sync, next to each other.
+// The layout of a fragment is up to the hardware, except that the same register of any two accumulators must hold the
+// same element. Here A and B have mma.sync's layout, repeated if there are more registers than elements. Accumulators
+// are those of mma.sync, next to each other.
 struct Shape {
   int rows, columns;  // rows of A and C, columns of B and C; the depth is 16
 };

@@ -597,7 +597,7 @@ PROGRAM(ragged_depth) {
   fragment<accumulator, 16, 16, 16, float> c;
   fill_fragment(c, 0.0f);
   load_matrix_sync(a, &A[0][0], 16);
-  load_matrix_sync(b, &B[0][0], 16);  // fault: 0 times an infinity is none
+  load_matrix_sync(b, &B[0][0], 16);  // fault: 0 times infinity is NaN
   mma_sync(c, a, b, c);
   store_matrix_sync(&C[0][0], c, 16, mem_row_major);
   __syncwarp();

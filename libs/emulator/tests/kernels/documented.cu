@@ -13,7 +13,7 @@
 #include <mma.h>
 #include <stdint.h>
 
-// As in the Programming Guide: nvcc warns of barriers in shared memory, which their first user initialises.
+// As in the Programming Guide: nvcc warns of barriers in shared memory, which their first user initializes.
 #pragma nv_diag_suppress static_var_with_dynamic_init
 
 namespace cg = cooperative_groups;
