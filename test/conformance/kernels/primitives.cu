@@ -104,8 +104,7 @@ extern "C" __global__ void cp_async_groups(const uint32_t* in, uint32_t* out) {
   for (int i = lane; i < 128; i += 32) out[128 + i] = tile[1][i];
 }
 
-// Four warps: 1, 2 and 3 write and arrive, each at its own barrier. Warp 0 waits at one barrier after another and
-// reads.
+// Four warps: 1, 2 and 3 write and arrive, each at its own barrier. Warp 0 waits at each barrier in turn, and reads.
 extern "C" __global__ void named_barriers(const uint32_t* in, uint32_t* out) {
   __shared__ uint32_t passed[3][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
