@@ -36,7 +36,8 @@ inline Roundoff roundoff_of(int dtype) {
   }
 }
 
-// Whether element (batch, head, row, columns - 1) lies within the tensor. Exact: every number that counts is below 2^53.
+// Whether element (batch, head, row, columns - 1) lies within the tensor. Exact: every number that matters is below
+// 2^53.
 template <typename Tensor>
 bool holds(const Tensor& tensor, double batch, double head, double row, double columns) {
   return tensor.batch_stride >= 0 && tensor.head_stride >= 0 && tensor.row_stride >= 0 &&
@@ -51,8 +52,8 @@ struct Keys {
   bool empty() const { return begin >= end; }
 };
 
-// Rows [first, last) of a key head of a sequence. Row r is query r / group of query head r % group of those that read the
-// key head, so that rows next to each other see nearly the same keys.
+// Rows [first, last) of a key head of a sequence. Row r is query r / group, of query head number r % group among those
+// that read the key head, so that neighboring rows see nearly the same keys.
 struct Task {
   int32_t b, kv_head;
   int64_t first, last;
@@ -194,7 +195,7 @@ class Plan {
     return true;
   }
 
-  // Of the last head.
+  // Checks the last head, whose rows are the farthest in the tensor.
   template <typename Tensor>
   bool has_query(const Tensor& tensor, int32_t b, int64_t query, int32_t columns) const {
     const double first = p.query_offsets ? p.query_offsets[b] : 0, batch = p.query_offsets ? 0 : b;

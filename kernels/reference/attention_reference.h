@@ -173,16 +173,16 @@ int flashcore_reference_fp64(int32_t dtype, const void* q, const void* k, const 
 // tf32; 2^-8 for bf16), `smallest` its smallest normal number, and o = sum of p v the element:
 //   rounding^2 = u^2 / 3 * (max(|o|, smallest)^2 + o^2 + sum of max(p, smallest)^2 v^2)
 // The first term is O's rounding. The second is P's if all weights are rounded alike,
-// as equal ones are, and the third if each is rounded independently; for the other
+// as equal weights are, and the third if each is rounded independently; for the other
 // dtypes `smallest` is 2^-126 / u, as kernels may take subnormal numbers for 0.
 //   rounding  [B, H, S, D] contiguous
 int flashcore_reference_with_rounding(int32_t dtype, const void* q, const void* k, const void* v, double* out,
                                       float* rounding, int32_t B, int32_t H, int32_t S, int32_t D, float scale,
                                       int32_t causal, int32_t threads);
 
-// The same in plain arithmetic of the tensors' dtype, as PyTorch's math path does it: Q K^T accumulated in fp32 and
-// rounded to it, times scale and rounded, softmax in fp32 with P rounded, P V accumulated in fp32 and rounded. Its
-// error is the yardstick of FlashAttention's rule: max|kernel - fp64| <= 2 * max|plain - fp64| + atol.
+// The same in plain arithmetic of the tensors' dtype, like PyTorch's math path: Q K^T accumulated in fp32 and rounded to
+// the dtype, times scale and rounded, softmax in fp32 with P rounded, P V accumulated in fp32 and rounded. Its error is
+// the yardstick of FlashAttention's rule: max|kernel - fp64| <= 2 * max|plain - fp64| + atol.
 //   out       [B, H, S, D] contiguous, of `dtype`
 int flashcore_reference_plain(int32_t dtype, const void* q, const void* k, const void* v, void* out, int32_t B,
                               int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);

@@ -273,7 +273,7 @@ bool functions_are_the_libraries() {
          good;
 }
 
-// An element of Q or V that is not finite changes the rows that use it, and no others.
+// An element of Q or V that is not finite changes only the rows that use it.
 bool carries_what_is_not_finite() {
   constexpr int S = 33, D = 24;
   std::vector<uint16_t> q = random_halves(S * D, 5), k = random_halves(S * D, 6), v = random_halves(S * D, 7);

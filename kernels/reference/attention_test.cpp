@@ -1,6 +1,6 @@
-// Checks attention, its backward pass and the merge of parts against triple loops that follow its definition word by word, on problems drawn
-// at random. What no sequence owns is NaN there, and every buffer ends where its last element does, so that
-// -fsanitize=address,undefined finds what is read beside it. Exit code 0: all agree.
+// Checks attention, its backward pass and the merge of parts against triple loops that follow its definition word by
+// word, on problems drawn at random. Elements that no sequence owns are NaN, and each buffer ends at its last element,
+// so that -fsanitize=address,undefined finds reads past it. Exit code 0: all agree.
 //   g++ -std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -pthread attention_reference.cpp
 //   attention_backward.cpp attention_merge.cpp attention_test.cpp -o attention_test && ./attention_test [seed [problems]]
 #include "attention_reference.h"
@@ -631,7 +631,7 @@ bool refuses_hostile_problems() {
         &flashcore_attention::most_pages, &flashcore_attention::most_selected})
     for (const int32_t value : {0, -1, INT32_MIN, INT32_MAX}) {
       if (extent == &flashcore_attention::Skv && value == INT32_MAX) continue;  // a limit of lengths: see below
-      // These say how much of an array is read. The caller promises that it is long enough.
+      // most_pages and B say how much of an array is read, and the caller promises that the array is long enough.
       if (value == INT32_MAX && (extent == &flashcore_attention::most_pages || extent == &flashcore_attention::B))
         continue;
       if (value == INT32_MAX && extent == &flashcore_attention::Sq) continue;

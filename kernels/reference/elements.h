@@ -6,7 +6,7 @@
 
 #include "attention_reference.h"
 
-// Of 16 and 32 bits.
+// Whether this is a dtype of 16 or 32 bits.
 inline bool known_dtype(int dtype) { return dtype >= FLASHCORE_DTYPE_FP16 && dtype <= FLASHCORE_DTYPE_FP32; }
 
 inline bool is_fp8(int dtype) { return dtype == FLASHCORE_DTYPE_FP8_E4M3 || dtype == FLASHCORE_DTYPE_FP8_E5M2; }
@@ -22,7 +22,7 @@ inline uint32_t float_to_bits(float value) {
   return bits;
 }
 
-// Without branches, so that the compiler can vectorise loops over it.
+// Without branches, so that the compiler can vectorize loops over it.
 inline float half_to_float(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 0x3ffu;
   const uint32_t small = float_to_bits(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);

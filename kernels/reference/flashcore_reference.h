@@ -65,7 +65,7 @@ struct Tensor {
   std::vector<double> values;  // of an output
 };
 
-// What an element of an output is until the reference sets it: a NaN that no arithmetic makes.
+// The value of an output's element until the reference sets it: a NaN that no arithmetic produces.
 inline double unset() {
   const uint64_t bits = 0x7ff8f1a5c07e5e70;
   double value;
@@ -73,7 +73,7 @@ inline double unset() {
   return value;
 }
 
-// Refuses an output of which the reference has left elements unset.
+// Refuses an output if the reference has left some of its elements unset.
 inline void require_set(const Tensor& tensor) {
   const double pattern = unset();
   size_t left = 0;
@@ -127,7 +127,7 @@ class Input : public Extents {
   }
 };
 
-// Elements to set: Y(i, j) = value, each of them.
+// Elements that the reference must set, every one of them: Y(i, j) = value.
 class Output : public Extents {
  public:
   explicit Output(Tensor* tensor) : Extents(tensor) {}

@@ -1,6 +1,6 @@
-// Compares rows; output_comparison.h documents the results. Threads take groups of heads. The number
-// of groups depends only on the shape, and their figures are added in order, so that every host gets
-// the same sums. Rows with finite elements only go through loops that the compiler vectorises.
+// Compares rows; output_comparison.h documents the results. Threads take groups of heads. The number of groups depends
+// only on the shape, and their figures are added in order, so that every host gets the same sums. Rows that have only
+// finite elements go through loops that the compiler vectorizes.
 #include "output_comparison.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ struct Comparison {
   float* head_map;
 };
 
-// Heads of a thread's task: at least 2^16 elements, a few tenths of a millisecond. Heads are few where rows are many.
+// Heads of a thread's task: at least 2^16 elements, a few tenths of a millisecond. With many rows, a task has few
+// heads.
 int64_t heads_of_task(int64_t S, int64_t D) { return std::max<int64_t>(1, (1 << 16) / (S * D)); }
 
 // Compares some heads.

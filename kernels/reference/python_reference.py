@@ -4,7 +4,7 @@
   python_reference.py run reference.py          the protocol of reference_main.cpp, over standard input and output
   python_reference.py describe FORM FILE ...    prints axes, tensors and cases of foreign problems, a line of JSON each
 
-It runs in a box, without network, and with limits on time, memory and files: everything that it loads is foreign.
+It runs in a sandbox, without network, and with limits on time, memory and files: everything that it loads is foreign.
 A reference.py has one function, which computes the expected outputs in double precision:
 
   def reference(c):
@@ -153,7 +153,7 @@ def register_helpers(torch, source):
 
 
 def run_model(program, c, *, axes, inputs, weights, outputs):
-    """Runs a module with the extents of a case. `weights`: names of tensors by those of the module's state."""
+    """Runs a module with the extents of a case. `weights`: the tensor for each name in the module's state."""
     model = program.build({axis: int(c.value(axis)) for axis in axes})
     for name, tensor in weights.items():
         model.weights[name].copy_(c.input(tensor).reshape(model.weights[name].shape))
@@ -162,7 +162,7 @@ def run_model(program, c, *, axes, inputs, weights, outputs):
 
 
 def load(source, constants=None):
-    """Executes a program in which top-level constants have other values: each is set behind its assignment."""
+    """Executes a program with other values for top-level constants, each set right after its own assignment."""
     tree = ast.parse(source)
     if constants:
         body = []
@@ -203,7 +203,7 @@ class Model:
 
 
 def guarded(key, action):
-    """What the action returns. Its errors become refusals with this key."""
+    """Returns the action's result. Errors of the action become refusals with this key."""
     try:
         return action()
     except Refused:
@@ -213,11 +213,11 @@ def guarded(key, action):
 
 
 class Tied(Refused):
-    """An axis that takes no other extent while the others stay."""
+    """An axis that accepts no other extent while the other axes keep theirs."""
 
 
 class Program:
-    """A foreign problem. Texts are the keys of its refusals."""
+    """A foreign problem. The constants in capitals that are texts are keys of its refusals."""
 
     INPUTS = "get_inputs"
     MODEL = "Model"
@@ -225,7 +225,7 @@ class Program:
     AXES = "integer at the top of the file"
     # Extents follow from axes divided by at most this, or by one of MORE_DIVISORS.
     MORE_DIVISORS = ()
-    # Elements of the inputs that a problem is first tried with.
+    # Limit on the elements of the inputs with which a problem is first tried.
     MOST_PROBED = 2**22
 
     def others(self, value):
@@ -242,7 +242,7 @@ class Program:
         return False
 
     def steps(self, base):
-        """Changes of an axis to try where it takes few extents."""
+        """Changes of an axis to try if the axis accepts few extents."""
         return ()
 
     def examples(self, axes):
@@ -250,10 +250,10 @@ class Program:
         return None
 
     def fix(self, extents):
-        """Takes axes that have only these extents."""
+        """Fixes the axes that accept only these extents."""
 
     def more(self):
-        """Anything else that the answer says."""
+        """Further keys of the answer."""
         return {}
 
 
@@ -491,7 +491,7 @@ class GpuMode(Program):
         return leaves if self._places is None else [leaves[place] for place in self._places]
 
     def _find_places(self):
-        """The tensors that answers follow from: the others are memory for an answer."""
+        """Finds the tensors that outputs depend on; all other tensors are memory for outputs."""
         self._places = None
         torch = self._torch
         tensors = guarded("generate_input", lambda: self._inputs({}))
@@ -545,7 +545,7 @@ COMPARISONS = ("match_reference", "verbose_allclose", "verbose_allequal")
 
 
 def register_task_modules(torch):
-    """What a task imports to be loaded: nothing is compared here, and nothing is drawn on a GPU."""
+    """Registers the modules that a task imports. They compare nothing and draw nothing on a GPU."""
     generator = torch.Generator
     torch.Generator = lambda *_, **__: generator()
     sys.modules["task"] = types.ModuleType("task")
@@ -690,7 +690,7 @@ FACTORIES = ("rand", "randn", "randint", "zeros", "ones", "empty", "full", "aran
 
 
 class on_meta:
-    """Within it, tensors are made without memory."""
+    """A context in which tensors are made without memory."""
 
     def __init__(self, torch):
         self._torch = torch
@@ -790,7 +790,8 @@ class Describer:
 
     def _first_extents(self):
         problem = None
-        # Independent work is the least; where that does not run, an axis that only sounds so may have to fit another.
+        # Small batches mean the least work. If a program does not run with them, an axis only has "batch" in its name,
+        # and may have to be as large as the other axes.
         capped = [
             {a: min(v, batches if "batch" in a.lower() else cap) for a, v in self._axes.items()}
             for cap in CAPS
@@ -902,7 +903,7 @@ class Describer:
         ):
             raise Refused(f"{self._program.MODEL}: the number of tensors or of their dimensions follows from an extent")
         dims = self._formulas(samples, base)
-        # With a divisor, every remainder and larger extents show whether the formula is right.
+        # With a divisor, every remainder and larger extents show whether the formula is correct.
         checked = set()
         while True:
             divided = {
@@ -968,7 +969,7 @@ class Describer:
             return None
 
     def _behaviour(self, base, cases):
-        """Which tensors matter, that nothing is random, inputs on which outputs are finite, and rounding errors."""
+        """Finds which tensors matter, inputs with finite outputs, and rounding errors; refuses random outputs."""
         plain = self._run(base, seed=1)
         noisy = self._run(base, seed=1, noise=1000)
         if differ(plain, noisy, "answers"):
@@ -1045,7 +1046,7 @@ def rms(tensor):
 
 
 def scale_of(weights):
-    """The power of two next to the size that matrices of weights have when a module is made."""
+    """The power of two nearest to the magnitude of the weight matrices of a new module."""
     sizes = [size for shape, size in weights.values() if len(shape) > 1 and size > 0 and math.isfinite(size)]
     return 2.0 ** round(math.log2(sum(sizes) / len(sizes))) if sizes else 1.0
 
@@ -1074,7 +1075,7 @@ MOST_DIVISOR = 16
 
 
 def fitted(samples, key, place, base, more_divisors):
-    """The formula that gives the extent in all samples; None if none of those known here does."""
+    """The formula that gives the extent in all samples; None if no known formula does."""
     seen = [(extents, found[key][place]) for extents, found in samples]
     first = seen[0][1]
     axes = [a for a in base if any(e[a] != base[a] and value != first for e, value in seen)]
@@ -1128,7 +1129,8 @@ def text(formula):
     return written if after == 0 else f"{written} {'+' if after > 0 else '-'} {abs(after)}"
 
 
-# What makes a program of a file's text. The others' files are JSON that the import wrote.
+# How to make a program from a file's text, by benchmark. For all but KernelBench, the import has written the file as
+# JSON.
 PROGRAMS = {
     "kernelbench": KernelBench,
     "gpumode": lambda torch, text: GpuMode(torch, json.loads(text)),

@@ -33,7 +33,7 @@ std::string name() {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "check") == 0) return 0;
-  // Text that the reference prints must not mix with its outputs. What the pipe has no room for is lost.
+  // Text that the reference prints must not mix with its outputs. Text that does not fit into the pipe is lost.
   const int out = dup(STDOUT_FILENO);
   int printed[2];
   if (pipe2(printed, O_NONBLOCK) != 0) flashcore::fail("there is no pipe for what reference.cpp prints");
