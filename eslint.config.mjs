@@ -5,8 +5,8 @@ import { noFixedWait } from './tools/lint/fixed-waits.mjs';
 import { importRooms } from './tools/lint/import-rooms.mjs';
 import { noPlainDictionary } from './tools/lint/plain-dictionaries.mjs';
 
-// Who may import whom: a room lists all that it may import from; what is not listed is refused. A file beside the
-// folders that others import is a room too. The tables have no circle, so that there is none of folders.
+// The imports that each room may make; an import that is not listed is refused. A file next to the folders is a room
+// too if folders import it. The tables have no circle, so there can be no circle of folders.
 const RUNNER_ROOMS = {
   'async.ts': [],
   'log.ts': [],
@@ -15,7 +15,7 @@ const RUNNER_ROOMS = {
   store: ['log.ts', 'async.ts'],
   sandbox: ['log.ts', 'async.ts'],
   access: ['sandbox', 'log.ts'],
-  // They do not know each other: phases and device join them.
+  // These four rooms do not know each other; phases and device use all of them.
   build: ['sandbox', 'store', 'async.ts', 'log.ts', '../worker/messages'],
   workers: ['sandbox', 'async.ts', '../worker/messages'],
   profile: ['sandbox', 'store', '../worker/messages'],
@@ -32,7 +32,7 @@ const RUNNER_ROOMS = {
   'problem-check': ['spec', 'build', 'workers', 'sandbox', 'store', '../worker/messages'],
   tune: ['phases', 'spec', 'build', 'jobs', 'store'],
   experiment: [...['tune', 'phases', 'device', 'spec', 'build', 'jobs', 'sandbox', 'store', 'kernels.ts', 'log.ts']],
-  // A planner whose devices are other hosts'.
+  // A planner whose devices belong to other hosts.
   fleet: [
     ...['experiment', 'phases', 'device', 'spec', 'build', 'jobs', 'rpc', 'access', 'sandbox', 'store'],
     ...['kernels.ts', 'async.ts', 'log.ts'],
@@ -50,7 +50,7 @@ const WORKER_ROOMS = {
   messages: [],
   'reporter.ts': ['messages'],
   driver: ['messages'],
-  // A model of time, fed with what the emulator did: no device, no files.
+  // A model of a GPU's time, fed with the emulator's traces. It needs no device and no files.
   timing: ['messages'],
   verify: ['driver', 'messages', 'reporter.ts'],
   benchmark: ['verify', 'driver', 'messages', 'reporter.ts'],
@@ -68,7 +68,7 @@ const TUI_ROOMS = {
   remote: ['exit-code.ts'],
   connection: ['remote', 'exit-code.ts', 'named-files.ts'],
   record: ['session', 'named-files.ts', 'exit-code.ts'],
-  // A search knows the runner, and neither command line nor screen; so do tools for agents.
+  // Searches, like the agents' tools, use the runner but neither the command line nor the screen.
   search: ['connection', 'state', 'session', 'present', 'exit-code.ts', 'named-files.ts'],
   agents: ['search', 'connection', 'session', 'exit-code.ts', '../package.json'],
   handover: ['record', 'search', 'session', 'state', 'present', 'connection', 'exit-code.ts', 'named-files.ts'],
@@ -117,8 +117,8 @@ const TEST_ROOMS = {
   workspace: ['support'],
 };
 const TOOLS_ROOMS = { lint: [], '.': [], ladder: ['.'], 'bare-root': ['.'], docs: ['ladder', '.'] };
-// The shape of lines: Prettier decides it, up to what it can't break. Comments and signatures keep to 120 columns, and
-// so does everything else but strings, patterns and imports.
+// Prettier breaks lines, except comments and code that it cannot break. Everything but strings, patterns and imports
+// keeps to 120 columns.
 const LINES = {
   'max-len': [
     'error',
@@ -139,12 +139,12 @@ const NAMED_PARAMETER_TYPES = {
     'TSTypeLiteral[members.length>2]',
   message: 'Give a parameter type of three or more members a name: an interface above the function.',
 };
-// A digest becomes a path: only contract/digest.ts, which reads it, may say that a text is one.
+// A digest becomes part of a path, so only contract/digest.ts, which checks digests, may declare a text to be one.
 const CLAIMED_DIGESTS = {
   selector: ":matches(TSAsExpression, TSTypeAssertion) > TSTypeReference[typeName.name='Sha256']",
   message: 'Read the text with parseSha256() or isSha256().',
 };
-// In a URL "my code" is my%20code: a path is made of one by fileURLToPath(), and a URL of a path by pathToFileURL().
+// In a URL "my code" is my%20code: fileURLToPath() makes a path from a URL, and pathToFileURL() a URL from a path.
 const PATHS_OF_URLS = [
   ':matches(MemberExpression[property.name="pathname"], Property[key.name="pathname"])',
   'MemberExpression[object.type="MemberExpression"][object.object.type="MetaProperty"][object.property.name="url"]',
@@ -153,13 +153,13 @@ const PATHS_OF_URLS = [
   selector,
   message: 'Make a path of a file URL with fileURLToPath(), and a URL of a path with pathToFileURL().',
 }));
-// vitest compares the own keys of an expected object, and a regular expression has none: it fits any text.
+// vitest compares the own keys of an expected object. A regular expression has no own keys, so it would match any text.
 const EMPTY_PATTERNS = {
   selector:
     'CallExpression[callee.property.name="toMatchObject"] :matches(Property > Literal.value[regex], ArrayExpression > Literal[regex])',
   message: 'toMatchObject() takes every value for one that fits this: write expect.stringMatching(…).',
 };
-// A program started elsewhere has no time limit, no bounded output and nobody that ends it with the runner.
+// A program started elsewhere has no time limit, no bounded output and nothing that ends it with the runner.
 const CHILD_PROCESSES = {
   '@typescript-eslint/no-restricted-imports': [
     'error',
@@ -173,7 +173,7 @@ const CHILD_PROCESSES = {
     },
   ],
 };
-// Only the sandbox may start programs, and a few files that explain why they bypass the sandbox.
+// Only the sandbox may start programs, and the following files, which explain why they bypass the sandbox.
 const STARTS_PROGRAMS = [
   'apps/runner/src/sandbox/**',
   // The executor's pipes are descriptors that it inherits.
@@ -182,12 +182,12 @@ const STARTS_PROGRAMS = [
   'apps/runner/worker/verify/own-reference.ts',
   // The embedded runner, which outlives fa-tui.
   'apps/tui/src/connection/runner-launch.ts',
-  // The user's own: a proposer, Python, an editor, tmux.
+  // The user's own programs: a proposer, Python, an editor, tmux.
   'apps/tui/src/search/proposer.ts',
   'apps/tui/src/search/compile-triton.ts',
   'apps/tui/src/terminal/editor.ts',
   'apps/tui/src/terminal/clipboard.ts',
-  // The user's own ssh, and hooks of their settings.
+  // The user's own ssh, and hooks from the user's settings.
   'apps/tui/src/remote/**',
   // git, asked for a commit.
   'libs/shared/src/files/git-state.ts',
@@ -220,7 +220,7 @@ export default tseslint.config(
     extends: [...tseslint.configs.recommendedTypeChecked],
     languageOptions: {
       parserOptions: {
-        // vitest.config.ts is of no project.
+        // vitest.config.ts belongs to no project.
         projectService: { allowDefaultProject: ['vitest.config.ts'] },
         tsconfigRootDir: import.meta.dirname,
       },
@@ -274,7 +274,7 @@ export default tseslint.config(
     rules: { 'flashcore/no-plain-dictionary': 'error' },
   },
   {
-    // Arguments beyond four have names.
+    // A function with more than four parameters takes an options object.
     files: ['apps/**/*.ts', 'apps/**/*.tsx', 'libs/shared/src/**/*.ts'],
     ignores: ['**/*.test.ts', '**/*.test.tsx', '**/testing/**', '**/generated/**'],
     rules: { 'max-params': ['error', { max: 4 }] },

@@ -9,7 +9,7 @@ import MixedOrder from './tools/mixed-order.ts';
 
 const CACHE = `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
 
-// vitest's workers, and this process, which loads reporters.
+// For vitest's workers, and for this process, which loads reporters.
 const BEFORE_VITEST = /[%#]/.test(import.meta.dirname) ? ['--import', './tools/percent-in-paths.mjs'] : [];
 if (BEFORE_VITEST.length > 0) await import('./tools/percent-in-paths.mjs');
 
@@ -31,7 +31,8 @@ const project = (name: string, root: string) => ({
   },
 });
 
-// fa-tui as the build makes it, React's production build too: what its tests draw is what users see, and sooner.
+// fa-tui's tests use the built fa-tui's version of Ink and React's production build: they draw what users see, and
+// faster.
 const withFastInk = ({ test, ...config }: ReturnType<typeof project>) => ({
   ...config,
   plugins: [fastInkTests],
@@ -42,21 +43,22 @@ const withFastInk = ({ test, ...config }: ReturnType<typeof project>) => ({
 export default defineConfig({
   test: {
     reporters: ['default', './tools/skipped-reporter.ts'],
-    // Most tests start real processes and wait for them: with one file a core, two fifths of the processors were idle.
+    // Most tests start real processes and wait for them: with one file per core, two fifths of the processors were
+    // idle.
     maxWorkers: Math.min(2 * availableParallelism(), availableParallelism() + 4),
     sequence: { sequencer: MixedOrder },
     globalSetup: ['./tools/leftovers.ts', './tools/build-for-tests.ts'],
-    // A machine that CI shares can be too busy for a limit; a fault fails three times.
+    // A shared CI machine can be too busy for a time limit; a real fault fails all three times.
     retry: process.env['CI'] ? 2 : 0,
-    // A machine of CI's may be three times slower than the next.
+    // One CI machine may be three times as slow as another.
     testTimeout: process.env['CI'] || process.env['FLASHCORE_TESTS'] === 'all' ? 180_000 : 60_000,
     execArgv: BEFORE_VITEST,
     hookTimeout: 120_000,
     // In a container the tests are root, and so are the runners that they start.
     env: {
       FLASHCORE_ALLOW_ROOT: '1',
-      // The emulator, the reference and each kernel are compiled once for all tests, found by the digest of all that
-      // decides about them. Removed with node_modules, and by `npm ci`.
+      // The emulator, the reference and each kernel are compiled once for all tests, found by the digest of all their
+      // inputs. Removed with node_modules, and by `npm ci`.
       FLASHCORE_LIBRARY_CACHE: `${CACHE}/libraries`,
       FLASHCORE_BUILD_CACHE: `${CACHE}/builds`,
       FLASHCORE_PROGRAMS: `${import.meta.dirname}/apps/runner/dist/testing`,

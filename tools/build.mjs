@@ -171,7 +171,7 @@ async function buildProgram(build, { outdir, ...options }) {
   // V8's cached code of an earlier build (apps/tui/src/main.tsx).
   rmSync(join(root, outdir, 'compiled'), { recursive: true, force: true });
   // Includes outputs, so that a deleted one is built again. package-lock.json covers the versions of all packages. A
-  // source that changed during the build counts as changed.
+  // source that changed during the build is treated as changed.
   const inputs = [
     'tools/build.mjs',
     'tools/fast-ink.mjs',

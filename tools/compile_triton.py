@@ -1,4 +1,4 @@
-"""Compiles a kernel's Python with Triton, in the runner's box or for `fa-tui compile`.
+"""Compiles a kernel's Python with Triton, in the runner's sandbox or for `fa-tui compile`.
 
   compile_triton.py SITE REQUEST
 
@@ -18,7 +18,8 @@ import shutil
 import subprocess
 import sys
 
-# The same folder in every box, because Triton writes its path into the PTX. Outside a box, the request names another.
+# The same folder in every sandbox, because Triton writes its path into the PTX. Outside a sandbox, the request names
+# another.
 PLACE = pathlib.Path("/tmp/flashcore-triton")
 MAX_PRINTED_BYTES = 256 * 1024
 MAX_PTX_BYTES = 64 * 2**20

@@ -16,7 +16,7 @@ test('the linter finds no fault in the Dockerfile', () => {
   expect(validate(edited(text, 'WORKDIR /source', 'WORKDIR source'))).toHaveLength(1);
 });
 
-test('the first stage’s compilers are not in the image, and its processes do not run as root', () => {
+test('the image lacks the first stage’s compilers, and its processes do not run as root', () => {
   expect(of('FROM')).toHaveLength(2);
   expect(of('USER')).toEqual(['flashcore']);
   const afterUser = lines.slice(lines.indexOf('USER flashcore'));

@@ -5,7 +5,7 @@ import { endLeftovers, FILE, RUN } from './leftovers.ts';
 
 const mark = (process.env[FILE] = `${process.env[RUN]}/${randomUUID()}`);
 
-// A file's first hook runs last. vitest adds the file's name to what is written.
+// vitest runs a file's first hook last, and adds the file's name to the warning.
 afterAll(() => {
   const left = endLeftovers(mark);
   if (left.length > 0) console.warn(`${left.length} left running, and ended: ${left[0]!.command.slice(0, 200)}`);

@@ -14,7 +14,7 @@ interface Leftover {
   readonly command: string;
 }
 
-/** Kills the processes that started with this mark, or with one that begins with it. Returns the killed ones. */
+/** Kills the processes that started with this mark, or with a mark that begins with it. Returns the killed ones. */
 export function endLeftovers(mark: string): Leftover[] {
   const left = leftovers(mark);
   for (const { pid } of left) kill(pid);
@@ -49,7 +49,10 @@ function kill(pid: number): void {
   }
 }
 
-/** vitest's globalSetup: ends with the run what files could not end themselves because their worker crashed. */
+/**
+ * vitest's globalSetup. At the end of the run, it ends processes that test files could not end because their worker
+ * crashed.
+ */
 export default function setup(): () => void {
   const run = (process.env[RUN] = randomUUID());
   return () => void endLeftovers(run);

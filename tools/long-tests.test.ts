@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { isLong } from './long-tests.ts';
 
-// Each of these is long for another reason; the last one is not long.
+// Each file is long for another reason, except the last one, which is not long.
 test.each([
   ['apps/runner/src/experiment/probes.test.ts', true],
   ['apps/tui/src/budget.test.ts', true],

@@ -39,8 +39,8 @@ function workspaceNode() {
 
 function runWith(binary, main) {
   const child = spawn(binary, [...process.execArgv, main, ...process.argv.slice(2)], { stdio: 'inherit' });
-  // If both are in a terminal's foreground, Ctrl-C also reaches the child directly; a program may count two within a
-  // moment as one.
+  // If both are in a terminal's foreground, Ctrl-C also reaches the child directly; a program may treat two signals
+  // within a moment as one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`Wanted to start ${binary}; ${error.message}`));
   child.on('exit', (code, signal) => {

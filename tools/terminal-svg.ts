@@ -7,7 +7,7 @@ const FONT_SIZE = 14;
 const MARGIN = 12;
 const BACKGROUND = '#14161b';
 const FOREGROUND = '#d5d8de';
-// The 16 colours of the terminal palette; a picture needs fixed ones.
+// The 16 colors of the terminal palette; a picture needs fixed ones.
 const PALETTE = [
   '#1d2027',
   '#e06c75',
@@ -99,7 +99,7 @@ function colour(value: number, isRgb: boolean): string {
   if (isRgb) return hex(value);
   if (value < 16) return PALETTE[value]!;
   if (value >= 232) return hex((8 + (value - 232) * 10) * 0x010101);
-  // The 6 x 6 x 6 cube of the 256-colour palette.
+  // The 6 x 6 x 6 cube of the 256-color palette.
   const level = (index: number) => (index === 0 ? 0 : 55 + index * 40);
   const cube = value - 16;
   return hex((level(Math.floor(cube / 36)) << 16) | (level(Math.floor(cube / 6) % 6) << 8) | level(cube % 6));

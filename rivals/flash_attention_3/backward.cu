@@ -1,6 +1,6 @@
 // FlashAttention-3's backward pass as a C function, for one head dimension and one dtype: build.sh defines HEAD_DIM,
-// ELEMENT, IS_BF16 and FUNCTION. Its kernels need neither PyTorch nor its build, only Flash_bwd_params. Tiles are those
-// that its run_mha_bwd_hdim64 and run_mha_bwd_hdim128 choose on Hopper; the deterministic form is left out.
+// ELEMENT, IS_BF16 and FUNCTION. The kernels need neither PyTorch nor FlashAttention's build, only Flash_bwd_params.
+// Tiles are those that run_mha_bwd_hdim64 and run_mha_bwd_hdim128 choose on Hopper; the deterministic form is left out.
 #include "flash_bwd_launch_template.h"
 
 namespace {
@@ -19,7 +19,7 @@ int64_t rounded(int length, int tile) { return int64_t(length + tile - 1) / tile
 
 }  // namespace
 
-// Floats of the scratch that the function needs, by the same arguments.
+// Number of floats of scratch memory that FUNCTION needs for these arguments.
 extern "C" int64_t FUNCTION_FLOATS(int B, int H, int Hkv, int S, int Skv) {
   const int64_t rows = int64_t(B) * H * (S + MOST_ROWS);
   return rows * (HEAD_DIM + 2) + rows + 2 * B * Hkv * rounded(Skv, KEYS) * HEAD_DIM;

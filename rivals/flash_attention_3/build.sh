@@ -19,7 +19,7 @@ here=$(dirname "$0")
 out=${3:-libfa3.so}
 objects=$(mktemp -d)
 trap 'rm -rf "$objects"' EXIT
-# Without what forward.cu does not call: each of these would be instantiated.
+# Disables the features that forward.cu does not call; otherwise each of them would be instantiated.
 left_out="-DFLASHATTENTION_DISABLE_LOCAL -DFLASHATTENTION_DISABLE_APPENDKV -DFLASHATTENTION_DISABLE_VARLEN \
   -DFLASHATTENTION_DISABLE_PAGEDKV -DFLASHATTENTION_DISABLE_SPLIT -DFLASHATTENTION_DISABLE_SOFTCAP \
   -DFLASHATTENTION_DISABLE_FP8 -DFLASHATTENTION_DISABLE_SM8x"

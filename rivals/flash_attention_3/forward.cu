@@ -1,5 +1,6 @@
 // FlashAttention-3's forward pass as a C function, for one head dimension of Q and K, one of V and O, and one dtype:
-// build.sh defines HEAD_DIM, VALUE_DIM, ELEMENT, IS_BF16 and FUNCTION. Its kernels need neither PyTorch nor its build, only Flash_fwd_params.
+// build.sh defines HEAD_DIM, VALUE_DIM, ELEMENT, IS_BF16 and FUNCTION. The kernels need neither PyTorch nor
+// FlashAttention's build, only Flash_fwd_params.
 #include "flash_fwd_launch_template.h"
 
 template void run_mha_fwd_<90, ELEMENT, HEAD_DIM, VALUE_DIM, false, false, false, false>(Flash_fwd_params& params,
@@ -26,7 +27,7 @@ extern "C" int FUNCTION(void* q, void* k, void* v, void* o, float* lse, int* sem
   params.p_dropout = params.rp_dropout = 1.0f, params.p_dropout_in_uint8_t = 255;
   params.is_causal = causal, params.window_size_left = -1, params.window_size_right = causal ? 0 : -1;
   params.num_splits = 1, params.arch = 90, params.num_sm = multiprocessors;
-  params.tile_count_semaphore = semaphore;  // of the scheduler of causal launches, which begins at 0
+  params.tile_count_semaphore = semaphore;  // for the scheduler of causal launches, which starts at 0
   const cudaStream_t on = static_cast<cudaStream_t>(stream);
   if (causal)
     if (const cudaError_t code = cudaMemsetAsync(semaphore, 0, sizeof(int), on)) return code;

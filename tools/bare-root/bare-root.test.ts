@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { leftFiles, readmeCommands } from './readme-commands.ts';
 
-test('readmeCommands() reads the two commands of README.md, and refuses another number', () => {
+test('readmeCommands() reads the two commands of README.md, and refuses any other number of commands', () => {
   expect(readmeCommands()).toEqual({ start: 'npm ci && npm start', test: 'npm ci && npm test' });
   expect(() => readmeCommands('# x\n\n## Two commands\n\n```sh\nnpm ci && npm start  # y\n```\n')).toThrow(
     /must have two lines .*, got 1$/,

@@ -25,7 +25,7 @@ const PACKAGES = ['g++', 'git'];
 export interface User {
   readonly name: string;
   readonly id: number;
-  /** Contains the checkout, flashcore. */
+  /** The folder that contains the checkout, `flashcore`. */
   readonly home: string;
 }
 

@@ -60,7 +60,7 @@ function stagePages(folder: string): void {
   }
 }
 
-/** Outside code Vue would interpret `{{`. Comments are only for our programs. */
+/** Removes comments, which only flashcore's programs read, and escapes `{{`, which Vue would interpret. */
 function forVue(markdown: string): string {
   return markdown.replaceAll(/<!--[^]*?-->/g, '').replaceAll('{{', '&#123;&#123;');
 }

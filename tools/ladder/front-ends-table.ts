@@ -11,14 +11,14 @@ export interface FrontEndReport {
   command: string;
   /** The verified cases, in words. */
   cases: string;
-  /** From its provenance, with versions. */
+  /** Tools of the result's provenance, with versions. */
   tools: string[];
   rows: FrontEndRow[];
 }
 
 interface FrontEndRow {
   kernel: string;
-  /** Its parameters, or "default", or "faulty". */
+  /** The build's parameters, or "default", or "faulty". */
   build: string;
   /** The job's outcome; for a faulty kernel its findings with their lines. */
   outcome: string;

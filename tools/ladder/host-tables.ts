@@ -83,7 +83,7 @@ const latencyOf = ({ benchmarks }: VariantResult, wanted: TimingMode): VariantRe
 interface BoxReport {
   isolation: { kind: string };
   verify_seconds: number[];
-  /** Low end, median and high end of each. */
+  /** For each mode: low end, median and high end. */
   p50_us: Record<'TIMING_MODE_COLD' | 'TIMING_MODE_HOT', [number, number, number]>;
 }
 

@@ -32,7 +32,7 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
   ].join('\n');
 }
 
-/** In the ladder's order, each with the step that it follows; a fallback comes after its kernel. */
+/** Rows in the ladder's order, each with the step that it follows; a fallback comes after its kernel. */
 export function latencyTable(steps: readonly Manifest[], rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
   const first = rowOf(rows, steps[0]!.id);

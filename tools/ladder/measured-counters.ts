@@ -16,7 +16,7 @@ export interface CounterComparison {
   modelled: SharedCounters;
   /** The file with ncu's figures. */
   source: string;
-  /** Why they differ, as far as known. */
+  /** Why the two differ, as far as known. */
   open?: string | undefined;
 }
 
@@ -36,7 +36,7 @@ const MAX_SHARE = 0.01;
 const OPEN: Readonly<Record<string, string>> = {
   flashcore_v9: 'conflicts of loads are the same; those of stores come and go with the arrivals of cp.async (below)',
 };
-/** These use wgmma, TMA and clusters, which the model lacks. */
+/** Kernels that use wgmma, TMA and clusters, which the model lacks. */
 const HOPPER = ['flashcore_v11', 'flashcore_v12'];
 
 /** The profiled builds of the ladder, and the faulty kernel with conflicts; each build once. */

@@ -146,8 +146,8 @@ export function sanitizerOf(folder: string, kernel: string): string | undefined 
 }
 
 /**
- * Made from the lines that a job printed while it ran, and its number of findings. The result has only findings, and
- * having none does not prove that a tool ran.
+ * Combines the lines that a job printed while it ran with its number of findings. The result has only findings, and a
+ * result without findings does not prove that a tool ran.
  */
 export function sanitizerText(lines: string, findings: number): string {
   const tools = [...lines.matchAll(/compute-sanitizer (\w+) on \S+: (?:(\d+) errors|no answer)/g)].map(

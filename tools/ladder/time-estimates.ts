@@ -15,7 +15,7 @@ interface MeasuredTime {
 /** A way to estimate, and its errors. */
 export interface EstimateErrors {
   model: string;
-  /** Scale of cycles, fitted to all. */
+  /** Scale of cycles, fitted to all kernels. */
   scale: number;
   /**
    * Means of the relative errors, over builds and over kernels. Each kernel is estimated with a scale fitted to the

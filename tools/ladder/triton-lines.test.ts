@@ -64,7 +64,7 @@ test('sums instructions by line; lines that share inlined code form one row', ()
   expect(linesTable({ softmax: rows })).toContain('| softmax | 5, 6 | 448 | 440 | 576 | 564 | 0 | 0 | 2.1 % |');
 });
 
-test('counts a figure that only the emulator has as a difference', () => {
+test('a figure that only the emulator has is a difference', () => {
   const [, , row] = compareLines(FILES, { ...EMULATED, 'kernel.py:9': { shared_load_conflicts: 1 } });
   expect([isWithin(row!), linesTable({ softmax: [row!] })]).toEqual([false, expect.stringContaining('ncu has none')]);
 });

@@ -7,7 +7,7 @@ export interface Wall {
   engine: 'fibres' | 'ptx';
   /** For each round, from the command to its end. */
   seconds: number[];
-  /** The part of its verification. */
+  /** For each round, the part that the job's verification took. */
   verifySeconds: number[];
   /** Goal in seconds. */
   wanted: number;
@@ -18,7 +18,7 @@ export interface Walls {
   measuredAt: string;
   processor: string;
   cores: number;
-  /** Load average of one minute, before it began. */
+  /** Load average of one minute, before the measurement began. */
   load: number;
   /** The tools that the runner reported to compile and run with. */
   tools: string[];

@@ -1,7 +1,7 @@
 /**
  * ESLint rule for the rooms of an app: a folder may import only from the folders that a table lists for it, and no
- * import, even of types, may close a circle of files. The table itself must have no circle, so that there can be none
- * of folders.
+ * import, even of types, may close a circle of files. The table itself must have no circle, so that folders cannot form
+ * one.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';

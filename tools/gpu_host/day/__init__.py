@@ -30,7 +30,7 @@ def limit_text(seconds):
 
 
 class Day:
-    """Has its own runner, which is replaced if a step reaches its limit, because its job would still hold the device."""
+    """A run and its runner, replaced after a step's time limit because the step's job still holds the device."""
 
     def __init__(self, m, options):
         self.m = m

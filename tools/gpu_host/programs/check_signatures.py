@@ -498,7 +498,7 @@ def in_turns_us(graphs, rounds=15, calls=10):
 
 
 def eager_gradients(modules):
-    """Forward and backward pass beside SDPA: time of the host, on the stream in eager mode, and in a graph."""
+    """Forward and backward pass compared with SDPA: time of the host, on the stream in eager mode, and in a graph."""
     module, bshd, rows, host_rows, failed = modules["bf16_pair"], modules["bf16_bshd_pair"], [], {}, []
     for case in TIMED:
         B, H, Hkv, S, D, mask = case
@@ -553,7 +553,7 @@ def eager_gradients(modules):
 
 
 def training_step(modules):
-    """Steps of a larger transformer beside SDPA's backends."""
+    """Steps of a larger transformer, compared with SDPA's backends."""
     example, times = modules["example"], {}
     for name, size in {
         "256 rows": example.Size(),

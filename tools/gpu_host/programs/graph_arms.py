@@ -73,7 +73,7 @@ class Cuda:
         return out
 
     def told(self, name, *arguments, kind=ctypes.c_int):
-        """The same for a number; the error's text if the call fails."""
+        """Like handle(), but returns a number, or the error's text if the call fails."""
         out = kind()
         try:
             self.call(name, ctypes.byref(out), *arguments)

@@ -1,4 +1,4 @@
-"""Comparisons and decisions: whether they are right, and what else on the host changes them."""
+"""Comparisons and decisions: whether they are correct, and what else on the host changes them."""
 
 import json
 import shutil

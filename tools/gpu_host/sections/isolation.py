@@ -138,7 +138,7 @@ def boxed_processes(runner):
                 }
             )
         except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue  # Ended, or not ours to see.
+            continue  # The process has ended, or this user may not read it.
     return found
 
 
