@@ -180,9 +180,9 @@ int flashcore_reference_with_rounding(int32_t dtype, const void* q, const void* 
                                       float* rounding, int32_t B, int32_t H, int32_t S, int32_t D, float scale,
                                       int32_t causal, int32_t threads);
 
-// The same in plain arithmetic of the tensors' dtype, like PyTorch's math path: Q K^T accumulated in fp32 and rounded to
-// the dtype, times scale and rounded, softmax in fp32 with P rounded, P V accumulated in fp32 and rounded. Its error is
-// the yardstick of FlashAttention's rule: max|kernel - fp64| <= 2 * max|plain - fp64| + atol.
+// The same in plain arithmetic of the tensors' dtype, like PyTorch's math path: Q K^T accumulated in fp32 and rounded
+// to the dtype, times scale and rounded, softmax in fp32 with P rounded, P V accumulated in fp32 and rounded. Its error
+// is the yardstick of FlashAttention's rule: max|kernel - fp64| <= 2 * max|plain - fp64| + atol.
 //   out       [B, H, S, D] contiguous, of `dtype`
 int flashcore_reference_plain(int32_t dtype, const void* q, const void* k, const void* v, void* out, int32_t B,
                               int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
