@@ -133,7 +133,8 @@ export class RunnerClient extends WithUnaryCalls {
   }
 
   /**
-   * Digest of what the runner judged by when the connection was made; empty if the runner is older than the digest.
+   * Digest of the rules by which the runner judged when the connection was made; empty if the runner is older than the
+   * digest.
    */
   get judgingDigest(): string {
     return this.#greeting!.judgingDigest;

@@ -27,7 +27,7 @@ test('a name that no name server knows gets no advice to start a runner', () => 
   );
 });
 
-test('a client with a login learns that a runner without TLS needs none', () => {
+test('a client with a login learns that a runner without TLS needs no login', () => {
   expect(textFor('127.0.0.1:50051', 'SSL routines:wrong version number', { secured: true })).toContain(
     'a runner without TLS needs no login (fa-tui --runner 127.0.0.1:50051;',
   );

@@ -138,7 +138,7 @@ function decodeDetails(error: ServiceError): DecodedDetails | undefined {
       retryAfterSeconds: delay && Number(delay.seconds) + delay.nanos / 1e9,
     };
   } catch (cause) {
-    // Unreadable details count as missing; the code and the text remain.
+    // Unreadable details are treated as missing; the code and the text remain.
     error.cause ??= cause;
     return undefined;
   }

@@ -53,7 +53,7 @@ const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.KEEPS_STATE]: Outcome.FAILED,
 };
 
-/** Which outcome is reported if a variant has several. */
+/** The outcome to report if a variant has several: the first of these. */
 const WORST_FIRST: readonly Outcome[] = [
   Outcome.COMPILE_FAILED,
   Outcome.TIMED_OUT,

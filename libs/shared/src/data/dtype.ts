@@ -10,7 +10,7 @@ export type ElementDtype = (typeof ELEMENT_DTYPES)[number];
 
 export const isTensorDtype = (text: string): text is TensorDtype => TENSOR_DTYPES.some((dtype) => dtype === text);
 
-/** The dtype that a message or record names. Records from before dtypes were stored name none and are fp16. */
+/** The dtype that a message or record names. A record from before dtypes were stored names no dtype and is fp16. */
 export const recordedDtype = (text: string | undefined): string => text || 'fp16';
 export const WORKSPACE_DTYPES = [...ELEMENT_DTYPES, 'uint8'] as const;
 export type WorkspaceDtype = (typeof WORKSPACE_DTYPES)[number];

@@ -131,7 +131,7 @@ function describe(value: unknown): string {
   return shown(JSON.stringify(shallow(value)) ?? typeof value);
 }
 
-/** A copy without what is nested deeper: JSON from outside can be nested deeper than the stack. */
+/** A copy without the deeper levels: JSON from outside can be nested deeper than the stack allows. */
 function shallow(value: unknown, levels = 4): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (levels === 0) return '…';

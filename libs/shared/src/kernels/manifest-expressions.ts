@@ -61,7 +61,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
   };
 
   const { inputs, accumulate } = raw.math;
-  // Only parameters may decide, because neither the tensors' dtype nor the accumulator's may depend on the shape.
+  // Only parameters may be used, because neither the tensors' dtype nor the accumulator's may depend on the shape.
   const parameters = new Set(Object.keys(raw.parameters));
   const dtypeWhen = (dtype: TensorDtype, text: string | undefined) =>
     text === undefined ? [] : [{ dtype, when: parse(text, ['math', 'inputs', `${dtype}_when`], parameters) }];

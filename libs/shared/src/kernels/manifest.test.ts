@@ -227,7 +227,7 @@ test('a programmatic launch is marked in its plan, unless it is the first', () =
   expect(launches.map(({ programmatic }) => programmatic)).toEqual([undefined, true]);
 });
 
-test("a tensor in a struct counts as one of the launches' tensors", () => {
+test("a tensor in a struct is one of the launches' tensors", () => {
   const manifest = parseManifest(
     passing('{ struct: { bytes: 8, fields: { lse: { at: 0, value: LSE } } } }'),
     'kernel.yaml',

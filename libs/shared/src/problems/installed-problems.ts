@@ -10,10 +10,10 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/for
 import { PROBLEM_ID } from './problem-schema.ts';
 import { type Problem, type ProblemFiles, parseProblem } from './problem.ts';
 
-/** The problem of a kernel that names none. */
+/** The problem of a kernel that names no problem. */
 export const DEFAULT_PROBLEM = 'attention';
 
-/** The problem that a message or record names. Records from before problems were stored name none. */
+/** The problem that a message or record names. A record from before problems were stored names no problem. */
 export const recordedProblem = (text: string | undefined): string => text || DEFAULT_PROBLEM;
 
 /** Folders of problems, with the separator of $PATH. Child processes see the same problems. */

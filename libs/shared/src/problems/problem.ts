@@ -32,7 +32,7 @@ export const MAX_EXTENT = 2 ** 31 - 1;
 export interface Problem {
   readonly id: string;
   readonly title: string;
-  /** In the file's order. */
+  /** Axes in the file's order. */
   readonly axes: readonly ProblemAxis[];
   readonly attributes: readonly ProblemAttribute[];
   readonly require: readonly ProblemLimit[];

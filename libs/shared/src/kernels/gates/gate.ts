@@ -20,7 +20,7 @@ export interface Gate {
   readonly unit: string;
   readonly source: string;
   readonly why: string;
-  /** In order; the last one that fits the architecture replaces target, level or why. */
+  /** In order; the last override that fits the architecture replaces target, level or why. */
   readonly overrides: readonly ArchOverride[];
 }
 

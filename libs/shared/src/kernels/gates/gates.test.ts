@@ -219,7 +219,7 @@ test('the correctness gate needs all parity cases within the parity profile', ()
   );
 });
 
-test('the success gate counts shapes by the lower end of the interval, against every backend', () => {
+test('the success gate counts shapes whose speedup over every backend has a high enough lower end', () => {
   const on = (text: string, ...speedups: number[]) => ({
     ...cold,
     shape: parseShape(text),

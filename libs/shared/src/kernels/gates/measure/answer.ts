@@ -5,7 +5,7 @@ import type { Cases } from '../../cases.ts';
 import type { Metric } from '../metrics.ts';
 
 /**
- * A value with its evidence, or the reason why there is none. `source` is set if it is more exact than the gate's own
+ * A value with its evidence, or why there is no value. `source` is set if it is more exact than the gate's own
  * text. `low` and `high` are the ends of the value's 95 % interval. `partial`: later data may change the value.
  * `modelled`: the value does not come from a GPU. `unknown`: the profiler has no such metric, so no run will ever
  * measure it.

@@ -211,9 +211,9 @@ const RATIOS: Readonly<Record<string, (ratio: RatioInterval) => number>> = {
 };
 
 /**
- * Reads the job's interleaved comparison. A shape's value is the smaller of those for time and cycles. Over all shapes,
- * a ratio gate uses the least value (no shape may be slower), and a gate on an interval's end uses the greatest (one
- * shape must be faster). Figures stored on other days are not used.
+ * Reads the job's interleaved comparison. A shape's value is its value in time or in cycles, whichever is smaller. Over
+ * all shapes, a ratio gate uses the least value (no shape may be slower), and a gate on an interval's end uses the
+ * greatest (one shape must be faster). Figures stored on other days are not used.
  */
 export const measureHistory: Measure = ({ variant: { comparison }, noChampion }, { statistic = 'ratio' }) => {
   if (!comparison) return { notMeasured: noChampion ?? 'the job did not come to the comparison with the champion' };
