@@ -1,4 +1,5 @@
-// Device allocations. Guard pages surround each; it ends as close to the guard behind it as 16-byte alignment allows.
+// Device allocations. Guard pages surround each allocation, which ends as close to the guard behind it as 16-byte
+// alignment allows.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -215,8 +215,8 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
 }
 
 /**
- * An access behind the end of a mapped file: a module was truncated while it ran. Its code, strings and unwind tables
- * may be gone, so the fault cannot be described.
+ * An access past the end of a mapped file: a module was truncated while it ran. Its code, strings and unwind tables may
+ * be gone, so the fault cannot be described.
  */
 [[noreturn]] void end_without_module() {
   static const char TEXT[] = "the kernel's module was cut short while it ran\n";

@@ -82,7 +82,7 @@ class BlockRun {
   /** Places the block's threads at the kernel's first instruction. */
   void begin(const LaunchPlan& plan, uint3 index, Cluster& cluster, unsigned rank);
   bool alive() const;
-  /** Runs each warp as far as it can go. Returns false if none could go on. Errors: Fault. */
+  /** Runs each warp as far as it can go. Returns false if no warp could continue. Errors: Fault. */
   bool step();
   void finish();
   /** After a fault the next block starts with fresh state. */

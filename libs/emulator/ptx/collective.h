@@ -8,7 +8,7 @@ namespace flashcore::emu::ptx {
 
 /** Groups the split's lanes by the members that they name. Faults if a lane is not among its own members. */
 struct Meeting {
-  uint32_t ready = 0;  // lanes that can go on
+  uint32_t ready = 0;  // lanes that can continue
   uint32_t waiting = 0;  // lanes that wait for others
 };
 

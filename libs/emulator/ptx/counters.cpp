@@ -173,7 +173,7 @@ uint64_t tensor_flops(const Statement& s) {
   return 0;
 }
 
-/** FLOPs of one lane; a special function counts as one. */
+/** FLOPs of one lane; a special function is one FLOP. */
 unsigned lane_flops(const Statement& s, const std::string& family) {
   if (family == "special_function") return 1;
   if (family != "fma" && family != "float") return 0;

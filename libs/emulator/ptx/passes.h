@@ -1,4 +1,4 @@
-// What lower.cpp finds out about a function and changes in it before it decodes the statements.
+// Passes over a function before lower.cpp decodes its statements: facts about the function, and changes in it.
 #pragma once
 #include <map>
 #include <string>

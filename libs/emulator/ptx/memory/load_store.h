@@ -210,7 +210,7 @@ const Ins* load_parameter(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** Like the above, for part of a parameter that is read as a vector. */
+/** ld.param of a part of a parameter that is read as a vector: the same value for all lanes. */
 template <class T, class R, int COUNT>
 const Ins* load_parameters(Warp& w, const Ins* i) {
   T values[COUNT];
