@@ -594,7 +594,7 @@ def with_leaves(torch, data, values):
 
 
 class SolExecBench(Program):
-    """`run` of a definition whose axes are in a file. Constant axes stay as they are."""
+    """`run` of a definition whose axes are in a file. Constant axes are not changed."""
 
     INPUTS = "axes"
     MODEL = "reference"
@@ -772,7 +772,7 @@ class Describer:
         }
 
     def _first_shapes(self):
-        """Extents to begin with: small ones, or the problem's own where small ones are tied to each other."""
+        """Extents to begin with: small extents, or the problem's own if small extents are tied to each other."""
         base = self._first_extents()
         axes = dict(self._axes)
         try:
