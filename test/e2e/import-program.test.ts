@@ -259,7 +259,7 @@ test.skipIf(!able)('a kernel is judged by the program, which runs in a sandbox',
   expect([wrong.exitCode, wrong.stdout]).toEqual([1, expect.stringContaining('WRONG RESULT')]);
 });
 
-test.skipIf(!able)('without PyTorch the import and the check say what is missing', { timeout: LIMIT_MS }, () => {
+test.skipIf(!able)('without PyTorch, the import and the check say that it is missing', { timeout: LIMIT_MS }, () => {
   const env = { FLASHCORE_PYTHON: '/bin/false' };
   const args = ['problem', 'import', join(home.path, 'source'), '--from', 'kernelbench', '--to', 'none'];
   const { exitCode, stderr } = home.faTui(args, { cwd: repository, env, timeoutMs: LIMIT_MS });

@@ -1,5 +1,5 @@
 /** A gateway in a separate process. Its scheduler asks the parent process for pilots. */
-// The same heap settings as the daemon's.
+// Uses the daemon's heap settings.
 import '@flashcore/runner/memory';
 import { createGateway, parseFleet, startTestRunner, type Scheduler } from '@flashcore/runner/testing-daemon';
 

@@ -77,7 +77,7 @@ const LEASES: Model<LeaseState, Operation, Answer> = {
   },
 };
 
-test('the model refuses what must not happen to leases', () => {
+test('the model refuses sequences that must not happen to leases', () => {
   let now = 0n;
   const call = (operation: Operation, answer: Answer = ''): Call<Operation, Answer> => ({
     operation,

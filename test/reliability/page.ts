@@ -43,7 +43,7 @@ export function reliabilityPage({ figures }: SoakRun): Promise<string> {
   return formatMarkdown(text, PAGE_PATH);
 }
 
-/** Which days were measured on which machine. */
+/** Says which days were measured on which machine. */
 function machinesOf(figures: SoakRun['figures']): string {
   const byMachine = Map.groupBy(figures, ({ machine }) => machine);
   const lines = [...byMachine].map(

@@ -1,6 +1,6 @@
 /**
- * kill -9 of a search's client and of its runner, in turns and at random moments: the search continues, and every trial
- * counts once.
+ * kill -9 of a search's client and of its runner, in turns and at random moments: the search continues, and each trial
+ * is counted once.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
