@@ -93,7 +93,7 @@ function environmentOf({ id }: User): Readonly<Record<string, string>> {
   return id === 0 ? skips : { ...skips, PATH: `${LOCKED_FOLDER}:/usr/local/bin:/usr/bin:/bin` };
 }
 
-/** Call the result after the user's commands. It throws if they left files other than the expected ones. */
+/** Call the result after the user's commands. It throws if the commands left unexpected files. */
 function leavesNothing(root: DebianRoot, user: User): () => void {
   const before = root.files();
   return () => {

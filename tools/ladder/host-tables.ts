@@ -87,7 +87,7 @@ interface BoxReport {
   p50_us: Record<'TIMING_MODE_COLD' | 'TIMING_MODE_HOT', [number, number, number]>;
 }
 
-/** The same jobs with the worker in a box and without one. */
+/** The same jobs with the worker in a sandbox and without a sandbox. */
 export function boxRows(folder: string): Table {
   const report = jsonOf<Record<string, BoxReport>>(folder, 'box.json');
   return (

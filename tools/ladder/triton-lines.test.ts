@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compareLines, isWithin, linesTable, type NcuFiles } from './triton-lines.ts';
 
-/** In the forms of ncu 2025.3 and nvdisasm 13.0. Line 170 of Triton's library is inlined in lines 5 and 6. */
+/** Text in the formats of ncu 2025.3 and nvdisasm 13.0. Line 170 of Triton's library is inlined in lines 5 and 6. */
 const FILES: NcuFiles = {
   file: 'kernel.py',
   csv: `"Kernel Name","softmax"

@@ -45,7 +45,7 @@ CASES = [
     (1, 32, 8, 113, 500, 128, 2),
     (1, 8, 8, 33, 33, 128, 0),
 ]
-# Of gradients, in addition.
+# Shapes for gradients, in addition to CASES.
 MORE_CASES = [
     (1, 32, 8, 1024, 1024, 128, 1),
     (2, 8, 8, 1024, 1024, 128, 0),
@@ -116,7 +116,7 @@ def sdpa(q, k, v, mask):
 
 
 def most(a, b):
-    # max() would skip a NaN, which must count as a large error.
+    # max() would skip a NaN, which must be a large error.
     return (a.float() - b.float()).abs().nan_to_num(math.inf).max().item()
 
 
@@ -541,7 +541,7 @@ def eager_gradients(modules):
     kernels = [kernel for each in (module, bshd) for kernel in (each._kernel, each._backward_kernel)]
     if not all("fast" in vars(each) for each in kernels):
         failed.append(f"launches are made from Python: {module.BINDING_PROBLEM}")
-    # What remains of the backward pass without autograd's own time.
+    # The rest of the backward pass, without autograd's own time.
     (q, k, v), upstream = drawn_case((2, 8, 8, 512, 512, 64, 0), torch.bfloat16)
     out, lse = module.attention_op(q, k, v)
     known = (q, k, v, out, lse, upstream, 0, None)
