@@ -9,7 +9,7 @@ import { inToolWords } from './tool-words.ts';
 import { UsageError } from '../exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
 
-/** Limit on a tool's answer, which hosts show a model without cutting. */
+/** Limit on the length of a tool's answer: hosts show a model answers of this length without cutting them. */
 export const MAX_ANSWER_BYTES = 8 * 1024;
 
 /** A link to the part of an answer that did not fit. */
@@ -19,12 +19,12 @@ export interface ResourceLink {
   readonly mimeType: string;
 }
 
-/** Fields that every answer may have. */
+/** Fields that can appear in every answer. */
 export const leftOut = {
   left_out: z.array(z.string()).optional().describe('fields that were shortened, with what they had'),
 };
 
-/** An answer with its document, made harmless and short enough, and links to the parts that do not fit. */
+/** An answer with its document, cleaned and shortened, and links to the parts that do not fit. */
 export function answer(document: Record<string, unknown>, links: readonly ResourceLink[] = []): CallToolResult {
   const told = fitted(document, MAX_ANSWER_BYTES);
   return {
@@ -36,7 +36,7 @@ export function answer(document: Record<string, unknown>, links: readonly Resour
   };
 }
 
-/** A refusal with the mistake and its remedy. The model reads it; it is not a protocol error. */
+/** A refusal that tells the model its mistake and the remedy. It is an answer of the tool, not a protocol error. */
 export const refusal = (text: string): CallToolResult => ({
   content: [{ type: 'text', text: bounded(inToolWords(text), MAX_ANSWER_BYTES) }],
   isError: true,
@@ -56,7 +56,7 @@ export async function answered(
   }
 }
 
-/** Invalid arguments, with the remedy. */
+/** An error about invalid arguments, with the remedy. */
 export class Refused extends Error {
   override readonly name = 'Refused';
 }

@@ -10,7 +10,7 @@ test('a document that fits stays unchanged, except that hidden characters in tex
   });
 });
 
-test('a long list loses its last elements, and the answer says how many there were', () => {
+test('a long list loses its last elements, and the answer says how many elements it had', () => {
   const ratios = Array.from({ length: 200 }, (_, index) => ({ shape: `1x1x${index}x64`, ratio: 1 }));
   const short = fitted({ job: 'jobs/a', ratios }, 1000);
   expect(documentBytes(short)).toBeLessThanOrEqual(1000);

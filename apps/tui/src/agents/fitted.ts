@@ -4,12 +4,12 @@ import { bounded } from '../search/feedback.ts';
 
 export type Document = Readonly<Record<string, unknown>>;
 
-/** Bytes of the JSON text in which a document is sent. */
+/** Length in bytes of the JSON text that is sent for a document. */
 export const documentBytes = (document: unknown): number => Buffer.byteLength(JSON.stringify(document));
 
 /**
- * The document with harmless texts. If it has more than `most` bytes, its longest fields are shortened, and `left_out`
- * names them with their original size.
+ * The document with cleaned texts. If it is longer than `most` bytes, its longest fields are shortened, and `left_out`
+ * names these fields with their original sizes.
  */
 export function fitted(document: Document, most: number): Document {
   let short = cleaned(document) as Record<string, unknown>;

@@ -7,7 +7,7 @@ import type { ToolContext } from './tool-context.ts';
 
 const MAX_LISTED = 20;
 
-/** Registers the tool history, for earlier measurements. */
+/** Registers the tool `history`, which lists earlier measurements. */
 export function registerHistoryTools(server: McpServer, { runner, log }: ToolContext): void {
   server.registerTool(
     'history',

@@ -73,7 +73,7 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
   };
 }
 
-/** Names the pilot that measured a figure, because nothing else confirms what a pilot reports. */
+/** Names the node and pilot that measured a figure, because a gateway cannot confirm what a pilot reports. */
 export const MEASURED_ON = z.string().optional().describe('node and pilot; absent unless the runner is a gateway');
 
 export const measuredOn = (from: { hostName: string; schedulerJob?: string }): Answer =>

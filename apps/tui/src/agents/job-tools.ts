@@ -20,7 +20,10 @@ const parameters = z.record(z.string(), z.number().int()).default({}).describe('
 const shapes = z.array(z.string()).default([]).describe('BxHxSxD, c appended when causal; empty: the usual ones');
 const waitSeconds = z.number().min(0).max(MAX_WAIT_SECONDS).default(MAX_WAIT_SECONDS);
 
-/** Registers submit, wait, jobs, cancel, result and compare. Jobs have durable names and continue when nobody waits. */
+/**
+ * Registers submit, wait, jobs, cancel, result and compare. Jobs have durable names and continue when no client waits
+ * for them.
+ */
 export function registerJobTools(server: McpServer, context: ToolContext): void {
   registerSubmit(server, context);
   registerWait(server, context);

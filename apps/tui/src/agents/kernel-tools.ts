@@ -13,7 +13,7 @@ import { documentBytes, fitted, type Document } from './fitted.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const PAGE_CHARACTERS = 6000;
-/** Limit on the other fields of an answer with a page. */
+/** Limit on the other fields of an answer that contains a page of text. */
 const MAX_FACTS_BYTES = 3000;
 const MAX_NOTES = 3000;
 const ABOUT = 160;
@@ -144,7 +144,7 @@ const shortKernel = (kernel: Kernel): Document => ({
   ...(kernel.expectedFinding && { expected_finding: FindingKind[kernel.expectedFinding] }),
 });
 
-/** The kernels that fit into an answer, at least one. */
+/** The first kernels, as many as fit into an answer but at least one. */
 function kernelsPage(kernels: readonly Document[]): readonly Document[] {
   let count = kernels.length;
   while (count > 1 && documentBytes({ kernels: kernels.slice(0, count), next_offset: 9999 }) > MAX_ANSWER_BYTES)
@@ -152,7 +152,7 @@ function kernelsPage(kernels: readonly Document[]): readonly Document[] {
   return kernels.slice(0, count);
 }
 
-/** A page of the text from `offset`, as long as an answer with these facts allows. */
+/** A page of the text from `offset`, as long as fits into an answer next to `facts`. */
 function withPage(facts: Document, text: string, offset: number): Record<string, unknown> {
   const pageTo = (end: number) => ({
     ...facts,
@@ -160,7 +160,7 @@ function withPage(facts: Document, text: string, offset: number): Record<string,
     ...(end < text.length && { next_offset: end }),
   });
   let end = offset + PAGE_CHARACTERS;
-  // Quotes, newlines and non-ASCII letters have more bytes than characters.
+  // Quotes, newlines and non-ASCII characters take more bytes in JSON than characters in the text.
   while (documentBytes(pageTo(end)) > MAX_ANSWER_BYTES) end -= 100;
   return pageTo(endsInsidePair(text, end) ? end - 1 : end);
 }

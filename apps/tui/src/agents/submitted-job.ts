@@ -31,7 +31,7 @@ interface Submitted {
 
 const COMPARING: readonly Submitted['action'][] = ['bench', 'run', 'tune'];
 
-/** Refuses arguments that the action does not use. Errors: Refused. */
+/** Refuses arguments that the action would ignore. Errors: Refused. */
 function requireHeeded({ action, champion, plan, cases, shapes, values = {}, ...asked }: Submitted): void {
   const { max_variants, max_device_seconds } = asked;
   if (champion !== undefined && !COMPARING.includes(action))

@@ -30,12 +30,12 @@ export class LazyRunner {
 /** Dependencies of the tools. */
 export interface ToolContext {
   readonly runner: LazyRunner;
-  /** True if agents may decide: accept, reject, undo. */
+  /** True if agents may accept, reject and undo. */
   readonly mayDecide: boolean;
   /** Writes to stderr, because stdout is reserved for the protocol. */
   readonly log: (text: string) => void;
   /** The kernel that an agent named. Errors: Refused, INVALID_MANIFEST. */
   readonly kernelOf: (text: string) => Promise<SourcePlace>;
-  /** The kernel's reference in requests; uploads a folder. */
+  /** The reference by which a request names the kernel. A folder is uploaded first. */
   readonly referenceTo: (place: SourcePlace, client: RunnerClient) => Promise<KernelReference>;
 }

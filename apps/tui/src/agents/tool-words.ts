@@ -1,4 +1,7 @@
-/** Commands and views that the runner's texts name for people, and the agent's own tools in their place. */
+/**
+ * Pairs of a pattern for a command or view that the runner's texts name for people, and the agent's tool to name
+ * instead.
+ */
 const WORDS: readonly (readonly [people: RegExp, agents: string])[] = [
   [/on the error map \(view 2, or fa-tui verify\)/g, 'in flashcore://jobs/ID/cases, which the result links to'],
   [/fa-tui run [0-9a-f]{64} --plan (\w+)/g, 'submit the same kernel with action run and plan $1'],
@@ -6,6 +9,6 @@ const WORDS: readonly (readonly [people: RegExp, agents: string])[] = [
   [/, fa-tui note adds a note/g, ''],
 ];
 
-/** A text of the runner in the words of the tools. */
+/** A text of the runner that names tools instead of commands. */
 export const inToolWords = (text: string): string =>
   WORDS.reduce((told, [people, agents]) => told.replaceAll(people, agents), text);
