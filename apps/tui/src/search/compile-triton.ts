@@ -1,4 +1,4 @@
-/** Triton of this machine, which compiles a kernel of the user's own for runners without it. */
+/** Compiles a user's kernel with the Triton of this machine, for runners that have no Triton. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ interface TritonOutput {
   readonly version: string;
   /** undefined if Triton refuses the kernel. */
   readonly ptx: string | undefined;
-  /** The output of Triton and the kernel's Python, with the error's place if there is one. */
+  /** The output of Triton and of the kernel's Python code, with the error's place if there is one. */
   readonly lines: readonly string[];
 }
 
@@ -29,7 +29,8 @@ const LIMIT_MS = 300_000;
 const WHICH_TRITON = 'import triton; print(triton.__version__, *triton.__path__, sep="\\n")';
 
 /**
- * Runs the kernel's Python, with the user's rights. Errors: COMPILER_MISSING if this machine's Python has no Triton.
+ * Runs the kernel's Python code with the user's rights. Errors: COMPILER_MISSING if this machine's Python has no
+ * Triton.
  */
 export function compileTriton({ folder, source, request, environment }: TritonCompileOptions): TritonOutput {
   const python = environment['FLASHCORE_PYTHON'] || 'python3';

@@ -32,7 +32,7 @@ interface BaseKernel {
   readonly kernel: KernelReference;
 }
 
-/** The candidate, and how to judge it. */
+/** A candidate, and how to judge it. */
 interface EvaluateOptions {
   /** A kernel folder, or a .cu file that replaces the base's translation unit. */
   readonly candidate: { readonly kind: 'folder' | 'file'; readonly path: string };
@@ -40,14 +40,14 @@ interface EvaluateOptions {
   readonly base?: BaseKernel | undefined;
   readonly variant: Side['variant'];
   readonly settings: ExperimentSettings;
-  /** Measure again even if there is an earlier result. */
+  /** True to measure again even if there is an earlier result. */
   readonly repeat: boolean;
   readonly signal: AbortSignal;
 }
 
 /**
- * Faults in a candidate's own folder, manifest or launches. They are a judgement of the candidate rather than an error
- * of the caller.
+ * Reasons of errors in a candidate's own folder, manifest or launches. Such an error is a judgement on the candidate
+ * rather than a mistake of the caller.
  */
 const CANDIDATES_FAULT: ReadonlySet<FlashcoreError['reason']> = new Set<FlashcoreError['reason']>([
   'INVALID_MANIFEST',
@@ -62,7 +62,7 @@ export const isCandidatesFault = (error: unknown): error is FlashcoreError =>
   error instanceof FlashcoreError && CANDIDATES_FAULT.has(error.reason);
 
 const LABEL = 'evaluation';
-/** Largest number of failed attempts of an evaluation that are counted to find the next request_id. */
+/** Limit on the earlier attempts that are fetched to choose the next request_id. */
 const MAX_ATTEMPTS = 1000;
 
 /**
@@ -156,8 +156,8 @@ interface Judgement {
 }
 
 /**
- * The runner's earlier attempts on this content: a judgement, or the number of attempts without one. A running attempt
- * is not counted, so that the new request has its number and joins it.
+ * The runner's earlier attempts on this content: a judgement, or the number of ended attempts without one. A running
+ * attempt is not counted, so the new request gets the running attempt's request_id and joins it.
  */
 async function earlierAttempts(
   { client }: Connection,

@@ -29,7 +29,7 @@ export interface Evaluation {
   readonly correct: boolean;
   readonly stage: Stage;
   readonly combined_score: number;
-  /** Only finite numbers; figures without a measurement are left out. */
+  /** Only finite numbers. A metric that was not measured is left out. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly text_feedback: string;
   readonly artifacts: Readonly<Record<string, string>>;
@@ -44,7 +44,10 @@ export const SCORES = { NOT_BUILT: 0, BUILT: 0.1, RAN: 0.2, SHARE_OF_CASES: 0.1,
 const MAX_ARTIFACT = 8 * 1024;
 const MAX_FEEDBACK = 4 * 1024;
 
-/** A wrong output during a comparison is not a finding. The comparison is not judged, and its reason has this text. */
+/**
+ * Part of the reason why a comparison was not judged, if the candidate's output was wrong while it was timed. There is
+ * no finding for this.
+ */
 const WRONG_WHILE_COMPARED = "the candidate's output was wrong";
 
 /** Findings that make a candidate wrong, worst first. */
@@ -63,11 +66,11 @@ const rejectingGates = (variant: Pick<VariantResult, 'gates'> | undefined, plan:
           level === 'hard' && verdict === Verdict.FAIL && metric !== 'speedup_vs_champion',
       );
 
-/** Requirements for a candidate besides its cases. */
+/** Requirements on a candidate besides its cases. */
 interface Wanted {
-  /** Shapes that must have passed. A case that the candidate's own manifest refuses counts as not passed. */
+  /** Shapes that must have passed. A required shape counts as failed if the candidate's own manifest refuses it. */
   readonly required?: readonly string[] | undefined;
-  /** The plan named by the user. If it is empty, only the output counts. */
+  /** Name of the user's plan. If empty, a candidate is judged only by whether its output is correct. */
   readonly plan?: string | undefined;
 }
 
@@ -157,8 +160,8 @@ interface Scored {
 function scoreOf(of: Scored): number {
   const { correct, variant, metrics, required } = of;
   if (correct) {
-    // A candidate that was not judged against its base counts as equally fast. The speedup over SDPA is used only if
-    // there was no comparison, because it is on another scale.
+    // A candidate that was compared but not judged gets a speedup of 1. The speedup over SDPA is used only if there was
+    // no comparison, because it is on another scale.
     const speedup = metrics['speedup'] ?? (variant?.comparison ? 1 : (metrics['speedup_over_sdpa'] ?? 1));
     // A candidate that is faster only on the shapes that it was shown gets no higher score.
     const most = stoodHeldOut(variant) ? speedup : Math.min(1, speedup);
@@ -171,7 +174,7 @@ function scoreOf(of: Scored): number {
   return SCORES.RAN + SCORES.SHARE_OF_CASES * share;
 }
 
-/** True if the held-out shapes do not reject a candidate, or were not tried. */
+/** False if the held-out shapes reject the candidate; true also if they were not tried. */
 export const stoodHeldOut = (variant: Pick<VariantResult, 'heldOut'> | undefined): boolean =>
   variant?.heldOut === undefined || variant.heldOut.verdict === HeldOutVerdict.PASSED;
 
@@ -187,7 +190,7 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   const put = (name: string, value: number | undefined): void => {
     if (value !== undefined && Number.isFinite(value)) metrics.set(name, value);
   };
-  // If an element is NaN or Inf, there is no largest error.
+  // Cases with NaN or Inf are left out, because they have no largest error.
   const cases = (variant?.verify?.cases ?? []).filter(
     ({ verdict, nanCount, infCount, elements }) =>
       verdict !== Verdict.NOT_MEASURED && elements > 0n && nanCount + infCount === 0n,
@@ -220,7 +223,10 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   return Object.fromEntries(metrics);
 }
 
-/** The entries that the timed shapes launch, which gates judge too; all if it is unknown which shape launches which. */
+/**
+ * The entries that the timed shapes launch, which the gates judge too; all entries if it is unknown which shape
+ * launches which entry.
+ */
 function launchedEntries(variant: VariantResult | undefined): readonly EntryResources[] {
   const shapes = new Set(variant?.benchmarks.flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])));
   const entries = variant?.build?.entries ?? [];
@@ -228,11 +234,11 @@ function launchedEntries(variant: VariantResult | undefined): readonly EntryReso
   return launched.length > 0 ? launched : entries;
 }
 
-/** The hot figure that counts: measured on a GPU, and valid. */
+/** The hot benchmark, if it was measured on a GPU and is valid. */
 const hotFigure = (variant: VariantResult | undefined): BenchmarkResult | undefined =>
   variant?.benchmarks.find(({ mode, simulated, valid }) => mode === TimingMode.HOT && !simulated && valid);
 
-/** Speedup over the fastest backend, which is the smallest speedup. */
+/** Speedup over the fastest SDPA backend, which is the smallest of the speedups. */
 const sdpaSpeedup = (hot: BenchmarkResult | undefined): number | undefined =>
   hot && hot.sdpa.length > 0 ? Math.min(...hot.sdpa.map(({ speedup }) => speedup)) : undefined;
 

@@ -23,7 +23,7 @@ interface EvolveOptions {
   /** The root's compiler settings, except its parameters. */
   readonly variant: Variant;
   readonly environment: NodeJS.ProcessEnv;
-  /** The most trials at a time; there are never more than islands. */
+  /** Limit on trials in flight. An island never has more than one trial in flight. */
   readonly inFlight: number;
   readonly signal: AbortSignal;
   /** Called in the order of trials. */
@@ -31,17 +31,17 @@ interface EvolveOptions {
   readonly onNote: (text: string) => void;
 }
 
-/** A job that was interrupted by the runner's end is started again, at most this often. */
+/** Limit on restarts of a job that was interrupted because the runner ended. */
 const MAX_INTERRUPTIONS = 50;
-/** Limit on attempts for jobs that a runner could not carry out for another reason. */
+/** Limit on attempts of a job that the runner could not carry out for another reason. */
 const MAX_ERRORS = 3;
 const AGAIN_AFTER_MS = 1000;
 const MAX_LABEL = 1024;
 
 /**
  * Runs a search to its end from its current state, with several trials in flight: while the device measures one, the
- * proposer and the runner's compilers work on the next. Every decision about a trial depends only on the trials that
- * knownBefore() counts, so the number in flight changes none. Ended trials are read, and interrupted ones are
+ * proposer and the runner's compilers work on the next. A decision about a trial depends only on the earlier trials
+ * that knownBefore() allows, not on the number of trials in flight. Ended trials are read, and interrupted ones are
  * continued. Errors: reasons why the search cannot continue (RUNNER_UNREACHABLE, JobUndecided, the signal's reason); it
  * can then be resumed.
  */
@@ -76,19 +76,19 @@ export async function evolve(options: EvolveOptions): Promise<Trial[]> {
     }
   } catch (error) {
     await Promise.allSettled(inFlight);
-    // The others fail because the first one did.
+    // After the first failure, the other trials only fail because they are aborted.
     throw failed.signal.aborted ? failed.signal.reason : error;
   }
 }
 
-/** Whether trial `next` follows, and the trials that it is made from are known. */
+/** True if trial `next` belongs to the search and all trials that its proposal depends on have ended. */
 function mayBegin(store: SearchStore, trials: readonly Trial[], next: number): boolean {
   if (next === 0) return true;
   if (trials.length < knownBefore(next, store.plan.islands)) return false;
   return trials[0]!.status === 'root' && !isComplete(store, trials, next);
 }
 
-/** A search with what its trials in flight share. */
+/** A search, and the state that its trials in flight share. */
 interface RunningSearch extends EvolveOptions {
   readonly judged: JudgedCode;
   /** The outcome of every trial so far, by its number. */
@@ -97,7 +97,7 @@ interface RunningSearch extends EvolveOptions {
   readonly uploads: Map<number, Promise<KernelReference>>;
 }
 
-/** True if another trial may begin. GPU seconds and costs are counted after each trial. */
+/** True if another trial may begin. GPU seconds and costs are added up after each trial. */
 export function withinBudget(
   { plan: { maxUsd, maxDeviceSeconds } }: Pick<SearchStore, 'plan'>,
   trials: readonly Trial[],
@@ -106,7 +106,10 @@ export function withinBudget(
   return (maxUsd === null || usd < maxUsd) && (maxDeviceSeconds === null || deviceSeconds < maxDeviceSeconds);
 }
 
-/** GPU seconds, and dollars: the device's if its rate is known, plus the proposer's if it reported them. */
+/**
+ * GPU seconds and dollars. Dollars are the device's cost, if its rate is known, plus the proposer's cost, if it
+ * reported one.
+ */
 export function spent(trials: readonly Trial[]): { deviceSeconds: number; usd: number } {
   return trials.reduce(
     ({ deviceSeconds, usd }, { evaluation, proposerUsd }) => ({
@@ -117,7 +120,7 @@ export function spent(trials: readonly Trial[]): { deviceSeconds: number; usd: n
   );
 }
 
-/** Finds the trial that had the same code. Trials take turns in the order of their numbers. */
+/** Finds the earlier trial with the same code. Trials take turns in the order of their numbers. */
 class JudgedCode {
   readonly #store: SearchStore;
   readonly #trials = new Map<string, number>();
@@ -128,7 +131,7 @@ class JudgedCode {
     for (const { trial } of trials) this.add(trial);
   }
 
-  /** Adds a trial that has a candidate. */
+  /** Adds the trial's candidate, if it has one. */
   add(trial: number): void {
     if (trial > 0 && this.#store.read(trial, 'candidate.json') === undefined) return;
     const key = keyOf(this.#store.candidate(trial));
@@ -137,7 +140,7 @@ class JudgedCode {
 
   sameAs = (candidate: CandidateSource): number | undefined => this.#trials.get(keyOf(candidate));
 
-  /** The turn of the trial that follows: it comes when all before it are over. */
+  /** The turn of the next trial. It comes when all earlier turns have ended. */
   nextTurn(): Turn {
     const comes = this.#lastTurn;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -154,7 +157,7 @@ interface Turn {
 const keyOf = ({ files, parameters }: CandidateSource): string =>
   JSON.stringify([files, parameters].map((each) => Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1))));
 
-/** Runs a trial and stores its result, unless the result is there from before the search was interrupted. */
+/** Runs a trial and stores its result, or reads the result that was stored before the search was interrupted. */
 async function flight(number: number, known: readonly Trial[], search: RunningSearch): Promise<Trial> {
   const { store, judged } = search;
   const turn = judged.nextTurn();
@@ -214,7 +217,7 @@ async function nextTrial(
   }
 }
 
-/** Refuses the code and parameters of an earlier trial. Errors: NoProposal. */
+/** Refuses a candidate whose code and parameters equal those of an earlier trial. Errors: NoProposal. */
 async function requireNew(candidate: CandidateSource, { judged, outcomes }: RunningSearch): Promise<void> {
   const same = judged.sameAs(candidate);
   if (same === undefined) return;
@@ -262,7 +265,7 @@ async function experiment(
     const ended = await decidedExperiment(identity, sides, search);
     return judgedTrial(identity, ended, { base, required: requiredCases(trials), plan: search.settings.plan });
   } catch (error) {
-    // The root is the user's own kernel, so its faults are reported as errors rather than counted as a trial.
+    // The root is the user's own kernel, so its faults are thrown as errors rather than stored as a failed trial.
     if (identity.trial !== 0 && isCandidatesFault(error))
       return failedTrial(identity, 'not-built', oneLine(error.message));
     throw error;
@@ -275,7 +278,10 @@ async function sideOf(trial: number, { files, parameters }: CandidateSource, sea
   return { kernel, variant: create(VariantSchema, { ...search.variant, parameters: values }) };
 }
 
-/** Uploads a trial's sources; trials in flight with the same base share an upload, because each rewrites the folder. */
+/**
+ * Uploads a trial's sources. Trials in flight with the same base share one upload, because each upload rewrites the
+ * base's folder.
+ */
 function uploaded(
   trial: number,
   files: CandidateSource['files'],
@@ -291,8 +297,8 @@ function uploaded(
 }
 
 /**
- * The experiment's result. Its request_id follows from search, trial and attempt, so that a killed search finds the job
- * that it had started.
+ * The experiment's result. Its request_id is derived from search, trial and attempt, so that a search that was killed
+ * and resumed finds the job that it had started.
  */
 async function decidedExperiment(
   identity: TrialIdentity,
@@ -334,7 +340,7 @@ const labelsOf = (
 
 const oneLine = (text: string): string => sanitize(text.replace(/\s+/g, ' ')).trim();
 
-/** True if a search has used up its trials, its budget or its patience, so that trial `next` does not follow. */
+/** True if trial `next` does not follow because the search has used up its trials, its budget or its patience. */
 export function isComplete(
   store: Pick<SearchStore, 'plan'>,
   trials: readonly Trial[],

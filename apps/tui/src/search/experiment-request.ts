@@ -31,13 +31,15 @@ export interface Side {
 
 interface ExperimentOf {
   readonly candidate: Side;
-  /** Compared with the candidate in the same job. */
+  /** The kernel with which the candidate is compared in the same job. */
   readonly champion?: Side | undefined;
   readonly requestId: string;
   readonly labels: Record<string, string>;
 }
 
-/** A whole experiment on one variant, without the fallback, because a search judges only the requested variant. */
+/**
+ * An experiment on one variant, without falling back to other variants, because a search judges only the requested one.
+ */
 export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf): StartRequest {
   const { deviceId, verify, benchmark, profile, plan, maxQueueSeconds, maxRunSeconds } = settings;
   const { candidate, champion, requestId, labels } = of;
@@ -52,7 +54,7 @@ export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf
     experiment: {
       plan,
       noFallback: true,
-      // A search compares only with the champion that it names.
+      // Without a champion in the request, nothing is compared; the runner's own champion is not used.
       noChampion: champion === undefined,
       // A candidate that beats its base is tried on shapes that neither this program nor the proposer sees.
       heldOut: champion !== undefined,

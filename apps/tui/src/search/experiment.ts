@@ -27,9 +27,9 @@ export interface RunOptions {
 }
 
 /**
- * Starts a job, or finds the job of the same request_id, and waits for its result. If the runner is lost, waits for it;
- * an embedded one is started again. An abort cancels the job. Errors: those of the RPC; JobUndecided if the runner
- * could not find out.
+ * Starts a job, or finds the job of the same request_id, and waits for its result. If the runner is lost, waits until
+ * it is back; an embedded runner is restarted. An abort cancels the job. Errors: those of the RPC; JobUndecided if the
+ * runner could not find out.
  */
 export async function runToResult(
   { client, revive }: Connection,
@@ -55,7 +55,7 @@ export async function runToResult(
   return decided(await client.getJob({ name }, { signal, resume: { signal, onConnection } }), error);
 }
 
-/** The runner could not find out, so there is no judgement of the kernel. Trying again may help. */
+/** The runner could not judge the kernel. Trying again may help. */
 export class JobUndecided extends FlashcoreError {
   readonly job: Job;
 

@@ -30,7 +30,7 @@ const TOP_DIAGNOSTICS = 20;
 export function bounded(text: string, bytes: number): string {
   const clean = text.split('\n').map(sanitize).join('\n');
   if (Buffer.byteLength(clean) <= bytes) return clean;
-  // A character that was cut in half decodes to U+FFFD.
+  // A character that was cut in half decodes to U+FFFD, which is removed.
   const room = bytes - Buffer.byteLength(CUT);
   return `${Buffer.from(clean)
     .subarray(0, room)
@@ -43,14 +43,14 @@ export interface Judged {
   readonly variant: VariantResult | undefined;
   readonly correct: boolean;
   readonly required: readonly string[];
-  /** Gates of the plan that reject the candidate. */
+  /** Gates of the plan that rejected the candidate. */
   readonly rejecting: readonly GateResult[];
   /** The job's summary line. */
   readonly summary: string;
   readonly timedOut: boolean;
 }
 
-/** The failure, or the candidate's speed and the profiler's advice. */
+/** The failure of an incorrect candidate, or the speed of a correct one with the profiler's advice. */
 export function feedbackText({ result, variant, correct, required, rejecting, summary, timedOut }: Judged): string {
   const failedChecks = (result?.prechecks ?? []).filter(({ verdict }) => verdict === Verdict.FAIL);
   const lines = [
@@ -79,7 +79,7 @@ export function findingText(finding: Finding): string {
     .join('\n');
 }
 
-/** A failed gate: its value and what was wanted. */
+/** A missed gate: its value and the target. */
 export function gateText({ title, value, comparison, target, unit, level, modelled }: GateResult): string {
   const found = value === undefined ? '?' : formatInUnit(value, unit);
   return `${title}: ${found}${modelled ? ' (modelled)' : ''}, wanted ${comparison} ${formatInUnit(target, unit)} (${level})`;
@@ -122,7 +122,7 @@ function timedText(hot: BenchmarkResult | undefined): string {
   return `Right. ${hot.latency?.p50Us.toPrecision(4)} us (median, hot) on ${formatShape(hot.shape!)}.`;
 }
 
-/** Only a verdict, because a proposer that saw shapes or figures could fit to them. */
+/** Contains only the verdict, because a proposer that saw shapes or figures could fit its code to them. */
 const heldOutLines = (variant: VariantResult | undefined): string[] =>
   variant?.heldOut
     ? [`On shapes that are not shown, which must be computed as well and not slower, ${variant.heldOut.detail}.`]
@@ -193,7 +193,7 @@ function placesOf({ rows, columns, blockRows, blockColumns, maxAbsError }: Error
   ];
 }
 
-/** Counters, stalls and advice; the reason if nothing was measured. */
+/** Counters, stalls and advice; if nothing was measured, the reason. */
 export function profileText({ profile }: VariantResult): string {
   if (!profile) return '';
   if (profile.metrics.length === 0) return `not measured: ${profile.reason ?? 'no reason given'}`;

@@ -1,4 +1,4 @@
-/** evolve() with a runner that answers from the candidate's text, and takes its time. */
+/** Tests evolve() with a runner whose answers depend on the candidate's text and take time to arrive. */
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -38,7 +38,9 @@ math: { inputs: fp16, accumulate: fp32 }
 launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }]
 `;
 
-/** Answers with the last digit of the seed and the base's number, so that islands sometimes propose the same code. */
+/**
+ * Answers with the last digit of the seed and the base's number, so that sometimes two islands propose the same code.
+ */
 const PROPOSER = String.raw`sed -E 's/.*"seed":[0-9]*([0-9]),.*"base":\{"trial":([0-9]+),.*/{"name":"\1 \2","thought":"t\1","files":{"k.cu":"\1 of \2"}}/'`;
 
 const folders: string[] = [];
@@ -72,11 +74,14 @@ function newSearch(change: Partial<SearchPlan>): SearchStore {
   );
 }
 
-/** A figure from 0 to 1 that follows from the text. */
+/** A number from 0 to 1 that is derived from the text. */
 const figureOf = (text: string): number =>
   ([...text].reduce((sum, each) => (Math.imul(sum, 31) + each.codePointAt(0)!) >>> 0, 7) % 997) / 997;
 
-/** The result of a candidate: a third is wrong, and one in two of the others is faster than its base. */
+/**
+ * The result of a candidate: a third of the candidates are wrong, and about half of the others are faster than their
+ * base.
+ */
 function resultOf(name: string, text: string): GetJobResponse {
   const figure = figureOf(text);
   const isRight = text === 'the root' || figure < 0.67;
@@ -111,11 +116,11 @@ interface FakeRunner {
   connection: Connection;
   /** Names of the candidates whose jobs began, in order. */
   begun: string[];
-  /** The most jobs at a time. */
+  /** The largest number of jobs that ran at the same time. */
   most: () => number;
 }
 
-/** `millis`: how long a job takes. */
+/** `millis` is the duration of a candidate's job. */
 function fakeRunner(millis: (text: string) => number): FakeRunner {
   const results = new Map<string, GetJobResponse>();
   const begun: string[] = [];
@@ -188,10 +193,10 @@ const run = (store: SearchStore, { inFlight, runner, signal, onTrial }: Run): Pr
 const withoutJobs = (trials: readonly Trial[]): object[] =>
   trials.map(({ evaluation, ...trial }) => ({ ...trial, metrics: evaluation?.metrics }));
 
-/** Later trials are often over before earlier ones. */
+/** Durations with which later trials often end before earlier ones. */
 const uneven = (text: string): number => 5 + 60 * figureOf(`${text} takes`);
 
-test('the number of trials in flight changes no trial of a search, only their overlap', async () => {
+test('the number of trials in flight changes only how trials overlap, not their results', async () => {
   const [one, two, three] = [1, 2, 3].map((inFlight) => ({ inFlight, runner: fakeRunner(uneven) }));
   const told: number[] = [];
   const alone = withoutJobs(await run(newSearch({}), one!));
@@ -199,7 +204,8 @@ test('the number of trials in flight changes no trial of a search, only their ov
   expect(withoutJobs(await run(newSearch({}), { ...three!, onTrial: ({ trial }) => told.push(trial) }))).toEqual(alone);
   expect([one, two, three].map((each) => each!.runner.most())).toEqual([1, 2, 3]);
   expect(told).toEqual(Array.from({ length: 25 }, (_, index) => index));
-  // The search has everything that an overlap could confuse: bases of both kinds, and code of another island.
+  // The search contains everything that an overlap could confuse: accepted and wrong trials, and code that another
+  // island had proposed.
   expect(alone).toEqual(
     expect.arrayContaining([
       expect.objectContaining({ status: 'accepted', operator: 'crossover' }),

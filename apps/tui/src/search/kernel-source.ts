@@ -16,7 +16,7 @@ import {
   type Manifest,
 } from '@flashcore/shared/kernels';
 
-/** A kernel folder's files as text, by path. */
+/** Text files of a kernel folder, by path. */
 export type SourceFiles = Readonly<Record<string, string>>;
 
 /** Limit on the total size of the files, which are sent to a proposer and returned. */
@@ -43,7 +43,8 @@ export async function readSource(kernel: SourcePlace, client: RunnerClient): Pro
 }
 
 /**
- * The files of a folder without those of an installed problem, because a kernel made from them finds the problem again.
+ * The files of a folder without those of an installed problem: a kernel made from the files finds an installed problem
+ * by its id.
  */
 export async function sourceOfFolder(folder: string): Promise<SourceFiles> {
   const { tree, contents } = await readSourceTree(folder);
@@ -65,7 +66,10 @@ function requireText(names: readonly string[]): void {
     );
 }
 
-/** Writes files as a new kernel folder; an old one is removed. Paths are checked because they come from a proposer. */
+/**
+ * Writes files as a new kernel folder and removes the old one, if there is one. Paths are checked because they come
+ * from a proposer.
+ */
 export function writeSource(folder: string, files: SourceFiles): void {
   rmSync(folder, { recursive: true, force: true });
   for (const [name, text] of Object.entries(files)) {
@@ -81,7 +85,7 @@ export function requireKernelPath(name: string): void {
   if (!BROUGHT_PATHS.includes(name)) requireSourcePath(name);
 }
 
-/** Errors: INVALID_REQUEST for a path that leads out of the folder, or to a file that is not a source. */
+/** Errors: INVALID_REQUEST if the path leads out of the folder or to a file that is not a source. */
 export function requireSourcePath(name: string): void {
   const parts = name.split('/');
   const good =

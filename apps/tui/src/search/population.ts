@@ -2,20 +2,20 @@ import { Random } from '@flashcore/shared/statistics';
 import type { Operator } from './protocol.ts';
 import { isRight, type Trial } from './trial.ts';
 
-/** Amounts of information for a proposer: the configurations of EvoEngineer (arXiv 2510.03760). */
+/** The amounts of information that a proposer can get: the configurations of EvoEngineer (arXiv 2510.03760). */
 export const CONFIGS = ['free', 'insight', 'full'] as const;
 export type SearchConfig = (typeof CONFIGS)[number];
 
-/** Number of thoughts from other solutions in insight and full. */
+/** Number of other solutions' thoughts that a proposer gets in insight and full. */
 const THOUGHTS = 3;
-/** Number of correct solutions required for offspring. */
+/** Number of correct solutions without which there are no offspring. */
 const PARENTS_NEEDED = 2;
 const OFFSPRING: readonly Operator[] = ['crossover', 'crossover', 'mutation', 'mutation'];
 /** Rounds between migrations; in a round every island has one trial. */
 const MIGRATE_EVERY = 5;
 const REGISTERS_STEP = 32;
 
-/** The starting point of a trial. */
+/** The operator and the parents of a trial, and what else its proposal is made from. */
 export interface Selection {
   readonly operator: Operator;
   /** The first parent is the base. */
@@ -36,14 +36,16 @@ interface SelectionOptions {
 export const islandOf = (trial: number, islands: number): number => ((trial - 1) % islands) + 1;
 
 /**
- * Number of trials, from 0 on, whose results a trial's proposal is made from: all but the latest of each other island.
- * Those may still be in flight, and the decisions are the same whether they are or not.
+ * Number of trials, counted from trial 0, whose results a trial's proposal may depend on: every trial except the latest
+ * one of each other island. These may still be in flight, and are ignored even if they have ended, so that decisions do
+ * not depend on timing.
  */
 export const knownBefore = (trial: number, islands: number): number => Math.max(1, trial - islands + 1);
 
 /**
- * Trials that each island builds on: trial 0, its own and its guests. After every few rounds, the best trial of each
- * island joins the next island as a guest; after the last island comes the first. `trials` begins with trial 0.
+ * Trials that each island builds on: trial 0, the island's own trials and its guests. After every MIGRATE_EVERY rounds,
+ * the best trial of each island joins the next island as a guest; the last island's joins the first. `trials` begins
+ * with trial 0.
  */
 export function islandsOf(trials: readonly Trial[], islands: number): Trial[][] {
   const members = Array.from({ length: islands }, () => trials.slice(0, 1));
@@ -73,24 +75,27 @@ export function cellOf({ evaluation }: Trial): string {
   return `up to ${upTo} registers, ${kib === 0 ? 'no' : `up to ${kib} KiB of`} shared memory`;
 }
 
-/** The archive: the best right trial of every cell, best first. */
+/** The archive: the best correct trial of every cell, best first. */
 export function elitesOf(trials: readonly Trial[]): Trial[] {
   const elites = new Map<string, Trial>();
   for (const trial of ranked(trials)) if (!elites.has(cellOf(trial))) elites.set(cellOf(trial), trial);
   return [...elites.values()];
 }
 
-/** The elites and, if they are too few, the best of the others. */
+/** The elites; if they are fewer than `population`, also the best of the other trials. */
 function poolOf(trials: readonly Trial[], population: number): Trial[] {
   const elites = elitesOf(trials);
   const others = ranked(trials).filter((trial) => !elites.includes(trial));
   return ranked([...elites, ...others].slice(0, population));
 }
 
-/** Sorts better trials first: by score and, for equal scores (on the emulator), by registers and shared memory. */
+/**
+ * The correct trials, best first: by score, and if scores are equal (as on the emulator) by registers and shared
+ * memory.
+ */
 export const ranked = (trials: readonly Trial[]): Trial[] => trials.filter(isRight).toSorted(order);
 
-/** Negative if `a` is the better one. */
+/** Negative if `a` is better than `b`. */
 function order(a: Trial, b: Trial): number {
   if (a.score !== b.score) return b.score - a.score;
   const [costA, costB] = [costOf(a), costOf(b)];
@@ -102,15 +107,15 @@ const costOf = ({ evaluation }: Trial): number[] => [
   evaluation?.metrics['smem_bytes'] ?? Number.MAX_VALUE,
 ];
 
-/** The best accepted trial; the root counts as accepted. `trials` has the root. */
+/** The best accepted trial; the root counts as accepted. `trials` contains the root. */
 export const bestOf = (trials: readonly Trial[]): Trial =>
   trials
     .filter(({ status }) => status === 'root' || status === 'accepted')
     .reduce((best, each) => (each.score > best.score ? each : best));
 
 /**
- * Chooses operator and parents of a trial from its island. The choice depends only on the seed, the trial's number and
- * `known`, the trials that knownBefore() counts, so that a killed search continues as it would have.
+ * Chooses the operator and the parents of a trial from its island. The choice depends only on the seed, the trial's
+ * number and `known`, the trials that knownBefore() allows, so that a killed search continues as it would have.
  */
 export function select(
   number: number,

@@ -25,7 +25,7 @@ interface RequestContext {
   readonly store: SearchStore;
   readonly device: Device;
   readonly trial: number;
-  /** Earlier trials, as far as the request may show them. */
+  /** The earlier trials that the request may show. */
   readonly trials: readonly Trial[];
   readonly selection: Selection;
 }
@@ -72,7 +72,7 @@ export function proposalRequest({ store, device, trial, trials, selection }: Req
         trials.findLast((each) => each.trial > 0 && islandOf(each.trial, plan.islands) === island),
       ),
       notes: bounded(plan.notes, MAX_FEEDBACK_BYTES),
-      // Trials of all islands, so that no island proposes code that another has tried.
+      // Trials of all islands, so that no island proposes code that another island has tried.
       tried: trials.slice(-MAX_TRIED).map((tried) => ({
         trial: tried.trial,
         parents: [...tried.parents],

@@ -19,8 +19,8 @@ const MAX_LOG_BYTES = 4 * 1024 * 1024;
 
 /**
  * Runs a proposer once and returns its stdout. The proposer has its own process group, which is killed at the time
- * limit, on abort, and if it prints too much. Errors: NoProposal; INVALID_REQUEST if there is no such program, because
- * no later trial would find it either; the signal's reason.
+ * limit, on abort, and if it prints too much. Errors: NoProposal; INVALID_REQUEST if the program does not exist,
+ * because every later trial would fail in the same way; the signal's reason.
  */
 export async function askProposer(request: ProposalRequest, options: ProposerOptions): Promise<string> {
   const { command, seconds, logFile, environment, signal } = options;
@@ -57,7 +57,7 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
     toLog(piece);
     said.add(piece);
   });
-  // A proposer that does not read all of its input (EPIPE) may still answer.
+  // A proposer that does not read all of its input causes EPIPE, but may still answer.
   child.stdin.on('error', () => undefined);
   child.stdin.end(`${JSON.stringify(request)}\n`);
   try {
@@ -70,16 +70,18 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
-    // Processes that the proposer left running are no longer needed.
+    // Ends processes that the proposer left running.
     killProcessGroup(child.pid);
-    // The log file is complete before this function returns.
+    // Waits until the log file is complete.
     await new Promise<void>((resolve) => {
       log.end(() => resolve());
     });
   }
 }
 
-/** A shell's statuses for a program that is not there or cannot be executed (POSIX, Shell Command Language, 2.8.2). */
+/**
+ * A shell's exit codes for a program that does not exist or cannot be executed (POSIX, Shell Command Language, 2.8.2).
+ */
 const NOT_STARTED = ['ended with status 126', 'ended with status 127'];
 
 const notStarted = (command: string, said: string) =>
@@ -88,7 +90,7 @@ const notStarted = (command: string, said: string) =>
     description: `"${command}": must be a program that the shell can start: ${said}`,
   });
 
-/** The way the proposer ended, if it failed, otherwise empty. Resolves once its output is read. */
+/** Describes how the proposer failed; empty if it did not. Resolves once its output is read. */
 function ended(child: ReturnType<typeof spawn>): Promise<string> {
   return new Promise((resolve) => {
     child.on('error', (error) => resolve(`could not be started (${error.message})`));
@@ -118,7 +120,7 @@ class LastWords {
 const tail = (pieces: readonly Buffer[]): string =>
   readable(Buffer.concat(pieces).subarray(-TAIL_BYTES)) || 'it printed nothing';
 
-/** Leaves out a character that was cut in half at the start. */
+/** Text without a character that was cut in half at the start. */
 const readable = (bytes: Buffer): string =>
   sanitize(
     bytes

@@ -1,12 +1,12 @@
 /**
- * The proposer's input on stdin and its answer on stdout, each a JSON document. `fa-tui evolve --schema` and
+ * The documents that a proposer reads on stdin and writes to stdout, both JSON. `fa-tui evolve --schema` and
  * docs/schemas publish them as JSON Schema.
  */
 import * as z from 'zod';
 import { errorText } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES } from './kernel-source.ts';
 
-/** A proposer refuses a version that it does not know. Adding fields does not change the version. */
+/** A proposer refuses a version that it does not know. Adding a field does not change the version. */
 export const PROTOCOL = 'flashcore-proposer 1';
 
 export const MAX_ANSWER_BYTES = 1024 * 1024;
@@ -118,7 +118,7 @@ export class NoProposal extends Error {
 }
 
 /**
- * Reads the proposer's output: one JSON document, or text that ends with one that starts on its own line. Errors:
+ * Reads the proposer's output: one JSON document, or text followed by a document that starts on its own line. Errors:
  * NoProposal.
  */
 export function readAnswer(stdout: string): Answer {

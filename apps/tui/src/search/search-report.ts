@@ -4,14 +4,14 @@ import type { SearchPlan } from './search-store.ts';
 import { spent } from './evolve.ts';
 import { isRight, type Trial } from './trial.ts';
 
-/** An island without trial 0, which belongs to all. */
+/** An island without trial 0, which belongs to all islands. */
 interface IslandSummary {
   readonly island: number;
   readonly trials: number;
   readonly valid: number;
-  /** Its best right trial; a guest's counts. */
+  /** The best correct trial, including guests. */
   readonly best: { readonly trial: number; readonly score: number };
-  /** Trials that came from the island before it. */
+  /** Trials that came from the previous island. */
   readonly guests: readonly number[];
 }
 
@@ -33,21 +33,21 @@ export interface SearchSummary {
     readonly name: string;
     readonly score: number;
     /**
-     * Trial 0's hot median over this trial's, from two jobs; null if one was not timed. The score ranks trials, not
-     * this ratio.
+     * Trial 0's hot median divided by this trial's, each from its own job; null if one of the trials was not timed.
+     * Trials are ranked by score, not by this ratio.
      */
     readonly median_ratio: number | null;
     readonly parameters: Trial['parameters'];
   };
   readonly islands: readonly IslandSummary[];
-  /** The best right trial of every cell, best first. */
+  /** The best correct trial of every cell, best first. */
   readonly archive: readonly { readonly cell: string; readonly trial: number; readonly score: number }[];
   /** Score of the best accepted trial so far, after each trial from 0. */
   readonly best_so_far: readonly number[];
   readonly device_seconds: number;
   /** Null if the device's rate is unknown and the proposer reported no cost. */
   readonly cost_usd: number | null;
-  /** Null if the proposer reported none. */
+  /** Null if the proposer did not report any. */
   readonly tokens: { readonly input: number; readonly output: number } | null;
   /** True if times are simulated and cannot be judged, so that no trial can be accepted. */
   readonly simulated: boolean;
@@ -138,7 +138,7 @@ export function searchLines(summary: SearchSummary, { unicode }: { readonly unic
     ...ranked(lineage).slice(0, 10).map(rankLine),
     '',
     ...(summary.islands.length > 1 ? ['Islands', ...summary.islands.map(islandLine), ''] : []),
-    // With one cell it would repeat the best trial.
+    // With only one cell, the archive would repeat the best trial.
     ...(summary.archive.length > 1 ? ['Archive, the best of each kind', ...summary.archive.map(cellLine), ''] : []),
     'Lineage',
     ...tree(lineage, unicode),
@@ -186,7 +186,7 @@ function sparkline(values: readonly number[], unicode: boolean): string {
     .join('');
 }
 
-/** The tree of trials, each below its base. */
+/** The trials as a tree, each below its base. */
 function tree(trials: readonly Trial[], unicode: boolean): string[] {
   const [branch, last, bar] = unicode ? ['├─ ', '└─ ', '│  '] : ['|- ', '`- ', '|  '];
   const children = new Map<number, Trial[]>();

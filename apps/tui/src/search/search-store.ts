@@ -10,11 +10,11 @@ const VERSION = 1;
 /** Limit on a file of a search. The longest contain a kernel's sources or a job's logs. */
 const MAX_FILE_BYTES = 16 * 2 ** 20;
 
-/** The settings of a search. They stay the same when it is resumed. */
+/** The settings of a search, which stay the same when it is resumed. */
 export interface SearchPlan {
   readonly version: typeof VERSION;
   readonly id: string;
-  /** Id of the kernel, and the argument that named it. */
+  /** Id of the kernel. `kernel` is the argument that named it. */
   readonly kernelId: string;
   readonly kernel: string;
   readonly proposer: string;
@@ -22,7 +22,7 @@ export interface SearchPlan {
   readonly config: SearchConfig;
   readonly trials: number;
   readonly population: number;
-  /** Populations that evolve apart, and the most candidates that may be in flight. */
+  /** Number of populations that evolve separately, which is also the limit on candidates in flight. */
   readonly islands: number;
   readonly seed: number;
   readonly maxUsd: number | null;
@@ -37,8 +37,8 @@ export interface SearchPlan {
 
 /**
  * The folder of a search: search.json, and trials/NNNN with request.json, answer.txt, proposer.log, source/ and, after
- * its end, trial.json. Files are written atomically, and trial.json only once, maybe before that of an earlier trial. A
- * search killed at any point can therefore be resumed with every trial counted once.
+ * the trial's end, trial.json. Files are written atomically. trial.json is written only once, possibly before the
+ * trial.json of an earlier trial. A search killed at any point can therefore be resumed without counting a trial twice.
  */
 export class SearchStore {
   readonly folder: string;
@@ -57,14 +57,14 @@ export class SearchStore {
     return new SearchStore(folder, whole);
   }
 
-  /** Errors: INVALID_REQUEST if there is no such search or it has another version. */
+  /** Errors: INVALID_REQUEST if the search does not exist or has another version. */
   static open(environment: NodeJS.ProcessEnv, id: string): SearchStore {
     const folder = searchFolder(environment, id);
     if (!/^[\w-]{1,64}$/.test(id)) throw invalid(`There is no search ${id}: searches lie in ${path.dirname(folder)}`);
     return SearchStore.openFolder(folder);
   }
 
-  /** Opens a search in another folder. Errors: as above. */
+  /** Opens a search by the path of its folder. Errors: as open(). */
   static openFolder(folder: string): SearchStore {
     const file = path.join(folder, 'search.json');
     if (!existsSync(file))
@@ -76,7 +76,9 @@ export class SearchStore {
     return new SearchStore(folder, { ...plan, islands, version: VERSION });
   }
 
-  /** Keeps other processes out while `work` runs. Errors: INVALID_REQUEST with the process that holds the lock. */
+  /**
+   * Keeps other processes out while `work` runs. Errors: INVALID_REQUEST that names the process that holds the lock.
+   */
   async locked<Result>(work: () => Promise<Result>): Promise<Result> {
     const file = path.join(this.folder, 'lock');
     const holder = existsSync(file) ? Number(readForeignText(file, MAX_FILE_BYTES)) : 0;

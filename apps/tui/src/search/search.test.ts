@@ -87,7 +87,7 @@ const judge = (variant: Variant, required = ['1x1x64x64']): Trial =>
   judgedTrial(identity, ended(variant), { base: { score: 2 }, required, plan: '' });
 
 describe('a trial', () => {
-  test('that is correct and FASTER than its base is accepted, with the base’s score times the hot ratio', () => {
+  test('that is correct and FASTER than its base is accepted, and its score is the base’s score times the hot ratio', () => {
     expect(judge(FASTER)).toMatchObject({ status: 'accepted', score: 2 * 1.1 });
   });
 
@@ -145,7 +145,7 @@ describe('a trial', () => {
         },
       },
     ],
-  ])('that %s is never accepted, however fast it is', (_, variant) => {
+  ])('that %s is wrong and never accepted, however fast it is', (_, variant) => {
     expect(judge(variant)).toMatchObject({ status: 'wrong', score: 0 });
   });
 
@@ -156,7 +156,7 @@ describe('a trial', () => {
   });
 });
 
-test('a comparison that was not judged and an invalid time add nothing to the score', () => {
+test('neither a comparison that was not judged nor an invalid time raises the score', () => {
   const [hot] = FASTER.comparison.shapes;
   const notJudged = {
     ...FASTER,
@@ -187,7 +187,7 @@ test('a comparison that was not judged and an invalid time add nothing to the sc
   expect(invalid.text_feedback).toMatch(/^Right\. Not timed: the measurement is not valid, the device was throttled\./);
 });
 
-test('a candidate that the named plan rejects is not correct, unless only its speedup over the champion is too small', () => {
+test('a candidate that the named plan rejects is not correct, unless the plan rejects only its speedup over the champion', () => {
   const gate = (metric: string, level = 'hard') => ({
     gateId: metric,
     title: metric,
@@ -215,7 +215,7 @@ test('a candidate that the named plan rejects is not correct, unless only its sp
   expect(rejected.status).toBe('wrong');
 });
 
-test('scores rise from not built through wrong to correct, and a slow correct kernel beats every wrong one', () => {
+test('scores rise from not built to wrong to correct, and a slow correct kernel beats every wrong one', () => {
   const score = (variant: Variant) => evaluationOf(ended(variant)).combined_score;
   const cases = [
     { shape: SHAPE, verdict: Verdict.PASS },
@@ -252,7 +252,7 @@ test('an evaluation has only finite numbers and GPU measurements', () => {
   expect(Object.values(metrics).every((value) => Number.isFinite(value))).toBe(true);
 });
 
-test('an evaluation has the figures of the entries that the timed shapes launch, as the gates have', () => {
+test('an evaluation has the figures of the entries that the timed shapes launch, as the gates do', () => {
   const entry = (name: string, registersPerThread: number, shapes: string[]) => ({
     entry: name,
     registersPerThread,
@@ -270,7 +270,7 @@ test('an evaluation has the figures of the entries that the timed shapes launch,
   expect(registers(entry('a', 64, []), entry('b', 128, []))).toMatchObject({ registers: 128, ctas_per_sm: 4 });
 });
 
-test('the cases as text have probes and drawn shapes, and where the errors are', () => {
+test('the cases as text include probes and drawn shapes, and say where the errors are', () => {
   const failed = {
     shape: SHAPE,
     verdict: Verdict.FAIL,
@@ -299,7 +299,7 @@ test('the cases as text have probes and drawn shapes, and where the errors are',
   ]);
 });
 
-test('bounded() cuts foreign text to bytes at a character and removes control characters', () => {
+test('bounded() cuts foreign text to a number of bytes, between characters, and removes control characters', () => {
   expect(bounded('a\u001b[31mb\u0007\nc', 100)).not.toMatch(/[\u001b\u0007]/);
   const cut = bounded('é'.repeat(3000), 101);
   expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(101);
@@ -362,7 +362,7 @@ describe('an answer', () => {
     expect(() => answer(change)).toThrow(text);
   });
 
-  // The stored answer of a search is read again by --resume, so one that takes hours would end the search for good.
+  // --resume reads a stored answer again, so an answer that takes hours to apply would make the search unusable.
   test.each<[string, number, (line: number) => string]>([
     ['a line far beyond the end', 1, () => '@@ -999999999999,1 +1,1 @@\n-seven\n+8\n'],
     [
@@ -380,7 +380,7 @@ describe('an answer', () => {
     );
   });
 
-  test('may follow other output; anything else is not a proposal', () => {
+  test('may follow other output; other forms are not proposals', () => {
     const document = '{\n "name": "n",\n "thought": "t"\n}\n';
     expect(readAnswer(`thinking { hard }\n${document}`)).toEqual({ name: 'n', thought: 't' });
     expect(() => readAnswer('')).toThrow(/not a JSON document/);
@@ -475,7 +475,7 @@ describe('examples/proposers/parameters.mjs', () => {
     return JSON.parse(stdout) as { name: string; parameters: Record<string, number>; files?: Record<string, string> };
   };
 
-  test('changes one thing, then two at a time, each once, then reports that everything was tried', () => {
+  test('changes one parameter, then two at a time, tries each change once, then reports that everything was tried', () => {
     const tried: Tried[] = [];
     let last = '';
     for (let trial = 0; trial < 20 && last === ''; ++trial) {
@@ -516,14 +516,14 @@ const TRIALS = [
 describe('select()', () => {
   const options = { population: 5, seed: 3, islands: 1 };
 
-  test('gives free and insight the best accepted trial, and insight also thoughts', () => {
+  test('gives free and insight the best accepted trial, and insight also gets thoughts', () => {
     const free = select(5, TRIALS, { ...options, config: 'free' });
     expect([free.operator, free.parents.map(({ trial }) => trial), free.thoughts]).toEqual(['init', [1], []]);
     const { thoughts } = select(5, TRIALS, { ...options, config: 'insight' });
     expect(thoughts.toSorted()).toEqual(['t1', 't3', 't4']);
   });
 
-  test('crosses and mutates correct trials in full, the better first; parents depend only on seed and trials', () => {
+  test('crosses and mutates correct trials in full, the better one first; parents depend only on seed and trials', () => {
     const full = { ...options, config: 'full' as const };
     expect(select(5, TRIALS, full)).toEqual(select(5, TRIALS, full));
     const chosen = Array.from({ length: 40 }, (_, seed) => select(4, TRIALS.slice(0, 4), { ...full, seed }));
@@ -556,7 +556,7 @@ describe('select()', () => {
     expect(new Set(parents(6).map(({ trial }) => trial))).toEqual(new Set([0, 4]));
   });
 
-  test('draws parents from every cell of the archive before the second of a cell', () => {
+  test('draws parents from every cell of the archive before it draws a second one from a cell', () => {
     const kind = (trial: number, score: number, metrics: Record<string, number>): Trial => ({
       ...trialOf(trial, trial === 0 ? 'root' : 'valid', score),
       evaluation: { ...evaluationOf(ended(RIGHT)), metrics },
@@ -591,11 +591,11 @@ test('every five rounds the best trial of each island joins the next one, in a r
     [14, 29],
   ]);
   expect(islandsOf(trials, 1)).toEqual([trials]);
-  // The next trial of an island must not wait for one of another island.
+  // The next trial of an island must not wait for another island's trial.
   expect([1, 3, 4, 16].map((trial) => knownBefore(trial, 3))).toEqual([1, 1, 2, 14]);
 });
 
-test('a stored search reads back unchanged, keeps other processes out, and is reported with its tree', async () => {
+test('a stored search is unchanged when read back, keeps other processes out, and is reported with its tree', async () => {
   const home = mkdtempSync(path.join(tmpdir(), 'fa-'));
   const environment = { FLASHCORE_HOME: home };
   const plan: Omit<SearchPlan, 'version'> = {
@@ -623,7 +623,7 @@ test('a stored search reads back unchanged, keeps other processes out, and is re
   expect(() => SearchStore.open(environment, 'none')).toThrow(/no search none/);
   expect(() => SearchStore.open(environment, '../x')).toThrow(/no search/);
   await store.locked(async () => {
-    await expect(again.locked(() => Promise.resolve(1))).resolves.toBe(1); // the same process
+    await expect(again.locked(() => Promise.resolve(1))).resolves.toBe(1); // the same process may lock again
     return undefined;
   });
   const summary = summaryOf(store.plan, trials);
@@ -648,7 +648,7 @@ test('a stored search reads back unchanged, keeps other processes out, and is re
   rmSync(home, { recursive: true });
 });
 
-test('a report has the ratio of the hot medians next to a score that differs from it', () => {
+test('a report shows the ratio of the hot medians next to the score if the two differ', () => {
   const timed = (trial: Trial, us: number, score: number): Trial => ({
     ...trial,
     score,

@@ -17,27 +17,27 @@ import type { Operator } from './protocol.ts';
  */
 type TrialStatus = 'root' | 'accepted' | 'valid' | 'wrong' | 'not-built' | 'no-proposal';
 
-/** A trial as it is stored, in a file that is written once. */
+/** A stored trial; its file is written once. */
 export interface Trial {
   readonly trial: number;
   readonly status: TrialStatus;
   readonly operator: Operator;
-  /** The island that made it, from 1; absent in a search with one island, and for the root. */
+  /** Number of the island that made the trial, from 1; absent in a search with one island, and for the root. */
   readonly island?: number;
-  /** The trials that this one was made from. The first is its base, and was compared with it. */
+  /** The trials that this one was made from. The first one is its base, with which it was compared. */
   readonly parents: readonly number[];
   readonly name: string;
   readonly thought: string;
   readonly parameters: Readonly<Record<string, number>>;
   /** Speed relative to trial 0: the product of the ratios along the bases; 1 if nothing is timed, 0 if not correct. */
   readonly score: number;
-  /** The reason why the trial is not better, or the amount by which it is. */
+  /** The reason why the trial is not better than its base, or by how much it is better. */
   readonly why: string;
   /** Absent if nothing was built. */
   readonly evaluation?: Evaluation;
   readonly tokens?: { readonly input: number; readonly output: number };
   readonly proposerUsd?: number;
-  /** Only for the root: the cases that it passed, which every candidate must compute, and the gates. */
+  /** Only for the root: the cases that it passed, which every candidate must pass, and its gates. */
   readonly cases?: readonly string[];
   readonly gates?: readonly string[];
 }
@@ -61,16 +61,16 @@ export const failedTrial = (identity: TrialIdentity, status: 'no-proposal' | 'no
 interface JudgeOptions {
   /** Undefined for the root. */
   readonly base: Pick<Trial, 'score'> | undefined;
-  /** Cases that the root passed. A candidate must compute all of them. */
+  /** Cases that the root passed. A candidate must pass all of them. */
   readonly required: readonly string[];
   /** The plan named by the user; empty if there is none. */
   readonly plan: string;
 }
 
 /**
- * Judges a trial by its experiment. Parity is a hard gate: a candidate with any fault is never accepted, however fast
- * it is. A correct candidate is accepted if the comparison with its base in the same job says FASTER and the held-out
- * shapes, if there are any, do not reject it.
+ * Judges a trial by its experiment. A candidate with any fault is never accepted, however fast it is. A correct
+ * candidate is accepted if the comparison with its base in the same job says FASTER and the held-out shapes, if there
+ * are any, do not reject it.
  */
 export function judgedTrial(identity: TrialIdentity, ended: EndedJob, { base, required, plan }: JudgeOptions): Trial {
   const evaluation = evaluationOf({ ...ended, required, plan });
