@@ -34,25 +34,23 @@ import { SIGNATURES } from './torch-signatures.ts';
 /** The license of the kernels that come with a runner. */
 const OWN_LICENSE = 'Apache-2.0';
 
-/**
- * The reason why a kernel is not exported: it does not build, it was not built for a GPU, or it is known to be wrong.
- */
+/** Thrown if a kernel is not exported: it does not build, it was not built for a GPU, or it is known to be wrong. */
 export class NothingToExport extends Error {}
 
 interface CollectOptions {
-  /** Export the kernel even if the runner found it wrong. */
+  /** True to export the kernel even if the runner found it wrong. */
   readonly unverified: boolean;
   readonly formats: readonly ExportFormat[];
 }
 
-/** A kernel to export, and the build that its export asks for. */
+/** A kernel to export, and the request for the build to export. */
 export interface Wanted {
   readonly place: SourcePlace;
   readonly request: BuildRequest;
 }
 
 /**
- * The kernel with everything that exports need, and that of its backward pass, if one is wanted. Errors:
+ * The kernel with everything that exports need; if `backward` is given, also the kernel of the backward pass. Errors:
  * NothingToExport; withToldForms()'s; those of the Build RPC, of GetKernel and of ReadArtifact.
  */
 export async function collectKernel(
@@ -76,7 +74,7 @@ export async function collectKernel(
   return { ...kernel, backward: await collect(connection, backward, second.manifest, unverified) };
 }
 
-/** The manifest and the dtype of the variant that is asked for. */
+/** The manifest and the dtype of the requested variant. */
 async function variantOf(
   { client }: Connection,
   { place, request }: Wanted,
@@ -142,13 +140,13 @@ async function collect(
 
 type BuildRequest = Extract<StartRequest, { method: 'build' }>['request'];
 
-/** True if the build's device is a GPU: the requested device, else the runner's first. */
+/** True if the build is for a GPU: its device is the requested one, or else the runner's first. */
 const isForGpu = (devices: RunnerClient['host']['devices'], { options }: BuildRequest): boolean =>
   (devices.find(({ deviceId }) => deviceId === options?.deviceId) ?? devices[0])?.simulated === false;
 
 /**
- * Sets device-dependent parameters to the manifest's defaults, because an emulator's multiprocessors say nothing about
- * the GPU of the export.
+ * Sets device-dependent parameters to the manifest's defaults, because the emulator's number of multiprocessors says
+ * nothing about the GPU that the export is for.
  */
 function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
   const asked = create(BuildRequestSchema, request);
@@ -160,15 +158,16 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
   return create(BuildRequestSchema, { ...asked, variant });
 }
 
-/** A property of a variant's manifest that the format cannot express; undefined if it can express the kernel. */
+/** The property of the manifest that the format cannot express; undefined if the format can express the kernel. */
 export function exportProblem(manifest: Manifest, format: ExportFormat): string | undefined {
   const reason = commonProblem(manifest) ?? (IN_PYTHON.has(format) ? pythonProblem(manifest) : sourceProblem(manifest));
   return reason && `${manifest.id} can't be exported: ${reason}`;
 }
 
 /**
- * The reason why the format has no place for a backward pass, or why `backward` is none of `forward`; undefined if
- * there is none. The problem of the backward pass names its tensors after the forward pass's: dO is the gradient of O.
+ * The reason why the format cannot contain a backward pass, or why `backward` is not the backward pass of `forward`;
+ * undefined if the two can be exported together. The problem of the backward pass names its tensors after the forward
+ * pass's: dO is the gradient of O.
  */
 export function pairProblem(forward: Manifest, backward: Manifest, format: ExportFormat): string | undefined {
   const wanted = IN_PYTHON.has(format) ? entryOf(SIGNATURES, forward.problem.id)?.backward : undefined;
@@ -199,7 +198,7 @@ export function pairProblem(forward: Manifest, backward: Manifest, format: Expor
 
 const withBackward = Object.entries(SIGNATURES).flatMap(([id, { backward }]) => (backward === undefined ? [] : [id]));
 
-/** Formats that launch machine code from Python; the others export CUDA C++ with a launch plan in C++. */
+/** Formats that launch machine code from Python. The other formats export CUDA C++ with a launch plan in C++. */
 const IN_PYTHON: ReadonlySet<ExportFormat> = new Set(['torch', 'wheel']);
 
 function commonProblem({ source, problem, launches }: Manifest): string | undefined {
@@ -276,7 +275,7 @@ const ARCH = /^sm_\d{2,3}[af]?$/;
 const DIGEST = /^[0-9a-f]{64}$/;
 const FLAG = /^(?:-std=c\+\+\d\d|-O\d|--use_fast_math|-lineinfo|-maxrregcount=\d+|-arch=sm_\w+|-D\w+(?:=[\w.+-]+)?)$/;
 
-/** The kernel with single-line texts. Errors: INTERNAL naming a part with another form. */
+/** The kernel, with texts joined into single lines. Errors: INTERNAL that names a part without the expected form. */
 export function withToldForms(kernel: ExportedKernel): ExportedKernel {
   const { arch, flags, parameters, manifest, origin } = kernel;
   const names = Object.keys(parameters);

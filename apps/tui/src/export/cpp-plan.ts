@@ -32,10 +32,11 @@ export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] =>
 export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const entries = entriesOf(manifest);
   const workspaces = manifest.workspace.map(({ name }) => name);
-  // The tensors that callers pass. Others belong to forms of attention that no caller asks for: null pointers.
+  // The tensors that callers pass. The others belong to forms of attention that exports do not offer, and are null
+  // pointers.
   const tensors = manifest.problem.tensors.filter(({ optional, when }) => !optional && !when).map(({ name }) => name);
   const constants = [
-    // Callers pass tensors of one shape, so optional axes have their defaults.
+    // Callers pass Q, K and V of one shape, so optional axes have their defaults.
     ...manifest.problem.defaults.map(
       ({ name, default: value }) => `[[maybe_unused]] const double ${CPP.name(name)} = ${expressionCode(value, CPP)};`,
     ),

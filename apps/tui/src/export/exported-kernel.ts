@@ -9,13 +9,13 @@ import {
 import type { Shape } from '@flashcore/shared/contract';
 
 export interface SourceText {
-  /** Path as in includes: "flashcore_v6.cu", "primitives/mma.cuh". */
+  /** Path as an include names it: "flashcore_v6.cu", "primitives/mma.cuh". */
   readonly path: string;
   readonly text: string;
 }
 
 export interface ExportedCubin {
-  /** Entries in this file; empty for all of the kernel's entries. */
+  /** Entries in this file; empty if it contains all of the kernel's entries. */
   readonly entries: readonly string[];
   readonly bytes: Uint8Array;
 }
@@ -41,7 +41,7 @@ export interface ExportedKernel {
   readonly license: string | undefined;
   /** The runner's last verdict; undefined if there is none. */
   readonly verdict: LastVerdict | undefined;
-  /** The kernel of the backward pass, which reads what this one writes; of PyTorch files only. */
+  /** The kernel of the backward pass, which reads what this kernel writes. Only in PyTorch files. */
   readonly backward?: ExportedKernel;
 }
 
@@ -53,7 +53,7 @@ export interface LastVerdict {
   readonly job: string;
 }
 
-/** A shape of a stored job that was correct and timed hot in turns with sdpa/math. */
+/** A shape that a stored job found correct and timed hot in turns with sdpa/math. */
 export interface MeasuredShape {
   /** Shape such as "2x8x512x64c". */
   readonly shape: string;
@@ -64,7 +64,7 @@ export interface MeasuredShape {
   readonly libraries: Readonly<Record<string, string>>;
   /** RFC 3339. */
   readonly time: string;
-  /** Medians. */
+  /** Medians in microseconds. */
   readonly us: number;
   readonly referenceUs: number;
   readonly maxAbsoluteError: number;
@@ -104,7 +104,8 @@ export function warningAtImport(kernel: Pick<ExportedKernel, 'manifest' | 'verdi
   return text === undefined ? '' : `import warnings\n\nwarnings.warn(${JSON.stringify(text)}, stacklevel=2)\n`;
 }
 
-// The canonical shape, half of its work, a length that fills no tile, and longer ones; each with and without the mask.
+// The canonical shape, a shape with half of its work, one with a length that fills no tile, and longer ones; each with
+// and without the mask.
 const SHAPES = ['2x8x512x64', '1x8x512x64', '1x8x113x64', '2x8x1024x64', '1x8x2048x64'];
 
 /** Shapes for exported data sets, limited to those that the kernel takes. */

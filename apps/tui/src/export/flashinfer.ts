@@ -1,6 +1,7 @@
 /**
- * `fa-tui export --flashinfer DIR`: a self-contained data set of FlashInfer-Bench. It has our own definitions (there is
- * none for dense attention), workloads, this kernel as a solution, and a trace for each measured workload.
+ * `fa-tui export --flashinfer DIR`: a self-contained data set of FlashInfer-Bench. It has our own definitions
+ * (FlashInfer-Bench has no definition for dense attention), workloads, this kernel as a solution, and a trace for each
+ * measured workload.
  */
 import { createHash } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
@@ -69,7 +70,7 @@ const definitionOf = (name: string, { heads, causal, dtype }: Defined): unknown 
   },
   inputs: { q: tensorOf(dtype), k: tensorOf(dtype), v: tensorOf(dtype) },
   outputs: { output: tensorOf(dtype) },
-  // Uses a single backend, so that a reference's latency belongs to a program with a known name.
+  // Uses a single backend, so that the reference's latency belongs to a known program.
   reference: `import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -100,7 +101,7 @@ const workloadTrace = (definition: string, shape: Shape): unknown => ({
   evaluation: null,
 });
 
-/** Gives the same workload the same id in every export: a version 5 UUID (RFC 9562) with our own digest. */
+/** Gives the same workload the same id in every export: a version 5 UUID (RFC 9562), but computed with SHA-256. */
 function uuidOf(text: string): string {
   const hex = createHash('sha256').update(`flashcore workload ${text}`).digest('hex');
   const variant = ((parseInt(hex[16]!, 16) & 0x3) | 0x8).toString(16);
@@ -116,7 +117,7 @@ const solutionOf = (
   definition: string,
   causal: boolean,
 ): Solution & Record<string, unknown> => ({
-  // Unique in a data set, for every definition.
+  // Unique in a data set, because it contains the definition.
   name: `${exportName(kernel)}_${definition}`,
   definition,
   author: AUTHOR,

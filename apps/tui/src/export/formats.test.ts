@@ -137,13 +137,13 @@ test.each<[what: string, lie: Lie, message: RegExp]>([
   ['a macro', { flags: ['-DX=1\n#include "/etc/passwd"'] }, /the flag -DX=1/],
   ['a parameter', { parameters: { 'x; import os': 1 } }, /the parameter x; import os/],
   ['a build', { buildId: '/../../x' }, /the build_id \/\.\.\/\.\.\/x/],
-])('if a runner lies about %s, the lie does not reach an exported program', (_, { buildId, ...told }, message) => {
+])('a false answer of the runner about %s does not reach an exported program', (_, { buildId, ...told }, message) => {
   const kernel = exported('flashcore_v6');
   const origin = { ...kernel.origin, ...(buildId !== undefined && { buildId }) };
   expect(() => withToldForms({ ...kernel, ...told, origin })).toThrow(message);
 });
 
-test.each(LADDER)('%s: data from a correct runner stays unchanged, and texts become single lines', (id) => {
+test.each(LADDER)("%s: a correct runner's data stays unchanged, and texts become single lines", (id) => {
   const kernel = exported(id);
   expect(withToldForms(kernel)).toEqual(kernel);
   const origin = { ...kernel.origin, label: 'A=1\nimport os' };
@@ -197,7 +197,7 @@ pythonTest.each([...LADDER, 'flashcore_v12'])("GPU MODE's rules accept the submi
   expect(text).toMatch(/^def custom_kernel\(data: input_t\) -> output_t:$/m);
 });
 
-test('a kernel with the word that GPU MODE refuses is not exported for it, and the error gives the line', () => {
+test('a kernel that contains the word that GPU MODE refuses is not exported for it, and the error gives the line', () => {
   const kernel = exported('fa_v1_baseline');
   const [unit, ...others] = kernel.sources;
   const text = `// one stream\nint bitstream;\n${unit!.text}`;
@@ -205,7 +205,7 @@ test('a kernel with the word that GPU MODE refuses is not exported for it, and t
   expect(word).toThrow(/the word "stream", which is in line 2 of fa_v1_baseline\.cu: use another name there/);
 });
 
-test('headers replace their first include; comments go, strings and lines stay; tokens are renamed', () => {
+test('headers replace their first include; comments are removed, strings and lines stay; tokens are renamed', () => {
   const sources = [
     { path: 'k.cu', text: '#include "a.h"\n#include <math.h>\n#include "a.h"\nint pass; // pass\n' },
     { path: 'a.h', text: '#pragma once\n/* two\nlines */ const char* s = "// pass";\n' },
@@ -239,7 +239,7 @@ test.skipIf(missing('python3-pip'))(
     const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--no-index', '--target', join(folder, 'site')];
     execFileSync('python3', [...install, join(folder, name)], { stdio: ['ignore', 'ignore', 'pipe'] });
     expect(readFileSync(join(folder, 'site/flashcore_v12.py'), 'utf8')).toBe(torchFile(kernel));
-    // Another build gets another version, and the wheel of a user's kernel claims no license.
+    // Another build gets another version, and the wheel of a user's kernel does not name a license.
     const origin = { ...kernel.origin, buildId: 'cd'.repeat(32) };
     const own = Object.entries(wheelFiles({ ...kernel, origin, license: undefined }))[0]!;
     expect(own[0]).toBe('flashcore_v12-0.1.0+cdcdcdcdcdcd-py3-none-any.whl');
@@ -322,7 +322,7 @@ const jsonLines = (text: string): unknown[] =>
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as unknown);
-pythonTest('a kernel that was wrong says so in every file that is exported, and where Python imports it', () => {
+pythonTest('every format says that an exported kernel is wrong, and Python warns at import', () => {
   const verdict = { right: false, outcome: 'WRONG_RESULT', job: 'jobs/7' };
   const kernel = { ...exported('fa_v1_baseline'), verdict };
   const torch = torchFile(kernel);
@@ -356,7 +356,7 @@ for text in json.load(sys.stdin):
   expect(warned).toBe('1\n1\n1\n1\n');
 });
 
-test("the card keeps operators and claims no license for a user's kernel", () => {
+test("the card names the operators, and names no license for a user's kernel", () => {
   const manifest = parseManifest(
     readFileSync(join(KERNELS, 'fa_v1_baseline/kernel.yaml'), 'utf8').replace(
       /^limits:\n/m,
@@ -372,7 +372,7 @@ test("the card keeps operators and claims no license for a user's kernel", () =>
 
 const RUN = join(measuredFolder('h200-2026-11-21'), 'run.flashcore_v11.json');
 
-pythonTest.each(LADDER)("FlashInfer-Bench's data set of %s follows its schemas and lacks no file", (id) => {
+pythonTest.each(LADDER)("FlashInfer-Bench's data set of %s follows the schemas and is complete", (id) => {
   const files = flashInferFiles(exported(id));
   const named = (folder: string) => Object.entries(files).filter(([path]) => path.startsWith(`${folder}/`));
   const definitions = named('definitions').map(([, text]) => DEFINITION.parse(JSON.parse(text)));
@@ -408,7 +408,7 @@ pythonTest("FlashInfer-Bench's solution is built for the exported architecture, 
   const kernel = { ...exported('flashcore_v11'), flags: ['-std=c++17', '-O3', '-maxrregcount=168', '-arch=sm_90a'] };
   const solution = Object.entries(flashInferFiles(kernel)).find(([path]) => path.startsWith('solutions/'))![1];
   const { sources } = SOLUTION.parse(JSON.parse(solution));
-  // Replaces tvm_ffi.cpp, whose load() reads the variable and adds extra_cuda_cflags after -O2.
+  // Replaces tvm_ffi.cpp. Its load() reads the environment variable and adds extra_cuda_cflags after -O2.
   const built = python(
     `import json, os, sys, types
 calls = []
@@ -455,7 +455,7 @@ test('a trace comes from a stored measurement of this exact build, with sdpa/mat
   expect(shapesOf(simulated, build!.buildId)).toEqual([]);
 });
 
-test('the last verdict is that of the same sources and parameters, whatever the target', () => {
+test('the last verdict is the newest one on the same sources and parameters, whatever the target', () => {
   const right = fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(RUN, 'utf8'))) as JsonValue, {
     ignoreUnknownFields: true,
   });
@@ -474,7 +474,7 @@ test('the last verdict is that of the same sources and parameters, whatever the 
   const verdict = { right: false, outcome: 'WRONG_RESULT', job: 'jobs/wrong' };
   expect(lastVerdict([wrong, right], source)).toEqual(verdict);
   expect(lastVerdict([right, wrong], source)).toMatchObject({ right: true, job: right.job!.name });
-  // No verdict for other sources, another variant, or a build that was not verified.
+  // There is no verdict for other sources, another variant, or a build that was not verified.
   const edited = structuredClone(wrong);
   edited.result!.provenance!.sourceDigest = 'edited';
   const unverified = structuredClone(right);

@@ -21,7 +21,7 @@ export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, strin
 }
 
 function buildToml(kernel: ExportedKernel, module: string): string {
-  // cuda-capabilities determines the architecture.
+  // cuda-capabilities sets the architecture, so the flag is left out.
   const flags = extensionFlags(kernel).filter((flag) => !flag.startsWith('-gencode') && !flag.startsWith('-D'));
   return `[general]
 name = "${module.replaceAll('_', '-')}"

@@ -6,7 +6,8 @@ import { cppRuntime, type LaunchQueue } from './cpp-runtime.ts';
 import { type ExportedKernel, type SourceText, exportName } from './exported-kernel.ts';
 
 /**
- * Undoes two choices of cpp_extension: it disables the operators of half, and it adds a -gencode unless one is given.
+ * nvcc's flags, and flags that undo two choices of cpp_extension: it disables the operators of half, and it adds a
+ * -gencode unless one is given.
  */
 export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKernel): string[] {
   const macros = new Set([...Object.keys(parameters), ...manifest.constants.map(({ name }) => name)]);
@@ -41,8 +42,8 @@ ${extensionFlags(kernel)
 `;
 
 /**
- * Text for the inside of r'''…'''. Three quotes in a literal of the source would end the string, and the rest would
- * be read as Python.
+ * Text for the inside of r'''…'''. Three quotes in the source would end the string, and Python would interpret the
+ * rest.
  */
 const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''`);
 
@@ -143,7 +144,7 @@ export function inlineSources(sources: readonly SourceText[]): string {
 
 /**
  * Removes comments, because KernelBench's checker reads text rather than C++ and would take words in them for tricks.
- * Lines are kept, so that a compiler's message still points to the right line.
+ * Line breaks are kept, so that a compiler's message still points to the correct line.
  */
 export function withoutComments(source: string): string {
   const TOKEN = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\/\/[^\n]*|\/\*[^]*?\*\//g;
@@ -152,7 +153,7 @@ export function withoutComments(source: string): string {
     .replaceAll(/[ \t]+$/gm, '');
 }
 
-/** Renames an identifier if it is a separate token outside of strings. */
+/** Renames an identifier where it is a whole token outside of strings. */
 export function renameToken(source: string, from: string, to: string): string {
   return source.replaceAll(new RegExp(`"(?:[^"\\\\\\n]|\\\\.)*"|\\b${from}\\b`, 'g'), (token) =>
     token === from ? to : token,

@@ -91,8 +91,8 @@ const shapes = fc.sample(
 type Case = ShapeFields;
 
 /**
- * Cases for Python's plans, which also have grouped heads, separate numbers of keys, and masks that end at the last
- * key.
+ * Cases for Python's plans. These also take grouped heads, another number of keys than of queries, and masks that end
+ * at the last key.
  */
 const cases: readonly Case[] = [
   ...shapes,
@@ -113,13 +113,13 @@ const cases: readonly Case[] = [
   ),
 ];
 
-/** Tensors by number; Q, K, V and O as the plans in C++ count them. */
+/** Tensors by number: first Q, K, V and O, as in the C++ plans. */
 const tensorsOf = ({ problem }: Manifest): string[] => {
   const names = ['Q', 'K', 'V', 'O'];
   return [...names, ...problem.tensors.map(({ name }) => name).filter((name) => !names.includes(name))];
 };
 
-/** The runner's plan in the form that the generated programs print; "refused" if the runner takes none. */
+/** The runner's plan in the form that the generated programs print; "refused" if the runner refuses the shape. */
 function wanted(manifest: Manifest, parameters: Record<string, number>, shape: Case): unknown {
   let plan: LaunchPlan;
   try {
@@ -209,8 +209,8 @@ print(json.dumps([told(row) for row in ${JSON.stringify(rows)}]))
 }
 
 /**
- * The output of each kernel's plan in C++. All plans are one program, so that the compiler reads the standard library
- * only once.
+ * The output of each kernel's plan in C++. All plans are compiled as one program, so that the compiler reads the
+ * standard library only once.
  */
 const cppPrinted = (() => {
   let printed: Record<string, unknown> | undefined;
@@ -226,7 +226,7 @@ ${kernels.map(({ id }, index) => `  printf("%s\\"${id}\\":", ${index} ? "," : "{
 }
 `;
 
-/** A kernel's plan and the code that prints it, in a namespace. Its includes come before. */
+/** A kernel's plan and the code that prints it, in a namespace. The includes are outside of it. */
 function cppNamespace(kernel: (typeof kernels)[number], index: number): string {
   const lines = cppPrints(kernel).split('\n');
   const includes = lines.filter((line) => line.startsWith('#include'));
@@ -291,7 +291,7 @@ describe.each(kernels)('$id', (kernel) => {
     expect(cppPrinted()[kernel.id]).toEqual(expected);
   });
 
-  test('the kernel takes some of the shapes and refuses others, so that the shapes test both', () => {
+  test('the kernel takes some of the shapes and refuses others, so that both paths are tested', () => {
     const refused = expected.filter((each) => each === 'refused').length;
     expect(refused, shapes.map(formatShape).join(' ')).toBeGreaterThan(0);
     expect(refused).toBeLessThan(shapes.length);
@@ -318,7 +318,7 @@ pythonTest.each([
   expect(runners.map((each) => each === 'refused')).toEqual([false, false, true]);
 });
 
-pythonTest('random expressions have the value in Python and C++ that `evaluate` gives', { timeout: 60_000 }, () => {
+pythonTest('random expressions have the value of `evaluate` in Python and in C++', { timeout: 60_000 }, () => {
   const { expression } = fc.letrec((tie) => ({
     expression: fc.oneof(
       { maxDepth: 4, withCrossShrink: true },
@@ -383,10 +383,10 @@ int main() {
   expect((JSON.parse(told) as unknown[]).map(withoutSign)).toEqual(expected.map(withoutSign));
 });
 
-/** -0 counts as 0, because no launch depends on the difference. */
+/** -0 becomes 0, because no launch depends on the difference. */
 const withoutSign = (value: unknown): unknown => (value === 0 ? 0 : value);
 
-test("kernels that need initial values are for Python only; other dtypes and the repository's kernels for all", () => {
+test('kernels that need initial values can only be exported to Python; kernels in other dtypes and those of the repository, to all formats', () => {
   const foreign = (id: string, format: ExportFormat = 'hf'): string | undefined => {
     const path = join(ROOT, 'test/fixtures/foreign', id, 'kernel.yaml');
     return exportProblem(parseManifest(readFileSync(path, 'utf8'), path), format);
@@ -418,7 +418,7 @@ test.each([
   );
 });
 
-test('a kernel whose entry is spelled in C++ is refused, because callers load it by its symbol', () => {
+test('a kernel whose entry is spelled as a C++ name is refused, because callers load it by its symbol', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), /entry: \w+/, 'entry: "fwd<64, true>"');
   expect(exportProblem(parseManifest(written, path), 'torch')).toMatch(
@@ -426,7 +426,7 @@ test('a kernel whose entry is spelled in C++ is refused, because callers load it
   );
 });
 
-test('a kernel that writes an optional output is exported to PyTorch, and refused by the formats in C++', () => {
+test('a kernel that writes an optional output is exported to PyTorch, but refused by the formats in C++', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = edited(readFileSync(path, 'utf8'), /arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
   expect(exportProblem(parseManifest(written, path), 'torch')).toBeUndefined();
@@ -517,7 +517,7 @@ test.each([
   ['Dv', '512'],
   ['Dv + 64', '512 + 64'],
   ['2 * Dv', '*'],
-])('a dimension whose axis has the default %s is %s where the kernel does not use the axis', (text, dim) => {
+])('a dimension whose axis has the default %s is %s if the kernel does not use the axis', (text, dim) => {
   const path = join(ROOT, 'examples/kernels/mla_rows/kernel.yaml');
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);
   const defaults = manifest.problem.defaults.map((axis) =>

@@ -20,7 +20,7 @@ import {
 
 type Parameters = Readonly<Record<string, number>>;
 
-/** The function `plan` and all that it calls. Needs `math`, `functools` and `collections` to be imported. */
+/** The function `plan` and everything that it calls. Needs `math`, `functools` and `collections` to be imported. */
 export const pythonPlan = (manifest: Manifest, parameters: Parameters): string =>
   `${HELPERS}
 
@@ -43,7 +43,7 @@ def _integer(value, least, most, what):
     return int(value)
 `;
 
-/** A plan by another name, for a file that already has pythonPlan()'s. */
+/** A plan function with a name of its own, for a file that already has pythonPlan()'s. */
 export function planFunction(manifest: Manifest, parameters: Parameters, functionName: string): string {
   const { problem, uses } = manifest;
   const required = problem.axes.filter((axis) => axis.default === undefined).map(({ name }) => name);
@@ -52,7 +52,7 @@ export function planFunction(manifest: Manifest, parameters: Parameters, functio
     ...problem.defaults.map(({ name, default: value }) => ({ name, usual: code(value), unused: !uses.has(name) })),
     ...given.map(({ name, default: value }) => ({ name, usual: PYTHON.number(value), unused: !uses.has(name) })),
   ];
-  // A caller may give the scale in the place of the problem's.
+  // A caller may give the scale instead of using the problem's.
   const derived = problem.attributes.flatMap(({ name, value }) =>
     value === undefined ? [] : [{ name, usual: code(value), unused: !uses.has(name), isScale: name === SCALE }],
   );
@@ -66,7 +66,7 @@ export function planFunction(manifest: Manifest, parameters: Parameters, functio
     ...required.map((name) => `${PYTHON.name(name)} = float(${PYTHON.name(name)})`),
     ...settled.flatMap(({ name, usual, unused }) => settledCode(manifest, PYTHON.name(name), usual, unused)),
     ...derived.filter(({ isScale }) => !isScale).map(({ name, usual }) => `${PYTHON.name(name)} = ${usual}`),
-    // Leaves out conditions on values that the kernel does not use, because their defaults meet them.
+    // Leaves out conditions on values that the kernel does not use, because the defaults of these values satisfy them.
     ...problem.require
       .filter(({ require }) => require.names.some((name) => uses.has(name) || required.includes(name)))
       .map(({ require, because }) => limitCode(problem.id, require, because)),
@@ -95,10 +95,10 @@ ${indent(launches.join('\n'), 4)}
 
 const SCALE = 'scale';
 
-/** Callers write the mask and the scale behind the extents, without their names. */
+/** Callers pass the mask and the scale after the extents, by position. */
 const UNNAMED = ['causal', SCALE];
 
-/** None stands for the problem's own value, the only one that a kernel accepts for a value that it does not use. */
+/** None stands for the problem's own value; if the kernel does not use the value, no other is accepted. */
 const settledCode = ({ id }: Manifest, name: string, usual: string, unused: boolean): string[] => [
   `${name} = ${usual} if ${name} is None else float(${name})`,
   ...(unused

@@ -50,7 +50,7 @@ function inputOf(shape: Shape) {
 }
 
 /**
- * robust-kbench evaluates every init with every input, so only sizes that the kernel takes with all of its masks are
+ * robust-kbench combines every init with every input, so only sizes that the kernel takes with all of its masks are
  * used.
  */
 function configOf(shapes: readonly Shape[]): unknown {
@@ -77,7 +77,7 @@ const noticeLine = (kernel: ExportedKernel): string => {
   return notice === undefined ? '' : `// ${notice}.\n#warning ${JSON.stringify(notice)}\n`;
 };
 
-/** robust-kbench compiles with its own flags, so the source contains the settings that it can express. */
+/** robust-kbench compiles with its own flags, so the source itself sets the options that a source can set. */
 const forwardSource = (
   kernel: ExportedKernel,
 ): string => `// ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export.

@@ -40,8 +40,8 @@ interface JudgedSource {
 }
 
 /**
- * The newest verdict on these sources with these parameters, whatever the target, because a kernel that was wrong on
- * the emulator is wrong. Parameters that follow from a device may differ. Undefined if no job judged them.
+ * The newest verdict on these sources with these parameters, on any target, because a kernel that was wrong on the
+ * emulator is wrong everywhere. Parameters that follow from a device may differ. Undefined if no job judged them.
  */
 export function lastVerdict(jobs: readonly GetJobResponse[], source: JudgedSource): LastVerdict | undefined {
   for (const { job, result } of jobs) {
@@ -72,7 +72,7 @@ function judgedOutcome(variant: VariantResult): Outcome | undefined {
   return outcome === Outcome.PASSED && cases.length > 0 && passedCases === cases.length ? outcome : undefined;
 }
 
-/** Shapes that the job found correct and timed hot, validly and on a GPU, together with sdpa/math. */
+/** Shapes that the job found correct and for which it has a valid hot GPU time, measured together with sdpa/math's. */
 export function shapesOf({ job, result }: GetJobResponse, buildId: string): MeasuredShape[] {
   const provenance = result?.provenance;
   return (result?.variants ?? [])
@@ -103,7 +103,7 @@ export function shapesOf({ job, result }: GetJobResponse, buildId: string): Meas
     );
 }
 
-/** Text such as "PyTorch 2.11.0+cu130, cuDNN 9.19.0" as names with versions. */
+/** Splits text such as "PyTorch 2.11.0+cu130, cuDNN 9.19.0" into names and versions. */
 const librariesOf = (version: string): Record<string, string> =>
   Object.fromEntries(
     version.split(', ').flatMap((each) => {

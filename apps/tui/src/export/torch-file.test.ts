@@ -14,7 +14,7 @@ import { torchFile } from './torch-file.ts';
 
 const KERNELS = path.join(import.meta.dirname, '../../../../kernels');
 let folder = '';
-// Made here rather than when the file loads, because no hook removes the folder if all tests are skipped.
+// Created here rather than when the file loads, because no hook removes the folder if all tests are skipped.
 beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'fc-torch-'));
 });
@@ -43,8 +43,8 @@ function kernelOf(
 }
 
 /**
- * Counts calls by name and stores the last launch: grid, stream, and the first 8 bytes of each parameter. It also has
- * the C exchange of DLPack for the tensors in TORCH.
+ * Counts calls by name and stores the last launch: grid, stream, and the first 8 bytes of each parameter. It also
+ * provides DLPack's C exchange API for the tensors in TORCH.
  */
 const DRIVER = `
 #include <cstdint>
@@ -96,7 +96,7 @@ int cuLaunchKernelEx(const Config* config, void*, void** parameters, void**) {
 }
 `;
 
-/** The part of PyTorch that the file uses; tensors are addresses with a shape. */
+/** The part of PyTorch that the file uses. A tensor is an address with a shape. */
 const TORCH = `
 import ctypes, sys, types, json, contextlib, warnings
 class Size(tuple): pass
@@ -199,7 +199,7 @@ describe.skipIf(missing('python3'))('the PyTorch file', () => {
 
   const QKV = 'q, k, v, o = (Tensor(4096 * (index + 1), (2, 8, 512, 64)) for index in range(4))\n';
 
-  test('a second call at the same addresses only launches, on the stream of that call', () => {
+  test('a second call at the same addresses does nothing but launch, on the stream of that call', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}
@@ -234,7 +234,7 @@ print(json.dumps([check.returncode, check.stderr, BINDING_PROBLEM, count("launch
     expect(printed).toEqual([0, '', 'OSError: PyTorch 2.4 has no C exchange of DLPack', 1]);
   });
 
-  test('the binding launches what is prepared, with the workspaces of each call', () => {
+  test('the binding repeats prepared launches, with the workspaces of each call', () => {
     const place = path.join(KERNELS, '../examples/kernels/backward_hopper');
     const pair = {
       ...kernelOf('flashcore_v12', { SMS: 132, WRITE_LSE: 1 }),
@@ -275,7 +275,7 @@ seen.append(_backward_kernel.fast(*given))
 seen.append(BINDING_PROBLEM)
 print(json.dumps(seen))`,
     );
-    // Two arrays of fp32 for each row come before the sums of dQ.
+    // Two fp32 arrays with one element per row come before the sums of dQ.
     const sums = 2 * 4 * 2 * 8 * 512;
     expect(printed).toEqual([
       false,
@@ -311,7 +311,7 @@ print(json.dumps([
     ]);
   });
 
-  test('scale replaces 1 / sqrt(D), and a kernel that already multiplies by that refuses other scales', () => {
+  test('scale replaces 1 / sqrt(D), and a kernel that multiplies by 1 / sqrt(D) itself refuses other scales', () => {
     const scales = `${QKV}
 ctypes.c_int.in_dll(library, "parameters_wanted").value = 8
 values = (ctypes.c_float * 32).in_dll(library, "values")
@@ -333,7 +333,7 @@ print(json.dumps(seen))`;
     expect(said).toEqual([null, 'flashcore_v11 does not use scale: it must be 0.125, got 0.5']);
   });
 
-  test('traced and transformed calls use the operator, and differentiated eager calls an autograd function', () => {
+  test('traced and transformed calls use the operator, and differentiated eager calls use an autograd function', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}
@@ -358,7 +358,7 @@ print(json.dumps([[each.replace("flashcore::flashcore_v11_abababab", "op") for e
   test.each<[string, string, string]>([
     ['flashcore_v11', 'flashcore_v11', 'the kernel is for sm_90a only; take another kernel there'],
     ['fa_v1_baseline', 'fa_v1_baseline', 'export it again with --arch sm_89'],
-  ])('on another device, the error for %s suggests only what export can do', (_, id, advice) => {
+  ])('on another device, the error for %s suggests only what an export can do', (_, id, advice) => {
     const printed = run(
       kernelOf(id, { SMS: 132 }),
       `${QKV}

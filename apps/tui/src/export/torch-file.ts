@@ -86,7 +86,7 @@ ${backward && pair ? `${kernelTables(backward, pair.operator, { prefix: '_backwa
 ${cubinsText('_CUBINS', kernel)}${backward ? cubinsText('_BACKWARD_CUBINS', backward) : ''}`;
 }
 
-/** The build of a kernel, as PROVENANCE names it. */
+/** Describes the build of a kernel, for PROVENANCE. */
 function aboutBuild(kernel: ExportedKernel): object {
   const { manifest, origin, flags } = kernel;
   const notice = unverifiedNotice(kernel);

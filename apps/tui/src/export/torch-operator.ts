@@ -1,6 +1,6 @@
 /**
- * The operator of an exported PyTorch file, from what the kernel's problem and launches say: its tensors and numbers,
- * the call that launches what is prepared, and what torch.compile sees.
+ * The operator of an exported PyTorch file, made from the kernel's problem and launches: its tensors and numbers, the
+ * function that runs a prepared launch, and the shapes that torch.compile sees.
  */
 import { type Fill, fillOf, type Manifest, PYTHON, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
@@ -13,9 +13,9 @@ interface OperatorTensor {
   /** Name in Python: "q". */
   readonly argument: string;
   readonly out: boolean;
-  /** Dimensions over axes, or numbers; ANY_EXTENT if the caller's extent is free. */
+  /** Dimensions as axes or numbers; ANY_EXTENT if the file does not check the extent. */
   readonly dims: readonly string[];
-  /** The dimensions in memory, outermost first, as indices of `dims`; undefined: as in `dims`. */
+  /** The dimensions in memory, outermost first, as indices of `dims`; undefined if the order is that of `dims`. */
   readonly layout: readonly number[] | undefined;
   /** Python's name of the dtype. */
   readonly dtype: string;
@@ -35,13 +35,13 @@ export interface Operator {
   readonly axes: readonly string[];
 }
 
-/** Names in Python of an operator, and of its tensors where they have others than in the problem. */
+/** Names in Python of an operator, and of the tensors that have another name there than in the problem. */
 interface Names {
   readonly call: string;
   readonly arguments: Readonly<Record<string, string>>;
 }
 
-/** Of attention in PyTorch, FlashAttention and FlashInfer. */
+/** Names of attention's tensors in PyTorch, FlashAttention and FlashInfer. */
 export const ATTENTION_NAMES: Names = {
   call: 'attention',
   arguments: {
@@ -50,7 +50,7 @@ export const ATTENTION_NAMES: Names = {
   },
 };
 
-/** Names in a file, of Python's too, that none of an operator's may hide. */
+/** Names that the file uses, including Python's own. No name of an operator may hide one of them. */
 const OWN_NAMES = new Set(
   `index key known prepared torch base64 collections ctypes functools json math os subprocess sysconfig tempfile
    threading warnings zlib Optional Tuple plan Launch KERNEL ARCH PARAMETERS DTYPE PROVENANCE BINDING_PROBLEM
@@ -71,7 +71,7 @@ export function operatorOf({ problem, launches, layouts, uses }: Manifest, names
       launch.arguments.map(exported).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
     ),
   );
-  // An axis that the kernel does not use has its default.
+  // Axes that the kernel does not use have their defaults.
   const usual = new Map(
     problem.defaults.filter(({ name }) => !uses.has(name)).map(({ name, default: { text } }) => [name, text]),
   );
@@ -81,15 +81,16 @@ export function operatorOf({ problem, launches, layouts, uses }: Manifest, names
       ...tensorOf(each, usual, names?.arguments ?? {}),
       layout: layouts.find(({ tensor }) => tensor === each.name)?.order,
     }));
-  // The operator has no tensors of some cases, so that the attributes that say which cases keep their defaults.
+  // The operator leaves out tensors that exist only in some cases, so the attributes that select those cases keep their
+  // defaults.
   const ofCases = new Set(problem.tensors.flatMap(({ when }) => when?.names ?? []));
-  // A mask and a scale are part of every signature: a kernel that does not use them takes the usual one.
+  // A mask and a scale are part of every signature; a kernel that does not use them accepts only their defaults.
   const given = problem.attributes.filter(({ name, value }) =>
     value === undefined ? name === 'causal' || (uses.has(name) && !ofCases.has(name)) : name === SCALE,
   );
   return {
     call: names?.call ?? problem.id,
-    // Outputs last, as arguments of the function that writes into the caller's.
+    // Outputs come last: the function that writes into the caller's tensors takes them as arguments.
     tensors: [...tensors.filter(({ out }) => !out), ...tensors.filter(({ out }) => out)],
     numbers: [
       ...FIRST_NUMBERS.flatMap((first) => given.filter(({ name }) => name === first)),
@@ -99,7 +100,10 @@ export function operatorOf({ problem, launches, layouts, uses }: Manifest, names
   };
 }
 
-/** Why a kernel has no operator whose extents and outputs follow from its inputs; undefined: it has one. */
+/**
+ * The reason why a kernel cannot become an operator, for example because its inputs do not determine all extents and
+ * outputs; undefined if it can.
+ */
 export function operatorProblem(manifest: Manifest): string | undefined {
   const { tensors, numbers, axes, call } = operatorOf(manifest);
   const inputs = tensors.filter(({ out }) => !out);
@@ -137,7 +141,10 @@ const tensorOf = (
   dtype: ownDtype === undefined ? 'DTYPE' : OWN_DTYPES[ownDtype],
 });
 
-/** An axis that callers give or an extent, and a number more; `usual` has the defaults of the other axes. */
+/**
+ * A dimension: an axis that callers give or an extent, possibly plus a number. Axes in `usual` are replaced by their
+ * defaults.
+ */
 function dimOf(text: string, usual: ReadonlyMap<string, string>): string {
   const [, name = '', more = ''] = /^(\w+)( \+ \d+)?$/.exec(text) ?? [];
   if (name === '') return ANY_EXTENT;
@@ -148,7 +155,7 @@ function dimOf(text: string, usual: ReadonlyMap<string, string>): string {
 const listed = (names: readonly string[]): string => names.join(', ');
 const strings = (names: readonly string[]): string => `(${names.map((name) => `${JSON.stringify(name)}, `).join('')})`;
 
-/** The kernel as an object of Python's; `prefix` begins the names of a backward kernel. */
+/** The Python code of the kernel object; `prefix` begins the names of a backward kernel. */
 export const kernelTables = (
   { manifest, arch, parameters, dtype }: ExportedKernel,
   { tensors, axes }: Operator,
@@ -195,7 +202,7 @@ const outputFills = ({ problem, initialOutput }: Manifest, dtype: TensorDtype): 
 const fillsText = (fills: readonly [name: string, Fill | undefined][]): string =>
   fills.flatMap(([name, fill]) => (fill ? [`${JSON.stringify(name)}: (${fill.bytes}, ${fill.bits})`] : [])).join(', ');
 
-/** The names of an operator's tensors and numbers, and lists of them that its functions have in common. */
+/** The names of an operator's tensors and numbers, in the lists that its functions use. */
 function partsOf({ tensors, numbers }: Operator) {
   const [inputs, outputs] = [false, true].map((out) => tensors.filter((each) => each.out === out)) as [
     OperatorTensor[],
@@ -206,7 +213,7 @@ function partsOf({ tensors, numbers }: Operator) {
   return { inputs, outputs, ins, outs, all: [...ins, ...outs], given: numbers.map(({ name }) => name) };
 }
 
-/** Lines of a file's docstring about an operator that has no other library's signatures beside it. */
+/** Docstring lines for an operator that has no other library's signatures. */
 export function operatorAbout(operator: Operator): string {
   const { ins, outs, all } = partsOf(operator);
   const { call, tensors, numbers } = operator;
@@ -218,7 +225,7 @@ export function operatorAbout(operator: Operator): string {
 ${tensors.map(described).join(', ')}. There is no backward.`;
 }
 
-/** _run, which launches from Python what is prepared for its tensors, and _new_outputs. */
+/** The code of _run, which launches from Python, and of _new_outputs. */
 export function runCode(operator: Operator, prefix = ''): string {
   const { inputs, outputs, ins, all, given } = partsOf(operator);
   const others = all.slice(1);
@@ -265,9 +272,9 @@ ${[...checked].map((each) => `    ${prefix}_kernel.check_rank("${each}", ${each}
 }
 
 /**
- * The operators in PyTorch, and the functions that go around the dispatcher in eager calls. `name` is the operator's
- * name in PyTorch; `recorded` makes the call, of these arguments, that replaces an eager one which autograd records;
- * `result` are the outputs that attention() returns.
+ * The PyTorch operators, and the functions that bypass the dispatcher in eager calls. `name` is the operator's name in
+ * PyTorch. `recorded` makes the call that replaces an eager call which autograd records, from that call's arguments.
+ * `result` names the outputs that attention() returns.
  */
 export function operatorCode(
   operator: Operator,
@@ -350,13 +357,13 @@ const indented = (code: string, columns: number): string => code.replaceAll(/^(?
 const described = ({ argument, dims, layout }: OperatorTensor): string =>
   `${argument} [${dims.join(', ')}]${layout ? ` in memory as [${layout.map((dim) => dims[dim]).join(', ')}]` : ''}`;
 
-/** An output's allocation, and the inputs that have its extents. */
+/** The code that allocates an output, and the inputs that have its extents. */
 function newOutput(
   { dims, dtype, layout }: OperatorTensor,
   inputs: readonly OperatorTensor[],
 ): { code: string; holders: string[] } {
   const [first] = inputs as [OperatorTensor];
-  // An input that lies in memory otherwise is refused when the kernel is launched.
+  // An input with another memory layout is refused when the kernel is launched.
   if (dtype === first.dtype && dims.join() === first.dims.join() && layout?.join() === first.layout?.join())
     return { code: `torch.empty_like(${first.argument})`, holders: [] };
   const holders = dims.map((dim) => inputs.find((each) => each.dims.includes(dim))!);

@@ -1,6 +1,6 @@
 /**
  * Runs the signatures of exported PyTorch files with Debian's PyTorch on the CPU. Attention in fp32 replaces the
- * launch, so that layouts, masks, caches, page tables and gradients are held against the same formula.
+ * launch, so that layouts, masks, caches, page tables and gradients are compared with the same formula.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ function exportedOf(kernel: string, given: Parameters = {}): ExportedKernel {
   };
 }
 
-/** The parts of PyTorch's interface that the files use and PyTorch 1.13 lacks. */
+/** The parts of PyTorch's interface that the files use but PyTorch 1.13 lacks. */
 const PRELUDE = `
 import math, sys, types
 import torch
@@ -144,7 +144,7 @@ print(refused(flash_attn_func, torch.randn(1, 9, 4, 64), k[:1, :8], v[:1, :8], c
   },
 );
 
-torchTest('a kernel without windows or capped logits says so', { timeout: 60_000 }, () => {
+torchTest('a kernel without windows or capped logits refuses them', { timeout: 60_000 }, () => {
   const printed = run(
     'kernels/flashcore_v10',
     `
@@ -389,7 +389,7 @@ print(refused(flash_attn_with_kvcache, torch.randn(B, 2, H, D), kc, vc${more}))
   ]);
 });
 
-torchTest('the kernels of any problem have an operator with its names', { timeout: 60_000 }, () => {
+torchTest('the operator of any kernel has the names of its problem', { timeout: 60_000 }, () => {
   const printed = run(
     'examples/kernels/rmsnorm',
     `
@@ -408,7 +408,7 @@ print(refused(rmsnorm, X, W[:64].clone()))
   expect(printed).toEqual(['rmsnorm: W is [64]: must be [N] with N=96']);
 });
 
-torchTest('an extent that the kernel fixes must be that of the tensor', { timeout: 60_000 }, () => {
+torchTest('a tensor must have the extent that the kernel fixes', { timeout: 60_000 }, () => {
   const { manifest, ...rest } = exportedOf('examples/kernels/rmsnorm');
   const dims = manifest.problem.tensors[0]!.dims.slice(0, 1).map((dim) => ({ ...dim, text: '96' }));
   const tensors = manifest.problem.tensors.map((tensor) => (tensor.name === 'W' ? { ...tensor, dims } : tensor));
@@ -424,7 +424,7 @@ print(refused(_kernel.extents, {"X": X, "W": torch.empty(64), "Y": X}))
   expect(printed).toEqual(["{'rows': 5, 'N': 96}", 'rmsnorm: W is [64]: must be [96]']);
 });
 
-torchTest('a problem with a name that its file needs for something else is refused', () => {
+torchTest('a problem is refused if one of its names has another meaning in the exported file', () => {
   const exported = exportedOf('examples/kernels/rmsnorm');
   const { problem } = exported.manifest;
   const [names = ''] = runFile(

@@ -1,20 +1,21 @@
 /**
- * An exported PyTorch file's additions to its operator, by problem: the signatures of FlashAttention and FlashInfer, so
- * that a model changes an import, and gradients. `own` are the numbers that the kernel takes.
+ * The parts of an exported PyTorch file besides its operator, by problem: gradients, and the signatures of
+ * FlashAttention and FlashInfer, so that a model needs to change only an import. `own` are the numbers that the kernel
+ * takes.
  */
 import { operatorCode, type Operator } from './torch-operator.ts';
 
 interface Signatures {
   /** Lines of the file's docstring. */
   readonly about: (operator: Operator, backward?: PairedKernel) => string;
-  /** Extents that follow from others: an expression of `extents` and `tensors`. */
+  /** Axes whose extents follow from others: an expression of `extents` and `tensors`. */
   readonly derivedAxes?: string;
-  /** The problem of the backward pass, whose kernel a file can have along with the forward pass's. */
+  /** The problem of the backward pass, whose kernel can be in the same file as the forward pass's. */
   readonly backward?: string;
   readonly code: (operator: Operator, name: string, backward?: PairedKernel) => string;
 }
 
-/** The kernel of the backward pass in a file with both. */
+/** The kernel of the backward pass, in a file that has both passes. */
 export interface PairedKernel {
   readonly id: string;
   readonly operator: Operator;
@@ -23,7 +24,7 @@ export interface PairedKernel {
 const takes = ({ numbers, tensors }: Operator, name: string): boolean =>
   numbers.some((each) => each.name === name) || tensors.some((each) => each.argument === name);
 
-/** The numbers that the kernel takes, by name. */
+/** The arguments of a call for the numbers that the kernel takes. `values` has the values by name. */
 const passed = (operator: Operator, values: Readonly<Record<string, string>>): string =>
   Object.entries(values)
     .filter(([name]) => takes(operator, name))
@@ -89,13 +90,13 @@ pass is PyTorch's FlashAttention, which computes the forward pass once more for 
   }`;
 };
 
-/** Whether Q, K, V and O lie in memory as FlashAttention has them. */
+/** True if Q, K, V and O have FlashAttention's memory layout. */
 const isRowsFirst = ({ tensors }: Operator): boolean =>
   tensors.every(({ dims, layout }) => dims.length !== 4 || layout?.join(', ') === BSHD);
 
 const BSHD = '0, 2, 1, 3';
 
-/** A tensor of [B, S, H, D] as [B, H, S, D], which lies in memory as the operator's `argument` does. */
+/** Turns a tensor of [B, S, H, D] into [B, H, S, D] with the memory layout of the operator's `argument`. */
 function placed(name: string, { tensors }: Operator, argument = name): string {
   const layout = tensors.find((each) => each.argument === argument)!.layout;
   if (layout?.join(', ') === BSHD) return `${name}.contiguous().transpose(1, 2)`;
@@ -296,13 +297,13 @@ ${isRowsFirst(operator) && backward ? '        out = out.transpose(1, 2) if ctx.
         return None, *found${', None'.repeat(operator.numbers.length)}
 `;
 
-/** The gradient of the result, in memory as the result is. */
+/** The gradient of the result, with the memory layout of the result. */
 const ofGradient = (operator: Operator, name: string): string =>
   operator.tensors.some(({ layout }) => layout)
     ? placed(`${name}.transpose(1, 2)`, operator, 'out')
     : `${name}.contiguous()`;
 
-/** Values that the numbers after the mask and the scale have in a call with gradients. */
+/** Values of the numbers after the mask and the scale in a call with gradients. */
 const otherNumbers = ({ numbers }: Operator): string[] => numbers.slice(2).map(({ usual }) => usual);
 
 const outputNames = ({ tensors }: Operator): string =>
@@ -318,7 +319,7 @@ const savedNames = (backward: PairedKernel | undefined): string[] =>
 const gradientsCall = (backward: PairedKernel | undefined): string =>
   backward ? '_kernel_gradients(q, k, v, out, lse, d_out, causal, scale)' : '_gradients(d_out, q, k, v, causal, scale)';
 
-/** _kernel_gradients: the backward kernel, and PyTorch where that does not take a case. */
+/** The code of _kernel_gradients: the backward kernel, or PyTorch for cases that the kernel does not take. */
 function pairedGradients({ operator: { tensors, numbers } }: PairedKernel): string {
   const [ins, outs] = [false, true].map((out) =>
     tensors.filter((each) => each.out === out).map(({ argument }) => argument),
@@ -355,7 +356,7 @@ def _kernel_gradients(q, k, v, out, lse, d_out, causal, scale):
 }
 
 const lseOnly = (operator: Operator): boolean => takes(operator, 'lse');
-/** The results of `attention` as out and lse; None if the kernel does not write it. */
+/** The results of `attention` as out and lse. lse is None if the kernel does not write it. */
 const outAndLse = (operator: Operator, call: string): string =>
   lseOnly(operator) ? `    out, lse = ${call}` : `    out, lse = ${call}, None`;
 
@@ -611,7 +612,7 @@ q and o are [B, S, H, D], S at most 8, whose last query sees the last key; ${
 lengths is int32 on the device: a CUDA graph reads it at each replay, so that lengths may grow.
 ${paged ? 'BatchDecodeWithPagedKVCacheWrapper' : 'single_decode_with_kv_cache'} has FlashInfer's signature. There is no backward.`;
 
-/** By problem. A file of another problem has the operator alone. */
+/** By problem. The file of any other problem has only the operator. */
 export const SIGNATURES: Readonly<Record<string, Signatures>> = {
   attention: { about: attentionAbout, backward: 'attention_backward', code: attentionCode },
   attention_varlen: { about: () => VARLEN_ABOUT, code: varlenCode },

@@ -10,10 +10,10 @@ export function wheelFiles(kernel: ExportedKernel): Record<string, Uint8Array> {
   const { manifest, origin, backward } = kernel;
   const kernels = backward ? [kernel, backward] : [kernel];
   const notices = kernels.flatMap((each) => unverifiedNotice(each) ?? []);
-  // Without one license for all of it there is none to name.
+  // If the kernels have different licenses, the wheel does not name one.
   const license = kernels.every((each) => each.license === kernel.license) ? kernel.license : undefined;
   const project = `${manifest.id.startsWith('flashcore') ? '' : 'flashcore-'}${manifest.id.replaceAll('_', '-')}`;
-  // A version of its own for each build (PEP 440's local label).
+  // Each build has its own version (PEP 440's local label).
   const builds = kernels.map((each) => each.origin.buildId.slice(0, 12)).join('.');
   const version = `${origin.runner.match(/^\d+(?:\.\d+)*/)?.[0] ?? '0'}+${builds}`;
   const stem = `${project.replaceAll('-', '_')}-${version}`;
@@ -54,7 +54,7 @@ const END_OF_DIRECTORY = 0x06054b50;
 const VERSION = 20;
 const NAMES_ARE_UTF8 = 1 << 11;
 const DEFLATED = 8;
-/** 1980-01-01, the first day that the format knows, so that equal exports are equal byte by byte. */
+/** 1980-01-01, the format's first day, so that equal exports are equal byte by byte. */
 const DATE = (1 << 5) | 1;
 const REGULAR_FILE_644 = (0o100644 << 16) >>> 0;
 
@@ -75,7 +75,7 @@ function zip(files: Readonly<Record<string, string>>): Uint8Array {
     parts.push(longs(LOCAL_HEADER), common, name, packed);
     directory.push(
       longs(CENTRAL_HEADER),
-      shorts((3 << 8) | VERSION), // made on Unix, whose modes are in the upper half of the attributes
+      shorts((3 << 8) | VERSION), // made on Unix: the upper half of the attributes contains the mode
       common,
       shorts(0, 0, 0),
       longs(REGULAR_FILE_644, offset),
