@@ -1,6 +1,6 @@
 /**
- * Figures before and after a change, from the comparison in the job if there is one. Otherwise the kernel's earlier job
- * gives the figure before, and no verdict.
+ * Figures before and after a change. If the job has a comparison, the figures and the verdict come from it. Otherwise
+ * the figure before comes from the kernel's earlier job, and there is no verdict.
  */
 import { TimingMode, type GetJobResponse, type VariantResult } from '@flashcore/shared/contract';
 import { comparisonAnswer, MODE_WORDS, shapeShort, shortName, type ComparisonAnswer } from '../present/words.ts';
@@ -13,7 +13,7 @@ export interface Step {
   readonly simulated: boolean;
   /** Null if there is no figure for this device, shape, mode and protocol. */
   readonly before_us: number | null;
-  /** Text such as "flashcore_v10 in the same job" or "jobs/…, another job". */
+  /** Origin of the figure before, such as "flashcore_v10 in the same job" or "jobs/…, another job". */
   readonly before_of: string;
   readonly after_us: number;
   /** Speedup, only from a comparison within one job. */
@@ -48,7 +48,7 @@ function comparisonSteps({ job }: GetJobResponse, { comparison }: VariantResult)
   });
 }
 
-/** Hot figures of two jobs side by side are only a rough guide, because time and clock rate differ. */
+/** Compares the hot figures of two jobs. This is only a rough guide, because the jobs differ in time and clock rate. */
 function timingSteps(response: GetJobResponse, before: readonly GetJobResponse[]): Step[] {
   const own = figuresOf([response]).filter(
     ({ variant, benchmark }) => !variant.fallback && benchmark.mode === TimingMode.HOT,

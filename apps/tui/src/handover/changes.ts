@@ -1,4 +1,7 @@
-/** Differences between the build of a job and another's: its champion's, else that of the kernel's earlier job. */
+/**
+ * Differences between a job's build and an earlier build: its champion's or, without a champion, that of the kernel's
+ * earlier job.
+ */
 import type { GetJobResponse, VariantResult } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { shortName } from '../present/words.ts';
@@ -25,7 +28,7 @@ interface SourceChange {
   readonly diff: string;
 }
 
-/** `before` contains earlier jobs, oldest first. Null if there is nothing to compare with. */
+/** `before` contains earlier jobs, oldest first. Returns null if there is nothing to compare with. */
 export function changesOf(
   { job, result }: GetJobResponse,
   variant: VariantResult,
@@ -75,7 +78,7 @@ function parameterChanges(before: VariantResult, after: VariantResult): Paramete
 
 const textOf = (value: bigint | undefined): string | null => (value === undefined ? null : String(value));
 
-/** Hunks are known only against a champion, because the runner has the champion's files. */
+/** Hunks are known only in a comparison with a champion, because the runner has the champion's files. */
 function sourceRemark(before: string | undefined, after: string | undefined): string {
   if (!before || !after) return 'whether the source changed is not known';
   return before === after

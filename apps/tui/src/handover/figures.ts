@@ -41,7 +41,7 @@ export function figuresOf(jobs: readonly GetJobResponse[]): Figure[] {
   );
 }
 
-/** The conditions of figures. Figures of two places never share a table. */
+/** The conditions of a figure. Figures with different conditions are never in one table. */
 export interface Place {
   readonly device: string;
   readonly dtype: string;
@@ -59,7 +59,7 @@ export const placeOf = ({ provenance, benchmark }: Pick<Figure, 'provenance' | '
 export const placeTitle = ({ device, dtype, protocol, simulated }: Place): string =>
   [device, dtypeWord(dtype).trim(), protocol, simulated ? 'simulated: no GPU times' : ''].filter(Boolean).join(', ');
 
-/** Figures by place, in the order in which the places first appear. */
+/** Figures by place, with the places in the order in which they first appear. */
 export const byPlace = (figures: readonly Figure[]): { place: Place; figures: Figure[] }[] =>
   [...Map.groupBy(figures, (figure) => placeTitle(placeOf(figure))).values()].map((group) => ({
     place: placeOf(group[0]!),
@@ -73,14 +73,17 @@ export const fastestSdpa = ({ sdpa }: Pick<BenchmarkResult, 'sdpa'>): SdpaResult
     .toSorted((a, b) => a.latency!.p50Us - b.latency!.p50Us)
     .at(0);
 
-/** The backend's name, with the job that measured it if that is another job. */
+/** The backend's name. If another job measured the figure, the name includes that job. */
 export const sdpaName = ({ name, reused }: SdpaResult): string =>
   reused ? `${name} of ${shortName(reused.job)}` : name;
 
-/** False for emulator times, which are not GPU times. Dashboards and tables of GPU figures leave them out. */
+/**
+ * False for invalid figures and for emulator times, which are not GPU times. Tables and dashboards of GPU figures leave
+ * both out.
+ */
 export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulated && benchmark.valid;
 
-/** A figure's median, and the median's uncertainty, which is empty for few samples. */
+/** The columns for a figure's median and its uncertainty. The uncertainty is empty for few samples. */
 export const MEDIAN_COLUMNS: readonly Column<Figure>[] = [
   { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
   {
@@ -91,7 +94,7 @@ export const MEDIAN_COLUMNS: readonly Column<Figure>[] = [
   },
 ];
 
-/** The reason why a figure must not be used; undefined if it is valid. */
+/** Says why a figure must not be used; undefined if it is valid. */
 export const notValidText = ({ benchmark: { valid, invalidReason } }: Pick<Figure, 'benchmark'>): string | undefined =>
   valid ? undefined : `not valid: ${invalidReason ?? 'no reason given'}`;
 

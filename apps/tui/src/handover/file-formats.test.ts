@@ -176,7 +176,7 @@ test.each(Object.entries(JSON_SCHEMAS))('%s follows its schema', (format, schema
 const resultsOf = (jobs: readonly GetJobResponse[]) =>
   JSON_SCHEMAS.sarif.parse(JSON.parse(JOB_WRITERS.sarif(jobs, { folder: 'kernels/mine', suite: '' }))).runs[0]!.results;
 
-test('a gate missed with another value is the same alert in SARIF', () => {
+test('a gate that is missed again with another value is the same alert in SARIF', () => {
   const again = structuredClone(failed);
   again.result!.variants[0]!.gates[0]!.value = 91;
   const prints = (job: GetJobResponse) => resultsOf([job]).map(({ partialFingerprints }) => partialFingerprints);
@@ -213,7 +213,7 @@ const JUNIT: Readonly<Record<string, { in: string; must: string[]; may?: string[
   'system-out': { in: 'testcase', must: [] },
 };
 
-test('JUnit has its elements in the right places, with correct counts', () => {
+test('JUnit elements are in the right places, with correct numbers', () => {
   const xml = written('junit');
   const open: string[] = [];
   const counts: Record<string, number> = {};
@@ -280,14 +280,14 @@ const TRACE_EVENTS = z.strictObject({
   ),
 });
 
-test('trace events follow their schema and match their golden', async () => {
+test('trace events follow their schema and match the golden', async () => {
   const trace = TRACE_EVENTS.parse(traceOf(sampleEvents()));
   const named = new Set(trace.traceEvents.filter(({ ph }) => ph === 'M').map(({ tid }) => tid));
   expect(trace.traceEvents.filter(({ ph, tid }) => ph === 'X' && !named.has(tid))).toEqual([]);
   await expect(`${JSON.stringify(trace, null, 1)}\n`).toMatchFileSnapshot('goldens/format-trace-events.txt');
 });
 
-test('spills and bank conflicts fail no CI job: they are warnings', () => {
+test('spills and bank conflicts are warnings, which do not fail a CI job', () => {
   const spilled = create(GetJobResponseSchema, {
     job: { name: 'jobs/33333333-0000', kernelId: 'mine', label: 'mine', outcome: Outcome.PASSED },
     result: {

@@ -24,7 +24,7 @@ import { costText, errorText, gatesText, correctText, totalCost } from './job-fa
 import type { Report } from './report-formats.ts';
 import { saidAndMeasured } from './said-and-measured.ts';
 
-/** One table for each protocol, device and dtype. Figures of different ones are never in one table. */
+/** One table for each protocol, device and dtype, because figures with different ones must not be compared. */
 export function finalReport(jobs: readonly GetJobResponse[]): Report {
   const places = byPlace(figuresOf(jobs));
   const plots = jobs.flatMap(jobPlots);

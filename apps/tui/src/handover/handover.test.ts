@@ -67,14 +67,14 @@ test('benchmark files have the measured medians in their own units', () => {
   });
 });
 
-test("emulator times are in no benchmark file, and the page's table labels them", () => {
+test("no benchmark file contains emulator times, and the page's table labels them", () => {
   const simulated: GetJobResponse = structuredClone(measured);
   for (const { benchmarks } of simulated.result!.variants) for (const each of benchmarks) each.simulated = true;
   expect(actionBenchmark(figuresOf([simulated]))).toEqual([]);
   expect(PAGE_WRITERS.markdown(finalReport([simulated]))).toContain('simulated: no GPU times');
 });
 
-test('the final report names the job of every figure and separates devices', () => {
+test('the final report names the job of every figure and separates the devices', () => {
   const page = PAGE_WRITERS.markdown(finalReport([measured, broken]));
   const id = measured.job!.name.slice('jobs/'.length, 'jobs/'.length + 8);
   const rows = page
@@ -87,7 +87,7 @@ test('the final report names the job of every figure and separates devices', () 
   expect(page).toContain('0 of 1 gate passed, 1 failed; rejected by "Registers"');
 });
 
-test('SARIF has the places, each rule once, and no absolute path', () => {
+test('SARIF has the places of problems, each rule once, and no absolute path', () => {
   expect(sarif(problemsOf([broken]), 'kernels/mine')).toMatchObject({
     version: '2.1.0',
     runs: [
@@ -120,7 +120,7 @@ test("GitHub's annotations escape characters that would end a property or a line
   );
 });
 
-test('a trace has the wait, the device and each phase in sequence', () => {
+test("a trace has the wait, the device's work and each phase, in sequence", () => {
   const at = (seconds: number) => ({ seconds: BigInt(seconds), nanos: 0 });
   const phase = (which: Phase) => ({ case: 'phaseStarted' as const, value: { phase: which } });
   const events = [

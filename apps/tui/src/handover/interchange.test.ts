@@ -52,7 +52,7 @@ test('rbk_config.yaml gives the shapes, the iterations and the files to write', 
   });
 });
 
-test('the global dtype of rbk_config.yaml applies to every shape without one', () => {
+test('the global dtype of rbk_config.yaml applies to every shape that does not name one', () => {
   const all = `dtype: bfloat16\n${CONFIG.replace('dtype: fp16', 'dtype: bf16')}`;
   expect(parseRbkConfig(all, 'rbk_config.yaml').dtype).toBe('bf16');
 });
@@ -148,7 +148,7 @@ const broken = create(GetJobResponseSchema, {
   result: { variants: [{ build: { succeeded: false } }] },
 });
 
-test('eval_results.json follows its schema: hot figures in milliseconds, -1 for a missing one', () => {
+test('eval_results.json follows its schema: hot figures are in milliseconds, and a missing one is -1', () => {
   const results = EVAL_RESULTS.parse(evalResults([...ladder, ...ladder.slice(0, 1), broken]));
   expect(results['1']!.map(({ sample_id }) => sample_id)).toEqual([0, 1]);
   const hot = run.result!.variants[0]!.benchmarks[1]!.latency!;
@@ -188,8 +188,8 @@ test('fast_p is the share of all kernels that are correct and more than p times 
     geo_mean_speedup: number;
   }[];
   expect(others).toEqual([]);
-  // Medians measured that day: v6 is 0.315, v10 1.310 and v11 1.552 times as fast as the fastest backend; the fourth
-  // does not compile.
+  // Medians measured on that day: v6 is 0.315, v10 1.310 and v11 1.552 times as fast as the fastest backend; the fourth
+  // kernel does not compile.
   expect(summary).toMatchObject({
     place: 'NVIDIA H200, flashcore-protocol 3',
     total_count: 4,
@@ -214,7 +214,7 @@ test('each device has its own fast_p, which excludes simulated times', () => {
   ]);
 });
 
-test('fast_p uses only baselines measured in turns, never figures of another job', () => {
+test('fast_p uses only baselines measured in turns with the kernel, never figures of another job', () => {
   const reused = structuredClone(ladder);
   for (const { result } of reused)
     for (const { benchmarks } of result!.variants)
@@ -223,7 +223,7 @@ test('fast_p uses only baselines measured in turns, never figures of another job
   expect(fastP(reused)).toMatchObject([{ total_count: 3, fast_p: { '0.0': null }, geo_mean_speedup: null }]);
 });
 
-test('figures of two devices have different names in one file for a service', () => {
+test('figures of two devices have different names in one file for a benchmarking service', () => {
   const elsewhere = structuredClone(run);
   elsewhere.result!.provenance!.device!.name = 'NVIDIA L4';
   const names = (jobs: (typeof run)[]) => Object.keys(bencherMetrics(figuresOf(jobs)) as object);
@@ -246,7 +246,7 @@ test("an invalid figure is marked in a pull request's comment", () => {
 test.each([
   ['a probe found wrong', { probes: [{ verdict: Verdict.FAIL }] }, []],
   ['raced', {}, [{ kind: FindingKind.RACE }]],
-])('a kernel that %s is not called correct, even if it passed its cases', (_, verify, findings) => {
+])('a kernel that %s is not called correct, even if all of its cases passed', (_, verify, findings) => {
   const wrong = create(GetJobResponseSchema, {
     job: { name: 'jobs/wrong', kernelId: 'mine', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT },
     result: {
@@ -281,7 +281,7 @@ test('a suite’s name can’t end the marker', () => {
   expect(markerOf('a --> <script>')).toBe('<!-- flashcore:a------script- -->');
 });
 
-test('in JUnit a job that could not run is an error, and a failed hard gate a failure', () => {
+test('in JUnit a job that could not run is an error, and a failed hard gate is a failure', () => {
   const lost = create(GetJobResponseSchema, {
     job: { name: 'jobs/lost', label: 'lost', outcome: Outcome.ERROR, summary: 'no device\nat all' },
   });

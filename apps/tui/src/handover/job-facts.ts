@@ -1,4 +1,4 @@
-/** A short summary of an ended job: parity, errors, gates, cost. Pages and their data share it. */
+/** A short summary of an ended job: parity, errors, gates and cost. Both the pages and their data use it. */
 import {
   Outcome,
   Verdict,
@@ -16,11 +16,11 @@ import { formatCost, formatError, formatSeconds } from '../present/numbers.ts';
 
 export interface GateTally {
   readonly passed: number;
-  /** Failed hard gates, which reject. */
+  /** Failed hard gates, which reject the candidate. */
   readonly failed: readonly string[];
-  /** Other missed gates, which are shown but reject nothing. */
+  /** Other missed gates, which are shown but do not reject the candidate. */
   readonly missed: readonly string[];
-  /** Gates that were not measured or not judged. */
+  /** Number of gates that were not measured or not judged. */
   readonly open: number;
 }
 
@@ -33,7 +33,10 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
   return { passed, failed: idsOf(true), missed: idsOf(false), open: judged.length - passed - failing.length };
 }
 
-/** Counts as in every table of gates, with the titles of the gates that rejected or warned. */
+/**
+ * The numbers of passed, missed and failed gates, as in every table of gates, with the titles of the gates that
+ * rejected or warned.
+ */
 export function gatesText(gates: readonly GateResult[]): string {
   const { failed, missed } = tallyOf(gates);
   const titled = (ids: readonly string[]): string =>
@@ -50,8 +53,8 @@ export function gatesText(gates: readonly GateResult[]): string {
 }
 
 /**
- * True if a variant was verified and is correct in all of its cases and probes and by all findings. Being too slow or
- * too large does not make it incorrect.
+ * True if a variant was verified, all of its cases and probes passed, and no finding makes it incorrect. Being too slow
+ * or too large does not make it incorrect.
  */
 export function isRight(variant: VariantResult): boolean {
   const { passedCases = 0, cases = [] } = variant.verify ?? {};
@@ -80,7 +83,7 @@ export const errorText = (variant: VariantResult): string => {
 export const costText = ({ costUsd, costMissing }: Pick<JobResult, 'costUsd' | 'costMissing'>): string =>
   costUsd === undefined ? (costMissing ?? 'not known') : formatCost(costUsd);
 
-/** Device time and dollars of several jobs, with the number of jobs whose cost is unknown. */
+/** Device time and dollars of several jobs, and the number of jobs whose cost is unknown. */
 export function totalCost(jobs: readonly GetJobResponse[]): string {
   const results = jobs.flatMap(({ result }) => (result ? [result] : []));
   const seconds = results.reduce((sum, { deviceSeconds }) => sum + deviceSeconds, 0);

@@ -90,7 +90,7 @@ function aboutBlocks({ title, lesson, after, parameters, limits, minArch, deprec
   ];
 }
 
-/** Explains that a place has no best figure. */
+/** Says why a place has no best figure. */
 const nothingValid = ({ simulated }: Place): string =>
   simulated
     ? 'The emulator’s times judge nothing: none is a best.'

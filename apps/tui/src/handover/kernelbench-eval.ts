@@ -1,18 +1,19 @@
 /**
  * Stored jobs in KernelBench's terms: eval_results.json, and fast_p over a set of kernels. A problem is a kernel at a
- * shape. A kernel without a figure counts as one unsolved problem.
+ * shape; a kernel without a figure is one unsolved problem.
  */
 import type { GetJobResponse } from '@flashcore/shared/contract';
 import { fastestSdpa, figuresOf, isMeasured, placeOf, placeTitle, type Figure } from './figures.ts';
 import { isRight } from './job-facts.ts';
 
-/** The label with the id of the KernelBench problem that a job solves. */
+/** The job label that contains the id of the KernelBench problem. */
 const PROBLEM_LABEL = 'problem_id';
 const PROBLEM_ID = /^[1-9]\d{0,8}$/;
 
 /**
  * `{"<problem id>": [sample]}`, in milliseconds. Only hot GPU figures have a runtime. KernelBench's analysis looks
- * problems up by number, so the key is the number in the job's label, or else the next number that no label uses.
+ * problems up by number, so the key is the number in the job's label or, without a label, the next number that no label
+ * uses.
  */
 export function evalResults(jobs: readonly GetJobResponse[]): Record<string, unknown[]> {
   const problems = jobs.flatMap(problemsOf);
@@ -98,7 +99,8 @@ function sampleJson(problem: string, { job, compiled, correct, figure }: Sample)
 const THRESHOLDS = ['0.0', '0.5', '0.8', '1.0', '1.5', '2.0'] as const;
 
 /**
- * The summary of benchmark_eval_analysis.py, one for each device and protocol, because their figures must not be mixed.
+ * The summary of benchmark_eval_analysis.py. There is one for each device and protocol, because their figures must not
+ * be mixed.
  */
 export function fastP(jobs: readonly GetJobResponse[]): unknown[] {
   const samples = jobs.flatMap(problemsOf).map(({ sample }) => sample);
@@ -116,7 +118,7 @@ function summaryOf(place: string, samples: readonly Sample[]): unknown {
   const compiled = samples.filter((each) => each.compiled).length;
   const correct = samples.filter((each) => each.correct);
   const speedups = correct.flatMap((each) => speedupOf(each) ?? []);
-  // If no speedup was measured, neither shares nor a mean can be computed.
+  // If no speedup was measured, neither the shares nor the mean can be computed.
   const timed = speedups.length > 0;
   const shares = THRESHOLDS.map((threshold): [string, number | null] => [
     threshold,

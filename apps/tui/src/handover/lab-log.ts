@@ -213,7 +213,7 @@ export const adviceOf = ({ job, result }: GetJobResponse): Advised[] =>
     .flatMap(({ profile }) => profile?.advice ?? [])
     .map(({ text, evidence }) => ({ kernel: job?.label || job?.kernelId || '', text, evidence, job: job?.name ?? '' }));
 
-/** The advice of each kernel's latest job that has any. `jobs` begins with the oldest. */
+/** The advice from each kernel's latest job with advice. `jobs` begins with the oldest. */
 export function nextSteps(jobs: readonly GetJobResponse[]): Advised[] {
   const latest = new Map<string, Advised[]>();
   for (const each of jobs) {

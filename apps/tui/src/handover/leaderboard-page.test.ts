@@ -13,7 +13,7 @@ const place = {
 const latency = { samples: 107, p50Us: 5.76, p90Us: 6, p50LowUs: 5.754, p50HighUs: 5.766 };
 const BUILD = 'b'.repeat(64);
 
-test('a page has the table, the evidence for each row, and the command to repeat it; foreign text stays text', () => {
+test('a page has the table, the evidence for each row, and the command that repeats it; foreign text is never interpreted', () => {
   const board = create(GetLeaderboardResponseSchema, {
     place,
     baselineKernel: 'fa_v1_baseline',

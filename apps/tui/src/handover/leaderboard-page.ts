@@ -1,5 +1,6 @@
 /**
- * The leaderboard as a self-contained page: the table and, for each row, its evidence and the command that repeats it.
+ * The leaderboard as a self-contained page: the table and, for each row, the evidence and the command that repeats the
+ * measurement.
  */
 import {
   machineText,
@@ -72,7 +73,7 @@ function evidenceBlocks(
   ];
 }
 
-/** The command for the same runner, which still has the build. */
+/** The command that repeats the row on the same runner, which still has the build. */
 function commandOf({ result }: GetJobResponse): string | undefined {
   const buildId = askedVariant(result)?.build?.buildId;
   if (!buildId) return undefined;

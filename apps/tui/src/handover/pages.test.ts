@@ -62,7 +62,7 @@ const decisions = [
   }),
 ];
 
-test('the lab log has hypothesis, changes, figures before and after, decision and cost of each job', async () => {
+test("the lab log has each job's hypothesis, changes, figures before and after, decision and cost", async () => {
   const page = PAGE_WRITERS.markdown(labLog({ jobs: compared, decisions, remarks: [] }));
   await expect(page).toMatchFileSnapshot('goldens/lab-log.txt');
   expect(page).toContain('hypothesis: clusters share the loads of K and V (ada)');
@@ -83,7 +83,7 @@ test("the lab log's figures come from the comparison in the job, and its data na
   expect(data.entries.map(({ job }) => job)).toEqual(compared.map(({ job }) => job!.name));
 });
 
-test('figures of two jobs have no ratio, and are shown together only for one device, shape, mode and protocol', () => {
+test('figures of two jobs have no ratio, and share a row only if device, shape, mode and protocol are the same', () => {
   const run = new FileSource([path.join(LADDER, 'run.flashcore_v11.json')]).jobs[0]!;
   const again = structuredClone(run);
   again.job!.name = 'jobs/again';
@@ -111,7 +111,7 @@ test('the final report has the success criteria and verdicts of jobs judged by t
   expect(PAGE_WRITERS.markdown(finalReport(compared))).toContain('None of these jobs was judged by the plan final');
 });
 
-test("the final report compares the notes' claims with measurements, and judges only those on the same device", () => {
+test("the final report compares the notes' claims with measurements, and judges only measurements on the device of the claim", () => {
   const [elsewhere] = new FileSource([decided('flashcore_v10.merge')]).jobs as [GetJobResponse];
   const there = structuredClone(elsewhere);
   const [goal, range] = there.result!.expectations;
@@ -184,7 +184,7 @@ test('a search’s page has every trial and a picture of its race', async () => 
   );
 });
 
-test('correct trials of a search are listed with their intervals if these are known', () => {
+test('correct trials of a search are listed with their intervals, if the intervals are known', () => {
   const store = SearchStore.openFolder(SEARCH);
   const trials = store.trials().map((trial) => {
     const { evaluation } = trial;
@@ -280,10 +280,10 @@ test.each([
         remarks: [],
       }),
   ],
-] as const)('hostile titles, notes and names are text in the page %s', (_, make) => {
+] as const)('hostile titles, notes and names are not interpreted in the page %s', (_, make) => {
   const report = make();
   const html = PAGE_WRITERS.html(report);
-  // After all texts are removed, only the page's own markup remains.
+  // Only the page's own markup remains after all texts are removed.
   expect(html.match(/<\/?([a-zA-Z!][\w-]*)/g)!.filter((tag) => !OWN_TAGS.test(tag))).toEqual([]);
   expect(html).not.toMatch(/<script|[\u001b\u202e]/);
   expect(html.match(/<title>/g)!.length).toBe(html.match(/<\/title>/g)!.length);
@@ -304,14 +304,14 @@ const OWN_TAGS =
 
 const cellsIn = (row: string): number => row.replaceAll(/\\./g, '').split('|').length;
 
-/** A row with more cells than its table's head would mean that foreign text became structure. */
+/** A row with more cells than its table's head would mean that foreign text became markup. */
 const sameWithinTables = (markdown: string) => (): boolean =>
   markdown.split(/\n{2,}/).every((paragraph) => {
     const rows = paragraph.split('\n').filter((line) => line.startsWith('| '));
     return new Set(rows.map(cellsIn)).size <= 1;
   });
 
-test('every plot that a job has data for can be drawn, and its caption names the job', () => {
+test('every plot for which a job has data can be drawn, and its caption names the job', () => {
   const jobs = [...compared, hostileJob(), ...new FileSource([path.join(LADDER, 'profile.flashcore_v10.json')]).jobs];
   const plots = jobs.flatMap(jobPlots);
   expect(new Set(plots.map(({ drawing }) => drawing.type))).toEqual(
@@ -328,7 +328,7 @@ test('every plot that a job has data for can be drawn, and its caption names the
   }
 });
 
-test('text read from files can control neither a terminal nor a reader', () => {
+test('text read from files can neither control a terminal nor mislead a reader', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const job = { name: 'jobs/1', state: 'JOB_STATE_ENDED', label: 'mine\u001b[2J\u202e\u{e0069}' };
@@ -336,7 +336,7 @@ test('text read from files can control neither a terminal nor a reader', () => {
   expect(new FileSource([folder]).jobs.map((each) => each.job?.label)).toEqual(['mine']);
 });
 
-test('files without results are refused by name, but in folders they are skipped', () => {
+test('a file without results is refused by name, but skipped in a folder', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const other = path.join(folder, 'other.json');
@@ -364,7 +364,7 @@ test('rows with the same note share one bullet', () => {
   expect(markdownOf([table]).match(/SDPA: no PyTorch/g)).toHaveLength(1);
 });
 
-test('the lab log leaves out passed builds, which exports create, and does not count them', async () => {
+test('the lab log neither shows nor counts passed builds, which exports create', async () => {
   const of = (name: string, kind: JobKind, outcome: Outcome) =>
     create(GetJobResponseSchema, { job: { name, kernelId: 'mine', kind, outcome, state: JobState.ENDED } });
   const jobs = [

@@ -44,7 +44,7 @@ function toldIn(jobs: readonly GetJobResponse[]): Problem[] {
   );
 }
 
-/** A compiler's header is not in the kernel's folder, so its place goes into the message. */
+/** A compiler's header is not in the kernel's folder, so its place is put into the message. */
 function placeIn({ file, line, column, message }: Diagnostic): Pick<Problem, 'message' | keyof typeof NOWHERE> {
   if (file === '') return { message, ...NOWHERE };
   const isOutside = isAbsolute(file) || normalize(file).startsWith('..');
@@ -58,13 +58,13 @@ function levelOf(severity: string): Problem['level'] {
   return severity === 'warning' ? 'warning' : 'note';
 }
 
-/** GitHub accepts no more results per run. */
+/** GitHub's limit on results per run. */
 const MOST_RESULTS = 25_000;
 
-/** Escapes "[", because "[text](address)" is a link in SARIF's messages. */
+/** Escapes "[", because SARIF messages interpret "[text](address)" as a link. */
 const withoutLinks = (message: string): string => message.replaceAll('[', '\\[');
 
-/** Removes figures, so that a gate missed with another value is the same alert. */
+/** Removes figures, so that a gate that is missed again with another value is the same alert. */
 const withoutFigures = (message: string): string => message.replaceAll(/\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi, '#');
 
 /** SARIF 2.1.0 for code scanning; `prefix` is the kernel's folder in the repository. */
@@ -85,7 +85,7 @@ export function sarif(problems: readonly Problem[], prefix: string): unknown {
           ruleId: rule,
           level,
           message: { text: withoutLinks(message) },
-          // Code scanning requires a place, so problems in no file are reported at the manifest.
+          // Code scanning requires a place, so a problem without a file is reported at the manifest.
           locations: [
             {
               physicalLocation: {
@@ -106,7 +106,7 @@ export function sarif(problems: readonly Problem[], prefix: string): unknown {
   };
 }
 
-/** Workflow commands. GitHub shows ten of each kind per step. */
+/** Workflow commands, one per problem. GitHub shows ten of each kind per step. */
 export const annotations = (problems: readonly Problem[], prefix: string): string[] =>
   problems.map(({ rule, level, message, file, line, column }) => {
     const place = {

@@ -20,7 +20,7 @@ import {
 } from './figures.ts';
 import { gatesText, correctText } from './job-facts.ts';
 
-/** GitHub refuses longer comments. */
+/** GitHub's limit on a comment. */
 const MOST_CHARACTERS = 65_536;
 const CUT = '\n\nThe rest did not fit into a comment: fa-tui report has all of it.\n';
 
@@ -72,7 +72,7 @@ const findingBlocks = (response: GetJobResponse): Block[] =>
     ),
   );
 
-/** Only a comparison in turns with the champion decides; figures of two runs do not. */
+/** The comparison in turns with the champion, because figures of two runs cannot decide which is faster. */
 const comparisonBlocks = (response: GetJobResponse): Block[] => {
   const comparison = askedOf(response)?.comparison;
   return (comparison?.shapes ?? []).map(({ shape, mode, verdict, time, reason }) =>

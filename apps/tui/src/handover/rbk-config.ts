@@ -1,5 +1,5 @@
 /**
- * `rbk_config.yaml`: a benchmark in the format of the notes. Settings that this program can't follow are refused by
+ * `rbk_config.yaml`: a benchmark request in the notes' format. A setting that this program can't follow is refused by
  * name.
  */
 import { yamlFile, type TensorDtype } from '@flashcore/shared/kernels';
@@ -50,7 +50,7 @@ interface RbkShape {
 export interface RbkConfig {
   /** Dtype of Q, K, V and O on every shape. */
   readonly dtype: TensorDtype;
-  /** Requested warm-ups. The runner warms up by its own protocol, and the report says so. */
+  /** Requested warm-ups. The runner warms up by its own protocol instead, and the report says so. */
   readonly warmups: number | undefined;
   readonly iterations: number | undefined;
   readonly outputFolder: string;

@@ -9,7 +9,7 @@ import { fastestSdpa, figuresOf, type Figure } from './figures.ts';
 import { isRight, largestError, correctText } from './job-facts.ts';
 import type { RbkConfig } from './rbk-config.ts';
 
-/** Texts by file name, for the files that the configuration requests. */
+/** Texts by file name. The files are those that the configuration requests. */
 export function rbkReports(config: RbkConfig, response: GetJobResponse): Record<string, string> {
   const rows = rowsOf(config, response);
   const files = {
@@ -66,7 +66,7 @@ function rowOf(name: string, { shape, mode, benchmark, provenance }: Figure): Ro
   };
 }
 
-/** The runner's own warm-up ends when clocks and times are steady, so a number of launches would be misleading. */
+/** The runner warms up until clocks and times are steady, so the requested number would be misleading as a result. */
 const warmupsText = ({ warmups }: RbkConfig): string =>
   warmups === undefined
     ? 'as the protocol has it'
@@ -118,7 +118,7 @@ function markdownReport(config: RbkConfig, { job, result }: GetJobResponse, rows
   ]);
 }
 
-/** The rows with their origin, because a row may be copied out of its file. */
+/** Every row names its origin, because it may be copied out of the file. */
 function csvOf({ result }: GetJobResponse, rows: readonly Row[]): string {
   const { device, protocol = '' } = result?.provenance ?? {};
   const place = { device: device?.name ?? '', protocol, simulated: device?.simulated ?? false };
@@ -144,7 +144,7 @@ function csvOf({ result }: GetJobResponse, rows: readonly Row[]): string {
   return [columns.join(','), ...rows.map(lineOf)].map((line) => `${line}\n`).join('');
 }
 
-/** RFC 4180. A value that a spreadsheet would read as a formula becomes text. */
+/** RFC 4180. A value that a spreadsheet would interpret as a formula becomes text. */
 function csvCell(value: string | number | boolean | null): string {
   if (typeof value !== 'string') return value === null ? '' : String(value);
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;

@@ -1,6 +1,6 @@
 import type { Block, Plot } from '../present/blocks.ts';
 
-/** Names for the options of `fa-tui report`; writers.ts writes the formats, commands/report.ts makes the pages. */
+/** Names for the options of `fa-tui report`. writers.ts writes the formats; commands/report.ts makes the pages. */
 export const TEMPLATES = ['final', 'lab-log', 'kernel', 'search'] as const;
 export type TemplateName = (typeof TEMPLATES)[number];
 
@@ -8,7 +8,7 @@ export type TemplateName = (typeof TEMPLATES)[number];
 export const PAGE_FORMATS = ['markdown', 'html', 'json'] as const;
 export type PageFormatName = (typeof PAGE_FORMATS)[number];
 
-/** Files of ended jobs for other programs. */
+/** Formats of files about ended jobs, for other programs. */
 export const JOB_FORMATS = [
   'junit',
   'sarif',
@@ -31,7 +31,7 @@ export type ReportFormatName = (typeof REPORT_FORMATS)[number];
 export const isPageFormat = (format: ReportFormatName): format is PageFormatName =>
   (PAGE_FORMATS as readonly string[]).includes(format);
 
-/** A page for people and programs. Its blocks are painted; --format json prints its data. */
+/** A page for people and programs: people see its blocks, and --format json prints its data. */
 export interface Report {
   readonly template: TemplateName;
   readonly title: string;

@@ -1,4 +1,4 @@
-/** Claims and projections of notes for the kernels of these jobs, next to the measurements. */
+/** Claims and projections in the notes of these jobs' kernels, next to the measurements. */
 import type { Expectation, GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { formatNumber } from '../present/numbers.ts';
@@ -11,9 +11,7 @@ interface Row {
   readonly said: Expectation;
 }
 
-/**
- * One row for each job that measured the claimed figure. A figure that nobody measured has a single row, which says so.
- */
+/** One row for each job that measured the claimed figure; if no job measured it, one row that says so. */
 export function saidAndMeasured(jobs: readonly GetJobResponse[]): Block[] {
   const rows = jobs.flatMap(({ job, result }) =>
     (result?.expectations ?? []).map((said): Row => ({ job: job!.name, kernel: job!.kernelId, said })),
@@ -59,7 +57,8 @@ const COLUMNS: readonly Column<Row>[] = [
 ];
 
 /**
- * A goal is met if the figure is at most its upper end. For claims and earlier measurements only the ratio is given.
+ * A projected latency is met if the figure is at most its upper end. For other claims and metrics only the ratio is
+ * given.
  */
 function judged(said: Expectation): string {
   const { measured, kind, low, high, metric } = said;
@@ -70,5 +69,5 @@ function judged(said: Expectation): string {
   return measured <= high ? 'met' : `missed: ${(measured / high).toFixed(2)} times`;
 }
 
-/** The metric that has goals; smaller is better. */
+/** The metric for which notes set goals; smaller is better. */
 const LATENCY = 'latency_us';

@@ -1,4 +1,4 @@
-/** The source of a report's results: a runner, or files that the programs wrote. */
+/** The source of a report's results: a runner, or files with the output of these programs. */
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fromJson, type DescMessage, type JsonObject, type JsonValue, type MessageShape } from '@bufbuild/protobuf';
@@ -33,18 +33,18 @@ interface JobFilter {
 
 export interface ResultSource {
   /**
-   * The newest `most` ended jobs that match and tried something, oldest first. `leftOut` says whether older ones
-   * matched too, if this is known.
+   * The newest `most` ended jobs that match the filter, oldest first, without passed builds. `leftOut` says whether
+   * older jobs matched too, if this is known.
    */
   list(filter: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }>;
-  /** The trail of one kernel or of all. */
+  /** The champions and decisions of one kernel or of all kernels. */
   trail(kernelId: string): Promise<{ champions: Champion[]; decisions: Decision[] }>;
   kernel(kernelId: string): Promise<Kernel | undefined>;
 }
 
 const PAGE_SIZE = 200;
 
-/** False for a passed build, which judges nothing; each export creates one. */
+/** False for a passed build, which does not judge anything; every export creates one. */
 const triedSomething = (job: Job | undefined): boolean => job?.kind !== JobKind.BUILD || job.outcome !== Outcome.PASSED;
 
 export class RunnerSource implements ResultSource {
@@ -83,8 +83,8 @@ export class RunnerSource implements ResultSource {
 }
 
 /**
- * JSON of ended jobs and of `fa-tui champions --trail`, as --json prints it. Folders are read without their subfolders;
- * other JSON is skipped, but a file named by the user must be one of the two.
+ * Reads the JSON that --json prints about ended jobs and for `fa-tui champions --trail`. In a folder, subfolders and
+ * other JSON are skipped. A file named by the user must contain one of the two.
  */
 export class FileSource implements ResultSource {
   readonly jobs: readonly GetJobResponse[];
@@ -133,7 +133,7 @@ export class FileSource implements ResultSource {
   }
 }
 
-/** Files can come from anywhere, so their texts are made harmless, like a runner's. */
+/** Cleans the texts, as for a runner's, because files can come from anywhere. */
 const messageOf = <Schema extends DescMessage>(schema: Schema, json: JsonValue): MessageShape<Schema> =>
   plainMessage(schema, fromJson(schema, json, { ignoreUnknownFields: true }));
 

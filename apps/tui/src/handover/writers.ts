@@ -44,8 +44,8 @@ const junitJob = ({ job, result }: GetJobResponse) => ({
 });
 
 /**
- * Removes plots, which Markdown lacks; HTML has them, and --svg writes them as files. A chapter with only plots is
- * removed too.
+ * Removes plots, because Markdown cannot contain them; --svg writes them as files. A chapter that contains only plots
+ * is removed too.
  */
 const withoutPlots = (blocks: readonly Block[]): Block[] =>
   blocks.filter((block, index) => {
