@@ -17,7 +17,7 @@ export interface Form {
   /** Names of the definition's axes. */
   readonly axes: {
     readonly heads: string;
-    /** Undefined if all heads share one key head, which then has no dimension. */
+    /** Undefined if all heads share one key head: the tensors then have no dimension for it. */
     readonly keyHeads: string | undefined;
     readonly width: string;
     readonly valueWidth: string;
@@ -33,9 +33,9 @@ export interface Form {
     readonly moreK: string | undefined;
     readonly lastPages: string | undefined;
   };
-  /** True if every sequence fills its last page, because no input says where it ends. */
+  /** True if every sequence is assumed to fill its last page, because no input says where it ends. */
   readonly wholePages: boolean;
-  /** Optional inputs that are left out. */
+  /** Optional inputs that the problem leaves out. */
   readonly absent: readonly string[];
   /** The scale is 1 / sqrt(scaledBy) unless a workload gives another. */
   readonly scaledBy: number;
@@ -55,7 +55,7 @@ const CONSTRAINTS = new Set([
   'num_kv_indices == kv_indptr[-1].item()',
   'len_indptr == batch_size + 1',
 ]);
-/** Columns of a DeepSeek head before the projection was absorbed, without the columns of the rotary embedding. */
+/** Columns of a DeepSeek head before the projection was absorbed, not counting the columns of the rotary embedding. */
 const COLUMNS_BEFORE_ABSORPTION = 128;
 
 interface Layout {
@@ -128,7 +128,9 @@ const LAST_PAGES = 'kv_last_page_len';
 const TABLES = ['qo_indptr', 'kv_indptr', 'kv_indices', LAST_PAGES];
 
 export interface RecognisedBy {
-  /** Accept a reference that nobody has compared with the operation if the definition's name states its mask. */
+  /**
+   * True to accept a reference that nobody has compared with the operation, if the definition's name states its mask.
+   */
   readonly anyReference: boolean;
 }
 
@@ -207,7 +209,7 @@ function requireTensors(
     );
 }
 
-/** True for kv_last_page_len, which has one element per sequence. In prefill, definitions give it either axis. */
+/** True for kv_last_page_len, which has one element per sequence. In prefill, definitions give it one of two axes. */
 const isLastPages = (name: string, shape: readonly string[] | null): boolean =>
   name === LAST_PAGES && ['batch_size', 'len_indptr'].includes(shape?.join() ?? '');
 const shapeText = (shape: readonly string[] | null): string => (shape ? `[${shape.join(', ')}]` : 'null');
@@ -219,7 +221,7 @@ function dtypesOf(name: string): readonly string[] {
   return name === 'lse' || name === 'sm_scale' ? FLOAT32 : FLOATS;
 }
 
-/** Requires that the mask of packed queries is known, from a known reference or from the definition's name. */
+/** Requires that the mask of packed queries is known, either from a known reference or from the definition's name. */
 function requireMask(definition: Definition, { op, queries }: Layout): void {
   if (queries === 'one each' || definition.name.includes('causal')) return;
   if (entryOf(KNOWN_REFERENCES, `${op} ${queries}`)?.has(referenceDigest(definition))) return;
@@ -239,7 +241,7 @@ export function requireReference(definition: Definition, form: string, { anyRefe
 
 /**
  * The digest of a reference without comments, empty lines and assertions of constants. References with the same digest
- * compute the same, because Python skips the first two and an assertion can only end the program.
+ * compute the same, because Python ignores comments and empty lines, and an assertion can only end the program.
  */
 export function referenceDigest({ reference, axes }: Pick<Definition, 'reference' | 'axes'>): string {
   const lines = reference.split(/\r\n|\r|\n/).flatMap((line) => {

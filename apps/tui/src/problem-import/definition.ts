@@ -18,9 +18,9 @@ export const identifier = matching(
   'a Python identifier of at most 64 characters',
 );
 
-/** An expression over axes, as SOL-ExecBench has it. Only a sandbox computes it. */
+/** An expression over axes, as in SOL-ExecBench. Only a sandbox evaluates it. */
 const expression = matching(/^[\w +\-*/%()]{1,200}$/, 'an expression over axes of at most 200 characters');
-/** An axis by name, or an extent as SOL-ExecBench writes it. */
+/** An axis by name, or an extent as a number, as in SOL-ExecBench. */
 const dimension = matching(
   /^((?!__)[A-Za-z_][A-Za-z0-9_]{0,63}|[1-9]\d{0,8})$/,
   'the name of an axis of at most 64 characters',
@@ -85,13 +85,13 @@ export interface Definition {
   readonly name: string;
   /** Problem id made from the name. */
   readonly id: string;
-  /** Empty if there is none, as in SOL-ExecBench. */
+  /** Empty in SOL-ExecBench, which has no op_type. */
   readonly opType: string;
-  /** Extents by name; undefined if the workload gives the extent. */
+  /** Extents by axis; undefined if the workload gives the extent. */
   readonly axes: Readonly<Record<string, number | undefined>>;
-  /** Axes that expressions over others give, in SOL-ExecBench. */
+  /** Axes computed from other axes, with their expressions; only in SOL-ExecBench. */
   readonly expressions: Readonly<Record<string, string>>;
-  /** Computed axes and inputs made by a program, which occur in SOL-ExecBench. */
+  /** Computed axes, and inputs made by a program; only in SOL-ExecBench. */
   readonly computed: readonly string[];
   readonly inputs: Readonly<Record<string, DefinedTensor>>;
   readonly outputs: Readonly<Record<string, DefinedTensor>>;
@@ -133,7 +133,9 @@ export function parseDefinition(jsonText: string, file: string): Definition {
   };
 }
 
-/** The id keeps only allowed letters of the name, because it becomes a folder. */
+/**
+ * The problem id made from a definition's name. It keeps only allowed characters, because it becomes a folder's name.
+ */
 export function idOf(name: string): string | undefined {
   const id = name
     .toLowerCase()
@@ -169,14 +171,14 @@ export interface Workload {
   readonly scalars: Readonly<Record<string, number>>;
 }
 
-/** The data set has at most 48 for a definition. */
+/** Limit on workloads. The data set has at most 48 for a definition. */
 const MOST_WORKLOADS = 1024;
 
 /** Reads workloads, one JSON object per line. Errors: INVALID_MANIFEST with file, line and key. */
 export const parseWorkloads = (jsonl: string, file: string): Workload[] =>
   linesOf(jsonl, file, traceSchema).map(({ definition, workload }) => ({ definition, ...valuesOf(workload) }));
 
-/** Reads workloads of SOL-ExecBench, which do not name their definition. Errors: as parseWorkloads(). */
+/** Reads workloads of SOL-ExecBench, which do not name their definition. Errors: those of parseWorkloads(). */
 export const parseBareWorkloads = (jsonl: string, file: string): Omit<Workload, 'definition'>[] =>
   linesOf(jsonl, file, workloadSchema).map(valuesOf);
 

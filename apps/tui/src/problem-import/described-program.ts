@@ -1,9 +1,9 @@
-/** The description of a foreign Python program's problem, made by a sandboxed run of the program. */
+/** The description of a foreign Python program's problem, obtained by running the program in a sandbox. */
 import { MAX_EXTENT } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { NotImportable } from './attention-forms.ts';
 
-/** The program can answer anything, so an answer may only consist of names, formulas and numbers in these forms. */
+/** A hostile program can print any answer, so an answer may contain only names, formulas and numbers in these forms. */
 const identifier = z.string().regex(/^(?!__)[A-Za-z_]\w{0,31}$/, 'wanted a C identifier of at most 32 characters');
 const stateName = z.string().regex(/^\w{1,64}(\.\w{1,64}){0,8}$/, 'wanted the name of a weight');
 const formula = z.string().regex(/^[\w +\-*/(),]{1,200}$/, 'wanted a formula');
@@ -30,21 +30,24 @@ const described = z.strictObject({
     .max(128),
   cases: z.array(extents).min(1).max(8),
   canonical: extents,
-  /** The problem's own cases, where it names some. */
+  /** The problem's own cases, if it names any. */
   named: z.array(extents).max(32).optional(),
-  /** GPU MODE: which test or benchmark gives the arguments, and where inputs are among the tensors. */
+  /**
+   * For GPU MODE: the number of the test or benchmark that gives the arguments, and the inputs' positions among the
+   * tensors.
+   */
   spec: z.int().min(0).max(1024).optional(),
   places: z.array(z.int().min(0).max(128)).max(128).optional(),
   /** Inputs without a visible effect on the outputs. */
   ignored: z.array(identifier).max(64),
   /** Distributions of inputs on which all outputs are finite; the first one is the default. */
   distributions: z.array(inputKind).min(1),
-  /** Factor of N(0, 1) for weights. */
+  /** Weights are this factor times N(0, 1). */
   weightScale: z
     .number()
     .min(2 ** -40)
     .max(2 ** 40),
-  /** The smallest root mean square of an output, and the largest value of one. */
+  /** The smallest root mean square of an output, and the largest value in one. */
   rms: size.refine((value) => value > 0, 'wanted a positive number'),
   largest: size,
   /** The largest difference between a run in fp32 and one in fp64. */
@@ -55,7 +58,10 @@ const refused = z.strictObject({ refused: z.string().transform((reason) => reaso
 
 export type DescribedProgram = z.output<typeof described>;
 
-/** Errors: NotImportable with what the program lacks, or with what is wrong in its answer. */
+/**
+ * Reads the sandbox's line about a program. Errors: NotImportable, which says what the program lacks or what is wrong
+ * in the answer.
+ */
 export function readDescription(line: string | undefined): DescribedProgram {
   const answer = jsonOf(line);
   const reason = refused.safeParse(answer);

@@ -1,4 +1,4 @@
-/** A problem of another benchmark that is a Python program, as the import and the sandbox need it. */
+/** A problem of another benchmark that is a Python program, with the texts that the import and the sandbox need. */
 import { lstatSync } from 'node:fs';
 import path from 'node:path';
 import { readForeignText } from '@flashcore/shared/files';
@@ -8,20 +8,20 @@ import type { DescribedProgram } from './described-program.ts';
 import { reasonOf } from './import-problems.ts';
 
 export type DescribedTensor = DescribedProgram['tensors'][number] & {
-  /** Its name in problem.yaml. */
+  /** The problem's name in problem.yaml. */
   readonly called: string;
 };
 
 export interface ForeignProgram {
-  /** How comments call the benchmark. */
+  /** The benchmark's name in comments. */
   readonly benchmark: string;
   /** The text that becomes reference.py. */
   readonly source: string;
-  /** The text that the sandbox gets. */
+  /** The text that the sandbox runs. */
   readonly asked: string;
-  /** What the axes are, for a comment. */
+  /** The meaning of the axes, for a comment. */
   readonly axesAre: string;
-  /** Names and dtypes of the tensors, where the problem says them. */
+  /** Names and dtypes of the tensors, if the problem declares them. */
   readonly declared?: Declared;
   /** The Python call in reference.py, as lines without the first argument. Errors: NotImportable. */
   readonly call: (described: DescribedProgram, tensors: readonly DescribedTensor[]) => ProgramCall;
@@ -29,7 +29,7 @@ export interface ForeignProgram {
 
 export interface Declared {
   readonly outputs: readonly string[];
-  /** By the names of the tensors. */
+  /** Dtypes by tensor name. */
   readonly dtypes: Readonly<Record<string, 'fp16' | 'bf16' | 'fp32'>>;
 }
 
@@ -43,16 +43,16 @@ interface ProgramCall {
 export interface Candidate {
   readonly shown: string;
   readonly name: string;
-  /** The text of which the id is made. */
+  /** The text that the id is made from. */
   readonly idFrom: string;
   readonly program?: ForeignProgram;
   readonly reason?: string;
 }
 
-/** A runner takes files of a problem of at most 64 KiB, and the import adds a function. */
+/** A runner accepts problem files of at most 64 KiB, and the import adds a function to the source. */
 export const MOST_SOURCE_BYTES = 60 * 1024;
 
-/** Reads a candidate; what cannot be imported becomes its reason. */
+/** Reads a candidate. If it cannot be imported, the candidate has the reason. */
 export function candidateOf(
   about: Pick<Candidate, 'shown' | 'name' | 'idFrom'>,
   read: () => ForeignProgram,
@@ -64,11 +64,11 @@ export function candidateOf(
   }
 }
 
-/** How messages call a file of the folder or file that the user gave. */
+/** The name of a file in messages, made from the path that the user gave. */
 export const shownIn = (from: string, file: string): string =>
   plainLine(path.relative(from, file) || path.basename(file));
 
-/** A file's text, without following a link. Errors: NotImportable, and those of the system. */
+/** A file's text, without following a link. Errors: NotImportable, and those of the operating system. */
 export function readBeside(folder: string, name: string, most: number): string {
   const file = path.join(folder, name);
   if (!lstatSync(file).isFile()) throw new NotImportable(`${name}: wanted a file, and no link is followed`);
@@ -79,7 +79,7 @@ export const pythonList = (names: readonly string[]): string => `[${names.map((n
 export const pythonMap = (entries: readonly (readonly [string, string])[]): string =>
   `{${entries.map(([name, value]) => `"${name}": ${value}`).join(', ')}}`;
 
-/** A number, truth value or plain text in Python. Texts were checked to need no escapes. */
+/** A number, boolean or plain text in Python. Texts need no escapes; they were checked before. */
 export function pythonValue(value: unknown): string {
   if (value === true) return 'True';
   if (value === false) return 'False';

@@ -1,4 +1,7 @@
-/** Tasks of GPU MODE, with answers in place of the sandbox: test/e2e/import-program.test.ts runs references. */
+/**
+ * Tests imports of GPU MODE's tasks, with fixed answers instead of the sandbox's. test/e2e/import-program.test.ts runs
+ * the references.
+ */
 import {
   existsSync,
   mkdirSync,
@@ -78,7 +81,7 @@ function folderOf(files: Readonly<Record<string, string>>): string {
   return folder;
 }
 
-/** Imports, and returns the results with what the sandbox was given. */
+/** Imports, and returns the results together with the texts that the sandbox got. */
 async function imported(from: string, answer: object = DESCRIBED, to = path.join(folderOf({}), 'problems')) {
   const asked: string[] = [];
   const results = await importPrograms({
@@ -95,7 +98,7 @@ async function imported(from: string, answer: object = DESCRIBED, to = path.join
 
 const taskOf = (task: string) => folderOf({ 'set/scale_py/task.yml': task, 'set/scale_py/reference.py': REFERENCE });
 
-test('a described task becomes a problem whose case set has the tests and benchmarks', async () => {
+test('a described task becomes a problem with a case set of the tests and benchmarks', async () => {
   const { results, asked } = await imported(taskOf(TASK));
   expect(results).toEqual([
     expect.objectContaining({ file: 'set/scale_py/task.yml', name: 'set/scale_py', opType: 'gpumode', dtype: 'fp32' }),
@@ -123,7 +126,7 @@ test('a described task becomes a problem whose case set has the tests and benchm
   expect(reference).toContain('inputs={"x": 0, "scale": 2},');
 });
 
-test('rows of the data set have the files inside, with the task as JSON or as its text', async () => {
+test('rows of the data set contain the files, with the task as JSON or as its text', async () => {
   const task = {
     lang: 'py',
     files: { 'submission.py': '@SUBMISSION@', 'reference.py': REFERENCE },
@@ -220,13 +223,13 @@ test.each([
   );
 });
 
-test("a long reason of a sandbox is cut, and its control characters don't reach a terminal", async () => {
+test("a sandbox's long reason is cut, and its control characters do not reach a terminal", async () => {
   const { results } = await imported(taskOf(TASK), { refused: `\u001b[2J${'x'.repeat(100_000)}` });
   expect(results[0]?.reason?.length).toBeLessThan(600);
   expect(results[0]?.reason).not.toContain('\u001b');
 });
 
-test('rows nested deeper than the stack are refused, not a fault of the program', async () => {
+test('rows nested deeper than the stack are refused, not reported as a bug of this program', async () => {
   const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`;
   const { results } = await imported(path.join(folderOf({ 'rows.json': deep }), 'rows.json'));
   expect(results.map(({ reason }) => reason)).toEqual([
@@ -234,7 +237,7 @@ test('rows nested deeper than the stack are refused, not a fault of the program'
   ]);
 });
 
-/** A generator of numbers below `count`, the same in every run. */
+/** A generator of numbers below `count`. Every run gives the same numbers, so that a failure can be repeated. */
 function numbers(seed: number): (count: number) => number {
   let state = seed;
   return (count) => {
@@ -259,7 +262,7 @@ const PIECES = [
   '\u0000',
 ];
 
-test('mutated tasks become problems or reasons with the file, and nothing of a task is run', async () => {
+test('mutated tasks become problems or reasons with the file, and no part of a task is run', async () => {
   const below = numbers(20);
   const tasks = Array.from({ length: 200 }, (_, index): [string, string] => {
     const at = below(TASK.length);

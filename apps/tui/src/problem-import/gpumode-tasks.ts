@@ -1,4 +1,7 @@
-/** Tasks of GPU MODE: task.yml with reference.py beside it, or rows of its data set, which have both in one JSON. */
+/**
+ * Tasks of GPU MODE: either task.yml with reference.py in the same folder, or rows of its data set, each a JSON object
+ * with both files.
+ */
 import path from 'node:path';
 import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
 import { MAX_EXTENT, yamlFile } from '@flashcore/shared/kernels';
@@ -25,7 +28,7 @@ const REFERENCE = 'reference.py';
 const MOST_FILES = 32;
 const MOST_ROWS = 256;
 const MOST_ROWS_BYTES = 4 * 1024 ** 2;
-/** An argument that no extent follows from. */
+/** The argument that seeds a task's inputs. It can be larger than an extent, because it is never one. */
 const SEED = 'seed';
 
 type Argument = boolean | number | string;
@@ -105,7 +108,7 @@ function taskAt(file: string, from: string): Candidate {
   });
 }
 
-/** Rows of a data set: a JSON object a line, or a list of them. */
+/** Rows of a data set: one JSON object per line, or a list of objects. */
 function rowsAt(file: string, from: string): Candidate[] {
   const shown = shownIn(from, file);
   let rows: unknown[];

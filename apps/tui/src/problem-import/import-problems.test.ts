@@ -60,7 +60,7 @@ interface Written {
   reference: string;
 }
 
-/** A small definition for each form. */
+/** A small definition of each form. */
 const FORMS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'fixtures/forms.json'), 'utf8')) as [
   ...[Written, Written, Written, Written, Written, Written],
 ];
@@ -86,7 +86,7 @@ describe('each form of attention', () => {
     const attributes = problem.attributes.map(({ name, value }) => [name, value?.text]);
     expect({ ...Object.fromEntries([...text, ...attributes]), ...tables }).toMatchObject(wanted);
     expect([problem.id, lseBase2]).toEqual([written.name, true]);
-    // Every tensor of the definition except the scale is in the problem, with the same number of dimensions.
+    // The problem has every tensor of the definition except the scale, with the same number of dimensions.
     for (const [name, { shape }] of Object.entries({ ...written.inputs, ...written.outputs } as Record<
       string,
       { shape: [] }
@@ -100,7 +100,7 @@ describe('each form of attention', () => {
   });
 });
 
-test('without kv_last_page_len sequences fill their pages, and optional inputs are left out', () => {
+test('without kv_last_page_len, sequences fill their pages and optional inputs are left out', () => {
   const inputs = Object.fromEntries(Object.entries(DECODE.inputs).filter(([name]) => name !== 'kv_last_page_len'));
   const dump = {
     ...DECODE,
@@ -155,7 +155,7 @@ describe('workloads', () => {
     expect(text).toContain('# Left out: 1, the same case as another.');
   });
 
-  test('with another scale or an axis of 0 are left out and counted, and the most common scale is used', () => {
+  test('with an axis of 0 or an unusual scale are left out and counted, and the most common scale is used', () => {
     const scaled = (value: number) => ({ sm_scale: { type: 'scalar', value } });
     const { text, problem, sets } = casesOf([
       line({ batch_size: 1, len_indptr: 2, num_kv_indices: 3 }, scaled(0.25)),
@@ -177,7 +177,7 @@ describe('workloads', () => {
     expect(imported(path.join(folder, 'definitions/x/decode.json'))[0]).toMatchObject({ workloads: { taken: 1 } });
   });
 
-  test('with mistakes are reported with file, line and key', () => {
+  test('with mistakes are reported with their file, line and key', () => {
     const folder = folderOf({
       'definitions/x/decode.json': DECODE,
       'workloads/x/decode.jsonl': `\n${line({ batch_size: -4 })}`,
@@ -213,7 +213,7 @@ describe('a reference', () => {
     ['an assertion with a call', 'assert open("x") == 1', ''],
     ['a mark of comments in a text', 'x = "a#b"', 'x = "a#c"'],
     ['code behind a carriage return', 'x = 1 # \rx = 2', 'x = 1'],
-  ])('has another digest with %s', (_, one, other) => {
+  ])('has another digest if it has %s', (_, one, other) => {
     expect(digest(one)).not.toBe(digest(other));
   });
 });
@@ -230,7 +230,7 @@ describe('a definition that is an installed problem', () => {
   const refusedFor = (more: object): string | undefined =>
     importProblems({ from: folderOf({ 'it.json': { ...GEMM, ...more } }), to: into(), anyReference: false })[0]?.reason;
 
-  test('only has its shapes written, each once', () => {
+  test('gives only a file of its shapes, each once', () => {
     const workload = (axes: object) => JSON.stringify({ definition: GEMM.name, workload: { axes, inputs: {} } });
     const from = folderOf({
       'definitions/gemm/gemm_n64_k96.json': GEMM,
@@ -275,7 +275,7 @@ describe('a definition that is an installed problem', () => {
 });
 
 describe('a folder', () => {
-  test('gives a line for each definition, and the good ones are imported', () => {
+  test('gives a line for each definition, and the valid ones are imported', () => {
     const folder = folderOf({
       'definitions/a/broken.json': '{ "name": ',
       'definitions/a/decode.json': DECODE,
@@ -304,7 +304,7 @@ describe('a folder', () => {
     ]);
   });
 
-  test('of SOL-ExecBench names the parts that only a program defines', () => {
+  test('of SOL-ExecBench names the parts that only a program can define', () => {
     const computed = { ...DECODE, axes: { ...DECODE.axes, more: { type: 'expr', expression: '2 * page_size' } } };
     const made = { ...DECODE, custom_inputs_entrypoint: 'make_inputs' };
     const reasons = imported(folderOf({ 'a.json': computed, 'b.json': made })).map(({ reason }) => reason);
@@ -314,7 +314,7 @@ describe('a folder', () => {
     ]);
   });
 
-  test('with more files than any data set is refused', () => {
+  test('with more files than any data set has is refused', () => {
     const files = Object.fromEntries(Array.from({ length: 4097 }, (_, index) => [`${index}.txt`, '']));
     expect(() => imported(folderOf(files))).toThrow(/has more than 4096 files: give the folder of the data set/);
   });
@@ -482,7 +482,7 @@ describe('a definition is refused with file, key and remedy', () => {
     expect(result?.folder).toBeUndefined();
   });
 
-  test('a name with terminal commands is shown without them', () => {
+  test('terminal commands in a name are not printed', () => {
     const [result] = imported(folderOf({ 'it.json': { ...DECODE, name: 'a\u001b[2J', op_type: '\u001b]0;x\u0007' } }));
     expect(JSON.stringify(result)).not.toMatch(/u001b|u0007/);
   });
@@ -521,7 +521,7 @@ const PIECES = [
   "import os; os.system('touch pwned')",
 ];
 
-/** One to four changes of a text: a piece added, removed or doubled, or a number or a letter changed. */
+/** A text with one to four changes: a piece added, removed or doubled, or a number or letter changed. */
 function mutated(text: string, below: (count: number) => number): string {
   let changed = text;
   for (let left = 1 + below(4); left > 0; left -= 1) {
@@ -541,7 +541,7 @@ function mutated(text: string, below: (count: number) => number): string {
 
 const MUTANTS = 200;
 
-test('mutations of a real definition are imported, or refused with file and key, and never run anything', () => {
+test('mutations of a real definition are imported, or refused with file and key, and no part of them is run', () => {
   const below = numbers(37);
   const texts = Array.from({ length: MUTANTS }, () => mutated(realText, below));
   const folder = folderOf(Object.fromEntries(texts.map((text, index) => [`${index}.json`, text])));

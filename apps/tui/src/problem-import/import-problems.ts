@@ -1,4 +1,7 @@
-/** Imports a definition or a whole data set. Each definition becomes the folder of a problem, or a reason why not. */
+/**
+ * Imports a definition or a whole data set. Each definition becomes a problem folder, or is reported with the reason
+ * why not.
+ */
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
@@ -20,15 +23,15 @@ export interface Imported {
   readonly opType: string;
   /** The problem's folder. */
   readonly folder?: string;
-  /** The installed problem that equals the definition; then there is no folder. */
+  /** The installed problem that equals the definition. In this case there is no folder. */
   readonly problem?: string;
   /** A file with the definition's shapes, one per line; undefined if there are no workloads. */
   readonly shapes?: string;
-  /** Numbers of workloads that became cases and of those found. */
+  /** Numbers of workloads found, and of those that became cases. */
   readonly workloads?: { readonly taken: number; readonly found: number };
-  /** The dtype to check the problem with. */
+  /** The dtype with which to check the problem. */
   readonly dtype?: string;
-  /** The reason why it was not imported, with file and key. */
+  /** The reason why the definition was not imported, with file and key. */
   readonly reason?: string;
 }
 
@@ -39,11 +42,11 @@ interface ImportPlan extends RecognisedBy {
   readonly to: string;
 }
 
-/** Limits above any data set, so that a folder with all of a user's files is refused. */
+/** Limits larger than any data set, so that the folder with all of a user's files is refused. */
 const MOST_DEPTH = 6;
 const MOST_FILES = 4096;
 const WORKLOAD_BYTES = 8 * HAND_WRITTEN_BYTES;
-/** Other benchmarks write their problems as programs. */
+/** Extension of Python files. Other benchmarks write their problems as programs in Python. */
 const PROGRAMS = '.py';
 const TASK = 'task.yml';
 
@@ -62,7 +65,7 @@ export function importProblems({ from, to, anyReference }: ImportPlan): Imported
 
 interface Surroundings extends ImportPlan {
   readonly workloads: WorkloadFiles;
-  /** Ids of existing problems. */
+  /** Ids that are already in use. */
   readonly taken: Set<string>;
 }
 
@@ -104,7 +107,7 @@ function importOne(file: string, { from, to, anyReference, workloads, taken }: S
   }
 }
 
-/** The reason, with file and key, and the remedy. */
+/** An error's text with file, key and remedy. */
 export function reasonOf(error: unknown, file: string): string {
   if (error instanceof NotImportable) return `${file}: ${error.message}`;
   if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') return error.message;
@@ -112,7 +115,7 @@ export function reasonOf(error: unknown, file: string): string {
   throw error;
 }
 
-/** Makes a problem's folder. Errors: NotImportable if it is there already. */
+/** Makes a problem's folder. Errors: NotImportable if the folder exists. */
 export function newFolder(folder: string, files: Readonly<Record<string, string>>): void {
   made(folder, () => mkdirSync(folder));
   for (const [name, text] of Object.entries(files)) writeNew(path.join(folder, name), text);
@@ -172,7 +175,7 @@ function sourceOf(from: string): Source {
   return { definitions, workloads: files.filter((file) => file.endsWith('.jsonl')), others };
 }
 
-/** The path `workloads/OP/NAME.jsonl` in the data set that contains `definitions/OP/NAME.json`. */
+/** The path `workloads/OP/NAME.jsonl` for `definitions/OP/NAME.json` of the same data set. */
 function workloadsBeside(file: string): string[] {
   const [op, definitions] = [path.dirname(path.resolve(file)), path.dirname(path.dirname(path.resolve(file)))];
   if (path.basename(definitions) !== 'definitions') return [];
@@ -180,7 +183,7 @@ function workloadsBeside(file: string): string[] {
   return existsSync(workloads) ? [workloads] : [];
 }
 
-/** Reports problems that are programs. Only running such a program would show what it computes. */
+/** Reports problems that are programs. To find out what such a program computes, one would have to run it. */
 function othersIn(files: readonly string[]): Imported[] {
   const of = (name: string, count: number, what: string): Imported[] =>
     count === 0
@@ -228,7 +231,7 @@ function entriesOf(folder: string) {
   }
 }
 
-/** Workloads by definition, read on demand. */
+/** Workloads by definition. Files are read when they are needed. */
 class WorkloadFiles {
   readonly #files: readonly string[];
 

@@ -1,6 +1,6 @@
 /**
- * Imports of problems that are Python programs, with answers in place of the sandbox: test/e2e/import-program.test.ts
- * runs programs.
+ * Tests imports of problems that are Python programs, with fixed answers instead of the sandbox's.
+ * test/e2e/import-program.test.ts runs the programs.
  */
 import {
   existsSync,
@@ -72,14 +72,14 @@ test('a described program becomes a problem that a runner reads', async () => {
   ]);
   expect(sets['kernelbench']?.map(valuesOf)).toEqual([{ batch_size: 1024, features: 8192 }]);
   expect(sets.emulated.map(valuesOf)).toEqual([{ batch_size: 5, features: 32 }]);
-  // In units of the outputs' root mean square, which is 2.
+  // atol is in units of the outputs' root mean square, which is 2.
   expect(tolerances['parity']).toMatchObject({ atol: 0.02, fp32: { atol: 2e-4 } });
   expect(distributions['normal']).toMatchObject({ keyScale: 0.125 });
   expect(textOf('reference.py').startsWith(SOURCE)).toBe(true);
   expect(textOf('reference.py')).toContain('weights={"gemm.weight": "gemm_weight", "gemm.bias": "gemm_bias"},');
 });
 
-test('each program has a line, and its reason names file and key', async () => {
+test('each program has a line, and the reason for a refusal names file and key', async () => {
   const from = folderOf({ 'a.py': SOURCE, 'b.py': SOURCE, 'c.py': SOURCE, 'large.py': SOURCE + '#'.repeat(70_000) });
   symlinkSync(path.join(from, 'a.py'), path.join(from, 'link.py'));
   writeFileSync(path.join(from, 'setup.py'), 'not a problem');
@@ -121,7 +121,7 @@ test.each([
   expect([result?.reason?.includes('it'), result?.folder]).toEqual([true, undefined]);
 });
 
-test('a folder that is there already stays', async () => {
+test('an existing folder stays unchanged', async () => {
   const to = folderOf({ none: '' });
   const from = folderOf({ 'level1/7_Linear.py': SOURCE });
   await imported(from, [JSON.stringify(LINEAR)], to);
@@ -129,7 +129,7 @@ test('a folder that is there already stays', async () => {
   expect(again?.reason).toMatch(/level1_7_linear is there already: remove it/);
 });
 
-/** A generator of numbers below `count`, the same in every run. */
+/** A generator of numbers below `count`. Every run gives the same numbers, so that a failure can be repeated. */
 function numbers(seed: number): (count: number) => number {
   let state = seed;
   return (count) => {
@@ -154,7 +154,7 @@ const PIECES = [
   '1e999',
 ];
 
-test('mutated answers become problems or reasons with the file, and nothing of a program is run', async () => {
+test('mutated answers become problems or reasons with the file, and no part of a program is run', async () => {
   const below = numbers(43);
   const line = JSON.stringify(LINEAR);
   const lines = Array.from({ length: 200 }, () => {

@@ -1,4 +1,6 @@
-/** Imports problems that are Python programs. The programs run only in a sandbox, which a runner's program sets up. */
+/**
+ * Imports problems that are Python programs. The programs run only in a sandbox, which the runner's program sets up.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -24,21 +26,24 @@ import { readSolDefinitions } from './sol-definitions.ts';
 import { UsageError } from '../exit-code.ts';
 
 interface ProgramPlan {
-  /** A problem, or a folder of them. */
+  /** A problem's file, or a folder of problems. */
   readonly from: string;
   readonly form: ProblemProgram;
   /** The parent of the new problem folders. */
   readonly to: string;
-  /** Runs files in a sandbox and returns a line for each, in this order. */
+  /** Runs files in a sandbox and returns one line per file, in the order of the files. */
   readonly describe: (files: readonly string[]) => Promise<string>;
 }
 
-/** A function that each of KernelBench's problems defines; other Python files of a checkout are left out. */
+/**
+ * A function that all of KernelBench's problems define. A checkout's other Python files do not define it and are left
+ * out.
+ */
 const DEFINES = /^def get_init_inputs\b/m;
 
 interface Benchmark {
   readonly read: (files: readonly string[], from: string) => Candidate[];
-  /** What a folder without any lacks. */
+  /** The files that the error about an empty folder asks for. */
   readonly wanted: string;
 }
 
@@ -57,7 +62,10 @@ const BENCHMARKS: Readonly<Record<ProblemProgram, Benchmark>> = {
   },
 };
 
-/** Replaces no existing file and follows no link. Errors: UsageError for unusable paths, and those of `describe`. */
+/**
+ * Imports problems without replacing an existing file or following a link. Errors: UsageError for unusable paths, and
+ * those of `describe`.
+ */
 export async function importPrograms({ from, form, to, describe }: ProgramPlan): Promise<Imported[]> {
   const { read, wanted } = BENCHMARKS[form];
   const candidates = read(filesAt(from), from);
@@ -71,14 +79,14 @@ export async function importPrograms({ from, form, to, describe }: ProgramPlan):
   );
 }
 
-/** KernelBench's problems: Python files, each with a module. */
+/** KernelBench's problems: one Python module per file. */
 function readModules(files: readonly string[], from: string): Candidate[] {
   return files
     .filter((file) => file.endsWith('.py'))
     .map((file) => {
       const shown = shownIn(from, file);
       const name = path.basename(shown, '.py');
-      // KernelBench numbers the problems of each level.
+      // The level's folder is part of the id, because KernelBench numbers the problems of each level from 1.
       const idFrom = `${path.basename(path.dirname(path.resolve(file)))}_${name}`;
       return candidateOf({ shown, name, idFrom }, () => moduleOf(readForeignText(file, MOST_SOURCE_BYTES)));
     })
@@ -104,7 +112,7 @@ const moduleOf = (source: string): ForeignProgram => ({
   },
 });
 
-/** The sandbox sees copies, so that a program is described by the text that becomes its reference. */
+/** The sandbox gets copies, so that it describes the same text that becomes the reference. */
 async function described(readable: readonly Candidate[], describe: ProgramPlan['describe']): Promise<string[]> {
   if (readable.length === 0) return [];
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
@@ -121,7 +129,7 @@ async function described(readable: readonly Candidate[], describe: ProgramPlan['
 }
 
 interface Surroundings extends Pick<ProgramPlan, 'form' | 'to'> {
-  /** Ids of existing problems. */
+  /** Ids that are already in use. */
   readonly taken: Set<string>;
   readonly line: string | undefined;
 }

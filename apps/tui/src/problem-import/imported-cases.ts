@@ -14,16 +14,16 @@ export interface ImportedCases {
   readonly probes: readonly Case[];
   /** Comments above the sets. */
   readonly comments: readonly string[];
-  /** Numbers of workloads that became cases and of all workloads of the definition. */
+  /** Number of workloads that became cases, and of all workloads of the definition. */
   readonly taken: number;
   readonly found: number;
 }
 
-/** Limit for a set in cases.yaml. */
+/** Limit on the cases of a set in cases.yaml. */
 const MOST_CASES = 64;
-/** Relative difference below which two scalars are equal. Scalars are float32 values written as decimals. */
+/** Two scalars whose relative difference is smaller are equal. Scalars are float32 values written as decimals. */
 const SAME_SCALE = 1e-6;
-/** Elements of a cache or of the queries. With 2 bytes each, no current device has that much memory. */
+/** Limit on the elements of a cache or of the queries. At 2 bytes each, no current device has that much memory. */
 const MOST_ELEMENTS = 2 ** 37;
 
 interface SmallCases {
@@ -31,7 +31,7 @@ interface SmallCases {
   readonly probes: readonly Case[];
   readonly emulated: Case;
   readonly quick: Case;
-  /** Used if there are no workloads. */
+  /** The canonical case, if there are no workloads. */
   readonly canonical: Case;
 }
 
@@ -69,7 +69,7 @@ const PACKED: SmallCases = {
   canonical: { batch_size: 8, total_q: 8192, total_kv: 8192 },
 };
 
-/** Small cases. If sequences always fill their pages, lengths are rounded up to whole pages. */
+/** Small cases. If sequences are assumed to fill their pages, lengths are rounded up to whole pages. */
 function smallCases({ queries, keys, wholePages, axes, definition }: Form): SmallCases {
   if (keys === 'packed') return PACKED;
   const cases = queries === 'packed' ? PAGED_PACKED : PAGED_ONE_EACH;
@@ -144,7 +144,7 @@ function commentsOf({ definition, keys }: Form, { taken, found, left }: Counts):
 const pairsOf = ({ batch_size: batch = 1, total_q: queries = batch, kv_len: each, total_kv: all }: Case): number =>
   queries * (each ?? (all ?? 1) / batch);
 
-/** The case of a workload, or the reason why it has none. */
+/** The case of a workload, or the reason why the workload cannot become a case. */
 function caseOf({ definition, queries, keys, axes }: Form, found: Workload['axes']): Case | string {
   const named = (name: string): number => entryOf(found, name) ?? 0;
   const batch = entryOf(found, 'len_indptr') === undefined ? named('batch_size') : named('len_indptr') - 1;
@@ -165,7 +165,7 @@ function caseOf({ definition, queries, keys, axes }: Form, found: Workload['axes
   };
 }
 
-/** The factor of the logits in most of the workloads. */
+/** Finds the factor of the logits that most workloads have. */
 class Scales {
   readonly expression: string;
   readonly #value: number;

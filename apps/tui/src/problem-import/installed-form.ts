@@ -1,10 +1,10 @@
-/** Definitions that equal an installed problem in every tensor. Only their cases are new. */
+/** Definitions whose tensors all equal those of an installed problem, so that only their cases are new. */
 import { caseViolations, formatShape, installedProblem, shapeOf, type Problem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { DTYPES, NotImportable, requireReference, type RecognisedBy } from './attention-forms.ts';
 import type { Definition, Workload } from './definition.ts';
 
-/** Installed problems whose names are op_types. */
+/** Installed problems that an op_type names. */
 const INSTALLED = ['gemm'];
 
 /** The installed problem that equals a definition; undefined if its op_type has none. Errors: NotImportable. */

@@ -1,4 +1,4 @@
-/** The folder of an imported problem, problem.yaml and cases.yaml, as text. */
+/** The text of an imported problem's files, problem.yaml and cases.yaml. */
 import { casesSource, parseCases, parseProblem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { parse } from 'yaml';
@@ -9,15 +9,15 @@ import { yamlText, type Plain } from './yaml-text.ts';
 /** Texts by file name. */
 export type ProblemFiles = Readonly<Record<'problem.yaml' | 'cases.yaml', string>>;
 
-/** If nothing is paged, the drawn tables include lengths close to a multiple of this number of rows. */
+/** If nothing is paged, the drawn tables include lengths near multiples of this number of rows. */
 const TILE = 64;
 const LOG2_OF_E = 1.4426950408889634;
-/** Tensors that are missing in the definition's inputs; the judge draws its tables from them. */
+/** Tensors that the definition lacks; the judge draws its tables from them. */
 const KEY_LENGTHS = 'kv_lengths';
 const QUERY_LENGTHS = 'qo_lengths';
 const LONGEST = 'kv_len';
 
-/** The files of a definition. Both are parsed here once, as a runner does. */
+/** The files of a definition. They are parsed once here, as a runner does, so that mistakes are found now. */
 export function problemFiles(form: Form, cases: ImportedCases): ProblemFiles {
   const { definition } = form;
   const files = {
@@ -155,7 +155,10 @@ function tensorsOf({ queries, keys, dtype, axes, tensors, wholePages }: Form): P
   };
 }
 
-/** The problem's symmetries. If the values are also the keys, none acts on them, because the logits would change. */
+/**
+ * The problem's symmetries. If the keys are also the values, no symmetry may act on them, because the logits would
+ * change.
+ */
 function symmetriesOf({ axes, tensors }: Form): Plain[] {
   const both = (axis: string, of: string[], acts: string[]): Plain[] => acts.map((act) => ({ [act]: axis, of }));
   if (tensors.moreQ !== undefined) return both(axes.moreWidth!, [tensors.moreQ, tensors.moreK!], ['permute', 'flip']);

@@ -19,11 +19,11 @@ interface Program {
 type ProgramFiles = Readonly<Record<'problem.yaml' | 'cases.yaml' | 'reference.py', string>>;
 type Tensor = DescribedTensor;
 
-/** KernelBench's own limits: 1e-4 in fp32 and 1e-2 in 16 bits, here in units of an output's size. */
+/** KernelBench's own tolerances: 1e-4 in fp32 and 1e-2 in 16 bits, here in units of an output's root mean square. */
 const RELATIVE = { fp32: 1e-4, half: 1e-2 };
-/** A kernel may add in another order than the reference in fp32, which makes its error a few times larger. */
+/** A kernel may add in another order than the fp32 reference, which makes its error a few times larger. */
 const ROUNDING_ROOM = 8;
-/** fp16 ends at 65504. */
+/** Limit on values in fp16, well below its largest number, 65504. */
 const MOST_IN_FP16 = 16_384;
 
 /** Errors: NotImportable; INVALID_MANIFEST if the names do not fit problem.yaml. */
@@ -53,7 +53,10 @@ export function programFiles(imported: Program): ProgramFiles {
   return files;
 }
 
-/** Tensors with the names that the problem gives its outputs. Errors: NotImportable if it has others. */
+/**
+ * Gives the outputs the names that the problem declares. Errors: NotImportable if the tensors differ from the declared
+ * ones.
+ */
 function declaredOf(described: DescribedProgram, { declared }: ForeignProgram): DescribedProgram {
   if (!declared) return described;
   const outputs = described.tensors.filter(({ kind }) => kind === 'output');
@@ -67,7 +70,10 @@ function declaredOf(described: DescribedProgram, { declared }: ForeignProgram): 
   return { ...described, tensors };
 }
 
-/** Tensors with names that no axis has. A weight such as conv.bias becomes conv_bias. Errors: NotImportable. */
+/**
+ * Gives tensors names that are valid and that no axis has. A weight such as conv.bias becomes conv_bias. Errors:
+ * NotImportable.
+ */
 function called({ tensors, axes }: DescribedProgram): Tensor[] {
   const taken = new Set(axes.map(({ name }) => name));
   return tensors.map((tensor, index) => {
@@ -172,13 +178,13 @@ function casesOf(described: DescribedProgram, form: ProblemProgram): Plain {
   };
 }
 
-/** A name of a case set has no hyphen. */
+/** The name of a case set, which must not contain a hyphen. */
 const setOf = (form: ProblemProgram): string => form.replaceAll('-', '_');
 
-/** Two digits. */
+/** Rounds to two digits. */
 const short = (value: number): number => Number(value.toPrecision(2));
 
-/** The function that the runner calls. The names are those of readDescription(), and so need no escapes in Python. */
+/** The function that the runner calls. Its names passed readDescription(), so they need no escapes in Python. */
 function footer(program: ForeignProgram, described: DescribedProgram, tensors: readonly Tensor[]): string {
   const call = program.call(described, tensors);
   return `

@@ -1,4 +1,7 @@
-/** Definitions of SOL-ExecBench, with answers in place of the sandbox: test/e2e/import-program.test.ts runs them. */
+/**
+ * Tests imports of SOL-ExecBench's definitions, with fixed answers instead of the sandbox's.
+ * test/e2e/import-program.test.ts runs the references.
+ */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -82,7 +85,7 @@ test("a described definition becomes a problem with the definition's names and d
   expect(results).toEqual([
     expect.objectContaining({ file: 'L1/row_norm/definition.json', name: 'L1/row_norm', dtype: 'bf16' }),
   ]);
-  // The third workload has another eps, which is a constant here.
+  // The third workload has another eps, which the problem treats as a constant, so it is left out.
   expect(asked.map((text) => JSON.parse(text) as unknown)).toEqual([
     {
       source: DEFINITION.reference.trimEnd(),
@@ -178,12 +181,12 @@ test.each([
     [{ ...workload(4, 1), inputs: { x: { type: 'pickle' } } }],
     /workload\.jsonl, line 1(:1)?: inputs\.x\.type: wanted one of/,
   ],
-])('workloads with %s are refused', async (_, workloads, message) => {
+])('a definition whose workloads have %s is refused', async (_, workloads, message) => {
   const { results, asked } = await imported(folderOf(DEFINITION, workloads));
   expect([results[0]?.reason, asked]).toEqual([expect.stringMatching(message), []]);
 });
 
-test('an answer with other tensors than the definition is refused', async () => {
+test("an answer with other tensors than the definition's is refused", async () => {
   const [input, , output] = DESCRIBED.tensors;
   const answers = [
     { ...DESCRIBED, tensors: [input, output] },

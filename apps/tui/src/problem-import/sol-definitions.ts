@@ -1,4 +1,4 @@
-/** Definitions of SOL-ExecBench: definition.json with a reference in Python, and workload.jsonl beside it. */
+/** Definitions of SOL-ExecBench: definition.json with a reference in Python, and workload.jsonl in the same folder. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
@@ -21,7 +21,7 @@ import {
 const DEFINITION = 'definition.json';
 const WORKLOADS = 'workload.jsonl';
 const MOST_WORKLOAD_BYTES = 8 * HAND_WRITTEN_BYTES;
-/** The sandbox tries extents of some of them. */
+/** Limit on workloads whose extents the sandbox tries. */
 const MOST_TRIED = 32;
 
 type Bare = Omit<Workload, 'definition'>;
@@ -89,7 +89,7 @@ function programOf(definition: Definition, workloads: readonly Bare[]): ForeignP
 const variableAxes = ({ axes, expressions }: Definition): string[] =>
   Object.keys(axes).filter((name) => entryOf(axes, name) === undefined && entryOf(expressions, name) === undefined);
 
-/** Dtypes of all tensors. Errors: NotImportable for one that is not drawn here. */
+/** Dtypes of all tensors. Errors: NotImportable for a dtype that this program cannot draw. */
 function dtypesOf({ inputs, outputs }: Definition): Declared['dtypes'] {
   const found: [string, 'fp16' | 'bf16' | 'fp32'][] = [];
   for (const [group, tensors] of Object.entries({ inputs, outputs }))
@@ -108,7 +108,7 @@ function dtypesOf({ inputs, outputs }: Definition): Declared['dtypes'] {
   return Object.fromEntries(found);
 }
 
-/** Workloads with all axes, and with the scalars that most of them have. Errors: NotImportable. */
+/** The workloads that give all axes and have the most common scalars. Errors: NotImportable. */
 function agreeing(definition: Definition, workloads: readonly Bare[], scalars: readonly string[]): Bare[] {
   const axes = variableAxes(definition);
   const whole = workloads.filter((each) => axes.every((axis) => (entryOf(each.axes, axis) ?? 0) > 0));

@@ -1,4 +1,4 @@
-/** Texts of problem.yaml and cases.yaml. */
+/** Makes the texts of problem.yaml and cases.yaml. */
 import { Document, isCollection, isMap, isPair, visit } from 'yaml';
 
 export type Plain = Record<string, unknown>;
@@ -6,7 +6,7 @@ export type Plain = Record<string, unknown>;
 /** Maximum line length, the same as in the installed problems. */
 const WIDTH = 120;
 
-/** YAML with one entry per line if the entry fits. */
+/** YAML in which an entry takes one line if it fits. */
 export function yamlText(content: Plain, comments: readonly string[]): string {
   const document = new Document(content, { aliasDuplicateObjects: false });
   visit(document, {
