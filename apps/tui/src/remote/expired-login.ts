@@ -1,4 +1,4 @@
-/** Detects expired logins from the messages of tools. */
+/** Recognizes an expired login by the message of the tool that reports it. */
 
 interface Tool {
   readonly found: RegExp;
@@ -31,7 +31,10 @@ const TOOLS: readonly Tool[] = [
   { found: /(?:login|session|credentials?|token) (?:has |have )?expired/i, what: 'A login', renew: '' },
 ];
 
-/** The expired login and its renewal; undefined if the text does not mention one. `login` is the user's command. */
+/**
+ * The problem and the remedy if the text mentions an expired login; otherwise undefined. `login` is the user's command
+ * that renews it.
+ */
 export function expiredLogin(text: string, login: string | undefined): string | undefined {
   const tool = TOOLS.find(({ found }) => found.test(text));
   if (tool === undefined) return undefined;

@@ -26,7 +26,7 @@ const problemOf = (command: readonly string[], hooks?: Partial<Hooks>): Promise<
     (error: unknown) => error as FlashcoreError,
   );
 
-test('a hook is a program with arguments: no shell reads them, and our token is not in its environment', async () => {
+test('a hook is a program with arguments: no shell interprets them, and our token is not in its environment', async () => {
   await run([
     process.execPath,
     '-e',
@@ -43,7 +43,7 @@ test.each([
     ['flashcore-no-such-program'],
     /The start hook of ssh:\/\/box failed: correct it.*flashcore-no-such-program was not found/,
   ],
-  // The text also fits a missing program when a folder of PATH can't be read.
+  // A missing program gives the same text if a folder of PATH can't be read.
   [['/dev/null'], /\/dev\/null was not found, or may not be run/],
   [['sh', '-c', 'echo quota exceeded >&2; exit 3'], /ended with status 3; it said: quota exceeded/],
   [['sh', '-c', String.raw`printf "\033]0;x\007\033[2Jbad\n"; exit 1`], /it said: bad$/],
@@ -60,7 +60,7 @@ test('endless output is cut', async () => {
   expect(message.length).toBeLessThan(1_000);
 });
 
-test('at its time limit a hook is killed with all processes that it started', async () => {
+test('a hook is killed at its time limit, with all processes that it started', async () => {
   const { message } = await problemOf(['sh', '-c', 'sleep 60 & echo $! > "$FOLDER/pid"; wait'], {
     limitMinutes: 0.5 / 60,
   });
@@ -70,7 +70,7 @@ test('at its time limit a hook is killed with all processes that it started', as
   expect(existsSync(path.join(folder, 'pid'))).toBe(true);
 });
 
-test("a process left behind with the hook's output does not delay the end", async () => {
+test("a process left behind that holds the hook's output open does not delay the end", async () => {
   await run(['sh', '-c', 'setsid sleep 60 & echo $! > "$FOLDER/pid"']);
   process.kill(Number(readFileSync(path.join(folder, 'pid'), 'utf8')), 'SIGKILL');
 });
@@ -98,7 +98,7 @@ test.each([
   expect(expiredLogin(text, undefined)).toBe(wanted);
 });
 
-test('an expired login is reported as such, with the command from the settings', async () => {
+test('an expired login is reported as such, with the renewal command from the settings', async () => {
   const hook = ['sh', '-c', 'echo "ERROR: (gcloud) Reauthentication required." >&2; exit 1'];
   expect(await problemOf(hook, { login: 'corp-login gpu' })).toMatchObject({
     reason: 'UNAUTHENTICATED',

@@ -6,21 +6,21 @@ import { shellWord } from '@flashcore/shared/text';
 import { expiredLogin } from './expired-login.ts';
 import { lastLines } from './ssh-problem.ts';
 
-/** Settings for a host, under the runner's name. */
+/** Settings of a host, found by the runner's name. */
 export interface Hooks {
-  /** Program and arguments. If it ends with 0, the host is up or starting. */
+  /** Program and arguments. Exit code 0 means that the host is up or starting. */
   readonly start?: readonly string[] | undefined;
   readonly stop?: readonly string[] | undefined;
   /** The command that renews a login, only for messages. */
   readonly login?: string | undefined;
   readonly usdPerHour?: number | undefined;
   readonly stopAfterIdleMinutes?: number | undefined;
-  /** Time limit of each command, and of waiting for the runner afterwards. */
+  /** Time limit of each command, and of the wait for the runner afterwards. */
   readonly limitMinutes: number;
 }
 
 interface HookRun {
-  /** "start" or "stop", for messages. */
+  /** Which hook this is, for messages. */
   readonly what: 'start' | 'stop';
   readonly runner: string;
   readonly command: readonly string[];
@@ -30,7 +30,7 @@ interface HookRun {
 }
 
 const MAX_OUTPUT = 16 * 1024;
-/** Time to wait for the rest of the output after the command's end. */
+/** Limit on waiting for the rest of the output after the command has ended. */
 const OUTPUT_LIMIT_MS = 1_000;
 
 export const shownCommand = (command: readonly string[]): string => command.map(shellWord).join(' ');
@@ -99,7 +99,9 @@ export async function runHook(run: HookRun): Promise<void> {
   }
 }
 
-/** A missing program also gives EACCES if this user can't read a folder of PATH. */
+/**
+ * The reason why a hook did not start. A missing program also gives EACCES if this user can't read a folder of PATH.
+ */
 function whyNotStarted({ code, message }: NodeJS.ErrnoException): string {
   if (code === 'ENOENT') return 'was not found';
   return code === 'EACCES' ? 'was not found, or may not be run' : `could not be started (${message})`;

@@ -14,7 +14,7 @@ import { parseSshAddress } from './ssh-address.ts';
 import { sshHost } from './ssh-command.ts';
 import { GreetingReader, greetingBytes } from './tunnel.ts';
 
-// Tests need a host to install on, and a program that unpacks a bundle.
+// The tests need a host to install on, and a program that unpacks a bundle.
 const NO_HOST = missing('sshd') || missing('xz-utils');
 
 const ROOT = path.resolve(import.meta.dirname, '../../../..');
@@ -39,7 +39,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** An archive with the bundle's two programs, either this clone's or a script. */
+/** An archive with the bundle's two programs, which are this clone's or run a script. */
 function bundle(name: string, script?: string): string {
   const stage = path.join(folder, name, 'flashcore');
   mkdirSync(stage, { recursive: true });
@@ -95,7 +95,7 @@ describe.skipIf(NO_HOST)('fa-tui host install', () => {
     expect(readRunnerRecord(boxHome)?.pid).toBe(pid);
   });
 
-  test('a bundle that arrives changed or does not run is not installed, and nothing of it stays', async () => {
+  test('a bundle that arrives changed or does not run is not installed, and leaves nothing behind', async () => {
     const host = await sshHost(parseSshAddress('ssh://box'), environment);
     const before = existsSync(path.join(boxHome, 'bundles')) ? readdirSync(path.join(boxHome, 'bundles')) : [];
     const by = { environment, mayAsk: false };
@@ -110,7 +110,7 @@ describe.skipIf(NO_HOST)('fa-tui host install', () => {
   });
 });
 
-test('the greeting is found after shell output, whatever the pieces', () => {
+test('the greeting is found after shell output, however the stream is cut into pieces', () => {
   const stream = Buffer.concat([
     Buffer.from('Welcome!\n'),
     greetingBytes({ started: true, pid: 7, log: '/l\u001b[31m' }),

@@ -11,11 +11,11 @@ import { asCommand, BUNDLES } from './ssh-address.ts';
 
 const PROBE_LIMIT_MS = 120_000;
 const COPY_LIMIT_MS = 30 * 60_000;
-/** Space for the bundle, packed and unpacked. */
+/** Space that the host needs for the bundle, packed and unpacked. */
 const NEEDED_KIB = 400 * 1024;
 const VERSION_DIGITS = 16;
 
-/** Facts about a host, as its own shell reports them. */
+/** Facts about a host, as its shell reports them. */
 export interface HostFacts {
   /** Platform in Node's form: linux-x64. */
   readonly platform: string;
@@ -23,7 +23,7 @@ export interface HostFacts {
   /** Version of the installed bundle; empty if there is none. */
   readonly current: string;
   readonly freeKib: number;
-  /** Paths of the programs that exist. */
+  /** Paths of the programs found on the host, by name. */
   readonly programs: Readonly<Record<string, string>>;
   /** One line per GPU, such as "NVIDIA H100, 550.54"; empty without a driver. */
   readonly gpus: readonly string[];
@@ -77,7 +77,7 @@ function platformOf(system: string): string {
   return `linux-${architecture}`;
 }
 
-/** The first missing requirement for the copy, with the package to install. */
+/** The first requirement for the installation that the host does not meet, with the package to install. */
 export function missingForInstall({ programs, freeKib, folder }: HostFacts): string | undefined {
   const missing = (['tar', 'xz', 'sha256sum'] as const).filter((name) => !programs[name]);
   if (missing.length > 0) return `no ${missing.join(', ')} there: install the packages tar, xz-utils, coreutils`;
@@ -86,7 +86,7 @@ export function missingForInstall({ programs, freeKib, folder }: HostFacts): str
   return undefined;
 }
 
-/** Tools that a runner there will lack, each with its purpose. */
+/** Tools that a runner on the host will lack, each with what it is needed for. */
 export const lacking = ({ programs, gpus }: HostFacts): string[] => [
   ...(gpus.length === 0 ? ['no GPU and driver (nvidia-smi says none): jobs run on the emulator'] : []),
   ...(programs['nvcc'] ? [] : ['no nvcc: nothing can be built for a GPU (install the CUDA toolkit)']),
@@ -140,8 +140,8 @@ interface Bundle {
 }
 
 /**
- * Copies a bundle, checks its digest there, unpacks it, tries it, and makes it the current one. Returns the version
- * that the bundle prints. Errors: SshError, DIGEST_MISMATCH; RUNNER_UNREACHABLE if the host failed.
+ * Copies a bundle to the host, checks its digest there, unpacks it, tries it, and makes it the current one. Returns the
+ * version that the bundle prints. Errors: SshError, DIGEST_MISMATCH; RUNNER_UNREACHABLE if the host failed.
  */
 export async function install(
   host: SshHost,

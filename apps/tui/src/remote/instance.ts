@@ -1,5 +1,5 @@
 /**
- * This machine's record of a host that hooks start and stop: the start of its cost, and the process that watches it.
+ * This machine's record of a host that hooks start and stop: since when it costs money, and which process watches it.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -21,7 +21,7 @@ export type InstanceRecord = z.output<typeof RECORD>;
 
 const HOUR_MS = 3_600_000;
 
-/** The state of one runner's host, in files of the user's state folder. */
+/** The state of one runner's host, in files in the user's state folder. */
 export class Instance {
   readonly #stem: string;
 
@@ -36,7 +36,7 @@ export class Instance {
     return `${this.#stem}.log`;
   }
 
-  /** Empty if there is no record or it can't be read any more. */
+  /** The record; empty if there is none or it can't be read. */
   read(): InstanceRecord {
     try {
       return RECORD.parse(JSON.parse(readFileSync(`${this.#stem}.json`, 'utf8')));
@@ -83,7 +83,7 @@ export class Instance {
     }
   }
 
-  /** True if this process is still the watcher. */
+  /** True if this process is the watcher. */
   ownsWatch(pid = process.pid): boolean {
     return this.#readWatch() === watcher(pid);
   }
@@ -92,7 +92,7 @@ export class Instance {
     if (this.ownsWatch()) this.endWatch();
   }
 
-  /** Removes the watch. The watching process ends when it notices. */
+  /** Ends the watch. The watching process exits when it notices. */
   endWatch(): void {
     rmSync(this.#watchFile, { force: true });
   }
@@ -107,7 +107,7 @@ export class Instance {
     return `${this.#stem}.watch`;
   }
 
-  /** Empty if nobody watches. */
+  /** The watcher as recorded; empty if there is none. */
   #readWatch(): string {
     try {
       return readFileSync(this.#watchFile, 'utf8');
@@ -130,7 +130,7 @@ export const costSoFar = ({ startedAt, usdPerHour }: InstanceRecord, now: number
 
 const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT';
 
-/** A process id with the boot in which it is valid. Without the boot if the system has no name for it. */
+/** A process id with the id of the boot in which it is valid. On a system without boot ids, only the process id. */
 function watcher(pid: number): string {
   try {
     return `${pid} ${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`;
@@ -149,7 +149,10 @@ interface Watched {
   readonly startRunner: boolean;
 }
 
-/** Starts a background process that stops an idle host, unless one exists or the hooks do not stop the host. */
+/**
+ * Starts a background process that stops the host when it is idle. Does nothing if there is such a process already, or
+ * if the hooks can't stop the host.
+ */
 export function leaveIdleWatch(
   { runner, hooks, environment, startRunner }: Watched,
   note: (text: string) => void,
@@ -164,7 +167,7 @@ export function leaveIdleWatch(
   );
 }
 
-/** Starts this program again, with other arguments, as a process that outlives this one and its terminal. */
+/** Starts this program with other arguments as a process that outlives the current one and its terminal. */
 function leaveProcess(args: readonly string[], environment: NodeJS.ProcessEnv): void {
   spawn(process.execPath, [process.argv[1]!, ...args], {
     detached: true,

@@ -5,7 +5,7 @@ import { sshProcess, type SshHost } from './ssh-command.ts';
 
 interface HostCommand {
   readonly command: string;
-  /** Default: no input. */
+  /** Absent: no input. */
   readonly input?: Readable;
   readonly limitMs: number;
   /** True if ssh may ask a person at the terminal. */
@@ -19,10 +19,10 @@ export interface HostAnswer {
 }
 
 const MAX_OUTPUT = 64 * 1024;
-/** ssh's own exit code for its failures; stderr gives the reason. */
+/** ssh's exit code for its own failures; stderr gives the reason. */
 const SSH_FAILED = 255;
 
-/** Runs a command on the host to its end. Errors: SshError if ssh failed or the command took too long. */
+/** Runs a command on the host until it ends. Errors: SshError if ssh failed or the command took too long. */
 export function runOnHost(
   host: SshHost,
   { command, input, limitMs, mayAsk }: HostCommand,
@@ -39,7 +39,7 @@ export function runOnHost(
     let spawnError: NodeJS.ErrnoException | undefined;
     ssh.stdout.setEncoding('utf8').on('data', (text: string) => (stdout = (stdout + text).slice(0, MAX_OUTPUT)));
     ssh.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-MAX_OUTPUT)));
-    // A host that stops reading reports the reason by its exit code.
+    // A host that stops reading gives the reason by its exit code.
     ssh.stdin.on('error', () => input?.destroy());
     if (input) {
       input.once('error', (error) => {

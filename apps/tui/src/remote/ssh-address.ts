@@ -80,10 +80,10 @@ export function bundled(program: 'fa-tui' | 'flashcore-runner', ...words: string
   );
 }
 
-/** Commands that this program starts by itself, on the host and here. They are not in the help. */
+/** Hidden commands with which this program starts itself, on the host and on this machine. */
 
-/** On the host: connects stdin and stdout to the runner there. */
+/** On the host: connects stdin and stdout to the runner. */
 export const DIAL = '__dial';
 
-/** Here: watches a host for idleness and stops it. */
+/** On this machine: watches a host and stops it when it is idle. */
 export const IDLE = '__idle';

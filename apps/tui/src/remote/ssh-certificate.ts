@@ -8,14 +8,14 @@ const LIMIT_MS = 5_000;
 const MAX_BYTES = 64 * 1024;
 const MAX_FILES = 16;
 
-/** A user's certificate that sshd no longer accepts. */
+/** A user certificate that sshd no longer accepts. */
 export interface ExpiredCertificate {
   readonly file: string;
   /** Local time in ssh-keygen's form: 2026-11-22T08:00:00. */
   readonly at: string;
 }
 
-/** The first expired certificate among these files. Missing files and other files are skipped. */
+/** The first expired certificate among these files. Missing files, and files that are not certificates, are skipped. */
 export async function expiredCertificate(
   files: readonly string[],
   environment: NodeJS.ProcessEnv,

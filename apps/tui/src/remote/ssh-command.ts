@@ -6,23 +6,23 @@ import type { SshAddress } from './ssh-address.ts';
 import { UsageError } from '../exit-code.ts';
 
 const CONFIG_LIMIT_MS = 10_000;
-/** Used if the configuration has no timeout, because TCP alone would try for two minutes. */
+/** Used if the configuration sets no timeout, because TCP would try for two minutes. */
 const CONNECT_TIMEOUT_S = 20;
 const MAX_CONFIG_BYTES = 256 * 1024;
 
 /** The part of ssh's configuration for a host that a tunnel needs. */
 export interface SshHost {
   readonly address: SshAddress;
-  /** Arguments before the host, common to all commands for this host. */
+  /** Arguments that precede the host, in every command for this host. */
   readonly options: readonly string[];
   readonly destination: string;
-  /** Files that may contain a user's certificate. They need not exist. */
+  /** Files that may contain a certificate of the user. They need not exist. */
   readonly certificates: readonly string[];
 }
 
 /**
- * Reads ssh's configuration for a host, from $FLASHCORE_SSH_CONFIG if set. Does not connect yet. Errors:
- * RUNNER_UNREACHABLE if there is no ssh or its configuration is faulty.
+ * Reads ssh's configuration for a host, without connecting. $FLASHCORE_SSH_CONFIG can name another configuration file.
+ * Errors: RUNNER_UNREACHABLE if ssh is missing or its configuration is faulty.
  */
 export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEnv): Promise<SshHost> {
   const file = environment['FLASHCORE_SSH_CONFIG'];
@@ -42,11 +42,11 @@ export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEn
       ...base,
       '-T',
       ...(values('connecttimeout')[0] === 'none' ? ['-o', `ConnectTimeout=${CONNECT_TIMEOUT_S}`] : []),
-      // A dead network is noticed within a minute and a half, even after this program was killed.
+      // ssh notices a dead network within a minute and a half, even if this program was killed.
       ...['-o', 'ServerAliveInterval=30', '-o', 'ServerAliveCountMax=3'],
       ...['-o', 'ForwardAgent=no', '-o', 'ForwardX11=no', '-o', 'PermitLocalCommand=no'],
-      // An existing master connection is used. A master of ours would end the sessions of other programs with it,
-      // unless the configuration lets it persist.
+      // An existing master connection is used, but none is started unless the configuration lets it persist: if ours
+      // ended, it would end the sessions of other programs that use it.
       ...(persists ? [] : ['-o', 'ControlMaster=no']),
     ],
     destination: address.host,
@@ -55,8 +55,8 @@ export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEn
 }
 
 /**
- * How to start an ssh that may, or may not, ask a person. If it may not, it gets neither terminal nor dialog, because
- * BatchMode alone does not reach the ssh of a ProxyJump.
+ * Process options for an ssh that may or may not ask a person. If it may not, it gets neither a terminal nor a dialog,
+ * because BatchMode does not apply to the ssh of a ProxyJump.
  */
 export const sshProcess = (
   environment: NodeJS.ProcessEnv,
@@ -68,7 +68,7 @@ export const sshProcess = (
 });
 
 function configOf(args: readonly string[], address: SshAddress, environment: NodeJS.ProcessEnv): Promise<string> {
-  // ssh's `Match exec` runs the user's commands.
+  // Secrets are removed, because ssh's `Match exec` runs the user's commands.
   const env = withoutSecrets(environment);
   return new Promise((resolve, reject) => {
     execFile('ssh', args, { env, timeout: CONFIG_LIMIT_MS, maxBuffer: MAX_CONFIG_BYTES }, (error, stdout, stderr) => {

@@ -13,7 +13,7 @@ test.each([
   ['ssh-keygen -f "$(id)/known_hosts" -R box', 'ssh-keygen -R "[box]:2222"'],
   ['ssh-keygen -f /known_hosts; id # -R box', 'ssh-keygen -R "[box]:2222"'],
   ['ssh-keygen -f /home/a/.bashrc -R box', 'ssh-keygen -R "[box]:2222"'],
-])('for %j the advice to forget a key is: %s', (said, advice) => {
+])('for %j, the advice on forgetting a key is: %s', (said, advice) => {
   const { message } = sshError({ address: parseSshAddress('ssh://box:2222'), stderr: `${CHANGED}  ${said}\n` });
   expect(message).toContain(`forget the old key (${advice}) and accept`);
 });

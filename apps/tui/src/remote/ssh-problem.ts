@@ -5,34 +5,32 @@ import { expiredLogin, renewal } from './expired-login.ts';
 import type { ExpiredCertificate } from './ssh-certificate.ts';
 import type { SshAddress } from './ssh-address.ts';
 
-/** The end of an ssh process. */
+/** The end of an ssh process, with what may explain it. */
 interface SshEnd {
   readonly address: SshAddress;
   readonly stderr: string;
-  /** Error of starting ssh, if this machine has none. */
+  /** The error of starting ssh if this machine does not have it. */
   readonly spawnError?: NodeJS.ErrnoException | undefined;
   /** The user's command that renews a login. */
   readonly login?: string | undefined;
-  /** The user's expired certificate, if there is one. It explains why sshd now refuses the user. */
+  /** The user's expired certificate, if there is one: it explains why sshd refuses the user. */
   readonly certificate?: ExpiredCertificate | undefined;
 }
 
 interface Remedy {
   readonly found: RegExp;
   readonly say: (address: SshAddress, stderr: string) => string;
-  /** A person at a terminal could help with a password, a passphrase, or "yes" to a new host's key. */
+  /** True if a person at a terminal could help with a password, a passphrase, or "yes" to a new host's key. */
   readonly asks?: boolean;
   readonly standing?: Standing;
 }
 
-/**
- * down: nothing answers at the host. cut: the host ended the connection. no-runner: ssh works, but no runner listens.
- */
+/** down: the host does not answer. cut: the host ended the connection. no-runner: ssh works, but no runner listens. */
 export type Standing = 'down' | 'cut' | 'no-runner';
 
 /** ssh could not reach the runner. */
 export class SshError extends FlashcoreError {
-  /** True if ssh would have had to ask a person. */
+  /** True if a person at a terminal could have helped ssh. */
   readonly asks: boolean;
   /** State of the host, if starting it may help. */
   readonly standing: Standing | undefined;
@@ -66,7 +64,7 @@ const withoutRunner = ({ text }: SshAddress): string => text.replace(/^(ssh:\/\/
 const runnerThere = ({ runner }: SshAddress): string =>
   runner.kind === 'port' ? `127.0.0.1:${runner.port}` : runner.path;
 
-/** The first match counts, so a changed key comes before "verification failed". */
+/** The first match is used, so a changed key must come before "verification failed". */
 const REMEDIES: readonly Remedy[] = [
   {
     found: /REMOTE HOST IDENTIFICATION HAS CHANGED|host key .{0,80}has changed/i,
@@ -153,7 +151,7 @@ export function sshError({ address, stderr, spawnError, login, certificate }: Ss
   });
 }
 
-/** If ssh printed nothing, ssh itself worked. */
+/** Explains an end that matches no remedy. If ssh printed nothing, ssh itself worked. */
 const unknownEnd = (address: SshAddress, said: string): string =>
   said === ''
     ? `What listens at ${runnerThere(address)} on ${address.host} cut the connection without a word: if it is a runner with TLS, log in (fa-tui login ${address.text} --tls-ca ca.crt)`
@@ -163,15 +161,15 @@ const certificateText = ({ file, at }: ExpiredCertificate, login: string | undef
   `The ssh certificate ${file} expired at ${at}: ${renewal(login)}`;
 
 /**
- * The command that forgets a host's key. ssh prints it with the key's file, but the output may also contain the host's
- * own words. Therefore it is repeated only if it names a known_hosts file and needs no shell quoting.
+ * The command that forgets a host's key. ssh prints it with the key's file, but its output may also contain text that
+ * the host chose. Therefore the command is repeated only if it names a known_hosts file and needs no shell quoting.
  */
 const forget = (stderr: string, { host, port }: SshAddress): string =>
   /ssh-keygen -f (["']?)[\w./~-]{0,200}known_hosts[\w.-]{0,50}\1 -R (["']?)[\w.:[\]-]{1,100}\2/.exec(
     plainText(stderr),
   )?.[0] ?? `ssh-keygen -R ${port === undefined ? host : `"[${host}]:${port}"`}`;
 
-/** The last lines of a foreign text joined into one, without the frame of ssh's warnings. */
+/** The last lines of a foreign text, joined into one, without the frame around ssh's warnings. */
 export const lastLines = (text: string): string =>
   plainText(text)
     .split('\n')

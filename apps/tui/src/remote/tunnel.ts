@@ -14,13 +14,16 @@ import { sshProcess, type SshHost } from './ssh-command.ts';
 interface TunnelOptions {
   readonly host: SshHost;
   readonly environment: NodeJS.ProcessEnv;
-  /** ssh's task for a connection: arguments before and after the host. */
+  /** The arguments of ssh for a connection, before and after the host. */
   readonly carry: Carry;
   /** The user's command that renews a login. */
   readonly login?: string | undefined;
 }
 
-/** A forward (`-W`), or a command on the host whose stdin and stdout are the connection. */
+/**
+ * The arguments that make ssh carry a connection: a forward (`-W`), or a command on the host whose stdin and stdout are
+ * the connection.
+ */
 export interface Carry {
   readonly options: readonly string[];
   readonly command: readonly string[];
@@ -35,16 +38,16 @@ const MAX_STDERR = 16 * 1024;
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 15_000;
 const KILL_AFTER_MS = 2_000;
-/** A connection that lasted this long counts as working, so the next failure counts as the first. */
+/** A connection that lasted this long worked, so the next failure is treated as the first one. */
 const SETTLED_AFTER_MS = 5_000;
 /** macOS has room for 104 bytes, including the final zero. */
 const MAX_SOCKET_PATH = 103;
 const FOLDER = /^fa-ssh-(\d+)-/;
 
 /**
- * Listens on a Unix socket in a folder of mode 0700 and starts an ssh for each connection, so that a client which
- * reconnects gets a new ssh. After a failure the next ssh waits, longer each time, so that nobody is locked out for too
- * many attempts.
+ * Listens on a Unix socket in a folder of mode 0700 and starts an ssh for each connection, so that a client that
+ * reconnects gets a new ssh. After each failure the next ssh waits longer, so that the host does not lock out the user
+ * for too many attempts.
  */
 export class Tunnel {
   /** The address that a client connects to. */
@@ -57,7 +60,7 @@ export class Tunnel {
   #failures = 0;
   #notBefore = 0;
   #closed = false;
-  /** If set, the next ssh may ask a person and shares the terminal. */
+  /** True if the next ssh may ask a person and shares the terminal. */
   #mayAsk = false;
 
   private constructor(options: TunnelOptions, folder: string, server: Server) {
@@ -85,13 +88,16 @@ export class Tunnel {
     return new Tunnel(options, folder, server);
   }
 
-  /** Settles with the next attempt. Returns when the runner has answered, or throws the reason why ssh ended before. */
+  /**
+   * Waits for the outcome of the next attempt. Returns when the runner has answered, and throws the reason if ssh ended
+   * before.
+   */
   async nextOutcome(): Promise<void> {
     const outcome = await new Promise<Outcome>((resolve) => this.#waiting.add(resolve));
     if (outcome) throw outcome;
   }
 
-  /** Starts the next ssh at once, and lets it ask on the terminal for a password or to accept a key. */
+  /** Starts the next ssh at once, and lets it ask on the terminal for a password or about a new host's key. */
   letAsk(): void {
     this.#mayAsk = true;
     this.#notBefore = 0;
@@ -129,7 +135,7 @@ export class Tunnel {
     this.#mayAsk = false;
     const args = ['-o', `BatchMode=${asks ? 'no' : 'yes'}`, ...host.options, ...carry.options];
     const link = spawn('ssh', [...args, '--', host.destination, ...carry.command], {
-      // Runs in its own session, because the first Ctrl-C only prints how to come back to the job.
+      // In its own session Ctrl-C does not reach ssh: the first Ctrl-C only prints how to come back to the job.
       ...sshProcess(environment, asks),
       stdio: ['pipe', 'pipe', 'pipe'],
     });
@@ -174,7 +180,7 @@ export class Tunnel {
 
 interface Passing {
   readonly greeted: Carry['greeted'];
-  /** Called at the connection's first byte. */
+  /** Called when the first byte of the connection arrives. */
   readonly speak: () => void;
 }
 
@@ -195,7 +201,7 @@ function passOn({ stdout }: ChildProcess, socket: Socket, { greeted, speak }: Pa
       greeted(found.greeting);
       pass(found.rest);
     } catch {
-      // Not a connection of our dial command, so it is closed. ssh's end then reports that there was none.
+      // This is not a connection of our dial command, so it is closed. When ssh ends, the missing greeting is reported.
       socket.destroy();
     }
   };
@@ -209,7 +215,7 @@ function endLink(link: ChildProcess): void {
   link.once('exit', () => clearTimeout(timer));
 }
 
-/** A private folder with a short enough path. Folders left by killed programs are removed. */
+/** A private folder whose path is short enough. Folders left behind by killed programs are removed. */
 function socketFolder(): string {
   const name = `fa-ssh-${process.pid}-`;
   const fits = Buffer.byteLength(path.join(tmpdir(), `${name}XXXXXX/s`)) <= MAX_SOCKET_PATH;
@@ -223,7 +229,7 @@ function isLeft(name: string): boolean {
   return pid > 0 && !isRunning(pid);
 }
 
-/** Skips another user's folder, which only that user may remove. */
+/** Removes a folder of this user. Another user's folder is skipped, because only its owner may remove it. */
 function removeOwn(folder: string): void {
   try {
     rmSync(folder, { recursive: true, force: true });
@@ -237,18 +243,21 @@ const MAX_BYTES = 64 * 1024;
 
 const shownLine = z.string().max(500).transform(plainLine);
 const GREETING = z.object({
-  /** Process id of the runner, whether it was started for this connection or found. */
+  /** Process id of the runner. It was either started for this connection or already running. */
   pid: z.int().optional(),
   started: z.boolean(),
   log: shownLine.optional(),
 });
-/** Sent by `fa-tui __dial` on the host before the connection's data. Output of shells may come first. */
+/**
+ * The line that `fa-tui __dial` on the host sends before the connection's data. Output of the login shell may come
+ * first.
+ */
 export type DialGreeting = z.output<typeof GREETING>;
 
 export const greetingBytes = (greeting: DialGreeting): Buffer =>
   Buffer.concat([MARKER, Buffer.from(`${JSON.stringify(greeting)}\n`)]);
 
-/** Reads pieces of a stream until the greeting is complete. The rest belongs to the connection. */
+/** Reads pieces of a stream until the greeting is complete. The remaining bytes belong to the connection. */
 export class GreetingReader {
   #bytes = Buffer.alloc(0);
 
