@@ -10,10 +10,13 @@ import { UsageError } from '../exit-code.ts';
 /** A connected runner, and how it was reached. */
 export interface Connection {
   readonly client: RunnerClient;
-  /** Remote: somebody else starts and ends the runner, even if it is on this machine. */
+  /**
+   * embedded: clients start the runner and may end it. remote: somebody else does, even if the runner is on this
+   * machine.
+   */
   readonly kind: 'embedded' | 'remote';
   readonly address: string;
-  /** Text such as "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
+  /** The runner for people to read, such as "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
   readonly description: string;
   /**
    * Restarts an embedded runner at the same address after it was killed, or settles when a broken ssh tunnel works
@@ -28,8 +31,8 @@ export interface Connection {
 
 export interface ConnectOptions {
   /**
-   * --runner, as the name of a login or an address; else FLASHCORE_RUNNER; else the embedded runner, which is started
-   * if it is not running.
+   * The runner from --runner, as an address or the name of a login; otherwise from FLASHCORE_RUNNER; otherwise the
+   * embedded runner, which is started if it is not running.
    */
   readonly runner?: string | undefined;
   readonly tls?: TlsFlags;
@@ -37,11 +40,11 @@ export interface ConnectOptions {
   readonly signal?: AbortSignal;
   /** True if a person at a terminal can answer ssh's questions. */
   readonly mayAsk?: boolean;
-  /** For a runner behind ssh: start it if it is not running. */
+  /** True to start a runner behind ssh if it is not running. */
   readonly startRunner?: boolean;
   /** The user's command that renews the login of this host, for messages. */
   readonly login?: string | undefined;
-  /** Receives messages for people, for example that an older runner is replaced. */
+  /** Receives messages for the user, for example that an older runner is replaced. */
   readonly notify?: (message: string) => void;
 }
 

@@ -4,19 +4,19 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The embedded runner's folder of jobs and artifacts: $FLASHCORE_HOME, else ~/.flashcore. */
+/** The folder with the embedded runner's jobs and artifacts: $FLASHCORE_HOME, or else ~/.flashcore. */
 export function dataDirectory(environment: NodeJS.ProcessEnv): string {
   return path.resolve(environment.FLASHCORE_HOME || path.join(environment.HOME || homedir(), '.flashcore'));
 }
 
-/** The record in a runner's data directory through which clients find the runner. */
+/** The record that a runner leaves in its data directory, so that clients find the runner. */
 export interface RunnerRecord {
   readonly pid: number;
   readonly address: string;
   readonly buildId: string;
-  /** The runner's main.js; undefined for a runner that did not tell. */
+  /** Path of the runner's main.js; undefined if the record does not have it. */
   readonly program: string | undefined;
-  /** True if a client started the runner for itself; false if its owner did, with `flashcore-runner serve`. */
+  /** True if a client started the runner; false if its owner did, with `flashcore-runner serve`. */
   readonly embedded: boolean;
 }
 
@@ -32,7 +32,7 @@ export function readRunnerRecord(directory: string): RunnerRecord | undefined {
   return parseRecord(text);
 }
 
-// An invalid record counts as missing. The data directory's lock, not this file, decides which runner is active.
+// An invalid record is treated as missing. The data directory's lock, not this file, decides which runner is active.
 function parseRecord(text: string): RunnerRecord | undefined {
   try {
     const { pid, address, buildId, program, embedded } = JSON.parse(text) as Partial<RunnerRecord>;
@@ -50,20 +50,23 @@ function parseRecord(text: string): RunnerRecord | undefined {
   }
 }
 
-/** The runner's built program. It is located relative to fa-tui: apps/tui/dist (or src) and apps/runner/dist. */
+/**
+ * The runner's built program. fa-tui finds it relative to its own file: from apps/tui/dist (or src), in
+ * apps/runner/dist.
+ */
 export function runnerProgram(): string {
   return path.resolve(path.dirname(fileURLToPath(import.meta.url)), TO_APPS, 'runner', 'dist', 'main.js');
 }
 
-/** The kernels of an embedded runner: kernels/ of the same clone. */
+/** The kernels of an embedded runner: kernels/ in the runner's clone. */
 export const runnerKernels = (): string => path.resolve(path.dirname(runnerProgram()), '../../../kernels');
 
 // esbuild puts this file into apps/tui/dist; the tests run it from apps/tui/src/connection.
 const TO_APPS = path.basename(import.meta.dirname) === 'dist' ? '../..' : '../../..';
 
 /**
- * Digest of a runner's code, main.js and the worker.js beside it. The runner reports the same digest in GetHost and in
- * its record.
+ * Digest of a runner's code, which is main.js and the worker.js next to it. The runner reports the same digest in
+ * GetHost and in its record.
  */
 export function buildIdOf(program: string): string {
   const worker = path.join(path.dirname(program), 'worker.js');

@@ -1,4 +1,6 @@
-/** The remote end of an ssh connection to a runner on a socket. The connection goes through stdin and stdout. */
+/**
+ * The remote end of an ssh connection to a runner, which passes data between the runner's socket and stdin and stdout.
+ */
 import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import process from 'node:process';
@@ -7,7 +9,9 @@ import { ensureEmbeddedRunner } from './embedded-runner.ts';
 import { greetingBytes, type DialGreeting } from '../remote/tunnel.ts';
 import { DIAL } from '../remote/ssh-address.ts';
 
-/** `fa-tui __dial start`, or `fa-tui __dial /path/of/a.sock`. Returns the exit code when the connection has ended. */
+/**
+ * Runs `fa-tui __dial start` or `fa-tui __dial /path/of/a.sock`. Returns the exit code when the connection has ended.
+ */
 export async function dialRunner([what = '']: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const { address, greeting } =
     what === 'start' ? await started(environment) : { address: `unix:${what}`, greeting: { started: false } };

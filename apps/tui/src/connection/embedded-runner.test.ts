@@ -45,13 +45,14 @@ async function ensure(options: { program?: string; notify?: (message: string) =>
 }
 
 /**
- * All processes that were started for the folder: a runner that lost the race to serve it would take over from the one
- * that is killed, and write to the folder after its removal. Without /proc, the recorded runner.
+ * All processes that were started for the folder, because killing only the recorded runner is not enough: a runner that
+ * lost the race to serve the folder would take over and write to the folder after its removal. Without /proc, only the
+ * recorded runner.
  */
 function runnersOfFolder(): number[] {
   if (!existsSync('/proc/self/cmdline')) return [readRunnerRecord(directory)?.pid ?? []].flat();
   const pids = readdirSync('/proc').map(Number);
-  // The losers come first, so that none of them takes over when the recorded runner is killed.
+  // The runners that lost the race come first, so that none of them takes over when the recorded runner is killed.
   const recorded = readRunnerRecord(directory)?.pid;
   return pids.filter(isOfFolder).toSorted((a, b) => Number(a === recorded) - Number(b === recorded));
 }
@@ -61,7 +62,7 @@ function isOfFolder(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(directory);
   } catch {
-    return false; // it has ended since /proc was listed
+    return false; // the process has ended since /proc was listed
   }
 }
 
@@ -70,7 +71,7 @@ async function kill(pid: number): Promise<void> {
   await until(() => !isRunning(pid));
 }
 
-/** The built runner in a layout in which it finds kernels and proto. */
+/** The built runner in another folder that is laid out so that the runner finds kernels and proto. */
 function otherCheckout(): string {
   const dist = path.join(folder, 'apps/runner/dist');
   cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
@@ -79,19 +80,19 @@ function otherCheckout(): string {
   mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
   mkdirSync(path.join(folder, 'libs'), { recursive: true });
   symlinkSync(path.join(ROOT, 'libs/emulator'), path.join(folder, 'libs/emulator'));
-  // Sources that the runner compiles for itself. Without them a job of this build would fail at once.
+  // Sources that the runner compiles for itself. Without them every job of this runner would fail at once.
   symlinkSync(path.join(ROOT, 'apps/runner/worker'), path.join(folder, 'apps/runner/worker'));
   return path.join(dist, 'main.js');
 }
 
-/** The same with another digest. */
+/** Another checkout whose runner has another digest. */
 function otherBuild(): string {
   const program = otherCheckout();
   appendFileSync(program, '// another build\n');
   return program;
 }
 
-test('a runner is started once and found again', async () => {
+test('a runner is started once, and later clients find it', async () => {
   const first = await ensure();
   const second = await ensure();
   expect([second.pid, second.address]).toEqual([first.pid, first.address]);
@@ -120,7 +121,7 @@ test('an idle runner of another build is replaced, with a message', async () => 
   expect(said).toEqual([`runner: process ${older.pid} is of another build: replaced`]);
 });
 
-test('an idle runner of another checkout is replaced, because it has other kernels', async () => {
+test('an idle runner of another checkout is replaced, because its kernels are different', async () => {
   const program = otherCheckout();
   const older = await ensure({ program });
   const said: string[] = [];
@@ -129,7 +130,7 @@ test('an idle runner of another checkout is replaced, because it has other kerne
   expect(said).toEqual([`runner: process ${older.pid} is of another checkout (${program}): replaced`]);
 });
 
-test('a runner of another build that its owner serves is never ended, even if it is idle', async () => {
+test('a runner of another build that its owner serves is never ended, even when it is idle', async () => {
   const socket = path.join(folder, 'served.sock');
   const served = spawn(process.execPath, [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`], {
     stdio: 'ignore',

@@ -6,17 +6,17 @@ import { makeFolder, whyUnwritable, isRunning } from '@flashcore/shared/files';
 import { buildIdOf, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
 import { launchRunner, type RunnerLaunch } from './runner-launch.ts';
 
-/** The runner of a data directory, ready to take requests. */
+/** The runner of a data directory, ready to receive requests. */
 export interface EmbeddedRunner {
   readonly client: RunnerClient;
   readonly pid: number;
   readonly address: string;
-  /** False if the owner serves this runner from the same data directory. Only the owner ends and restarts it. */
+  /** False if the runner's owner started it for the same data directory. Then only the owner ends and restarts it. */
   readonly embedded: boolean;
 }
 
 interface EmbeddedRunnerOptions {
-  /** The runner's data directory; created if it does not exist. */
+  /** The runner's data directory, which is created if it does not exist. */
   readonly directory: string;
   readonly environment: NodeJS.ProcessEnv;
   /** The runner's main.js; by default the one built with this program. */
@@ -31,9 +31,9 @@ const POLL_MS = 25;
 
 /**
  * Finds the runner of a data directory, or starts it detached so that it outlives this command. An idle embedded runner
- * of another build or checkout is replaced. A runner served by its owner is used unchanged. If two clients start at
- * once, both start a runner; the directory's lock lets one survive, and both clients connect to it. Errors:
- * RUNNER_UNREACHABLE with the end of the runner's log.
+ * of another build or checkout is replaced. A runner that its owner started is used unchanged. If two clients start at
+ * the same time, both start a runner; the directory's lock lets only one runner survive, and both clients connect to
+ * it. Errors: RUNNER_UNREACHABLE with the end of the runner's log.
  */
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
   const { directory, environment, program = runnerProgram(), signal, notify } = options;
@@ -54,7 +54,7 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
   }
 }
 
-/** Runs a write into the data folder. If the folder is not writable, the error says what to do. */
+/** Runs `write`. If the data folder is not writable, the error says what to do. */
 function inDataFolder<Result>(directory: string, write: () => Result): Result {
   try {
     return write();
@@ -102,12 +102,12 @@ export async function idleRunner(directory: string): Promise<number | undefined>
 
 interface FoundRunner {
   readonly record: RunnerRecord;
-  /** Absent if the runner has another API version. */
+  /** Undefined if the runner has another API version. */
   readonly client: RunnerClient | undefined;
 }
 
-// Any runner that answers at the recorded address is the directory's runner. A record without a running runner is left
-// over from kill -9.
+// Any runner that answers at the recorded address is the directory's runner. If none answers, the record is left over
+// from a runner that was killed.
 async function probe(directory: string): Promise<FoundRunner | undefined> {
   const record = readRunnerRecord(directory);
   if (!record || !isRunning(record.pid)) return undefined;
@@ -120,7 +120,10 @@ async function probe(directory: string): Promise<FoundRunner | undefined> {
   }
 }
 
-/** How a runner differs from the wanted one: it may have other code, or the same code and another clone's kernels. */
+/**
+ * Says how a runner differs from the wanted one; undefined if it does not. It may have other code, or the same code but
+ * another clone's kernels.
+ */
 function differenceOf(
   { buildId, program }: RunnerRecord,
   own: Pick<RunnerRecord, 'buildId' | 'program'>,
@@ -130,7 +133,7 @@ function differenceOf(
   return elsewhere ? `another checkout (${program})` : undefined;
 }
 
-/** Ends a differing embedded runner unless it has work. Returns true if it was ended. */
+/** Ends an embedded runner that differs from the wanted one, unless it has work. Returns true if it was ended. */
 async function replaced(
   { record, client }: FoundRunner,
   difference: string,
@@ -155,7 +158,7 @@ async function replaced(
   return true;
 }
 
-/** Ends a runner and waits for its end. Errors: RUNNER_UNREACHABLE if it does not end in time. */
+/** Ends a runner and waits until its process is gone. Errors: RUNNER_UNREACHABLE if that takes too long. */
 export async function endRunner(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
   for (const deadline = performance.now() + STOP_LIMIT_MS; isRunning(pid); await sleep(POLL_MS)) {

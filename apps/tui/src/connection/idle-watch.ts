@@ -1,4 +1,4 @@
-/** Stops a host after an idle time, even if no client is connected any more. */
+/** Stops a host after an idle time, even if every client has gone. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { runHook, type Hooks } from '../remote/hooks.ts';
@@ -17,15 +17,18 @@ export interface IdleWatch {
 }
 
 const MAX_PAUSE_MS = 60_000;
-/** If the runner can't be reached for this long, the host is left running, because nobody knows whether it is idle. */
+/**
+ * If the runner can't be reached for this long, the watch ends without stopping the host, because nobody knows whether
+ * it is idle.
+ */
 const UNREACHABLE_LIMIT_MS = 60 * 60_000;
-/** A check that took longer means that this machine was asleep. */
+/** A check that took longer means that this machine slept in between. */
 const MAX_ROUND_MS = 2 * 60_000;
 const STOP_ATTEMPTS = 3;
 
 /**
- * Checks the runner regularly. After the idle time, counted from the latest job's end or client's start, it runs the
- * stop hook. A failure is kept in the instance's record and shown to the next client. Returns at once if another
+ * Checks the runner regularly. When the idle time has passed since the last job ended or a client last started, runs
+ * the stop hook. A failure is stored in the instance's record and shown to the next client. Returns at once if another
  * process is already watching, and soon after this watch was ended or taken over.
  */
 export async function watchIdle(watch: IdleWatch): Promise<void> {

@@ -4,11 +4,11 @@ import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { withoutSecrets } from '@flashcore/shared/files';
 
-/** A runner that was started but does not answer yet. */
+/** A runner process that was started but does not answer yet. */
 export interface RunnerLaunch {
-  /** Throws RUNNER_UNREACHABLE if the runner ended, unless another runner of the directory was faster. */
+  /** Throws RUNNER_UNREACHABLE if the runner ended, unless it ended because another runner got the directory first. */
   throwIfFailed(): void;
-  /** Ends the runner if it is running. */
+  /** Ends the runner if it is still running. */
   abandon(): void;
   /** The last log lines since the start, as "Its log ends: ...". */
   logTail(): string;
@@ -20,10 +20,11 @@ interface LaunchOptions {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** The same flag as in bin/flashcore-runner.js, so that a start ends before the first garbage collection. */
+/** The same flag as in bin/flashcore-runner.js. With it a start is over before the first garbage collection. */
 const NODE_FLAGS = ['--min-semi-space-size=32'];
 const LOG_TAIL_LINES = 12;
-// The winner of a race has the lock before it answers, so the loser waits this long for an answer.
+// The runner that wins the race has the lock before it answers, so a client whose runner lost waits this long for the
+// winner.
 const RACE_LIMIT_MS = 8_000;
 
 /** Starts a runner as a process in its own session, so that Ctrl-C and the end of this terminal do not reach it. */
@@ -67,11 +68,11 @@ interface RunnerCommand {
   readonly program: string;
   readonly args: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
-  /** Receives the program's standard output; standard error goes to this process's. */
+  /** Receives the program's standard output. Its standard error goes to the standard error of this process. */
   readonly stdout: { write(text: string): unknown };
 }
 
-/** Runs a command of the runner's program to its end and returns the exit status. */
+/** Runs a command of the runner's program and returns the exit status. */
 export async function runRunnerCommand({ program, args, environment, stdout }: RunnerCommand): Promise<number> {
   if (!existsSync(program))
     throw new FlashcoreError(

@@ -1,4 +1,4 @@
-/** Tests ssh:// against a real sshd, with a recorded job behind it. */
+/** Tests ssh:// with a real sshd and, behind it, a server that replays a recorded job. */
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
@@ -28,7 +28,7 @@ const PROGRAM = path.resolve(import.meta.dirname, '../../dist/main.js');
 
 let sshd: Sshd;
 let runner: FakeRunner;
-/** The stream sends events up to this one and then waits. */
+/** The stream sends the events up to this one and then waits. */
 let last = EVENTS.length;
 const connections: Connection[] = [];
 
@@ -118,7 +118,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     ]);
   });
 
-  test('ssh ends with the program, even if the program is killed', { timeout: 90_000 }, async () => {
+  test('ssh ends when the program ends, even if the program is killed', { timeout: 90_000 }, async () => {
     last = 3;
     const program = spawn(process.execPath, [PROGRAM, 'watch', JOB, '--runner', box()], {
       env: environment(),
@@ -146,7 +146,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     wanted.forEach(([, text], at) => expect(found[at]).toMatch(text));
   });
 
-  test('a changed host key gives another error than an unknown host', async () => {
+  test('the error about a changed host key differs from the one about an unknown host', async () => {
     try {
       sshd.trustHost('stranger');
       expect(await problemOf(box())).toMatch(/The host key of box changed: .*ssh-keygen -f .*known_hosts.* -R/);
@@ -186,14 +186,14 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     },
   );
 
-  test('a wrong password is asked for as often as ssh does, then reported', async () => {
+  test('after a wrong password ssh asks as often as usual, then the failure is reported', async () => {
     const wrong = path.join(sshd.folder, 'wrong.sh');
     writeFileSync(wrong, '#!/bin/sh\necho wrong\n', { mode: 0o700 });
     const more = { SSH_ASKPASS: wrong, SSH_ASKPASS_REQUIRE: 'force' };
     await expect(reach('ssh://asking/1', { mayAsk: true, more })).rejects.toThrow('did not let ssh in');
   });
 
-  test('the token reaches neither the configuration nor the connection of ssh', async () => {
+  test("neither ssh's configuration nor its connection gets the token", async () => {
     const { config, folder } = sshd;
     const plain = readFileSync(config, 'utf8');
     const seen = path.join(folder, 'seen');
@@ -219,7 +219,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     execFileSync('ssh', ['-F', sshd.config, '-O', 'exit', 'shared'], { stdio: 'ignore' });
   });
 
-  test('a connection cut without a message may mean a runner with TLS', async () => {
+  test('the error about a connection cut without a message says that the runner may use TLS', async () => {
     const server = createServer((socket) => void socket.once('data', () => socket.destroy()));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
@@ -243,7 +243,7 @@ head -c 200000 /dev/zero | tr '\0' 'x' >&2; printf '\n\033]0;title\007\033[2Jhos
     expect(message).toMatch(/ssh said: x{299}… \| hostile$/);
   });
 
-  test('without ssh the error says what is missing', async () => {
+  test('without ssh the error says that it is missing', async () => {
     await expect(reach(box(), { more: { PATH: sshd.folder } })).rejects.toThrow('No ssh on this machine');
   });
 });

@@ -5,7 +5,7 @@ import { SshError } from '../remote/ssh-problem.ts';
 import { Tunnel, type Carry, type DialGreeting } from '../remote/tunnel.ts';
 import { UsageError } from '../exit-code.ts';
 
-/** A runner reached through this program's own tunnel. */
+/** A runner reached through a tunnel of this program. */
 interface SshRunner {
   readonly client: RunnerClient;
   /** Settles when a broken tunnel works again. Errors: the reason why ssh could not restore it. */
@@ -20,11 +20,11 @@ interface SshRunnerOptions {
   readonly environment: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
   /**
-   * True if a person at a terminal can be asked for a password. This holds only while connecting; later the screen may
-   * be open and nobody is asked.
+   * True if a person at a terminal can be asked for a password. This holds only while connecting: later the screen may
+   * be open, and ssh must not ask.
    */
   readonly mayAsk: boolean;
-  /** Starts the runner of the bundle there if none is running. */
+  /** True to start the runner of the bundle on the host if none is running. */
   readonly startRunner?: boolean;
   /** The user's command that renews a login. */
   readonly login?: string | undefined;
@@ -32,13 +32,13 @@ interface SshRunnerOptions {
   readonly notify?: (message: string) => void;
 }
 
-/** Jump hosts and a security key that must be touched take time; a person takes longer. */
+/** Long enough for jump hosts and for a security key that must be touched. If ssh may ask, a person gets more time. */
 const CONNECT_LIMIT_MS = 30_000;
 const ASKING_LIMIT_MS = 120_000;
 
 /**
  * Reaches a runner through ssh. Errors, as soon as ssh reports them: SshError (RUNNER_UNREACHABLE, UNAUTHENTICATED)
- * with a remedy, and the errors of RunnerClient.connect.
+ * with a remedy; and the errors of RunnerClient.connect.
  */
 export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner> {
   const { environment, mayAsk } = options;
@@ -64,8 +64,8 @@ export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner
 }
 
 /**
- * For a port, ssh's own forwarding. For a socket, and for a runner that is started on demand, a command of the bundle
- * there.
+ * A port is reached by ssh's own forwarding. A socket, and a runner that is started on demand, need a command of the
+ * bundle on the host.
  */
 function carryFor({ runner, text, host }: SshAddress, { startRunner, notify }: SshRunnerOptions): Carry {
   if (startRunner) {
@@ -83,7 +83,7 @@ function carryFor({ runner, text, host }: SshAddress, { startRunner, notify }: S
     : { options: [], command: [bundled('fa-tui', DIAL, runner.path)], greeted: () => undefined };
 }
 
-/** The client, or the reason as soon as ssh has failed. */
+/** The connected client. Throws as soon as ssh has failed. */
 async function dial(
   tunnel: Tunnel,
   { address, security, signal }: SshRunnerOptions,

@@ -1,4 +1,6 @@
-/** Tests hosts that are started for a job and stopped when idle, with hooks that leave files behind. */
+/**
+ * Tests hosts that are started for a job and stopped when idle. The hooks leave files, so that the tests see which ran.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -51,7 +53,7 @@ const serveAt = (address: string): Promise<FakeRunner> =>
     address,
   );
 
-/** An address without a runner. */
+/** An address at which no runner listens. */
 async function closedAddress(): Promise<string> {
   using gone = await serve({});
   return gone.address;
@@ -72,7 +74,7 @@ const hosted = (address: string, said: string[], { hooks, mayStart = true }: Hos
   notify: (message: string) => void said.push(message),
 });
 
-test('a job waits for its host with a message, and the cost counts from the start', async () => {
+test("a job waits for its host and says so, and the cost is counted from the host's start", async () => {
   const address = await closedAddress();
   const said: string[] = [];
   const connecting = connectToHost(hosted(address, said, { hooks: { start: leaves('started') } }));
@@ -90,7 +92,7 @@ test('a job waits for its host with a message, and the cost counts from the star
   expect(costSoFar({ usdPerHour: 2 }, 0)).toBeUndefined();
 });
 
-test('commands that only read start no host', async () => {
+test('commands that only read do not start a host', async () => {
   const address = await closedAddress();
   const start = connectToHost(hosted(address, [], { mayStart: false, hooks: { start: leaves('started') } }));
   await expect(start).rejects.toThrow(`a host that is stopped is started with fa-tui host start ${address},`);
@@ -125,7 +127,7 @@ test('a host that could not be stopped is reported to the next client', async ()
   expect(said).toEqual([expect.stringMatching(/could not be stopped and still costs money: .*gcloud auth login/)]);
 });
 
-test('a watch survives the sleep of this machine, and ends silently when it is taken over', async () => {
+test('a watch continues after this machine has slept, and ends silently when another takes over', async () => {
   const address = await closedAddress();
   const now = Date.now;
   const { watch, log } = watching(address, leaves('stopped'));
@@ -144,7 +146,7 @@ test('a watch survives the sleep of this machine, and ends silently when it is t
   expect(new Instance(address, environment).read()).toEqual({});
 });
 
-test("a start is watched from its beginning, and a running host's cost is not counted again", async () => {
+test('a host is watched from the beginning of its start, and the cost of a running host is not counted again', async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
   const [program] = process.argv.splice(1, 1, at('left.cjs'));
@@ -163,7 +165,7 @@ test("a start is watched from its beginning, and a running host's cost is not co
   expect(Date.now() - instance.lastUsed()).toBeLessThan(60_000);
 });
 
-/** Preloaded: a sleep takes only a millisecond, but the clock advances by the full time. */
+/** Preloaded: a sleep takes only a millisecond, but advances the clock by its full time. */
 const FAST_SLEEP = `import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
 const { setTimeout: sleep } = timers;
@@ -174,7 +176,7 @@ Date.now = () => now() + slept;
 syncBuiltinESMExports();
 `;
 
-test("fa-tui's background process waits for the last job, stops the idle host, and ends", async () => {
+test('the background process of fa-tui waits for the last job, stops the idle host, and ends', async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
   activeJobs = 4;
@@ -210,7 +212,7 @@ async function stopOf(address: string): Promise<string> {
   return `${code} ${text}`;
 }
 
-test('fa-tui host stop leaves a runner alone if its jobs are unknown, and stops a host without a runner', async () => {
+test('fa-tui host stop does not stop a host whose jobs are unknown, but stops one without a runner', async () => {
   using other = await serve({
     getHost: (_call, done) => done(null, create(GetHostResponseSchema, { host: { apiVersion: 'v9' } })),
   });
@@ -223,7 +225,7 @@ test('fa-tui host stop leaves a runner alone if its jobs are unknown, and stops 
   expect([existsSync(at('stopped')), instance.isWatched()]).toEqual([true, false]);
 });
 
-test('fa-tui host stop leaves a host with jobs alone, and otherwise prints how long it was up', async () => {
+test('fa-tui host stop does not stop a host with jobs, and otherwise prints how long it was up', async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
   const settings = { runner: address, hooks: { [address]: { stop: leaves('stopped'), usd_per_hour: 2 } } };
@@ -246,7 +248,7 @@ test('fa-tui host stop leaves a host with jobs alone, and otherwise prints how l
   expect(await faTui('config', 'show')).toMatch(/hooks\.127\.0\.0\.1:\d+\.stop +sh -c/);
 });
 
-test('one process watches a host, and a killed watcher gives up its place', () => {
+test('only one process watches a host, and another can take over after it was killed', () => {
   const instance = new Instance('ssh://box', environment);
   expect([instance.takeWatch(), instance.takeWatch()]).toEqual([true, false]);
   instance.leaveWatch();

@@ -1,4 +1,4 @@
-/** Connects to a runner whose host may be stopped: starts the host and waits for the runner. */
+/** Connects to a runner on a host that may be stopped. If the host is stopped, starts it and waits for the runner. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { runHook, shownCommand, type Hooks } from '../remote/hooks.ts';
@@ -12,9 +12,9 @@ export interface HostedRunner {
   readonly hooks: Hooks;
   readonly environment: NodeJS.ProcessEnv;
   readonly connect: () => Promise<Connection>;
-  /** Start the runner there if it is not running. */
+  /** True to start the runner on the host if it is not running. */
   readonly startRunner: boolean;
-  /** True if a stopped host may be started for this, which costs money. */
+  /** True if a stopped host may be started, which costs money. */
   readonly mayStart: boolean;
   readonly notify: (message: string) => void;
   readonly signal?: AbortSignal;
@@ -43,7 +43,7 @@ export async function connectToHost(hosted: HostedRunner): Promise<Connection> {
     if (!mayStart) throw stopped(runner, error);
     notify(`host: ${runner} can't be reached; starting it${rate(hooks)}: ${shownCommand(hooks.start)}`);
   }
-  // The record is about an earlier start.
+  // The record describes an earlier start.
   instance.forget();
   return startHost(hosted);
 }
@@ -62,9 +62,9 @@ export async function startHost(hosted: HostedRunner): Promise<Connection> {
   const instance = new Instance(runner, environment);
   const since = await upSince(hosted, instance);
   const begin = Date.now();
-  // The host may cost from now on, even if the command fails.
+  // From now on the host may cost money, even if the command fails.
   instance.write({ startedAt: since ?? begin, usdPerHour: hooks.usdPerHour });
-  // Waiting counts as use, even while no runner is running there.
+  // Waiting is a use of the host, even while no runner is running on it.
   instance.touch();
   const use = setInterval(() => instance.touch(), USE_EVERY_MS);
   try {
@@ -79,7 +79,7 @@ export async function startHost(hosted: HostedRunner): Promise<Connection> {
   }
 }
 
-/** The start time of a host that is still running. */
+/** The start time of the host, if it is still running. */
 async function upSince({ connect }: HostedRunner, instance: Instance): Promise<number | undefined> {
   const { startedAt } = instance.read();
   if (startedAt === undefined) return undefined;
@@ -92,7 +92,10 @@ async function upSince({ connect }: HostedRunner, instance: Instance): Promise<n
   return startedAt;
 }
 
-/** Tries until the runner answers, because a starting host can refuse or ignore connections in many ways. */
+/**
+ * Tries to connect until the runner answers or an error shows that it will not. A starting host can refuse or ignore
+ * connections in many ways.
+ */
 async function awaited({ runner, hooks, connect, notify, signal }: HostedRunner): Promise<Connection> {
   const begin = Date.now();
   let [pause, saidAt] = [FIRST_PAUSE_MS, begin];
@@ -118,7 +121,7 @@ async function awaited({ runner, hooks, connect, notify, signal }: HostedRunner)
   }
 }
 
-/** True if nothing answers at the host. */
+/** True if the host does not answer. */
 const isDown = (error: unknown): error is FlashcoreError =>
   error instanceof SshError ? error.standing === 'down' : isUnreachable(error);
 

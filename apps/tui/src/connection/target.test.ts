@@ -30,7 +30,7 @@ const resolve = (asked: string, flags: TlsFlags = {}, environment: Record<string
   return { ...target, security: texts };
 };
 
-test('a name and its address select the login; another address is plain text', () => {
+test('a name or its address selects the login; another address is used without a login', () => {
   const box = { name: 'box', address: '10.0.0.5:1', security: { authority: 'ca.crt', token: 't' } };
   expect([resolve('box'), resolve('10.0.0.5:1'), resolve('10.0.0.5:2')]).toEqual([
     box,

@@ -18,11 +18,11 @@ export interface Target {
   /** Name of the login; undefined if there is none. */
   readonly name: string | undefined;
   readonly address: string;
-  /** Undefined for plain text. */
+  /** Undefined for a connection without TLS. */
   readonly security: ClientSecurity | undefined;
 }
 
-/** Text such as "gpu (gpu01:50051)" for a login, else the address. */
+/** Text such as "gpu (gpu01:50051)" for a login, or else the address. */
 export const describeTarget = ({ name, address }: Pick<Target, 'name' | 'address'>): string =>
   name === undefined || name === address ? address : `${name} (${address})`;
 
@@ -30,7 +30,7 @@ export const hasTlsFlags = ({ tlsCa, tlsCert, tlsKey }: TlsFlags): boolean =>
   (tlsCa ?? tlsCert ?? tlsKey) !== undefined;
 
 /**
- * Finds a runner by the name of a login or by its address. Flags, then FLASHCORE_TLS_CA, _CERT, _KEY and
+ * Finds a runner by its address or by the name of a login. Flags, and after them FLASHCORE_TLS_CA, _CERT, _KEY and
  * FLASHCORE_TOKEN, take precedence over the stored login. Errors: UsageError; INVALID_REQUEST for an invalid file or a
  * secret that others can read.
  */
@@ -68,14 +68,16 @@ export function givenSecurity(flags: TlsFlags, environment: NodeJS.ProcessEnv): 
   if (tlsKey !== undefined) requirePrivate(tlsKey);
   return {
     ...(tlsCa !== undefined && { authority: read('--tls-ca', tlsCa) }),
-    // The client's own certificate replaces a token, and vice versa.
+    // A given certificate replaces the login's token, and a given token its certificate.
     ...(tlsCert !== undefined &&
       key !== undefined && { certificate: read('--tls-cert', tlsCert), key, token: undefined }),
     ...(token !== undefined && { token }),
   };
 }
 
-/** The files named by flags, else by the environment. Throws UsageError for a certificate without its key. */
+/**
+ * The files named by flags or, without flags, by the environment. Throws UsageError for a certificate without its key.
+ */
 export function tlsFiles(flags: TlsFlags, environment: NodeJS.ProcessEnv): TlsFlags {
   const file = (given: string | undefined, variable: string): string | undefined =>
     given ?? (environment[variable] || undefined);
@@ -94,8 +96,8 @@ export function tlsFiles(flags: TlsFlags, environment: NodeJS.ProcessEnv): TlsFl
 const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?):(\d{1,5})$/i;
 
 /**
- * A runner's address in the form of RunnerClient, "host:port" or "unix:" with an absolute path, or "ssh://…". Throws
- * UsageError, with `hint` at its end.
+ * A runner's address in RunnerClient's form: "host:port", "unix:" with an absolute path, or "ssh://…". Throws
+ * UsageError, which ends with `hint`.
  */
 export function parseAddress(text: string, hint = ''): string {
   if (text.startsWith('unix:') && text.length > 'unix:'.length)
