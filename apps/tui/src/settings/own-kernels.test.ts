@@ -26,7 +26,7 @@ launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, 
 
 const listed = async (): Promise<string[]> => (await own().list()).kernels.map(({ kernelId }) => kernelId);
 
-test('lists the folders that ran, the latest first and each once', async () => {
+test('lists the folders that ran, each once, the latest first', async () => {
   const [a, b] = [kernelFolder('a'), kernelFolder('b')];
   for (const folder of [a, b, `${b}/`, a]) own().remember(folder);
   expect((await own().list()).kernels).toMatchObject([
@@ -35,7 +35,7 @@ test('lists the folders that ran, the latest first and each once', async () => {
   ]);
 });
 
-test('a missing folder is not listed, and one with a broken manifest is listed with its error', async () => {
+test('a missing folder is not listed, and a folder with a broken manifest is listed with its error', async () => {
   const [gone, broken] = [kernelFolder('gone'), kernelFolder('broken', 'id: [\n')];
   for (const folder of [gone, broken]) own().remember(folder);
   rmSync(gone, { recursive: true });

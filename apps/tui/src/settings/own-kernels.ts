@@ -1,4 +1,4 @@
-/** The user's own kernel folders that fa-tui has sent to a runner, the latest first. */
+/** The list of the user's own kernel folders that fa-tui has sent to a runner, the latest first. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -41,7 +41,7 @@ export class OwnKernels implements KernelFolders {
       }));
       return undefined;
     } catch (error) {
-      // A run must not fail because its folder cannot be listed later.
+      // This is only a message, because a run must not fail just because its folder cannot be listed later.
       return `${absolute} will not be listed in view 7: ${errorText(error)}`;
     }
   };

@@ -1,6 +1,6 @@
 /**
- * flashcore.yaml: the settings of a repository with its own kernels, found from any folder below it. Other people may
- * have written it, so it can only choose among the user's logins and name folders below it.
+ * flashcore.yaml: the settings of a repository with its own kernels, found from any folder below the file. Other people
+ * may have written it, so it can only choose among the user's logins and name folders in the repository.
  */
 import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
@@ -15,7 +15,7 @@ const { matching, strict, text } = yamlFile;
 
 export const PROJECT_FILE = 'flashcore.yaml';
 
-/** False for a path out of the project, and for a hidden folder such as .git. */
+/** False for a path out of the project and for a hidden folder such as .git. */
 const isBelow = (folder: string): boolean =>
   folder !== '' &&
   !path.isAbsolute(folder) &&
@@ -34,13 +34,13 @@ const PROJECT = strict({
   champions: folder().describe('Where champions are saved to and loaded from (default: champions)').optional(),
 });
 
-/** A repository's flashcore.yaml, with its folders as absolute paths. */
+/** The settings in a repository's flashcore.yaml, with absolute paths of its folders. */
 export interface Project extends z.output<typeof PROJECT> {
   readonly file: string;
 }
 
 /**
- * The project of a folder, from the nearest flashcore.yaml in it or above. Errors: UsageError with file, line and key
+ * The settings in the nearest flashcore.yaml, searched from a folder upward. Errors: UsageError with file, line and key
  * for an invalid file.
  */
 export function findProject(from: string): Project | undefined {
@@ -71,7 +71,10 @@ function projectOf(file: string, content: string): Project {
   };
 }
 
-/** True if a link leads the folder, or its nearest existing parent, out of the project. */
+/**
+ * True if a link leads the folder out of the project; if the folder does not exist, its nearest existing parent is
+ * checked.
+ */
 function leadsOut(project: string, folder: string): boolean {
   let at = folder;
   while (at !== project && !lstatSync(at, { throwIfNoEntry: false })) at = path.dirname(at);
@@ -83,26 +86,26 @@ function contentOf(file: string): string | undefined {
   try {
     return readForeignText(file, HAND_WRITTEN_BYTES);
   } catch (error) {
-    // A folder without access has no project that could be found.
+    // A folder that cannot be entered is treated as a folder without a project.
     if (['ENOENT', 'ENOTDIR', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw new UsageError(`${file}: cannot be read (${whyUnreadable(error)})`);
   }
 }
 
-/** The requested runner, and where it was named. */
+/** The requested runner, and the place that named it. */
 export interface AskedRunner {
   readonly name: string;
   readonly from: string;
   /**
    * True if a project's file chose the runner. Other people may have written that file, so the runner gets only the
-   * credentials stored with its login, and none from flags and variables.
+   * credentials stored with its login, and none from flags or environment variables.
    */
   readonly byProject?: boolean;
 }
 
 /**
- * The runner if no option names one: $FLASHCORE_RUNNER, the project's, or the settings'; undefined for the embedded
- * one. Errors: UsageError.
+ * The runner that is used if no option names one: from $FLASHCORE_RUNNER, or else the project's file, or else the
+ * settings; undefined for the embedded runner. Errors: UsageError.
  */
 export function configuredRunner(environment: NodeJS.ProcessEnv): AskedRunner | undefined {
   if (environment.FLASHCORE_RUNNER) return { name: environment.FLASHCORE_RUNNER, from: '$FLASHCORE_RUNNER' };
@@ -117,7 +120,9 @@ export function configuredRunner(environment: NodeJS.ProcessEnv): AskedRunner | 
 export const isLogin = (name: string, environment: NodeJS.ProcessEnv): boolean =>
   Object.hasOwn(new RunnerProfiles(environment).list(), name);
 
-/** Requires a login, because an address would let the file's author choose where the user's sources and token go. */
+/**
+ * Requires the name of a login: with an address, the file's author could choose where the user's sources and token go.
+ */
 function loginOf({ file }: Project, name: string, environment: NodeJS.ProcessEnv): string {
   if (isLogin(name, environment)) return name;
   throw new UsageError(

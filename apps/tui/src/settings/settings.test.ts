@@ -26,7 +26,7 @@ const settingsOf = (text: string) => {
 };
 
 describe('settings', () => {
-  test("are in the user's configuration folder, and need not exist", () => {
+  test("are in the user's configuration folder, and may be missing", () => {
     expect(settingsFile({ HOME: '/home/u' })).toBe('/home/u/.config/flashcore/fa-tui.yaml');
     expect(settingsFile({ HOME: '/home/u', XDG_CONFIG_HOME: '/c' })).toBe('/c/flashcore/fa-tui.yaml');
     expect([
@@ -56,7 +56,7 @@ describe('settings', () => {
     expect(() => settingsOf(text)).toThrow(message);
   });
 
-  test('the published schema has every key with its meaning, and no other keys', () => {
+  test('the published schema has every key with its meaning, and no other key', () => {
     const schema = settingsSchema() as {
       properties: Record<string, { description?: string }>;
       additionalProperties: boolean;
@@ -65,7 +65,7 @@ describe('settings', () => {
     expect(Object.entries(schema.properties).filter(([, { description }]) => description === undefined)).toEqual([]);
   });
 
-  test('fa-tui config shows, finds and checks the file; a mistake is exit code 2', async () => {
+  test('fa-tui config shows, finds and checks the file, and gives exit code 2 for a mistake', async () => {
     const run = async (action: string, ...flags: string[]): Promise<{ code: number; text: string }> => {
       let text = '';
       const stream = { isTTY: false, write: (piece: string) => void (text += piece) };
@@ -97,7 +97,7 @@ describe('settings', () => {
   });
 });
 
-test('each setting has the first given value among flag, environment, file and default, in its own order', () => {
+test("each setting has the first value given among flag, environment, file and default, in the setting's own order", () => {
   writeFileSync(path.join(folder, 'fa-tui.yaml'), 'runner: filed\nascii: true\ncolors: auto\ntheme: { good: bold }');
   const file = `${folder}/fa-tui.yaml`;
   const from = (options: Partial<GlobalOptions>, variables: NodeJS.ProcessEnv) =>
@@ -151,7 +151,7 @@ describe('theme', () => {
     expect(paint([{ text: '@@', heat: 3, isInk: true }], theme)).toBe('  ');
   });
 
-  test('in ASCII a margin differs from a modelled figure', () => {
+  test('in ASCII the sign of an uncertainty differs from that of a modelled figure', () => {
     const ascii = (...texts: string[]): string =>
       paint(
         texts.map((text) => ({ text })),
@@ -195,7 +195,7 @@ describe('the saved view', () => {
     jobList: 'leaderboard' as const,
   };
 
-  test('is restored for the runner where it was left, and for no other', () => {
+  test('is restored for the runner that it was saved for, and for no other', () => {
     new ViewFile(environment()).write('a:1', view);
     new ViewFile(environment()).write('b:1', { ...view, view: 'host' });
     const file = new ViewFile(environment());

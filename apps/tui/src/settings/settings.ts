@@ -1,4 +1,4 @@
-/** The user's settings: a YAML or JSON file with a schema. Settings that it omits follow from the terminal. */
+/** The user's settings: a YAML or JSON file with a schema. The terminal determines the settings that the file omits. */
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, configFolder, readForeignText } from '@flashcore/shared/files';
@@ -88,14 +88,14 @@ const LIMIT_MINUTES = 10;
 export type Settings = z.output<typeof SETTINGS>;
 
 /**
- * $FA_TUI_CONFIG, else fa-tui.yaml in the user's configuration folder, next to runners.json. JSON is also valid YAML.
+ * $FA_TUI_CONFIG, or else fa-tui.yaml next to runners.json in the user's configuration folder. JSON is also valid YAML.
  */
 export const settingsFile = (environment: NodeJS.ProcessEnv): string =>
   environment['FA_TUI_CONFIG'] || path.join(configFolder(environment), 'fa-tui.yaml');
 
 /**
  * The file's settings; empty if there is no file. Errors: UsageError with file, line, key, the expected value and, for
- * an unknown key, the nearest known one.
+ * an unknown key, the most similar known key.
  */
 export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   const file = settingsFile(environment);
@@ -104,7 +104,7 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   return parseWritten(content, file, SETTINGS);
 }
 
-/** The value of a file that users write. Errors: UsageError. */
+/** The parsed content of a file that users write. Errors: UsageError. */
 export function parseWritten<Schema extends z.ZodType>(
   content: string,
   file: string,
@@ -133,7 +133,7 @@ export const settingsSchema = (): unknown => ({
   ...z.toJSONSchema(SETTINGS, { io: 'input' }),
 });
 
-/** The settings of a runner's host, under one of its names. */
+/** The hooks for a runner's host, found by one of the runner's names. */
 export function hooksOf(settings: Settings, names: readonly string[]): { runner: string; hooks: Hooks } | undefined {
   const runner = names.find((name) => Object.hasOwn(settings.hooks ?? {}, name));
   if (runner === undefined) return undefined;
@@ -161,14 +161,14 @@ export function hooksOf(settings: Settings, names: readonly string[]): { runner:
 /** The appearance and behavior of the terminal program. */
 export interface Appearance {
   readonly theme: ThemeChoice;
-  /** Draw below the prompt, without a separate screen. */
+  /** True to draw below the prompt instead of on a separate screen. */
   readonly inline: boolean;
   readonly mouse: boolean;
-  /** Open as the user left it. */
+  /** True to open the program as the user left it. */
   readonly restoreView: boolean;
   /** Action at the end of a job longer than 10 s. */
   readonly endNotice: EndNotice;
   readonly editor?: string | undefined;
-  /** The user's own keys, by the command's id. */
+  /** The user's own key bindings, by command id. */
   readonly keys?: Readonly<Record<string, readonly string[]>> | undefined;
 }

@@ -11,22 +11,22 @@ interface StateFileOptions<Content> {
   readonly version: number;
   /** The file's content without its version. */
   readonly schema: z.ZodType<Content>;
-  /** The content of a file that does not exist yet. */
+  /** The content to use if the file does not exist. */
   readonly empty: Content;
-  /** Names the content in messages: "The saved view of fa-tui". */
+  /** The name of the content in messages, such as "The saved view of fa-tui". */
   readonly about: string;
 }
 
 interface ReadState<Content> {
   readonly content: Content;
-  /** A message for the user about a file that cannot be used. */
+  /** A message for the user, if the file cannot be used. */
   readonly problem?: string | undefined;
 }
 
 export class StateFile<Content extends object> {
   readonly file: string;
   readonly #options: StateFileOptions<Content>;
-  /** False if a newer version wrote the file, which must stay unchanged. */
+  /** False if a newer version wrote the file, which then must stay unchanged. */
   #writable = true;
 
   constructor(options: StateFileOptions<Content>) {
@@ -34,7 +34,7 @@ export class StateFile<Content extends object> {
     this.file = path.join(stateFolder(options.environment), options.name);
   }
 
-  /** Sets a damaged file aside and reports it. */
+  /** The content. A damaged file is set aside and reported. */
   read(): ReadState<Content> {
     const { empty, about } = this.#options;
     try {

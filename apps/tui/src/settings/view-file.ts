@@ -1,17 +1,17 @@
-/** The view in which the user left the program, for each runner: view, job, filters. */
+/** The view in which the user left the program, with job and filters, for each runner. */
 import * as z from 'zod';
 import { entryOf } from '@flashcore/shared/text';
 import { SAVED_VIEW, type SavedView } from '../state/saved-view.ts';
 import { StateFile } from './state-file.ts';
 
-// Runners beyond this number are forgotten, the longest unused first.
+// Limit on the remembered runners. The ones not used for the longest time are forgotten first.
 const MOST_RUNNERS = 50;
 
 const CONTENT = z.object({ runners: z.record(z.string(), SAVED_VIEW) });
 
 interface ReadView {
   readonly view?: SavedView | undefined;
-  /** A message for the user about a file that cannot be used. */
+  /** A message for the user, if the file cannot be used. */
   readonly problem?: string | undefined;
 }
 
