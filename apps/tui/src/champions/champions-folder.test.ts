@@ -28,7 +28,7 @@ import { readChampions, saveChampions } from './champions-folder.ts';
 
 const SOURCE = readFileSync(path.join(import.meta.dirname, '../../../../kernels/fa_v1_baseline/kernel.yaml'));
 
-/** The id in the manifest. */
+/** The kernel id in the manifest. */
 const KERNEL_ID = 'fa_v1_baseline';
 
 interface ChampionsFile {
@@ -44,11 +44,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-/** Name of the folder for a build with one file of this name. */
+/** The digest of a build with a single file of this name; the folder is named after it. */
 const digestOf = (name: string): string =>
   treeDigest({ files: [create(SourceFileSchema, { path: name, sha256: sha256Of(SOURCE) })] }).slice(0, 16);
 
-/** A runner whose builds consist of one file with this name. */
+/** A runner whose builds consist of a single file with this name. */
 const runnerWith = (name: string) =>
   ({
     getKernel: () =>
@@ -74,7 +74,7 @@ const championOn = (
   });
 
 test.each(['../k.cu', '/tmp/k.cu', 'a/../../k.cu', 'a//k.cu', './k.cu', 'a\\k.cu', 'k\n.cu', '.bashrc', 'hook.sh'])(
-  'if a runner names %j as a source, nothing is written',
+  'if a runner names %j as a source, no file is written',
   async (name) => {
     const [answer] = await saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith(name));
     expect(answer).toMatchObject({
@@ -84,7 +84,7 @@ test.each(['../k.cu', '/tmp/k.cu', 'a/../../k.cu', 'a//k.cu', './k.cu', 'a\\k.cu
   },
 );
 
-test('a kernel id that is a path is also refused', async () => {
+test('a kernel id that is a path is refused', async () => {
   const champion = championOn(['1x1x64x64'], { kernelId: '../../k' });
   const [answer] = await saveChampions(folder, [champion], runnerWith('kernel.yaml'));
   expect(answer).toMatchObject({ reason: expect.stringContaining('nothing is written') as string });
@@ -110,7 +110,7 @@ test.each(['sources', 'sources/DIGEST'])('a link in place of %s is not followed'
   expect(readdirSync(outside)).toEqual([]);
 });
 
-test('an older champion does not replace one that was accepted later', async () => {
+test('a champion does not replace one that was accepted later', async () => {
   const runner = runnerWith('kernel.yaml');
   await saveChampions(folder, [championOn(['1x1x64x64'], { acceptedAt: 9, buildId: 'new' })], runner);
   const [answer] = await saveChampions(folder, [championOn(['1x1x64x64'], { acceptedAt: 3, buildId: 'old' })], runner);
@@ -118,7 +118,7 @@ test('an older champion does not replace one that was accepted later', async () 
   expect(readChampions(folder).map(({ champion }) => champion.buildId)).toEqual(['new']);
 });
 
-test('a champion whose sources the runner lost does not prevent saving the others', async () => {
+test('the others are saved even if the runner lost the sources of one champion', async () => {
   const runner = runnerWith('kernel.yaml');
   const lossy = {
     ...runner,
@@ -166,7 +166,7 @@ test('the error about a huge champions.json is short', () => {
   expect(() => readChampions(folder)).toThrow(/^.{1,400}$/);
 });
 
-test('a champion takes over the shapes that it was accepted on; the earlier champion keeps the others', async () => {
+test('a champion takes over the shapes that it was accepted on, and the earlier champion keeps the others', async () => {
   const runner = runnerWith('kernel.yaml');
   await saveChampions(folder, [championOn(['1x1x64x64', '2x2x64x64'], { acceptedAt: 1 })], runner);
   await saveChampions(folder, [championOn(['1x1x64x64'], { acceptedAt: 2, buildId: 'c' })], runner);
@@ -183,7 +183,7 @@ test('a champion takes over the shapes that it was accepted on; the earlier cham
   ]);
 });
 
-test('champions are loaded in the order of their acceptances, whatever the order in the file', async () => {
+test('champions are loaded in the order of their acceptances, whatever their order in the file', async () => {
   const later = championOn(['1x1x64x64'], { acceptedAt: 9 });
   const earlier = championOn(['2x1x64x64'], { acceptedAt: 3, buildId: 'y' });
   await saveChampions(folder, [later, earlier], runnerWith('kernel.yaml'));

@@ -1,6 +1,7 @@
 /**
  * Champions saved in a folder of the user's repository, where they outlive the runner that accepted them.
- * champions.json has the output of `fa-tui champions --json`; `sources` has each kernel folder by its digest.
+ * champions.json contains the output of `fa-tui champions --json`; `sources` contains each kernel folder under its
+ * digest.
  */
 import { existsSync, lstatSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -37,7 +38,7 @@ const MAX_FILE_BYTES = 16 * 2 ** 20;
 const MAX_CHAMPIONS = 1_000;
 const SHOWN = 200;
 
-/** A champion with the sources that reproduce its build. */
+/** A champion with the sources from which its build can be reproduced. */
 export interface SavedChampion {
   readonly champion: Champion;
   readonly variant: Variant;
@@ -55,8 +56,8 @@ type SaveAnswer =
 
 /**
  * Adds champions to the folder, which is created if needed. As on the runner, a champion replaces earlier champions on
- * its shapes, but never one that was accepted later. Sources without a champion are kept because they are the user's
- * files. Errors: UsageError for a folder that cannot be added to.
+ * its shapes, but never one that was accepted later. Sources that no champion uses any more are kept, because they are
+ * the user's files. Errors: UsageError for a folder to which nothing can be added.
  */
 export async function saveChampions(
   folder: string,
@@ -70,7 +71,10 @@ export async function saveChampions(
   return answers;
 }
 
-/** Checks that are possible before anything is accepted. Errors: UsageError for a folder that cannot be added to. */
+/**
+ * Makes the checks that are possible before anything is accepted. Errors: UsageError for a folder to which nothing can
+ * be added.
+ */
 export function requireSavable(folder: string): void {
   const found = statSync(folder, { throwIfNoEntry: false });
   if (found && !found.isDirectory()) throw new UsageError(`${folder} is a file: give a folder for champions`);
@@ -78,7 +82,10 @@ export function requireSavable(folder: string): void {
   championsBefore(folder);
 }
 
-/** Saves one champion at a time, so that files written by another command in the meantime are not lost. */
+/**
+ * Saves one champion. The file is read again each time, so that champions written by another command in the meantime
+ * are not lost.
+ */
 async function saveOne(folder: string, champion: Champion, client: RunnerClient): Promise<SaveAnswer> {
   try {
     const saved = await saveSources(folder, champion, client);
@@ -96,7 +103,7 @@ async function saveOne(folder: string, champion: Champion, client: RunnerClient)
   }
 }
 
-/** The champions already in the folder; empty if nothing was saved yet. Errors: as of readChampions(). */
+/** The champions already in the folder; empty if nothing was saved yet. Errors: those of readChampions(). */
 const championsBefore = (folder: string): SavedChampion[] =>
   existsSync(path.join(folder, CHAMPIONS_FILE)) ? readChampions(folder) : [];
 
@@ -119,7 +126,7 @@ export function readChampions(folder: string): SavedChampion[] {
   }
 }
 
-/** The kernel folder of a saved champion. Errors: UsageError if it is not the one that was saved. */
+/** The kernel folder of a saved champion. Errors: UsageError if its content is not the one that was saved. */
 export async function sourcesOf(folder: string, { champion, sources, digest }: SavedChampion): Promise<string> {
   refuseLinks(folder, sources);
   const place = path.join(folder, sources);
@@ -151,7 +158,7 @@ async function saveSources(folder: string, champion: Champion, client: RunnerCli
   return saved;
 }
 
-/** Errors: INVALID_REQUEST for a kernel id that is a path. */
+/** The path for a kernel's sources. Errors: INVALID_REQUEST for a kernel id that is a path. */
 function folderOf(kernelId: string, digest: string): string {
   if (!/^\w{1,128}$/.test(kernelId)) throw badFile(kernelId);
   return `sources/${digest.slice(0, 16)}/${kernelId}`;
@@ -162,7 +169,7 @@ interface KernelContents {
   readonly digest: string;
 }
 
-/** Writes all files or none, by checking a folder next to the final one and renaming it. */
+/** Writes all files or none: writes them to a folder next to the final one, checks it, and renames it. */
 async function writeFolder(folder: string, { contents, digest }: KernelContents): Promise<void> {
   const unfinished = `${folder}.${process.pid}.part`;
   try {
@@ -180,7 +187,7 @@ async function writeFolder(folder: string, { contents, digest }: KernelContents)
   }
 }
 
-/** Other users may read the folder, like the rest of a repository. */
+/** Creates a folder that other users may read, like the rest of a repository. */
 function makeOwnFolder(folder: string): void {
   try {
     makeFolder(folder, 0o777);
@@ -240,7 +247,7 @@ const sharesPlace = (a: Champion, b: Champion): boolean =>
 
 const isLater = (a: Champion, b: Champion): boolean => acceptedAt(a) > acceptedAt(b);
 
-/** A champion is loaded after those that existed when it was accepted, because it may have been compared with them. */
+/** Orders champions by acceptance, because each may have been compared with those accepted before it. */
 const inOrder = (saved: readonly SavedChampion[]): SavedChampion[] =>
   saved.toSorted((a, b) => acceptedAt(a.champion) - acceptedAt(b.champion));
 
@@ -263,7 +270,7 @@ const textOf = (saved: readonly SavedChampion[]): string =>
     2,
   )}\n`;
 
-/** Errors: any, for a document that is not a champions file. */
+/** Parses the content of a champions file. Errors: any, if the document is not one. */
 function savedChampions(json: JsonValue): SavedChampion[] {
   const { format, champions, builds } = objectOf(json, 'the file');
   if (format !== FORMAT) throw new Error('"format" must be that');

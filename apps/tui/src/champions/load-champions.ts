@@ -15,18 +15,18 @@ import { UsageError } from '../exit-code.ts';
 export interface LoadedChampion {
   readonly saved: SavedChampion;
   readonly state: 'accepted' | 'champion already' | 'not accepted' | 'no such device';
-  /** The job of the run here; empty if there was none. */
+  /** The job in which this runner ran it; empty if it was not run. */
   readonly job: string;
-  /** The reason why it is not accepted. */
+  /** The reason why the champion was not accepted; empty if it was. */
   readonly reason: string;
-  /** The champion on this runner. */
+  /** The champion as this runner has it. */
   readonly champion?: Champion | undefined;
 }
 
 /**
- * Makes saved champions champions of a runner. Each is run again there, with the plan that it was accepted under, and
- * accepted if the result allows it. The file alone makes no champion, and its figures, which come from another machine,
- * decide nothing. A failure does not prevent loading the others. Errors: RUNNER_UNREACHABLE.
+ * Makes saved champions champions of a runner. Each champion is run again there, under the plan with which it was
+ * accepted, and accepted if the result allows it. The file's figures decide nothing, because they come from another
+ * machine. A failure does not prevent loading the others. Errors: RUNNER_UNREACHABLE.
  */
 export async function* loadChampions(
   folder: string,
@@ -60,10 +60,10 @@ async function loadOne(folder: string, saved: SavedChampion, on: LoadingOn): Pro
   }
 }
 
-/** The champion here, if it has the same sources and variant, on all of the saved champion's shapes. */
+/** The runner's champion with the same sources and variant on all of the saved champion's shapes, if there is one. */
 async function heldBy({ champion, digest }: SavedChampion, client: RunnerClient): Promise<Champion | undefined> {
   const { deviceName } = champion;
-  // Does not search by kernel id, because the runner may not know that kernel, which is not an error here.
+  // The search is not by kernel id: the runner may not know that kernel, which would be an error.
   for (const other of (await client.listChampions({ deviceName })).champions) {
     if (placeOf(other) !== placeOf(champion) || other.label !== champion.label) continue;
     if (!champion.shapes.every((shape) => hasShape(other, formatShape(shape)))) continue;
@@ -115,7 +115,7 @@ async function acceptAnew(
 
 const LOADED = 'saved champion, accepted ';
 
-/** The champion's origin. A champion that was loaded before keeps its earlier note. */
+/** The note that says where the champion comes from. A champion that was loaded before keeps its earlier note. */
 function noteOf({ decision, job }: Champion): string {
   const before = plainLine(decision?.note ?? '');
   if (before.startsWith(LOADED)) return before;
