@@ -20,20 +20,20 @@ interface TestCase {
   readonly output?: string;
 }
 
-/** An ended job: its findings, or the reason why it could not run. */
+/** An ended job, with its findings or the reason why it could not run. */
 interface JunitJob {
   readonly label: string;
   readonly variants: readonly VariantResult[];
   readonly error?: string;
 }
 
-/** True if the job has no result because the runner could not find out or was stopped. */
+/** True if the job has no result because it was stopped or the runner could not find out. */
 export const couldNotRun = (outcome: Outcome | undefined): boolean =>
   outcome === Outcome.ERROR || outcome === Outcome.INTERRUPTED || outcome === Outcome.CANCELLED;
 
 /**
- * One suite for each variant. Only problems that fail the job are failures; a failed gate of level "warn" goes into the
- * case's output. A job that could not run has an error.
+ * One suite for each variant. Only problems that fail the job are failures. A failed gate of level "warn" is printed in
+ * the case's output. A job that could not run has an error.
  */
 export const junitOf = (label: string, job: Omit<JunitJob, 'label'>): string => junitOfJobs([{ label, ...job }]);
 

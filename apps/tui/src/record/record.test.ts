@@ -28,7 +28,7 @@ function record(name: string): string {
   return file(name);
 }
 
-test('a recording returns the same events', () => {
+test('a recording contains the same events when it is read back', () => {
   expect(readRecording(record('same'))).toEqual(sampleEvents());
 });
 
@@ -43,14 +43,14 @@ test('a replay keeps the intervals between events, divided by the speed', async 
   const startedAt = performance.now();
   const told = await all(replayRunner(events, { speed: 5 }).watch(SAMPLE_JOB));
   expect(told).toEqual(events);
-  // 5 gaps of 200 ms.
+  // The six events are 200 ms apart, so the recording lasts a second.
   expect(performance.now() - startedAt).toBeGreaterThan(190);
   expect(await all(replayRunner(events, { speed: 5 }).watch(SAMPLE_JOB, { afterSequence: 5 }))).toEqual(
     events.slice(5),
   );
 });
 
-test("fa-tui replay needs no runner, prints the report and the JUnit file, and has the job's exit code", async () => {
+test("fa-tui replay needs no runner, prints the report, writes the JUnit file, and has the job's exit code", async () => {
   const text = { stdout: '', stderr: '' };
   const stream = (name: 'stdout' | 'stderr') => ({
     isTTY: false,
@@ -90,7 +90,7 @@ test("a recording without the job's first events is shown from its first event",
   expect(text.stdout).toMatch(/WRONG RESULT/);
 });
 
-test('in JUnit a failed hard gate is a failure, a warning is none, an unmeasured gate is skipped, and text is escaped', () => {
+test('in JUnit a failed hard gate is a failure, a warning is not, an unmeasured gate is skipped, and text is escaped', () => {
   const gate = (gateId: string, verdict: Verdict, level: string, value?: number) =>
     create(GateResultSchema, {
       gateId,

@@ -13,7 +13,7 @@ import {
 import { readForeignText } from '@flashcore/shared/files';
 import { errorText } from '@flashcore/shared/text';
 
-/** Far above the limits of a job's log. */
+/** Far more than a job's log can contain. */
 const MAX_RECORDING_BYTES = 256 * 2 ** 20;
 
 export interface Recorder {
@@ -22,8 +22,8 @@ export interface Recorder {
 }
 
 /**
- * Records into `file`, replacing its content. Each line is written at once, so that everything before a crash can be
- * inspected.
+ * Records into `file`, replacing its content. Each line is written at once, so that after a crash the earlier events
+ * can be inspected.
  */
 export function recordTo(file: string): Recorder {
   const descriptor = openSync(file, 'w');
@@ -33,7 +33,7 @@ export function recordTo(file: string): Recorder {
   };
 }
 
-/** The events of a recording. Errors: INVALID_REQUEST with the invalid line. */
+/** The events of a recording. Errors: INVALID_REQUEST that names the invalid line. */
 export function readRecording(file: string): JobEvent[] {
   const lines = readForeignText(file, MAX_RECORDING_BYTES)
     .split('\n')

@@ -1,4 +1,4 @@
-/** A runner with a single recorded job, whose events it sends again. */
+/** A runner that has a single recorded job and sends its events again. */
 import { clone, create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { RunnerClient } from '@flashcore/shared/client';
@@ -93,7 +93,7 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
   });
 }
 
-/** The response of GetJob, rebuilt from a job's events. At least the first and the last event are needed. */
+/** The response of GetJob, rebuilt from a job's events. Only the first and the last event are needed. */
 export function toldBy(events: readonly JobEvent[]): GetJobResponse {
   const end = events.at(-1)?.payload;
   const result = end?.case === 'finished' ? end.value.result : undefined;
