@@ -1,9 +1,9 @@
-/** Completes folders of this machine, as a shell does. */
+/** Completes paths of folders on this machine, as a shell does. */
 import { readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-/** Expands ~ as a shell does, because nothing else expands text typed into a prompt. */
+/** Expands ~ as a shell does; text typed into a prompt does not pass through a shell. */
 export const expandHome = (text: string): string => text.replace(/^~(?=\/|$)/, homedir());
 
 interface Completion {
@@ -36,7 +36,7 @@ function foldersIn(folder: string): string[] {
       .sort();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // The path is incomplete, or this user may not read it, so there is nothing to complete.
+    // The path does not exist yet, or this user may not read it, so nothing can be completed.
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES') return [];
     throw error;
   }

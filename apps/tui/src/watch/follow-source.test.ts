@@ -26,7 +26,7 @@ let done: Promise<void>;
 
 const write = (name: string, text: string): void => writeFileSync(path.join(folder, name), text);
 
-/** Versions run until they are superseded. */
+/** A version runs until it is superseded. */
 function run(kernel: KernelReference, signal: AbortSignal): Promise<void> {
   const version =
     kernel.source.case === 'tree'
@@ -75,7 +75,7 @@ test('several writes in quick succession are one version, which supersedes the r
   await vi.waitFor(() => expect(story).toEqual(['run 1', 'end 1', 'run 3']), { timeout: 5_000 });
 });
 
-test('a file that is cut off in the middle of a line is not run until the rest is written', async () => {
+test('a file that ends in the middle of a line is not run until the rest is written', async () => {
   for (const text of ['', 'x', 'xxx', 'xxxx\n']) {
     write('k.cu', text);
     // eslint-disable-next-line flashcore/no-fixed-wait -- two checks, and less than the wait for a cut-off file
@@ -86,7 +86,7 @@ test('a file that is cut off in the middle of a line is not run until the rest i
   await vi.waitFor(() => expect(story).toEqual(['run 1', 'end 1', 'run 5', 'end 5', 'run 2']), { timeout: 5_000 });
 });
 
-test('saving the same content, or a file that is not a source, runs nothing', async () => {
+test('saving the same content, or a file that is not a source, starts no run', async () => {
   write('k.cu', 'x');
   write('notes.txt', 'a note');
   // eslint-disable-next-line flashcore/no-fixed-wait -- nothing should happen meanwhile
@@ -105,7 +105,7 @@ test('a manifest error is shown, and watching continues', async () => {
 const git = (...args: string[]): void =>
   void execFileSync('git', ['-C', folder, '-c', 'user.name=t', '-c', 'user.email=t@t', ...args], { stdio: 'ignore' });
 
-/** A complete file, whose last line ends with a newline. */
+/** A complete file of `size` bytes, whose last line ends with a newline. */
 const textOf = (size: number): string => `${'x'.repeat(size - 1)}\n`;
 
 /** Ways to save a text of `size` characters. */
@@ -158,7 +158,7 @@ test.each(Object.keys(WAYS))(
   30_000,
 );
 
-test('a missing folder is reported once, and watched again when it is back', async () => {
+test('a missing folder is reported once, and watched again when it exists again', async () => {
   renameSync(folder, `${folder}.old`);
   await vi.waitFor(() => expect(story).toContain('manifest error'), { timeout: 5_000 });
   // eslint-disable-next-line flashcore/no-fixed-wait -- two checks, which should report nothing more

@@ -10,20 +10,21 @@ interface FollowSourceOptions {
   readonly folder: string;
   /** Uploads the folder's changed files. Errors: INVALID_MANIFEST and others, which are shown; watching continues. */
   readonly upload: (folder: string) => Promise<KernelReference>;
-  /** Runs a version to its end, or until the signal, which means that a newer version exists or watching ends. */
+  /** Runs a version until it ends or the signal aborts it, because there is a newer version or watching ends. */
   readonly run: (kernel: KernelReference, signal: AbortSignal) => Promise<void>;
   readonly onProblem: (error: unknown) => void;
-  /** Called for each version saved after the initial one. */
+  /** Called for each version that is saved after the initial one. */
   readonly onSave?: () => void;
-  /** Ends watching. */
+  /** Aborted to end watching. */
   readonly signal: AbortSignal;
   readonly debounceMs?: number;
   readonly lookEveryMs?: number;
 }
 
-// Editors write a file in several steps, and several files one after the other.
+// Editors write a file in several steps, and several files one after the other, so a burst of events is one change.
 const DEBOUNCE_MS = 150;
-// The operating system's events only reduce the delay. This regular check finds the changes that they miss.
+// Time between checks. The checks find the changes that the operating system's events miss; the events only reduce the
+// delay.
 const LOOK_EVERY_MS = 1_000;
 
 /** True if there is a folder to watch. */
@@ -31,8 +32,8 @@ export const isFolder = (folder: string): boolean =>
   statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /**
- * Runs the folder as it is, then every new version, until the signal. Throws INVALID_REQUEST if there is no such
- * folder.
+ * Runs the folder as it is, then every new version, until the signal. Throws INVALID_REQUEST if the folder does not
+ * exist.
  */
 export async function followSource(options: FollowSourceOptions): Promise<void> {
   const { folder, upload, run, onProblem, onSave, signal } = options;
@@ -44,7 +45,7 @@ export async function followSource(options: FollowSourceOptions): Promise<void> 
       onProblem(version.problem);
       continue;
     }
-    // The content is again that of the running version, after a version that could not be read.
+    // The content is that of the running version again; in between was a version that could not be read.
     if (version.digest === current?.digest) continue;
     if (current !== undefined) onSave?.();
     try {
@@ -61,7 +62,7 @@ export async function followSource(options: FollowSourceOptions): Promise<void> 
   }
 }
 
-/** The state of the folder; `key` tells whether it changed. */
+/** The state of the folder. If `key` differs, the folder has changed. */
 type Look =
   | { readonly key: string; readonly digest: string; readonly isCutOff: boolean }
   | { readonly key: string; readonly problem: unknown };
@@ -79,9 +80,9 @@ async function look(folder: string): Promise<Look> {
 }
 
 /**
- * The folder at the beginning, then every changed state. A change counts once two checks in a row agree, because a file
- * may be half written, and a folder may be missing while it is replaced. A file that is empty or stops in the middle of
- * a line is probably half written, so it must stay unchanged for longer.
+ * Yields the folder's state at the beginning, then every changed state. A change is yielded once two checks in a row
+ * agree, because a file may be half written, and a folder may be missing while it is replaced. A file that is empty or
+ * ends in the middle of a line is probably half written, so it must stay unchanged for longer.
  */
 async function* versionsOf({
   folder,
@@ -114,7 +115,7 @@ async function* versionsOf({
   }
 }
 
-/** The operating system's events for a folder. Each event only causes another check. */
+/** The operating system's events for a folder. An event only causes an earlier check. */
 class FolderEvents {
   readonly #folder: string;
   #watcher: FSWatcher | undefined;
@@ -126,7 +127,9 @@ class FolderEvents {
     this.#folder = folder;
   }
 
-  /** Watches the folder that has the name now, because a replaced folder is a different one. */
+  /**
+   * Watches the folder that has the name now. If a folder is replaced, the old watch belongs to the replaced folder.
+   */
   follow(): void {
     const inode = statSync(this.#folder, { throwIfNoEntry: false })?.ino;
     if (inode === this.#inode && this.#watcher !== undefined) return;
@@ -137,7 +140,7 @@ class FolderEvents {
       this.#watcher = watch(this.#folder, () => this.wake());
       this.#watcher.on('error', () => this.close());
     } catch {
-      // There are no more inotify watches, or the folder has just gone. The check every second works without events.
+      // There are no inotify watches left, or the folder has just disappeared. The regular check works without events.
       this.#watcher = undefined;
     }
   }
@@ -147,7 +150,7 @@ class FolderEvents {
     this.#wake();
   }
 
-  /** Settles at the next event, at most after `milliseconds`. */
+  /** Waits for the next event, at most for `milliseconds`. */
   async next(milliseconds: number): Promise<void> {
     if (!this.#isNew)
       await new Promise<void>((resolve) => {

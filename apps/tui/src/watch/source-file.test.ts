@@ -22,7 +22,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test('the watched folder comes first, even with a broken manifest; a folder of another kernel is skipped', async () => {
+test('the watched folder comes first, even with a broken manifest; the folder of another kernel is skipped', async () => {
   expect(await localSource({ ...target, folders: [path.join(folder, 'mine')], file: 'k.cu' }, KERNELS)).toBe(
     path.join(folder, 'mine/k.cu'),
   );

@@ -1,5 +1,6 @@
 /**
- * A kernel's files on this machine: in a user's folder, in the embedded runner's kernels, or as a copy to read.
+ * Finds a kernel's files on this machine: in a user's folder, among the embedded runner's kernels, or as a copy to
+ * read.
  */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +20,8 @@ export async function localSource(
   const files = (await Promise.all(candidates.map((folder) => fileIn(folder, { kernelId, file })))).filter(
     (found) => found !== undefined,
   );
-  // Several folders may have a kernel with this id. The folder with the job's own source is chosen, else the likeliest.
+  // Several folders may have a kernel with this id. If none of them contains the source that the job compiled, the
+  // first one is used.
   return files.find((found) => compiled?.sha256 === sha256Of(readForeignFile(found, MAX_TREE_BYTES))) ?? files[0];
 }
 
@@ -31,10 +33,10 @@ export async function compiledCopy(
   return readOnlyCopy(compiled.fileName, await readArtifact(compiled.sha256));
 }
 
-/** Folders of copies, which go when this program ends. */
+/** Folders of copies, which are removed when this program ends. */
 const copies: string[] = [];
 
-/** A file to read in the editor, until this program ends; changing it has no effect. */
+/** A file that the user can read in the editor until this program ends; changing it has no effect. */
 export function readOnlyCopy(fileName: string, content: string | Uint8Array): string {
   // Editors show the folder's name, so the user sees before editing that edits will be lost.
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-'));
@@ -45,7 +47,7 @@ export function readOnlyCopy(fileName: string, content: string | Uint8Array): st
   return copy;
 }
 
-/** Folder of a runner's own kernel on this machine; undefined if there is none. */
+/** The folder on this machine with one of the runner's own kernels; undefined if there is none. */
 export const kernelFolder = (kernelsDirectory: string | undefined, kernelId: string | undefined): string | undefined =>
   kernelsDirectory === undefined || kernelId === undefined
     ? undefined
@@ -54,8 +56,8 @@ export const kernelFolder = (kernelsDirectory: string | undefined, kernelId: str
         .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
 /**
- * The requested file, by default the source of the manifest, if it is in this folder; undefined if the folder is
- * another kernel's.
+ * The requested file, or by default the manifest's source, if the folder has it; undefined if the folder is another
+ * kernel's.
  */
 async function fileIn(
   folder: string,
