@@ -9,13 +9,13 @@ import { shortName } from '../present/words.ts';
 import { type CommandContext, jsonOf } from './context.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
-/** Default folder of `--save` and `--load`, in the current folder, if flashcore.yaml names no other. */
+/** Default folder of `--save` and `--load`, relative to the current folder. flashcore.yaml can name another. */
 export const CHAMPIONS_FOLDER = 'champions';
 
 interface ChampionsOptions {
   readonly trail?: boolean;
   readonly kernel?: string;
-  /** The folder, or true for the default folder. */
+  /** Path of the folder, or true for the default folder. */
   readonly save?: string | true;
   readonly load?: string | true;
 }
@@ -63,7 +63,10 @@ export async function saveTo(
   return answers.every((answer) => 'sources' in answer) ? ExitCode.PASSED : ExitCode.FAILED;
 }
 
-/** The folder of `--save` or `--load`: the given one, else the project's. Errors: UsageError for an empty one. */
+/**
+ * The folder for `--save` or `--load`: the given one, otherwise the project's, otherwise the default. Errors:
+ * UsageError for an empty one.
+ */
 export function folderOf(option: string | true, context: CommandContext): string {
   if (option === '') throw new UsageError('The name of the champions folder is empty: give one, or leave it out');
   return option === true ? (context.project()?.champions ?? path.resolve(CHAMPIONS_FOLDER)) : path.resolve(option);
@@ -82,14 +85,15 @@ async function loadFrom(folder: string, { kernel }: ChampionsOptions, context: C
     }
     if (context.options.json) context.document(loaded.map(loadedJson));
     else context.show(loadedBlocks(loaded));
-    // Champions of other devices are for other runners. If all are for other devices, nothing was done.
+    // A champion of another device is for other runners, so it is not a failure. The command fails if a champion was
+    // not accepted, or if all champions are for other devices.
     const good = loaded.filter(({ state }) => state === 'accepted' || state === 'champion already');
     const refused = loaded.some(({ state }) => state === 'not accepted');
     return refused || good.length === 0 ? ExitCode.FAILED : ExitCode.PASSED;
   });
 }
 
-/** Label of the accepted champion; before acceptance, of the saved one. */
+/** Label of the accepted champion or, if none was accepted, of the saved one. */
 const labelOf = ({ saved, champion }: LoadedChampion): string => (champion ?? saved.champion).label;
 
 const LOADED_COLUMNS: readonly Column<LoadedChampion>[] = [
@@ -101,7 +105,7 @@ const LOADED_COLUMNS: readonly Column<LoadedChampion>[] = [
   { title: 'job', cell: ({ job }) => (job === '' ? '-' : shortName(job)) },
 ];
 
-/** The result for each champion from a folder, with the reason below if it did not become champion here. */
+/** A row for each champion from a folder. If it did not become champion here, the reason is below the row. */
 const loadedBlocks = (loaded: readonly LoadedChampion[]): Block[] => [
   tableOf(LOADED_COLUMNS, loaded),
   ...loaded.flatMap(({ saved, reason }) => (reason === '' ? [] : [notice(`${saved.champion.label}: ${reason}`)])),

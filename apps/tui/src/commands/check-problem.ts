@@ -6,19 +6,19 @@ import { ExitCode, UsageError } from '../exit-code.ts';
 export interface CheckProblemOptions {
   readonly dtype?: string;
   readonly tolerance?: string;
-  /** Option of `problem import`. */
+  /** Only for `problem import`. */
   readonly to?: string;
   readonly from?: string;
   readonly anyReference?: boolean;
 }
 
-/** Exit status of flashcore-runner check-problem for a refused problem and for a wrong command line. */
+/** Exit codes of flashcore-runner check-problem for a refused problem and for a wrong command line. */
 const REFUSED = 1;
 const USAGE = 2;
 
 /**
- * `fa-tui problem check [problem]`: checks whether the cases find the mutants. The program of this clone's runner does
- * it, because the judge is part of the runner. It needs no daemon and no GPU.
+ * `fa-tui problem check [problem]`: checks whether the cases find the mutants. Runs a command of this clone's runner
+ * program, which contains the judge. Needs neither a running runner nor a GPU.
  */
 export async function checkProblem(
   problem: string,

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
 import { OwnKernels } from '../settings/own-kernels.ts';
 
-// The built program as a separate process, against a real embedded runner.
+// The built program runs as a separate process, with a real embedded runner.
 const BIN = fileURLToPath(new URL('../../bin/fa-tui.js', import.meta.url));
 
 let home: string;
@@ -48,7 +48,7 @@ async function seen(child: Child, text: string): Promise<void> {
   throw new Error(`Wanted "${text}" on stderr, which ended with:\n${all}`);
 }
 
-test('an unknown kernel exits with 2, and prints the nearest names and the command that lists kernels', async () => {
+test('an unknown kernel exits with 2, and prints the most similar names and the command that lists kernels', async () => {
   const { code, stdout, stderr } = await run('run', 'fa_v2_wmm');
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toMatch(/^runner: embedded \(pid \d+, .*\)\nerror: .*"fa_v2_wmm".*fa_v2_wmma.*fa-tui kernels --all/);
@@ -60,7 +60,7 @@ test("a shape that the kernel does not take exits with 2, and prints the kernel'
   expect(stderr).toMatch(/1x1x64x128.*D == 64/);
 });
 
-test('new makes a kernel that builds under its own id, but not under the id of a kernel of the runner', async () => {
+test('new makes a kernel that builds under its own id, and refuses the id of a kernel of the runner', async () => {
   const folder = path.join(home, 'my_kernel');
   const { code, stdout } = await run('new', folder);
   expect(code).toBe(0);
@@ -75,7 +75,7 @@ test('new makes a kernel that builds under its own id, but not under the id of a
   expect(refused.stderr).toMatch(/fa_v2_wmma is a kernel of the runner: give another name/);
 });
 
-test.skipIf(missing('nvcc'))('a kernel with a failed verdict is exported only as unverified', async () => {
+test.skipIf(missing('nvcc'))('a kernel with a failed verdict is exported only with --unverified', async () => {
   const folder = path.join(home, 'wrong_one');
   await run('new', folder);
   const source = path.join(folder, 'wrong_one.cu');
@@ -92,7 +92,7 @@ test.skipIf(missing('nvcc'))('a kernel with a failed verdict is exported only as
 });
 
 test.skipIf(missing('nvcc'))(
-  'a kernel is exported with its backward pass, in one dtype',
+  'a kernel is exported with its backward pass, both in one dtype',
   { timeout: 120_000 },
   async () => {
     const kernels = path.join(import.meta.dirname, '../../../../examples/kernels');
@@ -125,7 +125,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  "a manifest that forgets one of the kernel's parameters is reported before a launch, with both parameter lists",
+  "a manifest that omits one of the kernel's parameters is reported before a launch, with both parameter lists",
   async () => {
     const folder = path.join(home, 'forgets');
     await run('new', folder);
@@ -149,7 +149,8 @@ test('completion knows the kernels and jobs of a running runner', async () => {
   const { stdout } = await run('build', 'fa_v1_baseline', '--json', '--quiet');
   const { job } = JSON.parse(stdout) as { job: { name: string } };
   const short = job.name.slice('jobs/'.length, 'jobs/'.length + 8);
-  // A runner that does not answer in time counts as missing, so on a loaded machine a word may need a second try.
+  // A runner that does not answer in time is treated as not running, so on a loaded machine a word may need a second
+  // try.
   const asked = async (...words: string[]) => (await run('__complete', ...words)).stdout;
   const offers = (words: string[], expected: RegExp) =>
     vi.waitFor(async () => expect(await asked(...words)).toMatch(expected), { timeout: 30_000 });
@@ -180,7 +181,7 @@ test('the leaderboard of the emulator is empty and gives the reason; an unknown 
 });
 
 describe('a kernel that does not compile', () => {
-  test('exits with 1, names file and line, and ends with the job; watch reports the same again', async () => {
+  test('exits with 1 and names file and line; the last line names the job, and watch prints the same report again', async () => {
     const { code, stdout } = await run('build', 'syntax_error');
     expect(code).toBe(1);
     expect(stdout).toMatch(/COMPILE FAILED\n.*syntax_error\.cu:\d+/);
@@ -191,7 +192,7 @@ describe('a kernel that does not compile', () => {
     expect([newest.code, newest.stdout]).toEqual([1, stdout]);
   });
 
-  test('prints one document with --json, and watch prints the same', async () => {
+  test('prints one document with --json, and watch prints the same document', async () => {
     const { code, stdout } = await run('build', 'syntax_error', '--json', '--quiet');
     const document = JSON.parse(stdout) as {
       job: { name: string; outcome: string };
@@ -233,7 +234,7 @@ describe.runIf(existsSync('/dev/full'))('a full disk', () => {
 });
 
 test(
-  '--detach prints the name and leaves the job running; Ctrl-C on a watch also leaves it running; cancel ends it',
+  '--detach prints the name and leaves the job running; Ctrl-C on a watch also leaves it running, and cancel ends it',
   { timeout: 180_000 },
   async () => {
     const detached = await run('verify', 'fa_v1_baseline', '--seeds', '100', '--detach');

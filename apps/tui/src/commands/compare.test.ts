@@ -19,7 +19,7 @@ const EVENTS: Record<string, JobEvent[]> = {
   [NAMES[1]]: measuredEvents('flashcore_v9'),
 };
 
-/** Samples that follow from the digest, because results do not contain them. */
+/** Samples computed from the digest, because stored results do not contain samples. */
 function artifact(sha256: string): Buffer {
   const middle = 5 + Number.parseInt(sha256.slice(0, 4), 16) / 65_536;
   return Buffer.from(Float32Array.from({ length: 101 }, (_, index) => middle + (index - 50) / 100).buffer);
@@ -56,7 +56,7 @@ async function compared(other: string, { json = false, champions = [champion] } 
   return { code, ...text };
 }
 
-/** The rows of the screen's comparison: its table of times, and all figures. */
+/** The rows of the screen's comparison: the table of times, then all figures. */
 function screenRows(): string[] {
   const runner = { label: 'x', embedded: true };
   const store = new Store({ state: initialState({ runner, columns: 200, rows: 90, now: 0 }) });
@@ -79,7 +79,7 @@ function screenRows(): string[] {
   ];
 }
 
-test('compare has every figure of the screen, and names its sides by their jobs', async () => {
+test("compare shows every figure of the screen's comparison, and identifies both sides by their jobs", async () => {
   const { code, stdout } = await compared(NAMES[1]);
   expect(code).toBe(ExitCode.PASSED);
   const cells = (row: string): string => row.trim().split(/ {2,}/).join('  ');
@@ -90,7 +90,7 @@ test('compare has every figure of the screen, and names its sides by their jobs'
   expect(stdout).toMatch(/^ *case +mode +\S{8} p50 +\S{8} p50 +speedup \[95 %\] +\S{8} is$/m);
 });
 
-test('without a second job compare takes the champion, and prints one JSON document if asked for', async () => {
+test('without a second job, compare uses the champion; with --json it prints one JSON document', async () => {
   const { stdout } = await compared('', { json: true });
   const document = JSON.parse(stdout) as { before: { job: string }; times: unknown[]; figures: unknown[] };
   expect(document.before.job).toBe(NAMES[1]);
@@ -102,6 +102,6 @@ test('without a second job compare takes the champion, and prints one JSON docum
   expect((await compared('')).stdout).toMatch(/ champion p50 /);
 });
 
-test('a job with no champion and no second job is an error that says what to name', async () => {
+test('for a job without a champion, and without a second job, the error says what to name', async () => {
   await expect(compared('', { champions: [] })).rejects.toThrow(/has no champion to compare with: name a second job/);
 });

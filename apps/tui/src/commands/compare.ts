@@ -19,8 +19,8 @@ import { plainStore } from './follow-job.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * `fa-tui compare <job> [with]`: a job next to another one, or next to its champion, with the figures of the screen's
- * comparison.
+ * `fa-tui compare <job> [with]`: compares a job with another one, or with its champion, and prints the figures of the
+ * screen's comparison.
  */
 export function compare(job: string, other: string, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
@@ -51,7 +51,7 @@ interface Reading {
   readonly context: CommandContext;
 }
 
-/** Reads an ended job. Errors: JOB_NOT_FOUND, UsageError if it still runs or built nothing. */
+/** Reads an ended job. Errors: JOB_NOT_FOUND; UsageError if the job is still running or has not built anything. */
 async function readJob(name: string, { client, store, context }: Reading): Promise<ComparedJob> {
   const { job } = await client.getJob({ name });
   if (job?.state !== JobState.ENDED)
@@ -68,7 +68,7 @@ async function readJob(name: string, { client, store, context }: Reading): Promi
   return read;
 }
 
-/** The champion that accepting the job would replace, else the former one that it was compared with. */
+/** The champion that accepting the job would replace; otherwise the champion that the job was compared with. */
 async function championOf(
   { job }: ComparedJob,
   client: RunnerClient,

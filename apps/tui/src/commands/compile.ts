@@ -20,7 +20,7 @@ import { idOfFolder, makeFolder, requireFree } from './new-kernel.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 export interface CompileOptions {
-  /** The folder to make. */
+  /** The folder to create. */
   readonly to?: string;
   readonly set?: string[];
   readonly config?: string;
@@ -28,8 +28,9 @@ export interface CompileOptions {
 }
 
 /**
- * `fa-tui compile <folder> --to <new folder>`: makes a kernel folder of PTX from one of Triton's Python, with this
- * machine's Triton, for runners whose host has none. The Python is copied, too, so that its lines can be shown.
+ * `fa-tui compile <folder> --to <new folder>`: compiles a kernel in Triton's Python to a kernel folder of PTX with this
+ * machine's Triton, for runners whose host has no Triton. The Python file is copied too, so that its lines can be
+ * shown.
  */
 export async function compileKernel(
   text: string,

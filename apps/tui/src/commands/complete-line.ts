@@ -3,13 +3,13 @@ import { entryOf } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
 import type { Surroundings } from './context.ts';
 
-/** A possible word with its description. */
+/** A word that may complete the line, with its description. */
 export interface Candidate {
   readonly word: string;
   readonly about: string;
 }
 
-/** Kinds of names that only the runner or the user's files know. */
+/** Kinds of names that are read from a runner or from the user's files. */
 export type NameKind =
   | 'kernel'
   | 'job'
@@ -28,7 +28,7 @@ export type NameKind =
  */
 export type Names = (kind: NameKind, kernel: string) => Promise<readonly Candidate[]>;
 
-/** The kind of value of each option. For other options, files are completed. */
+/** The kind of value of each option. The values of other options are completed as files. */
 const VALUES: Readonly<Record<string, NameKind>> = {
   '--kernel': 'kernel',
   '--champion': 'kernel',
@@ -57,7 +57,7 @@ const ARGUMENTS: Readonly<Record<string, NameKind>> = {
   problem: 'problem',
 };
 
-/** Arguments with a few fixed words. */
+/** The words of arguments that have a few fixed values. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   config: ['config'],
   host: ['claude', 'codex', 'cursor'],
@@ -66,8 +66,8 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 const GLOBAL_WITH_TERMINAL = ['--inline', '--mouse'];
 
 /**
- * Candidates for the last of `words`, which are the words of the line after the program's name: commands, options,
- * their values, kernels and jobs. Empty if a file is expected.
+ * Candidates for the last of `words`: a command, an option, an option's value, a kernel or a job. `words` are the words
+ * of the line after the program's name. Empty if a file is expected.
  */
 async function completeLine(program: Command, words: readonly string[], names: Names): Promise<readonly Candidate[]> {
   const { before, current, prefix } = splitLine(words);
@@ -92,7 +92,7 @@ interface Line {
   readonly prefix: string;
 }
 
-/** Bash passes "--mode=ho" as three words, other shells as one. In both cases the option's value is completed. */
+/** Bash passes "--mode=ho" as three words, other shells as one. Both forms complete the option's value. */
 function splitLine(words: readonly string[]): Line {
   const current = words.at(-1) ?? '';
   const before = words.slice(0, -1);
@@ -119,7 +119,7 @@ function commandOf(program: Command, before: readonly string[]): Command | undef
   return program.commands.find((command) => command.name() === name);
 }
 
-/** The command's arguments so far. */
+/** The arguments of the command that are complete. */
 const argumentsOf = (command: Command, program: Command, before: readonly string[]): string[] =>
   plainWords([...command.options, ...program.options], before).slice(1);
 
@@ -151,7 +151,7 @@ async function argumentValues(
   const argument = command.registeredArguments[given.length] ?? (last?.variadic ? last : undefined);
   if (!argument) return [];
   const name = argument.name();
-  // The argument is a file or a folder.
+  // The argument of `problem import` is a file or a folder.
   if (given[0] === 'import') return [];
   const listed = argument.argChoices ?? entryOf(WORDS, name);
   if (listed) return listed.map((word) => ({ word, about: '' }));
@@ -172,7 +172,7 @@ export async function complete(
   stdout.write(found.map(({ word, about }) => `${sanitize(word)}${about ? `\t${sanitize(about)}` : ''}\n`).join(''));
 }
 
-/** The value of --runner in the line. */
+/** The value of --runner in the line, if it has one. */
 function runnerOf(words: readonly string[]): string | undefined {
   const at = words.slice(0, -1).findIndex((word) => word === '--runner' || word.startsWith('--runner='));
   if (at < 0) return undefined;

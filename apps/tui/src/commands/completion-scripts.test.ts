@@ -14,7 +14,7 @@ let home: string;
 let environment: NodeJS.ProcessEnv;
 beforeAll(() => {
   home = mkdtempSync(path.join(tmpdir(), 'fa-'));
-  // The program is in PATH under its usual name.
+  // The program is in PATH under its own name.
   writeFileSync(path.join(home, 'fa-tui'), `#!/bin/sh\nexec ${shellWord(process.execPath)} ${shellWord(BIN)} "$@"\n`);
   chmodSync(path.join(home, 'fa-tui'), 0o755);
   environment = {
@@ -29,7 +29,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-/** Bash's completions for a line of words, with the cursor at the last one. */
+/** Bash's completions for these words, with the cursor at the last one. */
 function inBash(...words: string[]): string[] {
   const script = `source "${home}/bash"
 complete -p fa-tui >/dev/null || exit 1
@@ -51,7 +51,7 @@ const linesOf = (text: string): string[] => text.split('\n').filter((line) => li
 /** The line in zsh after Tab. */
 async function inZsh(line: string): Promise<string> {
   const setup = `PROMPT='> '; autoload -U compinit; compinit -u -D; source "${home}/zsh"; LISTMAX=0; zstyle ':completion:*' menu no`;
-  // The widget writes the line to a file after the completion.
+  // The widget writes the line to a file once it is completed.
   const script = `zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell ${shellWord(setup)}
@@ -81,7 +81,7 @@ describe('bash', () => {
     expect(inBash('problem', 'check', '--dtype', 'b')).toEqual(['bf16']);
   });
 
-  test('without a runner it offers the kernels of this clone and no jobs, and starts no runner', () => {
+  test("without a runner it offers this clone's kernels and no jobs, and starts no runner", () => {
     expect(inBash('run', 'fa_v')).toEqual(['fa_v1_baseline', 'fa_v2_wmma']);
     expect(inBash('run', 'fa_v2_wmma', '--set', '')).toContain('USE_WMMA=');
     expect(inBash('run', '--plan', 'phase1')).toEqual(['phase1']);

@@ -3,13 +3,13 @@ import { ExitCode } from '../exit-code.ts';
 
 /**
  * The hidden command that shells call for completions. Its arguments are the words of the line after the program's
- * name; the last one is at the cursor and may be empty. Each line of the answer has a candidate and, after a tab, its
+ * name; the last one is at the cursor and may be empty. Each line of the output has a candidate and, after a tab, its
  * description.
  */
 export const COMPLETE = '__complete';
 
-// Bash breaks words at "=" and ":" and expects candidates for the last part only. If there is no candidate, files are
-// offered.
+// Bash breaks words at "=" and ":" and expects candidates for the last part only. If there are no candidates, bash
+// offers files.
 const BASH = `# fa-tui for bash: source <(fa-tui completion bash)
 _fa_tui() {
   local line word
@@ -55,7 +55,7 @@ complete -c fa-tui -f -a '(__fa_tui_complete)'
 
 export const SHELLS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
 
-/** `fa-tui completion bash|zsh|fish`: prints the script for the shell to source. */
+/** `fa-tui completion bash|zsh|fish`: prints the script that the shell has to source. */
 export function completion(shell: string, context: CommandContext): ExitCode {
   context.surroundings.stdout.write(SHELLS[shell as keyof typeof SHELLS]);
   return ExitCode.PASSED;

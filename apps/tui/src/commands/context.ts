@@ -26,7 +26,7 @@ export interface InputStream extends Partial<AsyncIterable<string | Buffer>> {
   setRawMode?(raw: boolean): unknown;
 }
 
-/** The process's own streams and environment, or a test's. */
+/** The streams and the environment of a command: the process's own, or those of a test. */
 export interface Surroundings {
   readonly stdin: InputStream;
   readonly stdout: TextStream;
@@ -38,11 +38,11 @@ interface ReachOptions {
   /** The user's command that renews the login of this runner's host. */
   readonly login?: string | undefined;
   readonly signal?: AbortSignal;
-  /** Receives messages for people while connecting; default: stderr. */
+  /** Receives messages for the user while connecting; default: writes them to stderr. */
   readonly notify?: (text: string) => void;
 }
 
-/** Credentials from flags and variables, in addition to those stored by a login. */
+/** Credentials from flags and environment variables, in addition to those stored with a login. */
 interface Credentials {
   readonly tls: TlsFlags;
   readonly environment: NodeJS.ProcessEnv;
@@ -52,11 +52,11 @@ interface Credentials {
 interface ExpectedRunner {
   readonly label: string;
   readonly embedded: boolean;
-  /** Empty if the address is not known yet. */
+  /** Empty if the address is not known before connecting. */
   readonly address: string;
 }
 
-/** The surroundings and output of a command. The report goes to stdout, everything else to stderr. */
+/** The surroundings and output of a command. The report goes to stdout, and everything else to stderr. */
 export class CommandContext {
   readonly options: GlobalOptions;
   readonly surroundings: Surroundings;
@@ -73,7 +73,7 @@ export class CommandContext {
     this.progressFormat = formatFor(surroundings.stderr, choice);
   }
 
-  /** The user's settings file. Errors: UsageError. */
+  /** The settings in the user's file. Errors: UsageError. */
   settings(): Settings {
     return readSettings(this.surroundings.environment);
   }
@@ -103,7 +103,7 @@ export class CommandContext {
     return this.#with({ forWork: false }, body);
   }
 
-  /** `withRunner` for commands that start jobs. A stopped host is started if there are hooks for it. */
+  /** Like `withRunner`, for commands that start jobs: a stopped host is started if the settings have hooks for it. */
   withStartedRunner<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
     return this.#with({ forWork: true }, body);
   }
@@ -139,14 +139,14 @@ export class CommandContext {
     return { ...connection, instance };
   }
 
-  /** Connects silently, and does not start the runner's host. */
+  /** Connects without a message, and without starting the runner's host. */
   reach(options: ReachOptions = {}): Promise<Connection> {
     return this.#connectTo(this.runner(), options);
   }
 
   /**
-   * The chosen runner, if connecting to it needs no question or message at the prompt. The screen may then open before
-   * the runner answers. Errors: UsageError.
+   * The chosen runner, if connecting neither asks nor prints anything, so that the screen may open before the runner
+   * answers; otherwise undefined. Errors: UsageError.
    */
   expectedRunner(): ExpectedRunner | undefined {
     const asked = this.runner();
@@ -166,16 +166,15 @@ export class CommandContext {
     return findProject(process.cwd());
   }
 
-  /**
-   * Adds the repository's own problems, because manifests name them and a runner that is started here must know them.
-   */
+  /** Adds the repository's own problems: manifests name them, and a runner that is started here must know them. */
   knowProblems(): void {
     const problems = this.project()?.problems;
     addProblemFolders(problems === undefined ? [] : [problems]);
   }
 
   /**
-   * The chosen runner: --runner, $FLASHCORE_RUNNER, the project's, or the settings'; undefined for the embedded one.
+   * The chosen runner: from --runner, $FLASHCORE_RUNNER, the project or the settings, in this order; undefined for the
+   * embedded one.
    */
   runner(): string | undefined {
     return this.#asked()?.name;
@@ -186,7 +185,7 @@ export class CommandContext {
     return name ? { name, from: '--runner' } : configuredRunner(this.surroundings.environment);
   }
 
-  /** Errors: UsageError for TLS flags if only a project's file names the host that would receive them. */
+  /** Errors: UsageError for TLS flags if only a project's file chose the host that would receive them. */
   #credentialsFor(runner: string | undefined): Credentials {
     const { environment } = this.surroundings;
     const asked = this.#asked();
@@ -203,7 +202,7 @@ export class CommandContext {
     return resolveTarget(runner, tls, environment);
   }
 
-  /** The runner with the hooks that start and stop its host; undefined if the settings have no hooks for it. */
+  /** The runner with the hooks that start and stop its host; undefined if the settings have no such hooks. */
   hosted(named = this.runner(), { mayStart = false } = {}): HostedRunner | undefined {
     const settings = this.settings();
     if (!named || settings.hooks === undefined) return undefined;
@@ -223,7 +222,7 @@ export class CommandContext {
     };
   }
 
-  /** gRPC is loaded only here, because it takes a fifth of the time to the first frame. */
+  /** gRPC is loaded only when connecting, because loading it takes a fifth of the time to the first frame. */
   async #connectTo(
     runner: string | undefined,
     { login, signal, notify = (message) => this.note(message) }: ReachOptions,
@@ -252,7 +251,7 @@ export class CommandContext {
     );
   }
 
-  /** True if ssh may ask a person at the terminal before there is a screen. */
+  /** True if ssh may ask a person at the terminal. This holds only until the screen opens. */
   get mayAsk(): boolean {
     const { stdin, stderr } = this.surroundings;
     return stdin.isTTY === true && stderr.isTTY === true;
@@ -260,8 +259,8 @@ export class CommandContext {
 }
 
 /**
- * The proto's JSON mapping with default values included, so that a reader need not know that a count of 0 would be
- * omitted.
+ * The proto's JSON mapping including default values. Without them a count of 0 would be omitted, which a reader would
+ * have to know.
  */
 export function jsonOf<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): unknown {
   return toJson(schema, message, { alwaysEmitImplicit: true });

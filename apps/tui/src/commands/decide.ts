@@ -21,7 +21,7 @@ interface NoteOption {
   readonly note?: string;
 }
 
-/** The value of `--over` if there is no champion to replace. */
+/** Value of `--over` for a job that replaces no champion. */
 const NO_CHAMPION = 'none';
 
 /**
@@ -34,7 +34,7 @@ export function acceptJob(
   context: CommandContext,
 ): Promise<ExitCode> {
   const folder = save === undefined ? undefined : folderOf(save, context);
-  // Refuses an unusable folder before anything is decided.
+  // Refuses an unusable folder before the decision is made.
   if (folder !== undefined) requireSavable(folder);
   return context.withRunner(async ({ client }) => {
     const job = await resolveJobName(client, text);
@@ -48,14 +48,18 @@ export function acceptJob(
   });
 }
 
-/** The champion that the job was compared with, as the user saw it. The runner refuses a job that can't be accepted. */
+/**
+ * The champion that the job was compared with, as the user saw it. If the job can't be accepted, the runner refuses it.
+ */
 const comparedWith = async (client: RunnerClient, job: string): Promise<string> =>
   (await client.getJob({ name: job })).result?.acceptability?.over || NO_CHAMPION;
 
 const championNamed = (client: RunnerClient, over: string): Promise<string> =>
   over === NO_CHAMPION ? Promise.resolve(over) : resolveJobName(client, over);
 
-/** `fa-tui reject <job>`: records that the result is not wanted. If the result was champion, it no longer is. */
+/**
+ * `fa-tui reject <job>`: records that the result is not wanted. If the result is champion, it is removed as champion.
+ */
 export function rejectJob(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.reject({ job: await resolveJobName(client, text), note });

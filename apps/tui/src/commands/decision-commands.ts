@@ -4,7 +4,7 @@ import type { GlobalOptions } from './options.ts';
 
 const JOB = ['<job>', 'its name or first digits'] as const;
 
-/** Commands for decisions about results, and for champions. */
+/** Adds the commands for decisions about results, and for champions. */
 export function addDecisionCommands(program: Command, define: Define): void {
   type Noted = GlobalOptions & { note?: string };
   const decision = (name: string, about: string) =>
@@ -49,7 +49,7 @@ export function addDecisionCommands(program: Command, define: Define): void {
   );
 }
 
-/** Commands for stored logins. */
+/** Adds the commands for stored logins. */
 export function addLoginCommands(program: Command, define: Define): void {
   const login = program
     .command('login')

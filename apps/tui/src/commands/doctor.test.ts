@@ -11,7 +11,7 @@ const GPU = { deviceId: 'gpu0', name: 'NVIDIA L4', arch: 'sm_89' };
 
 type HostFields = Omit<MessageInitShape<typeof HostSchema>, '$typeName'>;
 
-/** A host that has everything it needs except for `fields`; it answers within a tenth of a second. */
+/** The checks of a host that has everything except for `fields`. The host answers within a tenth of a second. */
 function checksOf(fields: HostFields = {}) {
   const host: Host = create(HostSchema, {
     runnerVersion: packageJson.version,

@@ -9,13 +9,13 @@ import { toolText } from '../present/sections/host.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from '../exit-code.ts';
 
-/** "limited": kernels run, but something does not work. "failed": a first experiment does not run. */
+/** "limited": kernels run, but something does not work. "failed": the first experiment of a new user would not run. */
 type State = 'ok' | 'limited' | 'failed';
 
 export interface Check {
   readonly name: string;
   readonly state: State;
-  /** The state that was found. */
+  /** The result of the check. */
   readonly found: string;
   /** The limitation or risk; empty if the state is "ok". */
   readonly why: string;
@@ -26,16 +26,16 @@ export interface Check {
 /** The runner's description of its host, and the client's clock at that time. */
 interface Examined {
   readonly host: Host;
-  /** Milliseconds since 1970, before the request and after the answer. */
+  /** Milliseconds since 1970: before the request, and after the answer. */
   readonly askedMs: number;
   readonly answeredMs: number;
 }
 
-/** Enough for a build, its artifacts and the emulator's libraries. */
+/** Enough space for a build, its artifacts and the emulator's libraries. */
 const LEAST_FREE_BYTES = 2 * 1024 ** 3;
 /**
- * Largest clock difference in milliseconds. Tokens and certificates have times, and the times of job events are
- * compared with the client's.
+ * Largest clock difference in milliseconds. Tokens and certificates expire, and the times of job events are compared
+ * with the client's.
  */
 const MOST_CLOCK_MS = 2000;
 const MARKS: Record<State, readonly [mark: string, role: Role]> = {
@@ -43,9 +43,9 @@ const MARKS: Record<State, readonly [mark: string, role: Role]> = {
   limited: ['⚠', 'warn'],
   failed: ['✗', 'bad'],
 };
-/** The package is in NVIDIA's repository, which developer.nvidia.com/cuda-downloads adds. */
+/** The package is in NVIDIA's repository; developer.nvidia.com/cuda-downloads says how to add that. */
 const TOOLKIT = 'apt-get install cuda-toolkit, then put /usr/local/cuda/bin on PATH';
-/** Install commands by tool: for Debian and its derivatives, and for macOS if different. */
+/** Install commands by tool: for Debian and its derivatives and, if it differs, for macOS. */
 const INSTALLS: Readonly<Record<string, readonly [debian: string, mac?: string]>> = {
   'g++': ['apt-get install g++', 'xcode-select --install'],
   'clang++': ['apt-get install clang-19', 'brew install llvm'],
@@ -59,7 +59,7 @@ const INSTALLS: Readonly<Record<string, readonly [debian: string, mac?: string]>
 };
 
 /**
- * `fa-tui doctor`: lists the requirements of a first experiment, and features that do not work here. Exit code 1 if no
+ * `fa-tui doctor`: checks what a first experiment needs, and lists features that do not work here. Exit code 1 if no
  * experiment would run.
  */
 export async function doctor(context: CommandContext): Promise<ExitCode> {
@@ -141,7 +141,7 @@ function deviceCheck({ deviceId, name, arch, simulated, state, stateReason }: De
   };
 }
 
-/** Checks a tool. The reference is compiled with g++, whatever the device. */
+/** Checks a tool. g++ is needed on every device, because it compiles the reference. */
 function toolCheck(tool: Tool, host: Host): Check {
   if (tool.version) return ok(tool.name, toolText(tool));
   const onlyEmulator = host.devices.every(({ simulated }) => simulated);

@@ -10,11 +10,11 @@ import { readSettings, settingsFile, type Settings } from '../settings/settings.
 import { CHAMPIONS_FOLDER } from './champions.ts';
 import type { GlobalOptions } from './options.ts';
 
-/** A setting as this command line resolves it, and its source. */
+/** The value of a setting with this command line, and where the value comes from. */
 export interface EffectiveSetting {
   readonly name: string;
   readonly value: string | boolean;
-  /** The source, such as "default", the settings file, "$NO_COLOR" or "--runner". */
+  /** Where the value comes from, such as "default", the settings file, "$NO_COLOR" or "--runner". */
   readonly from: string;
 }
 
@@ -22,7 +22,7 @@ type Source = readonly [from: string, value: string | boolean | undefined];
 
 const HIDDEN = 'set, not shown';
 
-/** The first source with a value; the last source is the default. */
+/** The setting from the first source with a value. The last source is the default. */
 function first(name: string, ...sources: readonly Source[]): EffectiveSetting {
   const found = sources.find(([, value]) => value !== undefined)!;
   return { name, value: found[1]!, from: found[0] };
@@ -32,8 +32,8 @@ function first(name: string, ...sources: readonly Source[]): EffectiveSetting {
 const byDefault = (value: string | boolean): Source => ['default', value];
 
 /**
- * Every setting with its value and source: a flag, the environment, the project, the settings file or the default. Each
- * setting has its own order of precedence. Errors: as readSettings().
+ * Every setting with its value and the source of the value: a flag, the environment, the project, the settings file or
+ * the default. Each setting has its own order of precedence. Errors: those of readSettings().
  */
 export function effectiveSettings(options: GlobalOptions, environment: NodeJS.ProcessEnv): EffectiveSetting[] {
   const file = settingsFile(environment);
@@ -51,7 +51,8 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
     `$${variable}`,
     environment[variable] === on ? true : undefined,
   ];
-  // Other people may have written flashcore.yaml, so it must not choose the host that gets the user's credentials.
+  // Other people may have written flashcore.yaml, so it must not choose a host that gets credentials from flags and
+  // variables.
   const byProject = !options.runner && !environment['FLASHCORE_RUNNER'] && project?.runner !== undefined;
   const credential = (variable: string): Source => (byProject ? [variable, undefined] : env(variable));
   const locale: Source = ['the locale', takesUnicode(environment) ? undefined : true];

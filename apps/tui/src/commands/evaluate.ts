@@ -22,12 +22,12 @@ export interface EvaluateCommandOptions extends JobCommandOptions {
 }
 
 const DEFAULT_SECONDS = 240;
-/** Time kept in reserve for the result to arrive after the job has ended. */
+/** Time left for the result to arrive after the job has ended. */
 const MARGIN_SECONDS = 5;
 
 /**
- * `fa-tui evaluate FILE|FOLDER [--base KERNEL]`: 0 if the candidate could be judged, even if it is bad; 3 if the
- * infrastructure could not judge it, and another try may help.
+ * `fa-tui evaluate FILE|FOLDER [--base KERNEL]`: exit code 0 if the candidate was judged, even if it is bad; 3 if it
+ * could not be judged, so that another try may help.
  */
 export async function evaluate(
   candidateText: string,

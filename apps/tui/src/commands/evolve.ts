@@ -44,14 +44,14 @@ export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | '
 
 const DEFAULTS = { trials: 45, population: 5, islands: 1, proposerSeconds: 300, seed: 1, jobSeconds: 900 } as const;
 
-/** As many jobs as a runner lets a user have by default. */
+/** The number of jobs that a runner allows a user by default. */
 const MAX_ISLANDS = 16;
 
-/** Options for every experiment, without --seed and --config, which belong to the search. */
+/** The options for the experiments, without --seed and --config, which apply to the search. */
 const experimentOptions = ({ seed: _seed, config: _config, ...options }: EvolveCommandOptions): JobCommandOptions =>
   options;
 
-/** Options of the experiments that are stored with a search. */
+/** Options of the experiments that are stored with a search, so that it can be resumed. */
 const KEPT = ['plan', 'shape', 'seeds', 'samples', 'maxSeconds', 'device', 'arch', 'maxRegisters', 'fastMath'] as const;
 
 /** `fa-tui evolve <kernel> --proposer CMD`, `--resume ID`, `--show ID`, `--schema`. */
@@ -100,7 +100,7 @@ function openSearch(environment: NodeJS.ProcessEnv, id: string): SearchStore {
   }
 }
 
-/** The plan of a search from the command line. Errors: UsageError. */
+/** The plan of a search, from the command line. Errors: UsageError. */
 function planOf(
   kernel: string,
   options: EvolveCommandOptions,
@@ -203,8 +203,8 @@ async function run({ store, connection, inFlight }: SearchToRun, context: Comman
 const kept = ({ plan }: SearchStore): JobCommandOptions => plan.options as unknown as JobCommandOptions;
 
 /**
- * A dollar limit needs a device with a known price. The emulator is free, so there only the proposer's cost counts.
- * Errors: UsageError.
+ * Requires that the price of the device is known if dollars are limited. The emulator is free: only the proposer's cost
+ * adds up. Errors: UsageError.
  */
 export function requireRate({ deviceId, name, usdPerHour }: Device, maxUsd: number | null): void {
   if (maxUsd === null || usdPerHour !== undefined) return;
@@ -219,7 +219,7 @@ function deviceOf({ host }: RunnerClient, deviceId: string): Device {
   return device;
 }
 
-/** 0 if the search had a correct root, 1 if the kernel itself is wrong. */
+/** Prints the search. Returns 0 if its root was correct, and 1 if the kernel itself is wrong. */
 function report(store: SearchStore, trials: readonly Trial[], context: CommandContext): ExitCode {
   const [root] = trials;
   if (root === undefined) {

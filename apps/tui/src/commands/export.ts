@@ -18,10 +18,10 @@ import { torchFile } from '../export/torch-file.ts';
 import { wheelFiles } from '../export/torch-wheel.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
-/** The text of a file, or files by path below a folder. */
+/** The text of a file, or files by path relative to a folder. */
 type ExportedFiles = string | Readonly<Record<string, string | Uint8Array>>;
 
-/** The output of each option. */
+/** The function that makes the output of each option. */
 const EXPORTS: Readonly<Record<ExportFormat, (kernel: ExportedKernel) => ExportedFiles>> = {
   torch: torchFile,
   wheel: wheelFiles,
@@ -32,7 +32,7 @@ const EXPORTS: Readonly<Record<ExportFormat, (kernel: ExportedKernel) => Exporte
   hf: kernelBuilderFiles,
 };
 
-/** The path of each format, as commander returns options: a file for torch and popcorn, folders for the others. */
+/** The path for each format, as commander returns options: a file for torch and popcorn, folders for the others. */
 export type ExportCommandOptions = JobCommandOptions &
   Partial<Record<ExportFormat, string>> & {
     readonly unverified?: boolean;
@@ -42,7 +42,7 @@ export type ExportCommandOptions = JobCommandOptions &
 
 /**
  * `fa-tui export <kernel or folder>`: builds the kernel and writes the requested formats. Exit code 1 if it does not
- * build or its last verdict was wrong.
+ * build, or if the runner's last verdict on it was negative.
  */
 export async function exportKernel(
   kernelText: string,
@@ -93,7 +93,7 @@ export async function exportKernel(
 
 type SourceArgument = Exclude<KernelArgument, { kind: 'build' }>;
 
-/** A kernel whose manifest can be read. */
+/** Reads the argument for the kernel. Its manifest must be readable. */
 async function parseExported(text: string, context: CommandContext): Promise<SourceArgument> {
   const kernel = await parseKernelArgument(text);
   if (kernel.kind === 'build')
@@ -102,7 +102,7 @@ async function parseExported(text: string, context: CommandContext): Promise<Sou
   return kernel;
 }
 
-/** The backward kernel's `variant`, for the same architecture and compiler options as the forward kernel's. */
+/** The `variant` for the backward kernel, with the architecture and the compiler options of the forward kernel's. */
 const backwardSettings = (options: ExportCommandOptions): Variant =>
   variantSettings({ ...options, set: options.backwardSet ?? [], config: '' });
 
@@ -114,7 +114,7 @@ function requireModuleName(file: string | undefined): void {
     );
 }
 
-/** Writes a file, or files below a folder, and returns their paths. */
+/** Writes one file, or files below a folder. Returns their paths. */
 function writeFiles(place: string, files: ExportedFiles): string[] {
   if (typeof files === 'string') {
     writeFileSync(place, files);

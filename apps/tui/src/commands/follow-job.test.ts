@@ -1,4 +1,4 @@
-/** Tests the plain reporter on a job that ends without its own result. */
+/** Tests the plain reporter with jobs that lose their runner. */
 import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { FlashcoreError, JobState, Outcome, GetJobResponseSchema, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
@@ -34,19 +34,19 @@ async function follow(
   return { code: await followJob(open, { client }, context), ...text };
 }
 
-/** The sample job up to its third case. Then the runner was killed and came back. */
+/** The sample job's events up to its third case, at which the runner is killed and started again. */
 const CUT = [...EVENTS.slice(0, EVENTS.findIndex(({ payload }) => payload.case === 'finding') - 8)];
 const END = eventsOf([
   ...CUT.map(({ payload }) => payload),
   { case: 'finished', value: { outcome: Outcome.INTERRUPTED, summary: 'the runner ended' } },
 ]).slice(-1);
 
-test('after the runner is lost and found again, the report has the results of the events before', async () => {
+test('after the runner was lost and found again, the report has the results from before', async () => {
   async function* open({ onConnection }: Parameters<OpenEvents>[0]): AsyncGenerator<JobEvent> {
     yield* CUT;
     onConnection?.('reconnecting');
     onConnection?.('connected');
-    // Repeated events add no second case.
+    // Events that are sent again do not add a second case.
     yield* [...CUT.slice(-3), ...END];
     await Promise.resolve();
   }
@@ -65,7 +65,7 @@ test('a stream that ends before the job does is an error that names the job', as
   await expect(follow(open)).rejects.toThrow(`The stream of ${SAMPLE_JOB} ended without the job's last event`);
 });
 
-test("if the runner is gone after the job's end, result and exit code come from the events", async () => {
+test('if the runner is gone after the job has ended, result and exit code come from the events', async () => {
   async function* open(): AsyncGenerator<JobEvent> {
     yield* EVENTS;
     await Promise.resolve();

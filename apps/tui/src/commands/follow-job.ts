@@ -52,25 +52,26 @@ interface FollowedRunner {
   readonly revive?: Connection['revive'];
 }
 
-/** Files written in addition to the report. */
+/** Files to write in addition to the report. */
 export interface OutputFiles {
-  /** File for every event, to replay them. */
+  /** File for all events, from which they can be replayed. */
   readonly record?: string | undefined;
-  /** File for cases and gates as JUnit XML. */
+  /** File for cases and gates, as JUnit XML. */
   readonly junit?: string | undefined;
   /** File for Nsight Compute's report of the requested variant. */
   readonly save?: string | undefined;
-  /** Include the counters of each source line in the report. */
+  /** True to include the counters of each source line in the report. */
   readonly lines?: boolean | undefined;
-  /** Writes further files for the ended job. */
+  /** Called when the job has ended, to write further files. */
   readonly ended?: ((response: GetJobResponse) => void) | undefined;
 }
 
 const SILENT = { write: () => true };
 
 /**
- * Follows a job's events to the end, with progress on stderr. Then prints its report, or its GetJobResponse with
- * --json, on stdout. The first Ctrl-C prints how to come back to the job, the second exits; neither ends the job.
+ * Follows a job's events to the end, with progress on stderr. Then prints its report on stdout, or with
+ * --json its GetJobResponse. The first Ctrl-C prints how to come back to the job, and the second exits; neither ends
+ * the job.
  */
 export async function followJob(
   open: OpenEvents,
@@ -85,7 +86,7 @@ export async function followJob(
   const recorder = files.record === undefined ? undefined : recordTo(files.record);
   const interrupts = onInterruptComeBack(() => job()?.name, context);
   const onConnection = connectionNotes(progress, revive);
-  /** The first and the last event, used if the runner is gone at the end. */
+  /** The first and the latest event. They replace the job's result if the runner is gone at the end. */
   const told: JobEvent[] = [];
   try {
     let firstKept: bigint | undefined;
@@ -121,7 +122,7 @@ export async function followJob(
   }
 }
 
-/** Prints the jobs ahead of a job that has to wait. */
+/** Prints which jobs a waiting job has to wait for. */
 async function tellQueue(
   { job, payload }: JobEvent,
   client: FollowedRunner['client'],
@@ -131,7 +132,7 @@ async function tellQueue(
   if (!waits || client.listJobs === undefined) return;
   const { jobs } = await client.listJobs({ pageSize: 200 }, { resume: { onConnection } });
   const ahead = queueText(jobs, job);
-  // The job may have left the queue by now, or the event may come from a job that ended long ago.
+  // The text is empty if the job has left the queue by now, which is also possible if the event is old.
   if (ahead !== '') progress.line(`queued, ${sanitize(ahead)}`);
 }
 
@@ -142,8 +143,8 @@ export const plainStore = (): Store =>
     logCapacity: 1,
   });
 
-// Events continue without gaps or repeats once the runner is back. An embedded runner that was killed is started again
-// and knows how the job ended.
+// Prints when the connection is lost and found again. Afterwards events continue without gaps or repeats. An embedded
+// runner that was killed is started again, and knows how the job ended.
 function connectionNotes(progress: LiveProgress, revive: Connection['revive']): OnConnection {
   return (state) => {
     progress.line(state === 'connected' ? 'runner: connected again' : 'runner: connection lost, trying again');
@@ -157,9 +158,7 @@ interface EndOptions {
   context: CommandContext;
 }
 
-/**
- * The ended job. If the runner is gone for good, the job is built from its events, the last of which has the result.
- */
+/** The ended job. If the runner is gone for good, the job is rebuilt from its events; the last one has the result. */
 async function endOf(
   name: string,
   client: FollowedRunner['client'],
@@ -187,7 +186,7 @@ async function reportEnd(
 ): Promise<ExitCode> {
   const { error } = ended;
   const exitCode = exitCodeOfEnd(ended);
-  // If a reader closes the pipe early (`| head`), the program ends while writing, and must use this code.
+  // Set now, because the program ends with this code while writing if a reader closes the pipe early (`| head`).
   process.exitCode = exitCode;
   const result = response.result !== undefined && isTelling(response.result) ? response.result : resultOf(ended);
   if (junit !== undefined) writeFileSync(junit, junitText(response, result));
@@ -208,7 +207,10 @@ const junitText = ({ job }: GetJobResponse, result: JobResult | undefined): stri
     ...(couldNotRun(job?.outcome) && { error: job?.summary || 'the runner could not run it' }),
   });
 
-/** The reason why a pure profile job has no profile, or empty. Such a job passes although it could not do its task. */
+/**
+ * The reason why a job that only profiles has no profile; otherwise empty. The outcome of such a job is PASSED,
+ * although it could not do its task.
+ */
 const profileProblem = (job: Job | undefined, profile: ProfileResult | undefined): string =>
   job?.kind === JobKind.PROFILE && profile?.verdict === Verdict.NOT_MEASURED
     ? `Nothing was profiled: ${notMeasured(profile.reason)}`
@@ -220,7 +222,7 @@ interface ReportToSave {
   context: CommandContext;
 }
 
-/** Downloads Nsight Compute's report. Returns the reason if there is none, otherwise an empty text. */
+/** Downloads Nsight Compute's report. Returns an empty text, or the reason if there is no report. */
 async function saveReport(file: string, { profile, client, context }: ReportToSave): Promise<string> {
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
   if (!report || !client.readArtifact)
@@ -230,7 +232,7 @@ async function saveReport(file: string, { profile, client, context }: ReportToSa
   return '';
 }
 
-/** Detaches from a job as soon as it has a name, and prints the name on stdout. */
+/** Waits until the job has a name, prints the name on stdout, and leaves the job running. */
 export async function detachFromJob(
   open: OpenEvents,
   { client }: Connection,
@@ -247,8 +249,8 @@ export async function detachFromJob(
 }
 
 /**
- * `fa-tui watch <job>`: shows the job's events from the first one kept, whether the job is running or has ended, then
- * its report.
+ * `fa-tui watch <job>`: shows the job's events from the first one that the runner still has, then the job's report. The
+ * job may be running or have ended.
  */
 export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   requireOutputs(files);
@@ -258,11 +260,13 @@ export function watchJob(job: string, context: CommandContext, files: OutputFile
   });
 }
 
-// bin/fa-tui.js passes signals on, and a terminal sends Ctrl-C to both processes, so signals within this time count as
-// one.
+// Signals within this time are one Ctrl-C: a terminal sends it to both processes, and bin/fa-tui.js passes it on.
 const SAME_PRESS_MS = 150;
 
-/** Makes the first Ctrl-C print how to come back to the job, and the second exit; without a job the first exits. */
+/**
+ * Makes the first Ctrl-C print how to come back to the job, and the second one exit. Without a job, the first one
+ * exits.
+ */
 export const onInterruptComeBack = (
   job: () => string | undefined,
   { surroundings: { stderr }, options }: CommandContext,
@@ -273,8 +277,8 @@ export const onInterruptComeBack = (
   });
 
 /**
- * Calls `first` at the first Ctrl-C. The second one ends the program with 130, and so does the first if `first` returns
- * a falsy value.
+ * Calls `first` at the first Ctrl-C. The second Ctrl-C ends the program with 130, and so does the first if `first`
+ * returns a falsy value.
  */
 export function onInterrupt(first: () => unknown): { dispose(): void } {
   let firstAt: number | undefined;
@@ -287,7 +291,9 @@ export function onInterrupt(first: () => unknown): { dispose(): void } {
   return { dispose: () => process.off('SIGINT', handler) };
 }
 
-/** The code for the job's outcome. If the runner could not carry out the job, the code of the job's error. */
+/**
+ * The exit code for the job's outcome. If the runner could not carry out the job, it is the code for the job's error.
+ */
 export function exitCodeOfEnd({
   outcome,
   error,

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { readSecret } from './hidden-input.ts';
 
-/** A terminal whose keys arrive in these pieces, and the text that it shows. */
+/** A terminal that sends these pieces of input, and records the text that it shows. */
 function terminal(...keys: string[]) {
   const modes: boolean[] = [];
   let shown = '';
@@ -11,7 +11,7 @@ function terminal(...keys: string[]) {
   return { read: () => readSecret('Token: ', stdin, stderr), modes, shown: () => shown };
 }
 
-test("typed text is not shown, and the terminal's mode is restored", async () => {
+test("typed text is not shown, and the terminal's mode is restored at the end", async () => {
   const { read, modes, shown } = terminal('fct', '_s\u007f\u007f', '_ab', '\rnot read');
   expect(await read()).toBe('fct_ab');
   expect([modes, shown()]).toEqual([[true, false], 'Token: \n']);

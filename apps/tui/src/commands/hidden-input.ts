@@ -6,7 +6,7 @@ const CTRL_C = '\u0003';
 const ERASE = /[\u007f\b]/;
 
 /**
- * Reads a secret: the first line of a pipe, or text typed at a prompt without being shown. Throws UsageError if the
+ * Reads a secret without showing it: the first line from a pipe, or text typed at a prompt. Throws UsageError if the
  * user cancels.
  */
 export async function readSecret(prompt: string, stdin: InputStream, stderr: TextStream): Promise<string> {
@@ -21,7 +21,7 @@ export async function readSecret(prompt: string, stdin: InputStream, stderr: Tex
   }
 }
 
-/** The first line from a pipe or typed by a person. */
+/** The first line that a pipe sends or a person types. */
 export async function firstLine(stdin: InputStream): Promise<string> {
   let text = '';
   for await (const piece of pieces(stdin)) {

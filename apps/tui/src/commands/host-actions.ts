@@ -27,7 +27,7 @@ import { ExitCode, UsageError } from '../exit-code.ts';
 
 interface HostOptions {
   readonly runner?: string;
-  /** The runner as the command's argument; empty if --runner names it. */
+  /** The runner given as the command's argument; empty if --runner names it. */
   readonly named: string;
   readonly bundle?: string;
 }
@@ -106,7 +106,10 @@ async function activeJobs({ runner, hooks, connect }: HostedRunner, context: Com
   }
 }
 
-/** True if the host is down or no runner listens on it. Behind ssh only ssh itself can tell. */
+/**
+ * True if the host is down or no runner listens on it. Behind ssh, only ssh's own error can tell. Without ssh, a runner
+ * that can't be reached is taken to be not running.
+ */
 const hasNoRunner = (error: FlashcoreError): boolean =>
   error instanceof SshError
     ? error.standing === 'down' || error.standing === 'no-runner'
@@ -120,7 +123,7 @@ function requireHosted(named: string, context: CommandContext): HostedRunner {
   );
 }
 
-/** Copies the bundle and prints the tools that the host has and lacks. */
+/** Copies the bundle, then prints which tools the host has and which it lacks. */
 async function installOn(options: HostOptions, context: CommandContext): Promise<ExitCode> {
   const address = sshAddress(options, context);
   const { environment } = context.surroundings;
@@ -164,7 +167,7 @@ async function installOn(options: HostOptions, context: CommandContext): Promise
 
 const TOLD = ['nvcc', 'g++', 'bwrap', 'ncu', 'python3'];
 
-/** The ssh address: the argument, --runner, or the configured runner. */
+/** The ssh address from the argument, --runner or the configured runner, in this order. */
 function sshAddress({ named, runner }: HostOptions, context: CommandContext): SshAddress {
   const { environment } = context.surroundings;
   const text = named || runner || context.runner();
@@ -187,7 +190,7 @@ function bundleFile(given: string | undefined, { platform }: HostFacts): string 
   );
 }
 
-/** `fa-tui __idle <runner>`: watches until it has stopped the host or failed to. */
+/** `fa-tui __idle <runner>`: watches the host until it has stopped the host or failed to. */
 export async function idleWatch(runner: string, context: CommandContext): Promise<ExitCode> {
   const hosted = context.hosted(runner);
   const { stop, stopAfterIdleMinutes } = hosted?.hooks ?? {};

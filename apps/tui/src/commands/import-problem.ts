@@ -13,14 +13,14 @@ export interface ImportProblemOptions {
   readonly to?: string;
   readonly from?: ProblemProgram;
   readonly anyReference?: boolean;
-  /** Option of `problem check`. */
+  /** Only for `problem check`. */
   readonly dtype?: string;
 }
 
 /**
- * `fa-tui problem import <file or folder> --to <folder>`: imports definitions of FlashInfer-Bench as problems. It uses
- * neither a runner nor Python. With `--from` it imports programs, which the runner's program runs in a sandbox. Exit
- * code 1 if nothing was imported.
+ * `fa-tui problem import <file or folder> --to <folder>`: imports definitions of FlashInfer-Bench as problems, without
+ * a runner and without Python. With `--from`, imports programs, which the runner's program runs in a sandbox. Exit code
+ * 1 if nothing was imported.
  */
 export async function importProblem(
   source: string,
@@ -43,7 +43,7 @@ export async function importProblem(
   return imported.length > 0 ? ExitCode.PASSED : ExitCode.FAILED;
 }
 
-/** Maximum number of files per run, because each takes an argument of the command line. */
+/** Limit on the files of one run, because each is an argument on the command line. */
 const MOST_AT_ONCE = 256;
 
 const describer =

@@ -1,4 +1,4 @@
-/** Names from the files of this clone, which the embedded runner will list once it is started. */
+/** Names from the files of this clone. The embedded runner lists the same names once it is started. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import {
@@ -34,7 +34,7 @@ const NAMES: Partial<Record<NameKind, Lookup>> = {
   tolerance: (kernels) => Object.keys(casesIn(kernels).tolerances).map((word) => ({ word, about: '' })),
 };
 
-/** Empty for names that only a runner knows: its jobs and its devices. */
+/** The names of a kind. Empty for jobs and devices, which only a runner knows. */
 export const installedNames = async (kind: NameKind, kernel: string): Promise<Candidate[]> =>
   (await NAMES[kind]?.(runnerKernels(), kernel)) ?? [];
 

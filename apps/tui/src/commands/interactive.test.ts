@@ -7,7 +7,7 @@ import type { CommandContext } from './context.ts';
 import { isInteractive } from './interactive.ts';
 import { comeBack } from './options.ts';
 
-test('on exit, a running job is mentioned, but a job that has ended is not', () => {
+test('on exit, a running job is mentioned, and an ended one is not', () => {
   const start = initialState({ runner: { label: 'r', embedded: true }, columns: 80, rows: 24, now: 0 });
   const after = (moment: keyof typeof DASHBOARD_MOMENTS): string | undefined => {
     const events = DASHBOARD_MOMENTS[moment]();
@@ -21,7 +21,7 @@ test('on exit, a running job is mentioned, but a job that has ended is not', () 
   ]);
 });
 
-test('the command to see the job again names the runner if the user named one', () => {
+test('the command to see the job again names the runner if the user named it', () => {
   const job = 'jobs/3f2a9c1e-0000-4000-8000-000000000001';
   expect(comeBack(job, {})).toMatch(
     /^The job goes on\. Watch it: fa-tui watch 3f2a9c1e +Cancel it: fa-tui cancel 3f2a9c1e$/,

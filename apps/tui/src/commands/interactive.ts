@@ -10,19 +10,23 @@ import type { CommandContext } from './context.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
 import { ExitCode } from '../exit-code.ts';
 
-/** The kernel of `npm start`; it passes its gates and shows tensor cores at work. */
+/** The kernel of `npm start`: it passes its gates and uses tensor cores. */
 const DEFAULT_KERNEL = 'fa_v2_wmma';
 
-/** True if a person is at the terminal. The terminal program needs both streams, and more than a dumb terminal. */
+/**
+ * True if a person is at the terminal. The terminal program needs both stdin and stdout, and a terminal that is not
+ * dumb.
+ */
 export const isInteractive = ({ surroundings: { stdin, stdout, environment } }: CommandContext): boolean =>
   stdin.isTTY === true && stdout.isTTY === true && environment.TERM !== 'dumb';
 
-/** True if a file is requested that belongs to a single job: --record, --junit and --save. */
+/** True if the options request a file about a single job: --record, --junit or --save. */
 export const wantsFiles = ({ record, junit, save }: Pick<JobCommandOptions, 'record' | 'junit' | 'save'>): boolean =>
   record !== undefined || junit !== undefined || save !== undefined;
 
 /**
- * `fa-tui start`: runs the default experiment. In a terminal the program opens on it, otherwise its report is printed.
+ * `fa-tui start`: runs the default experiment. In a terminal the program opens and shows it; otherwise its report is
+ * printed.
  */
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if (!isInteractive(context) || wantsFiles(options)) return startJob('run', DEFAULT_KERNEL, options, context);
@@ -31,7 +35,7 @@ export async function startDefault(options: JobCommandOptions, context: CommandC
 }
 
 /**
- * The appearance and behavior of the terminal program, from the command line, else from the settings file. Errors:
+ * The appearance and behavior of the terminal program, from the command line or else from the settings file. Errors:
  * UsageError.
  */
 export function appearanceOf(context: CommandContext): Appearance {
@@ -44,7 +48,7 @@ export function appearanceOf(context: CommandContext): Appearance {
       background: settings.background,
       styles: settings.theme,
     },
-    // A screen reader needs lines as they arrive rather than a screen of boxes.
+    // A screen reader needs lines as they arrive rather than a full screen.
     inline: inline ?? settings.inline ?? context.surroundings.environment.INK_SCREEN_READER === 'true',
     mouse: mouse ?? settings.mouse ?? false,
     restoreView: settings.restore_view ?? true,

@@ -1,4 +1,4 @@
-/** The current activity of a job, for the status line below the lines that stay. */
+/** A job's current activity, for the status line that is redrawn below the permanent lines. */
 import {
   type BenchmarkProgress,
   type ComparisonProgress,
@@ -35,7 +35,7 @@ export function statusText({ activity, phases }: Pick<JobView, 'activity' | 'pha
 
 const queueText = (ahead: number): string => (ahead > 0 ? `queued, ${ahead} ahead` : 'starting');
 
-// Cases do not run in list order, so the count is the number of finished cases.
+// Cases do not run in the order of the list, so the number of finished cases is shown rather than a position.
 function verifyStatus(progress: VerifyProgress, casesDone: number): string {
   return `verify case ${Math.min(casesDone + 1, progress.caseCount)}/${progress.caseCount} ${shapeShort(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
 }

@@ -13,7 +13,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(copies, { recursive: true }));
 
-test("a copied folder that still has the original's id is reported, and one with its own id is not", async () => {
+test("a copied folder that still has the original's id is reported, and a folder with its own id is not", async () => {
   const noteFor = async (text: string) => otherName(await parseKernelArgument(text));
   expect(await noteFor(path.join(copies, 'mine'))).toBe(
     'The folder mine runs as flashcore_v6, which its kernel.yaml gives as id: results and history have it under that name',

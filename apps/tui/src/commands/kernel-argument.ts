@@ -7,7 +7,7 @@ import { loadManifest } from '@flashcore/shared/kernels';
 import { findProject } from '../settings/project.ts';
 import { UsageError } from '../exit-code.ts';
 
-/** A kernel on the command line: one of the runner's own, an earlier build, or a user's folder. */
+/** A kernel on the command line: a kernel of the runner, an earlier build, or a user's folder. */
 export type KernelArgument =
   | { readonly kind: 'build'; readonly id: string }
   | { readonly kind: 'id'; readonly id: string }
@@ -15,14 +15,15 @@ export type KernelArgument =
       readonly kind: 'folder';
       readonly folder: string;
       readonly id: string;
-      /** The folder was given by a plain name, which could also be that of a kernel of the runner. */
+      /** True if the folder was given by a plain name, which could also be the name of one of the runner's kernels. */
       readonly byName?: boolean;
     };
 
 /**
- * Reads a kernel argument. 64 hexadecimal digits are a build_id. A folder is recognized by a path separator or by its
- * kernel.yaml, in the current folder or in the project's folder of kernels. The manifest is checked here, so that a
- * mistake is reported before a runner is contacted. Errors: UsageError, INVALID_MANIFEST with path and key.
+ * Reads a kernel argument. 64 hexadecimal digits are a build_id. A folder is recognized by a path separator, or by a
+ * kernel.yaml in the folder of this name in the current folder or the project's folder of kernels. The manifest is
+ * checked here, so that a mistake is reported before a runner is contacted. Errors: UsageError, INVALID_MANIFEST with
+ * path and key.
  */
 export async function parseKernelArgument(text: string): Promise<KernelArgument> {
   if (/^[0-9a-f]{64}$/.test(text)) return { kind: 'build', id: text };
@@ -37,15 +38,16 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
   return { kind: 'folder', folder, id, byName: !isPath };
 }
 
-/** The kernel folder with this name, in the current folder, else in the project's folder of kernels. */
+/** The kernel folder with this name, in the current folder or else in the project's folder of kernels. */
 export const kernelFolderNamed = (name: string): string | undefined =>
   [process.cwd(), findProject(process.cwd())?.kernels]
     .flatMap((parent) => (parent === undefined ? [] : path.join(parent, name)))
     .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
 /**
- * A notice about a name that can mislead, or empty. A project folder may have the name of a kernel of the runner. A
- * copied folder may still have the original's id, and its results would silently join the original's history.
+ * A notice about a misleading name; empty if the name is clear. A project folder may have the name of one of the
+ * runner's kernels. A copied folder may still have the original's id, and its results would silently join the
+ * original's history.
  */
 export function otherName(kernel: KernelArgument): string {
   if (kernel.kind !== 'folder') return '';
@@ -54,12 +56,14 @@ export function otherName(kernel: KernelArgument): string {
   return `The folder ${path.basename(kernel.folder)} runs as ${kernel.id}, which its kernel.yaml gives as id: results and history have it under that name`;
 }
 
-/** The kernel's reference in a request. Uploads files of a folder that the runner does not have yet. */
+/**
+ * The kernel's reference for a request. If the kernel is a folder, uploads the files that the runner does not have yet.
+ */
 export async function kernelReference(kernel: KernelArgument, client: RunnerClient): Promise<KernelReference> {
   return kernel.kind === 'folder' ? client.uploadFolder(kernel.folder) : storedReference(kernel);
 }
 
-/** The reference of a kernel that the runner already has, so that nothing is uploaded. */
+/** The reference of a kernel that the runner already has. */
 export function storedReference({ kind, id }: Exclude<KernelArgument, { kind: 'folder' }>): KernelReference {
   return create(KernelReferenceSchema, { source: { case: kind === 'build' ? 'buildId' : 'kernelId', value: id } });
 }

@@ -15,13 +15,13 @@ import type { Candidate, NameKind, Names } from './complete-line.ts';
 import { installedNames } from './installed-names.ts';
 import { UsageError } from '../exit-code.ts';
 
-/** After this time the user no longer waits for the Tab key, so the answer is empty. */
+/** Time limit after which nothing is offered, because the user no longer waits after pressing Tab. */
 const LIMIT_MS = 2000;
 const MAX_JOBS = 50;
 
 /**
- * Names from the user's files and from a running runner. No runner is started or waited for. If the embedded runner is
- * not running, its names come from its files.
+ * Names from the user's files and from a runner that is already running; a runner is neither started nor waited for. If
+ * the embedded runner is not running, its names come from its files.
  */
 export const knownNames =
   (environment: NodeJS.ProcessEnv, asked: string | undefined): Names =>
@@ -34,7 +34,7 @@ export const knownNames =
       if (target === undefined) return await installedNames(kind, kernel);
       return await fromRunner(target, (client, signal) => NAMES[kind](client, signal, kernel));
     } catch (error) {
-      // No runner answered in time. There is nothing to offer and no place for a message.
+      // No runner answered in time, so nothing can be offered; and a completion cannot show a message.
       if (error instanceof FlashcoreError || error instanceof UsageError || isTimeout(error)) return [];
       throw error;
     }
@@ -101,7 +101,7 @@ async function fromRunner(
   target: TargetAddress,
   look: (client: RunnerClient, signal: AbortSignal) => Promise<Candidate[]>,
 ): Promise<Candidate[]> {
-  // At the Tab key nobody waits for ssh or answers its questions.
+  // A user who presses Tab neither waits for ssh nor answers its questions.
   if (isSshAddress(target.address)) return [];
   const signal = AbortSignal.timeout(LIMIT_MS);
   const client = await RunnerClient.connect({ address: target.address, security: target.security, signal });
@@ -114,7 +114,7 @@ async function fromRunner(
 
 type TargetAddress = Pick<Target, 'address' | 'security'>;
 
-/** The runner that the command would use; undefined for an embedded one that is not running. */
+/** The runner that the command would use; undefined if it is the embedded one and that is not running. */
 function targetOf(environment: NodeJS.ProcessEnv, asked: string | undefined): TargetAddress | undefined {
   if (asked) return resolveTarget(asked, {}, environment);
   const configured = configuredRunner(environment);

@@ -19,21 +19,21 @@ export interface LeaderboardCommandOptions extends GlobalOptions {
   readonly device?: string;
   readonly problem?: string;
   readonly shape?: string;
-  /** Case set whose geometric mean ranks the entries. */
+  /** Name of the case set over which the geometric mean ranks the entries. */
   readonly cases?: string;
   readonly dtype?: string;
   readonly mode?: 'hot' | 'cold';
   readonly protocol?: string;
   readonly limit?: string;
-  /** File for a page with evidence for each row. */
+  /** File for a page with the evidence for each row. */
   readonly export?: string;
 }
 
 const DEFAULT_LIMIT = 50;
 
 /**
- * `fa-tui leaderboard`: the best valid result of each kernel variant and of SDPA. The runner fills in options that are
- * not given.
+ * `fa-tui leaderboard`: the best valid result of each kernel variant and of SDPA. The runner chooses values for missing
+ * options.
  */
 export function showLeaderboard(options: LeaderboardCommandOptions, context: CommandContext): Promise<ExitCode> {
   const { device = '', problem = '', shape, cases = '', dtype = '', mode, protocol = '' } = options;
@@ -63,7 +63,7 @@ export function showLeaderboard(options: LeaderboardCommandOptions, context: Com
   });
 }
 
-/** The jobs behind the rows; a job that is gone is left out. */
+/** The jobs behind the rows. A job that no longer exists is left out. */
 async function jobsOf(
   { entries }: GetLeaderboardResponse,
   limit: number,

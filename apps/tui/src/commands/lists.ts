@@ -19,7 +19,7 @@ import { type CommandContext, jsonOf } from './context.ts';
 import { requireWritable, writeWhole } from '../named-files.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
-/** Largest number of running jobs whose titles are shown with their pilots. */
+/** Limit on the running jobs whose titles are shown with their pilots. */
 const MOST_TITLES = 1_000;
 
 interface PageOptions {
@@ -38,7 +38,7 @@ export function listKernels({ all }: { readonly all?: boolean }, context: Comman
   });
 }
 
-/** `fa-tui host`: devices, tools, isolation of the runner's host. */
+/** `fa-tui host`: devices, tools and isolation of the runner's host. */
 export function showHost(context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client, instance }) => {
     const since = instance && instanceText(instance);
@@ -100,8 +100,8 @@ const pageSettings = ({ limit, kernel, label }: PageOptions) => ({
 });
 
 /**
- * `fa-tui artifact <sha256> [-o file]`: writes the artifact's bytes, checked against their digest, to a file or to a
- * stdout that is not a terminal.
+ * `fa-tui artifact <sha256> [-o file]`: checks the artifact's bytes against the digest and writes them to a file, or to
+ * stdout if that is not a terminal.
  */
 export function readArtifact(
   sha256: string,

@@ -26,7 +26,7 @@ const EVENTS = eventsOf([
   },
 ]);
 
-/** The progress output for a job with these events. */
+/** The progress output of a job with these events. */
 function progressOf(isTTY: boolean, events = EVENTS, format = PLAIN) {
   const { written, stream } = recorder(isTTY);
   let job = jobViewOf({ name: 'jobs/1', kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' });
@@ -56,7 +56,7 @@ test('in a log, progress is lines, without escape sequences from the compiler', 
   );
 });
 
-test('a dumb terminal and a screen reader get plain lines, like a log file', () => {
+test('a dumb terminal and a screen reader get plain lines, as a log file does', () => {
   const appending = progressOf(true, EVENTS, { ...PLAIN, appends: true });
   appending.progress.stop();
   const log = progressOf(false);
@@ -79,7 +79,7 @@ test('in a terminal, the status line is redrawn below the lines and disappears a
   expect(written.filter((piece) => piece.endsWith('\n')).every((piece) => !piece.startsWith('\r'))).toBe(true);
 });
 
-test('the count of cases is the number of finished ones, whatever their place in the list', () => {
+test('progress shows the number of finished cases, whatever their places in the list', () => {
   const { written, progress, take } = progressOf(true);
   take(
     eventsOf([
@@ -96,7 +96,7 @@ test('unknown events are ignored', () => {
   expect(written).toEqual([]);
 });
 
-test('in a log, the activity is printed once in five seconds rather than with every seed', () => {
+test('in a log, the activity is printed once in five seconds rather than for every seed', () => {
   vi.useFakeTimers({ now: 0 });
   const { written, progress, take } = progressOf(false, EVENTS.slice(0, 2));
   const seeds = eventsOf(

@@ -14,7 +14,7 @@ interface ProgressStream {
 }
 
 const FRAME_MS = 100;
-// A log needs no line for every seed; one every few seconds shows that the job is alive.
+// A log needs no line for every seed: one every few seconds shows that the job is alive.
 const SPARSE_STATUS_MS = 5_000;
 const ROLES: Record<LogTone, Role> = {
   plain: 'dim',
@@ -27,8 +27,8 @@ const ROLES: Record<LogTone, Role> = {
 const SPINNERS = { unicode: '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏', ascii: '|/-\\' };
 
 /**
- * Shows a job's progress on stderr. In a terminal, one status line is redrawn below the lines that stay; elsewhere
- * there are only lines. `stop()` leaves the cursor at the start of an empty line.
+ * Shows a job's progress on stderr. In a terminal, a status line is redrawn below the permanent lines; elsewhere there
+ * are only permanent lines. `stop()` leaves the cursor at the start of an empty line.
  */
 export class LiveProgress {
   readonly #stream: ProgressStream;
@@ -55,14 +55,14 @@ export class LiveProgress {
     if (lines.length === 0 && event.payload === this.#job()?.activity) this.#tellSparsely();
   }
 
-  /** Prints a line that stays. */
+  /** Prints a permanent line. */
   line(text: string): void {
     this.#erase();
     this.#stream.write(`${text}\n`);
     if (this.#timer) this.#draw();
   }
 
-  // In a terminal a timer draws the status line. In a log the status is written from time to time.
+  // Writes the status from time to time. Only for logs, because in a terminal a timer draws the status line.
   #tellSparsely(): void {
     if (this.#timer !== undefined || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
     this.#lastSparseAt = Date.now();
@@ -96,7 +96,7 @@ export class LiveProgress {
   }
 }
 
-/** Log lines to print; gates that did not fail are left out. */
+/** Log lines to print for an event. Gates that did not fail are left out. */
 function linesToKeep({ payload, ...event }: JobEvent): Pick<LogLine, 'text' | 'tone'>[] {
   if (payload.case === 'created') return [{ text: payload.value.job?.name ?? '', tone: 'plain' }];
   if (payload.case === 'started' || payload.case === 'finished') return [];

@@ -9,8 +9,8 @@ import { readSecret } from './hidden-input.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * `fa-tui login <address>`: checks that the runner accepts this client, then stores the login. The token is never on
- * the command line, where everybody on the machine could see it.
+ * `fa-tui login <address>`: checks that the runner accepts this client, then stores the login. The token is never an
+ * argument, because everybody on the machine can see the command line.
  */
 export async function login(
   addressText: string,
@@ -54,14 +54,14 @@ async function askToken(address: string, { surroundings: { stdin, stderr } }: Co
   );
 }
 
-/** The host of an address; characters that a login's name can't have become "-". */
+/** The host of an address. "-" replaces characters that are not allowed in a login's name. */
 const nameOf = (address: string): string =>
   (isSshAddress(address) ? parseSshAddress(address).host : address)
     .replace(/:\d+$/, '')
     .replace(/[^\w.-]+/g, '-')
     .replace(/^[^A-Za-z0-9]+|-$/g, '') || 'runner';
 
-/** `fa-tui logout <name>`. The credential stays valid until the host's operator revokes it there. */
+/** `fa-tui logout <name>`: forgets the login. The credential stays valid until the host's operator revokes it there. */
 export async function logout(name: string, context: CommandContext): Promise<ExitCode> {
   const profiles = new RunnerProfiles(context.surroundings.environment);
   if (!profiles.remove(name)) throw new UsageError(`Unknown runner "${name}"; fa-tui runners lists them`);
@@ -72,7 +72,7 @@ export async function logout(name: string, context: CommandContext): Promise<Exi
   return Promise.resolve(ExitCode.PASSED);
 }
 
-/** `fa-tui runners`: names, addresses and kinds of credential; never the credential. */
+/** `fa-tui runners`: prints names, addresses and kinds of credential, but never a credential. */
 export async function listRunners(context: CommandContext): Promise<ExitCode> {
   const profiles = new RunnerProfiles(context.surroundings.environment).list();
   const rows = Object.entries(profiles).map(([name, profile]) => ({

@@ -21,20 +21,20 @@ import { requireProblem, simplestKernelOf } from './problem-kernels.ts';
 import { rememberFolder } from './start-job.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
-/** The ladder's first step: attention in a single file, without tensor cores and other files. */
+/** The ladder's first step: attention in a single file, without tensor cores. */
 const FIRST_KERNEL = 'fa_v1_baseline';
 
 interface NewKernelOptions {
   readonly from?: string;
   /** A file of PTX. */
   readonly fromPtx?: string;
-  /** The problem whose simplest kernel is copied, or that the PTX computes. */
+  /** The problem whose simplest kernel is copied, or which the PTX computes. */
   readonly problem?: string;
 }
 
 /**
- * `fa-tui new <name> [--from <kernel or folder> | --problem <id>]`: a kernel folder to start from. Existing files stay
- * unchanged.
+ * `fa-tui new <name> [--from <kernel or folder> | --problem <id>]`: creates a kernel folder to start from. Existing
+ * files stay unchanged.
  */
 export async function newKernel(name: string, options: NewKernelOptions, context: CommandContext): Promise<ExitCode> {
   const { from: given, fromPtx, problem } = options;
@@ -62,10 +62,10 @@ export async function newKernel(name: string, options: NewKernelOptions, context
   return ExitCode.PASSED;
 }
 
-/** The kernel to copy: the given one, else the simplest one of the problem. */
+/** The kernel to copy: the given one, or else the simplest one of the problem. */
 async function originalOf(given: string | undefined, problem = DEFAULT_PROBLEM): Promise<KernelArgument> {
   if (given !== undefined) return parseKernelArgument(given);
-  // The runner's own kernel, even if the repository has a folder with that name.
+  // The id selects the runner's own kernel even if the repository has a folder with this name.
   return problem === DEFAULT_PROBLEM
     ? { kind: 'id', id: FIRST_KERNEL }
     : parseKernelArgument(await simplestKernelOf(problem));
@@ -78,7 +78,7 @@ interface NewFolder {
 }
 
 /**
- * `fa-tui new <name> --from-ptx <file>`: writes a manifest from the code, with marks for values that only a person
+ * `fa-tui new <name> --from-ptx <file>`: writes a manifest from the code, and marks the values that only a person
  * knows.
  */
 async function newFromPtx(
@@ -92,7 +92,7 @@ async function newFromPtx(
     throw new UsageError(`--from-ptx ${file}: must be a file named *.ptx, of letters, digits, "_", "-" and "."`);
   const beside = path.dirname(path.resolve(file));
   if (!existsSync(file)) throw new UsageError(`--from-ptx ${file}: there is no such file`);
-  // Somebody else may have made the folder, so a link in it must not lead to a key.
+  // Does not follow links, because somebody else may have made the folder, and a link could point to a private key.
   const read = async (each: string): Promise<string> => (await readSourceFile(beside, each)).toString('utf8');
   const ptx = await read(source);
   await context.withRunner(({ client }) => refuseKnown(id, client));
@@ -115,7 +115,7 @@ async function newFromPtx(
   return ExitCode.PASSED;
 }
 
-/** Refuses a known id, because two kernels with one id would share history, leaderboard and champions. */
+/** Refuses an id that is in use, because two kernels with one id would share history, leaderboard and champions. */
 async function refuseKnown(id: string, client: RunnerClient): Promise<void> {
   const { kernels } = await client.listKernels({ includeFaulty: true });
   if (kernels.some(({ kernelId }) => kernelId === id))
@@ -126,7 +126,7 @@ interface MadeKernel {
   readonly id: string;
   readonly folder: string;
   readonly from: string;
-  /** The original, as --champion takes it. */
+  /** The original, as a value for --champion. */
   readonly champion: string;
   readonly files: readonly string[];
 }
@@ -149,7 +149,7 @@ function whatNext({ id, folder, from, champion, files }: MadeKernel): string[] {
   ];
 }
 
-/** Refuses a missing parent folder, so that a mistyped path creates no tree of folders. */
+/** Refuses a path whose parent folder does not exist, so that a mistyped path does not create folders. */
 export function requireFree(folder: string): void {
   if (existsSync(folder)) throw new UsageError(`${folder} exists already: give another name`);
   if (!existsSync(path.dirname(folder)))
@@ -164,7 +164,7 @@ export function makeFolder(folder: string): void {
   }
 }
 
-/** The folder's name is the kernel's id. */
+/** The kernel's id, which is the folder's name. */
 export function idOfFolder(folder: string, name: string): string {
   const id = path.basename(folder);
   if (KERNEL_ID.pattern.test(id)) return id;

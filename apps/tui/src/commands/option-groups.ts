@@ -1,6 +1,6 @@
-/** Groups of command-line options; each adds its options to a command and returns it. */
+/** Groups of command-line options. Each function adds its options to a command and returns the command. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
-// Not imported from shared/kernels, which reads manifests, because every start of fa-tui would then load YAML and zod.
+// Not imported from shared/kernels, because that would load YAML and zod at every start of fa-tui.
 import { TENSOR_DTYPES } from '@flashcore/shared/dtypes';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
 import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
@@ -56,7 +56,7 @@ export const verifyOptions = (command: Command): Command =>
 
 const SDPA_NAMES = ['all', 'flash', 'cudnn', 'efficient', 'math'];
 
-/** Collects repeated values; a plain choice would keep only the last one. */
+/** Collects repeated values, because commander's plain choices keep only the last value. */
 const sdpaOption = (): Option =>
   new Option('--sdpa <backend>', "PyTorch's SDPA to measure, in turns with the kernel (repeatable)")
     .choices(SDPA_NAMES)
@@ -65,7 +65,7 @@ const sdpaOption = (): Option =>
       return repeated(value, previous);
     });
 
-/** An option with a former name; using it prints the new name. */
+/** An option's former name. Using it is an error that gives the new name. */
 const formerOption = (flags: string, answer: string): Option =>
   new Option(flags).hideHelp().argParser(() => {
     throw new InvalidArgumentError(answer);
@@ -122,13 +122,13 @@ export const jobOptions = (command: Command): Command =>
     .option('--label <NAME=VALUE>', 'label to find the job by (repeatable)', repeated)
     .option('--detach', "print the job's name and leave it running");
 
-/** Options for requesting a job again, after the script or the runner was interrupted. */
+/** Options for requesting a job again after the script or the runner was interrupted. */
 export const againOptions = (command: Command): Command =>
   command
     .option('--request-id <uuid>', 'your own id for this request; repeating the id gives the same job')
     .option('--restart-interrupted', "with --request-id: queue the job again if its runner's end interrupted it");
 
-/** Options for every experiment of a search. */
+/** Options for the experiments of a search. */
 const settingsOptions = (command: Command): Command =>
   parameterOptions(shapeOption(command))
     .option('--plan <name>', "plan of the runner's gates file (default: its first)")

@@ -22,7 +22,7 @@ import { UsageError } from '../exit-code.ts';
 
 const MAX_GATES_BYTES = 64 * 1024;
 
-/** Options of every command, as commander returns them. */
+/** Options of every command, in the form in which commander returns them. */
 export interface GlobalOptions extends TlsFlags {
   readonly runner?: string;
   readonly startRunner?: boolean;
@@ -34,7 +34,10 @@ export interface GlobalOptions extends TlsFlags {
   readonly mouse?: boolean;
 }
 
-/** Options of the commands that start a job, as commander returns them; each command has only some. */
+/**
+ * Options of the commands that start a job, in the form in which commander returns them. Each command has only some of
+ * them.
+ */
 export interface JobCommandOptions extends GlobalOptions {
   readonly shape?: string[];
   readonly seeds?: string;
@@ -50,7 +53,7 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly keepSass?: boolean;
   readonly samples?: string;
   readonly maxSeconds?: string;
-  /** The champion: a kernel's id or a folder; false: compare with none. */
+  /** The champion: a kernel's id or a folder; false if there is to be no comparison. */
   readonly champion?: string | false;
   /** Parameters of the champion. */
   readonly championSet?: string[];
@@ -58,10 +61,10 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly device?: string;
   /** Labels of the job, NAME=VALUE. */
   readonly label?: string[];
-  /** The client's own name for the request. */
+  /** The id that the client gives to the request. */
   readonly requestId?: string;
   readonly restartInterrupted?: boolean;
-  /** A plan of the gates file. */
+  /** Name of a plan in the gates file. */
   readonly plan?: string;
   /** A gates file to use instead of the runner's. */
   readonly gates?: string;
@@ -70,30 +73,30 @@ export interface JobCommandOptions extends GlobalOptions {
   /** Case set to benchmark. */
   readonly shapes?: string;
   readonly dtype?: string;
-  /** Counters by the profiler's own names. */
+  /** Counters, by the profiler's names for them. */
   readonly metric?: string[];
   readonly legacyLoop?: boolean;
   /** rbk_config.yaml with shapes and iterations. */
   readonly rbk?: string;
-  /** Backends of SDPA to measure. */
+  /** SDPA backends to measure. */
   readonly sdpa?: string[];
   readonly fallback?: boolean;
-  /** For watching: run the smallest case of a save first. */
+  /** Only for watching: run the smallest case first after each save. */
   readonly quick?: boolean;
   readonly detach?: boolean;
-  /** File for every event of the job. */
+  /** File for the job's events. */
   readonly record?: string;
   /** File for JUnit XML. */
   readonly junit?: string;
   /** File for Nsight Compute's report. */
   readonly save?: string;
-  /** Collect counters for each source line. */
+  /** True to collect counters for each source line. */
   readonly lines?: boolean;
 }
 
 /**
- * A request's `options`. The id makes it one job if the request is sent twice after a broken connection. Errors:
- * UsageError.
+ * A request's `options`. Because of the request id, a request that is sent twice after a broken connection starts only
+ * one job. Errors: UsageError.
  */
 export function jobSettings(options: JobCommandOptions): JobOptions {
   if (options.restartInterrupted && options.requestId === undefined)
@@ -131,7 +134,7 @@ export function variantSettings(options: JobCommandOptions): Variant {
   });
 }
 
-/** The champion's `variant`; its parameters are valid only with a champion. */
+/** The champion's `variant`. Its parameters are valid only if there is a champion. */
 export function championSettings({ champion, championSet }: JobCommandOptions): Variant {
   if (championSet !== undefined && !champion) throw new UsageError('--champion-set: needs --champion');
   return create(VariantSchema, { parameters: parseParameters(championSet ?? [], '--champion-set') });
@@ -167,7 +170,7 @@ export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings
   });
 }
 
-/** If there are several shapes, the first is profiled, because counters are read for one shape at a time. */
+/** If several shapes are given, only the first is profiled, because counters are read for one shape at a time. */
 export function profileSettings(options: JobCommandOptions): ProfileSettings {
   return create(ProfileSettingsSchema, {
     shape: shapeSettings(options)[0],
@@ -176,7 +179,7 @@ export function profileSettings(options: JobCommandOptions): ProfileSettings {
   });
 }
 
-/** The text of a gates file; empty without one. The runner reports mistakes in it. Errors: UsageError. */
+/** The text of the gates file; empty if none is given. The runner reports mistakes in it. Errors: UsageError. */
 export function gatesText({ gates }: JobCommandOptions): string {
   if (gates === undefined) return '';
   let text: string;
@@ -212,7 +215,7 @@ function parseSeed(text: string): string {
   return text.replace(/^0x/i, '').toLowerCase();
 }
 
-/** An option's whole number within bounds; undefined if it was not given. */
+/** The value of an option as a whole number from `least` to `most`; undefined if the option was not given. */
 export function integer(option: string, text: string | undefined, least: number, most: number): number | undefined {
   if (text === undefined) return undefined;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
@@ -221,7 +224,7 @@ export function integer(option: string, text: string | undefined, least: number,
   return value;
 }
 
-/** An option's seconds, above 0 and at most a day. */
+/** The value of an option in seconds, above 0 and at most a day. */
 export function positive(option: string, text: string | undefined): number | undefined {
   const value = numberOf(text);
   if (value === undefined || (value > 0 && value <= 86_400)) return value;
@@ -230,7 +233,7 @@ export function positive(option: string, text: string | undefined): number | und
 
 const MOST_DOLLARS = 1_000_000;
 
-/** An option's dollars, above 0. */
+/** The value of an option in dollars, above 0. */
 export function dollars(option: string, text: string | undefined): number | undefined {
   const value = numberOf(text);
   if (value === undefined || (value > 0 && value <= MOST_DOLLARS)) return value;
@@ -244,7 +247,7 @@ function numberOf(text: string | undefined): number | undefined {
   return text.trim() === '' ? Number.NaN : Number(text);
 }
 
-/** The command that shows a job again, with its runner, if the job continues after the program exits. */
+/** The text that says how to come back to a job that continues after the program exits, with its runner. */
 export function comeBack(job: string, { runner, startRunner }: Pick<GlobalOptions, 'runner' | 'startRunner'>): string {
   const at = `${runner ? ` --runner ${runner}` : ''}${startRunner ? ' --start-runner' : ''}`;
   return `The job goes on. Watch it: fa-tui watch ${shortName(job)}${at}   Cancel it: fa-tui cancel ${shortName(job)}${at}`;

@@ -216,7 +216,7 @@ test('help and help <command> work like --help', async () => {
   expect(await run('help', 'verify')).toEqual(await run('verify', '--help'));
 });
 
-test('a benchmark file without any figure is mentioned on stderr', async () => {
+test('a benchmark file without any figure gives a message on stderr', async () => {
   const wrong = `${measuredFolder('h200-2026-11-21')}/fa-tui/nan_output.json`;
   expect(await run('report', '--from', wrong, '--format', 'bencher')).toEqual({
     code: 0,
@@ -241,7 +241,7 @@ test.each([
   [['--jsn'], /^error: unknown option '--jsn' \(did you mean --json\?\)\nfa-tui --help lists what it takes\n$/],
   [['run', '--shap', 'x'], /^error: unknown option '--shap' \(did you mean --shape\?\)\nfa-tui run --help lists .*\n$/],
   [['jobs', 'x'], /^error: too many arguments for 'jobs'\. Expected 0 .*\nfa-tui jobs --help lists what it takes\n$/],
-])('%j gets at most two lines, with the mistake and the command for help', async (args, wanted) => {
+])('the error for %j has at most two lines: the mistake, and the command for help', async (args, wanted) => {
   const { code, stdout, stderr } = await run(...args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toMatch(wanted);
@@ -274,7 +274,7 @@ test('--help goes to stdout with exit code 0 and names every command', async () 
     expect(stdout).toContain(`\n  ${name} `);
 });
 
-test('--inline and --mouse are in the help of commands that open the terminal program', async () => {
+test('the help of commands that open the terminal program has --inline and --mouse', async () => {
   const heeds = async (...command: string[]): Promise<boolean> =>
     /--inline/.test((await run(...command, '--help')).stdout);
   expect([
@@ -286,7 +286,7 @@ test('--inline and --mouse are in the help of commands that open the terminal pr
   ]).toEqual([true, true, true, false, false]);
 });
 
-test('a missing runner exits with 3 at once, and its address is named', async () => {
+test('a missing runner is an error with exit code 3 at once, and names the address', async () => {
   const startedAt = Date.now();
   const { code, stdout, stderr } = await run('host', '--runner', 'unix:/nowhere/runner.sock');
   expect({ code, stdout }).toEqual({ code: 3, stdout: '' });

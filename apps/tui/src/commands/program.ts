@@ -16,7 +16,8 @@ const USAGE = 2;
 
 /**
  * Runs a command line (without node and script) and returns its exit code: 0 passed, 1 failed, 2 bad usage, 3 the
- * runner could not do it. Commands are loaded when they run, because `--help` must not wait for gRPC.
+ * runner could not carry it out. Each command's code is loaded when the command runs, so that `--help` does not have to
+ * load gRPC.
  */
 export async function runProgram(argumentList: readonly string[], surroundings: Surroundings): Promise<number> {
   let exitCode = 0;
@@ -56,7 +57,7 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
   return exitCode;
 }
 
-/** The text of an argument; the values of a repeated one, separated by spaces. */
+/** An argument as text. The values of a repeated argument are separated by spaces. */
 const textOf = (argument: unknown): string => {
   if (Array.isArray(argument)) return argument.join(' ');
   return typeof argument === 'string' ? argument : '';
@@ -78,7 +79,7 @@ async function guarded(
   }
 }
 
-/** True if a command opens the terminal program when there is a terminal. */
+/** True if the command opens the terminal program in a terminal. */
 const opensProgram = (command: Command): boolean =>
   command.parent === null || ['start', 'watch-source'].includes(command.name());
 
@@ -89,14 +90,14 @@ function visibleGlobalOptions(command: Command): Option[] {
   );
 }
 
-/** A message about an unknown command, with the nearest existing ones. */
+/** A message about an unknown command, with the most similar commands. */
 const unknownCommand = (name: string, program: Command): string =>
   `Unknown command "${name}"${didYouMean(
     name,
     program.commands.map((known) => known.name()),
   )}; fa-tui --help lists them`;
 
-/** Commander's groups, in the order of the headings instead of the commands'. Options come first. */
+/** Commander's groups, but in the order of the headings rather than of the commands. Options come first. */
 function groupItems<Item extends Command | Option>(
   ...items: Parameters<typeof Help.prototype.groupItems<Item>>
 ): Map<string, Item[]> {
@@ -193,10 +194,10 @@ function configure(program: Command, { stdout, stderr }: Surroundings): void {
     });
 }
 
-/** The mistake in one line, then the command that lists the valid choices. */
+/** A text of two lines: the mistake, and the command that lists the valid choices. */
 function usageError(text: string, command: Command, program: Command): string {
   const [first = ''] = program.args;
-  // Options of an unknown command are unknown too, so the message is about the command.
+  // If the command is unknown, its options are unknown too, so the message names the command.
   if (command === program && first !== '' && !first.startsWith('-'))
     return `error: ${unknownCommand(first, program)}\n`;
   const wrong = text

@@ -19,10 +19,10 @@ import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { ReportCommandOptions } from './report.ts';
 import type { UninstallOptions } from './uninstall.ts';
 
-/** Actions of `fa-tui host`; without one it shows the host. */
+/** Actions of `fa-tui host`. Without an action, it shows the host. */
 const HOST_ACTIONS = ['install', 'start', 'stop'];
 
-/** Not PROBLEM_PROGRAMS itself, because loading the problems would delay each command's start. */
+/** A copy of PROBLEM_PROGRAMS, because importing that would load the problems at each command's start. */
 const PROGRAMS: readonly ProblemProgram[] = ['kernelbench', 'gpumode', 'sol-execbench'];
 
 const PROBLEM_EXAMPLES = `
@@ -39,7 +39,7 @@ interface PageOptions {
   readonly label?: string[];
 }
 
-/** Commands that query the runner or show the results of jobs. */
+/** Adds the commands that query the runner or show the results of jobs. */
 export function addQueryCommands(program: Command, define: Define): void {
   const query = <Options extends object>(command: Command, action: Action<GlobalOptions & Options>) =>
     define<GlobalOptions & Options>(command, action);

@@ -10,8 +10,8 @@ import { requireOutputs } from '../named-files.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * `fa-tui replay <file>`: replays a recorded job without a runner. In a terminal it is shown on the screen, elsewhere
- * as progress and report.
+ * `fa-tui replay <file>`: replays a recorded job without a runner. In a terminal the screen shows the job; elsewhere
+ * progress and report are printed.
  */
 export async function replay(
   fileText: string,

@@ -6,12 +6,12 @@ import type { CommandContext } from './context.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * Prints on stderr the error and its remedy, and returns the exit code. A bug in flashcore shows its stack with
- * FA_TUI_DEBUG=1.
+ * Prints the error and its remedy on stderr, and returns the exit code. With FA_TUI_DEBUG=1, the stack of a bug in
+ * flashcore is printed too.
  */
 export function reportError(error: unknown, context: CommandContext): ExitCode {
   const { stderr, environment } = context.surroundings;
-  // In a log or a pipe a message stays on one line, because people search for its words.
+  // In a log or a pipe a message is not wrapped, because people search for its words.
   const width = stderr.isTTY ? context.progressFormat.width - 'error: '.length : Infinity;
   const lines = messageOf(error)
     .split('\n')
@@ -23,7 +23,7 @@ export function reportError(error: unknown, context: CommandContext): ExitCode {
   return exitCodeOfError(error);
 }
 
-/** 2 for a user's mistake, 3 for everything else. */
+/** 2 for a mistake of the user, 3 for other errors. */
 function exitCodeOfError(error: unknown): ExitCode {
   if (error instanceof UsageError) return ExitCode.USAGE;
   return error instanceof FlashcoreError ? exitCodeOfReason(error.reason) : ExitCode.RUNNER_CANNOT;
@@ -36,7 +36,7 @@ function messageOf(error: unknown): string {
   return `A fault of fa-tui itself: ${errorText(error)}. FA_TUI_DEBUG=1 shows where`;
 }
 
-// A carefully written text already names similar names or the mistake. Only what it omits is taken from the metadata.
+// Adds similar names, path and key from the metadata, unless the message already contains them.
 function withMetadata({ message, metadata, reason }: FlashcoreError): string {
   const { nearest, path, key } = metadata;
   const missing = [

@@ -30,24 +30,24 @@ export interface ReportCommandOptions extends GlobalOptions {
   readonly template: TemplateName;
   readonly format: ReportFormatName;
   readonly output?: string;
-  /** The kernel's folder in the repository. */
+  /** Path of the kernel's folder in the repository. */
   readonly folder?: string;
-  /** Files and folders with JSON of ended jobs, instead of a runner. */
+  /** Files and folders with the JSON of ended jobs, to read instead of a runner. */
   readonly from?: readonly string[];
   readonly since?: string;
   readonly kernel?: string;
   readonly limit?: string;
-  /** Title of a pull request's comment. */
+  /** Title for a pull request's comment. */
   readonly suite?: string;
-  /** Folder for pictures of all plots. */
+  /** Folder for pictures of the plots. */
   readonly svg?: string;
 }
 
 const DEFAULT_LIMIT = 200;
 
 /**
- * `fa-tui report`: results as pages for other people. `names` are jobs, a kernel or a search, depending on the
- * template.
+ * `fa-tui report`: writes results as pages for other people, or as files for other programs. `names` are jobs, a kernel
+ * or a search, depending on the template.
  */
 export async function report(
   names: readonly string[],
@@ -122,7 +122,7 @@ async function written(
   return ExitCode.PASSED;
 }
 
-/** Warns about figures missing from the file, because a program reads the file and its author should know. */
+/** Warns about figures that are missing from the file. A program reads the file, but its author should know. */
 function noteLeftOut(jobs: readonly GetJobResponse[], context: CommandContext): void {
   const figures = figuresOf(jobs);
   const left = figures.filter((figure) => !isMeasured(figure)).length;
@@ -145,7 +145,7 @@ function writeStepSummary(jobs: readonly GetJobResponse[], context: CommandConte
   else context.note(`The step's summary was left out: it has ${Buffer.byteLength(text)} bytes, GitHub takes 1 MiB`);
 }
 
-/** The page's text. If --svg is given, the plots are written too. */
+/** The text of a page. With --svg, the plots are written to files too. */
 function page(made: Report, { format, svg }: ReportCommandOptions, context: CommandContext): string {
   if (svg !== undefined) for (const file of writePlots(made, svg)) context.note(file);
   return isPageFormat(format) ? PAGE_WRITERS[format](made) : '';
@@ -165,7 +165,10 @@ function writePlots({ plots }: Report, folder: string): string[] {
 
 const MOST_NAME = 80;
 
-/** Letters, digits and hyphens of a caption. Other characters are dropped because a caption contains foreign text. */
+/**
+ * A file name with the letters, digits and hyphens of a caption. Other characters are dropped, because a caption
+ * contains foreign text.
+ */
 const fileName = (caption: string): string =>
   caption
     .toLowerCase()
@@ -173,7 +176,7 @@ const fileName = (caption: string): string =>
     .replaceAll(/^-|-$/g, '')
     .slice(0, MOST_NAME);
 
-/** A search of this user, or one stored in a folder. */
+/** The page of a search. The search is one of this user's, or stored in a folder. */
 function searchPage(id: string, { from }: ReportCommandOptions, context: CommandContext): Report {
   const store =
     from === undefined
@@ -203,7 +206,7 @@ function storedJob({ jobs }: FileSource, name: string): GetJobResponse {
   return found;
 }
 
-/** `fa-tui trace <job>`: the job's events as trace-event JSON. */
+/** `fa-tui trace <job>`: writes the job's events as trace-event JSON. */
 export function traceJob(text: string, { out }: { readonly out?: string }, context: CommandContext): Promise<ExitCode> {
   requireWritable({ '--out': out });
   return context.withRunner(async ({ client }) => {
@@ -223,8 +226,8 @@ function write(text: string, file: string | undefined, context: CommandContext):
 const UNIT_SECONDS: Record<string, number> = { m: 60, h: 3600, d: 86_400, w: 7 * 86_400 };
 
 /**
- * `--since` as seconds since 1970, from a day or an instant (2026-11-21, 2026-11-21T10:30Z) or an age (90m, 12h, 3d,
- * 2w). 0 without the option. Errors: UsageError.
+ * The time that `--since` gives, as seconds since 1970: a day or an instant (2026-11-21, 2026-11-21T10:30Z) or an age
+ * (90m, 12h, 3d, 2w). 0 without the option. Errors: UsageError.
  */
 export function sinceSeconds(text: string | undefined, now = Date.now()): number {
   if (text === undefined) return 0;
@@ -239,15 +242,14 @@ export function sinceSeconds(text: string | undefined, now = Date.now()): number
 }
 
 interface PageSettings {
-  /** Empty for all kernels. */
+  /** Empty to report on all kernels. */
   readonly kernelId: string;
-  /** Seconds since 1970; 0 for all jobs. */
+  /** Seconds since 1970; 0 to report on all jobs. */
   readonly since: number;
-  /** Maximum number of jobs to read. */
+  /** Limit on the jobs to read. */
   readonly most: number;
 }
 
-/** The pages of `fa-tui report --template`, made from a source of results. */
 async function labLogOf(source: ResultSource, settings: PageSettings): Promise<Report> {
   const { jobs, leftOut } = await source.list(settings);
   const { decisions } = await source.trail(settings.kernelId);

@@ -19,7 +19,7 @@ let folder: string;
 beforeEach(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-'))));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Follows a job with this profile to its end and saves its report. */
+/** Follows a job with this profile to its end, by default with --save. */
 async function follow(
   profile: MessageInitShape<typeof ProfileResultSchema>,
   { kind = JobKind.PROFILE, save = true } = {},
@@ -73,7 +73,7 @@ test("--save writes Nsight Compute's report of the requested variant", async () 
   expect(stderr).toContain('v6.2x8x512x64.ncu-rep, 3 bytes');
 });
 
-test('a missing report exits with 3 and the reason, and leaves no file', async () => {
+test('if there is no report, --save exits with 3 and the reason, and leaves no file', async () => {
   const { code, stderr } = await follow({
     verdict: Verdict.NOT_MEASURED,
     reason: 'the emulator has no hardware counters',

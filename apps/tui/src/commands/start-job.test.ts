@@ -20,7 +20,7 @@ test('--champion with a folder is bad usage for commands that upload nothing', a
   expect(await championById({})).toBeUndefined();
 });
 
-test('--request-id names the request, --restart-interrupted repeats it, and without them each request is new', () => {
+test('--request-id names the request, --restart-interrupted repeats it, and without these options each request is new', () => {
   const requestId = '5f0c1b1e-0000-4000-8000-000000000000';
   const optionsOf = (options: object) =>
     plannedRequest('build', { color: 'never', ...options })(create(KernelReferenceSchema)).request.options!;

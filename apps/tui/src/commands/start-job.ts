@@ -28,7 +28,7 @@ import { kernelReference, otherName, parseKernelArgument, storedReference } from
 import { type ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * `fa-tui run|build|verify|bench|profile <kernel or folder>`; an empty text means SDPA without a kernel. All mistakes
+ * `fa-tui run|build|verify|bench|profile <kernel or folder>`. An empty text selects SDPA without a kernel. All mistakes
  * in the command line are reported before a runner is contacted.
  */
 export async function startJob(
@@ -63,7 +63,7 @@ export async function startJob(
   });
 }
 
-/** Puts a user's kernel folder at the head of the folders in view 7. */
+/** Moves a user's kernel folder to the top of the folders in view 7. */
 export function rememberFolder(folder: string, context: CommandContext): void {
   const problem = new OwnKernels(context.surroundings.environment).remember(folder);
   if (problem !== undefined) context.note(problem);
@@ -85,18 +85,18 @@ function startSdpa(options: JobCommandOptions, context: CommandContext): Promise
   });
 }
 
-/** The options with the project's plan, unless they name one. Only an experiment has a plan. */
+/** The options, with the project's plan if they do not name a plan. Only an experiment has a plan. */
 export function withPlan(options: JobCommandOptions, context: CommandContext): JobCommandOptions {
   const plan = options.plan ?? context.project()?.plan;
   return plan === undefined ? options : { ...options, plan };
 }
 
-/** Makes a request for a kernel and, if the options name one, its champion. */
+/** Makes a request for a kernel and, if the options name a champion, for that. */
 type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
 
 /**
- * The request from a command's options, except for the kernel. Errors: UsageError, INVALID_REQUEST for a malformed
- * shape.
+ * Makes the request from a command's options, apart from the kernel. Errors: UsageError, INVALID_REQUEST for a
+ * malformed shape.
  */
 export function plannedRequest(command: JobAction, options: JobCommandOptions): RequestFor {
   const common = { options: jobSettings(options), variant: variantSettings(options) };
@@ -117,7 +117,7 @@ export function plannedRequest(command: JobAction, options: JobCommandOptions): 
     });
 }
 
-/** The benchmark's settings, with the champion if there is one. */
+/** Makes the benchmark's settings, with the champion if there is one. */
 function withChampion(options: JobCommandOptions): (champion: KernelReference | undefined) => BenchmarkSettings {
   const settings = benchmarkSettings(options);
   const variant = championSettings(options);
@@ -126,7 +126,7 @@ function withChampion(options: JobCommandOptions): (champion: KernelReference | 
 }
 
 /**
- * The champion for a command that uploads nothing: one of the runner's own kernels, or an earlier build. Errors:
+ * The champion of a command that uploads nothing: one of the runner's own kernels, or an earlier build. Errors:
  * UsageError for a folder.
  */
 export async function championById({

@@ -28,15 +28,15 @@ import { UsageError } from '../exit-code.ts';
 const HERE = "default: the current folder's";
 
 /**
- * Refuses an empty argument. It may come from an unset variable of a script, and using the current folder would be a
- * surprise.
+ * Refuses an empty argument. It may come from an unset variable in a script, and would otherwise select the current
+ * folder.
  */
 function given(text: string): string {
   if (text === '') throw new InvalidArgumentError('It is empty: give a kernel or folder, or leave it out.');
   return text;
 }
 
-/** The argument for the kernel in the current folder. Errors: UsageError if the folder has none. */
+/** The argument that selects the kernel in the current folder. Errors: UsageError if the folder is not a kernel's. */
 function kernelHere(command = ''): string {
   if (existsSync('kernel.yaml')) return '.';
   const alone = command === 'bench' ? ', or --sdpa all to measure SDPA alone' : '';
@@ -45,7 +45,7 @@ function kernelHere(command = ''): string {
   );
 }
 
-/** Commands that start jobs. */
+/** Adds the commands that start jobs. */
 export function addStartingCommands(program: Command, define: Define): void {
   const start = (name: JobAction, about: string) => {
     const command = program

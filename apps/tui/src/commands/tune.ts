@@ -36,10 +36,10 @@ export interface TuneCommandOptions extends GlobalOptions {
   readonly requestId?: string;
 }
 
-/** A runner that is killed more often during one search is broken. */
+/** Limit on interruptions of one search. A runner that is killed more often is broken. */
 const MAX_INTERRUPTIONS = 50;
 
-/** `fa-tui tune <kernel> [--set NAME=A,B,C …]`: a search over a kernel's variants. */
+/** `fa-tui tune <kernel> [--set NAME=A,B,C …]`: searches the variants of a kernel. */
 export async function tune(
   kernelText: string,
   options: TuneCommandOptions,
@@ -81,8 +81,8 @@ export async function tune(
 }
 
 /**
- * The search's result. If the runner's end interrupted the search, the same request continues it, and nothing is
- * measured twice.
+ * The result of a search. If the search is interrupted because the runner ended, the same request continues it without
+ * measuring anything twice.
  */
 async function resumed(
   connection: Connection,
@@ -105,7 +105,7 @@ async function resumed(
         return await runToResult(connection, { method: 'tune', request }, { onEvent });
       } catch (error) {
         if (!(error instanceof JobUndecided)) throw error;
-        // Somebody cancelled the search; the results so far are still shown.
+        // If somebody cancelled the search, the results so far are shown.
         if (error.job.outcome === Outcome.CANCELLED)
           return { job: error.job, result: (await connection.client.getJob({ name: error.job.name })).result };
         if (error.job.outcome !== Outcome.INTERRUPTED) throw error;

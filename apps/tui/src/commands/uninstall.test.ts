@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
-/** Runs a purge in which the user types this text. */
+/** Runs a purge, in which the user types this text. */
 async function purged(typed: string): Promise<string> {
   let shown = '';
   const stream = { isTTY: true, columns: 200, write: (text: string) => void (shown += text) };
@@ -26,7 +26,7 @@ async function purged(typed: string): Promise<string> {
   return shown;
 }
 
-test('a user who types yes first sees the list; the data folder is removed too if nothing else is in it', async () => {
+test('a user who types yes sees the list first; the data folder is removed too if it is empty afterwards', async () => {
   writeFileSync(path.join(settings, 'fa-tui.yaml'), 'ascii: true\n');
   expect(await purged('yes\n')).toMatch(/config\/flashcore .* 12 B[^]*Type yes: removed 1 item, 12 B/);
   expect(existsSync(home)).toBe(false);

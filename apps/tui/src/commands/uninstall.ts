@@ -18,14 +18,14 @@ export interface UninstallOptions {
   readonly yes?: boolean;
 }
 
-/** A file or folder that flashcore made for this user. */
+/** A file or folder that flashcore created for this user. */
 interface Stored {
   readonly path: string;
   readonly bytes: number;
 }
 
 /**
- * `fa-tui uninstall`: explains how to remove the program and lists the data that it stored for this user; --purge
+ * `fa-tui uninstall`: explains how to remove the program, and lists the data that it stored for this user. --purge
  * removes that data.
  */
 export async function uninstall({ purge, yes }: UninstallOptions, context: CommandContext): Promise<ExitCode> {
@@ -41,14 +41,14 @@ export async function uninstall({ purge, yes }: UninstallOptions, context: Comma
   refuseWhileHostsCost(context);
   await idleRunner(folders.data);
   if (!yes) await confirm(stored, context);
-  // The runner may have received a job while the question was open.
+  // Checked again, because the runner may have received a job while the question was open.
   const pid = await idleRunner(folders.data);
   if (pid !== undefined) await endRunner(pid);
-  // The runner's lock is checked before anything is removed.
+  // The data folder comes first, because purgeData() checks the runner's lock before anything is removed.
   if (isDataFolder(folders.data)) await purgeData(folders.data, surroundings.environment);
   for (const folder of [folders.config, folders.state]) {
     rmSync(folder, { recursive: true, force: true });
-    // With $FLASHCORE_HOME, the parent folder is inside the data folder.
+    // If $FLASHCORE_HOME is set, the parent folder is inside the data folder.
     if (path.dirname(path.dirname(folder)) === folders.data) removeIfEmpty(path.dirname(folder));
   }
   removeIfEmpty(folders.data);
@@ -77,7 +77,7 @@ const foldersOf = (environment: NodeJS.ProcessEnv): Folders => ({
   state: path.resolve(stateFolder(environment)),
 });
 
-/** Files and folders that flashcore created. The data folder may also contain the user's files. */
+/** Files and folders that flashcore created. The user's own files in the data folder are left out. */
 function storedIn({ data, config, state }: Folders): Stored[] {
   const own = isDataFolder(data) ? readdirSync(data).filter(isOwnData) : [];
   return [...own.map((name) => path.join(data, name)), config, state]
@@ -85,7 +85,7 @@ function storedIn({ data, config, state }: Folders): Stored[] {
     .map((file) => ({ path: file, bytes: bytesOf(file) }));
 }
 
-/** Size in bytes. A link counts as the link itself, because only the link is removed. */
+/** Size in bytes. For a link it is the size of the link, because only the link is removed. */
 function bytesOf(file: string): number {
   const found = lstatSync(file, { throwIfNoEntry: false });
   if (!found?.isDirectory()) return found?.size ?? 0;
@@ -106,8 +106,8 @@ const listOf = (stored: readonly Stored[]): Block[] =>
       ];
 
 /**
- * The state folder records that a host was started and when its cost began, so it must not be removed while a host
- * runs.
+ * Refuses to remove the state folder while a host runs, because the folder records that the host was started and since
+ * when it costs money.
  */
 function refuseWhileHostsCost(context: CommandContext): void {
   const { environment } = context.surroundings;
@@ -122,7 +122,7 @@ function refuseWhileHostsCost(context: CommandContext): void {
     );
 }
 
-/** Errors: UsageError unless the user types yes. */
+/** Asks the user. Errors: UsageError unless the user types yes. */
 async function confirm(stored: readonly Stored[], context: CommandContext): Promise<void> {
   const { stdin, stderr } = context.surroundings;
   if (!stdin.isTTY) throw new UsageError('uninstall --purge: must be confirmed, and nobody can be asked: give --yes');
@@ -136,7 +136,7 @@ async function purgeData(directory: string, environment: NodeJS.ProcessEnv): Pro
     program: runnerProgram(),
     args: ['purge', '--yes', '--data', directory],
     environment,
-    // The result is printed later, after settings and logins are gone too.
+    // Discards the output, because the result is printed later, after settings and logins are gone too.
     stdout: { write: () => undefined },
   });
   if (status !== 0)
@@ -147,7 +147,7 @@ async function purgeData(directory: string, environment: NodeJS.ProcessEnv): Pro
     );
 }
 
-/** Removes an empty folder. If it is a link, for example to a larger disk, both the link and its target are removed. */
+/** Removes a folder if it is empty. If it is a link, for example to a larger disk, removes the link and its target. */
 function removeIfEmpty(folder: string): void {
   if (!isDirectory(folder) || readdirSync(folder).length > 0) return;
   const isLink = lstatSync(folder).isSymbolicLink();
@@ -157,7 +157,7 @@ function removeIfEmpty(folder: string): void {
 
 const isDirectory = (file: string): boolean => statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
 
-/** The command that removes the program, depending on its location. */
+/** The command that removes the program, which depends on where the program is. */
 function howToRemove(): string {
   const [root = ''] = runnerProgram().split(`${path.sep}apps${path.sep}runner${path.sep}`);
   return root.includes(`${path.sep}node_modules${path.sep}`)

@@ -16,8 +16,8 @@ import { WATCH_LABEL } from '../state/selectors.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * `fa-tui watch-source <folder>`: runs the experiment again at every save, until Ctrl-C. In a terminal the program
- * opens on it.
+ * `fa-tui watch-source <folder>`: runs the experiment again after every save, until Ctrl-C. In a terminal the program
+ * opens on the folder.
  */
 export async function watchSource(
   folderText: string,
@@ -28,7 +28,7 @@ export async function watchSource(
   const folder = kernelFolderNamed(folderText) ?? path.resolve(folderText);
   if (!isFolder(folder)) throw new UsageError(`${folder} is not a folder: give one with a kernel.yaml`);
   requireOutputs(options);
-  // All mistakes in the options are reported before a runner is contacted. Each version needs a new request because a
+  // Reports all mistakes in the options before a runner is contacted. Each version needs a new request, because a
   // request id may name only one job.
   plannedRequest('run', options);
   const champion = await championById(options);
@@ -70,7 +70,7 @@ async function watchPlainly(
   };
   const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
     context.note(`watching ${folder}: this version runs`);
-    // If the smallest case fails, the others are not run.
+    // The whole experiment runs only if the smallest case has passed.
     const isWorth = !quick || (await runOne(quickRequest(kernel), signal)) === ExitCode.PASSED;
     if (isWorth) await runOne(requestFor(kernel), signal);
     if (!signal.aborted) context.note(`watching ${folder}: save a file and it runs again, Ctrl-C ends`);
