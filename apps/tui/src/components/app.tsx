@@ -10,9 +10,9 @@ import { type Theme, paint } from '../present/cells/theme.ts';
 import { inlineRows, isStatusOnly, newRows, statusRows, type Printed } from '../screens/inline.ts';
 import { Screen, Rows } from './screen.tsx';
 
-/** The context of commands without the parts that need a component. */
+/** The context of commands, without the parts that need a mounted component. */
 export interface AppContext extends Omit<KeyContext, 'lendTerminal' | 'suspend'> {
-  /** Runs `borrower` while Ink has let go of the terminal. */
+  /** Runs `borrower` while it has the terminal instead of Ink. */
   readonly lend: TerminalGuard['lend'];
   readonly jobControl: typeof jobControl;
 }
@@ -42,7 +42,7 @@ function useJobControl(
   return useCallback(async (whom) => opened.current?.stop(whom), []);
 }
 
-/** Asks the terminal for mouse events while `on`. */
+/** Turns the terminal's mouse reports on or off, and passes the events to `handle`. */
 function useMouse(on: boolean, handle: (event: MouseEvent) => void): void {
   const { stdin } = useStdin();
   const { stdout } = useStdout();
@@ -50,7 +50,7 @@ function useMouse(on: boolean, handle: (event: MouseEvent) => void): void {
   useEffect(() => void (latest.current = handle), [handle]);
   useEffect(() => {
     if (!on) return undefined;
-    // Ink discards input that is not a key; other listeners still see every chunk.
+    // Ink discards input that is not a key, but other listeners still see every chunk.
     const listen = (input: Buffer | string): void =>
       mouseEvents(String(input)).forEach((event) => latest.current(event));
     stdin.on('data', listen);
@@ -68,7 +68,7 @@ interface InlineProps {
   readonly lent: { readonly current: boolean };
 }
 
-/** The program below the prompt. `lent` is set while another program has the terminal and lines must wait. */
+/** The program below the prompt. `lent` is set while another program has the terminal and log lines must wait. */
 function Inline({ store, theme, lent }: InlineProps) {
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { write } = useStdout();
@@ -105,7 +105,7 @@ export function App({ context: given, theme, inline = false }: AppProps) {
     }
   };
   const stop = useJobControl(given.jobControl, {
-    // While an editor has the terminal, the editor restores the terminal's modes.
+    // While an editor has the terminal, the editor itself restores the terminal's modes.
     onStop: () => void (lent.current ? stop('fa-tui') : lendTerminal(() => stop('fa-tui'))),
     onContinue: () => void (lent.current || lendTerminal(() => Promise.resolve())),
   });
@@ -119,7 +119,8 @@ export function App({ context: given, theme, inline = false }: AppProps) {
   useMouse(hasMouse && !inline, (event) => pressMouse(event, context));
   useInput((input, key) => {
     for (const name of keyNames(input, key)) {
-      // Keys read together with the one that opened the editor. They can't be passed on, and have no meaning here.
+      // These keys were read together with the key that opened the editor. They can't be passed on to it, and have no
+      // meaning here.
       if (lent.current) return;
       pressKey(name, context);
     }

@@ -56,7 +56,7 @@ describe.each([
   );
 });
 
-test('if the kernel does not compile, gates are only counted, and the source has a caret', async () => {
+test('if the kernel does not compile, gates are only counted, and a caret marks the place in the source', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: uncompiled });
@@ -64,7 +64,7 @@ test('if the kernel does not compile, gates are only counted, and the source has
     expect(screen).toMatch(/– 7 not evaluated: the kernel does/);
     expect(screen).toMatch(/–7/);
     expect(screen).toMatch(/11 │ {3}x = y[^]*│ {5}\^/);
-    // The log is at the first error, which appears only once.
+    // The log shows the first error, which appears only once.
     expect(screen.match(/error: expected a ";"/g)).toHaveLength(1);
     expect(screen).not.toMatch(/gates \d+\/\d+|gates \(\d+\)/);
   } finally {
@@ -75,7 +75,7 @@ test('if the kernel does not compile, gates are only counted, and the source has
 test.each([
   [80, 24],
   [200, 60],
-] as const)('at %dx%d nothing is announced for a failed build while its job continues', async (columns, rows) => {
+] as const)('at %dx%d no cases are announced after a failed build while the job runs', async (columns, rows) => {
   const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: () => uncompiled().slice(0, -1) });
@@ -89,7 +89,7 @@ test.each([
   }
 });
 
-test('while the emulator times, the load of its host is shown next to the samples', async () => {
+test('while the emulator measures, the load of its host is shown next to the samples', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.benchmarking });
@@ -107,7 +107,7 @@ test('while the emulator times, the load of its host is shown next to the sample
   }
 });
 
-test('next to another view, view 2 shows the first failed case, and opens on it', async () => {
+test('next to another view, view 2 shows the first failed case, and opens on that case', async () => {
   const terminal = openTerminal({ columns: 200, rows: 60, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: sampleEvents });
@@ -263,7 +263,7 @@ test('gates are shown with their targets from the start, and change as data arri
   expect(benchmarking).toMatch(/– 1 not measured: hardware/);
 });
 
-test("a modelled figure has its sign and the sign's meaning in view 1, and the word in view 5", async () => {
+test('a modelled figure is marked by a sign in view 1, which also explains the sign, and by a word in view 5', async () => {
   const events = (): JobEvent[] => {
     const before = DASHBOARD_MOMENTS.benchmarking();
     return eventsOf(
@@ -286,7 +286,7 @@ test("a modelled figure has its sign and the sign's meaning in view 1, and the w
   }
 });
 
-test('if hard gates were not measured, view 1 says so beside the passed ones', async () => {
+test('if hard gates were not measured, view 1 says so next to the passed ones', async () => {
   const terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: () => decidedEvents('flashcore_v11.final') });

@@ -15,7 +15,7 @@ const ALL_SIZES = [
   [200, 60],
 ] as const;
 const [SMALLEST] = ALL_SIZES;
-// The largest size has more cells than the others together.
+// The largest size has more cells than the others together, so it is only tested in the long form.
 const SIZES = inFull(ALL_SIZES, ([columns]) => columns < 200);
 const MODES = {
   'no colour': { colors: 'none', ascii: false },

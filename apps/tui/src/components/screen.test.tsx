@@ -63,7 +63,7 @@ test('below 60x16 the screen says that it is too small, and keeps the status lin
   await expect(await screen()).toMatchFileSnapshot(golden('too-small'));
 });
 
-test('a small screen leaves nothing of the previous screen below its text', async () => {
+test('a screen that is too small leaves nothing of the previous screen below its text', async () => {
   const { resize, screen } = await open(120, 40);
   await screen();
   await resize(50, 12);

@@ -41,13 +41,13 @@ export const Rows = ({ rows, width, theme }: RowsProps) => (
 
 interface PaintedScreen {
   readonly columns: number;
-  /** Rows with escape sequences. */
+  /** The rows, which contain escape sequences. */
   readonly rows: readonly string[];
 }
 
 /**
- * Paints screens as text. A screen that looks like the last one is the same object, so that nothing is drawn, for
- * example after a tick of the clock or another read of a list.
+ * Paints screens as text. If a screen looks like the previous one, returns the same object, so that nothing is drawn,
+ * for example after a tick of the clock or when a list was read again without changes.
  */
 class ScreenPainter {
   readonly #theme: Theme;
