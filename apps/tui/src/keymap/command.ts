@@ -1,4 +1,4 @@
-/** A command without its handler. Keys, help, hints and the palette all come from the table of commands. */
+/** A command without its handler. Key bindings, help, hints and the palette are all made from the table of commands. */
 import type { AppState } from '../state/app-state.ts';
 
 type CommandGroup = 'views' | 'moving' | 'log' | 'jobs' | 'program';
@@ -11,15 +11,15 @@ export interface CommandRow {
   /** One line for the help. */
   readonly help: string;
   /**
-   * Two or three words for the row of hints, or a function of the state if they depend on it; absent or empty for no
-   * hint.
+   * Two or three words for the row of hints, or a function that makes them from the state. Absent or empty: the row
+   * does not show the command.
    */
   readonly hint?: string | ((state: AppState) => string);
   /** True if the command has an effect now; absent if it always has. */
   readonly when?: (state: AppState) => boolean;
   /**
-   * The reason why the command has no effect now and the remedy, shown when its key is pressed; absent for a general
-   * text.
+   * The reason why the command has no effect now and the remedy, shown when its key is pressed. Absent: a general text
+   * is shown.
    */
   readonly whyNot?: string;
 }

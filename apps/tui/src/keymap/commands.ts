@@ -12,7 +12,7 @@ const hasDetails = (state: AppState): boolean =>
 
 const NO_DETAILS = 'Only 2, 3, 7 and the PTX of 4 have details with pages';
 
-/** Moving the cursor of a view, or scrolling those that have none. */
+/** Commands that move the cursor of a view, or scroll a view without a cursor. */
 export const MOVE_COMMANDS = [
   { id: 'up', keys: ['k', 'up'], group: 'moving', help: 'Up; stops following the log' },
   { id: 'down', keys: ['j', 'down'], group: 'moving', help: 'Down', hint: 'move' },
@@ -40,7 +40,7 @@ export const MOVE_COMMANDS = [
   { id: 'last', keys: ['G', 'end'], group: 'moving', help: 'To the end; follows the log again' },
 ] as const satisfies readonly CommandRow[];
 
-/** Commands that belong to no view: copying, the mouse, the help, redrawing, suspending, leaving. */
+/** Commands that do not depend on the view: copying, the mouse, the help, redrawing, suspending, leaving. */
 export const PROGRAM_COMMANDS = [
   { id: 'copy', keys: ['y'], group: 'program', help: 'Copy this view: text, Markdown, JSON or SVG' },
   { id: 'copy-line', keys: ['Y'], group: 'program', help: 'Copy the line under the cursor' },
@@ -88,7 +88,7 @@ export type Command = CommandRow & { readonly id: CommandId };
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = TABLE;
 
-/** The commands with the user's own keys. A key given to one command is removed from the others. */
+/** The commands with the user's own keys. A key that the user gives to one command is removed from the others. */
 export function commandsOf({ customKeys }: Pick<AppState, 'customKeys'>): readonly Command[] {
   const known = customized.get(customKeys);
   if (known !== undefined) return known;
@@ -111,12 +111,12 @@ export function customKeysProblem(customKeys: AppState['customKeys']): string | 
   return unknown === undefined ? undefined : `keys: there is no command "${unknown}"${didYouMean(unknown, ids)}`;
 }
 
-/** The first command of the table that has the key and an effect now. */
+/** The first command of the table that has the key and has an effect now. */
 export function commandOf(key: string, state: AppState): Command | undefined {
   return commandsOf(state).find((command) => command.keys.includes(key) && isUsable(command, state));
 }
 
-// They have an effect almost everywhere.
+// These commands have an effect almost everywhere.
 const GENERAL: readonly string[] = ['next-view', 'previous-view', 'zoom', 'detail-down', 'detail-up'];
 
 /** Commands that have an effect in this view and on this job, but not everywhere. */
@@ -127,9 +127,11 @@ export const commandsHere = (state: AppState): string[] =>
 
 export const isUsable = ({ when }: Command, state: AppState): boolean => when?.(state) ?? true;
 
-/** The message for a key that has an effect elsewhere but not now; undefined if the key has no meaning or leaves. */
+/**
+ * The message for a key that has no effect now but would elsewhere; undefined for other keys, and for Escape and Enter.
+ */
 export function whyNothing(key: string, state: AppState): string | undefined {
-  // Users press these to leave whatever is open, or in a list that may be empty.
+  // Users press these keys to close whatever is open, or in a list that may be empty.
   if (key === 'escape' || key === 'enter') return undefined;
   const [command] = commandsOf(state).filter(({ keys }) => keys.includes(key));
   return command && doesNothing(command);
@@ -138,8 +140,8 @@ export function whyNothing(key: string, state: AppState): string | undefined {
 export const doesNothing = ({ help, whyNot }: CommandRow): string => whyNot ?? `Not here: ${help}`;
 
 /**
- * Commands whose id, keys or help contain every word of the query: first those with exactly that key, then those whose
- * name begins with the query, then those of the place where the help was opened.
+ * Commands whose id, keys or help contain every word of the query. First come those with exactly that key, then those
+ * whose name begins with the query, then those that apply where the help was opened.
  */
 export function findCommands(
   query: string,

@@ -1,4 +1,4 @@
-/** Starting, showing, cancelling and comparing jobs; their source. */
+/** Commands that start, show, cancel and compare jobs, and show their source. */
 import { entryOf } from '@flashcore/shared/text';
 import { JOB_LISTS, type AppState } from '../state/app-state.ts';
 import {
@@ -35,7 +35,7 @@ function filterOf(state: AppState): string {
 
 const NOT_LISTED = '7 lists no kernel for this: F there adds faulty ones, and fa-tui run FOLDER a folder of yours';
 
-/** These come before the commands that move, which have the same keys. */
+/** They must come before the commands that move, because they have the same keys. */
 export const MARK_COMMANDS = [
   {
     id: 'mark-job',

@@ -14,7 +14,7 @@ test('only the text between the markers changes', () => {
   expect(withKeyTable('no markers', 'new')).toBeUndefined();
 });
 
-test('the palette prefers exact keys over words that contain them, and the start of a name over its middle', () => {
+test('the palette prefers exact keys to words that contain them, and the start of a name to its middle', () => {
   expect(findCommands('b')[0]?.id).toBe('pin');
   expect(findCommands('w')[0]?.id).toBe('wrap');
   expect(findCommands('W')[0]?.id).toBe('watch-folder');
@@ -22,7 +22,7 @@ test('the palette prefers exact keys over words that contain them, and the start
   expect(findCommands('').length).toBe(COMMANDS.length);
 });
 
-test("a user's keys replace a command's own, and are removed from the others", () => {
+test("a key that the user gives to a command replaces the command's own keys, and is removed from other commands", () => {
   const customKeys = { rerun: ['ctrl+r'], pin: ['x'] };
   const keysOf = new Map(commandsOf({ customKeys }).map(({ id, keys }) => [id, keys]));
   expect([keysOf.get('rerun'), keysOf.get('pin'), keysOf.get('cancel'), keysOf.get('zoom')]).toEqual([

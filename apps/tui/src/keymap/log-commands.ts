@@ -1,4 +1,4 @@
-/** Searching and following the log. */
+/** Commands that search and follow the log. */
 import type { AppState } from '../state/app-state.ts';
 import { filteredList } from '../state/selectors.ts';
 import type { CommandRow } from './command.ts';

@@ -29,7 +29,9 @@ const hasHeads = (state: AppState): boolean => {
 };
 export const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
 
-/** The language that the next press of the key shows; undefined if it shows the profile again. */
+/**
+ * The language of the listing that the next press of the key shows; undefined if that press shows the profile again.
+ */
 function nextListing(state: AppState): string | undefined {
   const { listing } = state.ui;
   return listingFiles(state)[listing === undefined ? 0 : listing + 1]?.language;
