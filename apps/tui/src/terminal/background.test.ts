@@ -5,7 +5,7 @@ import { askBackground, isLight } from './background.ts';
 
 const REPLY = '\u001b]11;rgb:fdfd/f6f6/e3e3\u001b\\';
 
-/** A terminal's input, read as Ink reads it. */
+/** A terminal's input, read in the way that Ink reads it. */
 function open() {
   const stdin = Object.assign(new Readable({ read: () => undefined }), { setRawMode: () => stdin });
   stdin.setEncoding('utf8');
@@ -59,7 +59,7 @@ test('keys that begin like a reply arrive, and a reply after them is still remov
   expect(await terminal.send(REPLY, 'x')).toEqual({ keys: '\u001b\u001b]\u001b[Aqx', light: true });
 });
 
-test('fa-tui waits for the reply before it exits, so that the reply does not reach the shell', async () => {
+test('fa-tui waits for the reply before it exits, so that the shell does not get the reply', async () => {
   const { background, ignore, push } = open();
   ignore();
   let isSettled = false;
@@ -72,7 +72,7 @@ test('fa-tui waits for the reply before it exits, so that the reply does not rea
   await background.settled();
 });
 
-test('a reply is waited for at most a second', async () => {
+test('fa-tui waits for a reply at most a second', async () => {
   const { background } = open();
   const from = performance.now();
   await background.settled();
@@ -80,7 +80,7 @@ test('a reply is waited for at most a second', async () => {
   expect(performance.now() - from).toBeGreaterThan(900);
 });
 
-test('a background is light or dark by its luminance; anything else counts as dark', () => {
+test('the luminance of a background decides whether it is light or dark; other replies are treated as dark', () => {
   const light = ['rgb:ffff/ffff/ffff', 'rgb:fdfd/f6f6/e3e3', 'rgb:f/f/f', 'rgba:eeee/eeee/eeee/ffff', 'rgb:ff/ff/00'];
   const dark = [
     'rgb:0000/0000/0000',

@@ -1,8 +1,9 @@
 /**
- * Asks the terminal for its background color with OSC 11, so that a light terminal gets colors that can be read on it.
+ * Asks the terminal for its background color with OSC 11, so that a light terminal gets colors that are readable on it.
  * xterm's reply is "ESC ] 11 ; rgb:ffff/ffff/ffff", ended by BEL or ST (ESC \), with one to four hex digits per
- * channel. It arrives between keys, in pieces, late (ssh) or never, and must not be mistaken for keys: Ink's parser
- * would report Alt+] and the rest as typed text. So it is removed before Ink reads it, however late it comes.
+ * channel. It can arrive between keys, in pieces, late (over ssh) or never. It must not be mistaken for keys: Ink's
+ * parser would report Alt+] and the rest as typed text. So the reply is removed before Ink reads it, however late it
+ * comes.
  */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -13,19 +14,23 @@ const REPLY = /\u001b\]11;([^\u0007\u001b]*)(?:\u0007|\u001b\\)/;
 const BEGUN = /\u001b(?:\](?:1(?:1(?:;[^\u0007\u001b]{0,64}\u001b?)?)?)?)?$/;
 // Ink itself waits 20 ms for the rest of an escape sequence.
 const HOLD_MS = 30;
-// For a terminal behind a slow ssh. Only exiting or opening an editor right after the start waits so long.
+// Long enough for a terminal behind a slow ssh. The user waits this long only when exiting or opening an editor right
+// after the start.
 const REPLY_WITHIN_MS = 1_000;
 
-/** Relative luminance of white is 1 (WCAG 2); above this value black text has more contrast than white text. */
+/**
+ * The luminance above which black text has more contrast than white text. The relative luminance of white is 1 (WCAG
+ * 2).
+ */
 const LIGHT_LUMINANCE = 0.179;
 
 export interface Background {
-  /** Resolves once no reply can reach another program: it has arrived, or the time limit is over. */
+  /** Resolves when a reply can no longer reach another program: either it has arrived or the time limit is over. */
   readonly settled: () => Promise<void>;
 }
 
 interface BackgroundQuestion {
-  /** In raw mode, which keeps the kernel from echoing the reply. */
+  /** Must be in raw mode, so that the kernel does not echo the reply. */
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: NodeJS.WriteStream;
   readonly onLight: () => void;
@@ -84,10 +89,13 @@ export function askBackground({ stdin, stdout, onLight }: BackgroundQuestion): B
   };
 }
 
-/** True if the held text may also be keys; a longer prefix can only be a reply. */
+/** True if the held text may also be keys. A longer beginning can only be a reply. */
 const isKeys = (text: string): boolean => text !== '' && text.length <= 2;
 
-/** False for a reply in another form, for example the query echoed by a terminal that does not know it. */
+/**
+ * True for a light color. False also for a reply in another form, for example if a terminal that does not know the
+ * query echoes it.
+ */
 export function isLight(color: string): boolean {
   const channels = /^rgba?:([\da-f]{1,4})\/([\da-f]{1,4})\/([\da-f]{1,4})/i.exec(color)?.slice(1);
   if (channels === undefined) return false;

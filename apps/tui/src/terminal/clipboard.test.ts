@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { missing } from '@flashcore/shared/testing';
 import { clipboard } from './clipboard.ts';
 
-test('a copy goes to the terminal as OSC 52 and into a private file; a long one only into the file', () => {
+test('a copy goes to the terminal as OSC 52 and into a private file; a long text goes only into the file', () => {
   const written: string[] = [];
   const copy = clipboard({ write: (text) => written.push(text) });
   const short = copy('p50 52.1 µs\n', 'line.txt');

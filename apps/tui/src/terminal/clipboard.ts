@@ -1,6 +1,6 @@
 /**
- * Copies to the clipboard of the user's terminal, even over ssh (OSC 52). Not every terminal accepts it, and none
- * answers, so the text is also written to a file. By default tmux accepts no OSC 52 from programs, so inside tmux the
+ * Copies to the clipboard of the user's terminal, even over ssh (OSC 52). Not every terminal accepts OSC 52, and none
+ * confirms it, so the text is also written to a file. By default tmux refuses OSC 52 from programs, so inside tmux the
  * text goes into tmux's own buffer, and tmux passes it on.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,11 +9,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { withoutSecrets } from '@flashcore/shared/files';
 
-// Limit of xterm and others, in base64. Some silently cut off longer text.
+// Limit of xterm and others, in base64 characters. Some terminals silently cut off longer text.
 const MOST_BASE64 = 74_994;
 
 export interface Copied {
-  /** The file that always has the text. */
+  /** The file that contains the text in any case. */
   readonly file: string;
   /** True if the text was short enough for the terminal's clipboard. */
   readonly sent: boolean;
@@ -37,7 +37,10 @@ export function clipboard(stdout: { write(text: string): unknown }, environment:
   };
 }
 
-/** -w passes the text on to the terminal's clipboard; tmux before 3.2 has only the buffer. */
+/**
+ * Puts the text into tmux's buffer. With -w, tmux also passes it on to the terminal's clipboard; tmux before 3.2 lacks
+ * -w.
+ */
 const intoTmux = (text: string, environment: NodeJS.ProcessEnv): boolean =>
   [
     ['load-buffer', '-w', '-'],

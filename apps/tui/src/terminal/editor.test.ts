@@ -27,7 +27,7 @@ test('VISUAL takes precedence over EDITOR, and vi is the default', () => {
   ]);
 });
 
-test('the error names an editor that is missing or fails', async () => {
+test('the error names the editor if it is missing or fails', async () => {
   await expect(runEditor(place, { ...process.env, VISUAL: 'no-such-editor-here 2>/dev/null' })).rejects.toThrow(
     /There is no editor no-such-editor-here.*: set VISUAL or EDITOR/,
   );

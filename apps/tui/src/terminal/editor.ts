@@ -1,4 +1,4 @@
-/** The user's editor at a line, in the terminal that fa-tui lends to it. */
+/** Opens the user's editor at a line, in the terminal that fa-tui lends to it. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { withoutSecrets } from '@flashcore/shared/files';
@@ -6,9 +6,9 @@ import { entryOf } from '@flashcore/shared/text';
 
 export interface SourcePlace {
   readonly file: string;
-  /** From 1; 0 if no line is known. */
+  /** Counted from 1; 0 if the line is not known. */
   readonly line: number;
-  /** From 1; 0 if no column is known. */
+  /** Counted from 1; 0 if the column is not known. */
   readonly column: number;
 }
 
@@ -16,10 +16,10 @@ type Arguments = (place: SourcePlace) => string[];
 
 const plusLine: Arguments = ({ file, line }) => [`+${line}`, file];
 const fileColonLine: Arguments = ({ file, line, column }) => [`${file}:${line}${column > 0 ? `:${column}` : ''}`];
-// These return at once unless they get --wait, and their window may be elsewhere.
+// These editors return at once unless they get --wait, and their window may be elsewhere.
 const visualStudioCode: Arguments = (place) => ['--wait', '--goto', ...fileColonLine(place)];
 
-/** Arguments for a line, by editor. Other editors get only the file. */
+/** The arguments that open a file at a line, by editor. Other editors get only the file. */
 const KNOWN: Readonly<Record<string, Arguments>> = {
   vi: plusLine,
   vim: plusLine,
@@ -48,7 +48,7 @@ const KNOWN: Readonly<Record<string, Arguments>> = {
   windsurf: visualStudioCode,
 };
 
-/** $VISUAL, else $EDITOR, else vi. The command may include arguments. */
+/** $VISUAL, or else $EDITOR, or else vi. The command may include arguments. */
 export const editorOf = ({ VISUAL, EDITOR }: NodeJS.ProcessEnv): string => VISUAL?.trim() || EDITOR?.trim() || 'vi';
 
 /** The arguments after the editor's own command. */
@@ -57,10 +57,10 @@ export function editorArguments(editor: string, place: SourcePlace): string[] {
   return place.line > 0 ? (entryOf(KNOWN, name) ?? (({ file }: SourcePlace) => [file]))(place) : [place.file];
 }
 
-/** Runs the editor to its end on this process's terminal. Rejects when it does not start or ends with an error. */
+/** Runs the editor on this process's terminal until it ends. Rejects if the editor does not start or fails. */
 export function runEditor(place: SourcePlace, environment: NodeJS.ProcessEnv): Promise<void> {
   const editor = editorOf(environment);
-  // Uses a shell, as git does, because $EDITOR may contain arguments and quotes.
+  // Runs in a shell, as with git, because $EDITOR may contain arguments and quotes.
   const child = spawn('sh', ['-c', `${editor} "$@"`, editor, ...editorArguments(editor, place)], {
     stdio: 'inherit',
     env: withoutSecrets(environment),

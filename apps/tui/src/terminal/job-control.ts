@@ -2,22 +2,23 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 
-// A process group whose shell is gone is never stopped, so SIGCONT never arrives.
+// Time within which the process must have been stopped. A process group without a shell is never stopped, so SIGCONT
+// would never arrive.
 const STOPPED_WITHIN_MS = 100;
 
 export interface JobControl {
   /**
-   * Stops fa-tui, or its whole process group (npx and scripts that started it), until the shell continues it. The
-   * terminal must be lent, or its modes must be restored in another way.
+   * Stops fa-tui, or its whole process group (with npx or the script that started it), until the shell continues it.
+   * Before that, the terminal must be lent, or its modes restored in another way.
    */
   readonly stop: (whom: 'fa-tui' | 'group') => Promise<void>;
   readonly close: () => void;
 }
 
 export interface JobControlOptions {
-  /** Another process sent SIGTSTP. */
+  /** Called when another process sent SIGTSTP. */
   readonly onStop: () => void;
-  /** fa-tui was stopped by SIGSTOP and runs again, in a terminal that the shell may have changed. */
+  /** Called when fa-tui runs again after SIGSTOP, in a terminal that the shell may have changed. */
   readonly onContinue: () => void;
 }
 
@@ -34,7 +35,7 @@ export function jobControl({ onStop, onContinue }: JobControlOptions): JobContro
   listen();
   return {
     stop: async (whom) => {
-      // Without a listener, SIGTSTP stops the process.
+      // Removes the listener, because SIGTSTP stops a process only if it has none.
       close();
       const waiting = new AbortController();
       const { signal } = waiting;

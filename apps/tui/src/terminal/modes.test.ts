@@ -13,7 +13,7 @@ interface Ended {
   readonly pasteBracketed: boolean;
 }
 
-/** Runs the program in a pty and sends the signal once the program has set the terminal's modes. */
+/** Runs the program in a pty, and sends the signal once the program has set the terminal's modes. */
 async function end(way: string, signal?: string): Promise<Ended> {
   const pty = spawn(process.execPath, [PROGRAM, way], { name: 'xterm-256color', cols: 80, rows: 24 });
   const terminal = new Terminal({ allowProposedApi: true });

@@ -1,4 +1,7 @@
-/** The terminal's modes: mouse reports, and restoring it on every way out (leaving, signals, uncaught exceptions). */
+/**
+ * Sets the terminal's modes, including mouse reports, and restores the terminal however the program ends (leaving,
+ * signals, uncaught exceptions).
+ */
 import { writeSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
@@ -10,30 +13,33 @@ const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
 export interface TerminalGuard {
   /**
-   * While `borrower` has the terminal, every key and Ctrl-C go only to `borrower`. Call this after Ink has released the
-   * terminal.
+   * Gives the terminal to `borrower`: until it settles, all keys and Ctrl-C go only there. Call this after Ink has
+   * released the terminal.
    */
   readonly lend: (borrower: () => Promise<void>) => Promise<void>;
-  /** Ends the guard, because the terminal was restored in the normal way. */
+  /** Ends the guard, when the terminal was restored in the normal way. */
   release(): void;
 }
 
 interface GuardOptions {
-  /** Ends the program's drawing, and normally restores the terminal. */
+  /** Ends the program's drawing, which normally restores the terminal. */
   readonly unmount: () => void;
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: NodeJS.WriteStream & { readonly fd?: number };
-  /** On the main screen, leaving the alternate screen would move the cursor to an old position. */
+  /**
+   * False if the program draws on the main screen, where leaving the alternate screen would move the cursor to an old
+   * position.
+   */
   readonly alternateScreen: boolean;
 }
 
-/** Guards a terminal from the moment its modes change. */
+/** Guards a terminal: call it before the terminal's modes change. */
 export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: GuardOptions): TerminalGuard {
-  // Ink sets raw mode only after its first frame. Without this, an earlier key would be echoed into the frame and could
-  // scroll it by a row.
+  // Ink sets raw mode only after its first frame. Until then, a key would be echoed into the frame and could scroll it
+  // by a row.
   if (stdin.isTTY) stdin.setRawMode(true);
-  // The alternate screen keeps the cursor's column, and Ink draws from there. The cursor may be behind a prompt or keys
-  // typed early.
+  // The alternate screen keeps the cursor's column, and Ink draws from there. The cursor may be behind a prompt, or
+  // behind keys that were typed early.
   const toFirstColumn = (): void => void (alternateScreen && stdout.isTTY && stdout.write('\r'));
   toFirstColumn();
   const restore = (): void => {
@@ -83,18 +89,18 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
 }
 
 /**
- * Stops reading from the terminal; the next 'readable' listener starts it again. Without its listener Ink ignores
- * input, but Node keeps reading it. The borrower then never gets the keys that Node reads, and a read without input
- * blocks the whole program until the next key.
+ * Stops reading from the terminal until there is a 'readable' listener again. When Ink's listener is removed, Node
+ * itself would keep reading: the borrower would never get the keys that Node reads, and a read without input would
+ * block the whole program until the next key.
  */
 async function stopReading(stdin: NodeJS.ReadStream): Promise<void> {
-  // A stream notices one turn later that a listener is gone, and stops its handle one turn after it is paused.
+  // A stream notices only one turn later that a listener is gone, and stops its handle one turn after it was paused.
   await nextTurn();
   stdin.pause();
   await nextTurn();
 }
 
-/** A terminal that is gone (SIGHUP) or full accepts nothing, and there is nobody left to inform. */
+/** Ignores errors: a terminal that is gone (SIGHUP) or full accepts nothing, and nobody is left to be informed. */
 function writeNow(fileDescriptor: number, text: string): void {
   try {
     writeSync(fileDescriptor, text);
@@ -106,7 +112,7 @@ function writeNow(fileDescriptor: number, text: string): void {
 
 /**
  * Lets the program continue while the terminal accepts nothing because it is paused or slow. Uses a private handle of
- * Node's. Without the handle everything works, but the program can stall.
+ * Node's. If Node no longer has the handle, everything works, but the program can stall.
  */
 export function makeNonBlocking(stdout: NodeJS.WriteStream): void {
   (stdout as { _handle?: { setBlocking?: (blocking: boolean) => void } })._handle?.setBlocking?.(false);
@@ -115,7 +121,7 @@ export function makeNonBlocking(stdout: NodeJS.WriteStream): void {
 /** Mouse events as terminals report them on request (SGR, 1006): wheel and left button. */
 export type MouseEvent =
   | { readonly kind: 'wheel'; readonly by: 1 | -1 }
-  // Column and row of the cell, from 0.
+  // Column and row of the cell, counted from 0.
   | { readonly kind: 'click'; readonly column: number; readonly row: number };
 
 export const MOUSE_ON = '\u001b[?1000h\u001b[?1006h';
@@ -126,7 +132,7 @@ const WHEEL_UP = 64;
 const WHEEL_DOWN = 65;
 const LEFT = 0;
 
-/** The events in a chunk of input; releases and other buttons are ignored. */
+/** The events in a chunk of input. Releases and other buttons are ignored. */
 export function mouseEvents(input: string): MouseEvent[] {
   return [...input.matchAll(SGR_EVENT)].flatMap(([, button, column, row, action]): MouseEvent[] => {
     if (Number(button) === WHEEL_UP) return [{ kind: 'wheel', by: -1 }];

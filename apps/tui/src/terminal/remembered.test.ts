@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { remembered } from './row-output.ts';
 
-test('a text in use is computed once, and forgotten after many others', () => {
+test('the answer for a text in use is computed once, and forgotten after many other texts', () => {
   const asked: string[] = [];
   const length = remembered((text) => {
     asked.push(text);

@@ -1,8 +1,8 @@
 /**
- * A fast path through Ink's Output, which lays out every cell of a frame style by style so that boxes can overlap. Rows
- * in this program never overlap, so a line of the frame is its pieces in order with spaces between them. Anything else
- * (overlaps; clipped, wide or multi-line text) uses Ink's own code. tools/fast-ink.mjs installs the fast path for the
- * build and for tests. Ink's code took 45 % of the time of a frame.
+ * A fast path for Ink's Output, which lays out every cell of a frame style by style so that boxes can overlap. Rows in
+ * this program never overlap, so a line of the frame consists of its pieces in order, with spaces between them. Other
+ * content (overlaps; clipped, wide or multi-line text) still uses Ink's own code. tools/fast-ink.mjs installs the fast
+ * path in the build and in tests. Ink's code took 45 % of a frame's time.
  */
 import stringWidth from './string-width.ts';
 
@@ -36,7 +36,7 @@ interface Piece {
   readonly text: string;
 }
 
-/** Ink's Output with the fast path in front. */
+/** Ink's Output, which takes the fast path if it can. */
 export function withRowFastPath(Original: InkOutputClass): InkOutputClass {
   return class RowOutput implements InkOutput {
     readonly #slow: InkOutput;
@@ -71,7 +71,7 @@ export function withRowFastPath(Original: InkOutputClass): InkOutputClass {
       return { output: this.#lines.map(joinPieces).join('\n'), height: this.#size.height };
     }
 
-    /** False if this piece needs Ink's own code. */
+    /** Places a piece. Returns false if the piece needs Ink's own code. */
     #place(x: number, y: number, text: string, transformers: readonly Transformer[]): boolean {
       const line = this.#lines[y];
       const end = x + stringWidth(text);
@@ -109,8 +109,8 @@ function joinPieces(pieces: readonly Piece[]): string {
 const MOST_TEXTS = 512;
 
 /**
- * Caches answers for recent texts, because most rows of a frame also occur in the frame before. tools/fast-ink.mjs adds
- * this to Ink. `answer` must be pure.
+ * Caches answers for recent texts, because most rows of a frame also occurred in the previous frame. tools/fast-ink.mjs
+ * adds this to Ink. `answer` must be pure.
  */
 export function remembered(answer: (text: string) => string): (text: string) => string {
   let young = new Map<string, string>();

@@ -36,7 +36,7 @@ const piece = fc.oneof(
   ),
 );
 
-test('any text, with colors or similar sequences, has the width that string-width gives', () => {
+test('any text, including colors and similar sequences, has the width that string-width gives', () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
       expect(stringWidth(pieces.join(''))).toBe(measured(pieces.join('')));

@@ -1,7 +1,7 @@
 /**
- * The number of terminal cells of a text, as the package string-width counts them, but fast for this program's texts.
- * The build replaces the package with this module, because Ink calls the function for every cell of every frame (40 %
- * of a frame's time before).
+ * The number of terminal cells that a text takes, with the results of the package string-width, but faster for this
+ * program's texts. The build replaces the package with this module, because Ink calls the function for every cell of
+ * every frame (before, this took 40 % of a frame's time).
  */
 import measured, { type Options } from 'string-width';
 
@@ -21,12 +21,15 @@ const ONE_CELL = oneCellTable([
   ]),
 ]);
 
-/** Width of `text`; colors and other SGR sequences have none. */
+/** Width of `text`. Colors and other SGR sequences have no width. */
 export default function stringWidth(text: string, options?: Options): number {
   return (options === undefined ? simpleWidth(text) : undefined) ?? measured(text, options);
 }
 
-/** The width if every character takes one cell or is part of an SGR sequence; undefined if a table is not enough. */
+/**
+ * The width if every character takes one cell or is part of an SGR sequence; undefined if a character needs
+ * string-width.
+ */
 function simpleWidth(text: string): number | undefined {
   let cells = 0;
   for (let index = 0; index < text.length; index++) {
@@ -40,12 +43,12 @@ function simpleWidth(text: string): number | undefined {
   return cells;
 }
 
-/** Index of the final "m"; -1 if the text at `start` is not an SGR sequence. */
+/** Index of the final "m"; -1 if `start` is not the start of an SGR sequence. */
 function endOfSgr(text: string, start: number): number {
   for (let index = start; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code === LETTER_M) return index;
-    // Digits and ";".
+    // Only digits and ";" are part of the sequence.
     if (!(code >= 0x30 && code <= 0x39) && code !== 0x3b) return -1;
   }
   return -1;
