@@ -4,14 +4,14 @@ import { NONE, shapesOf, valueOf } from '../state/form-field.ts';
 import type { RunForm } from '../state/run-form.ts';
 import { type StartRequest, jobRequest } from './runner-port.ts';
 
-/** The kernel of a request: a client's reference, or the id of one of the runner's own kernels. */
+/** The kernel of a request: either a client's reference, or the id of one of the runner's own kernels. */
 export type RequestedKernel = Pick<KernelReference, 'source'>;
 
 export const namedKernel = (id: string): RequestedKernel => ({
   source: { case: 'kernelId', value: id },
 });
 
-/** The job that a form describes. Fields at their defaults are left to the runner. */
+/** The request that a form describes. Fields that have their defaults are omitted, so that the runner fills them in. */
 export function formRequest(
   form: RunForm,
   defaults: RunForm,

@@ -30,7 +30,7 @@ function notFound(text: string): never {
   throw new FlashcoreError('JOB_NOT_FOUND', { job: text }, `No job's name begins with ${text}; fa-tui jobs lists them`);
 }
 
-/** The newest running job, else the newest of all. Errors: JOB_NOT_FOUND if the runner has none. */
+/** The newest running job, or else the newest job. Errors: JOB_NOT_FOUND if the runner has no job. */
 export async function currentJob(client: RunnerClient): Promise<string> {
   for (const request of [{ state: JobState.RUNNING }, {}]) {
     const { jobs } = await client.listJobs({ ...request, pageSize: 1 });

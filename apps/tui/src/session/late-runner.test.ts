@@ -8,7 +8,7 @@ import type { RunnerPort } from './runner-port.ts';
 
 const EVENTS = sampleEvents();
 
-test('calls to a runner that is not connected yet are answered once it is', async () => {
+test('calls to a runner that is not connected yet are answered once it is connected', async () => {
   const opening = Promise.withResolvers<{ client: RunnerPort }>();
   const runner = lateRunner(opening.promise);
   const jobs = runner.listJobs({});
@@ -23,7 +23,7 @@ test('calls to a runner that is not connected yet are answered once it is', asyn
   expect(await watched).toEqual(EVENTS.map(({ sequence }) => sequence));
 });
 
-test('every call fails with the error of connecting', async () => {
+test('if connecting fails, every call fails with that error', async () => {
   const runner = lateRunner(Promise.reject(new Error('no runner')));
   await expect(runner.getHost({})).rejects.toThrow('no runner');
   await expect(runner.watch('jobs/1').next()).rejects.toThrow('no runner');

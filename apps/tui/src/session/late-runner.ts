@@ -1,4 +1,4 @@
-/** A runner that is still connecting. Calls to it wait until it is connected. */
+/** A runner that is still being connected to. Calls wait until the connection exists. */
 import type { ShownRunner } from '../state/app-state.ts';
 import type { RunnerPort } from './runner-port.ts';
 
@@ -6,7 +6,7 @@ import type { RunnerPort } from './runner-port.ts';
 export interface OpenedRunner {
   readonly client: RunnerPort;
   readonly runner: ShownRunner;
-  /** The key under which the view is saved. */
+  /** The key under which the user's view is saved. */
   readonly address: string;
   /** Restarts an embedded runner that was killed. */
   readonly revive?: (() => Promise<void>) | undefined;
@@ -18,7 +18,7 @@ export interface Opening {
   readonly notify: (text: string) => void;
 }
 
-/** Every call fails with the error of connecting, if there is one. */
+/** Calls fail with the error of connecting, if there is one. */
 export function lateRunner(opening: Promise<Pick<OpenedRunner, 'client'>>): RunnerPort {
   const streams: Pick<RunnerPort, 'start' | 'watch'> = {
     async *start(...given) {
@@ -28,7 +28,7 @@ export function lateRunner(opening: Promise<Pick<OpenedRunner, 'client'>>): Runn
       yield* (await opening).client.watch(...given);
     },
   };
-  // Everything else is a call with one answer.
+  // All other properties are calls with one answer.
   return new Proxy(streams as RunnerPort, {
     get: (_, name): unknown =>
       Reflect.get(streams, name) ??

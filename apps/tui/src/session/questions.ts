@@ -10,7 +10,7 @@ interface QuestionsOptions {
   readonly revive: (() => Promise<void>) | undefined;
 }
 
-/** Sends calls to the runner and derives the connection's state from their answers and failures. */
+/** Sends calls to the runner, and derives the state of the connection from answers and failures. */
 export class Questions {
   readonly #store: Store;
   readonly #signal: AbortSignal;

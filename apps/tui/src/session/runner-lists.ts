@@ -29,7 +29,7 @@ export class RunnerLists {
     this.#questions = questions;
   }
 
-  /** Reads everything that the end of a job may have changed. */
+  /** Reads all data that the end of a job may have changed. */
   async afterJob(): Promise<void> {
     await Promise.all([this.jobs(), this.experiments(), this.host(), this.champions()]);
   }
@@ -39,7 +39,7 @@ export class RunnerLists {
   }
 
   async jobs(): Promise<void> {
-    // A slow runner gets only one call at a time.
+    // Skips a poll while the previous one has not been answered, so that a slow runner gets only one call at a time.
     if (this.#polling) return;
     this.#polling = true;
     try {
@@ -54,7 +54,7 @@ export class RunnerLists {
     }
   }
 
-  /** Reads the host if its readings are shown. */
+  /** Reads the host, if its readings are on the screen. */
   readings(): void {
     if (showsReadings(this.#store.state)) void this.host();
   }
@@ -79,7 +79,7 @@ export class RunnerLists {
     });
   }
 
-  /** Reads the user's own folders again, because a command in another terminal may have added one. */
+  /** Reads the list of the user's own folders again, because a command in another terminal may have added one. */
   async ownKernels(): Promise<void> {
     const own = await this.#folders?.list();
     const { kernels } = this.#store.state;
@@ -107,7 +107,7 @@ export class RunnerLists {
     );
   }
 
-  /** `place` selects another place than the one shown. The first time, the runner chooses. */
+  /** Reads the leaderboard of `place`; by default of the place that is shown. The first time, the runner chooses. */
   async leaderboard(place = this.#store.state.leaderboard?.place): Promise<void> {
     await this.#questions.ask(async (signal) =>
       this.#store.dispatch({
@@ -118,14 +118,14 @@ export class RunnerLists {
   }
 }
 
-/** True if a job has ended without an event here, because another client started it. */
+/** True if a job of another client has ended: this client gets no event about it. */
 function endedMeanwhile(before: readonly Job[], jobs: readonly Job[]): boolean {
   if (before.length === 0) return false;
   const ended = new Set(before.filter(({ state }) => state === JobState.ENDED).map(({ name }) => name));
   return jobs.some(({ name, state }) => state === JobState.ENDED && !ended.has(name));
 }
 
-/** Readings are shown in view 8, and beside the samples while the emulator is timing. */
+/** True if readings are shown: in view 8, and next to the samples while the emulator is timing. */
 const showsReadings = (state: AppState): boolean =>
   state.ui.view === 'host' || (isSimulated(state) && isTiming(attachedJob(state)));
 

@@ -1,4 +1,4 @@
-/** The calls that fa-tui makes to a runner. The typed client has all of them; tests replace it with a replayed job. */
+/** The calls that fa-tui makes to a runner. The typed client implements them; tests use a replayed job instead. */
 import { randomUUID } from 'node:crypto';
 import type { JobRpcName, RpcRequestInit, RunnerClient } from '@flashcore/shared/client';
 import { type KernelReference } from '@flashcore/shared/contract';
@@ -22,16 +22,16 @@ export type RunnerPort = Pick<
   | 'listChampions'
 >;
 
-/** A job to start: the RPC and its request. */
+/** The RPC that starts a job, and its request. */
 export type StartRequest = {
   [Name in JobRpcName]: { readonly method: Name; readonly request: RpcRequestInit<Name> };
 }[JobRpcName];
 
-/** A kernel folder that runs at every save. */
+/** A kernel folder that is run after every save. */
 export interface WatchFolder {
   readonly folder: string;
   readonly requestFor: (kernel: KernelReference) => StartRequest;
-  /** Run the smallest case first, and the rest only if it passes. */
+  /** True to run the smallest case first, and the rest only if it passes. */
   readonly quick?: boolean | undefined;
 }
 
@@ -52,17 +52,17 @@ export const quickRequest = (kernel: KernelReference): StartRequest => ({
 export const JOB_ACTIONS = ['run', 'build', 'verify', 'bench', 'profile'] as const;
 export type JobAction = (typeof JOB_ACTIONS)[number];
 
-/** A request as plain fields rather than as a message. */
+/** A request as plain fields instead of a message. */
 type Fields<Name extends JobRpcName> = Extract<RpcRequestInit<Name>, { readonly $typeName?: undefined }>;
 type Experiment = Fields<'runExperiment'>;
 
-/** The parts of a job's request. Each kind of job uses those that it has. */
+/** The parts of a job's request. Each kind of job uses only some of them. */
 interface JobParts {
   readonly common: Fields<'build'>;
   readonly verify?: Experiment['verify'];
   readonly benchmark?: Experiment['benchmark'];
   readonly profile?: Experiment['profile'];
-  /** Only for a whole experiment. */
+  /** Only for an experiment. */
   readonly experiment?: Pick<Experiment, 'plan' | 'gatesYaml' | 'noFallback' | 'noChampion' | 'heldOut'>;
 }
 

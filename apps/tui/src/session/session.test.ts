@@ -47,7 +47,7 @@ test('a session loads all lists and shows the running job', async () => {
   expect(store.log.end).toBeGreaterThan(40);
 });
 
-test('while a job runs, a terminal opens on it rather than on the job it showed last', async () => {
+test('if a job is running, a terminal opens on that job rather than on the job that it showed last', async () => {
   const store = begin(fakeRunner(), { lastJob: 'jobs/22222222-0000-4000-8000-000000000004' });
   await vi.waitFor(() => expect(store.state.attached).toBe(SAMPLE_JOB));
 });
@@ -61,7 +61,7 @@ test('a request given at the start is started once, and its job is shown', async
   expect(runner.started).toEqual(['flashcore_v6']);
 });
 
-test('a job shown again is watched from the last event that this client has', async () => {
+test('a job that is shown again is watched from the last event that this client has', async () => {
   const asked: number[] = [];
   const runner = fakeRunner({ events: EVENTS.slice(0, 10) });
   const client: RunnerPort = {
@@ -79,7 +79,7 @@ test('a job shown again is watched from the last event that this client has', as
   expect(store.log.end).toBe(lines);
 });
 
-test('comparing jobs that were read to their end requests no more events, because there are none', async () => {
+test('comparing jobs that were read to their end requests no more events', async () => {
   const runner = fakeRunner();
   const asked: string[] = [];
   const client: RunnerPort = {
@@ -96,7 +96,7 @@ test('comparing jobs that were read to their end requests no more events, becaus
   expect(asked).toEqual([SAMPLE_JOB]);
 });
 
-test('the experiments are read again when a job of another client has ended', async () => {
+test("the list of experiments is read again when another client's job has ended", async () => {
   const runner = fakeRunner({ events: [] });
   let reads = 0;
   let isEnded = false;
@@ -123,7 +123,7 @@ test('the experiments are read again when a job of another client has ended', as
   expect(reads).toBe(before + 1);
 });
 
-test('repeated events add no second log line', () => {
+test('repeated events do not add log lines again', () => {
   const store = begin(fakeRunner({ events: [] }));
   store.dispatch({ type: 'attach', job: SAMPLE_JOB });
   for (const event of [...EVENTS.slice(0, 12), ...EVENTS.slice(4, 12), EVENTS[20]!])
@@ -136,7 +136,7 @@ test('repeated events add no second log line', () => {
   ).toHaveLength(1);
 });
 
-test('a job whose first events are no longer kept is shown from the first one kept', async () => {
+test('a job whose first events the runner no longer has is shown from the first one left', async () => {
   const runner = fakeRunner();
   const client: RunnerPort = {
     ...runner,
@@ -156,7 +156,7 @@ test('a job whose first events are no longer kept is shown from the first one ke
   expect(store.state.notice?.text).toBe("The job's events before number 21 are no longer kept");
 });
 
-test('events of a job shown earlier no longer change the screen', async () => {
+test('events of a job that is no longer shown do not change the screen', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
   const left = Promise.withResolvers<void>();
@@ -210,7 +210,7 @@ test('a lost runner is reported in the header and in a notice, and found again',
   expect(store.state.notice).toBeUndefined();
 });
 
-test('a refused job is reported, and nothing is shown for it', async () => {
+test('a refused job is reported, and no job is shown for it', async () => {
   const runner = fakeRunner();
   const client: RunnerPort = {
     ...runner,
@@ -241,7 +241,7 @@ test('a failed watch ends, so that the user can choose a folder again', async ()
   );
 });
 
-test('the log of a kernel that does not compile opens at its first error, unless the user scrolled it', async () => {
+test('the log of a kernel that does not compile opens at its first error, unless the user has scrolled', async () => {
   const failed = eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
     { case: 'gateResult', value: { title: 'Notes', verdict: Verdict.FAIL, level: 'hard', value: 1 } },
@@ -259,7 +259,7 @@ test('the log of a kernel that does not compile opens at its first error, unless
     'k.cu:9: error: expected a ";"',
     false,
   ]);
-  // The outcome already says the rest of the summary.
+  // The rest of the summary is left out, because it repeats the outcome.
   expect(store.log.at(store.log.end - 1)?.text).toBe('compile failed: k.cu:9');
 });
 
@@ -279,7 +279,7 @@ test('the last line of the log does not repeat the finding above it', async () =
   ]);
 });
 
-test('the last line counts the findings if there are several', async () => {
+test('the last line gives the number of findings if there are several', async () => {
   const finding = (message: string) => ({ case: 'finding', value: { kind: FindingKind.RACE, message } }) as const;
   const store = begin(
     fakeRunner({

@@ -1,6 +1,4 @@
-/**
- * Everything that talks to the runner: the watched job, and lists that are read repeatedly. Leaving never ends a job.
- */
+/** All communication with the runner: the watched job, and lists that are read repeatedly. Leaving never ends a job. */
 import { fromJsonString } from '@bufbuild/protobuf';
 import {
   InstructionListingSchema,
@@ -28,23 +26,23 @@ import { openListing } from '../state/source-place.ts';
 
 const JOBS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 10_000;
-// Used only while readings are shown, because each reading runs a program on the host.
+// The interval of readings, which are read only while they are shown, because each reading runs a program on the host.
 const READINGS_EVERY_MS = 2_000;
 const TICK_MS = 1_000;
-/** Above the runner's own limits (InstructionListing). */
+/** Larger than the runner's own limits (InstructionListing) allow. */
 const MAX_LISTING_BYTES = 16 * 2 ** 20;
 
 interface SessionOptions {
   readonly client: RunnerPort;
   readonly store: Store;
   readonly now?: () => number;
-  /** The user's own kernel folders; absent if none are known, as in a replay. */
+  /** The user's own kernel folders; absent if they are not known, as in a replay. */
   readonly folders?: KernelFolders;
   /** Restarts an embedded runner that was killed. */
   readonly revive?: () => Promise<void>;
 }
 
-/** Parses a listing of instructions. Errors: the bytes are not a listing. */
+/** Parses a listing of instructions. Throws if the bytes are not a listing. */
 export const readListing = (bytes: Uint8Array): InstructionListing =>
   plainMessage(
     InstructionListingSchema,
@@ -82,7 +80,10 @@ export class Session {
     this.lists = new RunnerLists({ client, store, folders, questions: this.#questions });
   }
 
-  /** Loads the lists. Then shows the given job, else a running one, else the last one shown, else the newest. */
+  /**
+   * Loads the lists. Then shows a job: the given one, or else a running one, or else the last one shown, or else the
+   * newest.
+   */
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#store.subscribe(() => this.#readOpenListing());
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
@@ -101,7 +102,7 @@ export class Session {
       this.attach(job.name);
   }
 
-  /** Stops reading and watching; jobs continue. */
+  /** Stops reading and watching. Jobs continue. */
   end(): void {
     this.#ended.abort();
     this.#watch?.abort();
@@ -134,7 +135,7 @@ export class Session {
     return this.startKernel(kernel, (reference) => ({ method: 'runExperiment', request: { kernel: reference } }));
   }
 
-  /** The kernel of a folder on this machine. */
+  /** Reads the kernel in a folder on this machine. */
   readKernel(folder: string): Promise<ListedKernel> | undefined {
     return this.#folders?.read(folder);
   }
@@ -147,7 +148,7 @@ export class Session {
     return kernel;
   }
 
-  /** Runs every saved version of a folder. Each version replaces the one before. */
+  /** Runs every saved version of a folder. A new version ends the run of the previous one. */
   watchFolder({ folder, requestFor, quick = false }: WatchFolder): void {
     this.#watching?.abort();
     const watching = new AbortController();
@@ -167,7 +168,7 @@ export class Session {
         if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
         return signal.aborted ? undefined : entryOf(this.#store.state.views, name)?.outcome;
       };
-      // If the smallest case fails, the others are not run.
+      // If the smallest case fails, the remaining cases are not run.
       if (quick && (await runTo(quickRequest(kernel), false)) !== Outcome.PASSED) return;
       await runTo(requestFor(kernel), quick);
     };
@@ -180,13 +181,13 @@ export class Session {
       signal: watching.signal,
     }).catch((error: unknown) => {
       if (watching.signal.aborted) return;
-      // The watch failed, so it ends, and W asks for a folder again.
+      // The watch has failed, so it ends, and the key W asks for a folder again.
       this.stopWatchingFolder();
       this.#questions.report(error);
     });
   }
 
-  /** Ends the watch; running jobs continue. */
+  /** Ends the watch. Running jobs continue. */
   stopWatchingFolder(): void {
     this.#watching?.abort();
     this.#watching = undefined;
@@ -211,7 +212,7 @@ export class Session {
     );
   }
 
-  /** Compares `job` with `pinned`. Reads both to their end, and the samples of benchmarks that both have. */
+  /** Compares `job` with `pinned`. Reads both jobs to their end, and the samples of the benchmarks that both have. */
   async compare(job: string, pinned: string): Promise<void> {
     this.attach(job);
     this.#store.dispatch({ type: 'compare', on: true });
@@ -225,7 +226,7 @@ export class Session {
     });
   }
 
-  /** Reads the listing that view 4 shows, once. */
+  /** Reads the listing that view 4 shows, unless it was read before. */
   #readOpenListing(): void {
     const { state } = this.#store;
     const file = openListing(state)?.file.file;
@@ -244,7 +245,7 @@ export class Session {
     });
   }
 
-  /** Applies the events of a job that is not shown. */
+  /** Applies the events of a job that is not on the screen. */
   async #load(job: string, signal: AbortSignal): Promise<void> {
     const view = entryOf(this.#store.state.views, job);
     if (isWhole(view)) return;
@@ -268,8 +269,8 @@ export class Session {
   }
 
   /**
-   * Cancels the jobs. One that can't be cancelled, for example somebody else's, does not stop the others from being
-   * cancelled.
+   * Cancels the jobs. If one of them can't be cancelled, for example because it is another user's, the others still
+   * are.
    */
   async cancel(jobs: readonly string[]): Promise<void> {
     const answers = await Promise.all(
@@ -294,12 +295,12 @@ export class Session {
     await this.#questions.ask((signal) => this.#load(job, signal));
   }
 
-  /** Reads a job to its end and the current champions, both of which a decision depends on. */
+  /** Reads what a decision depends on: the job to its end, and the current champions. */
   async prepareDecision(job: string): Promise<void> {
     await Promise.all([this.read(job), this.lists.champions()]);
   }
 
-  /** Returns true if the decision was made. A refusal is shown as a notice. */
+  /** Makes a decision. Returns false if the runner refused it, and shows the refusal as a notice. */
   async decide(choice: Choice, job: string, note: string): Promise<boolean> {
     const decided = await this.#questions.ask(async (signal) =>
       this.#store.dispatch({ type: 'notice', text: await this.#decided(choice, { job, note }, signal), tone: 'info' }),
@@ -308,7 +309,7 @@ export class Session {
     return decided;
   }
 
-  /** Makes the decision and describes its effect. */
+  /** Makes the decision and returns a description of its effect. */
   async #decided(
     choice: Choice,
     request: { readonly job: string; readonly note: string },
@@ -359,5 +360,8 @@ export class Session {
   }
 }
 
-/** True if a job's last event is here. A watch that starts after it never yields, and would look like a lost runner. */
+/**
+ * True if this client has the job's last event. A watch that starts after that event yields nothing, and would look
+ * like a lost runner.
+ */
 const isWhole = (view: JobView | undefined): boolean => view?.state === JobState.ENDED && !isBeingRead(view);

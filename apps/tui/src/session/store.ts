@@ -1,4 +1,4 @@
-/** Holds the state outside React. Actions change it at once; subscribers are notified at most once per frame. */
+/** Holds the state outside of React. Actions change it at once, but subscribers are notified at most once per frame. */
 import { channel } from 'node:diagnostics_channel';
 import type { Action } from '../state/actions.ts';
 import type { AppState } from '../state/app-state.ts';
@@ -10,16 +10,14 @@ import { LogSearch, type Snapshot } from '../state/log-search.ts';
 import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 
-/**
- * Data from a runner is drawn 20 times a second. Nobody reads a log faster, and Ink's own limit of 60 is never reached.
- */
+/** Data from a runner is drawn 20 times a second, because nobody can read a log faster. */
 export const FRAME_MS = 50;
-// If drawing takes long (a large screen, a busy machine), half as many frames are enough for reading.
+// If drawing takes long (on a large screen or a busy machine), half as many frames are still enough for reading.
 const SLOW_FRAME_MS = 100;
 const SLOW_FROM_MS = 12;
 /**
- * If there is a subscriber, publishes { milliseconds } for every frame: the time for reducing to text, layout and
- * writing.
+ * If the channel has a subscriber, publishes { milliseconds } for every frame: the time for computing the text, the
+ * layout and writing.
  */
 export const FRAMES = channel('fa-tui:frame');
 // The effect of a key is shown sooner than data from a runner.
@@ -36,7 +34,9 @@ const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
 
 interface StoreOptions {
   readonly state: AppState;
-  /** False until the terminal has accepted the last frame, because a stalled terminal must not stall the program. */
+  /**
+   * False until the terminal has accepted the last frame. A terminal that accepts nothing must not stall the program.
+   */
   readonly canDraw?: () => boolean;
   readonly logCapacity?: number;
 }
@@ -46,7 +46,7 @@ const isFailedCompile = ({ payload }: JobEvent): boolean =>
 
 const isToolError = (line: LogLine | undefined): boolean => line?.tone === 'bad' && line.source !== OWN_SOURCE;
 
-/** The job's last line repeats its finding, which is a few lines above, and would fill a small screen again. */
+/** Leaves the finding out of the job's last line: it is a few lines above, and would fill a small screen again. */
 function endWithoutFinding(
   lines: readonly LogLine[],
   { payload }: JobEvent,
@@ -73,7 +73,7 @@ export class Store {
   #timer: NodeJS.Timeout | undefined;
   #due = 0;
   #lastFrame = 0;
-  /** Running mean of the time per frame, milliseconds. */
+  /** Running mean of the time per frame, in milliseconds. */
   #cost = 0;
 
   constructor({ state, canDraw = () => true, logCapacity }: StoreOptions) {
@@ -88,7 +88,7 @@ export class Store {
     return this.#state;
   }
 
-  /** Log of the attached job. */
+  /** Log of the job that is shown. */
   get log(): LogBuffer {
     return (this.#state.attached === undefined ? undefined : this.#logs.get(this.#state.attached)) ?? this.#noLog;
   }
@@ -119,13 +119,13 @@ export class Store {
     return this.#timer !== undefined;
   }
 
-  /** Prevents further frames. */
+  /** Prevents any further frame. */
   close(): void {
     clearTimeout(this.#timer);
     this.#listeners.clear();
   }
 
-  /** Keeps an event's lines if and only if the reducer applied the event. Repeated and early events add no lines. */
+  /** Keeps the log lines of an event only if the reducer applied the event. Repeated and early events add no lines. */
   #keepLines(before: AppState, { event }: { event: Parameters<typeof logLinesOf>[0] }): void {
     const after = entryOf(this.#state.views, event.job);
     if (after === undefined || after.lastSequence === (entryOf(before.views, event.job)?.lastSequence ?? 0)) return;
@@ -160,8 +160,8 @@ export class Store {
   }
 
   /**
-   * Schedules a frame `interval` after the last one, or at once if that time has passed. An earlier scheduled frame is
-   * kept.
+   * Schedules a frame `interval` after the last one, or at once if that time has passed. If a frame is scheduled
+   * earlier, it stays.
    */
   #schedule(interval = this.#frameMs()): void {
     const due = this.#lastFrame + interval;
@@ -178,7 +178,7 @@ export class Store {
     const complete = this.#search?.advance(this.log) ?? true;
     this.#snapshot = { state: this.#state, log: this.log, search: this.#search };
     for (const listener of this.#listeners) listener();
-    // React draws in a microtask queued by the listeners, and this microtask runs after it.
+    // The listeners queue a microtask in which React draws; this microtask runs after it.
     queueMicrotask(() => this.#frameDrawn(performance.now() - this.#lastFrame));
     if (!complete) this.#schedule();
   }

@@ -5,7 +5,7 @@ import { reduce } from '../state/app-reducer.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf } from '../testing/sample-job.ts';
 import { tellEnds } from './tell-ends.ts';
 
-/** A job with `steps` events, one every 200 ms. */
+/** A job with `steps` events, 200 ms apart. */
 const job = (steps: number): JobEvent[] =>
   eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'fa_v2_wmma', state: JobState.QUEUED } } },
@@ -34,7 +34,7 @@ function told(events: readonly JobEvent[], notice: EndNotice, now: number): stri
 
 const ENDED_MS = SAMPLE_START_MS + 62 * 200;
 
-test('a job longer than 10 s rings the bell at its end, or sends a notification with name and outcome', () => {
+test('at the end of a job longer than 10 s, the bell rings, or a notification gives name and outcome', () => {
   expect(told(job(60), 'bell', ENDED_MS)).toEqual(['\u0007']);
   expect(told(job(60), 'notification', ENDED_MS)).toEqual([
     '\u001b]9;fa-tui: ✓ fa_v2_wmma passed after 12.2 s\u001b\\',
@@ -42,6 +42,6 @@ test('a job longer than 10 s rings the bell at its end, or sends a notification 
   expect(told(job(60), 'none', ENDED_MS)).toEqual([]);
 });
 
-test('a short job does not ring, nor does one that ended long before it was shown', () => {
+test('neither a short job rings, nor a job that ended long before it was shown', () => {
   expect([told(job(20), 'bell', ENDED_MS), told(job(60), 'bell', ENDED_MS + 600_000)]).toEqual([[], []]);
 });

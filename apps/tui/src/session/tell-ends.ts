@@ -1,4 +1,7 @@
-/** Announces the end of a long job while the user looks elsewhere, with a bell or a terminal notification (OSC 9). */
+/**
+ * Announces the end of a long job by a bell or a terminal notification (OSC 9), because the user may be looking
+ * elsewhere.
+ */
 import { JobState } from '@flashcore/shared/contract';
 import { formatSeconds } from '../present/numbers.ts';
 import { jobMark, jobTitle } from '../present/words.ts';
@@ -7,7 +10,7 @@ import { isBeingRead, type JobView } from '../state/job-view.ts';
 import { elapsedMs } from '../state/selectors.ts';
 import { plainLine } from '@flashcore/shared/text';
 
-/** The user is still looking when a shorter job ends. */
+/** During a shorter job, the user is still looking at the screen. */
 const LONG_MS = 10_000;
 
 interface Watched {
@@ -15,7 +18,7 @@ interface Watched {
   readonly subscribe: (listener: () => void) => unknown;
 }
 
-/** Writes for every long job that ends while it is watched, but not for a job that had already ended. */
+/** Writes an announcement for every long job that ends while it is watched, but not for a job that had ended before. */
 export function tellEnds(store: Watched, write: (text: string) => void, notice: EndNotice): void {
   if (notice === 'none') return;
   const running = new Set<string>();
@@ -30,8 +33,8 @@ export function tellEnds(store: Watched, write: (text: string) => void, notice: 
 }
 
 /**
- * False for a job that ended long ago, whose events are also read when it is shown. Allows for differences between the
- * runner's clock and this one.
+ * False for a job that ended long ago: when it is shown, its last event is read too. Allows for a difference between
+ * the runner's clock and this one.
  */
 const isNews = ({ endTime = 0 }: JobView, now: number): boolean => Math.abs(now - endTime) < 60_000;
 
