@@ -1,6 +1,6 @@
 /**
- * Runs the built fa-tui in a real pseudo-terminal against a real gRPC server that floods it, with a probe inside.
- * Budgets are measured on this program.
+ * Runs the built fa-tui in a real pseudo-terminal, with a probe inside and a real gRPC server that floods it. Budgets
+ * are measured on this program.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,28 +18,31 @@ const PROBE = new URL('./probe.ts', import.meta.url).href;
 export const SIZE = { columns: 120, rows: 40 };
 
 export interface BudgetProgram {
-  /** Time from the command to the first whole frame, milliseconds. */
+  /** Time from the command to the first whole frame, in milliseconds. */
   readonly firstFrameMs: number;
-  /** The program's own processor time until then, because a busy machine only makes it wait. Available on Linux. */
+  /**
+   * The program's own processor time until the first frame. Unlike wall time, it does not include waiting on a busy
+   * machine. Only available on Linux.
+   */
   readonly firstFrameCpuMs: number;
   readonly server: FloodServer;
   readonly pty: IPty;
   /** Number of characters written to the terminal so far. */
   readonly written: number;
-  /** The probe's measurements from now to the end of `meanwhile`. */
+  /** Measures with the probe from now until `meanwhile` ends. */
   measure(meanwhile: () => Promise<void>): Promise<ProbeReport>;
-  /** Presses `key` and returns the milliseconds until `pattern` was written to the terminal. */
+  /** Presses `key`. Returns the milliseconds until `pattern` was written to the terminal. */
   press(key: string, pattern: RegExp): Promise<number>;
-  /** Leaves as users do, so that the state for the next start is stored. */
+  /** Leaves as a user does, so that the state for the next start is stored. */
   leave(): Promise<void>;
   close(): void;
 }
 
 export interface BudgetOptions {
   readonly prelude?: readonly JobEvent[];
-  /** True if the probe watches the event loop, which itself uses some processor time. */
+  /** True if the probe should watch the event loop, which uses some processor time itself. */
   readonly watchesLoop?: boolean;
-  /** False to run the program as users do, without a probe and its measurements. */
+  /** False to run the program without a probe, as users do. Then nothing can be measured inside. */
   readonly probed?: boolean;
   /** The folder of Node's compile cache; by default the cache that all tests share. */
   readonly compileCache?: string;
@@ -60,7 +63,7 @@ export async function openBudgetProgram({
   const file = path.join(folder, 'probe.json');
   const startedAt = performance.now();
   const pty = spawn(process.execPath, [...(probed ? ['--import', PROBE] : []), MAIN, '--runner', server.address], {
-    // Unsets CI, because with it Ink treats the terminal as a build log and draws only one frame, at the end.
+    // Unsets CI: if it is set, Ink treats the terminal as a build log and draws only one frame, at the end.
     name: 'xterm-256color',
     cols: SIZE.columns,
     rows: SIZE.rows,
@@ -137,7 +140,7 @@ export async function openBudgetProgram({
   };
 }
 
-/** User and system time of a process so far. The unit in /proc is a hundredth of a second. */
+/** User and system time of a process so far, in milliseconds. /proc counts it in hundredths of a second. */
 function cpuMsOf(processId: number): number {
   const [, rest = ''] = readFileSync(`/proc/${processId}/stat`, 'utf8').split(') ');
   const fields = rest.split(' ');

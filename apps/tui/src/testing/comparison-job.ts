@@ -1,6 +1,6 @@
 /**
- * A job with a champion: flashcore_v10 against flashcore_v9, with the figures of two measured jobs. The runner measures
- * both in turns, but here each was measured alone.
+ * A constructed job with a champion: flashcore_v10 against flashcore_v9. Its figures come from two measured jobs,
+ * although a runner would measure both kernels in turns.
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {

@@ -1,5 +1,5 @@
 /**
- * A constructed experiment with gates announced at its start, cut at four moments, to test the dashboard at each. Times
+ * A constructed experiment with gates announced at its start, to test the dashboard at four moments of the job. Times
  * are fixed.
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
@@ -211,7 +211,7 @@ const RACE: PayloadInit[] = [
   },
 ];
 
-/** The job's events up to each moment of its life. */
+/** The job's events up to each moment. */
 export const DASHBOARD_MOMENTS = {
   building: () => eventsOf(BEGINNING),
   verifying: () => eventsOf([...BEGINNING, ...BUILT, ...SOME_CASES, verifying(4, 2)]),

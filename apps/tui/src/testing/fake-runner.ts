@@ -36,22 +36,22 @@ import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-jo
 
 export interface FakeRunnerOptions {
   readonly events?: JobEvent[];
-  /** Pause between events; 0 for none. */
+  /** Pause between events in milliseconds; 0 for no pause. */
   readonly eventEveryMs?: number;
 }
 
 export interface FakeRunner extends RunnerPort {
   readonly cancelled: string[];
-  /** Kernels requested by runExperiment. */
+  /** Kernels for which runExperiment was called. */
   readonly started: string[];
-  /** The requests for these kernels. */
+  /** The requests of these calls. */
   readonly requests: unknown[];
-  /** Decisions so far. */
+  /** Decisions made so far. */
   readonly decided: { readonly kind: DecisionKind; readonly job: string; readonly note: string }[];
   champions: Champion[];
   /** Files that readArtifact() returns, by digest. */
   readonly artifacts: Map<string, Buffer>;
-  /** Response of getLeaderboard. */
+  /** The response of getLeaderboard. */
   leaderboard: GetLeaderboardResponse;
 }
 
@@ -233,7 +233,7 @@ interface MadeDecision {
   readonly number: number;
 }
 
-/** A decision. An undo takes back the decision before it. */
+/** Makes a decision. An undo takes back the decision before it. */
 const decisionOf = (kind: DecisionKind, { job, note, number }: MadeDecision): Decision =>
   create(DecisionSchema, {
     kind,

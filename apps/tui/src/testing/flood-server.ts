@@ -1,6 +1,6 @@
 /**
- * A real gRPC server with one job that prints compiler lines at an adjustable rate. The budget test uses it to load
- * fa-tui.
+ * A real gRPC server with one job that prints compiler lines at an adjustable rate. The budget test loads fa-tui with
+ * it.
  */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
@@ -24,7 +24,7 @@ const BATCH_EVERY_MS = 10;
 
 export interface FloodServer {
   readonly address: string;
-  /** Lines per second from now on. */
+  /** Lines per second; can be changed at any time. */
   rate: number;
   /** True if a client is watching the job. */
   readonly watched: boolean;
@@ -67,7 +67,7 @@ const lineOf = (sequence: number): JobEvent =>
     },
   });
 
-/** `prelude` contains the job's first events, which are sent at once. */
+/** `prelude` contains the job's first events, which are sent without a pause. */
 export async function floodServer({
   prelude = BUILD_BEGINS,
 }: { prelude?: readonly JobEvent[] } = {}): Promise<FloodServer> {

@@ -1,6 +1,7 @@
 /**
  * Measures fa-tui's frames for `npm run bench`. Built into one file like fa-tui, with the same React and the same
- * changes to Ink. Figures are processor time of the drawing thread, from the state to the bytes for a terminal.
+ * changes to Ink. The figures are processor time of the drawing thread, from a change of the state to the bytes for the
+ * terminal.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -19,14 +20,14 @@ const FRAMES = 12;
 /** Lines per frame at 5,000 lines and 20 frames per second. */
 const LINES_A_FRAME = 250;
 
-/** Time of frames that each show another view. */
+/** Time for frames that each show another view. */
 export async function viewFrames(): Promise<number> {
   using screen = openScreen();
   const views = ['correct', 'gates'] as const;
   return await cpuOf((index) => screen.frame(() => screen.store.dispatch({ type: 'show', view: views[index % 2]! })));
 }
 
-/** Time for adding log lines and for the frames that show the last of them. */
+/** Time for adding log lines and drawing frames that show the last of them. */
 export async function logFrames(): Promise<number> {
   using screen = openScreen();
   let sequence = sampleEvents().length;
@@ -42,7 +43,7 @@ export async function logFrames(): Promise<number> {
   });
 }
 
-/** Time for the same number of frames of an Ink program that shows nothing. */
+/** Time for as many frames of an Ink program that shows nothing. */
 export async function emptyFrames(): Promise<number> {
   const listeners = new Set<() => void>();
   let state = 0;
@@ -63,7 +64,7 @@ export async function emptyFrames(): Promise<number> {
   });
 }
 
-/** Processor time of the frames in milliseconds, after the same number of frames for V8 to optimize. */
+/** Processor time of the frames in milliseconds. As many frames are drawn before, so that V8 can optimize. */
 async function cpuOf(frame: (index: number) => Promise<void>): Promise<number> {
   for (let index = 0; index < FRAMES; index++) await frame(index);
   const before = process.threadCpuUsage();
@@ -104,7 +105,7 @@ function openScreen(): OpenScreen {
   };
 }
 
-/** Resolves at the end of the store's next frame. */
+/** Resolves when the store's next frame ends. */
 function nextFrame(): Promise<void> {
   return new Promise((resolve) => {
     const told = (): void => {
@@ -115,7 +116,7 @@ function nextFrame(): Promise<void> {
   });
 }
 
-/** Draws for a terminal that accepts everything at once. */
+/** Draws for a terminal that accepts all output at once. */
 function open(tree: ReactElement): Disposable & { rest: () => Promise<void> } {
   const stdout = Object.assign(new EventEmitter(), {
     ...{ isTTY: true, writable: true, ...SIZE },

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 
-/** A stand-in for a terminal's input, with everything that Ink checks. */
+/** A stand-in for a terminal's input that has everything that Ink checks. */
 export function openKeyboard(): NodeJS.ReadStream {
   const stdin = Object.assign(new PassThrough(), {
     isTTY: true,

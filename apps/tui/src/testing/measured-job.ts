@@ -31,11 +31,14 @@ const jobIn = (file: string): GetJobResponse =>
 
 export const measuredEvents = (name: MeasuredName): JobEvent[] => storedEvents(measuredJob(name));
 
-/** A job that an H200 ran against a champion (docs/results/h200-decide-2026-11-22): "faster", "slower", "itself" … */
+/**
+ * The events of a job that an H200 ran with a champion (docs/results/h200-decide-2026-11-22): "faster", "slower",
+ * "itself" …
+ */
 export function decidedEvents(name: string): JobEvent[] {
   const job = jobIn(`${measuredFolder('h200-decide-2026-11-22')}/decide.${name}.json`);
   const { result } = job;
-  // The job was measured before ranked runs existed; a ranked run today has these fields.
+  // The job was measured before ranked runs existed. These are the fields that a ranked run has today.
   if (result?.acceptability?.possible) {
     result.ranking = create(RankingSchema, { ranked: true });
     result.acceptability.over = result.variants[0]?.difference?.championJob ?? 'none';
@@ -43,13 +46,13 @@ export function decidedEvents(name: string): JobEvent[] {
   return storedEvents(job);
 }
 
-/** A profile counted by the emulator (docs/results/emulator-2026-11-22). */
+/** A job whose profile the emulator modelled (docs/results/emulator-2026-11-22). */
 export const modelledEvents = (kernel: string): JobEvent[] =>
   storedEvents(jobIn(`${measuredFolder('emulator-2026-11-22')}/profile.${kernel}.json`));
 
 /**
- * A job's events, rebuilt from its stored result: the phases in order with their results, but without the log, which
- * results do not contain.
+ * A job's events, rebuilt from its stored result: the phases in order with their results, but without the log, which a
+ * result does not contain.
  */
 function storedEvents({ job, result }: GetJobResponse): JobEvent[] {
   if (job === undefined || result === undefined) throw new Error('wanted a job with its result');
@@ -97,11 +100,11 @@ function variantPayloads({ label, build, verify, benchmarks, profile, gates, fin
   ];
 }
 
-/** A listing as a runner keeps it. */
+/** A listing in the form in which a runner stores it. */
 export const measuredListing = (name: string): Buffer =>
   readFileSync(join(import.meta.dirname, 'measured', `${name}.json`));
 
-/** The bytes of an artifact stored with the jobs, with their raw samples; undefined if it was not stored. */
+/** The bytes of an artifact that was stored with the jobs, such as raw samples; undefined if it was not stored. */
 export function measuredArtifact(sha256: string): Uint8Array | undefined {
   const file = `${FOLDER}/${sha256}.f32`;
   return existsSync(file) ? readFileSync(file) : undefined;

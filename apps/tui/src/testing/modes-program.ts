@@ -1,5 +1,5 @@
 /**
- * Sets the terminal's modes as fa-tui does, then ends in the way that its argument names. modes.test.ts runs it in a
+ * Sets the terminal's modes as fa-tui does, then ends in the way that its argument names. modes.test.ts runs this in a
  * real pty.
  */
 import process from 'node:process';

@@ -1,6 +1,6 @@
 /**
- * Loaded into fa-tui with --import by the budget test. Measures the process from the first SIGUSR2 to the second, then
- * writes the results to $PROBE_FILE.
+ * The budget test loads this into fa-tui with --import. It measures the process from the first SIGUSR2 to the second,
+ * then writes the results to $PROBE_FILE.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { writeFileSync } from 'node:fs';
@@ -9,18 +9,21 @@ import process from 'node:process';
 
 export interface ProbeReport {
   readonly wallMs: number;
-  /** User and system time of the process over `wallMs`, in percent of one core. */
+  /** User and system time of the process divided by `wallMs`, in percent of one core. */
   readonly cpuPercent: number;
-  /** Delay of timers, milliseconds. */
+  /** Delay of timers, in milliseconds. */
   readonly loopP99Ms?: number;
   readonly loopMaxMs?: number;
   readonly rssMiB: number;
-  /** Time of each frame, milliseconds. */
+  /** Times of the frames, in milliseconds. */
   readonly frameMs: readonly number[];
 }
 
 const RESOLUTION_MS = 1;
-/** Checking the loop every millisecond uses 3 % of a core, so it is off when an idle program is measured. */
+/**
+ * False if the loop must not be watched: checking it every millisecond uses 3 % of a core, which would distort the
+ * figures of an idle program.
+ */
 const WATCHES_LOOP = process.env['PROBE_LOOP'] !== '0';
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 let cpu: NodeJS.CpuUsage | undefined;

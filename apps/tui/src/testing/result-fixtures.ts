@@ -1,4 +1,4 @@
-/** Results in the form of a runner's, for the tests of reports. */
+/** Results in the form that a runner gives them, for the tests of reports. */
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   DeviceState,

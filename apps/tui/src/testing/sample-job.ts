@@ -57,7 +57,7 @@ export const PARITY_SHAPES: Shape[] = [
 
 type PayloadInit = NonNullable<MessageInitShape<typeof JobEventSchema>['payload']>;
 
-/** Numbers payloads from 1 and sets them 200 ms apart. */
+/** Gives the payloads sequence numbers from 1, and times 200 ms apart. */
 export function eventsOf(payloads: readonly PayloadInit[], job: string = SAMPLE_JOB): JobEvent[] {
   return payloads.map((payload, index) => {
     const milliseconds = SAMPLE_START_MS + index * 200;
@@ -70,7 +70,7 @@ const ERRORS = Array.from({ length: 256 }, (_, index) =>
   Math.exp(-(((index >> 3) - 20) ** 2 + ((index & 7) - 5) ** 2) / 18),
 );
 
-/** The worst element of each block is its middle one, in b1 h3, except for the worst of all blocks. */
+/** The worst element of a block is its middle one, in b1 h3. Only the worst block is different. */
 const errorMap = (peak: number) => ({
   rows: 32,
   columns: 8,
@@ -299,7 +299,7 @@ const COMPILER_LINES = [
   'g++ -std=c++17 -O3 -shared -fPIC -DFLASHCORE_EMULATOR flashcore_v6.emulator.cpp',
 ];
 
-/** Payloads of the experiment up to its end, with `caseCount` of the seven cases. */
+/** Payloads of the experiment up to its end, with the first `caseCount` of its seven cases. */
 function payloads(): PayloadInit[] {
   const label = 'flashcore_v6 USE_WMMA=1';
   return [

@@ -1,4 +1,6 @@
-/** Scenes for goldens of screens: the jobs that the client knows, the job shown, and the keys pressed before. */
+/**
+ * Scenes for goldens of screens: the jobs that the client knows, the job that is shown, and the keys that were pressed.
+ */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
@@ -33,11 +35,11 @@ import { TUNE_MOMENTS } from './tune-job.ts';
 export interface Scene {
   /** Keys to press once the jobs are loaded. */
   readonly keys: string;
-  /** The job on the screen; absent for none. */
+  /** The events of the job on the screen; absent if there is no job. */
   readonly events?: () => JobEvent[];
-  /** Adds further data to the client. */
+  /** Gives the client further data. */
   readonly stage?: (terminal: TestTerminal) => void;
-  /** The runner has not answered yet. */
+  /** True if the runner has not answered yet. */
   readonly unconnected?: boolean;
 }
 
@@ -134,11 +136,12 @@ export async function enterScene(
   if (all[0] !== undefined) store.dispatch({ type: 'attach', job: all[0].job });
   for (const event of all) store.dispatch({ type: 'job-event', event });
   stage?.(terminal);
-  // Comparing starts in view 3 with the keys, because the data that it needs is added before.
+  // The scene is already in a comparison in view 3 here; the keys come last, because the data that it needs must be
+  // added first.
   await terminal.press(keys);
 }
 
-/** The list already has the end of the job shown, whose events are still arriving. */
+/** Puts the shown job into the list as ended, while its events are still arriving. */
 function stageListedEnd({ store }: TestTerminal): void {
   const summary = 'all 7 cases pass';
   const jobs = store.state.jobs.map((job) =>
@@ -161,7 +164,7 @@ function stageSamples({ store }: TestTerminal, name: MeasuredName): void {
   }
 }
 
-/** Adds listings to the job shown: its PTX, and its machine code from nvdisasm 13.0 for sm_90. */
+/** Adds listings to the shown job: its PTX, and its machine code as nvdisasm 13.0 prints it for sm_90. */
 function stageListings({ store, runner }: TestTerminal, languages: readonly ('PTX' | 'SASS')[]): void {
   for (const language of languages) {
     const sha256 = language.toLowerCase();
@@ -184,7 +187,7 @@ function shownProfile(store: TestTerminal['store']): ProfileResult {
   return profile;
 }
 
-/** A profile without counts of lines, such as ncu reports. */
+/** Removes the counts of lines from the profile, because ncu can also report a profile without them. */
 function withoutCounts(events: JobEvent[]): JobEvent[] {
   for (const { payload } of events) if (payload.case === 'profileResult') payload.value.lines = [];
   return events;
@@ -195,7 +198,10 @@ const SOURCE_A =
 const SOURCE_B =
   '__global__ void attention(const half* Q, const half* K) {\n  extern __shared__ half K_smem[];\n  prefetch(K, K_smem, 0);\n  for (int tile = 0; tile < tiles; ++tile) {\n    prefetch(K, K_smem, tile + 1);\n    cp_async_wait<1>();\n    __syncthreads();\n    multiply(Q, K_smem);\n  }\n}\n';
 
-/** Pins flashcore_v9. The measured jobs predate stored sources, so example sources are added. */
+/**
+ * Compares the shown job with flashcore_v9. The measured jobs are older than the feature that stores sources, so
+ * example sources are added.
+ */
 function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
   const { store } = terminal;
   const pinned = measuredEvents('flashcore_v9');

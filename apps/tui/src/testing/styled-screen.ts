@@ -1,11 +1,14 @@
-/** The content and styles of a terminal's screen; styles are runs of cells, so that people can read the goldens. */
+/**
+ * The content and styles of a terminal's screen. Styles are given for runs of cells, so that people can read the
+ * goldens.
+ */
 import type { Terminal } from '@xterm/headless';
 
 type Cell = NonNullable<ReturnType<NonNullable<ReturnType<Terminal['buffer']['active']['getLine']>>['getCell']>>;
 
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
-/** One line per row that has any style: "  3  1-12 bold cyan, 40-41 dim" (cells from 1). */
+/** One line per row with any style, such as "  3  1-12 bold cyan, 40-41 dim". Cells are counted from 1. */
 export function styleRows(terminal: Terminal): string[] {
   const { active } = terminal.buffer;
   return Array.from({ length: terminal.rows }, (_, row) => {
@@ -16,7 +19,7 @@ export function styleRows(terminal: Terminal): string[] {
   });
 }
 
-/** A blank cell without a visible style; a run goes on over it. */
+/** A blank cell without a visible style. A run continues across it. */
 const BLANK = ' ';
 
 function styleOf(cell: Cell | undefined): string {

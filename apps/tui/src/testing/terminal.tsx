@@ -22,7 +22,7 @@ export interface TestTerminal {
   readonly copied: readonly { text: string; fileName: string }[];
   /** Places opened in the editor. */
   readonly edited: readonly SourcePlace[];
-  /** Processes stopped by Ctrl-Z. */
+  /** Processes that Ctrl-Z stopped. */
   readonly stopped: readonly string[];
   /** True if the user has left. */
   readonly left: () => boolean;
@@ -30,10 +30,10 @@ export interface TestTerminal {
   readonly screen: () => Promise<string>;
   /** The styles of the cells: one line for each row that has a style. */
   readonly styles: () => string[];
-  /** Sends keys as a terminal does. */
+  /** Sends keys in the way that a terminal does. */
   readonly press: (keys: string) => Promise<void>;
   readonly resize: (columns: number, rows: number) => Promise<void>;
-  /** Everything that was written, including escape sequences. */
+  /** Everything that was written so far, including escape sequences. */
   readonly written: () => string;
   readonly close: () => void;
 }
@@ -43,9 +43,9 @@ export interface TestTerminalOptions {
   readonly rows: number;
   readonly theme?: Theme;
   readonly runner?: FakeRunner;
-  /** The time that views see, milliseconds since 1970. */
+  /** The time that views show, in milliseconds since 1970. */
   readonly now?: number;
-  /** True to begin a session with the fake runner; false if the test feeds the store itself. */
+  /** True to begin a session with the fake runner; false if the test itself puts data into the store. */
   readonly session?: boolean;
 }
 
@@ -161,7 +161,7 @@ export function openTerminal({
 const QUIET_MS = 40;
 const LOOK_EVERY_MS = 10;
 
-/** Waits until no frame is due, nothing was written for a while, and the emulator has processed everything. */
+/** Waits until no frame is due, nothing was written for a while, and the emulator has processed all output. */
 async function settle(terminal: Terminal, store: Store, written: readonly string[]): Promise<void> {
   let seen = -1;
   for (let quiet = 0; quiet < QUIET_MS; quiet += LOOK_EVERY_MS) {
