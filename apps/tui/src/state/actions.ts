@@ -33,7 +33,7 @@ import type { SavedView } from './saved-view.ts';
 export type Action =
   // From the runner.
   | { type: 'job-event'; event: JobEvent }
-  // Events before number `first` are no longer kept.
+  // The runner no longer has the events before number `first`.
   | { type: 'events-expired'; job: string; first: bigint }
   | { type: 'connection'; connection: Connection }
   // The runner answered and described itself.
@@ -54,7 +54,7 @@ export type Action =
   | { type: 'watching'; folder: string | undefined }
   // The watched folder was saved; a job for the new version follows.
   | { type: 'saved' }
-  // `isRest`: the job continues a version whose smallest case has already run.
+  // `isRest`: this job runs the rest of a version whose smallest case has already run.
   | { type: 'version-started'; job: string; isRest?: boolean }
   | { type: 'samples'; sha256: string; samples: readonly number[] }
   | { type: 'source'; sha256: string; text: string }
@@ -62,7 +62,7 @@ export type Action =
   | { type: 'leaderboard'; leaderboard: GetLeaderboardResponse }
   | { type: 'notice'; text: string; tone: Notice['tone']; about?: Notice['about'] }
   | { type: 'key' }
-  // A key did what the command line would do.
+  // The command line that is equivalent to a key that was pressed.
   | { type: 'command'; text: string }
   | { type: 'tick'; now: number }
   // From the user.
@@ -74,7 +74,7 @@ export type Action =
   // `limit`: the last position in a view that scrolls but has no cursor.
   | { type: 'move'; by: number; limit?: number | undefined }
   | { type: 'move-to'; end: 'first' | 'last'; limit?: number | undefined }
-  // Pages through the details below or beside a list.
+  // Pages through the details of an item, which are below or next to the list.
   | { type: 'detail'; by: 1 | -1 }
   | { type: 'next-variant' }
   /** The next finding of the variant shown. */

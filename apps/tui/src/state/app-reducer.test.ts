@@ -36,7 +36,7 @@ test('the view keys wrap around in both directions', () => {
   expect(after({ type: 'show', view: 'host' }, { type: 'next-view', step: 1 }).ui.view).toBe('run');
 });
 
-test('a filter needs a search and is removed with it', () => {
+test('the log can be filtered only during a search, and ending the search removes the filter', () => {
   expect(after({ type: 'toggle', what: 'filter' }).ui.log.filter).toBe(false);
   const filtered = after({ type: 'search', query: 'ptxas' }, { type: 'toggle', what: 'filter' });
   expect(filtered.ui.log).toMatchObject({ query: 'ptxas', filter: true });
@@ -49,7 +49,7 @@ test('a notice disappears after 12 seconds', () => {
   expect(reduce(noticed, { type: 'tick', now: 12_001 }).notice).toBeUndefined();
 });
 
-test('the cursor stays on its job when a newer one comes in above it', async () => {
+test('the cursor stays on its job when a newer job appears above it', async () => {
   const state = reduce(reduce(await loaded(), { type: 'show', view: 'jobs' }), { type: 'move', by: 1 });
   const newest = { ...state.jobs[0]!, name: 'jobs/newest' };
   const next = reduce(state, { type: 'jobs', jobs: [newest, ...state.jobs] });
@@ -76,7 +76,7 @@ test('a job that the list reports as ended is never shown as running, even while
   expect(ends.map((state) => state.views[SAMPLE_JOB]?.endTime !== undefined)).toEqual([true, true]);
 });
 
-test('running jobs come first, then queued ones as they will run; a superseded save is listed only when the filter matches it', () => {
+test('running jobs come first, then queued jobs in the order in which they will run; a superseded save is listed only when the filter matches it', () => {
   const job = (name: string, more: MessageInitShape<typeof JobSchema>): Job => create(JobSchema, { name, ...more });
   const labels = { [WATCH_LABEL]: 'w' };
   const jobs = [
@@ -110,7 +110,7 @@ test('a kernel keeps the figures of its last run that was not stopped', () => {
   ]);
 });
 
-test('view 2 opens on the case that failed, but leaves the cursor where the user has put it', async () => {
+test('view 2 opens on the failed case, but not once the user has moved the cursor', async () => {
   const opened = reduce(await loaded(), { type: 'show', view: 'correct' });
   expect(opened.ui.selected.correct).toBe(3);
   const moved = reduce(opened, { type: 'move', by: 1 });
@@ -146,7 +146,7 @@ test('the next save is not compared with a superseded one', () => {
   expect(state.watching).toMatchObject({ job: 'c', jobBefore: 'a' });
 });
 
-test('attaching to another job starts at its first variant and the end of its log', async () => {
+test('another job is shown from its first variant and the end of its log', async () => {
   const state = reduce(reduce(await loaded(), { type: 'next-variant' }), {
     type: 'log-position',
     follow: false,

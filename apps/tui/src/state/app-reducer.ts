@@ -23,7 +23,7 @@ import { shownFinding } from './source-place.ts';
 
 const MOST_COMMANDS = 200;
 const NOTICE_MS = 12_000;
-/** After this time the user has read a message, so the next key is about something else. */
+/** The user has read a message after this time, so the next key is about something else. */
 const READ_MS = 1_500;
 
 export function reduce(state: AppState, action: Action): AppState {
@@ -166,11 +166,14 @@ export function reduce(state: AppState, action: Action): AppState {
   }
 }
 
-/** If view 2 was beside another view, it opens on the case that it showed there. */
+/**
+ * The state with the cursor of view 2 on the case that was shown. If view 2 was next to another view, it opens on the
+ * case that it showed there.
+ */
 const atShownCase = (state: AppState, correct: number): AppState =>
   state.ui.view === 'correct' ? withUi(state, { selected: { ...state.ui.selected, correct } }) : state;
 
-/** The number of cells in a wide pane: two minutes at one reading every two seconds. */
+/** The number of readings that a wide pane can plot: two minutes at one reading every two seconds. */
 const MOST_READINGS = 60;
 
 /** Adds new readings. Skips a reading that the runner already returned. */
@@ -218,7 +221,7 @@ function withVersion(state: AppState, { job, isRest = false }: Extract<Action, {
   };
 }
 
-/** The version to compare the next one with. A superseded version is skipped because it measured too little. */
+/** The version with which to compare the next one. A superseded version is skipped, because it measured too little. */
 function jobToCompareWith({ views }: AppState, { job, jobBefore }: WatchedFolder): string | undefined {
   const last = entryOf(views, job ?? '');
   return last?.state === JobState.ENDED && last.outcome !== Outcome.CANCELLED ? job : jobBefore;
@@ -233,8 +236,8 @@ function withView(state: AppState, job: string, change: (view: JobView) => JobVi
 const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...state, ui: { ...state.ui, ...change } });
 
 /**
- * The cursor stays on its job while newer jobs come in above it. While another view has the keys, it follows the job
- * shown.
+ * Keeps the cursor on its job while newer jobs appear above it. While another view has the focus, the cursor follows
+ * the shown job.
  */
 function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
   const state = withListedEnd(before, jobs);
@@ -245,7 +248,7 @@ function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
   return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }));
 }
 
-/** The job shown has ended if the list says so, even if its log is still being read. */
+/** Marks the shown job as ended if the list says so, even if its log is still being read. */
 function withListedEnd(state: AppState, jobs: AppState['jobs']): AppState {
   const listed = jobs.find(({ name }) => name === state.attached);
   if (listed?.state !== JobState.ENDED) return state;

@@ -43,7 +43,7 @@ export interface LogPosition {
   /** Number of the first line shown if `follow` is off. */
   readonly top: number;
   readonly wrap: boolean;
-  /** Cells scrolled off to the left while long lines are cut. */
+  /** Number of cells that are scrolled off to the left; only while long lines are cut. */
   readonly left: number;
   readonly query: string;
   /** Show only lines that match. */
@@ -82,7 +82,10 @@ export type Overlay =
       readonly kind: 'help';
       readonly query: string;
       readonly selected: number;
-      /** Ids of the commands listed first, chosen at opening so that no row moves under the cursor. */
+      /**
+       * Ids of the commands that are listed first. They are chosen when the help opens, so that no row moves under the
+       * cursor.
+       */
       readonly here: readonly string[];
     }
   | { readonly kind: 'search'; readonly text: string; readonly before: LogPosition }
@@ -97,7 +100,7 @@ export type Overlay =
       readonly names: readonly string[];
       /** The problem with the text, after Enter. */
       readonly problem?: string;
-      /** Try every save on the smallest case first. */
+      /** True to run the smallest case of every save first. */
       readonly quick: boolean;
     }
   | { readonly kind: 'list-filter'; readonly list: FilteredList; readonly text: string }
@@ -107,7 +110,7 @@ export type Overlay =
       readonly job: string;
       readonly choice: Choice;
       readonly note: string;
-      /** First row shown of the part below the note. */
+      /** The first row shown of the part below the note. */
       readonly top: number;
     }
   | {
@@ -126,7 +129,7 @@ export interface Notice {
   readonly about?: 'connection' | 'folder' | undefined;
 }
 
-/** The command line that does the same as a key did. */
+/** The command line that does the same as a pressed key. */
 export interface LoggedCommand {
   /** Milliseconds since 1970. */
   readonly time: number;
@@ -145,19 +148,19 @@ export interface WatchedFolder {
 
 export interface UiState {
   readonly view: ViewId;
-  /** Show only the current view, in full size. */
+  /** True to show only the current view, in full size. */
   readonly zoomed: boolean;
   readonly selected: Readonly<Record<ViewId, number>>;
   readonly jobList: JobList;
   /** Also list the kernels under kernels/faulty. */
   readonly faulty: boolean;
-  /** fa-tui handles wheel and clicks; the terminal then selects text only with Shift. */
+  /** True if fa-tui handles wheel and clicks. Then the terminal selects text only while Shift is held. */
   readonly mouse: boolean;
   /** Names of the jobs that the user marked in view 6. Marked jobs may have ended. */
   readonly marked: readonly string[];
   /** Name of the job that other jobs are compared with. */
   readonly pinned?: string | undefined;
-  /** View 3 compares the job with the pinned job. */
+  /** True if view 3 compares the shown job with the pinned one. */
   readonly comparing: boolean;
   readonly comparePage: ComparePage;
   readonly distribution: DistributionPlot;
@@ -166,25 +169,25 @@ export interface UiState {
   /** Head whose error map is shown, counted through all batches; absent: the largest error over all heads. */
   readonly mapHead?: number | undefined;
   /** The last form that was run; r repeats it. */
-  /** The job that the user last opened from a list; runs of this program are shown without being opened. */
+  /** The job that the user last opened from a list. A job that this program starts is shown without being opened. */
   readonly openedJob?: string | undefined;
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
   /** Sort order of the source lines of view 4. */
   readonly lineSort: LineSort;
   /** Index of the listing shown next to the source in view 4; undefined for none. */
   readonly listing?: number | undefined;
-  /** The source line under its cursor; undefined: the hottest. */
+  /** The source line under the listing's cursor; undefined for the hottest line. */
   readonly listedPlace?: { readonly file: string; readonly line: number } | undefined;
   /** Order of history and leaderboard. */
   readonly historySort: HistorySort;
   readonly kernelSort: KernelSort;
-  /** Each list shows only rows with these words. */
+  /** Filter words by list. A list shows only rows that contain them. */
   readonly filters: Readonly<Record<FilteredList, string>>;
   /** Index of the variant whose findings are shown; 0: the requested variant. */
   readonly variant: number;
   /** Index of the finding shown, within that variant. */
   readonly finding: number;
-  /** Page of the details about the item under the cursor; views take it modulo the number of pages. */
+  /** Page of the details about the item under the cursor. Each view takes it modulo its number of pages. */
   readonly detail: number;
   readonly log: LogPosition;
   readonly overlay?: Overlay | undefined;
@@ -196,7 +199,7 @@ export interface UiState {
 export interface ShownRunner {
   readonly label: string;
   readonly embedded: boolean;
-  /** For a host that fa-tui started: when billing began, and the price. */
+  /** For a host that fa-tui started: since when it costs money, and its price. */
   readonly instance?: HostStart | undefined;
 }
 
@@ -210,7 +213,7 @@ export interface AppState {
   readonly runner: ShownRunner;
   readonly connection: Connection;
   readonly host?: Host | undefined;
-  /** The caller, as the runner knows them. */
+  /** The name and role that the runner gives this client. */
   readonly caller?: Caller | undefined;
   /** The runner's plans, the default first. */
   readonly plans: readonly GatePlan[];
@@ -238,14 +241,14 @@ export interface AppState {
   readonly listings: Readonly<Record<string, InstructionListing | 'unreadable'>>;
   readonly leaderboard?: GetLeaderboardResponse | undefined;
   readonly watching?: WatchedFolder | undefined;
-  /** The job shown; undefined until one is started or attached to. */
+  /** The job that is shown; undefined until a job is started or opened. */
   readonly attached?: string | undefined;
   readonly notice?: Notice | undefined;
-  /** Equivalents of what keys started, cancelled and decided, the oldest first. */
+  /** Command lines that are equivalent to what keys started, cancelled and decided, the oldest first. */
   readonly commandLog: readonly LoggedCommand[];
   /** The user's own keys, by the command's id. */
   readonly customKeys: Readonly<Record<string, readonly string[]>>;
-  /** Milliseconds since 1970, moved by the clock so that views stay pure. */
+  /** Milliseconds since 1970. The clock updates it, so that views stay pure. */
   readonly now: number;
   readonly ui: UiState;
 }

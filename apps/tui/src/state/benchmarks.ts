@@ -4,7 +4,7 @@ import { benchmarkKey } from '../present/words.ts';
 import type { BenchmarkView } from './job-view.ts';
 
 const CANDIDATE = 'candidate';
-// The number of cells on a wide screen.
+// The number of samples that fit on a wide screen.
 const RECENT_SAMPLES = 240;
 
 export function withBenchmarkProgress(
@@ -15,7 +15,7 @@ export function withBenchmarkProgress(
   const subject = progress.subject === '' ? CANDIDATE : progress.subject;
   const key = benchmarkKey(shape, mode, subject);
   const before = benchmarks.find((benchmark) => benchmark.key === key);
-  // A progress event without statistics (warm-up) keeps the earlier ones.
+  // A progress event without statistics (during warm-up) keeps the earlier statistics.
   return replaceByKey(benchmarks, {
     key,
     shape,
@@ -82,8 +82,8 @@ function withBackend(benchmarks: readonly BenchmarkView[], backend: Backend): Be
 }
 
 /**
- * The number of modes measured. A mode that is still sampling counts as a fraction. The benchmark phase counts its
- * steps this way.
+ * The number of measured modes, including the finished fraction of a mode that is still sampling. The steps of the
+ * benchmark phase are counted in this way.
  */
 export function measuredModes(benchmarks: readonly BenchmarkView[]): number {
   return benchmarks

@@ -1,4 +1,4 @@
-/** Selects the job or kernel that a command applies to: the one under the cursor, else the one shown. */
+/** Selects the job or kernel that a command applies to: the one under the cursor, or else the one on the screen. */
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
@@ -9,7 +9,10 @@ import { attachedJob, selectedJobName, selectedKernel } from './selectors.ts';
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
 export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
 
-/** The job to compare: the one under the cursor in view 6, else the one shown. Undefined if that job has not ended. */
+/**
+ * The job to compare: the one under the cursor in view 6, or else the one on the screen. Undefined if that job has not
+ * ended.
+ */
 export function chosenJob(state: AppState): string | undefined {
   const marked = inJobs(state) ? selectedJobName(state) : undefined;
   if (marked !== undefined && state.ui.jobList === 'leaderboard') return marked;
@@ -35,22 +38,29 @@ export function cancellableJob(state: AppState): Job | JobView | undefined {
 
 export const inJobList = (state: AppState): boolean => inJobs(state) && state.ui.jobList === 'jobs';
 
-/** The marked jobs that have not ended; empty outside the list of jobs, because x then means the job shown. */
+/**
+ * The marked jobs that have not ended. Empty outside of the list of jobs, because there the key x refers to the shown
+ * job.
+ */
 export function markedJobs(state: AppState): Job[] {
   if (!inJobList(state) || state.ui.marked.length === 0) return [];
   return state.jobs.filter(({ name, state: of }) => of !== JobState.ENDED && state.ui.marked.includes(name));
 }
 
-/** The user's own jobs that wait for a device. A job without an owner is older than owners. */
+/**
+ * The user's own jobs that wait for a device. A job without an owner comes from a runner that did not record owners
+ * yet.
+ */
 export const waitingJobs = ({ jobs, caller }: AppState): Job[] =>
   jobs.filter(({ state, owner }) => state === JobState.QUEUED && (owner === undefined || owner === caller?.name));
 
-/** The kernel under the cursor of view 7, else that of the job shown. */
+/** The kernel under the cursor of view 7, or else the kernel of the shown job. */
 export const kernelShown = (state: AppState): string | undefined =>
   inKernels(state) ? selectedKernel(state)?.kernelId : attachedJob(state)?.kernelId;
 
 /**
- * The folder of the kernel under the cursor of view 7, or of the job shown; undefined if the kernel is the runner's.
+ * The folder of the kernel under the cursor of view 7, or of the shown job's kernel; undefined if the kernel is the
+ * runner's own.
  */
 export function folderShown(state: AppState): string | undefined {
   if (inKernels(state)) return selectedKernel(state)?.folder;
@@ -58,9 +68,9 @@ export function folderShown(state: AppState): string | undefined {
 }
 
 /**
- * The kernel of r and R: the one under the cursor of view 7, else that of a job opened from a list, else the last
- * form's, else that of the job shown. If a folder and a kernel of the runner have the same id, the last form's is
- * chosen, else the runner's.
+ * The kernel that the keys r and R run: the one under the cursor of view 7, or else the kernel of a job opened from a
+ * list, or else the last form's, or else the shown job's. If a folder and a kernel of the runner have the same id, the
+ * last form's is chosen, or else the runner's.
  */
 export function kernelToRun(state: AppState): ListedKernel | undefined {
   if (inKernels(state)) return usable(selectedKernel(state));

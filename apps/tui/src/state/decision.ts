@@ -23,7 +23,7 @@ interface DecisionFacts {
   readonly decisions: readonly Decision[];
 }
 
-/** The latest decision about a job that was not undone. Notes do not count as decisions. */
+/** The latest accepting or rejecting decision about a job that was not undone. */
 export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>, job: string): Decision | undefined {
   const own = decisions.filter((decision) => decision.job === job);
   const undone = new Set(own.map(({ undoes }) => undoes));
@@ -34,7 +34,8 @@ export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>
 }
 
 /**
- * Why a decision can't be made; undefined if it can. The runner has the last word because it knows who owns the job.
+ * The reason why a decision can't be made; undefined if it can. The runner may still refuse, because only it knows who
+ * owns the job.
  */
 export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): string | undefined {
   const { caller } = state;
@@ -66,7 +67,10 @@ function acceptRefusal({ kind, result }: JobView): string | undefined {
   return result.ranking?.ranked ? undefined : 'it ran before ranked runs existed: 7, then Enter, runs it again';
 }
 
-/** The user saw the difference to the champion that the job was compared with, so no other champion may be replaced. */
+/**
+ * The refusal if the champion has changed: the user saw only the difference to the champion that the job was compared
+ * with, so no other champion may be replaced.
+ */
 function staleRefusal(state: DecisionFacts, job: JobView): string | undefined {
   const over = job.result?.acceptability?.over ?? '';
   const other = replacedBy(state, job).find((champion) => champion.job !== over);
@@ -77,7 +81,7 @@ function staleRefusal(state: DecisionFacts, job: JobView): string | undefined {
   return isWithdrawn ? 'the champion that it was compared with was withdrawn: r runs it again' : undefined;
 }
 
-/** Whether a job can be accepted now, and why; undefined once a decision was made. */
+/** Says whether a job can be accepted now, with the reason; undefined once a decision was made. */
 export function openAcceptability(
   state: DecisionFacts,
   job: JobView | undefined,
@@ -90,8 +94,8 @@ export function openAcceptability(
 }
 
 /**
- * Champions that the job's build would replace: same kernel, device, protocol and dtype, and at least one shape in
- * common.
+ * Champions that the job's build would replace: they have the same kernel, device, protocol and dtype, and share at
+ * least one shape.
  */
 export function replacedBy({ champions }: Pick<DecisionFacts, 'champions'>, job: JobView): Champion[] {
   const { provenance, variants = [] } = job.result ?? {};

@@ -21,14 +21,14 @@ export function selectedMap(state: AppState): { result: CaseResult; map: ErrorMa
   return result === undefined || map === undefined ? undefined : { result, map };
 }
 
-/** The block that the cursor starts on: the one with the worst element, else the first. */
+/** The block on which the cursor starts: the block with the worst element, or else the first one. */
 export function worstBlock({ worst }: Pick<CaseResult, 'worst'>, map: ErrorMap): MapCursor {
   return worst === undefined
     ? { row: 0, column: 0 }
     : { row: Math.floor(worst.row / map.blockRows), column: Math.floor(worst.column / map.blockColumns) };
 }
 
-/** Number of blocks in one cell of the drawn map. */
+/** The number of blocks in one cell of the drawn map. */
 export interface CellBlocks {
   readonly rows: number;
   readonly columns: number;
@@ -66,7 +66,10 @@ export function errorsOf(
   return head === undefined ? maxAbsError : headMaxAbsError.slice(head * rows * columns, (head + 1) * rows * columns);
 }
 
-/** The head after or before the one shown. Before the first and after the last comes undefined, for all heads. */
+/**
+ * The head after or before the shown one. Undefined, which stands for all heads, comes before the first and after the
+ * last head.
+ */
 export function nextHead(map: ErrorMap, head: number | undefined, by: 1 | -1): number | undefined {
   const places = headCount(map) + 1;
   const place = ((head ?? -1) + 1 + by + places) % places;

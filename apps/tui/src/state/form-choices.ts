@@ -8,7 +8,7 @@ import { AS_USUAL, NONE, type FormField } from './form-field.ts';
 import { usualValues } from './form-usual.ts';
 import { kernelKey, usualDevice, usualParameter, type ListedKernel } from './listed-kernel.ts';
 
-/** The data for the choices, besides the kernel. */
+/** The data that the choices are made from, besides the kernel. */
 export interface FormContext {
   readonly kernels: readonly ListedKernel[];
   /** Target architectures of the runner's nvcc. */
@@ -34,7 +34,7 @@ const PHASES: readonly (readonly [name: string, about: string])[] = [
   ['bench', 'build the kernel and time it'],
   ['profile', 'build the kernel and read its hardware counters'],
 ];
-/** Only for a kernel that has parameters to search. */
+/** Only for a kernel with parameters to search. */
 const TUNE = ['tune', 'build, verify and time every variant; a parameter that you set below keeps its value'] as const;
 const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
 const SAMPLES = [AS_USUAL, '10', '100', '1000'];

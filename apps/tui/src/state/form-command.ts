@@ -6,7 +6,7 @@ import { typedPath, type RunForm } from './run-form.ts';
 
 type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
 
-/** The commands that take a field, and the words for its value. */
+/** The commands that take a field, and the option for its value. */
 interface Flag {
   readonly in: readonly Action[];
   readonly words: (value: string, field: FormField) => string[];
@@ -84,7 +84,8 @@ export function commandLineOf(form: RunForm, defaults: RunForm): string {
     const flag = entryOf(FLAGS, field.id);
     return flag?.in.includes(action) ? flag.words(valueOf(field), field) : [];
   });
-  // If `--set` names any parameter, a search varies only the named ones, so all of them are named.
+  // If `--set` names any parameter, a search varies only the parameters that it names. So all parameters to vary are
+  // named.
   const sets =
     action === 'tune' && parameters.length > 0
       ? tunedValues(form, defaults).map(({ name, values }) => `${name}=${values.join(',')}`)

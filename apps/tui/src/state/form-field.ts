@@ -10,14 +10,14 @@ export interface FormField {
   /** Meaning of each choice, if `about` does not say it. */
   readonly aboutChoices?: readonly string[];
   readonly choices: readonly string[];
-  /** The value behind AS_USUAL. */
+  /** The value that a run uses if AS_USUAL is chosen. */
   readonly usual?: Usual;
   readonly chosen: number;
   /** Typed text that replaces the choice; absent on fields that take only choices. */
   readonly typed?: string;
 }
 
-/** The value that a run uses if the choice is left to the runner; by plan name if the plan decides it. */
+/** The value that a run uses if the choice is left to the runner. If the plan decides it, the values by plan name. */
 export type Usual = string | Readonly<Record<string, string>>;
 
 /** The choice that leaves the value to the runner. */
@@ -25,7 +25,10 @@ export const AS_USUAL = 'as usual';
 /** The choice for no value. */
 export const NONE = 'none';
 
-/** Value of a field: the typed text, else the choice. A kernel is always one of the choices. */
+/**
+ * Value of a field: the typed text or, without one, the choice. The value of the kernel field is always one of the
+ * choices.
+ */
 export const valueOf = ({ id, choices, chosen, typed = '' }: FormField): string =>
   typed === '' || id === 'kernel' ? (choices[chosen] ?? '') : typed;
 

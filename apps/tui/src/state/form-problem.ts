@@ -63,7 +63,8 @@ function shapesProblem(form: RunForm, text: string): string | undefined {
 }
 
 /**
- * The first limit of the manifest that a shape breaks. The runner has the last word because it also knows constants.
+ * The first limit of the manifest that a shape breaks. The runner may refuse other shapes too, because it also knows
+ * constants.
  */
 function refusalOf({ kernel, fields }: RunForm, shape: Shape): string | undefined {
   const parameters = Object.fromEntries(
@@ -82,7 +83,7 @@ function refusalOf({ kernel, fields }: RunForm, shape: Shape): string | undefine
     : `${kernel.kernelId} cannot run ${formatShape(shape)}: it requires ${broken.require}, because ${broken.because}`;
 }
 
-/** Axes and attributes by name. If the problem is not installed here, derived values are missing. */
+/** Values of axes and attributes by name. If the problem is not installed here, derived values are missing. */
 const scopeOf = ({ problem }: Kernel, shape: Shape): Record<string, number> =>
   installedProblems().includes(problem || DEFAULT_PROBLEM)
     ? { ...scopeOfShape(installedProblem(problem || DEFAULT_PROBLEM), shape) }

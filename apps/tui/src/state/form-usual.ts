@@ -10,7 +10,7 @@ interface UsualContext {
   readonly host?: Host | undefined;
 }
 
-/** Seconds of sampling per shape and mode. */
+/** Usual time of sampling per shape and mode, in seconds. */
 const SECONDS = { gpu: '10', simulated: '0.3' };
 
 /** Usual values by field id. */
@@ -37,7 +37,7 @@ export function usualValues(
   };
 }
 
-/** The value of a field's first choice, its default; undefined if only the runner knows it. */
+/** The value behind a field's first choice, which is its default; undefined if only the runner knows it. */
 export function usualOf({ fields }: RunFields, { usual }: FormField): string | undefined {
   const plan = fields.find(({ id }) => id === 'plan');
   const text = typeof usual === 'string' ? usual : usual && entryOf(usual, plan === undefined ? '' : valueOf(plan));

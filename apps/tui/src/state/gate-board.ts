@@ -1,5 +1,6 @@
 /**
- * The state of a variant's gates since their announcement: which are decided, which are being measured, and the counts.
+ * The state of a variant's gates: which ones are decided, which ones are being measured, and how many there are of
+ * each.
  */
 import { Phase, Verdict, type CaseResult, type GateResult } from '@flashcore/shared/contract';
 import type { JobView } from './job-view.ts';
@@ -50,7 +51,7 @@ export function gateTally(gates: readonly GateResult[], job: JobView | undefined
 
 const NAN_METRIC = 'nan_inf_elements';
 
-/** Fails a gate that allows no NaN or Inf as soon as the first is counted, because the count only grows. */
+/** Fails a gate that forbids NaN and Inf as soon as the first one is counted, because the count can only grow. */
 export function withNanCounted(gates: readonly GateResult[], cases: readonly CaseResult[]): readonly GateResult[] {
   const count = cases.reduce((sum, { nanCount, infCount }) => sum + Number(nanCount + infCount), 0);
   if (count === 0) return gates;
@@ -61,7 +62,7 @@ export function withNanCounted(gates: readonly GateResult[], cases: readonly Cas
   );
 }
 
-/** Adds a gate's answer in the order of the plan. If a gate is reported twice, the last answer counts. */
+/** Adds a gate's answer in the order of the plan. If a gate is reported twice, the last answer is kept. */
 export function withGate(gates: readonly GateResult[], gate: GateResult): GateResult[] {
   const index = gates.findIndex(({ gateId }) => gateId === gate.gateId);
   return index < 0 ? [...gates, gate] : gates.with(index, gate);

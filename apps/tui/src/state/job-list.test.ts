@@ -24,12 +24,12 @@ const QUEUE = [
 const event = (of: Job, payload: JobEvent['payload'], time = 5_000): JobEvent =>
   create(JobEventSchema, { job: of.name, sequence: 2n, time: timestampFromMs(time), payload });
 
-test('jobs ahead are those on the same device, in the order in which they will run', () => {
+test('the jobs ahead are those on the same device, in the order in which they will run', () => {
   expect(jobsAhead(QUEUE, QUEUE[0]!.name).map(({ label }) => label)).toEqual(['kernel_2', 'kernel_3']);
   expect(jobsAhead(QUEUE, QUEUE[3]!.name)).toEqual([]);
 });
 
-test('the list follows the events of a watched job and never goes back', () => {
+test('the list follows the events of a watched job and never goes back to an earlier state', () => {
   const finished = {
     case: 'finished',
     value: { $typeName: 'flashcore.runner.v1.JobFinished', outcome: Outcome.FAILED, summary: 'wrong' },

@@ -24,7 +24,10 @@ export function withJobEvent(jobs: readonly Job[], { job: name, payload, time }:
   }
 }
 
-/** Applies a change unless it would move the job back to an earlier state. An event read again describes the past. */
+/**
+ * Applies a change, unless it would move the job back to an earlier state: an event that is read again describes the
+ * past.
+ */
 function changed(jobs: readonly Job[], name: string, change: Partial<Job> & { state: JobState }): readonly Job[] {
   const index = jobs.findIndex((job) => job.name === name);
   const job = jobs[index];

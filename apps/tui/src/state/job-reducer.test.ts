@@ -95,19 +95,19 @@ describe('the view after a whole experiment', () => {
   });
 });
 
-test('progress inside a case counts seeds', () => {
+test('progress within a case is counted in seeds', () => {
   const until = EVENTS.findIndex(({ payload }) => payload.case === 'verifyProgress' && payload.value.caseIndex === 3);
   const phase = replay(EVENTS.slice(0, until + 1)).phases.at(-1);
   expect(phase && phaseShare(phase)).toBeCloseTo((3 + 2 / 5) / 7);
 });
 
-test('finished cases are counted out of all cases, even when none of them is running', () => {
+test('the number of finished cases is shown out of all cases, even while none of them is running', () => {
   const after = EVENTS.findIndex(({ payload }) => payload.case === 'caseResult');
   const [variant] = replay(EVENTS.slice(0, after + 1)).variants;
   expect([variant!.cases.length, variant!.verifying, casesInAll(variant!)]).toEqual([1, undefined, 7]);
 });
 
-test('the final result replaces the live results, label by label', () => {
+test('for each variant, the final result replaces the live results', () => {
   const events = eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB } } },
     { case: 'phaseStarted', value: { phase: Phase.VERIFY, variant: 'A=1', steps: 1 } },
@@ -154,7 +154,7 @@ test('an early event changes nothing except the flag that asks for the missing e
   expect(reduceJob(view, EVENTS[1]!).gap).toBe(false);
 });
 
-test('replaying any parts of the log in any order, then the rest, gives the same view as one plain replay', () => {
+test('replaying parts of the log in any order, and then the rest, gives the same view as one plain replay', () => {
   fc.assert(
     fc.property(
       // Deliveries of dropped and resumed streams: pieces of the log with any start, overlap, gap and order.
@@ -172,7 +172,7 @@ test('replaying any parts of the log in any order, then the rest, gives the same
   );
 });
 
-test('the reducer keeps its place whatever the order of events', () => {
+test('the view is that of a prefix of the log, whatever the order of events', () => {
   fc.assert(
     fc.property(fc.shuffledSubarray(EVENTS), (events) => {
       const view = replay(events);
@@ -204,7 +204,7 @@ test('benchmark progress advances within a timing mode and never goes back', () 
   expect(shares).toEqual([0, 0.125, 0.25, 0.25, 0.45]);
 });
 
-test('gates still open when the job ends are not measured, and they keep their place in the plan', () => {
+test('gates without an answer when the job ends become "not measured", and keep their places in the plan', () => {
   const gate = { gateId: 'parity', level: 'hard' };
   const job = replay(
     eventsOf([
@@ -220,7 +220,7 @@ test('gates still open when the job ends are not measured, and they keep their p
   ]);
 });
 
-test('the first NaN decides a gate that allows none, but the runner has the last word', () => {
+test("the first NaN decides a gate that forbids NaN, but the runner's answer replaces that", () => {
   const gate = { gateId: 'nan', metric: 'nan_inf_elements', comparison: '==', target: 0, level: 'hard' };
   const events = eventsOf([
     { case: 'created', value: { job: { name: SAMPLE_JOB } } },

@@ -1,6 +1,6 @@
 /**
- * Applies a job's events one by one. Pure. Events may come in any order and more than once; only the event due next
- * changes the view.
+ * Applies a job's events one by one. Pure. Events may come in any order and more than once. Only the event with the
+ * next number changes the view.
  */
 import {
   JobState,
@@ -35,7 +35,7 @@ export function reduceJob(view: JobView, event: JobEvent): JobView {
   };
 }
 
-/** The view when events before number `first` are no longer kept; the event due next is then `first`. */
+/** The view if the runner no longer has the events before number `first`. The next event is then number `first`. */
 export const withoutEventsBefore = (view: JobView, first: number): JobView =>
   first - 1 <= view.lastSequence ? view : { ...view, lastSequence: first - 1, gap: false };
 
@@ -88,7 +88,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       }));
     case 'verifyProgress': {
       const { caseCount, seedIndex, seedCount } = payload.value;
-      // The runner orders cases by cost, cheapest first, so progress counts finished cases instead of using the index.
+      // The runner runs the cheapest cases first, so progress counts finished cases instead of using the case's index.
       const next = withCurrentVariant(view, (variant) => ({ ...variant, verifying: payload.value, caseCount }));
       return withProgress(next, {
         done: countCases(next) + (seedCount > 0 ? seedIndex / seedCount : 0),
@@ -163,7 +163,8 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         gates: payload.value.plan?.gates ?? [],
       }));
     case 'gateResult': {
-      // A gate is reported as soon as it is decided; only gates of the last phase count as its steps.
+      // A gate is reported as soon as it is decided. Only gates that are decided during the gates phase are steps of
+      // that phase.
       const next = withStepDone(view, Phase.GATES);
       return withCurrentVariant(next, (variant) => ({ ...variant, gates: withGate(variant.gates, payload.value) }));
     }
@@ -195,15 +196,15 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case undefined:
       return view;
     default:
-      // An event from a newer runner.
+      // An event that only newer runners send.
       return view;
   }
 }
 
-/** Keeps a job that has ended from running again when its old events are read. */
+/** The state that an event gives a job, except that a job that has ended stays ended when its old events are read. */
 const notBefore = ({ state }: JobView, told: JobState): JobState => (state === JobState.ENDED ? state : told);
 
-/** A job that starts again on another node. The findings of the earlier attempt remain only in the log. */
+/** The view of a job that starts again on another node. Findings of the earlier attempt remain only in the log. */
 function withAttempt(view: JobView, { attempt, node, device = view.device, reason }: AttemptStarted): JobView {
   const placed = { ...view, node, device };
   if (attempt <= 1) return placed;
@@ -224,7 +225,7 @@ function withAttempt(view: JobView, { attempt, node, device = view.device, reaso
 function withResult(view: JobView, result: JobResult): JobView {
   return {
     ...view,
-    // The result of a stopped job has only the plan's name.
+    // The result of a job that was stopped contains only the plan's name.
     plan: result.plan?.gates.length ? result.plan : (view.plan ?? result.plan),
     provenance: result.provenance,
     deviceSeconds: result.deviceSeconds,
@@ -248,8 +249,8 @@ const endPhases = (phases: readonly PhaseView[], time: number): PhaseView[] =>
   phases.map((phase) => (phase.endTime === undefined ? { ...phase, endTime: time } : phase));
 
 /**
- * Ends the build phase with its result. The time until the next phase is a wait for the device, which is long on first
- * use, and does not count as building.
+ * Ends the build phase with its result. The time until the next phase is spent waiting for the device, which takes long
+ * on first use, and is not part of building.
  */
 const withBuildEnded = (view: JobView, time: number): JobView =>
   view.phases.at(-1)?.phase === Phase.BUILD ? { ...view, phases: endPhases(view.phases, time) } : view;

@@ -42,7 +42,7 @@ test('a job that found nothing has no result', () => {
   expect(collected({ case: 'created', value: {} }, { case: 'logLine', value: { text: 'starting' } })).toBe(undefined);
 });
 
-test('results from before the variant had its label belong to the requested variant', () => {
+test('findings from before a variant had its label belong to the requested variant', () => {
   const result = collected(
     { case: 'phaseStarted', value: { phase: Phase.PRECHECK } },
     { case: 'finding', value: { message: 'S is not divisible by 16' } },
@@ -59,7 +59,7 @@ test('results from before the variant had its label belong to the requested vari
   ).toEqual([['USE_WMMA=1', false, 1, true]]);
 });
 
-test('a job that ended by itself has the result from its last event, not one built from events', () => {
+test('a job that ended by itself has the result from its last event, not a result built from its events', () => {
   const told = { provenance: { sourceDigest: 'ab' }, variants: [{ label: 'USE_WMMA=1', build: { succeeded: true } }] };
   const result = collected(
     { case: 'buildResult', value: { succeeded: false } },

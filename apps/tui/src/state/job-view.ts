@@ -39,11 +39,14 @@ export interface JobView {
   /** Milliseconds since 1970. */
   readonly createTime?: number | undefined;
   readonly startTime?: number | undefined;
-  /** Absent on a job that has ended if its last event has not been read yet. */
+  /** Absent if the job has ended but its last event has not been read yet. */
   readonly endTime?: number | undefined;
   /** Number of the last event applied; 0 if there is none. */
   readonly lastSequence: number;
-  /** An event arrived early and was not applied. RunnerClient asks again from lastSequence, which closes the gap. */
+  /**
+   * True if an event arrived too early and was not applied. RunnerClient then asks again from lastSequence, which
+   * closes the gap.
+   */
   readonly gap: boolean;
   /** Current activity of the job, from the last event about it. */
   readonly activity?: Activity | undefined;
@@ -88,7 +91,7 @@ export interface PhaseView {
   readonly variant: string;
   /** 0 if unknown. */
   readonly steps: number;
-  /** Steps done; may have a fraction for the current step. */
+  /** Number of finished steps; may include a fraction of the current step. */
   readonly done: number;
   readonly startTime: number;
   readonly endTime?: number | undefined;

@@ -11,26 +11,26 @@ export type ListedKernel = Kernel & {
 
 /** The user's own kernel folders that fa-tui knows. */
 export interface KernelFolders {
-  /** Folders that still exist, the latest first; `problem` is a message about a list that cannot be read. */
+  /** Folders that still exist, the latest first. `problem` is a message about a list that cannot be read. */
   readonly list: () => Promise<{ readonly kernels: readonly ListedKernel[]; readonly problem?: string | undefined }>;
-  /** Puts a folder at the head of the list; returns a message if the list cannot be written. */
+  /** Puts a folder at the top of the list. Returns a message if the list cannot be written. */
   readonly remember: (folder: string) => string | undefined;
-  /** Reads a folder's kernel; if the manifest cannot be read, the kernel has a `manifestError`. */
+  /** Reads a folder's kernel. If its manifest cannot be read, the kernel has a `manifestError`. */
   readonly read: (folder: string) => Promise<ListedKernel>;
 }
 
-/** Key of a kernel, unique among all that are listed: the folder's path, else the id. */
+/** Key of a kernel, unique among all listed kernels: the folder's path, or else the id. */
 export const kernelKey = ({ kernelId, folder }: Pick<ListedKernel, 'kernelId' | 'folder'>): string =>
   folder ?? kernelId;
 
-/** A folder of the user's can get notes; those of the runner's kernels can only be read. */
+/** True if the notes can be opened: a user's folder can get notes, and the runner's kernels must have some. */
 export const hasNotes = (kernel: ListedKernel | undefined): boolean =>
   kernel !== undefined && kernel.manifestError === undefined && (kernel.folder !== undefined || kernel.notes !== '');
 
-/** The device of a run that asks for none. */
+/** The device of a run that does not name one. */
 export const usualDevice = (host: Host | undefined): Device | undefined => host?.devices[0];
 
-/** The value that a run on this device takes if none is chosen. */
+/** The parameter's value in a run on this device that does not choose one. */
 export function usualParameter(
   { values, defaultValue, ofDevice }: KernelParameter,
   device: Device | undefined,
@@ -39,7 +39,7 @@ export function usualParameter(
   return String(nearestOf([defaultValue, ...values].map(Number), device.multiprocessors));
 }
 
-/** The architecture that a run on this device takes if none is chosen. */
+/** The architecture of a run on this device that does not choose one. */
 export function usualArch({ minArch, needsPtxEngine }: ListedKernel, device: Device | undefined): string {
   if (device === undefined) return '';
   const exactArch = minArch.endsWith('a');

@@ -10,7 +10,7 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
 
-test('self-check, candidate progress and result all update one shape under one key', () => {
+test('self-check, progress of the candidate, and result all update one shape under one key', () => {
   const place = { shape: parseShape('2x8x512x64'), mode: TimingMode.HOT };
   const self = withComparisonProgress(
     undefined,

@@ -8,7 +8,7 @@ const CHUNK_LINES = 1_024;
 const BEYOND_LATIN1 = /[^\u0000-\u00ff]/;
 const TONES: readonly LogTone[] = ['plain', 'routine', 'phase', 'good', 'bad', 'warn'];
 
-// Every frame lays out the log's end and the lines that the user reads.
+// Every frame lays out the end of the log and the lines that the user reads, so these chunks stay open.
 const OPENED_CHUNKS = 4;
 const BYTES_A_LINE = { times: 8, ends: 4, kinds: 2 };
 const TEXT_AT = CHUNK_LINES * (BYTES_A_LINE.times + BYTES_A_LINE.ends + BYTES_A_LINE.kinds);
@@ -36,7 +36,7 @@ interface OpenedChunk {
 
 export class LogBuffer {
   readonly #capacity: number;
-  /** Chunks by number; those before the oldest kept line are gone. */
+  /** Chunks by number. Chunks before the oldest kept line were removed. */
   readonly #chunks = new Map<number, SealedChunk>();
   /** Chunks read recently; the least recently read comes first. */
   readonly #opened = new Map<number, OpenedChunk>();
@@ -49,7 +49,7 @@ export class LogBuffer {
     this.#capacity = capacity;
   }
 
-  /** Number of the line after the last. */
+  /** Number of the line after the last one. */
   get end(): number {
     return this.#end;
   }
@@ -110,8 +110,8 @@ export class LogBuffer {
       ends[place] = end += line.text.length;
       kinds[place] = this.#sourceIndex(line.source) * TONES.length + TONES.indexOf(line.tone);
     });
-    // Level 1 takes 0.8 ms per chunk; its output is at most a third larger than the best level's. The copy keeps only
-    // the result: zlib returns a slice of a larger block, which would stay in memory.
+    // Level 1 takes 0.8 ms per chunk, and its output is at most a third larger than the best level's. The copy saves
+    // memory: zlib returns a slice of a larger block, which would be kept too.
     this.#chunks.set(this.#end / CHUNK_LINES - 1, {
       deflated: new Uint8Array(deflateRawSync(bytes, { level: 1 })),
       encoding,
@@ -135,7 +135,7 @@ const openChunk = ({ deflated, encoding }: SealedChunk): OpenedChunk => {
 
 /** The arrays before a chunk's text. The widest element type comes first, so all are aligned. */
 function arraysIn(bytes: Buffer): Pick<OpenedChunk, 'times' | 'ends' | 'kinds'> {
-  // Node does not take buffers of this size from its pool, so the block is aligned at its start.
+  // Node does not take a buffer of this size from its pool, so the block is aligned at its start.
   const { buffer, byteOffset } = bytes;
   const endsAt = byteOffset + CHUNK_LINES * BYTES_A_LINE.times;
   return {

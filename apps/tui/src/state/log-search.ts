@@ -16,7 +16,7 @@ export class LogSearch {
   readonly #pattern: RegExp | undefined;
   #next = 0;
 
-  /** A query matches as plain text, and also as a regular expression if it is one. */
+  /** A query is matched as plain text, and also as a regular expression if it is a valid one. */
   constructor(query: string) {
     this.query = query;
     // As in less and vim, an upper-case letter makes the query case-sensitive.
@@ -56,7 +56,7 @@ export class LogSearch {
     return this.#matches.findLast((match) => match < line) ?? this.#matches.at(-1);
   }
 
-  /** Number, from 1, of the last match at or before `line`; 0 if all come after it. */
+  /** The number, counted from 1, of the last match at or before `line`; 0 if all matches come after it. */
   place(line: number): number {
     return this.#matches.findLastIndex((match) => match <= line) + 1;
   }
@@ -94,7 +94,7 @@ const patternRanges = (text: string, pattern: RegExp): [number, number][] =>
     ([start, end]) => end > start,
   );
 
-/** The data of one frame. A new object whenever anything changed. */
+/** The data of one frame. It is a new object if anything changed. */
 export interface Snapshot {
   readonly state: AppState;
   /** Log of the attached job. */

@@ -48,7 +48,7 @@ test('a million lines take about 40 MiB, and never more than 64', () => {
   }).split(/ (.*)/);
   console.info(`a million lines of 70 characters: ${Number(mib).toFixed(0)} MiB`);
   expect(first).toMatch(/^0 ptxas/);
-  // Memory that the garbage collector had not freed yet varies by 10 MiB.
+  // Allows for 10 MiB of memory that the garbage collector may not have freed yet.
   expect(Number(mib)).toBeLessThan(64);
 });
 
@@ -71,7 +71,7 @@ test('the search finds new lines, ignores case unless the query has upper case, 
   expect(exact.matches).toEqual([0]);
 });
 
-test('a search over many lines yields after its slice and continues from there', () => {
+test('a search over many lines yields when its time slice is over, and continues from there', () => {
   const log = buffer(numbered(3000));
   const search = new LogSearch('9');
   let clock = 0;
@@ -85,7 +85,7 @@ test('a search over many lines yields after its slice and continues from there',
 test.each([
   ['spill|warn', ['0 spills', 'warning: unused', 'nothing'], [0, 1]],
   ['Used \\d+ registers', ['Used 61 registers', 'Used many registers'], [0]],
-  // An invalid expression, or one that is also plain text, matches as plain text.
+  // An invalid expression is matched as plain text; a valid one that is also found as plain text matches both ways.
   ['int[', ['int[4] a', 'float b'], [0]],
   ['a[4]', ['int a[4]', 'int a4'], [0, 1]],
   // An expression that could take exponential time is searched for only as plain text.

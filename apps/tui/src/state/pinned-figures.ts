@@ -31,7 +31,7 @@ export const pairedTime = ({ pinned, shown, ratio, verdict, notCompared }: Laten
   notCompared,
 });
 
-/** Leaves out emulator times, which must not be compared. */
+/** The latency figures that may be compared, so those of the emulator are left out. */
 const latencyFigures = ({ pairs }: PinnedComparison): PairedFigure[] =>
   pairs
     .filter(({ pinned, shown }) => !pinned.simulated && !shown.simulated)
@@ -82,7 +82,7 @@ function errorFigures({ pinned: { variant: pinned }, shown: { variant: shown } }
   ];
 }
 
-// For counters that are not listed, neither direction is better.
+// For other counters, neither direction is better.
 const BETTER: Record<string, PairedFigure['better']> = {
   gpu_time_us: 'less',
   tensor_pipe_percent: 'more',

@@ -45,7 +45,7 @@ function verdictOf(a: JobEvent[], b: JobEvent[], samples: Record<string, number[
   return pinnedComparison(store.state)?.pairs[0];
 }
 
-test('the ratio is pinned over shown, with an interval that decides', () => {
+test('the ratio is that of pinned to shown, and its interval decides', () => {
   const faster = verdictOf(job('a', 'sa'), job('b', 'sb'), { sa: around(10), sb: around(12) });
   expect(faster).toMatchObject({ verdict: 'faster' });
   expect(faster?.ratio?.ratio).toBeCloseTo(1.2, 10);
@@ -66,7 +66,7 @@ test.each([
   expect(pair?.notCompared).toMatch(reason);
 });
 
-test('samples are little-endian floats; dropped ones are left out', () => {
+test('samples are little-endian floats, and dropped ones are left out', () => {
   const bytes = Buffer.alloc(16 + 1);
   [1.5, 0, 2.5, 4].forEach((value, index) => bytes.writeFloatLE(value, 1 + index * 4));
   expect(samplesOf(bytes.subarray(1))).toEqual([1.5, 2.5, 4]);
@@ -100,7 +100,7 @@ test('the history is sorted and filtered as requested; emulator times come after
   expect(labels()).toEqual(['fast']);
 });
 
-test('kernels are sorted by the results of their last experiment; kernels that never ran come last', async () => {
+test('kernels are sorted by the results of their last experiment, and kernels that never ran come last', async () => {
   const store = new Store({
     state: initialState({ runner: { label: 'x', embedded: true }, columns: 80, rows: 24, now: 0 }),
   });
@@ -113,7 +113,7 @@ test('kernels are sorted by the results of their last experiment; kernels that n
     type: 'experiments',
     experiments: [
       ran('flashcore_v6', { p50Us: 9, simulated: false, registersPerThread: 64 }),
-      // An older experiment of the same kernel does not count.
+      // An older experiment of the same kernel, which must be ignored.
       ran('flashcore_v6', { p50Us: 1, simulated: false, registersPerThread: 1 }),
       ran('fa_v2_wmma', { p50Us: 5, simulated: true, registersPerThread: 56 }),
     ],

@@ -82,7 +82,8 @@ function verdictOf({ low, high }: Ratio): PairedVerdict {
   return high < 1 ? 'slower' : 'no difference shown';
 }
 
-// 4,000 resamples of a pair that never changes: computed once rather than in every frame.
+// Computing a ratio takes 4,000 resamples, and the samples of a pair never change, so it is computed once rather than
+// in every frame.
 const ratios = new WeakMap<readonly number[], WeakMap<readonly number[], Ratio>>();
 
 function ratioOf(above: readonly number[], below: readonly number[]): Ratio {
@@ -101,7 +102,7 @@ export function samplesOf(bytes: Uint8Array): number[] {
   ).filter((sample) => sample > 0);
 }
 
-/** The maximum of a resource over all entries of a build. */
+/** The maximum of a resource over a build's entries. */
 export function mostOf(variant: VariantView, need: (entry: EntryResources) => number): number | undefined {
   const entries = variant.build?.entries ?? [];
   return entries.length === 0 ? undefined : Math.max(...entries.map(need));
@@ -132,7 +133,7 @@ export function changedSources({ pinned, shown }: Pick<PinnedComparison, 'pinned
   );
 }
 
-/** The profile of the pinned job, if it is of another job and of the same shape. */
+/** The profile of the pinned job, if that is another job and profiled the same shape. */
 export function pinnedProfile(state: AppState): ProfileResult | undefined {
   const comparison = pinnedComparison(state);
   if (comparison === undefined || comparison.pinned.job === comparison.shown.job) return undefined;

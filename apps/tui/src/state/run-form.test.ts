@@ -40,7 +40,7 @@ const FORM = formOf(KERNEL, CONTEXT);
 const press = (form: RunForm, id: string, change: number): RunForm =>
   withKeys({ ...form, selected: form.fields.findIndex((field) => field.id === id) }, { change });
 
-test('fields follow from the manifest and the compiler; a parameter with one value is not a field', () => {
+test('fields follow from the manifest and the compiler, and a parameter with a single value has no field', () => {
   expect(FORM.fields.map(({ id, choices, chosen }) => [id, choices[chosen]])).toEqual([
     ['kernel', 'k'],
     ['phases', 'all'],
@@ -127,7 +127,7 @@ const PLANS = [
   create(GatePlanSchema, { name: 'explore', title: 'Is it right', cases: 'parity', shapes: 'none', metricSet: 'none' }),
 ];
 
-test('the plan is chosen by title and shows its measurements and gates; the champion may be left out', () => {
+test('the plan is chosen by its title and shows its measurements and gates; the form can also choose no champion', () => {
   const context = { ...CONTEXT, plans: PLANS, caseSets: [create(CaseSetSchema, { name: 'parity', shapes: [{}, {}] })] };
   const form = formOf(KERNEL, context);
   const plan = form.fields.find(({ id }) => id === 'plan')!;
@@ -147,7 +147,7 @@ test('the plan is chosen by title and shows its measurements and gates; the cham
   expect(formRequest(chosen, form).request).not.toHaveProperty('benchmark.champion');
 });
 
-test('a case set is chosen by name and lists its shapes; typed shapes are then only timed', () => {
+test('a case set is chosen by name and lists its shapes; typed shapes are then timed but not verified', () => {
   const caseSets = [
     create(CaseSetSchema, { name: 'parity', shapes: [parseShape('1x4x128x64')] }),
     create(CaseSetSchema, { name: 'odd', shapes: Array.from({ length: 12 }, () => parseShape('1x1x63x64c')) }),
@@ -234,7 +234,7 @@ test('a field left to the runner shows the value that a run uses under the chose
   expect(usual(press(form, 'plan', 1))).toMatchObject({ shape: 'quick', metrics: 'none', champion: 'none' });
 });
 
-test('the command line has the fields that differ from their defaults, if the command takes them', () => {
+test('the command line has the fields that differ from their defaults and that the command takes', () => {
   expect(commandLineOf(FORM, FORM)).toBe('fa-tui run k');
   const own = formOf({ ...KERNEL, folder: "/home/ada/it's mine" }, CONTEXT);
   const changed = ['seeds', 'param:USE_WMMA', 'fast-math', 'champion'].reduce(
@@ -249,7 +249,7 @@ test('the command line has the fields that differ from their defaults, if the co
   );
 });
 
-test('tune searches all values, or one of a changed parameter; a kernel without choices has no tune', () => {
+test('tune searches all values, or only the chosen value of a changed parameter; a kernel without choices has no tune', () => {
   const searching = press(FORM, 'phases', -1);
   expect([formRequest(searching, FORM), commandLineOf(searching, FORM)]).toEqual([
     {
@@ -299,7 +299,7 @@ test('another kernel brings its own parameters and keeps the other fields', () =
   ]);
 });
 
-test('typing selects the first kernel that contains the text, and arrows move among the kernels that do', () => {
+test('typing selects the first kernel whose name contains the text, and arrows move among the kernels that match', () => {
   const many = ['fa_v1_baseline', 'fa_v2_wmma', 'flashcore_v6', 'fa_s512_v3_wmma'].map((kernelId) =>
     create(KernelSchema, { kernelId }),
   );

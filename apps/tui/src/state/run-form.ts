@@ -18,8 +18,8 @@ export const formOf = (kernel: ListedKernel, context: FormContext): RunForm => (
 });
 
 /**
- * The form after the cursor moved by `by`, or the selected field's choice moved by `change`; a choice replaces typed
- * text.
+ * The form after the cursor moved by `by` rows, or after the choice of the selected field moved by `change`. A choice
+ * replaces typed text.
  */
 export function withKeys(form: RunForm, { by = 0, change = 0 }: { by?: number; change?: number }): RunForm {
   const selected = Math.max(0, Math.min(form.fields.length - 1, form.selected + by));
@@ -42,14 +42,14 @@ function withChange(field: FormField, change: number): FormField {
 }
 
 /**
- * The form after a character was typed into the selected field, or its last one deleted. Fields without typing stay
- * unchanged.
+ * The form after a character was typed into the selected field, or the last one deleted. A field that takes only
+ * choices stays unchanged.
  */
 export function withTyping(form: RunForm, key: { character: string } | 'backspace'): RunForm {
   const fields = form.fields.map((field, index): FormField => {
     if (index !== form.selected || field.typed === undefined) return field;
     const typed = key === 'backspace' ? field.typed.slice(0, -1) : field.typed + key.character;
-    // A typed path is read only when the user leaves the field, because it is incomplete before.
+    // A typed path is read only when the user leaves the field, because until then it may be incomplete.
     if (field.id !== 'kernel' || isPath(typed)) return { ...field, typed };
     const [first] = matchingChoices({ ...field, typed });
     return { ...field, typed, chosen: first === undefined ? field.chosen : field.choices.indexOf(first) };

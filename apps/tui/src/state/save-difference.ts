@@ -12,7 +12,7 @@ const RESOURCES: readonly { readonly name: string; readonly of: (entry: EntryRes
   { name: 'CTAs/SM', of: (entry) => entry.ctasPerSm },
 ];
 
-/** Text such as "regs 76→61, p50 -3 %"; empty if the figures that both jobs have are equal. */
+/** Text such as "regs 76→61, p50 -3 %"; empty if the figures of the two jobs are equal. */
 export function saveDifference(before: JobView, after: JobView): string {
   const [a, b] = [variantsOf(before)[0], variantsOf(after)[0]];
   return [
@@ -36,7 +36,7 @@ const resourceChanges = (a: VariantView, b: VariantView): string[] =>
 
 /** Change of the first shape and mode that both jobs measured on the same kind of device. */
 function latencyChange(a: VariantView, b: VariantView): string[] {
-  // Hot times come first because the dashboard shows them.
+  // Hot times are compared first, because the dashboard shows them.
   const hotFirst = b.benchmarks.toSorted(
     (x, y) => Number(y.mode === TimingMode.HOT) - Number(x.mode === TimingMode.HOT),
   );

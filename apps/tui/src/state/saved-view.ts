@@ -40,7 +40,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
   };
 }
 
-/** Restores the saved view. The session shows the job, because the job may no longer exist. */
+/** Restores the saved view, but not its job: the session shows it, because the job may no longer exist. */
 export function withSavedView(
   state: AppState,
   {

@@ -22,7 +22,7 @@ import { raceOf, type TuneRace } from './tuned-variants.ts';
 export const attachedJob = (state: AppState): JobView | undefined =>
   state.attached === undefined ? undefined : entryOf(state.views, state.attached);
 
-/** The job on the screen if it is still running. It continues after the program exits. */
+/** The shown job, if it is still running. It continues after the program exits. */
 export function runningJob(state: AppState): string | undefined {
   const job = attachedJob(state);
   return job !== undefined && (job.state === JobState.QUEUED || job.state === JobState.RUNNING) ? job.name : undefined;
@@ -38,10 +38,12 @@ export function shownVariant(state: AppState): VariantView | undefined {
   return variants[Math.min(state.ui.variant, variants.length - 1)];
 }
 
-/** Number of cases that have ended, are running or are still to come. */
+/** Number of all cases: those that have ended, are running or are still to come. */
 export const casesInAll = ({ cases, caseCount = 0 }: VariantView): number => Math.max(cases.length, caseCount);
 
-/** How many cases and probes passed so far, of all of them. Probes are known only after verification. */
+/**
+ * The number of cases and probes that have passed so far, and of all of them. Probes are known only after verification.
+ */
 export function parityOf(variant: VariantView): ParityCounts {
   const { probes = [], drawn = [] } = variant.verify ?? {};
   return { ...parityCounts({ cases: [...variant.cases], probes, drawn }), cases: casesInAll(variant) };
@@ -75,16 +77,16 @@ export const currentPhase = (job: JobView | undefined): PhaseView | undefined =>
 export const isTiming = (job: JobView | undefined): boolean =>
   job?.state === JobState.RUNNING && currentPhase(job)?.phase === Phase.BENCHMARK;
 
-// Shorter waits are not reported, as in the runner's log.
+// Shorter waits are not shown; they are not in the runner's log either.
 const TELL_WAIT_MS = 500;
 
-/** When a running job began to wait for its device after a build; undefined if it does not wait. */
+/** The time at which a running job began to wait for its device after a build; undefined if it is not waiting. */
 export function waitsSince({ state, phases }: JobView, now: number): number | undefined {
   const since = phases.at(-1)?.endTime;
   return state !== JobState.RUNNING || since === undefined || now - since < TELL_WAIT_MS ? undefined : since;
 }
 
-/** Share of the current phase, by its steps; 1 once the job has ended. Undefined before the first phase. */
+/** The finished share of the current phase; 1 once the job has ended. Undefined before the first phase. */
 export function jobShare(job: JobView | undefined): number | undefined {
   if (job === undefined || job.phases.length === 0) return undefined;
   if (job.state === JobState.ENDED) return 1;
@@ -106,8 +108,8 @@ const stateName = ({ state, outcome }: Job): string =>
   (state === JobState.ENDED ? (Outcome[outcome] ?? '') : (JobState[state] ?? '')).replaceAll('_', ' ');
 
 /**
- * The jobs of view 6: running, queued, then ended, each newest first. Superseded jobs are hidden unless a filter is
- * set.
+ * The jobs of view 6: running jobs, then queued jobs in the order in which they will run, then ended jobs, newest
+ * first. Superseded jobs are hidden unless a filter is set.
  */
 export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
   if (ui.filters.jobs !== '')
@@ -134,7 +136,7 @@ function openFirst(jobs: readonly Job[]): readonly Job[] {
   return jobs.toSorted((a, b) => order(a) - order(b) || place(a) - place(b));
 }
 
-/** Names of the jobs that were cancelled because a newer save of the same watched folder took their place. */
+/** Names of the jobs that were cancelled because a newer save of the same watched folder replaced them. */
 function supersededIn(jobs: readonly Job[]): ReadonlySet<string> {
   const known = supersededOf.get(jobs);
   if (known !== undefined) return known;
@@ -160,7 +162,7 @@ export const WATCH_LABEL = 'watch';
 const wasStopped = ({ job }: ExperimentSummary): boolean =>
   job?.outcome === Outcome.CANCELLED || job?.outcome === Outcome.INTERRUPTED;
 
-/** The newest experiment of each kernel that was not stopped, else the newest one, by kernel id. */
+/** The newest experiment of each kernel that was not stopped or, if there is none, the newest one; by kernel id. */
 export function lastExperiments(experiments: AppState['experiments']): ReadonlyMap<string, ExperimentSummary> {
   const known = lastOf.get(experiments);
   if (known !== undefined) return known;
@@ -212,7 +214,7 @@ export function kernelsOf({
   return listed.toSorted((a, b) => order(last.get(a.kernelId), last.get(b.kernelId)));
 }
 
-/** The list that / filters; undefined if / searches the log. */
+/** The list that the key / filters; undefined if / searches the log. */
 export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undefined {
   if (ui.view === 'kernels') return 'kernels';
   if (ui.view !== 'jobs') return undefined;
@@ -222,7 +224,9 @@ export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undef
 export const selectedKernel = (state: AppState): ListedKernel | undefined =>
   kernelsOf(state)[state.ui.selected.kernels];
 
-/** p50 (hot, first shape) of the last experiments with the job's variant on its device, oldest first, microseconds. */
+/**
+ * p50 (hot, first shape) of the last experiments with the job's variant on its device, oldest first, in microseconds.
+ */
 export function lastRunsOf({ experiments }: AppState, job: JobView): number[] {
   const same = experiments.filter(
     (experiment) =>
@@ -288,7 +292,7 @@ export function raceOfAttached(state: AppState): TuneRace | undefined {
   return job && raceOf(job);
 }
 
-/** The number of items that the cursor of a view can be on; undefined if the view has no cursor. */
+/** The number of items on which the cursor of a view can be; undefined if the view has no cursor. */
 export function itemCount(state: AppState, view: ViewId): number | undefined {
   const variant = shownVariant(state);
   switch (view) {
@@ -315,7 +319,7 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
   }
 }
 
-/** Verdict of an ended phase, from its results; NOT_MEASURED if it has none. */
+/** Verdict of an ended phase, from its results; NOT_MEASURED if there are none. */
 export function phaseVerdict(job: JobView, { phase, variant: label, steps }: PhaseView): Verdict {
   const variant = job.variants.find((candidate) => candidate.label === label) ?? job.variants[0];
   const failed = (bad: boolean): Verdict => (bad ? Verdict.FAIL : Verdict.PASS);
@@ -339,7 +343,7 @@ export function phaseVerdict(job: JobView, { phase, variant: label, steps }: Pha
   }
 }
 
-/** A comparison fails if the candidate is slower, in agreement with the exit code. */
+/** FAIL if the candidate is slower, in agreement with the exit code. */
 function comparisonVerdict(variant: VariantView | undefined): Verdict {
   const verdict = variant?.comparison?.result?.verdict ?? ComparisonVerdict.NOT_JUDGED;
   if (verdict === ComparisonVerdict.NOT_JUDGED || verdict === ComparisonVerdict.UNSPECIFIED)

@@ -1,4 +1,4 @@
-/** The plain commands, which a shell runs: under the headings of `fa-tui --help`. */
+/** Commands for a shell, under the headings of `fa-tui --help`. */
 export const COMMAND_GROUPS: readonly (readonly [heading: string, names: readonly string[]])[] = [
   [
     'Run a kernel:',

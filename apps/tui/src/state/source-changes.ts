@@ -9,14 +9,14 @@ const CONTEXT_LINES = 3;
 export type Hunk = ReturnType<typeof structuredPatch>['hunks'][number];
 
 export interface ChangedFile {
-  /** Two names if the file has another one in the other job. */
+  /** Two names if the file has different names in the two jobs. */
   readonly names: readonly string[];
   readonly onlyIn?: 'pinned' | 'shown' | undefined;
-  /** Undefined while a text is missing. */
+  /** Undefined until both texts have been read. */
   readonly hunks: readonly Hunk[] | undefined;
 }
 
-/** The files that differ; a text if there is nothing to compare, or nothing that differs. */
+/** The files that differ; a text if there is nothing to compare or if nothing differs. */
 export function sourceChanges(
   { sources }: Pick<AppState, 'sources'>,
   comparison: PinnedComparison,
@@ -37,7 +37,7 @@ function onlyIn({ pinned, shown }: SourcePair): ChangedFile['onlyIn'] {
   return shown === undefined ? 'pinned' : undefined;
 }
 
-/** The known differences between two jobs with the same sources. */
+/** Says how two jobs with the same sources differ. */
 function differencesText({ pinned, shown }: PinnedComparison): string {
   const shapesOf = ({ benchmarks }: ComparedJob['variant']): string => benchmarks.map(({ key }) => key).join(' ');
   const buildDifference =
@@ -51,10 +51,10 @@ function differencesText({ pinned, shown }: PinnedComparison): string {
   return differences.length === 0 ? ' into the same build' : `: they differ in ${differences.join(' and in ')}`;
 }
 
-// Digests fix the difference, so it is computed once rather than in every frame.
+// The digests determine the difference, so it is computed once rather than in every frame.
 const known = new Map<string, Hunk[]>();
 
-/** Undefined while a text is missing. */
+/** Undefined until both texts have been read. */
 function hunksOf({ pinned, shown }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
   const [before, after] = [pinned, shown].map((file) => (file === undefined ? '' : entryOf(sources, file.sha256)));
   if (before === undefined || after === undefined) return undefined;

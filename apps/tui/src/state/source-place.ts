@@ -1,6 +1,6 @@
 /**
- * The place in the source that a job points to: in view 4 the hottest line; elsewhere its first error, else a finding's
- * or a warning's place, else the translation unit.
+ * The place in the source that a job points to: in view 4 the hottest line; in other views its first error, or else the
+ * place of a finding or warning, or else the translation unit.
  */
 import {
   type Artifact,
@@ -25,14 +25,15 @@ export interface SourceTarget {
   readonly column: number;
   readonly kernelId: string;
   /**
-   * Folders of this machine that may contain the kernel, the likeliest first; the runner's own folders come after them.
+   * Folders on this machine that may contain the kernel, the likeliest first. The runner's own folders are tried after
+   * them.
    */
   readonly folders: readonly string[];
   /** The source as it was compiled, if the runner kept it. */
   readonly compiled?: Artifact | undefined;
 }
 
-/** The kernel under the cursor in view 7; in other views, the job shown. */
+/** The source to open: that of the kernel under the cursor in view 7, and of the shown job in other views. */
 export function sourceTarget(state: AppState): SourceTarget | undefined {
   if (state.ui.view === 'kernels') {
     const kernel = selectedKernel(state);
@@ -74,8 +75,8 @@ export interface ShownFinding {
 }
 
 /**
- * The chosen finding, initially the worst, of the variant shown. If that variant has none, a finding of another
- * variant.
+ * The finding that the user chose in the shown variant, by default the worst. If that variant has no finding, one of
+ * another variant.
  */
 export function shownFinding(state: AppState): ShownFinding | undefined {
   const variants = [shownVariant(state), ...variantsOf(attachedJob(state))];
@@ -94,7 +95,10 @@ export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'va
   return told ?? finding.frame;
 }
 
-/** In view 4, the source line next to its instructions, else the hottest line, which the view marks. */
+/**
+ * In view 4, the source line that is next to its instructions or, without instructions, the hottest line, which the
+ * view marks.
+ */
 function profiledLine(state: AppState): Place | undefined {
   const profile = shownVariant(state)?.profile;
   if (profile === undefined || !hasLines(state)) return undefined;
@@ -131,9 +135,9 @@ export function parsePlace(text: string): Place | undefined {
 /** The listing of instructions that view 4 shows next to the source. */
 export interface OpenListing {
   readonly file: InstructionListingFile;
-  /** undefined while it is read, and if there is none. */
+  /** Undefined while the listing is being read, and if there is none. */
   readonly listing: InstructionListing | undefined;
-  /** Why there is none. */
+  /** The reason why there is no listing. */
   readonly missing: string | undefined;
 }
 
@@ -141,7 +145,7 @@ export interface OpenListing {
 export const listingFiles = (state: AppState): readonly InstructionListingFile[] =>
   state.ui.view === 'profile' ? (shownVariant(state)?.profile?.listings ?? []) : [];
 
-/** undefined if view 4 shows the profile, or another view is on the screen. */
+/** The listing in view 4; undefined if view 4 shows the profile, or if another view is on the screen. */
 export function openListing(state: AppState): OpenListing | undefined {
   const files = listingFiles(state);
   const file = state.ui.listing === undefined ? undefined : files[state.ui.listing % files.length];

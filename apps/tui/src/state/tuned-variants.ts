@@ -7,8 +7,8 @@ export interface TuneRace {
   /** The leader first, then the variants still in the race, then the dropped ones. */
   readonly rows: readonly TunedVariant[];
   /**
-   * Correct variants that no other beats in both latency and registers. If nothing is timed, shared memory replaces
-   * latency.
+   * Correct variants that no other variant beats in both latency and registers. If nothing is timed, shared memory is
+   * used instead of latency.
    */
   readonly pareto: ReadonlySet<string>;
   /** The whole table, once the job has ended. */

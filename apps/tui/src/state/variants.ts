@@ -8,7 +8,7 @@ type Change = (variant: VariantView) => VariantView;
 
 /** Changes the variant with that label, or adds it, and makes it the current one (the last). */
 export function withVariant(view: JobView, label: string, change: Change): JobView {
-  // Events before the build belong to a variant that has no label yet.
+  // Events before the build belong to a variant whose label is not known yet.
   const known =
     view.variants.find((variant) => variant.label === label) ??
     (view.variants.length === 1 ? view.variants.find((variant) => variant.label === '') : undefined);
@@ -28,8 +28,8 @@ export function withCurrentVariant(
 }
 
 /**
- * Merges the final result into the live view. Variants are matched by label, else by position. Fields that the result
- * lacks stay as the events left them.
+ * Merges the final result into the live view. Variants are matched by label, or else by position. Fields that the
+ * result lacks keep the values from the events.
  */
 export function mergeVariants(live: readonly VariantView[], results: readonly VariantResult[]): VariantView[] {
   if (results.length === 0) return [...live];
