@@ -10,7 +10,7 @@ import type { KeyContext } from './handler.ts';
 export const logCommand = (store: Store, ...words: readonly string[]): void =>
   store.dispatch({ type: 'command', text: ['fa-tui', ...words].map(shellWord).join(' ') });
 
-/** Records a command about a job. Commands take the start of its name. */
+/** Records a command about a job. The recorded command contains only the start of the job's name. */
 export const logJobCommand = (store: Store, name: string, job: string, ...options: readonly string[]): void =>
   logCommand(store, name, shortName(job), ...options);
 

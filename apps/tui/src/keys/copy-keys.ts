@@ -21,7 +21,7 @@ function copyLine(context: KeyContext): void {
 
 const FORMAT_KEYS: Record<string, CopyFormat> = { t: 'text', y: 'text', m: 'markdown', j: 'json', s: 'svg' };
 
-/** Handles the key after y, which chooses the format. */
+/** Handles the key after y, which chooses the format of the copy. */
 export function pressInCopy(key: string, context: KeyContext): void {
   context.store.dispatch({ type: 'overlay', overlay: undefined });
   const format = entryOf(FORMAT_KEYS, key);
@@ -39,7 +39,7 @@ function copiedText({ file, sent, inTmux }: Copied): string {
     : `Too long for a terminal's clipboard; it is in ${file}`;
 }
 
-/** Copies text and shows where it is. */
+/** Copies a text, and shows where it was put. */
 export function tellCopied({ store, copy }: KeyContext, text: string, name: string): void {
   try {
     const { file, sent, inTmux } = copy(text, name);

@@ -34,7 +34,7 @@ async function show(name: string, runner: FakeRunner = fakeRunner()): Promise<Jo
 const dialog = () => terminal.store.state.ui.overlay;
 const said = () => terminal.store.state.notice?.text;
 
-test('an acceptable result is announced; a shows the comparison, Enter accepts with a note, u undoes it', async () => {
+test('an acceptable result is announced; the key a shows the comparison, Enter accepts with a note, u undoes it', async () => {
   const [first] = await show('faster');
   await terminal.press('1');
   expect(await terminal.screen()).toMatch(/→ a accepts it: the champion is +│[^\n]*\n│ +flashcore_v10/);
@@ -57,7 +57,7 @@ test('an acceptable result is announced; a shows the comparison, Enter accepts w
   ])
     expect(screen).toMatch(shown);
 
-  // Letters that are keys of the views go into the note here.
+  // These letters are keys of the views, but in the dialog they belong to the note.
   await terminal.press('quick, jk');
   expect(await terminal.screen()).toMatch(/note +quick, jk█/);
   await terminal.press('\r');
@@ -80,7 +80,7 @@ test('an acceptable result is announced; a shows the comparison, Enter accepts w
   expect(await terminal.screen()).toMatch(/→ a accepts it/);
 });
 
-test('arrows change the decision, a refused one shows its reason, and Escape decides nothing', async () => {
+test('arrows change the decision, a refused decision shows its reason, and Escape decides nothing', async () => {
   await show('faster');
   await terminal.press(`5a${LEFT}`);
   expect(await terminal.screen()).toMatch(/decision +← undo →[^]*Cannot undo it: it was neither accepted nor rejected/);
@@ -112,7 +112,7 @@ test.each([
   expect([dialog(), said()?.endsWith(`: ${reason}`)]).toEqual([undefined, true]);
 });
 
-test('a viewer sees at once that another role decides', async () => {
+test('a viewer sees at once that this decision needs another role', async () => {
   await show('faster');
   const { host } = await terminal.runner.getHost();
   terminal.store.dispatch({
@@ -124,7 +124,7 @@ test('a viewer sees at once that another role decides', async () => {
   expect(said()).toMatch(/ann is viewer: ask the runner's owner for the role submitter or admin/);
 });
 
-test('a refusal by the runner is shown, and the note is not lost', async () => {
+test('a refusal by the runner is shown, and the note is kept', async () => {
   const accept = () =>
     Promise.reject(new FlashcoreError('PERMISSION_DENIED', {}, "Ask the runner's owner for the role admin"));
   await show('faster', { ...fakeRunner(), accept });
@@ -135,7 +135,7 @@ test('a refusal by the runner is shown, and the note is not lost', async () => {
   ]);
 });
 
-test('a result is not offered for acceptance once the champion it was compared with was withdrawn', async () => {
+test('a result can no longer be accepted after the champion that it was compared with was withdrawn', async () => {
   const events = await show('faster');
   const [end] = events.slice(-1).map(({ payload }) => payload);
   const over = end?.case === 'finished' ? end.value.result!.acceptability!.over : '';

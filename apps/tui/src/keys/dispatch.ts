@@ -1,4 +1,4 @@
-/** Maps a pressed key to a command, or into the open prompt. */
+/** Passes a pressed key to the open prompt or, without a prompt, executes its command. */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Store } from '../session/store.ts';
@@ -29,7 +29,7 @@ import { editSource } from './source-keys.ts';
 import { LATENCY_HANDLERS, MAP_HANDLERS, SHOW_HANDLERS, VIEW_HANDLERS } from './view-keys.ts';
 import type { LOG_COMMANDS } from '../keymap/log-commands.ts';
 
-/** The mouse, the help, redrawing, suspending, leaving. */
+/** The handlers of mouse, help, redrawing, suspending and leaving. */
 const PROGRAM_HANDLERS: Omit<HandlersOf<typeof PROGRAM_COMMANDS>, 'copy' | 'copy-line'> = {
   'command-log': openCommandLog,
   mouse: ({ store }) => toggleMouse(store),
@@ -38,7 +38,7 @@ const PROGRAM_HANDLERS: Omit<HandlersOf<typeof PROGRAM_COMMANDS>, 'copy' | 'copy
       type: 'overlay',
       overlay: { kind: 'help', query: '', selected: 0, here: commandsHere(store.state) },
     }),
-  // Ink redraws everything when it gets the terminal back.
+  // Lends the terminal for no time, because Ink redraws everything when it gets the terminal back.
   redraw: ({ lendTerminal }) => void lendTerminal(() => Promise.resolve()),
   suspend: ({ suspend }) => suspend(),
   leave: ({ leave }) => leave(),
@@ -87,9 +87,9 @@ const HANDLERS: Record<CommandId, Handler> = {
   ...PROGRAM_HANDLERS,
 };
 
-/** Executes the current meaning of `key`, or shows why it has none now. Unknown keys do nothing. */
+/** Executes the command that `key` has now, or shows why it has none. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
-  // These work in every prompt, as they do in a shell.
+  // These keys work in every prompt, as they do in a shell.
   if (key === 'ctrl+c') return context.leave();
   const always = key.startsWith('ctrl+') ? commandOf(key, context.store.state)?.id : undefined;
   if (always === 'suspend' || always === 'redraw') return HANDLERS[always](context);
@@ -181,7 +181,7 @@ function tellNothing(text: string | undefined, { store }: KeyContext): void {
   if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
 }
 
-/** The log follows the typed text. Enter keeps the search; Escape returns to the position before. */
+/** The log moves to the typed text. Enter keeps the search; Escape returns to the position before. */
 function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { store }: KeyContext): void {
   if (key === 'escape') {
     store.dispatch({ type: 'search', query: before.query });
@@ -196,7 +196,7 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
   store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: typed, before } });
 }
 
-/** The list follows the typed text. Enter keeps the filter; Escape shows everything again. */
+/** The list is filtered by the typed text. Enter keeps the filter; Escape removes it. */
 function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: KeyContext): void {
   if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
   if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });

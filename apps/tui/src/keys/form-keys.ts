@@ -23,7 +23,7 @@ export const formContextOf = ({ kernels, host, plans, caseSets, tolerances }: Ap
   tolerances,
 });
 
-/** Opens a form: `form` with the user's values, `defaults` with the kernel's own. */
+/** Opens a form. `form` has the user's values, and `defaults` the kernel's own. */
 export function openForm({ store }: KeyContext, form: RunForm, defaults: RunForm = form): void {
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
 }
@@ -105,7 +105,7 @@ function formForKernel(
   };
 }
 
-/** Another kernel brings its own parameters. */
+/** Changes the choice of the field. If that chooses another kernel, the form gets that kernel's parameters. */
 function changed(
   context: KeyContext,
   form: RunForm,
@@ -114,7 +114,7 @@ function changed(
   typedInto(context, withKeys(form, { change }), { form, defaults });
 }
 
-/** The form after a change of its field. Another kernel brings its own parameters. */
+/** Shows the form after a change of its field. If the kernel has changed, the form gets the new kernel's parameters. */
 function typedInto(context: KeyContext, next: RunForm, { form, defaults }: { form: RunForm; defaults: RunForm }): void {
   const field = next.fields[next.selected];
   const key = field?.id === 'kernel' ? valueOf(field) : kernelKey(form.kernel);
@@ -125,7 +125,7 @@ function typedInto(context: KeyContext, next: RunForm, { form, defaults }: { for
     openForm(context, withKernel(next, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
 }
 
-/** Moves the cursor to the first mistake, if there is one. Otherwise starts the job, which r then repeats. */
+/** If a field has a mistake, moves the cursor to the first one. Otherwise starts the job, which r then repeats. */
 function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
   const problem = formProblem(form);
   if (problem !== undefined) return openForm(context, { ...form, selected: problem.index }, defaults);

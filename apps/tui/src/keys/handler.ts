@@ -11,13 +11,13 @@ export interface KeyContext {
   readonly leave: () => void;
   /** Puts text into the terminal's clipboard and a file. */
   readonly copy: Copy;
-  /** Lends the terminal to another program until the promise settles, then redraws. */
+  /** Lends the terminal to another program until `borrower` settles, then redraws. */
   readonly lendTerminal: (borrower: () => Promise<void>) => Promise<void>;
   /** Stops fa-tui as a job of the shell; `fg` brings it back. */
   readonly suspend: () => void;
   /** Opens a file in the user's editor, in the terminal. */
   readonly edit: (place: SourcePlace) => Promise<void>;
-  /** Kernels of a runner on this machine. */
+  /** Folder of the kernels of a runner on this machine. */
   readonly kernelsDirectory?: string | undefined;
 }
 

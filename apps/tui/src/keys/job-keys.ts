@@ -110,7 +110,7 @@ export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
 
 const MOST_NAMED = 3;
 
-/** One question about all jobs; several are counted and the first few named. */
+/** Asks one question about all jobs. If there are several, it gives their number and names the first few. */
 function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: string): void {
   const titles = [...new Set(jobs.map(jobTitle))];
   const others = titles.length > MOST_NAMED ? ` and ${counted(titles.length - MOST_NAMED, 'other')}` : '';
@@ -146,7 +146,7 @@ function pin({ store, session }: KeyContext): void {
   const job = chosenJob(store.state);
   if (job === undefined) return;
   store.dispatch({ type: 'pin', job });
-  // View 4 compares the lines of the job shown with those of this one.
+  // Read because view 4 compares the lines of the shown job with this job's.
   void session.read(job);
   store.dispatch({
     type: 'notice',
@@ -179,7 +179,7 @@ function titleOf(state: AppState, name: string): string {
 const keyOf = ({ deviceName, problem, shape, caseSet, dtype, mode, protocol }: LeaderboardPlace): string =>
   JSON.stringify([deviceName, problem, shape ? formatShape(shape) : caseSet, dtype, mode, protocol]);
 
-/** The place after the one shown, wrapping around at the end; the first place if the one shown has no results. */
+/** The place after the shown one, wrapping around at the end. If the shown place has no results, the first place. */
 function nextPlace({ leaderboard }: Pick<AppState, 'leaderboard'>): LeaderboardPlace | undefined {
   const { places = [], place } = leaderboard ?? {};
   const shown = place === undefined ? -1 : places.findIndex((each) => keyOf(each) === keyOf(place));

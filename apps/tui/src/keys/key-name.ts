@@ -11,7 +11,7 @@ export function keyNames(input: string, key: Key): string[] {
   return Array.from(input, (character) => entryOf(CONTROL_NAMES, character) ?? character);
 }
 
-// In a chunk with several keys, Ink leaves these as characters.
+// Ink leaves these characters in a chunk with several keys.
 const CONTROL_NAMES: Record<string, string> = {
   '\r': 'enter',
   '\n': 'enter',

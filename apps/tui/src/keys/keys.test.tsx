@@ -42,7 +42,7 @@ const raw = (key: string): string => RAW[key] ?? key;
 let terminal: TestTerminal;
 beforeEach(async () => {
   terminal = openTerminal({ columns: 120, rows: 40, session: true, runner: fakeRunner({ events: sampleEvents() }) });
-  // The session finds and shows the running job without a key.
+  // The session finds and shows the running job, without any key.
   await terminal.screen();
   expect(terminal.store.state.attached).toBe(SAMPLE_JOB);
 });
@@ -204,7 +204,7 @@ describe('every command of the table', () => {
   }
 });
 
-test('a key without a meaning here shows the reason and the remedy, and the next key removes the message', async () => {
+test('a key that has no effect here shows the reason and the remedy, and the next key removes the message', async () => {
   const notice = () => terminal.store.state.notice?.text;
   await terminal.press('c');
   expect(notice()).toMatch(/^Nothing is pinned: b pins a job/);
@@ -218,7 +218,7 @@ test('a key without a meaning here shows the reason and the remedy, and the next
   expect(notice()).toBe(undefined);
 });
 
-test('if no row of view 6 is marked, keys apply to the job shown; 6 again shows the jobs', async () => {
+test('if no row of view 6 is marked, keys apply to the shown job; pressing 6 again shows the jobs', async () => {
   for (const event of modelledEvents('bank_conflict_32way')) terminal.store.dispatch({ type: 'job-event', event });
   const [{ job = '' } = {}] = modelledEvents('bank_conflict_32way');
   terminal.store.dispatch({ type: 'attach', job });
@@ -228,7 +228,7 @@ test('if no row of view 6 is marked, keys apply to the job shown; 6 again shows 
   expect(ui().jobList).toBe('jobs');
 });
 
-test('s in view 4 shows the sorted lines starting with the largest, and marks the hottest line', async () => {
+test('s in view 4 sorts the lines with the largest figure first and scrolls to them, and the hottest line is marked', async () => {
   show(modelledEvents('bank_conflict_32way'));
   await terminal.resize(80, 24);
   await terminal.press('4G');
@@ -253,7 +253,7 @@ test('the column names stay in place while the source lines scroll', async () =>
 
 const row = async (index: number) => (await terminal.screen()).split('\n')[index];
 
-test('next to the PTX, the cursor stays on its source line when sorted, and J shows its next instructions', async () => {
+test("next to the PTX, the cursor stays on its source line when the lines are sorted, and J shows the line's next instructions", async () => {
   await enterScene(terminal, VIEW_SCENES['profile-ptx']!);
   const about = async () => /(\d+) PTX instructions? of line (\d+)(?:, place (\d+))?/.exec(await terminal.screen());
   expect((await about())?.slice(1)).toEqual(['328', '34', '1']);
@@ -261,7 +261,7 @@ test('next to the PTX, the cursor stays on its source line when sorted, and J sh
   expect((await about())?.slice(1)).toEqual(['328', '34', '2']);
   await terminal.press('jss');
   expect((await about())?.[2]).toBe('35');
-  // Sorted by conflicts, the first line is the only one with conflicts.
+  // When sorted by conflicts, the first line is the only line that has any.
   await terminal.press('g');
   expect((await about())?.[2]).toBe('34');
   expect(await terminal.screen()).toMatch(/▸ +34 /);
@@ -270,8 +270,8 @@ test('next to the PTX, the cursor stays on its source line when sorted, and J sh
 test('no two commands share a key in a state where both apply', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
-  // Enter and / have a meaning for each view, and the error map uses the arrows itself; `when` of each command excludes
-  // the others. Space marks a job that has not ended, and pages everywhere else.
+  // Enter and / have a different command in each view, and the error map uses the arrows itself; the `when` of each
+  // command excludes the others. Space marks a job that has not ended, and pages in all other places.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
     ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel']],
     ['h', ['map-left', 'previous-view']],
@@ -285,7 +285,7 @@ test('no two commands share a key in a state where both apply', () => {
   ]);
 });
 
-test('the list of jobs in the rail names its filter and the key that shows all', async () => {
+test('the list of jobs in the rail names its filter and the key that removes the filter', async () => {
   await terminal.press('6/wmma\r1');
   expect(await terminal.screen()).toMatch(/\d of \d+ jobs?, only "wmma"/);
   await terminal.press(`6${ESCAPE}`);
@@ -313,7 +313,7 @@ test('/ filters the jobs and the kernels, Enter keeps the filter, Escape shows a
   expect(ui().filters.history).toBe('');
 });
 
-test('the help lists every command, finds by words and runs the command under the cursor', async () => {
+test('the help lists every command, finds commands by words, and runs the one under the cursor', async () => {
   await terminal.press('?');
   expect(findCommands('').length).toBe(COMMANDS.length);
   await terminal.press('latency histogram');
@@ -322,7 +322,7 @@ test('the help lists every command, finds by words and runs the command under th
   expect([ui().view, ui().overlay]).toEqual(['latency', undefined]);
 });
 
-test('the help names the commands of a shell that a search may mean', async () => {
+test('the help names the shell commands that match the search', async () => {
   await terminal.press('?tun');
   expect(await terminal.screen()).toMatch(/No key matches "tun"\. In a shell there is fa-tui tune; --help says/);
 });
@@ -347,7 +347,7 @@ test('no help text is cut at 80 columns', async () => {
   }
 });
 
-test('cancelling asks first, and any key except y leaves the job alone', async () => {
+test('cancelling asks first, and a key other than y cancels nothing', async () => {
   await terminal.press('6/v7\rx');
   expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 .*\? +y yes/);
   await terminal.press('n');
@@ -357,7 +357,7 @@ test('cancelling asks first, and any key except y leaves the job alone', async (
 });
 
 test.each(['?', 'R', '/'])(
-  'Ctrl-Z suspends and Ctrl-L redraws in the prompt of %s, too, which stays open',
+  'Ctrl-Z suspends and Ctrl-L redraws in the prompt of %s, too, and the prompt stays open',
   async (opens) => {
     await terminal.press(`1${opens}`);
     const { overlay } = ui();
@@ -397,7 +397,7 @@ test('space marks jobs, and x cancels all of them after one question that gives 
   expect(await terminal.screen()).toContain('Cancel 2 marked jobs: first, second?');
   await terminal.press('y');
   expect([terminal.runner.cancelled, ui().marked]).toEqual([['jobs/first', 'jobs/second'], []]);
-  // A job of somebody else waits too, and is left alone.
+  // Another user's job waits too, but must not be cancelled.
   list();
   const { caller } = create(GetHostResponseSchema, { caller: { name: 'local' } });
   terminal.store.dispatch({ type: 'host', host: terminal.store.state.host!, caller });
@@ -407,7 +407,7 @@ test('space marks jobs, and x cancels all of them after one question that gives 
   expect(terminal.runner.cancelled).toHaveLength(2);
 });
 
-test('a search typed in one chunk finds, marks and moves to the next match', async () => {
+test('a search typed in one chunk finds and marks matches, and moves to the next one', async () => {
   await terminal.press('1/spill\r');
   expect(ui().log).toMatchObject({ query: 'spill', follow: false });
   expect(await terminal.screen()).toMatch(/\/spill\/ \d\/\d hits/);
@@ -427,7 +427,7 @@ test('the log follows a search during typing, and Escape returns to the position
   expect(await terminal.screen()).toMatch(/hits[^]*Used 56 registers|Used 56 registers[^]*hits/);
 });
 
-test('copying view 1 takes the whole log without line breaks, and Y the current line', async () => {
+test('copying view 1 takes the whole log without added line breaks, and Y takes the current line', async () => {
   await terminal.press('1yt');
   const lines = terminal.copied[0]!.text.trimEnd().split('\n');
   expect(lines.length).toBe(terminal.store.log.end);
@@ -444,7 +444,7 @@ test('leaving an editor without a change is not reported as an edit', async () =
   expect(terminal.store.state.notice?.text).toMatch(/fa_v2_wmma\.cu was not changed/);
 });
 
-test('Enter on a kernel opens its form; the chosen and typed values run, and r repeats them', async () => {
+test('Enter on a kernel opens its form; Enter runs the chosen and typed values, and r repeats them', async () => {
   await terminal.press('7j\r');
   expect(await terminal.screen()).toMatch(/Run fa_v2_wmma[^]*kernel +← fa_v2_wmma →[^]*USE_WMMA +← 1 →/);
   await terminal.press('jjl');
@@ -462,7 +462,7 @@ test('Enter on a kernel opens its form; the chosen and typed values run, and r r
   expect(terminal.runner.requests[1]).toEqual(terminal.runner.requests[0]);
 });
 
-test('r repeats the last form until a job is opened from a list, then that job', async () => {
+test('r repeats the last form until a job is opened from a list; then it repeats that job', async () => {
   await terminal.press('7j\r\r');
   await terminal.press('6g\r');
   await terminal.press('r');
@@ -504,7 +504,7 @@ test('an unsupported shape is refused before the start, and another kernel keeps
   expect(terminal.runner.started).toEqual(['flashcore_v5']);
 });
 
-test('a view is copied as text, Markdown, data or picture, and the file is shown', async () => {
+test('a view is copied as text, Markdown, data or picture, and the name of the file is shown', async () => {
   await terminal.press('5yt');
   await terminal.press('ymyjys');
   const [text, markdown, json, svg] = terminal.copied;
@@ -516,7 +516,7 @@ test('a view is copied as text, Markdown, data or picture, and the file is shown
   expect(await terminal.screen()).toMatch(/it is in \/tmp\/gates\.svg/);
 });
 
-test('e opens the source where the job points, in view 7 the selected kernel, then redraws the screen', async () => {
+test('e opens the source at the place that the job points to, in view 7 the source of the selected kernel, then redraws the screen', async () => {
   const before = await terminal.screen();
   await terminal.press('e');
   await terminal.press('7je');
@@ -554,7 +554,7 @@ test('pasted text is typed into the open prompt as one line', async () => {
   expect(ui().overlay).toMatchObject({ kind: 'search', text: 'first line second q' });
 });
 
-test('the command log has the command line of everything that keys started, cancelled or decided', async () => {
+test('the command log has the command line for everything that keys started, cancelled or decided', async () => {
   await terminal.press('@');
   expect(await terminal.screen()).toMatch(/Command log[^]*No key has started/);
   await terminal.press(ESCAPE);
@@ -598,7 +598,7 @@ test('click and wheel move the cursor while the mouse is on, and leaving turns t
   );
 });
 
-test('W completes paths with Tab, and Ctrl-T selects the smallest case first', async () => {
+test('W completes paths with Tab, and Ctrl-T chooses to run the smallest case first', async () => {
   await terminal.press('W');
   await terminal.press(CTRL_U);
   await terminal.press(`${process.cwd()}/app`);

@@ -1,4 +1,4 @@
-/** Moving the cursor of a view, or scrolling those that have none. */
+/** Handlers that move the cursor of a view, or scroll a view without a cursor. */
 import type { MOVE_COMMANDS } from '../keymap/commands.ts';
 import { focusedPane } from '../screens/chrome/layout.ts';
 import { hitOf } from '../screens/hit.ts';
@@ -72,7 +72,8 @@ function logSize(store: Store): Size {
 const WHEEL_LINES = 3;
 
 /**
- * The wheel moves like j and k. A click shows the view under it and moves the cursor there. Prompts ignore the mouse.
+ * The wheel moves like j and k. A click shows the view under the pointer and moves the cursor there. Prompts ignore the
+ * mouse.
  */
 export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store'>): void {
   if (store.state.ui.overlay !== undefined) return;

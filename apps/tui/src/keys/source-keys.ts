@@ -47,7 +47,7 @@ async function telling(store: Store, body: () => Promise<Told>): Promise<void> {
   store.dispatch({ type: 'notice', ...told });
 }
 
-/** Undefined if no folder of this machine has the kernel. */
+/** Edits the source in a folder of this machine. Undefined if no folder has the kernel. */
 async function editLocal(
   target: SourceTarget,
   { lendTerminal, edit, kernelsDirectory }: KeyContext,
@@ -67,8 +67,8 @@ async function editLocal(
 }
 
 /**
- * Undefined if the runner kept no copy. The terminal is lent only after reading the copy, because the runner may never
- * answer.
+ * Opens a copy of the compiled source. Undefined if the runner kept no copy. The terminal is lent only after the copy
+ * was read, because the runner may never answer.
  */
 async function viewCopy(
   { compiled, line, column }: SourceTarget,

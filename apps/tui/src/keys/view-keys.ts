@@ -86,7 +86,8 @@ export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
 };
 
 /**
- * Changes the order of the source lines and scrolls to the title of the table, because the largest figures come first.
+ * Changes the order of the source lines, and scrolls to the title of the table, because the largest figures are below
+ * it.
  */
 export function sortLines(store: Store): void {
   store.dispatch({ type: 'line-order', sort: next(LINE_SORTS, store.state.ui.lineSort) });
