@@ -32,11 +32,11 @@ interface ColumnShape {
   readonly title: string;
   readonly align?: 'left' | 'right';
   /**
-   * Least cells if the table is too wide; the content may then be cut with "…". Otherwise the column is as wide as
-   * its content.
+   * Least width in cells if the table is too wide; the content may then be cut with "…". Absent: the column is always
+   * as wide as its content.
    */
   readonly shrinkTo?: number;
-  /** The column that the table is read for. Every other column is cut before it. */
+  /** True for the column that readers of the table need most. It is cut only after all other columns. */
   readonly cutLast?: boolean;
   /** Drop order if the table is too wide: the highest number goes first. Absent: never dropped. */
   readonly drop?: number;
@@ -55,13 +55,13 @@ export interface TableBlock {
 
 export interface TableRow {
   readonly cells: readonly Piece[];
-  /** Shown below the row: the source of a value, or the reason why there is none. */
+  /** Text below the row: the source of a value, or the reason why there is no value. */
   readonly note?: Piece | undefined;
 }
 
 /**
- * A paragraph. If it has a mark, only the mark has the role's color. A good result, a warning and a failure always have
- * a mark.
+ * A paragraph. If it has a mark, only the mark has the role's color. Good results, warnings and failures always have a
+ * mark.
  */
 export interface Notice {
   readonly kind: 'notice';
@@ -81,7 +81,7 @@ export interface FindingBlock {
   readonly frame?: CodeFrame | undefined;
 }
 
-/** Unchanged source lines, with the place that the block points to. */
+/** Unchanged source lines, and the place in them that the block points to. */
 export interface Code {
   readonly kind: 'code';
   readonly file: string;
@@ -149,7 +149,7 @@ interface RacePoint {
 export interface Plot {
   readonly kind: 'plot';
   readonly drawing: Drawing;
-  /** The subject of the drawing and the job. Absent in a pane whose title already says this. */
+  /** Names the plot and its job. Absent in a pane whose title already does. */
   readonly caption?: string;
 }
 

@@ -30,14 +30,14 @@ export const isModelled = ({ verdict, modelled }: Pick<GateResult, 'verdict' | '
 
 export const MODELLED_SIGN = '~';
 
-/** Sign before a modelled figure, for places that also have no room for the word. */
+/** The sign before a modelled figure, for places without room for the word. */
 export const modelledSign = (gate: Pick<GateResult, 'verdict' | 'modelled'>): string =>
   isModelled(gate) ? MODELLED_SIGN : '';
 
-/** A target is exact, so it does not get the extra digits of a measured value. */
+/** A target is an exact number, so it does not get the trailing digits of a measured value. */
 const targetText = (target: number, unit: string): string =>
   unit === 'us' ? `${formatNumber(target)} us` : formatInUnit(target, unit);
 
-/** Text such as "<= 48 KiB", with no sign that ASCII would have to replace. */
+/** Text such as "<= 48 KiB". It contains no sign that ASCII lacks. */
 export const gateTarget = ({ comparison, target, unit }: Pick<GateResult, 'comparison' | 'target' | 'unit'>): string =>
   `${comparison === '==' ? '=' : comparison} ${targetText(target, unit)}`;

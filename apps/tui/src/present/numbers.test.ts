@@ -85,7 +85,7 @@ test('ratios are formatted as the runner does; speedups and changes follow the r
   ]).toEqual(['1.0712 [1.0688, 1.0735]', '2.035 x', '-3.49 %', '+20 %']);
 });
 
-test('bytes use powers of 1024, units follow their own rules, and counts agree with their noun', () => {
+test('bytes use powers of 1024, units follow their own rules, and a noun agrees with its number', () => {
   expect([
     formatBytes(49_152),
     formatBytes(24 * 2 ** 30),

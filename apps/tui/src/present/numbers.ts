@@ -17,8 +17,8 @@ const TIME_UNITS = [
 ] as const;
 
 /**
- * Microseconds with four digits; in "ms" from 1000 on and in "s" from a million on. `like` is a neighboring time whose
- * unit is used instead.
+ * Microseconds with four digits, as "ms" from 1000 on and as "s" from a million on. If `like` is given, the unit is
+ * that of this neighboring time.
  */
 export function formatMicroseconds(microseconds: number, like = microseconds): string {
   if (!Number.isFinite(microseconds)) return '-';

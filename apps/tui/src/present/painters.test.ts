@@ -92,7 +92,7 @@ test('a pipe gets whole tables and words, a narrow terminal only the text that f
   expect(plainLines([notice(`a ${word} b`)], PIPE)).toEqual(['  a', `  ${word}`, '  b']);
 });
 
-test('roles become color codes, and without colors there is no escape sequence', () => {
+test('roles become color codes, and output without colors contains no escape sequence', () => {
   expect(plainLines([BLOCKS.heading], { ...PIPE, colors: true }).join('')).toContain('\u001b[1mLatency');
   expect(plainLines(Object.values(BLOCKS), PIPE).join('')).not.toContain('\u001b');
 });
@@ -115,6 +115,6 @@ test.each([
   ['- no list', '\\- no list'],
   ['1. no list', '1\\. no list'],
   ['8.76 s of -5 % @ 1980 MHz', '8.76 s of -5 % @ 1980 MHz'],
-])('in Markdown %j mentions nobody, is no link and does not become structure', (text, written) => {
+])('in Markdown %j mentions nobody and becomes neither a link nor structure', (text, written) => {
   expect(markdownOf([notice(text)])).toBe(`${written}\n`);
 });

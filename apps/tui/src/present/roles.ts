@@ -22,7 +22,7 @@ export type Role = (typeof ROLES)[number];
 export interface Piece {
   readonly text: string;
   readonly role?: Role;
-  /** The text begins with a mark and a space, and only the mark has the role's color. */
+  /** True if the text begins with a mark and a space, and only the mark has the role's color. */
   readonly isMarked?: boolean;
 }
 

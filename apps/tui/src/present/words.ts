@@ -116,7 +116,7 @@ export const shapeShort = (shape: Shape | undefined): string => (shape === undef
 export const notMeasured = (reason: string | undefined): string =>
   reason ? `not measured: ${reasonText(reason)}` : 'not measured, and the runner gives no reason';
 
-/** The verdict's word, then the reason. */
+/** The word for the verdict, then the reason. */
 export const comparisonAnswer = ({ verdict, reason }: ComparisonAnswer): string =>
   `${COMPARISON_MARKS[verdict].word}: ${reason}`;
 

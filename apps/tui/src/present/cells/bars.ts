@@ -11,7 +11,7 @@ export function bar(share: number, width: number): string {
   return text + ' '.repeat(width - text.length);
 }
 
-/** A bar between marks that show its full length. */
+/** A bar between two marks that show its full length. */
 export const progressBar = (share: number, width: number): Run[] => [
   run('▕', 'border'),
   run(bar(share, width - 2), 'bar'),

@@ -43,7 +43,7 @@ export class Canvas {
     cell.role = role;
   }
 
-  /** A straight line; `step` 2 draws every other dot. */
+  /** A straight line. With `step` 2, only every other dot is drawn. */
   line([fromX, fromY]: readonly [number, number], [toX, toY]: readonly [number, number], role: Role, step = 1): void {
     const length = Math.max(1, Math.abs(toX - fromX), Math.abs(toY - fromY));
     for (let at = 0; at <= length; at += step)
@@ -54,7 +54,10 @@ export class Canvas {
       );
   }
 
-  /** Text from a cell on, over the drawing. With `gently`, only in cells where nothing was drawn. */
+  /**
+   * Text that starts at a cell, over the drawing. With `gently`, the text appears only in cells where nothing was
+   * drawn.
+   */
   text(column: number, row: number, text: string, { role, gently = false }: { role: Role; gently?: boolean }): void {
     const start = row * this.#width + column;
     const cells = Array.from(text, (_, index) =>

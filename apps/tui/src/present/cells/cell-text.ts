@@ -3,7 +3,7 @@ import { plainLine } from '@flashcore/shared/text';
 import type { CodeFrame } from '@flashcore/shared/contract';
 import stringWidth from '../../terminal/string-width.ts';
 
-// Characters that are one cell wide. A text of only these can be cut by characters.
+// Characters that are one cell wide. A text that contains only these can be cut by counting characters.
 const ONE_CELL_EACH =
   /^[\x20-\x7e\u2500-\u259f\u2800-\u28ff\u25cf\u25cb\u25b8\u2713\u2717\u2190-\u2193\u0394\u03bc\u00b1\u00b7\u00d7\u2026\u2264\u2265\u203a]*$/;
 const PLAIN = /^[\x20-\x7e]*$/;
@@ -88,7 +88,7 @@ function wrapParagraph(paragraph: string, width: number): string[] {
   return [...lines, rest];
 }
 
-/** A line of a place in the source, with the lines around it, as compilers show it. */
+/** A line of source around a place, in the form in which compilers show it. */
 export interface FrameLine {
   /** For example "10 │ " or "11 ▸ ". */
   readonly gutter: string;
@@ -97,8 +97,8 @@ export interface FrameLine {
 }
 
 /**
- * The frame's lines in at most `width` cells. If the column is known and visible, a caret is below the line, otherwise
- * a mark is in the gutter. Color would not be enough for users without colors.
+ * The frame's lines in at most `width` cells. If the column is known and visible, a caret is below the line; otherwise
+ * a mark is in the gutter. A color would not help users without colors.
  */
 export function frameLines({ line, column, firstLine, lines }: CodeFrame, width: number): FrameLine[] {
   const cells = String(firstLine + lines.length - 1).length;

@@ -30,7 +30,7 @@ import { table, type Table } from './table.ts';
 /** Default height of a plot, in rows. */
 export const PLOT_ROWS = 9;
 
-/** Each block in as many rows as it takes, none wider than `width`. */
+/** Each block in as many rows as it needs. No row is wider than `width`. */
 export const blockRows = (blocks: readonly Block[], width: number): Row[] =>
   blocks.flatMap((block) => rowsOf(block, width));
 
@@ -59,7 +59,7 @@ function rowsOf(block: Block, width: number): Row[] {
 
 export const verbatimRows = ({ lines }: Verbatim): Row[] => lines.map((line) => [run(sanitize(line))]);
 
-/** The title with its remark beside it, or below it if there is no room. */
+/** The title with its remark next to it, or below it if there is not enough room. */
 export function headingRows({ title, remark }: Heading, width: number): Row[] {
   if (remark === '') return wrapRows(title, width, { role: 'title' });
   const beside: Row = [run(title, 'title'), run(`  ${remark}`, 'dim')];
@@ -168,7 +168,7 @@ function ecdfRows(curves: readonly NamedHistogram[], size: DrawingSize): Row[] {
 
 const POINT_MARKS = '◆◇ABCDEFGH';
 
-/** The plot and the meaning of its marks. */
+/** The plot, and below it the meaning of its marks. */
 function rooflineRows({ ceilings, points }: Drawing & { type: 'roofline' }, size: DrawingSize): Row[] {
   const marked = points.map((point, index) => ({ ...point, mark: POINT_MARKS[index] ?? '+', role: 'accent' as const }));
   return [

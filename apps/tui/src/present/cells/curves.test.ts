@@ -99,7 +99,7 @@ test('actual and expected values are shown with enough digits to tell them apart
   ]);
 });
 
-test('a unit is singular for the value 1', () => {
+test('the word for a unit is singular if the value is 1', () => {
   expect([
     formatInUnit(1, 'CTAs'),
     formatInUnit(2, 'CTAs'),

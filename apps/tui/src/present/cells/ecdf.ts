@@ -54,7 +54,7 @@ function drawCurve(canvas: Canvas, { data, role, low, span, levelY }: Drawing): 
   canvas.line(at, [canvas.dotColumns - 1, at[1]], role);
 }
 
-/** First, middle and last value of an axis. */
+/** The first, middle and last value of an axis, as its lower row. */
 export function axisValues(low: number, high: number, width: number): string {
   const [left, middle, right] = [low, (low + high) / 2, high].map((value) => formatMicroseconds(value, high)) as [
     string,

@@ -1,4 +1,7 @@
-/** An error map of an output as colored cells: columns are blocks of its last dimension, rows of the one before. */
+/**
+ * An error map of an output as colored cells: columns are blocks of the last dimension, and rows are blocks of the
+ * dimension before it.
+ */
 import { formatError } from '../numbers.ts';
 import { padCells } from './cell-text.ts';
 import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
@@ -10,13 +13,13 @@ interface HeatMapData {
   readonly blockRows: number;
   /** Columns per block. */
   readonly blockColumns: number;
-  /** Dimensions of the output; absent: four. */
+  /** Dimensions of the output; absent if it has four. */
   readonly outputDims?: readonly unknown[];
-  /** [rows, columns], largest |out - ref|; NaN if an element is NaN. */
+  /** Largest |out - ref| of each block, as [rows, columns]; NaN if an element is NaN. */
   readonly values: ArrayLike<number>;
 }
 
-/** What stands before the indices of rows and columns: "s" and "d" of outputs like attention's, nothing of others. */
+/** Text before the indices of rows and columns: "s" and "d" if the output is like attention's, otherwise empty. */
 export const indexLetters = ({ outputDims = [] }: Pick<HeatMapData, 'outputDims'>): { row: string; column: string } =>
   [0, 4].includes(outputDims.length) ? { row: 's', column: 'd' } : { row: '', column: '' };
 
@@ -71,7 +74,7 @@ export function heatMap(data: HeatMapData, { width, height, worst, cursor }: Hea
       ? `${firstColumn}${lastColumn.padStart(mapCells - firstColumn.length)}`
       : firstColumn;
   const marks = [...(hasMark(body, 'X') ? ['X worst'] : []), ...(hasMark(body, 'N') ? ['N NaN or Inf'] : [])];
-  // If no element is finite, there is no error to show.
+  // If no element is finite, the scale has no range.
   const range = scale.largest > 0 ? [`${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
   const legends = [
     [`${merged.blockRows} rows x ${merged.blockColumns} columns a cell`, ...range, ...marks],
@@ -100,7 +103,7 @@ export const blocksInCell = (
 });
 
 interface HeatScale {
-  /** The error at level 0. */
+  /** The error that has level 0. */
   readonly least: number;
   readonly largest: number;
 }
@@ -144,7 +147,8 @@ function markOf(value: number, worst: boolean): string | undefined {
 }
 
 /**
- * Merges whole blocks, so that every cell stands for the same number of rows and columns; the last ones may be smaller.
+ * Merges whole blocks, so that every cell stands for the same number of rows and columns. Only the last cells may stand
+ * for fewer.
  */
 function merge(
   data: HeatMapData,
@@ -156,7 +160,7 @@ function merge(
     for (let column = 0; column < data.columns; column++) {
       const cell = Math.floor(row / rowsPerCell) * columns + Math.floor(column / columnsPerCell);
       const value = data.values[row * data.columns + column] ?? 0;
-      // `Math.max` keeps NaN, so a NaN wins over every number.
+      // `Math.max` keeps NaN, so a cell with a NaN is NaN.
       values[cell] = Math.max(values[cell] ?? 0, value);
     }
   }
@@ -169,7 +173,7 @@ function merge(
   };
 }
 
-/** From the least error above 0 to the largest; NaN and Inf are outside the scale. */
+/** The scale from the smallest error above 0, within limits, to the largest error. NaN and Inf are left out. */
 function scaleOf(values: ArrayLike<number>): HeatScale {
   const errors = Array.from(values).filter((value) => Number.isFinite(value) && value > 0);
   const largest = errors.reduce((most, value) => Math.max(most, value), 0);

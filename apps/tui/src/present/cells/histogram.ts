@@ -15,7 +15,7 @@ export interface HistogramData {
   readonly overflow: number;
 }
 
-/** Undefined if nothing was counted. */
+/** The data of a histogram; undefined if it contains no samples. */
 export function histogramData(bins: Histogram | undefined): HistogramData | undefined {
   return bins === undefined || bins.counts.length === 0
     ? undefined
@@ -32,7 +32,7 @@ interface HistogramOptions {
   readonly width: number;
   readonly height: number;
   readonly marks?: readonly PlotMark[];
-  /** Adds an axis of counts at the left. */
+  /** True to add an axis of counts at the left. */
   readonly counts?: boolean;
 }
 
@@ -60,7 +60,7 @@ export function histogram(
   // The last merged bin may extend beyond the data.
   const span = data.binWidth * bins.length * Math.max(1, Math.ceil(data.counts.length / width));
   const columnOf = (value: number): number => Math.round(((value - data.low) / span) * (columns.length - 1));
-  // The scale follows the merged bins.
+  // The vertical scale is that of the merged bins.
   const highest = Math.max(0, ...bins);
   const countOf = (row: number): Row => {
     if (!counts) return [];

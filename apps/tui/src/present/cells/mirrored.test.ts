@@ -24,7 +24,7 @@ test('two distributions share one axis, and their medians are marked', () => {
   `);
 });
 
-test('the last bin is visible if there are one or two more bins than cells', () => {
+test('the last bin is visible even if there are one or two more bins than cells', () => {
   const bin = (low: number, count: number) => ({ low, binWidth: 0.001, counts: [count], underflow: 0, overflow: 0 });
   const rows = mirroredHistogram({ upper: bin(0, 0), lower: bin(0.029, 1) }, { width: 30, height: 4, medians: [0, 0] });
   expect(rows.map(rowText).join('\n')).toMatch(/[▔▀█]/);

@@ -25,8 +25,8 @@ interface MirroredSize {
  */
 export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, medians }: MirroredSize): Row[] {
   let { bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, width);
-  // If there are more bins than cells, some bins would be hidden. Fewer bins have higher counts, which may need another
-  // cell.
+  // If there are more bins than cells, some bins would be hidden. Merging bins raises the counts, whose axis may then
+  // need another cell.
   while (bins.count > cells) ({ bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, cells));
   const barRows = Math.max(2, height - 2);
   const [rowsAbove, rowsBelow] = [Math.ceil(barRows / 2), Math.floor(barRows / 2)];
@@ -85,7 +85,7 @@ function sharedBins(upper: HistogramData, lower: HistogramData, most: number): B
   return { low, span: Math.max(span, count * width, Number.EPSILON), count };
 }
 
-/** Samples per shared bin. The count of an original bin is spread evenly over the shared bins that it covers. */
+/** Samples per shared bin. The samples of an original bin are spread evenly over the shared bins that it covers. */
 function binned({ low, binWidth, counts }: HistogramData, bins: Bins): number[] {
   const result = new Array<number>(bins.count).fill(0);
   const wide = bins.span / bins.count;

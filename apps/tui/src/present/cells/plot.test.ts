@@ -34,7 +34,7 @@ test('a histogram is drawn in 40x7 cells', () => {
   ]);
 });
 
-test('a heat map in 30x6 cells has ink by decade, marks for the worst block and NaN, and a legend', () => {
+test('a heat map in 30x6 cells has ink that depends on the decade, marks for the worst block and NaN, and a legend', () => {
   const values = [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, Number.NaN];
   expect(
     lines(
@@ -51,7 +51,7 @@ test('a heat map in 30x6 cells has ink by decade, marks for the worst block and 
   ]);
 });
 
-test('a heat map of an output without four dimensions has bare indices', () => {
+test('a heat map of an output without four dimensions has indices without letters', () => {
   const values = [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, 1];
   const map = { rows: 2, columns: 4, blockRows: 16, blockColumns: 16, outputDims: [32, 64], values };
   expect(lines(heatMap(map, { width: 30, height: 5 })).slice(0, 3)).toEqual([
@@ -72,7 +72,7 @@ test('a cell with a background color has no ink over it, but keeps its mark', ()
   expect(painted('16').slice(6)).toMatch(/X +[#%@*+=]{6}/);
 });
 
-test('heat map merges blocks that do not fit and keeps the largest error and every NaN', () => {
+test('a heat map merges blocks that do not fit, and keeps the largest error and every NaN', () => {
   const values = new Array<number>(64 * 64).fill(1e-3);
   values[100] = 7;
   values[3000] = Number.NaN;
@@ -120,7 +120,7 @@ test('a frame is drawn in 40x4 cells', () => {
   ]);
 });
 
-test('a table shortens the columns that allow it, then drops columns by rank', () => {
+test('a table shortens the columns that may be shortened, then drops columns by rank', () => {
   const columns = [
     { title: 'case', cell: () => '2x8x512x64 causal', shrinkTo: 6 },
     { title: 'max', align: 'right' as const, cell: () => '4.9e-4' },
@@ -138,7 +138,7 @@ test('a table shortens the columns that allow it, then drops columns by rank', (
   ]);
 });
 
-test('the column with the answer is cut last, whatever is before it', () => {
+test('the column that readers need most is cut last, wherever it is', () => {
   const columns = [
     { title: 'case', cell: () => '4x16x2048x64c' },
     { title: 'A/B', cell: () => '1.0712 [1.0688, 1.0735]' },
@@ -149,7 +149,7 @@ test('the column with the answer is cut last, whatever is before it', () => {
   expect(rowWidth(rows[0]!)).toBeLessThanOrEqual(40);
 });
 
-test('parts keep their order; the least important go first, and a long form never displaces another part', () => {
+test('parts keep their order; the least important parts are dropped first, and a long form never displaces another part', () => {
   const parts = [
     { rank: 2, forms: [[run('fa-tui')]] },
     { rank: 0, forms: [[run('connected to runner')], [run('up')]] },

@@ -66,7 +66,7 @@ export function roofline(data: RooflineData, { width, height }: { width: number;
   return [...canvas.rows(), [run(intensityAxis(x, width), 'dim')]];
 }
 
-/** A range as powers of ten, at least two decades so that the slope is visible. */
+/** The range as powers of ten, at least two decades wide so that the slope is visible. */
 function logRange(low: number, high: number): { low: number; high: number } {
   const to = Math.log10(high);
   return { low: Math.min(Math.log10(low), to - LEAST_DECADES), high: to };

@@ -5,7 +5,7 @@ import { cellWidth, padCells, takeCells, wrapCells } from './cell-text.ts';
 export interface Run extends Piece {
   /** Background of a heat-map cell, 0 (no error) to HEAT_LEVELS - 1. */
   readonly heat?: number;
-  /** The text only shows the heat level, for screens without a background color for it. */
+  /** True if the text only shows the heat level, because the screen has no background color for it. */
   readonly isInk?: boolean;
   /** The row under the cursor. */
   readonly selected?: boolean;
@@ -93,8 +93,8 @@ export const labelled = (label: string, value: string, role?: Role): Run[] => [
 ];
 
 /**
- * Puts as many `groups` into a row as fit, `gap` cells apart, then continues in the next row. A group wider than a row
- * wraps.
+ * Puts as many groups into a row as fit, `gap` cells apart, and continues in the next row. A group that is wider than a
+ * row wraps.
  */
 export function flowRows(groups: readonly Row[], width: number, gap = 2): Row[] {
   const rows: Run[][] = [];

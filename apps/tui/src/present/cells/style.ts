@@ -26,7 +26,7 @@ export const isStyle = (style: string): boolean =>
 export const codesOf = (style: string, colors: ColorDepth): Codes =>
   words(style).flatMap((word) => codeOf(word, colors) ?? []);
 
-/** Undefined if the word is not part of a style. */
+/** The codes of a word; undefined if it is not a word for a style. */
 function codeOf(word: string, colors: ColorDepth): Codes | undefined {
   if (word === 'default') return [];
   const attribute = entryOf(ATTRIBUTES, word);
@@ -53,7 +53,7 @@ function indexed(index: number, colors: ColorDepth): Codes {
     index >= 232
       ? [0, 0, 0].map(() => 8 + (index - 232) * 10)
       : [36, 6, 1].map((unit) => Math.floor((index - 16) / unit) % 6).map((step) => (step === 0 ? 0 : 55 + step * 40));
-  // A channel counts if it is more than half as strong as the strongest one.
+  // A channel is set in the nearest of the 16 colors if it is more than half as strong as the strongest channel.
   const most = Math.max(...channels);
   const bits = channels.reduce((sum, channel, place) => sum + (channel * 2 > most && most > 60 ? 1 << place : 0), 0);
   return foreground(String((most > 191 ? 90 : 30) + bits), colors);

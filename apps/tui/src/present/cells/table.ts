@@ -1,4 +1,7 @@
-/** Tables that fit. Columns without room are dropped by rank or shortened on purpose, never clipped by accident. */
+/**
+ * Tables that fit. Columns for which there is no room are dropped by rank or shortened where that is allowed, never
+ * clipped by accident.
+ */
 import type { Column } from '../blocks.ts';
 import { colouredParts } from '../roles.ts';
 import { cellWidth, padCells } from './cell-text.ts';
@@ -96,9 +99,9 @@ function joinCells(cells: readonly Run[]): Row {
 }
 
 export interface Part {
-  /** Order of getting a place, the lowest rank first. */
+  /** Parts get their places in this order, the lowest rank first. */
   readonly rank: number;
-  /** Order of growing to a longer form once the places are assigned; absent: by rank. */
+  /** Parts grow to a longer form in this order once all have their places; absent: by rank. */
   readonly growRank?: number;
   /** The longest form first. */
   readonly forms: readonly Row[];

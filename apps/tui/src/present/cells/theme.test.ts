@@ -18,7 +18,7 @@ test('every color of a light terminal has a contrast of at least 4.5 on white', 
   const indices = codes.flatMap((on) => (on.startsWith('38;5;') ? [Number(on.slice('38;5;'.length))] : []));
   expect(indices.length).toBeGreaterThan(5);
   expect(indices.filter((index) => 1.05 / (luminance(index) + 0.05) < 4.5)).toEqual([]);
-  // The terminal chooses how the sixteen colors look, so a light terminal gets none of them here.
+  // A light terminal gets none of the sixteen colors here, because the terminal decides how they look.
   expect(codes.filter((on) => /^(3[0-7]|9[0-7])$/.test(on))).toEqual([]);
 });
 

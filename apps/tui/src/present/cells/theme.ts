@@ -9,15 +9,15 @@ import { HEAT_LEVELS, type Role, type Row, type Run } from './row.ts';
 export interface Theme {
   readonly colors: ColorDepth;
   readonly ascii: boolean;
-  /** For a screen reader: no boxes or plots, because it would read out their characters. */
+  /** True for a screen reader: there are no boxes or plots, because it would read out their characters. */
   readonly spoken?: boolean;
-  /** For a light background, on which yellow and cyan can hardly be read. */
+  /** True for a light background, on which yellow and cyan are hard to read. */
   readonly light?: boolean;
   /** The user's own styles by role. */
   readonly styles?: Readonly<Partial<Record<Role, Codes>>>;
 }
 
-/** The user's choices; undefined means as the environment says. */
+/** The user's choices. If a choice is undefined, the environment decides. */
 export interface ThemeChoice {
   readonly colors?: ColorDepth | 'auto' | undefined;
   readonly ascii?: boolean | undefined;
@@ -26,7 +26,10 @@ export interface ThemeChoice {
   readonly styles?: Readonly<Partial<Record<Role, string | undefined>>> | undefined;
 }
 
-/** Uses the choice, else NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM, FA_TUI_ASCII, INK_SCREEN_READER and the locale. */
+/**
+ * The user's choices, or else what follows from NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM, FA_TUI_ASCII,
+ * INK_SCREEN_READER and the locale.
+ */
 export function themeOf(
   environment: Record<string, string | undefined>,
   { colors = 'auto', ascii, background, styles = {} }: ThemeChoice = {},
@@ -101,7 +104,7 @@ const LIGHT: Record<Role, Codes> = {
   barAlternative: [indexed(90)],
 };
 
-/** Without yellow and cyan: of the 16 colors, blue and magenta are dark in every terminal. */
+/** For 16 colors, without yellow and cyan: blue and magenta are dark in every terminal. */
 const LIGHT_16: Record<Role, Codes> = {
   ...COLORED,
   accent: [foreground(34)],
@@ -148,7 +151,7 @@ function paintRun(piece: Run, theme: Theme): string {
   return piece.heat === undefined || piece.selected ? styled : heatBackground(piece.heat, styled, theme.colors);
 }
 
-/** The styles of roles that the user has not chosen. */
+/** The styles of roles for which the user has not chosen one. */
 export function paletteOf({ colors, light = false }: Theme): Record<Role, Codes> {
   if (colors === 'none') return COLORLESS;
   if (!light) return COLORED;
@@ -247,8 +250,8 @@ const ASCII: Record<string, string> = {
 };
 
 /**
- * Writes "±" as "+-" and drops the space before it to keep the width. "~" is not available because it marks modelled
- * figures.
+ * Writes "±" as "+-" and drops the space before it to keep the width. "~" cannot replace it, because that marks
+ * modelled figures.
  */
 const withMargins = (row: Row): Row =>
   row.map((piece, index) => {

@@ -63,7 +63,7 @@ function findingText({ word, message, facts, remedy }: FindingBlock): string {
   return [`**${markdownText(word)}**: ${markdownText(message)}`, ...told.map(factLine)].join('\n');
 }
 
-/** Between fences longer than any fence inside. */
+/** Puts rows between fences that are longer than any fence in the rows. */
 function fenced(rows: readonly Row[]): string {
   const lines = rows.map((row) => rowText(row).trimEnd());
   const longest = Math.max(2, ...lines.flatMap((line) => (line.match(/`+/g) ?? []).map(({ length }) => length)));

@@ -4,15 +4,13 @@ import { rowText, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
 
 export interface ReportFormat {
-  /** Columns. */
+  /** In columns. */
   readonly width: number;
-  /** Keeps names and tables whole even if a line is then wider than the page, because a program or grep reads it. */
+  /** Keeps names and tables whole even if a line is then too wide, because a program or grep reads the output. */
   readonly uncut?: boolean;
   readonly colors: boolean;
   readonly ascii: boolean;
-  /**
-   * Progress only adds lines, because the terminal cannot redraw a line, or a screen reader would read it repeatedly.
-   */
+  /** Progress only adds lines: the terminal cannot redraw a line, or a screen reader would read it again and again. */
   readonly appends?: boolean;
 }
 
@@ -49,15 +47,16 @@ export function formatFor(stream: OutputStream, { color, environment, ascii }: F
   };
 }
 
-// NO_COLOR counts if it is set and not empty (https://no-color.org). A flag on the command line takes precedence over
-// the environment.
+// NO_COLOR disables colors if it is set and not empty (https://no-color.org). A flag on the command line takes
+// precedence over the environment.
 function wantsColor(stream: OutputStream, color: ColorMode, environment: NodeJS.ProcessEnv): boolean {
   if (color !== 'auto') return color === 'always';
   return stream.isTTY === true && !environment.NO_COLOR && environment.TERM !== 'dumb';
 }
 
 /**
- * A row as text. Colors come from the terminal's own sixteen, because a report is read next to other programs' output.
+ * A row as text. It uses only the terminal's own sixteen colors, because a report is read next to other programs'
+ * output.
  */
 export function paintLine(row: Row, { colors, ascii }: ReportFormat): string {
   if (colors) return paint(row, { colors: '16', ascii });

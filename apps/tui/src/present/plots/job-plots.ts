@@ -59,7 +59,7 @@ function captionOf(what: string, { kernel, device, job }: PlotSubject): string {
 const placeText = ({ shape, mode }: Pick<BenchmarkResult, 'shape' | 'mode'>): string =>
   `${shapeShort(shape)} ${MODE_WORDS[mode]}`;
 
-/** The histogram, and the ECDF with those of SDPA. */
+/** The histogram, and the ECDF together with SDPA's. */
 function distributionPlots(benchmark: BenchmarkResult, subject: PlotSubject): Plot[] {
   const { histogram, latency, sdpa } = benchmark;
   if (!histogram || histogram.counts.length === 0 || !latency || latency.samples < FEWEST_SAMPLES.interval) return [];
@@ -79,7 +79,7 @@ function distributionPlots(benchmark: BenchmarkResult, subject: PlotSubject): Pl
   ];
 }
 
-/** Champion above, candidate below. */
+/** The distributions of the champion, above, and of the candidate. */
 export function comparisonPlots(compared: ShapeComparison, subject: PlotSubject): Plot[] {
   const { champion, candidate, championHistogram, candidateHistogram } = compared;
   if (!champion || !candidate || !championHistogram || !candidateHistogram) return [];

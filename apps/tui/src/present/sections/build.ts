@@ -78,7 +78,10 @@ function runFact({ compiler, version, target, seconds, cacheHit, exitCode, parts
   return fact(compiler, `${version} for ${target}, ${how}${exitCode === 0 ? '' : `, exit status ${exitCode}`}`);
 }
 
-/** For a kernel whose entries were compiled separately; the seconds are those of the longest part. */
+/**
+ * Says in how many parts a kernel was compiled, if its entries were compiled separately. The compile time is that of
+ * the longest part.
+ */
 export const inParts = (parts: number): string => (parts > 1 ? ` in ${parts} parts` : '');
 
 function ptxasFacts({ entries, entriesMissing }: BuildResult): Fact[] {

@@ -27,7 +27,7 @@ const verify = create(VerifyResultSchema, {
   ],
 });
 
-test('a drawn shape that fails has a row, and the smallest failing shape names the shape it was found from', () => {
+test('a drawn shape that fails has a row, and the smallest failing shape names the shape from which it was derived', () => {
   const lines = plainLines(verifyBlocks(verify), PLAIN);
   expect(lines[0]).toContain('1 of 1 case and 1 of 3 probes passed');
   expect(lines.some((line) => /^\s*1x1x513x64 random\s/.test(line))).toBe(true);
@@ -44,12 +44,12 @@ test('the facts of view 2 have the error in rounding units, and the shape that t
   expect(texts).toContain('2x7x1031x64');
 });
 
-test('a case without a finite element has no error in rounding units, which would be 0', () => {
+test('a case without a finite element shows no error in rounding units, because it would be 0', () => {
   const nan = { ...(verify.drawn.at(-1) as CaseResult), nanCount: 32_832n, rounding: { ...rounding, ratio: 0 } };
   expect(JSON.stringify(caseFacts(nan as CaseResult))).not.toContain('limit 2');
 });
 
-test('a large error on large values is shown with its share of the limit, if the runner measured that', () => {
+test('a large error on large values is shown with its share of the limit, if the runner measured the share', () => {
   const probe = { shape: parseShape('1x2x333x64'), verdict: Verdict.PASS, elements: 64n, maxAbsError: 7.98 };
   const report = (worstOfLimit?: number): string =>
     plainLines(verifyBlocks(create(VerifyResultSchema, { cases: [{ ...probe, worstOfLimit }] })), PLAIN).join('\n');

@@ -42,12 +42,12 @@ export function limitText(result: CaseResult): string {
   return `${worstOfLimit >= 10 ? '>999' : (worstOfLimit * 100).toFixed(worstOfLimit < 0.1 ? 1 : 0)} %`;
 }
 
-/** True of a failed case whose worst element is within its limit: its share of the limit would look like a pass. */
+/** True for a failed case whose worst element is within its limit. Its share of the limit would look like a pass. */
 export const isWithinLimit = ({ verdict, worstOfLimit }: CaseResult): boolean =>
   verdict === Verdict.FAIL && worstOfLimit !== undefined && worstOfLimit <= 1;
 
-// The kernel's largest error divided by the error of attention in plain arithmetic of the tensors' dtype.
-// FlashAttention's rule asks for at most 2.
+// The kernel's largest error divided by the error of attention computed in plain arithmetic of the tensors' dtype.
+// FlashAttention's rule requires at most 2.
 const plainRatio = (result: CaseResult): string =>
   result.fp16MaxAbsError > 0 ? formatNumber(result.maxAbsError / result.fp16MaxAbsError, 3) : '-';
 
@@ -147,7 +147,7 @@ export function caseFacts(result: CaseResult): Fact[] {
     result.deterministic === undefined
       ? fact('deterministic', 'not checked', 'dim')
       : fact('deterministic', deterministic, result.deterministic ? undefined : 'warn'),
-    // The ratio counts finite elements only; of none, it would be 0.
+    // The ratio takes only finite elements into account, so without any it would be 0.
     ...(result.rounding && hasFinite(result) ? [roundingFact(result.rounding)] : []),
     ...(result.foundFrom ? [fact('found from', shapeShort(result.foundFrom))] : []),
     fact('plain attention', formatError(result.fp16MaxAbsError)),
@@ -188,7 +188,7 @@ function toleranceText(tolerance: Tolerance | undefined): string {
   return tolerance.profile ? `${rule} (${tolerance.profile})` : rule;
 }
 
-/** Only failed probes get a row, because the count covers those that passed. */
+/** Only failed probes get a row. The tally covers the passed ones. */
 const failedProbes = (verify: VerifyResult): CaseResult[] =>
   allProbes(verify).filter(({ verdict }) => verdict === Verdict.FAIL);
 

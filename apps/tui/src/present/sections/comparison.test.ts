@@ -61,7 +61,7 @@ test('medians, ratios with intervals, the self-check, the rule and the verdict f
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 
-test('a refusal gives the reason without saying "not judged" twice', () => {
+test('the reason for a refused comparison does not say "not judged" twice', () => {
   const reason = "the champion's output is wrong: 1x2x64x64: NAN_OUTPUT";
   const lines = plainLines(
     comparisonBlocks(

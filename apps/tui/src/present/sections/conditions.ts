@@ -13,7 +13,7 @@ export function hostLoadText({
     : `${hostLoad.toFixed(1)} on ${counted(hostCpus, 'CPU')}`;
 }
 
-/** True if there are more processes than CPUs, so that the emulator sometimes waits for a CPU. */
+/** True if more processes want to run than there are CPUs, so that the emulator sometimes waits for a CPU. */
 export const isHostBusy = ({ hostLoad = 0, hostCpus = 0 }: Pick<DeviceReading, 'hostLoad' | 'hostCpus'>): boolean =>
   hostLoad > hostCpus;
 

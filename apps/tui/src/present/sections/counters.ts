@@ -23,7 +23,7 @@ const LONG_SOURCE = 48;
 const sourceText = ({ name, source }: Metric): string =>
   source.endsWith(` ${name}`) ? source.slice(0, -name.length - 1) : source;
 
-/** Long sources go below the figure, because in the table they would widen every line. */
+/** True if the source is shown below the figure, because in the table it would widen every line. */
 const isLongSource = (metric: Metric): boolean => sourceText(metric).length > LONG_SOURCE;
 
 const MOST_STALLS = 10;
@@ -44,7 +44,7 @@ function stallsPlot({ stalls }: ProfileResult): Block[] {
   ];
 }
 
-/** How the launch was profiled. */
+/** Says how the launch was profiled. */
 export const launchText = ({ modelled }: ProfileResult): string =>
   modelled ? 'one launch counted on the emulator' : 'one launch under the profiler';
 

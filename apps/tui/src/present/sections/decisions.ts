@@ -77,7 +77,7 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
   { title: 'rests on', drop: 1, shrinkTo: 16, cell: ({ decision }) => evidenceText(decision) },
 ];
 
-/** Shown for a cluster, because its figures are the word of a pilot. */
+/** Shown for a cluster, because its figures are only what a pilot reported. */
 const PILOT_COLUMN: Column<Champion> = { title: 'on', cell: machineText };
 
 /** The evidence for an acceptance: plan, cases, seeds, the champion that it was compared with, and the digests. */

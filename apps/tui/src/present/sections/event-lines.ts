@@ -33,7 +33,7 @@ import { gateTitle, gateValue, gateReason } from './gates.ts';
 import type { Role } from '../roles.ts';
 import { gateTarget, gateMark } from '../gate-marks.ts';
 
-/** `routine`: a line that says that all is well, so that findings stand out beside it. */
+/** `routine` is for lines that say that all is well, so that findings stand out between them. */
 export type LogTone = 'plain' | 'routine' | 'phase' | 'good' | 'bad' | 'warn';
 
 /** Source of the lines about the job itself. */
@@ -154,7 +154,7 @@ function describe({ payload }: JobEvent): Described[] {
     case 'profileProgress':
       return [{ text: payload.value.message, tone: 'routine' }];
     case 'gateResult':
-      // Gates that could not be evaluated are not logged one by one; a count for each reason is shown beside the log.
+      // Gates that could not be evaluated are not logged. The panes next to the log show their number and the reasons.
       return payload.value.verdict === Verdict.NOT_MEASURED || payload.value.verdict === Verdict.NOT_JUDGED
         ? []
         : [gateLine(payload.value)];
@@ -184,7 +184,7 @@ const STEPS: Partial<Record<Phase, string>> = {
 
 function phaseText({ phase, variant, steps }: PhaseStarted): string {
   const name = [PHASE_WORDS[phase], variantWord(variant)].filter(Boolean).join(' ');
-  // The gates that follow are logged one by one.
+  // The number of gates is left out, because the gates are logged one by one.
   return steps <= 1 || phase === Phase.GATES ? name : `${name}: ${counted(steps, STEPS[phase] ?? 'step')}`;
 }
 

@@ -23,7 +23,7 @@ const STATE_WORDS: Record<PilotState, string> = {
   [PilotState.AWAY]: 'away',
 };
 
-/** Data about a fleet that does not come from the gateway's fleet message. */
+/** Data for the page that the gateway's fleet message does not contain. */
 export interface AboutFleet {
   /** The gateway's devices, with the price per hour if known. */
   devices: readonly Device[];
@@ -68,7 +68,7 @@ const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column
   ];
 };
 
-/** GPUs of the whole cluster; jobs of other users count as using them. */
+/** Free and total GPUs of the whole cluster, which jobs of other users occupy too. */
 const gpusText = (gpus: Gpus | undefined): string =>
   gpus ? `${formatCount(gpus.free)} of ${formatCount(gpus.total)} GPUs free` : '';
 

@@ -30,7 +30,7 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
   ...GATE_COLUMNS.slice(0, 4),
 ];
 
-// Units of whole things. Their distance is a number, because a percentage would say less.
+// Units of things that are counted. The distance to such a target is a number, because a percentage would say less.
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
 /** Distance of a value from its target, such as "4.7 % spare", "at limit", "3 CTAs short" or "12 % over". */
@@ -54,16 +54,16 @@ export const gateReason = ({ verdict, detail }: Pick<GateResult, 'verdict' | 'de
     ? `${VERDICT_MARKS[verdict].word}: ${reasonText(detail)}`
     : reasonText(detail);
 
-/** Counts of hard gates, which can reject, and the number of warnings. */
+/** The numbers of hard gates, which can reject, and the number of warnings. */
 export interface GateTally {
   readonly hard: number;
   readonly passed: number;
   readonly failed: number;
   readonly open: number;
-  /** Hard gates that only an acceptance asks for. */
+  /** Number of open hard gates that matter only for an acceptance. */
   readonly toDo: number;
   readonly warned: number;
-  /** Hard gates that a modelled figure decided. */
+  /** Number of hard gates that a modelled figure decided. */
   readonly modelled: number;
 }
 
@@ -118,7 +118,7 @@ function evidence(gate: GateResult): string {
 }
 
 /**
- * Text for a target that the kernel's manifest set, with the manifest's reason unless the detail already contains it.
+ * Text for a target from the kernel's own manifest, with the manifest's reason unless the detail already contains it.
  */
 export function ownGateText({ ownReason, detail }: Pick<GateResult, 'ownReason' | 'detail'>): string {
   if (ownReason === '') return '';

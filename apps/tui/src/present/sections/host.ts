@@ -1,4 +1,4 @@
-/** The runner's equipment and abilities; for a missing tool, the work that is not possible without it. */
+/** The runner's tools and abilities. A missing tool is listed with the work that is not possible without it. */
 import { DeviceState, type Device, type GetHostResponse, type Host, type Tool } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block, type Fact } from '../blocks.ts';
 import { counted, formatBytes, formatInstant, formatNumber } from '../numbers.ts';

@@ -145,7 +145,7 @@ test("a gate's color is on its mark, not on its title", () => {
   expect(htmlPage('gates', blocks)).toContain('<td><span class="bad">✗</span> parity</td>');
 });
 
-test('a gate decided by a modelled figure says so in its verdict, value and count; a measured gate does not', () => {
+test('a gate decided by a modelled figure says so in its verdict, value and number; a measured gate does not', () => {
   const gate = (title: string, verdict: Verdict, level: string, modelled: boolean) =>
     create(GateResultSchema, { title, verdict, level, modelled, value: 3, comparison: '<', target: 5, unit: '%' });
   const lines = plainLines(

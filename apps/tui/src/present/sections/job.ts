@@ -34,7 +34,7 @@ export interface EndedJob {
 }
 
 interface ReportParts {
-  /** Include the counters of each source line. */
+  /** True to include the counters of each source line. */
   readonly lines?: boolean | undefined;
 }
 
@@ -98,14 +98,14 @@ function variantBlocks(variant: VariantResult, parts: ReportParts): Block[] {
   ];
 }
 
-/** Only a verdict, because the held-out shapes stay secret. */
+/** Contains only the verdict, because the held-out shapes must stay secret. */
 const heldOutNotice = ({ verdict, detail, shapes }: HeldOutResult): Block =>
   notice(
     `${detail} (${counted(shapes, 'shape')} that the runner keeps to itself)`,
     verdict === HeldOutVerdict.WRONG ? 'bad' : 'text',
   );
 
-/** For a kernel that does not compile, only the gates that could be evaluated. */
+/** The gates; if the kernel does not compile, only those that have an answer. */
 function gateBlocksOf({ build, gates }: VariantResult): Block[] {
   if (build === undefined || build.succeeded) return gatesBlocks(gates);
   const answered = gates.filter(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.FAIL);

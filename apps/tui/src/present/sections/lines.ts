@@ -4,7 +4,7 @@ import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatChange, formatCount } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
 
-/** A line with its share of the kernel. */
+/** A source line with its shares of the kernel's totals. */
 export interface ShownLine {
   readonly line: LineProfile;
   /** Shares of all instructions, and of all bank conflicts. */
@@ -17,7 +17,7 @@ const HOT_SHARE = 0.1;
 const amount = (value: bigint, role: Role = 'text'): Piece =>
   piece(value === 0n ? '' : formatCount(Number(value)), role);
 
-/** Continuation lines are indented so far that a narrow column would show nothing else. */
+/** Shortens deep indentation. Continuation lines are indented so far that a narrow column would show only spaces. */
 const indented = (text: string): string => text.trimEnd().replace(/^ {9,}/, '        ');
 
 const COLUMNS: readonly Column<ShownLine>[] = [
@@ -53,8 +53,8 @@ export function lineColumns(lines: readonly ShownLine[], before?: ProfileResult)
 }
 
 /**
- * Each line's instructions against those of the same line before. Lines are paired by their text and, if a text occurs
- * several times, in order, because an edit above moves the numbers.
+ * Each line's instructions compared with those of the same line before. Lines are paired by their text, because an edit
+ * above changes their numbers; lines with the same text are paired in order.
  */
 function changeColumn(lines: readonly ShownLine[], before: ProfileResult): Column<ShownLine> {
   const counts = Map.groupBy(before.lines, ({ text }) => text.trim());

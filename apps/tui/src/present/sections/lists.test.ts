@@ -41,13 +41,13 @@ test('the list of jobs has the start of each name, and its state or outcome', ()
   ]);
 });
 
-test('an experiment whose first launch hung has no largest error instead of "0"', () => {
+test('an experiment whose first launch hung shows no largest error, rather than "0"', () => {
   const hung = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 0, maxAbsError: 0 });
   const exact = create(ExperimentSummarySchema, { job, cases: 7, passedCases: 7, maxAbsError: 0 });
   expect([hung, exact].map(largestErrorText)).toEqual(['-', '0']);
 });
 
-test('the history and the champions of a cluster name the pilot whose word each figure is', () => {
+test('in the history and the champions of a cluster, every figure names the pilot that reported it', () => {
   const of = { hostName: 'node7', schedulerJob: '12' };
   const measured = create(ExperimentSummarySchema, { job, p50Us: 10, ...of });
   const [heads, row] = historyReport([measured], { ...PLAIN, width: 160 });
@@ -81,7 +81,7 @@ test('the history marks an emulator time, and shows no number for a missing time
   ]);
 });
 
-test("the history has a job's cost and its result against the champion, if there are any", () => {
+test("the history has each job's cost and its result against the champion, if it has them", () => {
   const compared = create(ExperimentSummarySchema, {
     job,
     passedCases: 7,
@@ -105,7 +105,7 @@ test("the history has a job's cost and its result against the champion, if there
   ]);
 });
 
-test('in the history a run without a time is neither ranked nor unranked, unless its rules already decide', () => {
+test('in the history a run without a time is shown as neither ranked nor unranked, unless its rules already decide that', () => {
   const ranked = (isRanked: boolean, p50Us?: number) =>
     create(ExperimentSummarySchema, { job, p50Us, ranking: { ranked: isRanked, reasons: [], rulesDigest: '' } });
   const column = historyReport([ranked(true, 5.8), ranked(true), ranked(false)], PLAIN)

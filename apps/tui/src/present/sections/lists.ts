@@ -47,7 +47,7 @@ function kernelBlocks(kernel: Kernel): Block[] {
   ];
 }
 
-/** Names the kernel if the list covers only one. */
+/** " of" and the kernel's name if the list covers only one kernel; otherwise empty. */
 const ofKernel = (kernel: string): string => (kernel === '' ? '' : ` of ${kernel}`);
 
 /** Jobs, newest first, with the start of their names. `kernel` is the only kernel requested. */
@@ -84,7 +84,7 @@ type GateCounts = Pick<
   'hardGates' | 'hardGatesPassed' | 'gatesPassed' | 'gatesFailed' | 'gatesNotMeasured'
 >;
 
-/** Text such as "3 of 4", about gates that can reject. For an experiment before plans existed, all gates count. */
+/** Text such as "3 of 4" about gates that can reject. For an experiment from before plans existed, about all gates. */
 export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): string {
   if (hardGates > 0) return `${hardGatesPassed} of ${hardGates}`;
   const { gatesPassed, gatesFailed, gatesNotMeasured } = all;
@@ -144,7 +144,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }
 
-/** Not known for an experiment before ranked runs existed. A run without a time has nothing to rank. */
+/** "-" for an experiment from before ranked runs existed, and for a run without a time, which has nothing to rank. */
 function rankedPiece({ ranking, p50Us }: ExperimentSummary): Piece {
   if (ranking === undefined || (ranking.ranked && p50Us === undefined)) return piece('-', 'dim');
   return piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');

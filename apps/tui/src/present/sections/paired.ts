@@ -3,7 +3,7 @@ import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts'
 import { formatMicroseconds, formatNumber } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
 
-/** The names of the two jobs in the titles of columns. */
+/** Titles of the columns for the two jobs. */
 export interface Sides {
   readonly before: string;
   readonly after: string;
@@ -35,7 +35,7 @@ export interface PairedTime {
   readonly mode: string;
   readonly beforeUs: number | undefined;
   readonly afterUs: number | undefined;
-  /** Median before over median after: above 1, the second is faster. */
+  /** Median before divided by median after. Above 1, the job after is faster. */
   readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
   readonly verdict?: PairedVerdict | undefined;
   /** The reason why there is no ratio. */

@@ -31,7 +31,7 @@ export function phaseBars({ phaseTimes, deviceSeconds }: Timed): Bar[] {
   return [...phaseTimes.flatMap((time) => barsOf(time, several)), ...barOf('between', rest)];
 }
 
-/** The phase's own work, and its wait for the worker to open the device. */
+/** Bars for the phase's own work, and for its wait until the worker has opened the device. */
 function barsOf({ phase, variant, seconds, waitSeconds }: PhaseTime, several: boolean): Bar[] {
   const label = [PHASE_WORDS[phase], several ? variantWord(variant) : ''].filter(Boolean).join(' ');
   return [...barOf(label, seconds - waitSeconds), ...barOf('device opens', waitSeconds)];

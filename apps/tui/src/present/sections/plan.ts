@@ -1,4 +1,6 @@
-/** The plan that judged an experiment, its changes against the champion, and whether it can be accepted. */
+/**
+ * The plan that judged an experiment, the differences from the champion, and whether the experiment can be accepted.
+ */
 import type { ChampionDifference, Expectation, JobResult, Ranking } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatNumber } from '../numbers.ts';

@@ -1,4 +1,4 @@
-/** A result's birth certificate: device, driver, compilers, source, seeds, protocol, cost. */
+/** Where a result comes from: device, driver, compilers, source, seeds, protocol, cost. */
 import type { Device, GitState, JobResult, Provenance, Tool } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block } from '../blocks.ts';
 import { counted, formatCost, formatInstant, formatSeconds } from '../numbers.ts';
@@ -63,7 +63,7 @@ const runnerText = ({ runnerVersion, runnerBuildId, hostName, schedulerJob }: Pr
   `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}${schedulerJob === undefined ? '' : `, pilot of job ${schedulerJob}`}`;
 
 function costText(result: JobResult): string {
-  // A build does not open the device, but the job still holds it.
+  // A build does not use the device, but the job holds it all the same.
   const held = `device held for ${formatSeconds(result.deviceSeconds)}`;
   if (result.costUsd === undefined) return result.costMissing ? `${held}, ${result.costMissing}` : held;
   const rate =

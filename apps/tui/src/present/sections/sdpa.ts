@@ -8,8 +8,8 @@ import { counted, formatError, formatNumber } from '../numbers.ts';
 import { notMeasured, shapeShort } from '../words.ts';
 
 /**
- * A case's row shows the first of these backends that handled the case. The order starts with the backend most similar
- * to these kernels.
+ * The case's row shows the first backend of this list that computed the case. The list starts with the backend most
+ * similar to these kernels.
  */
 const SHOWN_FIRST = ['sdpa/flash', 'sdpa/cudnn', 'sdpa/efficient', 'sdpa/math'];
 

@@ -20,7 +20,7 @@ test('with fewer than five samples the range is shown, without percentiles or an
   expect(section(8, 9, 10, 11, 12)).toMatch(/p50 +95 % of p50[^]*p99/);
 });
 
-test('a result above the roofline is explained: the roofline counts device memory, but L2 holds the tensors', () => {
+test('a result above the roofline is explained: the roofline assumes device memory, but the tensors are in L2', () => {
   const throughput = (rooflinePercent: number): string =>
     sectionOf({
       latency: describe([13]),
@@ -36,7 +36,7 @@ test('a result above the roofline is explained: the roofline counts device memor
   );
 });
 
-test('kept slow samples are reported beside the clock, with the reason', () => {
+test('slow samples that were kept are reported next to the clock, with the reason', () => {
   const clock = (more: { slowedSamples?: number; throttledSamples?: number }): string =>
     sectionOf({
       latency: describe([8, 9, 10, 11, 12, 13, 14, 15, 16, 17]),

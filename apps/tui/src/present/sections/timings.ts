@@ -127,7 +127,7 @@ export const TIMING_COLUMNS: readonly Column<Timing>[] = [
   },
 ];
 
-/** Percentiles that the number of samples supports. */
+/** The percentiles for which there are enough samples. */
 export function marksOf(latency: LatencyStatistics | undefined): PlotMark[] {
   if (latency === undefined) return [];
   const { samples, p50Us, p90Us, p99Us } = latency;
@@ -215,7 +215,10 @@ const throughputText = (result: BenchmarkResult): string =>
     .filter((part) => part !== '')
     .join(', ');
 
-/** The roofline counts one read or write of Q, K, V and O in device memory; data in L2 is faster. */
+/**
+ * Says how close the kernel is to the roofline, which assumes that Q, K, V and O are read or written once in device
+ * memory; data in L2 arrives faster.
+ */
 function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult): string {
   const text = `${formatPercent(percent)} of the roofline`;
   if (percent <= 100) return text;

@@ -29,7 +29,7 @@ const tune = create(TuneResultSchema, {
   complete: true,
 });
 
-test('a search has a table with the reasons for drops, the best variant and the front', () => {
+test('a search has a table with the reasons why variants were dropped, the best variant and the front', () => {
   expect(plainLines(tuneBlocks(tune), { ...PLAIN, width: 100 })).toEqual([
     'Search over variants  2 of 9 combinations, drawn at random',
     '  ranked by median latency',
@@ -42,7 +42,7 @@ test('a search has a table with the reasons for drops, the best variant and the 
   ]);
 });
 
-test('a stopped search says so, and without a correct variant there is no best', () => {
+test('a stopped search says that it was stopped, and without a correct variant there is no best one', () => {
   const stopped = create(TuneResultSchema, { ...tune, variants: [], complete: false, pareto: [] });
   delete stopped.winner;
   const open = create(TuneResultSchema, { ...stopped, variants: [tune.variants[0]!] });

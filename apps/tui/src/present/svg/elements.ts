@@ -71,7 +71,7 @@ interface TextLook {
 export const label = ([x, y]: Point, text: string, { anchor = 'start', color = COLORS.faint }: TextLook = {}): string =>
   `<text x="${at(x)}" y="${at(y)}" text-anchor="${anchor}" fill="${color}">${escapeMarkup(text)}</text>`;
 
-/** From values to positions, with tick values for the axis. */
+/** Maps values to positions, with tick values for the axis. */
 export interface Scale {
   readonly place: (value: number) => number;
   readonly ticks: readonly number[];
