@@ -90,7 +90,7 @@ function jobsData(state: AppState): JsonValue {
 export function selectedLine(snapshot: Snapshot): string | undefined {
   const { view, log: position } = snapshot.state.ui;
   if (view === 'run') {
-    // The line at which a search stopped; while following, the last line.
+    // The line at which a search stopped. If the log is following, the last line.
     const line = snapshot.log.at(position.follow ? snapshot.log.end - 1 : position.top);
     return line?.text;
   }

@@ -16,7 +16,7 @@ export interface Cell {
   readonly row: number;
 }
 
-/** A view to show, and the distance from its cursor to the item under the cell. */
+/** The view to show for a click, and the distance from its cursor to the item under the pointer. */
 interface Hit {
   readonly view: ViewId;
   readonly by: number;
@@ -77,7 +77,10 @@ function paneInBand(columns: PaneBand, { column, row }: Cell): { pane: PlacedPan
 
 const isItem = (row: Row | undefined): boolean => row !== undefined && /^(▸ | {2}\S)/.test(rowText(row));
 
-/** Items from the cursor's row to `row`; 0 if `row` is not an item or other rows are between them. */
+/**
+ * Number of items from the cursor's row to `row`; 0 if `row` is not an item, or if rows that are not items are in
+ * between.
+ */
 function itemsAway(body: readonly Row[], row: number): number {
   const marked = body.findIndex((candidate) => rowText(candidate).startsWith('▸ '));
   if (marked < 0 || !isItem(body[row])) return 0;

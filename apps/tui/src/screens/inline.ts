@@ -10,9 +10,9 @@ import { wholeLine } from './run/log.ts';
 import { jobRow } from './run/run.ts';
 import { footerRows } from './chrome/hints.ts';
 
-// If the job already has a longer log when it is first shown, the scrollback gets only the last lines.
+// If a job has a longer log when it is first shown, only these last lines go to the scrollback.
 const MOST_EARLIER_LINES = 1_000;
-// A view opened below the prompt leaves part of the scrollback visible.
+// Limit on the height of a view below the prompt, so that part of the scrollback stays visible.
 const MOST_ROWS = 24;
 
 /** Rows that the program takes at the bottom of the terminal. */

@@ -38,7 +38,7 @@ function bodyRows(snapshot: Snapshot): Row[] {
   const panes = layoutOf(ui).flatMap((band) => bandRows(band, snapshot));
   if (over === undefined) return panes;
   const { body, ...border } = over;
-  // A dialog covers only the rows that it needs, so that the view it is about stays in sight above it.
+  // A dialog covers only as many rows as it needs, so that the view that it is about stays visible above it.
   const height = Math.min(size.height, body.length + size.height - insideOf(size).height);
   return [...panes.slice(0, size.height - height), ...frame({ ...border, focused: true }, body, { ...size, height })];
 }

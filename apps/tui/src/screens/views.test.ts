@@ -153,7 +153,7 @@ test('the header shows runner, connection, device, job and phase in every state'
   expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+ %/);
 });
 
-test('without the rail the tab of the jobs counts the running ones that are not on the screen', async () => {
+test('without the rail, the tab of the jobs shows the number of running jobs that are not on the screen', async () => {
   const store = await loadedStore();
   const tabs = (columns: number): string => {
     store.dispatch({ type: 'resize', columns, rows: 40 });
@@ -201,7 +201,7 @@ test.each([
       .find(({ id }) => id === 'gates-rail')!;
     const { body } = PANE_FUNCTIONS['gates-rail']({ state, log: store.log, search: undefined }, insideOf(pane));
     const gates = events.flatMap(({ payload }) => (payload.case === 'gateResult' ? payload.value : []));
-    // Unmeasured gates are counted with their reason.
+    // Unmeasured gates are not listed; their number is shown with the reason.
     const titles = gates.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED).map(({ title }) => title);
     // A title continues in the next row, and a value is at the end of the first row.
     const words = body.map(rowText).join(' ').split(/ +/);

@@ -24,7 +24,7 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const searched = actionOf(form) === 'tune' ? tunedValues(form, defaults) : [];
   const rows = fields.map((field, index) =>
     fieldRow(field, {
-      // No plan judges a search.
+      // A search has no plan, because nothing judges its result.
       isDefault: isDefault(field, defaults),
       usual: field.id === 'shape' && actionOf(form) === 'tune' ? 'canonical' : usualOf(form, field),
       searched: searched.find(({ name }) => field.id === `param:${name}`)?.values,
@@ -64,9 +64,9 @@ const isDefault = (field: FormField, { fields }: OpenForm['defaults']): boolean 
   field.id !== 'kernel' && fields.some((usual) => usual.id === field.id && valueOf(usual) === valueOf(field));
 
 interface FieldLook {
-  /** True if a run without the form would use the value. */
+  /** True if the value is the one that a run without the form would use. */
   isDefault: boolean;
-  /** The value behind AS_USUAL. */
+  /** The value that a run uses if AS_USUAL is chosen. */
   usual: string | undefined;
   /** The values of a parameter that a search tries; undefined if the form does not start a search. */
   searched: readonly string[] | undefined;
@@ -88,7 +88,7 @@ function fieldRow(field: FormField, look: FieldLook): Row {
   return selected ? selectRow(row, width) : fitRow(row, width);
 }
 
-/** The typed text with its cursor, or the choice between arrows. A typed kernel name shows both. */
+/** The typed text with its cursor, or the choice between arrows. A kernel name that is being typed shows both. */
 function valueRuns(
   field: FormField,
   { isDefault, usual, searched = [], selected, role }: FieldLook & { role: Role },

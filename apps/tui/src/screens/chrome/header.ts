@@ -23,7 +23,7 @@ export const headRows = (state: AppState, columns: number): Row[] => [
   tabsRow(state, columns),
 ];
 
-/** One row of exactly `width` cells. Every part is shortened before any part is left out. */
+/** One row of exactly `width` cells. Parts are left out only once all parts have their shortest form. */
 export function headerRow(state: AppState, width: number): Row {
   const parts = [
     { rank: 5, forms: [[run('fa-tui', 'title')]] },
@@ -54,7 +54,7 @@ function deviceForms(state: AppState): Row[] {
   const device = attachedJob(state)?.device ?? state.host?.devices[0];
   if (device === undefined) return [[run('no device', 'dim')]];
   if (!device.simulated) return [[run(device.name)], [run(device.deviceId)]];
-  // The header is the only place on the screen for this badge, and it is never cut.
+  // The badge appears only here on the screen, so it is never cut.
   const badge = run(` ${SIMULATED_BADGE} `, 'simulated');
   return [[run(`${device.name} `), badge], [run(`${device.deviceId} `), badge], [badge]];
 }
@@ -113,7 +113,7 @@ export function tabsRow(state: AppState, width: number): Row {
   return fitRow(gap >= 1 ? [...left, run(' '.repeat(gap)), ...gates] : left, width);
 }
 
-/** Running jobs that are not on the screen. Without the rail nothing else shows that somebody started one. */
+/** Number of running jobs that are not on the screen. Without the rail, nothing else shows them. */
 const runningOthers = ({ jobs, attached }: AppState): number =>
   jobs.filter(({ name, state }) => state === JobState.RUNNING && name !== attached).length;
 

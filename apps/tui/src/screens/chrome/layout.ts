@@ -1,6 +1,6 @@
 /**
- * The arrangement of the panes. 80 columns show one view. From 100 columns there is also a fixed rail with jobs, gates
- * and build. From 160 columns more views are shown at once. View 1 is a dashboard whose panes take the view's place.
+ * The arrangement of the panes. On 80 columns there is one view. From 100 columns on there is also a fixed rail with
+ * jobs, gates and build, and from 160 columns on more views. View 1 is a dashboard of several panes.
  */
 import type { UiState, ViewId } from '../../state/app-state.ts';
 
@@ -25,9 +25,9 @@ export const MIN_ROWS = 16;
 export const CHROME_ROWS = 4;
 
 export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & {
-  /** The kernel has a finding, which is shown in place of its latency. */
+  /** True if the kernel has a finding, which is shown instead of its latency. */
   readonly hasFinding: boolean;
-  /** View 4 shows source and instructions, which need the room of all other views. */
+  /** True if view 4 shows source and instructions, which need the room of all other views. */
   readonly hasListing: boolean;
 };
 
@@ -52,7 +52,7 @@ const RAIL_CELLS = 40;
 const BUILD_ROWS = 4;
 
 function rail(width: number, height: number): PaneColumn {
-  // The jobs pane leaves room for the gates of the canonical set.
+  // The height of the jobs pane leaves room for the gates of the canonical set.
   const jobs = Math.max(6, Math.floor(height * 0.2));
   return stack(width, [
     ['jobs-rail', jobs],
@@ -69,7 +69,7 @@ function withRail({ columns, view, hasFinding }: LaidOut, height: number): PaneB
   return [rail(railCells, height), stack(width, main)];
 }
 
-/** Correctness, then latency or the finding; the log gets the remaining rows. */
+/** The panes for correctness, and for latency or the finding. The log gets the remaining rows. */
 function runPanes(hasFinding: boolean, height: number): readonly (readonly [PaneId, number])[] {
   // Seven parity cases in two columns, and the worst element in two rows.
   const correct = Math.min(9, Math.floor(height * 0.3));
@@ -98,7 +98,7 @@ function wide({ columns, view, hasFinding, hasListing }: LaidOut, height: number
     return [[rail(RAIL_CELLS, above), [{ id: 'profile', width: columns - RAIL_CELLS, height: above }]], belowAll];
   const right = Math.floor(columns * 0.36);
   const part = (share: number): number => Math.floor(above * share);
-  // A view without a place of its own replaces the kernels.
+  // A view that has no pane in this layout replaces the kernels.
   const corner: ViewId = view === 'host' || view === 'jobs' || view === 'gates' ? view : 'kernels';
   return [
     [
@@ -119,7 +119,7 @@ function wide({ columns, view, hasFinding, hasListing }: LaidOut, height: number
 const stack = (width: number, panes: readonly (readonly [PaneId, number])[]): PaneColumn =>
   panes.map(([id, height]) => ({ id, width, height }));
 
-/** The view of each pane; a click on the pane opens it. */
+/** The view that each pane belongs to, which a click on the pane opens. */
 const VIEW_OF: Record<LivePane, ViewId> = {
   log: 'run',
   'jobs-rail': 'jobs',

@@ -1,6 +1,6 @@
 /**
- * The row above the key hints, which shows a prompt, the newest message or a running job's last warning; and the size
- * left for the panes.
+ * The row above the key hints, with a prompt, the newest message or a running job's last warning. It also determines
+ * the size left for the panes.
  */
 import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';

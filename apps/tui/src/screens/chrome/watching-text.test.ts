@@ -17,7 +17,7 @@ test('a save is described by the resources that differ and the first timing that
   expect(saveDifference(view('flashcore_v9'), view('flashcore_v9'))).toBe('2x8x512x64 hot p50 0.0 %');
 });
 
-test('a watched folder shows the time of its last save and the difference to the save before', () => {
+test('a watched folder shows the time of its last save and the difference from the save before', () => {
   const watching = reduce(both, { type: 'watching', folder: '/k' });
   expect(watchingText(watching, watching.watching!)).toBe('watching /k: every save runs; W stops');
   const saved = (

@@ -110,8 +110,8 @@ interface DetailOptions extends Size {
 }
 
 /**
- * Facts beside the map if there is room, else above it. While the cursor is in the map, facts about its cell come
- * first.
+ * The facts next to the map if there is room, or else above it. While the cursor is in the map, the facts about its
+ * cell come first.
  */
 function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
   const { width, height, ui, tolerance } = options;

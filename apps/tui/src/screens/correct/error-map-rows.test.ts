@@ -123,7 +123,7 @@ test('the head keys step through the heads of the map and the map of all heads',
     'all 6 heads  [ ] choose a head',
     'batch 1 head 2  [ ] choose a head',
   ]);
-  // Only that head has the worst element.
+  // Only head 5 has the worst element.
   expect([drawn(5).at(-1), drawn(4).at(-1)].map((legend) => legend?.includes('X worst'))).toEqual([true, false]);
 });
 

@@ -137,8 +137,8 @@ function worstBlockIn(map: ErrorMap, { cursor, cell, head }: CellView): number {
 const badnessOf = (error = 0): number => (Number.isNaN(error) ? Infinity : error);
 
 /**
- * The block's worst element with its place. Results of older runners have only the worst element of all and the first
- * mismatches.
+ * The block's worst element with its place. Results of older runners contain only the worst element of all and the
+ * first mismatches.
  */
 function worstElementOf(result: CaseResult, map: ErrorMap, block: number): ElementError | undefined {
   const index = map.worstIndex[block];
@@ -201,7 +201,7 @@ export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'er
   return `row ${(row % tileRows) + 1} of query tile ${Math.floor(row / tileRows) + 1} of ${tiles}`;
 }
 
-/** The CTA's tile of query rows, and the m16n8 fragment in it. They point to the part of the kernel to look at. */
+/** The CTA's tile of query rows, and the m16n8 fragment in it. They say which part of the kernel to look at. */
 function tileText({ row, column }: Place, { tileRows }: ErrorMap, result: CaseResult): string {
   const { rows = 0 } = extentOf(result) ?? {};
   const fragment = `fragment m16n8 (${Math.floor((tileRows > 0 ? row % tileRows : row) / FRAGMENT_ROWS)}, ${Math.floor(column / FRAGMENT_COLUMNS)})`;

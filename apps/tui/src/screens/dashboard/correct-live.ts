@@ -31,7 +31,7 @@ function caseTally(variant: VariantView): string {
   return cases.length === 0 && verify !== undefined ? 'no case ran' : `${parityTally(variant)} within tolerance`;
 }
 
-/** Text such as "6/7 cases" or "7/7 cases, 33/33 probes": the one count of cases that every pane shows. */
+/** Text such as "6/7 cases" or "7/7 cases, 33/33 probes". All panes show this tally. */
 export function parityTally(variant: VariantView): string {
   const { passedCases, cases, passedProbes, probes } = parityOf(variant);
   const noun = (count: number, word: string): string => (count === 1 ? word : `${word}s`);
@@ -47,15 +47,15 @@ export const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
 export function worstCase({ cases, verify }: VariantView): CaseResult | undefined {
   return (
     [...cases, ...failedProbes(verify)]
-      // Errors cover finite elements only, so they say nothing about a case with others.
+      // Errors take only finite elements into account, so they say nothing about a case with other elements.
       .filter(({ worst, nanCount, infCount }) => worst !== undefined && nanCount + infCount === 0n)
       .toSorted((a, b) => (b.worstOfLimit ?? 0) - (a.worstOfLimit ?? 0) || b.maxAbsError - a.maxAbsError)[0]
   );
 }
 
 /**
- * The reason for a failed case whose largest error is within its limit: other errors beyond smaller limits, or whole
- * rows too far off.
+ * Says why a case failed whose largest error is within its limit: other errors are beyond smaller limits, or whole rows
+ * are too far off.
  */
 function whyWrong({ mismatches, rounding }: CaseResult): string {
   if (mismatches > 0n) return `${formatCount(mismatches)} outside`;

@@ -14,7 +14,7 @@ export const findingPane: View = ({ state }, size) => {
   if (shown === undefined) return { title: 'Finding', body: [textRow('Nothing was found to be wrong.', 'dim')] };
   const { finding, place, count } = shown;
   return {
-    // For a kernel that passed, a finding is advice.
+    // A finding about a kernel that passed is advice.
     title: `${attachedJob(state)?.outcome === Outcome.PASSED ? '⚠' : '✗'} ${findingWord(finding.kind)}`,
     remark: `${count > 1 ? `finding ${place + 1} of ${count}, o next, ` : ''}${editHint(shown)}`,
     body: findingBody(shown, size),

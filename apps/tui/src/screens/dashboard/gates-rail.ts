@@ -49,7 +49,7 @@ function standingRows({ text, role }: Standing, width: number): Row[] {
   return [...rows.slice(0, MOST_STANDING_ROWS - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
 }
 
-/** Counts such as "✓4 ✗1 ●2 ○1 –9". */
+/** Numbers of gates, such as "✓4 ✗1 ●2 ○1 –9". */
 export function tallyRuns({ passed, warned, failed, measured, waiting, notMeasured: open }: GateTally): Run[] {
   const counts: readonly (readonly [mark: string, count: number, role: Role])[] = [
     ['✓', passed, 'good'],
@@ -70,8 +70,8 @@ interface Shown {
 }
 
 /**
- * One row for each gate and each reason. Spare rows go to titles that need a second one, those that decide the outcome
- * first, and then to the reasons.
+ * One row for each gate and each reason. Spare rows go first to titles that need a second one, beginning with the gates
+ * that decide the outcome, and then to the reasons.
  */
 function railRows(shown: Shown, { width, height }: Size): Row[] {
   const told = shown.variant.gates.filter((gate) => !isOpen(gate));
@@ -96,7 +96,7 @@ function railRows(shown: Shown, { width, height }: Size): Row[] {
   return [...gates, ...reasonRows(open, { width, height: height - gates.length })];
 }
 
-/** The reasons, as many of them in full as fit; the others are cut to a row. */
+/** As many reasons in full as fit. Each of the others is cut to one row. */
 function reasonRows(reasons: readonly string[], { width, height }: Size): Row[] {
   const whole = reasons.map((reason) => wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }));
   const shortestFirst = whole.map((_, index) => index).sort((a, b) => whole[a]!.length - whole[b]!.length);
@@ -139,8 +139,8 @@ function gateRows(
 }
 
 /**
- * Text such as "61 <= 64". For a gate that requires one value: the value if it passed, else "85.7, not 100 %", or the
- * amount, such as "128 B", if 0 is required.
+ * Text such as "61 <= 64". For a gate that requires one exact value: the value if it passed, otherwise "85.7, not 100
+ * %" or, if 0 is required, the amount, such as "128 B".
  */
 function figureText(
   { comparison, verdict, target: limit, unit, value: told }: GateResult,
@@ -150,7 +150,7 @@ function figureText(
   if (comparison !== '==') return `${value} ${target}`.trim();
   const wanted = target.replace(/^= /, '');
   if (verdict === Verdict.PASS) return wanted;
-  // If 0 is required, the amount says enough.
+  // If 0 is required, the amount is enough.
   if (verdict === Verdict.FAIL && limit === 0 && told !== undefined) return amountText(told, unit);
   return verdict === Verdict.FAIL ? `${value}, not ${wanted}` : `${value} ${target}`.trim();
 }
@@ -167,7 +167,7 @@ function valueText(gate: GateResult, variant: VariantView): string {
     const passed = variant.cases.filter((result) => result.verdict === Verdict.PASS).length;
     return `${passed}/${casesInAll(variant)} cases`;
   }
-  // The mark says that the value is still to come.
+  // The gate's mark already says that the value is still to come.
   if (value === undefined) return '';
   const text = formatInUnit(value, unit);
   const bare = text.split(' ')[0] ?? text;
@@ -180,7 +180,7 @@ function valueText(gate: GateResult, variant: VariantView): string {
  * modelled values, if there are any.
  */
 function openReasons({ gates, build }: VariantView): string[] {
-  // A kernel that does not compile has this one reason for all gates.
+  // If the kernel does not compile, that is the only reason for all gates.
   if (build?.succeeded === false && gates.some(isOpen))
     return [`– ${gates.filter(isOpen).length} not evaluated: the kernel does not compile`];
   const counts = new Map<string, number>();

@@ -22,7 +22,7 @@ function railOf(jobs: readonly MessageInitShape<typeof JobSchema>[], attached: s
   );
 }
 
-test('running jobs stay in the rail, however many, along with the job shown', () => {
+test('running jobs stay in the rail, however many there are, along with the shown job', () => {
   const running = ['a', 'b', 'c', 'd'].map((label) => ({ name: `jobs/${label}`, label, state: JobState.RUNNING }));
   const ended = Array.from({ length: 30 }, (_, index) => ({
     name: `jobs/old${index}`,

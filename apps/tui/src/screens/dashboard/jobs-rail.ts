@@ -40,7 +40,7 @@ const noJobText = (state: AppState): string =>
 function railJobs(jobs: readonly Job[], attached: string | undefined, height: number): readonly Job[] {
   const running = jobs.filter(({ state }) => state === JobState.RUNNING).length;
   const open = jobs.filter(({ state }) => state !== JobState.ENDED).length;
-  // Running jobs come first. Waiting ones leave half of the room to the others.
+  // All running jobs are kept. Waiting jobs are kept as long as running and waiting jobs take at most half of the room.
   const kept = jobs.slice(0, Math.min(height - 1, Math.max(running, Math.min(open, Math.floor(height / 2)))));
   const others = jobs.slice(kept.length);
   const shown = Math.max(
@@ -58,7 +58,8 @@ function jobRow(state: AppState, job: Job, width: number): Row {
   const [word, clock] = tailOf(state, job);
   const room = width - 2 - 2 - ID_CELLS - 1 - 1;
   const name = job.label || job.kernelId;
-  // If room is short, the time is left out first, then the outcome that the mark shows too, so that words stay whole.
+  // If there is not enough room, first the time is left out, then the outcome, which the mark shows too, so that words
+  // stay whole.
   const tails = [`${word} ${clock}`.trim(), word, ...(job.state === JobState.ENDED ? [''] : [])];
   const tail = tails.find((text) => room - text.length >= cellWidth(name)) ?? word;
   const labelCells = Math.max(Math.min(LEAST_LABEL, cellWidth(name)), room - tail.length);

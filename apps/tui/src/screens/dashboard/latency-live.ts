@@ -1,5 +1,5 @@
 /**
- * Latency on the dashboard: the running measurement, or the last that ended. Statistics come first, then the
+ * Latency on the dashboard: the running measurement, or the last that ended. The statistics come first, then the
  * distribution.
  */
 import type { DeviceConditions, DeviceReading, LatencyStatistics } from '@flashcore/shared/contract';
@@ -38,7 +38,7 @@ export const latencyLive: View = ({ state }, size) => {
   };
 };
 
-/** The candidate's running measurement, else its last one that ended. */
+/** The candidate's running measurement or, if there is none, the last one that ended. */
 export function liveBenchmark(variant: VariantView | undefined): BenchmarkView | undefined {
   const own = (variant?.benchmarks ?? []).filter(({ subject }) => subject === 'candidate');
   return own.findLast(({ result }) => result === undefined) ?? own.at(-1);
@@ -113,7 +113,7 @@ function sideRows(state: AppState, shown: BenchmarkView): Row[] {
           [
             run('pinned ', 'dim'),
             run(formatMicroseconds(other.p50Us, own?.p50Us)),
-            // Emulator times stand next to each other and are never compared.
+            // Emulator times are shown next to each other, but never compared.
             run(shown.simulated ? '  simulated' : `  this ${ratio > 0 ? '+' : ''}${(ratio * 100).toFixed(0)} %`),
           ] satisfies Row,
         ]),
@@ -126,7 +126,7 @@ function sideRows(state: AppState, shown: BenchmarkView): Row[] {
   ];
 }
 
-/** Load of the emulator's host: the current load while sampling, else the load during sampling. */
+/** Load of the emulator's host: the current load while it is sampling, afterwards the load during sampling. */
 function hostLoad(state: AppState, { result }: BenchmarkView): DeviceReading | DeviceConditions | undefined {
   const device = attachedJob(state)?.device;
   const told = result === undefined ? entryOf(state.readings, device?.deviceId ?? '')?.at(-1) : result.conditions;

@@ -62,7 +62,10 @@ function liveText({ warmUp, result, subject }: BenchmarkView): string {
   return result === undefined && subject === 'candidate' ? '  live' : '';
 }
 
-/** Histogram and ECDF side by side in a wide pane, one below the other in a tall pane, else only the histogram. */
+/**
+ * Histogram and ECDF side by side in a wide pane, and one below the other in a tall one. Other panes show only the
+ * histogram.
+ */
 function plotRows(
   { latency }: BenchmarkView,
   bins: HistogramData,

@@ -61,7 +61,7 @@ const labelledRow = (label: string, rest: Row, width: number): Row =>
 const lastCells = (text: string, width: number): string =>
   text.length <= width ? text : `…${cutCells(text.slice(1 - width), width - 1)}`;
 
-/** The effect of the decision, in a sentence or two. */
+/** Describes the effect of the decision in a sentence or two. */
 function effectOf(state: AppState, job: JobView, choice: Choice): string {
   const device = job.result?.provenance?.device?.name ?? 'its device';
   const own = state.champions.find((champion) => champion.job === job.name);
@@ -95,7 +95,7 @@ function resultBlocks(job: JobView): Block[] {
   return [...comparisonBlocks(variant), ...(variant.difference === undefined ? [] : changeBlocks(variant.difference))];
 }
 
-/** The verdict and the ratios with both interval ends. */
+/** The verdict, and the ratios with both ends of their intervals. */
 function comparisonBlocks({ comparison, gates }: VariantResult): Block[] {
   if (comparison === undefined) {
     const why = gates.find(({ metric }) => metric === 'speedup_vs_champion')?.detail ?? '';
@@ -140,11 +140,11 @@ function changeBlocks(difference: ChampionDifference): Block[] {
 export interface Standing {
   readonly text: string;
   readonly role: Role;
-  /** The line deserves attention: a decision was made, or a key makes one. */
+  /** True if the line deserves attention, because a decision was made or a key can make one. */
   readonly matters: boolean;
 }
 
-/** Undefined if there is nothing to decide: the job is running, or it is not an experiment. */
+/** Undefined if there is nothing to decide, because the job is running or is not an experiment. */
 export function standingOf(state: AppState): Standing | undefined {
   const job = attachedJob(state);
   if (job === undefined) return undefined;

@@ -57,7 +57,7 @@ export const gatesView: View = ({ state }, size) => {
   };
 };
 
-// In a small pane the gates get most rows.
+// In a small pane the gates get most of the rows.
 const PLAN_SHARE = 0.25;
 const MOST_STANDING_ROWS = 2;
 
@@ -102,7 +102,7 @@ function fullRows(
   const longest = Math.max(...gates.map(({ title }) => title.length));
   const figuresOf = (titleCells: number): Table =>
     table(GATE_COLUMNS, gates, width - CURSOR_CELLS - MARK_CELLS - GAP - titleCells);
-  // Titles take one row if the figures leave enough room, else they wrap.
+  // A title takes one row if the figures leave enough room, and wraps otherwise.
   const least = Math.min(longest, LEAST_TITLE_CELLS);
   const laid = figuresOf(least);
   const titleCells = Math.min(
@@ -144,7 +144,7 @@ interface GateLook {
   hasSource: boolean;
 }
 
-/** The reason of a gate that failed or was not measured, and of the selected gate whatever its verdict. */
+/** The reason of a gate that failed or was not measured. The selected gate shows it whatever its verdict. */
 function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook): Row[] {
   const wanted =
     selected ||
@@ -165,7 +165,7 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
   const reason = chosen === undefined || chosen.detail === '' ? [] : wrapRows(gateReason(chosen), width);
   const blocks = gates.map((gate, index) => compactGate(gate, { width, cursor: index === selected && focused }));
   const rows = blocks.flat();
-  // Showing all gates comes before showing a reason, unless the cursor is here.
+  // Showing all gates has priority over showing a reason, unless the cursor is in this pane.
   const visible = Math.min(rows.length, Math.max(1, height - (focused ? Math.min(3, reason.length) : 0)));
   const before = blocks.slice(0, selected).flat().length;
   const start = windowStart({

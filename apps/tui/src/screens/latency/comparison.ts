@@ -1,5 +1,5 @@
 /**
- * Candidate against champion, as the runner measured them in alternating blocks: a line per shape, the verdict and both
+ * Candidate and champion, measured by the runner in alternating blocks: a line per shape, the verdict, and both
  * distributions. Live until the result arrives.
  */
 import { flowRows, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';

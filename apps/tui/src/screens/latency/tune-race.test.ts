@@ -53,7 +53,7 @@ test('a later row about a variant replaces the earlier one', () => {
   ]);
 });
 
-test('live, the fastest leads, dropped variants come last with the reason, and the front covers known results', () => {
+test('live, the fastest variant leads, dropped variants come last with the reason, and the front is made from the results known so far', () => {
   const pane = textOf({ ...job, tuned: ROWS });
   expect(pane.title).toBe('3 Latency  race of 4 variants, 1 dropped  LIVE');
   expect(pane.body.map(rowText).map((text) => text.trimEnd())).toEqual([

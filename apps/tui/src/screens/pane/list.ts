@@ -40,7 +40,7 @@ export function list<Item>(
 /** The header and two rows. */
 const LEAST_UPPER = 3;
 
-/** A list above the details of its selected item. The list takes at most this share of the height. */
+/** A list above the details of its selected item. `share` limits the list's share of the height. */
 export const upperList = <Item>(
   columns: readonly Column<Item>[],
   items: readonly Item[],

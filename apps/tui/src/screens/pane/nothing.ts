@@ -10,7 +10,7 @@ import type { Size } from './view.ts';
 export type Subject = 'correct' | 'latency' | 'build' | 'counters' | 'gates';
 
 interface Words {
-  /** Kinds of jobs that produce the subject. */
+  /** Kinds of jobs that have what the view shows. */
   readonly kinds: readonly JobKind[];
   /** Phrase for a job of another kind, such as "takes no samples". */
   readonly other: string;
@@ -63,7 +63,7 @@ export const noAnswer = ({ connection, runner }: AppState): string =>
     ? `Connecting to ${runner.label}. q quits.`
     : `No answer from ${runner.label} yet: fa-tui keeps trying. q quits.`;
 
-/** The same for a pane beside others, one of which has the whole text. */
+/** A short form of the text, for a pane next to others, one of which shows it in full. */
 export const noAnswerYet = ({ connection }: AppState): string =>
   connection === 'connecting' ? 'Connecting …' : 'No answer yet.';
 
@@ -110,7 +110,7 @@ export function nothingText(state: AppState, subject: Subject): string {
 export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>
   wrapRows(nothingText(state, subject), width, { role: 'dim' });
 
-/** The text for a pane next to others. It omits the key to press, which another pane already names. */
+/** The text for a pane next to others. It leaves out the key to press, because another pane already names that. */
 export function nothingYet(state: AppState, subject: Subject, size: Size): Row[] {
   if (attachedJob(state) !== undefined) return nothingRows(state, subject, size);
   const text = state.connection === 'connected' ? 'No job yet.' : noAnswerYet(state);

@@ -12,7 +12,7 @@ export interface PaneContent {
   readonly title: string;
   /** Shown at the lower border. */
   readonly remark?: string;
-  /** Badge for a copy of the pane; on the screen the header shows it. */
+  /** Badge for a copy of the pane. On the screen it is in the header instead. */
   readonly badge?: string;
   /** At most size.height rows of at most size.width cells. */
   readonly body: readonly Row[];

@@ -29,7 +29,7 @@ function latencyPane({ state, log, search }: Store): { title: string; text: stri
   return { title, text: body.map(rowText).join('\n') };
 }
 
-test('a comparison applies to its two jobs only: another job shows its own latency', () => {
+test('a comparison applies only to its two jobs: another job shows its own latency', () => {
   const store = comparing();
   expect(latencyPane(store).title).toMatch(COMPARED);
   for (const job of [THIRD, PINNED]) {
@@ -47,7 +47,7 @@ test.each([76, 78, 116])('at %i cells both medians are shown, although emulator 
   expect(text).toMatch(/pinned p50 +shown p50[^]* (\S+ [mu]s) +\1 .*not compared/);
 });
 
-test('figures keep their digits when names and units do not fit', () => {
+test('figures keep all their digits, even if names and units do not fit', () => {
   const figures = [{ name: 'l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum', value: '45,620,000' }];
   const { rows } = table(
     [
@@ -61,7 +61,7 @@ test('figures keep their digits when names and units do not fit', () => {
   expect(rows.map(rowText)).toEqual(['l1tex__data_bank_…  45,620,000']);
 });
 
-test('the shown job is not compared with itself after it was pinned', () => {
+test('a shown job that was pinned is not compared with itself', () => {
   const store = comparing();
   store.dispatch({ type: 'pin', job: SHOWN });
   expect(latencyPane(store).title).not.toMatch(COMPARED);

@@ -12,7 +12,7 @@ import { beside, type PaneContent, type Size } from '../pane/view.ts';
 import { pinnedProfile } from '../../state/pinned.ts';
 import { openListing, type OpenListing } from '../../state/source-place.ts';
 
-/** From this width, source and instructions are side by side; below it, one above the other. */
+/** Least width for source and instructions side by side. In a narrower pane, one is above the other. */
 const SIDE_BY_SIDE = 80;
 const SOURCE_SHARE = 0.5;
 /** Rows of instructions above those of the line under the cursor. */
@@ -53,14 +53,14 @@ export function listedLines(state: AppState): readonly ListedLine[] {
   return sortedLines(lines, state.ui.lineSort);
 }
 
-/** The line under the cursor: the chosen one, else the hottest. */
+/** The line under the cursor: the chosen one or, if none was chosen, the hottest. */
 export function selectedListed(state: AppState, lines: readonly ListedLine[]): number {
   const { listedPlace } = state.ui;
   const chosen = listedPlace === undefined ? -1 : lines.findIndex(({ line }) => isAt(line, listedPlace));
   return chosen >= 0 ? chosen : hottestListed(lines);
 }
 
-/** Without counts, the line with the most instructions in the code. */
+/** The hottest line; without counts, the line with the most instructions in the code. */
 function hottestListed(lines: readonly ListedLine[]): number {
   const hottest = lines.some(({ share }) => share > 0)
     ? hottestLine(lines)
@@ -122,7 +122,7 @@ function sourceRows(state: AppState, lines: readonly ListedLine[], { language, .
 interface CodeLook extends Size {
   readonly line: ListedLine;
   readonly language: string;
-  /** Place of the line's instructions to show, modulo their number. */
+  /** Number of the occurrence of the line's instructions to show, modulo the number of occurrences. */
   readonly page: number;
 }
 
@@ -158,9 +158,9 @@ function codeRow({ text, place, startsAt }: CodeRow, selected: LinePlace): Row {
 /** A row of instructions. */
 interface CodeRow {
   readonly text: string;
-  /** undefined for the name of a function. */
+  /** Undefined if the row is the name of a function. */
   readonly place: LinePlace | undefined;
-  /** The line, where its instructions begin; else 0. */
+  /** The source line whose instructions begin in this row; otherwise 0. */
   readonly startsAt: number;
 }
 

@@ -119,7 +119,7 @@ export function linesTop(state: AppState, width: number): number | undefined {
 
 interface LineTable {
   readonly lines: ReturnType<typeof sortedLines>;
-  /** Rows of the header, and of the first and last line. */
+  /** Number of the header's row, and of the first and last line's. */
   readonly header: number;
   readonly first: number;
   readonly last: number;

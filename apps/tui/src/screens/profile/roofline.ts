@@ -17,7 +17,7 @@ interface Measured extends RooflinePoint {
 const MARKS = '◆◇ABCDEFGH';
 const LEAST_WIDTH = 40;
 
-/** Title, plot, and a line for each point. Without GPU times there is no point, and a text says so. */
+/** Title, plot, and a line for each point. Without GPU times there are no points, and a text says so. */
 export function rooflineRows(state: AppState, { benchmarks }: VariantView, { width, height }: Size): Row[] {
   const device = attachedJob(state)?.device;
   const roof = device?.roofline;
@@ -50,8 +50,8 @@ export function rooflineRows(state: AppState, { benchmarks }: VariantView, { wid
 }
 
 /**
- * A point above the memory roof is valid. The roof counts one read of every tensor from device memory, and data in L2
- * arrives faster.
+ * The distance to the roof in words. A point above the memory roof is valid: the roof assumes one read of every tensor
+ * from device memory, and data in L2 arrives faster.
  */
 function shareText(percent: number, ceiling: 'memory' | 'tensor cores'): string {
   const text = `${percent.toFixed(1)} % of the roof`;

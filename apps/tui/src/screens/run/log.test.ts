@@ -13,7 +13,7 @@ const buffer = (texts: readonly string[]): LogBuffer => {
 const FOLLOWING = { follow: true, top: 0, wrap: true, left: 0, query: '', filter: false };
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `line ${index}`);
 
-test('following shows the last lines; long ones wrap without losing text', () => {
+test('following shows the last lines, and long lines wrap without losing text', () => {
   const rows = logRows(
     { log: buffer([...numbered(50), 'x'.repeat(90)]), search: undefined, position: FOLLOWING },
     { width: 60, height: 6 },
@@ -28,7 +28,7 @@ test('following shows the last lines; long ones wrap without losing text', () =>
   ]);
 });
 
-test('filtering shows only matching lines, marked', () => {
+test('filtering shows only matching lines, with the matches marked', () => {
   const log = buffer(['a spill', 'nothing', 'another spill']);
   const search = new LogSearch('spill');
   search.advance(log);
@@ -76,7 +76,7 @@ test('no row is wider than the pane, and there are never more rows than fit, wha
   );
 });
 
-test('cut lines can be read from any column on, with marks if there is more text', () => {
+test('cut lines can be read from any column on, with marks where more text follows', () => {
   const log = buffer(['0123456789'.repeat(6), 'short']);
   const at = (left: number): string[] =>
     logRows({ log, search: undefined, position: { ...FOLLOWING, wrap: false, left } }, { width: 36, height: 2 }).map(

@@ -1,4 +1,6 @@
-/** The log: the last lines when following, a window otherwise; long lines wrap; matches of the search are marked. */
+/**
+ * The log: its last lines when following, or else a window of it. Long lines wrap; matches of the search are marked.
+ */
 import { formatCount, formatTimeOfDay } from '../../present/numbers.ts';
 import { cutCells, padCells, wrapCells, takeCells } from '../../present/cells/cell-text.ts';
 import { run, type Role, type Row, type Run } from '../../present/cells/row.ts';
@@ -39,7 +41,10 @@ export function logRows({ log, search, position }: LogSlice, { width, height }: 
   return rows.slice(0, height);
 }
 
-/** Text such as "3/96": the number of the match at the top, and the total. While following, the last match counts. */
+/**
+ * Text such as "3/96": the number of the match at the top, or of the last match when following, and the number of all
+ * matches.
+ */
 function matchText(search: LogSearch, log: LogBuffer, { follow, top }: LogPosition): string {
   const count = search.matches.length;
   return count === 0
@@ -63,9 +68,9 @@ export function logRemark({ log, search, position }: LogSlice): string {
 }
 
 /**
- * The first line to show after scrolling by `by` lines, and whether to continue following. If the log is filtered, only
- * matching lines count. Scrolling up ends following. Only the key for it starts it again, so that it never works
- * against the user.
+ * The first line to show after scrolling by `by` lines, and whether the log still follows. In a filtered log, only
+ * matching lines are counted. Scrolling up ends following. Only a key starts it again, so that the log never moves
+ * against the user's will.
  */
 export function scrolledLog(
   { log, search, position }: LogSlice,

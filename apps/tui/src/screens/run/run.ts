@@ -91,7 +91,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   ];
 }
 
-/** Why the gates rejected a correct kernel, which comes last in the summary and would be cut off. */
+/** Says why the gates rejected a correct kernel: in the summary this comes last and would be cut off. */
 function rejection(state: AppState, { outcome }: JobView): { summary?: string } {
   const rejecting = (shownVariant(state)?.gates ?? []).filter(isRejecting);
   const [first] = rejecting;
@@ -102,7 +102,7 @@ function rejection(state: AppState, { outcome }: JobView): { summary?: string } 
 
 const isRejecting = ({ verdict, level }: GateResult): boolean => verdict === Verdict.FAIL && level === 'hard';
 
-/** Time per phase of an ended job, longest first, as far as whole phases fit. */
+/** Time per phase of an ended job, longest first; only as many phases as fit. */
 function timeLine({ result }: JobView, width: number): Row[] {
   if (result === undefined || result.phaseTimes.length === 0) return [];
   const bars = phaseBars(result).sort((a, b) => b.value - a.value);
@@ -179,7 +179,7 @@ function correctLine(state: AppState, width: number): Row {
     failedProbes(variant.verify).length > 0 || variant.cases.some(({ verdict }) => verdict === Verdict.FAIL);
   const worst = worstCase(variant);
   const { verifying } = variant;
-  // The limit grows with the value, so the largest error is not always the one nearest to its limit.
+  // The tolerance grows with the value, so the largest error may not be the one nearest to its limit.
   const largest = Math.max(...variant.cases.map(({ maxAbsError }) => maxAbsError));
   const limit = worst === undefined ? '' : limitText(worst);
   return line(

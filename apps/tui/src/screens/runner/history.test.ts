@@ -7,7 +7,7 @@ import { initialState } from '../../state/app-state.ts';
 import { failedExperiment } from '../../testing/result-fixtures.ts';
 import { historyPane } from './history.ts';
 
-/** Title and header of the history of experiments that timed these shapes. */
+/** Title and header of the history if its experiments timed these shapes. */
 function shownFor(...shapes: readonly string[]): string[] {
   const experiments = shapes.map((shape) =>
     create(ExperimentSummarySchema, {

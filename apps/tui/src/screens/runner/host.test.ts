@@ -34,7 +34,7 @@ const answer = (second: number, smClockMhz: number): Action => ({
 const rowsAfter = (...actions: Action[]): string[] =>
   hostRows(actions.reduce(reduce, START), 76).map((row) => rowText(row).trimEnd());
 
-test("a GPU's clocks, temperature, power and memory are plotted over time; a repeated answer counts once", () => {
+test("a GPU's clocks, temperature, power and memory are plotted over time, and a repeated answer is plotted once", () => {
   const rows = rowsAfter(answer(1, 1980), answer(1, 1980), answer(3, 1755), answer(5, 1980));
   expect(rows.filter((row) => /^(SM|temp|power|memory {2}|busy)/.test(row))).toEqual([
     'SM clock     1,980 MHz         █▁█',

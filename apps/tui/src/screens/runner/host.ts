@@ -158,7 +158,7 @@ function experimentCosts(experiments: AppState['experiments'], width: number): R
 const LABEL_CELLS = 13;
 const VALUE_CELLS = 18;
 
-/** Clocks, temperature, power and memory over time, the newest at the right; or the reason why there are none. */
+/** Clocks, temperature, power and memory over time, the newest at the right; if they are not read, the reason. */
 function readingRows({ reading, memoryBytes }: Device, readings: readonly DeviceReading[], width: number): Row[] {
   const last = readings.at(-1);
   if (last === undefined)

@@ -21,7 +21,7 @@ import { phaseRuns } from '../run/run.ts';
 const COMPACT = 60;
 const DETAIL_FROM = 12;
 
-// The rail has no room for figures, so it shows jobs even if view 6 shows another list.
+// The rail shows jobs even if view 6 shows another list, because it has no room for figures.
 export const jobsView: View = ({ state }, size) =>
   (size.width < COMPACT ? jobs : { jobs, history: historyPane, leaderboard: leaderboardPane }[state.ui.jobList])(
     state,
@@ -127,7 +127,7 @@ function tookText({ startTime, endTime, state, queuePosition }: Job, now: number
     : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
 }
 
-/** `+`: marked; `*`: the job on the screen; `P`: the pinned one. */
+/** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one. */
 function placeMark({ name }: Job, state: AppState): string {
   if (markedJobs(state).some((job) => job.name === name)) return '+';
   if (name === state.attached) return '*';

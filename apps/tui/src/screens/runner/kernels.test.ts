@@ -17,7 +17,7 @@ function detailOf(notes: string): string {
   return body.map((row) => rowText(row).trimEnd()).join('\n');
 }
 
-test('short notes are shown in full, of long ones only the headings', () => {
+test('short notes are shown in full, and of long notes only the headings', () => {
   expect(detailOf('# my_attn\n\nPadding: 3 % slower.')).toMatch(/# my_attn\n\nPadding: 3 % slower\./);
   const section = (title: string): string => `## ${title}\n\n${'A line.\n'.repeat(12)}`;
   expect(detailOf(`# my_attn\n\n${section('What helped')}\n${section('What did not')}`)).toMatch(

@@ -47,7 +47,7 @@ interface KernelRow {
   readonly kernel: ListedKernel;
   /** The kernel's newest experiment on this runner. */
   readonly last: ExperimentSummary | undefined;
-  /** The kernel's open job, else the job of that experiment, else the newest ended job. */
+  /** The kernel's open job, or else the job of the newest experiment, or else the newest ended job. */
   readonly job: Job | undefined;
 }
 
