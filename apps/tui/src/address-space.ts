@@ -1,7 +1,7 @@
 /** Ends the process with a message if `ulimit -v` leaves too little address space. */
 import { lackOfAddressSpace } from '@flashcore/shared/files';
 
-// Imported first, because with less address space V8 and Node's TLS abort while the other modules load.
+// Imported first: with less address space, V8 and Node's TLS abort while the other modules load.
 const LEAST_BYTES = 1536 * 1024 ** 2;
 const EXIT_USAGE = 2;
 

@@ -1,5 +1,5 @@
 /**
- * Measures fa-tui's costs on the built program in a real pseudo-terminal against a real gRPC server, and prints the
+ * Measures fa-tui's costs on the built program, in a real pseudo-terminal and with a real gRPC server, and prints the
  * figures. The limits leave room for a busy machine: CPU time grows when two processes share a core's caches, and the
  * delay of the event loop includes the time that other processes get.
  */
@@ -25,25 +25,25 @@ const BUDGET = {
   heatMapFrameMs: 10,
   rssMiB: 300,
 };
-// Allowance for a busy machine, where other processes take cache space from a core and turns from the event loop.
+// Allowance for a busy machine, on which other processes use the core's caches and delay the event loop.
 const CPU_TOLERANCE = 1.35;
 const TIME_TOLERANCE = 5;
-// Memory does not depend on the machine's load, but V8's reserve differs from run to run.
+// Memory does not depend on the machine's load, but V8's reserve differs between runs.
 const RSS_TOLERANCE = 1.05;
 
 /**
- * Wall time is reliable only on a quiet machine, so these tests run only in `npm run test:all`. `npm run bench` has
- * ratios.
+ * Wall time is reliable only on a quiet machine, so these tests run only in `npm run test:all`. `npm run bench`
+ * measures ratios instead.
  */
 const timed: (name: string, body: () => Promise<void>) => void = ALL_TESTS ? test : () => undefined;
 
 const RATE = 5_000;
 /**
- * FA_BUDGET_LINES=1000000 sends all lines over gRPC, which takes about 40 s. If there are fewer, the buffer's limit is
- * added for the missing lines.
+ * Number of lines to send over gRPC. FA_BUDGET_LINES=1000000 sends all, which takes about 40 s. For lines that are not
+ * sent, the buffer's limit per line is added to the measured memory.
  */
 const LINES = Number(process.env['FA_BUDGET_LINES'] ?? (ALL_TESTS ? 100_000 : 40_000));
-// The buffer's limit in state/log.test.ts.
+// The buffer's limit, which state/log.test.ts tests.
 const MIB_A_MILLION_LINES = 40;
 
 let program: BudgetProgram;
@@ -93,7 +93,7 @@ timed('5,000 log lines a second: from a key to the screen p90 at most 30 ms', as
     const waited: number[] = [];
     for (let turn = 0; turn < 30; turn++) {
       waited.push(await program.press(turn % 2 === 0 ? '4' : '5', turn % 2 === 0 ? /\[4 Profile\]/ : /\[5 Gates\]/));
-      // Varies the pause so that it is not in step with the frames.
+      // Varies the pause, so that it does not stay in step with the frames.
       await sleep(10 + ((turn * 37) % 60));
     }
     return waited;
@@ -105,13 +105,13 @@ timed('5,000 log lines a second: from a key to the screen p90 at most 30 ms', as
   expect(quantile(waited, 0.9)).toBeLessThan(BUDGET.keyP90Ms * TIME_TOLERANCE);
 });
 
-timed('a frame with the heat map at 120x40 in 24-bit colour: at most 10 ms', async () => {
+timed('a frame with the heat map at 120x40 in 24-bit color: at most 10 ms', async () => {
   program = await openBudgetProgram({ prelude: sampleEvents() });
   await program.press('2', /\[2 Correct\]/);
   const measureOnce = async (): Promise<number> => {
     const { frameMs } = await program.measure(async () => {
       for (let turn = 0; turn < 30; turn++) {
-        // Selects another case and thereby another map.
+        // Selects another case and thereby another error map.
         program.pty.write(turn % 2 === 0 ? 'j' : 'k');
         await sleep(40);
       }
@@ -124,7 +124,10 @@ timed('a frame with the heat map at 120x40 in 24-bit colour: at most 10 ms', asy
   expect(median).toBeLessThan(BUDGET.heatMapFrameMs * TIME_TOLERANCE);
 });
 
-/** Processor time of an idle Node, the minimum of several starts. Machines differ in it by a factor of two. */
+/**
+ * Processor time of starting a Node that does nothing, the minimum of several starts. It differs by a factor of two
+ * between machines.
+ */
 function bareStartMs(): number {
   const report = 'const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)';
   const starts = Array.from({ length: 5 }, () => Number(execFileSync(process.execPath, ['-e', report])));
@@ -138,8 +141,8 @@ timed('from the command to the first frame: at most 0.3 s of the processor, or 1
   const start = async (): Promise<void> => {
     program = await openBudgetProgram({ probed: false, compileCache });
   };
-  // The first start of a build fills the compile cache for later ones, and Node never replaces an entry. In the cache
-  // that all tests share, a short command may come first, and its entries lack the functions that only the screen
+  // The first start after a build fills the compile cache for later starts, and Node never replaces an entry. In the
+  // cache that all tests share, a short command may come first, and its entries lack the functions that only the screen
   // calls.
   await start();
   await program.leave();

@@ -1,7 +1,7 @@
 /** How a command ends: the exit codes, and the error for a wrong command line. Every start of fa-tui loads this. */
 import type { ExitCode as JobExitCode } from '@flashcore/shared/contract';
 
-/** The command line is invalid; the text says what was expected. */
+/** An error about an invalid command line; its text says what was expected. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

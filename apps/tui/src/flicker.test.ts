@@ -14,7 +14,7 @@ const CLEARS_SCREEN = /\u001b\[[23]J/;
 let program: BudgetProgram;
 afterEach(() => program.close());
 
-test('no row with content is ever blank, and nothing clears the screen, during a flood of lines', async () => {
+test('during a flood of lines, no row with content is ever blank, and nothing clears the screen', async () => {
   const terminal = new Terminal({ cols: SIZE.columns, rows: SIZE.rows, allowProposedApi: true });
   const pieces: { readonly data: string; readonly blank: readonly number[] }[] = [];
   const blankRows = (): number[] => {

@@ -3,14 +3,14 @@ import { enableCompileCache } from 'node:module';
 import path from 'node:path';
 import { runProgram } from './commands/program.ts';
 
-// V8's compiled code is stored beside the program for the next start. Anyone who can write there could also change the
-// program itself. If the folder is not writable, nothing is stored. The modules of a command are loaded below, so that
-// the cache includes them.
+// V8's compiled code is stored next to the program for the next start. This is safe, because anyone who can write there
+// could also change the program itself. If the folder is not writable, nothing is stored. A command's modules are
+// loaded below this line, so that the cache includes them.
 if (!process.env['NODE_COMPILE_CACHE']) enableCompileCache(path.join(import.meta.dirname, 'compiled'));
 
 const CANNOT_WRITE = 3;
 
-// A reader that closes early (`| head`) is not an error: end silently, with the exit code known by then.
+// A reader that closes the pipe early (`| head`) is not an error: end silently, with the exit code known by then.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit();
@@ -27,7 +27,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   environment: process.env,
 });
 process.exitCode = exitCode;
-// First flush the pipe's buffer. After that no open socket or timer may keep the program running.
+// First flushes the pipe's buffer. After that, no open socket or timer may keep the program running.
 process.stdout.write('', (error) => {
   if (!error) process.exit(exitCode);
 });

@@ -5,10 +5,13 @@ import path from 'node:path';
 import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { UsageError } from './exit-code.ts';
 
-/** Files named by options, to be written once there is content. */
+/** Files named by options, which are written once there is content. */
 type NamedFiles = Readonly<Record<string, string | undefined>>;
 
-/** Checks that each file can be written, before a job runs in vain. Throws UsageError with the option's name. */
+/**
+ * Checks that each file can be written before a job runs, because its result could not be stored. Throws UsageError
+ * with the option's name.
+ */
 export function requireWritable(files: NamedFiles): void {
   for (const [option, file] of Object.entries(files)) if (file !== undefined) requireOne(option, path.resolve(file));
 }
@@ -19,12 +22,12 @@ interface OutputOptions {
   readonly save?: string | undefined;
 }
 
-/** Checks the files that a job's command writes besides its report. Throws as above. */
+/** Checks the files that a job's command writes besides its report. Throws like requireWritable(). */
 export const requireOutputs = ({ record, junit, save }: OutputOptions): void =>
   requireWritable({ '--record': record, '--junit': junit, '--save': save });
 
 /**
- * Writes a file beside its destination and moves it there, so that a full disk leaves no partial file under the final
+ * Writes a file next to its destination and moves it there, so that a full disk leaves no partial file under the final
  * name.
  */
 export async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {

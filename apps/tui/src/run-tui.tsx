@@ -26,7 +26,7 @@ import { tellEnds } from './session/tell-ends.ts';
 import { keepYoungGeneration } from './state/log-buffer.ts';
 
 interface RunTuiOptions {
-  /** The user's own kernel folders; absent if none are listed, as in a replay. */
+  /** The user's own kernel folders; absent if they are not listed, as in a replay. */
   readonly folders?: KernelFolders;
   /** The data about the runner before it answers; the address is empty if it is unknown. */
   readonly expected: Pick<OpenedRunner, 'runner' | 'address'>;
@@ -37,16 +37,17 @@ interface RunTuiOptions {
   readonly start?: StartRequest | undefined;
   /** Name of a job to show. */
   readonly watchJob?: string | undefined;
-  /** The message on leaving about a job that continues; absent for none, as in a replay. */
+  /** The message about a job that continues after the user leaves; absent for no message, as in a replay. */
   readonly comeBack?: (job: string) => string;
   /** A folder to watch. */
   readonly watchFolder?: WatchFolder | undefined;
 }
 
-// The store paces frames (FRAME_MS, faster after a key). Ink's own limit would add to the store's wait, so it is off.
+// The store limits the rate of frames (FRAME_MS, faster after a key). Ink's own limit would only add a delay, so it is
+// set so high that it never applies.
 const INK_MAX_FPS = 1_000;
 
-/** Draws on the terminal until the user leaves. Jobs continue. Errors: those of opening the runner. */
+/** Draws on the terminal until the user leaves. Jobs continue. Errors: those of `open`. */
 export async function runTui({
   folders,
   expected,
@@ -107,7 +108,7 @@ export async function runTui({
     leave: () => leave(),
     copy: clipboard(stdout, process.env),
     edit,
-    // An editor would take a late reply for keys.
+    // Waits for the terminal's reply, because an editor would interpret a late reply as keys.
     lend: async (borrower) => {
       await background?.settled();
       await guard.lend(borrower);
@@ -142,10 +143,10 @@ export async function runTui({
   firstFrame.resolve();
   const begun = begin().catch((error: unknown) => {
     screen.unmount();
-    // A user who left while connecting does not need the error.
+    // A user who left while connecting does not need to see the error.
     if (!leaving.signal.aborted) throw error;
   });
-  // The error is reported after the terminal is restored.
+  // The error is reported later, when the terminal has been restored.
   begun.catch(() => undefined);
   try {
     await screen.waitUntilExit();
@@ -162,7 +163,10 @@ export async function runTui({
   await begun;
 }
 
-/** Asked only where the answer matters. The Linux console knows no OSC and would print the query. */
+/**
+ * True if the terminal is asked for its background: only if the answer makes a difference, and not on the Linux
+ * console, which does not know OSC and would print the query.
+ */
 const asksBackground = ({ theme: { background = 'auto' } }: Appearance, { colors, spoken = false }: Theme): boolean =>
   background === 'auto' &&
   colors !== 'none' &&
@@ -171,7 +175,7 @@ const asksBackground = ({ theme: { background = 'auto' } }: Appearance, { colors
   process.stdout.isTTY &&
   process.env['TERM'] !== 'linux';
 
-/** Leaving must not fail because the disk is full. */
+/** The error of `action`, if it has one. Leaving must not fail, for example because the disk is full. */
 function problemOf(action: () => void): string | undefined {
   try {
     action();
