@@ -14,6 +14,7 @@ import {
   DEFAULT_PROBLEM,
   formatShape,
   installedProblems,
+  namedCases,
   recordedDtype,
   recordedProblem,
   shapeViolations,
@@ -43,7 +44,9 @@ export const getLeaderboard =
     violations.throwIfAny();
 
     const { leaderboard, decisions, kernels } = services;
-    const place = placeOf(request, services, { problem, canonicalShape });
+    const known = sets.flatMap(({ shapes }) => shapes);
+    const [shape] = request.shape ? namedCases([request.shape], known, 'shape') : [canonicalShape];
+    const place = placeOf(request, services, { problem, shape: shape! });
     const champions = new Set(decisions.champions().map(({ job }) => job));
     const found = set ? leaderboard.over({ ...place, set }) : leaderboard.at(place);
     const entries = found.map((entry) => ({
@@ -112,14 +115,14 @@ function unknownSet(name: string, sets: readonly CaseSet[]): string {
 function placeOf(
   request: GetLeaderboardRequest,
   { jobs, leaderboard }: Services,
-  { problem, canonicalShape }: { problem: string; canonicalShape: Shape },
+  { problem, shape }: { problem: string; shape: Shape },
 ): RankedPlace {
   const devices = jobs.devices();
   const byId = devices.find(({ deviceId }) => deviceId === request.deviceName);
   return {
     deviceName: byId?.name ?? (request.deviceName || devices[0]?.name || ''),
     problem,
-    shape: request.shape ?? canonicalShape,
+    shape,
     dtype: recordedDtype(request.dtype),
     mode: request.mode || TimingMode.HOT,
     protocol: request.protocol || leaderboard.protocol,

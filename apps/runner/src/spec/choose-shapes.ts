@@ -1,9 +1,11 @@
 /** Chooses a job's shapes, requested or from a set, and plans their launches. */
 import { invalidRequest, type Shape } from '@flashcore/shared/contract';
 import {
+  casesOf,
   caseViolations,
   checkShape,
   formatShape,
+  namedCases,
   planLaunches,
   requireShape,
   shapeOf,
@@ -60,12 +62,13 @@ export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): Ch
 export function chooseShapes(
   asked: readonly Shape[],
   set: readonly Shape[],
-  { manifest, resolved }: PlannedKernel,
+  { manifest, resolved, cases }: PlannedKernel,
 ): Shape[] {
   if (asked.length > 0) {
-    requireCases(asked, manifest);
-    for (const shape of asked) planLaunches(manifest, resolved, shape);
-    return uniqueShapes(asked);
+    const shapes = namedCases(asked, casesOf(cases), 'shapes');
+    requireCases(shapes, manifest);
+    for (const shape of shapes) planLaunches(manifest, resolved, shape);
+    return uniqueShapes(shapes);
   }
   if (acceptedShapes(set, manifest, resolved).length === 0) requireShape(manifest, resolved, set[0]!);
   return [...set];

@@ -1,10 +1,17 @@
 import { create } from '@bufbuild/protobuf';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { ToleranceSchema, type Tolerance } from '@flashcore/shared/contract';
-import { formatShape, parseCases, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { ToleranceSchema, type Shape, type Tolerance } from '@flashcore/shared/contract';
+import {
+  formatShape,
+  parseCase,
+  parseCases,
+  parseManifest,
+  parseProblem,
+  resolveVariant,
+} from '@flashcore/shared/kernels';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
-import { defaultShapes, caseSet } from './choose-shapes.ts';
+import { caseSet, chooseShapes, defaultShapes } from './choose-shapes.ts';
 import { chooseTolerance } from './phase-specs.ts';
 
 test("a tolerance has a profile's name only with the profile's numbers: wider ones are not parity", () => {
@@ -74,6 +81,53 @@ test('a profile and a set added to cases.yaml are used like the original ones', 
   expect(() => chooseTolerance(wrong, { cases, dtype: 'fp16' })).toThrow(
     /Unknown tolerance profile "min".*mine.*cases.yaml has mine, default, parity, strict/,
   );
+});
+
+const NAMED = '{ name: "Model 8B small", B: 1, H: 2, S: 3, D: 64, causal: true }';
+
+test('a case is chosen by its name, and values that are a named case get its name', () => {
+  const cases = parseCases(withOwn(PROFILE, NAMED), 'cases.yaml');
+  const manifest = parseManifest(readFileSync(`${REPOSITORY_ROOT}/kernels/fa_v1_baseline/kernel.yaml`, 'utf8'), 'k');
+  const planned = { manifest, resolved: resolveVariant(manifest), cases };
+  const chosen = (...asked: Shape[]) =>
+    chooseShapes(asked, [], planned).map((shape) => [formatShape(shape), shape.name]);
+  expect([
+    chosen(parseCase('Model 8B small')),
+    chosen(parseCase('1x2x3x64c'), parseCase('1x2x3x64')),
+    chosen({ ...parseCase('1x2x5x64'), name: 'Model 8B small' }),
+    caseSet('my_shapes', cases, 'case_set').map(({ name }) => name),
+  ]).toEqual([
+    [['1x2x3x64c', 'Model 8B small']],
+    [
+      ['1x2x3x64c', 'Model 8B small'],
+      ['1x2x3x64', ''],
+    ],
+    [['1x2x5x64', '']],
+    ['Model 8B small'],
+  ]);
+  expect(() => chosen(parseCase('Model 8B smal'))).toThrow(
+    'shapes[0]: must be a shape or a case\'s name, got "Model 8B smal" (did you mean "Model 8B small"?)',
+  );
+});
+
+test.each([
+  ['1x2x3x64c, another name', NAMED.replace('Model 8B small', 'Other'), 'must be "Other", which 1x2x3x64c is called'],
+  ['another shape', NAMED.replace('S: 3', 'S: 4'), '"Model 8B small" is the name of 1x2x4x64c: give 1x2x3x64c another'],
+  ['a comma in a name', NAMED.replace('8B', '8B,'), 'wanted a name of at most 48 letters, digits, spaces and'],
+])('a name belongs to one case and a case has one name: %s', (_, other, message) => {
+  const text = withOwn(PROFILE, `${other}\n  more:\n    - ${NAMED}`);
+  expect(() => parseCases(text, 'cases.yaml')).toThrow(message);
+});
+
+test('an axis may be called name: the cases of its problem then have none', () => {
+  const definition = readFileSync(`${REPOSITORY_ROOT}/problems/rmsnorm/problem.yaml`, 'utf8').replaceAll(
+    'rows',
+    'name',
+  );
+  const problem = parseProblem(definition, 'problem.yaml');
+  const text = readFileSync(`${REPOSITORY_ROOT}/problems/rmsnorm/cases.yaml`, 'utf8');
+  const written = text.replace(/name: "[^"]*", /g, '').replaceAll('rows:', 'name:');
+  expect(formatShape(parseCases(written, 'cases.yaml', problem).sets.quick![0]!)).toBe('N=257,name=3');
 });
 
 test.each([

@@ -1,5 +1,5 @@
 import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
-import { isTensorDtype, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
+import { casesOf, isTensorDtype, namedCases, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
@@ -34,7 +34,11 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
   const { shapes: asked = [], dtype = '' } = settings ?? {};
   return {
     device,
-    shapes: uniqueShapes(asked.length > 0 ? asked : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set')),
+    shapes: uniqueShapes(
+      asked.length > 0
+        ? namedCases(asked, casesOf(cases), 'shapes')
+        : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set'),
+    ),
     dtype: isTensorDtype(dtype) ? dtype : 'fp16',
     modes,
     protocol,

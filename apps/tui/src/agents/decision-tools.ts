@@ -6,7 +6,7 @@ import {
   type LeaderboardEntry,
   TIMING_MODES,
 } from '@flashcore/shared/contract';
-import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { formatShape, parseCase } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { Refused, answer, answered, leftOut, jobNamed, jobNameField } from './answers.ts';
 import { MEASURED_ON, measuredOn } from './job-answers.ts';
@@ -131,7 +131,7 @@ function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): v
           deviceName: device,
           problem,
           caseSet: cases,
-          ...(shape !== undefined && { shape: parseShape(shape) }),
+          ...(shape !== undefined && { shape: parseCase(shape) }),
           ...(mode !== undefined && { mode: TIMING_MODES[mode] }),
         });
         return answer({

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { JobOptionsSchema, KernelVariantSchema, VariantSchema, type Job } from '@flashcore/shared/contract';
-import { parseShape } from '@flashcore/shared/kernels';
+import { parseCase } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
 import { type StartRequest, JOB_ACTIONS, jobRequest } from '../session/runner-port.ts';
 import { Refused } from './answers.ts';
@@ -54,7 +54,7 @@ export async function requestOf(
 ): Promise<StartRequest> {
   const { action, samples, seeds } = asked;
   requireHeeded(asked);
-  const shapeList = asked.shapes.map((text) => parseShape(text));
+  const shapeList = asked.shapes.map((text) => parseCase(text));
   const side = async (kernel: string, values: Record<string, number>) => ({
     kernel: await referenceTo(await kernelOf(kernel), client),
     variant: create(VariantSchema, {

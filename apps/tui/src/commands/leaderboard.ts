@@ -7,7 +7,7 @@ import {
   type GetLeaderboardResponse,
   TIMING_MODES,
 } from '@flashcore/shared/contract';
-import { parseShape } from '@flashcore/shared/kernels';
+import { parseCase } from '@flashcore/shared/kernels';
 import { leaderboardPage } from '../handover/leaderboard-page.ts';
 import { requireWritable } from '../named-files.ts';
 import { leaderboardBlocks } from '../present/sections/leaderboard.ts';
@@ -47,7 +47,7 @@ export function showLeaderboard(options: LeaderboardCommandOptions, context: Com
     protocol,
     dtype,
     caseSet: cases,
-    ...(shape !== undefined && { shape: parseShape(shape) }),
+    ...(shape !== undefined && { shape: parseCase(shape) }),
     ...(mode !== undefined && { mode: TIMING_MODES[mode] }),
   };
   return context.withRunner(async ({ client }) => {

@@ -35,7 +35,10 @@ export const leaderboardOptions = (command: Command): Command =>
       'as the driver names it ("NVIDIA H200"), or as fa-tui host does (default: the host\'s first)',
     )
     .option('--problem <id>', 'what the kernels compute, for example rmsnorm (default attention)')
-    .option('--shape <case>', 'BxHxSxD, c appended when causal, or NAME=VALUE,… (default: the canonical case)')
+    .option(
+      '--shape <case>',
+      "BxHxSxD, c appended when causal, NAME=VALUE,… or a case's name (default: the canonical case)",
+    )
     .option('--cases <set>', 'rank by the weighted geometric mean over a case set, for example success')
     .addOption(dtypeOption('dtype of the tensors (default fp16)'))
     .addOption(new Option('--mode <name>', 'how samples were taken (default hot)').choices(['hot', 'cold']))
@@ -44,7 +47,11 @@ export const leaderboardOptions = (command: Command): Command =>
     .option('--export <file>', 'also write the table as an HTML page, with the evidence of each row');
 
 export const shapeOption = (command: Command): Command =>
-  command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; append c for causal (repeatable)', repeated);
+  command.option(
+    '--shape <case>',
+    "shape, for example 2x8x512x64, c appended when causal, NAME=VALUE,… or a case's name (repeatable)",
+    repeated,
+  );
 
 export const verifyOptions = (command: Command): Command =>
   command

@@ -14,7 +14,7 @@ import {
   type VerifySettings,
 } from '@flashcore/shared/contract';
 import { readForeignText, whyUnreadable } from '@flashcore/shared/files';
-import { parseShape } from '@flashcore/shared/kernels';
+import { parseCase } from '@flashcore/shared/kernels';
 import { shortName } from '../present/words.ts';
 import type { TlsFlags } from '../connection/target.ts';
 import type { ColorMode } from '../present/plain/report-format.ts';
@@ -193,7 +193,7 @@ export function gatesText({ gates }: JobCommandOptions): string {
 }
 
 function shapeSettings(options: JobCommandOptions): Shape[] {
-  return (options.shape ?? []).map((text) => parseShape(text));
+  return (options.shape ?? []).map((text) => parseCase(text));
 }
 
 function parseParameters(settings: readonly string[], option = '--set'): Record<string, bigint> {

@@ -11,7 +11,7 @@ import {
   type JobEvent,
   type TuneParameter,
 } from '@flashcore/shared/contract';
-import { parseShape } from '@flashcore/shared/kernels';
+import { parseCase } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
 import { JobUndecided, runToResult, type EndedJob } from '../search/experiment.ts';
@@ -48,7 +48,7 @@ export async function tune(
   const { set = [], shape = [], budget = [], champion, remeasure = false } = options;
   const settings = {
     parameters: set.map(parameterOf),
-    shapes: shape.map((text) => parseShape(text)),
+    shapes: shape.map((text) => parseCase(text)),
     seed: integer('--seed', options.seed, 0, 999_999_999) ?? 1,
     ...budgetOf(budget),
     remeasure,

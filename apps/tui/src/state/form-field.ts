@@ -1,5 +1,5 @@
 import type { Shape } from '@flashcore/shared/contract';
-import { parseShape } from '@flashcore/shared/kernels';
+import { parseCase } from '@flashcore/shared/kernels';
 
 /** One field of the form that sets up a run. */
 export interface FormField {
@@ -44,10 +44,10 @@ export function matchingChoices({ choices, typed = '' }: Pick<FormField, 'choice
 /** Separates shapes. A comma followed by `NAME=` belongs to the shape before it. */
 const BETWEEN_SHAPES = /,(?!\s*[A-Za-z_]\w{0,31}=)/;
 
-/** Parses typed shapes, separated by commas. Errors: INVALID_REQUEST of parseShape. */
+/** Parses typed shapes, separated by commas. Errors: INVALID_REQUEST of parseCase. */
 export const shapesOf = (text: string): Shape[] =>
   text
     .split(BETWEEN_SHAPES)
     .map((shape) => shape.trim())
     .filter((shape) => shape !== '')
-    .map(parseShape);
+    .map(parseCase);

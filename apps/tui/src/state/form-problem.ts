@@ -10,6 +10,7 @@ import {
   parseExpression,
   installedProblem,
   installedProblems,
+  isOnlyNamed,
   scopeOfShape,
   valuesOf,
 } from '@flashcore/shared/kernels';
@@ -55,7 +56,9 @@ function shapesProblem(form: RunForm, text: string): string | undefined {
   try {
     const shapes = shapesOf(text);
     if (shapes.length > MOST_SHAPES) return `${shapes.length} shapes: must be at most ${MOST_SHAPES}`;
-    return shapes.map((shape) => refusalOf(form, shape)).find((refusal) => refusal !== undefined);
+    // The runner knows the values of a case that is only named.
+    const known = shapes.filter((shape) => !isOnlyNamed(shape));
+    return known.map((shape) => refusalOf(form, shape)).find((refusal) => refusal !== undefined);
   } catch (error) {
     if (error instanceof FlashcoreError) return error.message;
     throw error;

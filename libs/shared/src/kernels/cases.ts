@@ -1,12 +1,12 @@
 /** Parses cases.yaml: which shapes are verified, on which inputs, and with which tolerance. */
 import * as z from 'zod';
-import { FlashcoreError } from '../contract/errors.ts';
+import { FlashcoreError, invalidRequest } from '../contract/errors.ts';
 import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../text/nearest-names.ts';
 import type { TensorDtype } from '../data/dtype.ts';
 import { sha256Of } from '../contract/digest.ts';
 import type { Problem } from '../problems/problem.ts';
-import { attention, shapeOf } from './shape.ts';
+import { CASE_NAME_FORM, attention, formatShape, isCaseName, isOnlyNamed, shapeOf } from './shape.ts';
 import {
   finite,
   flag,
@@ -130,21 +130,29 @@ const attributeValue = () =>
   z
     .union([flag().transform(Number), finite()], { error: (issue) => wanted('true, false or a number', issue.input) })
     .optional();
-const caseOf = (written: Readonly<Record<string, unknown>>): Shape =>
-  shapeOf(
-    Object.fromEntries(Object.entries(written).filter((entry): entry is [string, number] => entry[1] !== undefined)),
+const caseOf = ({ name: ofCase, ...written }: Readonly<Record<string, unknown>>): Shape => {
+  const isName = typeof ofCase === 'string';
+  const values = Object.entries(isName ? written : { name: ofCase, ...written });
+  const shape = shapeOf(
+    Object.fromEntries(values.filter((entry): entry is [string, number] => entry[1] !== undefined)),
   );
+  return isName ? { ...shape, name: ofCase } : shape;
+};
 const shapeSchema = (problem: Problem) => strict(extentsOf(problem)).transform(caseOf);
 const MAX_WEIGHT = 1000;
 const weight = () =>
   finite().refine((value) => value > 0 && value <= MAX_WEIGHT, {
     error: (issue) => wanted(`a number above 0 and at most ${MAX_WEIGHT}`, issue.input),
   });
+const caseName = z.string().refine(isCaseName, { error: (issue) => wanted(CASE_NAME_FORM, issue.input) });
 const weightedSchema = (problem: Problem) =>
-  strict({ ...extentsOf(problem), weight: weight().default(1) }).transform(({ weight: ofCase, ...written }) => ({
-    shape: caseOf(written),
-    weight: ofCase,
-  }));
+  // An axis called `name` comes first: the cases of its problem have no names.
+  strict({ name: caseName.optional(), ...extentsOf(problem), weight: weight().default(1) }).transform(
+    ({ weight: ofCase, ...written }) => ({
+      shape: caseOf(written),
+      weight: ofCase,
+    }),
+  );
 const inputKind = oneOf(INPUT_KINDS);
 
 const distribution = strict({
@@ -193,8 +201,52 @@ function casesSchema(problem: Problem) {
     for (const profile of ['parity', cases.defaults.tolerance, ...ofOutputs])
       require(['tolerances'], profile, Object.keys(cases.tolerances));
     require(['defaults', 'distribution'], cases.defaults.distribution, Object.keys(cases.distributions));
+    for (const { path, message } of nameClashes(cases.sets)) context.addIssue({ code: 'custom', path, message });
   });
 }
+
+/** A name belongs to one case, and a case has one name, whichever sets it is in: results are told apart by both. */
+function nameClashes(
+  sets: Readonly<Record<string, readonly Partial<WeightedShape>[]>>,
+): { path: (string | number)[]; message: string }[] {
+  const shapes = new Map<string, string>();
+  const names = new Map<string, string>();
+  return Object.entries(sets).flatMap(([set, cases]) =>
+    cases.flatMap(({ shape }, index) => {
+      // A case with a fault of its own has no shape yet.
+      if (!shape?.name) return [];
+      const path = ['sets', set, index, 'name'];
+      const text = formatShape(shape);
+      const [other, known] = [shapes.get(shape.name) ?? text, names.get(text) ?? shape.name];
+      shapes.set(shape.name, other);
+      names.set(text, known);
+      if (other !== text) return [{ path, message: `"${shape.name}" is the name of ${other}: give ${text} another` }];
+      return known === shape.name ? [] : [{ path, message: `must be "${known}", which ${text} is called above` }];
+    }),
+  );
+}
+
+/**
+ * Shapes of a request with the names of cases.yaml: a case that is only named gets its values, and values that are a
+ * named case's get its name. Any other name of the request is dropped. Errors: INVALID_REQUEST.
+ */
+export function namedCases(asked: readonly Shape[], known: readonly Shape[], field: string): Shape[] {
+  const named = known.filter(({ name: ofCase }) => ofCase !== '');
+  const nameOf = new Map(named.map((shape) => [formatShape(shape), shape.name]));
+  return asked.map((shape, index) => {
+    if (!isOnlyNamed(shape)) return { ...shape, name: nameOf.get(formatShape(shape)) ?? '' };
+    const found = named.find(({ name: ofCase }) => ofCase === shape.name);
+    if (found) return found;
+    const names = [...new Set(nameOf.values())];
+    throw invalidRequest({
+      field: `${field}[${index}]`,
+      description: `must be a shape or a case's name, got "${shape.name}"${didYouMean(shape.name, names) || (names.length === 0 ? ': cases.yaml names no case' : `: named are ${names.map((each) => `"${each}"`).join(', ')}`)}`,
+    });
+  });
+}
+
+/** The shapes of all sets, which may repeat. */
+export const casesOf = ({ sets }: Pick<Cases, 'sets'>): Shape[] => Object.values(sets).flat();
 
 /** Parses the cases.yaml of a problem; error messages show `path`. Errors: INVALID_MANIFEST with path and key. */
 export function parseCases(yamlText: string, path: string, problem: Problem = attention()): Cases {

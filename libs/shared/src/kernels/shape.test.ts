@@ -1,7 +1,18 @@
+import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
-import { attentionCase, formatShape, parseShape, shapeViolations, valuesOf } from './shape.ts';
+import { ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import {
+  attentionCase,
+  formatShape,
+  isCaseName,
+  isOnlyNamed,
+  parseCase,
+  parseShape,
+  shapeViolations,
+  valuesOf,
+} from './shape.ts';
 
 test('parseShape() reads the text that formatShape() writes', () => {
   const extent = fc.integer({ min: 1, max: 200 });
@@ -96,3 +107,20 @@ test('a message that gives an extent twice is refused', () => {
     { field: 'shape.values', description: 'must not have B, which has a field of its own' },
   ]);
 });
+
+test('parseCase() reads a shape, or the name of a case that the runner looks up', () => {
+  expect(formatShape(parseCase('2x8x512x64c'))).toBe('2x8x512x64c');
+  expect(formatShape(parseCase('rows=128,N=4096'))).toBe('N=4096,rows=128');
+  const named = parseCase(' Llama-3 8B 8k ');
+  expect([named.name, isOnlyNamed(named), shapeViolations(named, 'shape')]).toEqual(['Llama-3 8B 8k', true, []]);
+  expect(() => parseCase('2x8x512')).toThrow('must be such as 2x8x512x64');
+});
+
+test.each(['', '8B', 'a, b', 'a=1', 'ends ', 'tab\t', '\u202eevil', 'é', 'x'.repeat(49)])(
+  'the name %j of a case is refused',
+  (name) => {
+    expect(isCaseName(name)).toBe(false);
+    const shape = create(ShapeSchema, { name, values: { rows: 1, N: 1 } });
+    expect(shapeViolations(shape, 'shape')).toHaveLength(name === '' ? 0 : 1);
+  },
+);

@@ -28,10 +28,11 @@ const MAX_VALUES = 32;
 
 /** The fields of the proto's Shape. */
 export type ShapeFields = Pick<Shape, 'batch' | 'heads' | 'sequenceLength' | 'headDim' | 'causal'> &
-  Partial<Pick<Shape, 'values'>>;
+  Partial<Pick<Shape, 'values' | 'name'>>;
 
 const SHORT = /^(\d{1,10})x(\d{1,10})x(\d{1,10})x(\d{1,10})(c?)$/i;
 const PAIR = /^((?!__)[A-Za-z_]\w{0,31})=(-?\d{1,12}(?:\.\d{1,12})?)$/;
+const NAME = /^[A-Za-z][\w .:+()/-]{0,47}$/;
 const EXTENT = 'wanted an integer of 1 to 2147483647';
 /** Names of the message fields for axes that have one. */
 const FIELDS = { B: 'batch', H: 'heads', S: 'sequence_length', D: 'head_dim' } as const;
@@ -56,6 +57,20 @@ export function parseShape(text: string): Shape {
   if (violations.length > 0) throw invalidRequest(...violations);
   return shape;
 }
+
+/** The form of a case's name, in words. It never looks like the text of a shape, so that one option takes both. */
+export const CASE_NAME_FORM =
+  'a name of at most 48 letters, digits, spaces and . : + ( ) / _ -, which begins with a letter';
+
+export const isCaseName = (text: string): boolean => NAME.test(text) && !text.endsWith(' ');
+
+/** Reads a shape, or a case's name, which the runner looks up in the problem's cases.yaml. Errors: INVALID_REQUEST. */
+export const parseCase = (text: string): Shape =>
+  isCaseName(text.trim()) ? create(ShapeSchema, { name: text.trim() }) : parseShape(text);
+
+/** Whether a shape only names a case. */
+export const isOnlyNamed = (shape: ShapeFields): boolean =>
+  (shape.name ?? '') !== '' && Object.keys(valuesOf(shape)).length === 0;
 
 const short4 = (match: RegExpExecArray): Record<string, number> =>
   Object.fromEntries(Object.keys(FIELDS).map((axis, index) => [axis, Number(match[index + 1])]));
@@ -94,16 +109,25 @@ export function valuesOf({ batch, heads, sequenceLength, headDim, causal, values
 }
 
 /** Only the shape fields of a contract message. */
-export const shapeFields = ({ batch, heads, sequenceLength, headDim, causal, values }: ShapeFields): ShapeFields => ({
+export const shapeFields = ({
+  batch,
+  heads,
+  sequenceLength,
+  headDim,
+  causal,
+  values,
+  name,
+}: ShapeFields): ShapeFields => ({
   batch,
   heads,
   sequenceLength,
   headDim,
   causal,
   ...(values && Object.keys(values).length > 0 && { values: { ...values } }),
+  ...(name && { name }),
 });
 
-/** The inverse of parseShape(). It sorts names, so that a case has exactly one text. */
+/** The inverse of parseShape(), without the case's name. It sorts names, so that a case has exactly one text. */
 export function formatShape(shape: ShapeFields): string {
   const { B, H, S, D, causal, ...values } = valuesOf(shape);
   const hasShortName = [B, H, S, D].every((extent) => extent !== undefined) && (causal ?? 1) === 1;
@@ -114,12 +138,18 @@ export function formatShape(shape: ShapeFields): string {
   return [...(hasShortName ? [`${B}x${H}x${S}x${D}${causal ? 'c' : ''}`] : []), ...pairs].join(',');
 }
 
+/** A shape with the name of its case, such as "N=4096,rows=4096 (Llama-3 8B 4k tokens)". */
+export const formatCase = (shape: ShapeFields): string =>
+  shape.name ? `${formatShape(shape)} (${shape.name})` : formatShape(shape);
+
 /**
  * Checks a shape before its kernel, and so its problem, is known. A shape without named values must be a case of
  * attention; caseViolations() checks named values later.
  */
 export function shapeViolations(shape: Omit<ShapeFields, 'causal'>, field: string): FieldViolation[] {
-  const values = shape.values ?? {};
+  const { values = {}, name = '' } = shape;
+  if (name !== '' && !isCaseName(name)) return [{ field: `${field}.name`, description: `must be ${CASE_NAME_FORM}` }];
+  if (isOnlyNamed({ ...shape, causal: false })) return [];
   const names = Object.keys(values);
   if (names.length === 0) return caseViolations(attention(), { ...shape, causal: false }, field);
   if (names.length > MAX_VALUES)

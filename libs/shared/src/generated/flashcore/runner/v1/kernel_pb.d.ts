@@ -293,6 +293,14 @@ export declare type Shape = Message<"flashcore.runner.v1.Shape"> & {
    * @generated from field: map<string, double> values = 6;
    */
   values: { [key: string]: number };
+
+  /**
+   * Name of the case in the problem's cases.yaml, for example "Llama-3 8B 8k"; empty: it has none. A request may
+   * name a case and leave out its values; a name next to values is ignored.
+   *
+   * @generated from field: string name = 7;
+   */
+  name: string;
 };
 
 /**
