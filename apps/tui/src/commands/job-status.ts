@@ -6,7 +6,7 @@ import {
   type VerifyProgress,
 } from '@flashcore/shared/contract';
 import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
-import { MODE_WORDS, PHASE_WORDS, outcomeWord, shapeShort } from '../present/words.ts';
+import { MODE_WORDS, PHASE_WORDS, outcomeWord, caseText } from '../present/words.ts';
 import type { JobView } from '../state/job-view.ts';
 
 /** The job's current activity. The text may still contain control characters. */
@@ -37,12 +37,12 @@ const queueText = (ahead: number): string => (ahead > 0 ? `queued, ${ahead} ahea
 
 // Cases do not run in the order of the list, so the number of finished cases is shown rather than a position.
 function verifyStatus(progress: VerifyProgress, casesDone: number): string {
-  return `verify case ${Math.min(casesDone + 1, progress.caseCount)}/${progress.caseCount} ${shapeShort(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
+  return `verify case ${Math.min(casesDone + 1, progress.caseCount)}/${progress.caseCount} ${caseText(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
 }
 
 function comparisonStatus({ shape, selfCheck, blocks, time: ratio, simulated }: ComparisonProgress): string {
   const what = selfCheck ? 'champion against itself' : 'candidate against champion';
-  return `${what} ${shapeShort(shape)}, ${blocks} blocks${ratio ? `, ${formatInterval(ratio)}` : ''}${simulated ? ' (simulated)' : ''}`;
+  return `${what} ${caseText(shape)}, ${blocks} blocks${ratio ? `, ${formatInterval(ratio)}` : ''}${simulated ? ' (simulated)' : ''}`;
 }
 
 function benchmarkStatus(progress: BenchmarkProgress): string {
@@ -51,7 +51,7 @@ function benchmarkStatus(progress: BenchmarkProgress): string {
       ? `, ${progress.latency.samples} samples, p50 ${formatMicroseconds(progress.latency.p50Us)}`
       : '';
   const subject = progress.subject === 'candidate' || progress.subject === '' ? '' : ` of ${progress.subject}`;
-  return `benchmark ${shapeShort(progress.shape)} ${MODE_WORDS[progress.mode]}${subject}${progress.warmUp ? ' warm-up' : p50}${progress.simulated ? ' (simulated)' : ''}`;
+  return `benchmark ${caseText(progress.shape)} ${MODE_WORDS[progress.mode]}${subject}${progress.warmUp ? ' warm-up' : p50}${progress.simulated ? ' (simulated)' : ''}`;
 }
 
 function profileStatus(progress: ProfileProgress): string {

@@ -3,7 +3,7 @@
  * the figure before comes from the kernel's earlier job, and there is no verdict.
  */
 import { TimingMode, type GetJobResponse, type VariantResult } from '@flashcore/shared/contract';
-import { comparisonAnswer, MODE_WORDS, shapeShort, shortName, type ComparisonAnswer } from '../present/words.ts';
+import { comparisonAnswer, MODE_WORDS, caseText, shortName, type ComparisonAnswer } from '../present/words.ts';
 import { figuresOf, placeOf, placeTitle } from './figures.ts';
 
 export interface Step {
@@ -35,7 +35,7 @@ function comparisonSteps({ job }: GetJobResponse, { comparison }: VariantResult)
     return [
       {
         job: job?.name ?? '',
-        shape: shapeShort(compared.shape),
+        shape: caseText(compared.shape),
         mode: MODE_WORDS[compared.mode],
         simulated,
         before_us: champion.p50Us,

@@ -7,7 +7,7 @@ import { counted, formatMicroseconds, formatNumber, formatSpeedup, instantOf } f
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { championsBlocks } from '../present/sections/decisions.ts';
 import { expectationText } from '../present/sections/plan.ts';
-import { outcomeWord, shapeShort, shortName } from '../present/words.ts';
+import { outcomeWord, caseText, shortName } from '../present/words.ts';
 import {
   byPlace,
   fastestSdpa,
@@ -147,7 +147,7 @@ const hotText = (response: GetJobResponse): string => {
   const hot = askedOf(response)?.benchmarks.find(({ mode, latency }) => mode === TimingMode.HOT && latency);
   if (!hot) return 'not measured';
   const remarks = [hot.simulated && 'simulated', !hot.simulated && !hot.valid && 'not valid'];
-  return [formatMicroseconds(hot.latency!.p50Us), shapeShort(hot.shape), ...remarks].filter(Boolean).join(', ');
+  return [formatMicroseconds(hot.latency!.p50Us), caseText(hot.shape), ...remarks].filter(Boolean).join(', ');
 };
 
 const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [

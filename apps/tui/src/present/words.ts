@@ -12,7 +12,7 @@ import {
   type Shape,
   type SdpaReuse,
 } from '@flashcore/shared/contract';
-import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { formatCase, formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import { counted, formatNumber } from './numbers.ts';
 import type { Role } from './roles.ts';
@@ -111,6 +111,9 @@ export const dtypeWord = (dtype: string): string => (recordedDtype(dtype) === 'f
 
 /** A shape in the form that the command line takes, such as "2x8x512x64c"; "-" if there is none. */
 export const shapeShort = (shape: Shape | undefined): string => (shape === undefined ? '-' : formatShape(shape));
+
+/** A shape with the name of its case; "-" if there is none. */
+export const caseText = (shape: Shape | undefined): string => (shape === undefined ? '-' : formatCase(shape));
 
 /** "not measured: …" for the bare reason from the runner. */
 export const notMeasured = (reason: string | undefined): string =>

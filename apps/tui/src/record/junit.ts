@@ -8,7 +8,7 @@ import {
   type SdpaComparison,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatCase } from '@flashcore/shared/kernels';
 import { entryOf, plainText } from '@flashcore/shared/text';
 
 interface TestCase {
@@ -86,7 +86,7 @@ const findingCases = ({ findings }: VariantResult): TestCase[] =>
 const verifyCases = ({ verify }: VariantResult): TestCase[] =>
   (verify?.cases ?? []).map(({ shape, verdict, reason, seconds, maxAbsError, sdpa }) => ({
     group: 'verify',
-    name: shape === undefined ? 'case' : formatShape(shape),
+    name: shape === undefined ? 'case' : formatCase(shape),
     seconds,
     ...(verdict === Verdict.FAIL && { failure: reason }),
     ...(verdict === Verdict.NOT_MEASURED && { skipped: reason ?? 'not measured' }),

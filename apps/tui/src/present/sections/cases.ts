@@ -14,7 +14,8 @@ import {
 import { fact, heading, notice, plot, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
 import { formatCount, formatError, formatNumber, formatPair, formatSeconds } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
-import { VERDICT_MARKS, reasonText, shapeShort } from '../words.ts';
+import { VERDICT_MARKS, caseText, reasonText, shapeShort } from '../words.ts';
+import { caseColumns, sharedBlocks } from './case-columns.ts';
 import { sdpaBlocks } from './sdpa.ts';
 
 const figure =
@@ -82,9 +83,15 @@ const ERROR_COLUMNS: readonly [Column<CaseResult>, ...Column<CaseResult>[]] = [
  * random".
  */
 export const caseTitle = ({ shape, inputs, drawn }: Pick<CaseResult, 'shape' | 'inputs' | 'drawn'>): string => {
-  if (drawn) return `${shapeShort(shape)} random`;
-  return `${shapeShort(shape)}${inputs.length > 0 ? ' probe' : ''}`;
+  const remark = caseRemark({ inputs, drawn });
+  return `${caseText(shape)}${remark && ` ${remark}`}`;
 };
+
+/** Tells a probe or drawn shape from a case. */
+export function caseRemark({ inputs, drawn }: Pick<CaseResult, 'inputs' | 'drawn'>): string {
+  if (drawn) return 'random';
+  return inputs.length > 0 ? 'probe' : '';
+}
 
 const wrongInputs = ({ inputs }: CaseResult): string =>
   inputs
@@ -92,8 +99,8 @@ const wrongInputs = ({ inputs }: CaseResult): string =>
     .map(({ distribution }) => distribution)
     .join(', ');
 
-const caseColumns = (results: readonly CaseResult[]): readonly Column<CaseResult>[] => [
-  { title: 'case', cell: caseTitle },
+const resultColumns = (results: readonly CaseResult[]): readonly Column<CaseResult>[] => [
+  ...caseColumns(results, { shape: ({ shape }) => shape, remark: caseRemark }),
   { title: 'verdict', cell: verdictPiece, cutLast: true },
   ...errorColumns(results),
 ];
@@ -107,8 +114,8 @@ interface OutputRow {
 const ofLimit = ({ worstOfLimit }: OutputResult): Piece =>
   piece(worstOfLimit === undefined ? '-' : formatNumber(worstOfLimit, 3));
 
-const OUTPUT_COLUMNS: readonly Column<OutputRow>[] = [
-  { title: 'case', cell: ({ result }) => caseTitle(result) },
+const outputColumns = (rows: readonly OutputRow[]): readonly Column<OutputRow>[] => [
+  ...caseColumns(rows, { shape: ({ result }) => result.shape, remark: ({ result }) => caseRemark(result) }),
   { title: 'output', cell: ({ output }) => `${output.name} ${output.dtype}` },
   { title: 'verdict', cell: ({ output }) => verdictPiece(output), cutLast: true },
   { title: 'max err', align: 'right', cell: ({ output }) => formatError(output.maxAbsError) },
@@ -121,7 +128,7 @@ const OUTPUT_COLUMNS: readonly Column<OutputRow>[] = [
 /** Empty if no case has several outputs. */
 function outputBlocks(results: readonly CaseResult[]): Block[] {
   const rows = results.flatMap((result) => result.outputs.map((output) => ({ result, output })));
-  return rows.length === 0 ? [] : [heading('Outputs'), tableOf(OUTPUT_COLUMNS, rows)];
+  return rows.length === 0 ? [] : [heading('Outputs'), tableOf(outputColumns(rows), rows)];
 }
 
 export function verdictPiece({ verdict }: Pick<CaseResult, 'verdict'>): Piece {
@@ -199,7 +206,8 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
   return [
     heading('Correctness', `${parityText(parityCounts(verify))} passed, ${formatSeconds(verify.seconds)}`),
     notice(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, 'dim'),
-    tableOf(caseColumns(shown), shown),
+    ...sharedBlocks(shown.map(({ shape }) => shape)),
+    tableOf(resultColumns(shown), shown),
     ...outputBlocks(shown),
     ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
       ? [notice('max/plain: max error over that of plain attention in the same dtype; 2 is allowed', 'dim')]

@@ -12,7 +12,8 @@ import {
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatInterval, formatMicroseconds, formatPercent } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
-import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../words.ts';
+import { COMPARISON_MARKS, MODE_WORDS, caseText, comparisonAnswer } from '../words.ts';
+import { caseColumns, sharedBlocks } from './case-columns.ts';
 
 /** Figures of interleaved blocks so far. */
 interface InterleavedPairs {
@@ -41,8 +42,16 @@ export const intervalText = (ratio: RatioInterval | undefined): string =>
 const median = (latency: LatencyStatistics | undefined, like?: LatencyStatistics): Piece =>
   latency === undefined ? piece('-', 'dim') : piece(formatMicroseconds(latency.p50Us, like?.p50Us));
 
-export const PAIR_COLUMNS: readonly Column<ShapePairs>[] = [
-  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+interface OfCase {
+  readonly shape?: Shape | undefined;
+}
+
+export const pairColumns = (pairs: readonly OfCase[]): readonly Column<ShapePairs>[] => [
+  ...caseColumns<OfCase>(pairs, { shape: ({ shape }) => shape }),
+  ...PAIR_COLUMNS,
+];
+
+const PAIR_COLUMNS: readonly Column<ShapePairs>[] = [
   { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
   { title: 'champion', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.champion) },
   { title: 'candidate', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.candidate, pairs?.champion) },
@@ -76,7 +85,8 @@ export function comparisonBlocks(comparison: ComparisonResult): Block[] {
       'medians of interleaved blocks in one process; above 1 the candidate is faster',
     ),
     facts(champion && fact('champion', buildText(champion)), candidate && fact('candidate', buildText(candidate))),
-    ...(shapes.length === 0 ? [] : [tableOf(PAIR_COLUMNS, shapes.map(pairsOf))]),
+    ...sharedBlocks(shapes.map(({ shape }) => shape)),
+    ...(shapes.length === 0 ? [] : [tableOf(pairColumns(shapes), shapes.map(pairsOf))]),
     ...shapes.flatMap(shapeBlocks),
     facts(fact('rule', ruleText(comparison))),
     notice(comparisonAnswer(comparison), role, mark),
@@ -102,7 +112,7 @@ function shapeBlocks(shape: ShapeComparison): Block[] {
   const dropped = droppedBlocks > 0 ? `, ${droppedBlocks} dropped (throttled, or the clock fell)` : '';
   return [
     facts(
-      fact(shapeShort(shape.shape), MODE_WORDS[shape.mode], 'title'),
+      fact(caseText(shape.shape), MODE_WORDS[shape.mode], 'title'),
       fact('samples', `${blocks} blocks, ${selfBlocks} of the self-check${dropped}`),
       fact('speedup', withSelfCheck(time, selfTime)),
       fact('in cycles', cycles === undefined ? clockSource : withSelfCheck(cycles, selfCycles)),

@@ -3,7 +3,7 @@ import { Verdict, type Metric, type ProfileResult, type TimeEstimate } from '@fl
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatInUnit, formatNumber } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
-import { notMeasured, shapeShort } from '../words.ts';
+import { notMeasured, caseText } from '../words.ts';
 import { artifactText } from './build.ts';
 
 const METRIC_COLUMNS: readonly Column<Metric>[] = [
@@ -64,7 +64,7 @@ export function profileBlocks(profile: ProfileResult): Block[] {
   if (profile.verdict === Verdict.NOT_MEASURED)
     return [heading('Profile'), notice(notMeasured(profile.reason), 'dim', '○')];
   return [
-    heading('Profile', `${shapeShort(profile.shape)}, ${launchText(profile)}`),
+    heading('Profile', `${caseText(profile.shape)}, ${launchText(profile)}`),
     ...(profile.metrics.length === 0 ? [] : [tableOf(METRIC_COLUMNS, profile.metrics, longSource)]),
     facts(
       fact('missing', profile.reason ?? ''),

@@ -23,7 +23,7 @@ import {
   findingWord,
   notMeasured,
   outcomeWord,
-  shapeShort,
+  caseText,
   summaryText,
   variantWord,
   reasonText,
@@ -117,7 +117,7 @@ function describe({ payload }: JobEvent): Described[] {
       ];
     }
     case 'caseResult':
-      return [caseText(payload.value)];
+      return [caseLine(payload.value)];
     case 'benchmarkResult': {
       const { shape, mode, simulated, latency } = payload.value;
       const time =
@@ -126,7 +126,7 @@ function describe({ payload }: JobEvent): Described[] {
           : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us, latency.p50Us)},` : ''} n ${latency.samples}`;
       return [
         {
-          text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated)' : ''}`,
+          text: `${caseText(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated)' : ''}`,
           tone: simulated ? 'plain' : 'good',
         },
       ];
@@ -136,7 +136,7 @@ function describe({ payload }: JobEvent): Described[] {
     case 'shapeComparison':
       return [
         {
-          text: `${shapeShort(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${comparisonAnswer(payload.value)}`,
+          text: `${caseText(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${comparisonAnswer(payload.value)}`,
           tone: comparisonTone(payload.value.verdict),
         },
       ];
@@ -197,12 +197,12 @@ export function diagnosticText({ severity, file, line, column, message }: Diagno
   return `${place === '' ? '' : `${place}: `}${severity}: ${message}`;
 }
 
-function caseText(result: CaseResult): Described {
+function caseLine(result: CaseResult): Described {
   const { shape, verdict, reason, maxAbsError, meanAbsError } = result;
   const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
   const hasErrors = verdict !== Verdict.NOT_MEASURED && hasFinite(result);
   return {
-    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${hasErrors ? errors : reasonText(reason ?? 'no error known')}`,
+    text: `${caseText(shape)}: ${VERDICT_MARKS[verdict].word}, ${hasErrors ? errors : reasonText(reason ?? 'no error known')}`,
     tone: verdictTone(verdict),
   };
 }

@@ -2,7 +2,7 @@
 import { bytesText } from '@flashcore/shared/text';
 import type { FaultLocation, FaultThread, Finding } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block, type FindingBlock } from '../blocks.ts';
-import { findingWord, shapeShort } from '../words.ts';
+import { findingWord, caseText } from '../words.ts';
 
 export const findingsBlocks = (findings: readonly Finding[]): Block[] =>
   findings.length === 0 ? [] : [heading('Findings'), ...findings.map(findingBlock)];
@@ -14,7 +14,7 @@ const findingBlock = (finding: Finding): FindingBlock => ({
   facts: facts(
     fact('where', finding.location ? locationText(finding.location) : ''),
     ...threadGroups(finding).map((text) => fact('threads', text)),
-    fact('case', finding.shape ? shapeShort(finding.shape) : ''),
+    fact('case', finding.shape ? caseText(finding.shape) : ''),
     fact('CUDA', finding.cudaError ?? ''),
   ).facts,
   remedy: finding.remedy,

@@ -3,7 +3,7 @@ import type { CaseSet, GatePlan, Shape, Tolerance } from '@flashcore/shared/cont
 import { fact, facts, heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { piece } from '../roles.ts';
 import { counted } from '../numbers.ts';
-import { MODE_WORDS, shapeShort } from '../words.ts';
+import { MODE_WORDS, caseText } from '../words.ts';
 import { toleranceRule } from './cases.ts';
 
 /** Text such as "parity, 7 shapes"; without the count if the runner does not list the set. */
@@ -94,7 +94,8 @@ export const tolerancesBlocks = (tolerances: readonly Tolerance[]): Block[] =>
 
 const MOST_SHAPES = 9;
 
-const shapesText = (shapes: readonly Shape[]): string =>
-  shapes.length <= MOST_SHAPES
-    ? shapes.map(shapeShort).join(' ')
-    : `${shapes.slice(0, MOST_SHAPES).map(shapeShort).join(' ')} and ${shapes.length - MOST_SHAPES} more (--json has them)`;
+function shapesText(shapes: readonly Shape[]): string {
+  const between = shapes.some(({ name }) => name !== '') ? ', ' : ' ';
+  const first = shapes.slice(0, MOST_SHAPES).map(caseText).join(between);
+  return shapes.length <= MOST_SHAPES ? first : `${first} and ${shapes.length - MOST_SHAPES} more (--json has them)`;
+}

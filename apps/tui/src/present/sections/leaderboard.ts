@@ -5,11 +5,11 @@ import {
   type LeaderboardEntry,
   type LeaderboardPlace,
 } from '@flashcore/shared/contract';
-import { DEFAULT_PROBLEM, FEWEST_SAMPLES, formatShape, recordedProblem } from '@flashcore/shared/kernels';
+import { DEFAULT_PROBLEM, FEWEST_SAMPLES, recordedProblem } from '@flashcore/shared/kernels';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatMicroseconds, formatNumber, formatShortInstant, formatSpeedup } from '../numbers.ts';
 import { piece } from '../roles.ts';
-import { MODE_WORDS, dtypeWord, shortName } from '../words.ts';
+import { MODE_WORDS, caseText, dtypeWord, shortName } from '../words.ts';
 import { p50IntervalText } from './timings.ts';
 
 const or = (value: number | undefined, format: (value: number) => string): string =>
@@ -29,7 +29,7 @@ export function casesText({ mean }: LeaderboardEntry): string {
   return (mean?.cases ?? [])
     .map(
       ({ shape, weight, p50Us }) =>
-        `${shape ? formatShape(shape) : '?'} ${formatMicroseconds(p50Us)}${weight === 1 ? '' : ` (weight ${weight})`}`,
+        `${shape ? caseText(shape) : '?'} ${formatMicroseconds(p50Us)}${weight === 1 ? '' : ` (weight ${weight})`}`,
     )
     .join(', ');
 }
@@ -103,7 +103,7 @@ export function originText({ sdpaVersion, labels, lineage }: LeaderboardEntry): 
 /** A shape such as "2x8x512x64", or a set such as "mean over success". */
 export const shapeOrSet = ({ shape, caseSet }: Pick<LeaderboardPlace, 'shape' | 'caseSet'>): string => {
   if (caseSet !== '') return `mean over ${caseSet}`;
-  return shape ? formatShape(shape) : '?';
+  return shape ? caseText(shape) : '?';
 };
 
 /** A place such as "2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3" or "rmsnorm N=4096,rows=4096 hot on …". */

@@ -3,7 +3,7 @@ import type { SdpaBenchmark, SdpaResult } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatCount, formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
 import { p50IntervalText } from './timings.ts';
-import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
+import { MODE_WORDS, notMeasured, caseText } from '../words.ts';
 
 const time =
   (of: 'p50Us' | 'p90Us' | 'p99Us') =>
@@ -37,7 +37,7 @@ const COLUMNS: readonly Column<SdpaResult>[] = [
 
 export const sdpaAloneBlocks = (benchmarks: readonly SdpaBenchmark[]): Block[] =>
   benchmarks.flatMap(({ shape, mode, backends, missing }) => [
-    heading(`SDPA ${shapeShort(shape)} ${MODE_WORDS[mode]}`, backends[0]?.version ?? ''),
+    heading(`SDPA ${caseText(shape)} ${MODE_WORDS[mode]}`, backends[0]?.version ?? ''),
     ...(backends.length === 0 ? [] : [tableOf(COLUMNS, backends)]),
     ...(missing === '' ? [] : [notice(notMeasured(missing), 'dim')]),
   ]);
@@ -45,5 +45,5 @@ export const sdpaAloneBlocks = (benchmarks: readonly SdpaBenchmark[]): Block[] =
 /** A line such as "2x8x512x64 hot: sdpa/cudnn p50 11.30 us, sdpa/flash p50 21.00 us". */
 export function sdpaLine({ shape, mode, backends, missing }: SdpaBenchmark): string {
   const each = backends.map((backend) => `${backend.name} p50 ${time('p50Us')(backend)}`);
-  return `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${each.length === 0 ? notMeasured(missing) : each.join(', ')}`;
+  return `${caseText(shape)} ${MODE_WORDS[mode]}: ${each.length === 0 ? notMeasured(missing) : each.join(', ')}`;
 }

@@ -20,7 +20,8 @@ import {
   formatSpeedup,
 } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
-import { MODE_WORDS, notMeasured, shapeShort, reuseText } from '../words.ts';
+import { MODE_WORDS, caseText, notMeasured, reuseText } from '../words.ts';
+import { caseColumns } from './case-columns.ts';
 import { conditionsText } from './conditions.ts';
 
 /** One shape and timing mode of the kernel or another subject; live until the result arrives. */
@@ -101,8 +102,12 @@ const EXTREMES: Column<Timing>[] = [
 ];
 
 /** Columns of a table with one line per measurement. */
-export const TIMING_COLUMNS: readonly Column<Timing>[] = [
-  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+export const timingColumns = (timings: readonly Pick<Timing, 'shape'>[]): readonly Column<Timing>[] => [
+  ...caseColumns<Pick<Timing, 'shape'>>(timings, { shape: ({ shape }) => shape }),
+  ...TIMING_COLUMNS,
+];
+
+const TIMING_COLUMNS: readonly Column<Timing>[] = [
   { title: 'mode', cell: ({ mode }) => piece(MODE_WORDS[mode], mode === TimingMode.HOT ? 'warn' : 'accent') },
   { title: 'timed', cell: ({ subject }) => (subject === 'candidate' ? piece('kernel', 'title') : subject) },
   P50,
@@ -250,7 +255,7 @@ const MODE_REMARKS: Record<TimingMode, string> = {
 /** One shape in one timing mode: percentiles, histogram, throughput, SDPA, conditions. */
 export function timingBlocks(result: BenchmarkResult): Block[] {
   return [
-    heading(`Latency ${shapeShort(result.shape)}`, MODE_REMARKS[result.mode]),
+    heading(`Latency ${caseText(result.shape)}`, MODE_REMARKS[result.mode]),
     ...distributionBlocks(timingOf(result)),
     { kind: 'facts', facts: resultFacts(result) },
   ];

@@ -5,6 +5,7 @@
 import {
   Verdict,
   type CaseResult,
+  type Shape,
   type Tolerance,
   type VerifyProgress,
   type ErrorMap,
@@ -15,16 +16,17 @@ import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
 import { attachedJob, caseShown, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS, shapeShort, notMeasured, reasonText } from '../../present/words.ts';
+import { VERDICT_MARKS, caseText, notMeasured, reasonText } from '../../present/words.ts';
 import { mapOf, type CellBlocks } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
 import { parityTally } from '../dashboard/correct-live.ts';
 import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, pageOf, type Size, type View } from '../pane/view.ts';
+import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
 import {
   caseFacts,
-  caseTitle,
+  caseRemark,
   elementText,
   errorColumns,
   reasonNamesWorst,
@@ -37,7 +39,6 @@ import { blocksInCell } from '../../present/cells/heatmap.ts';
 
 const HEAT_CELLS = 54;
 const SIDE_BY_SIDE = 92;
-const LEAST_CASE_CELLS = 20;
 
 type Line = { kind: 'done'; result: CaseResult } | { kind: 'running'; progress: VerifyProgress };
 
@@ -46,13 +47,13 @@ const ofDone = ({ cell, ...column }: Column<CaseResult>): Column<Line> => ({
   cell: (line) => (line.kind === 'running' ? piece('-', 'dim') : cell(line.result)),
 });
 
+const shapeOfLine = (line: Line): Shape | undefined => (line.kind === 'done' ? line.result.shape : line.progress.shape);
+
 const columnsOf = (lines: readonly Line[]): readonly Column<Line>[] => [
-  {
-    title: 'case',
-    // Shapes with names for their sizes are long; their figures matter more.
-    shrinkTo: LEAST_CASE_CELLS,
-    cell: (line) => (line.kind === 'done' ? caseTitle(line.result) : shapeShort(line.progress.shape)),
-  },
+  ...caseColumns(lines, {
+    shape: shapeOfLine,
+    remark: (line) => (line.kind === 'done' ? caseRemark(line.result) : ''),
+  }),
   { title: 'verdict', cell: lineVerdict, cutLast: true },
   ...errorColumns(lines.flatMap((line) => (line.kind === 'done' ? [line.result] : []))).map(ofDone),
 ];
@@ -84,8 +85,9 @@ export const correctnessView: View = ({ state }, size) => {
       : [textRow('This case runs now.', 'dim')];
   const several = variantsOf(attachedJob(state)).length > 1;
   const tolerance = variant.verify?.tolerance?.profile;
+  const shared = sharedText(lines.map(shapeOfLine));
   return {
-    title: `2 Correct${several ? `  ${variant.label}` : ''}${tolerance ? `  ${tolerance} tolerance` : ''}`,
+    title: `2 Correct${several ? `  ${variant.label}` : ''}${tolerance ? `  ${tolerance} tolerance` : ''}${shared && `  ${shared}`}`,
     remark: `${casesRemark(variant)}; ${state.ui.mapCursor === undefined ? `row ${selected + 1} of ${lines.length}` : 'Esc leaves the map'}`,
     body: [...table, [run('─'.repeat(size.width), 'border')], ...detail].slice(0, size.height),
   };
@@ -158,7 +160,7 @@ const listRows = (count: number, { height, isInMap }: { height: number; isInMap:
 /** Facts in order of importance; later ones may move to further pages. */
 function caseRows(result: CaseResult, width: number): Row[] {
   return [
-    textRow(shapeShort(result.shape), 'title'),
+    textRow(caseText(result.shape), 'title'),
     ...(result.reason === undefined
       ? []
       : wrapRows(reasonText(result.reason), width, { role: VERDICT_MARKS[result.verdict].role })),

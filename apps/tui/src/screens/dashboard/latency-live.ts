@@ -10,7 +10,7 @@ import { histogram, histogramData } from '../../present/cells/histogram.ts';
 import { fitRow, flowRows, labelled, run, textRow, type Row } from '../../present/cells/row.ts';
 import { formatCount, formatMicroseconds } from '../../present/numbers.ts';
 import { hostLoadText, isHostBusy } from '../../present/sections/conditions.ts';
-import { MODE_WORDS, shapeShort } from '../../present/words.ts';
+import { MODE_WORDS, caseText } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
@@ -32,7 +32,7 @@ export const latencyLive: View = ({ state }, size) => {
   if (shown === undefined) return { title: 'Latency', body: nothingYet(state, 'latency', size) };
   const isLive = shown.result === undefined;
   return {
-    title: `Latency  ${shapeShort(shown.shape)} ${MODE_WORDS[shown.mode]}${isLive ? '  LIVE' : ''}`,
+    title: `Latency  ${caseText(shown.shape)} ${MODE_WORDS[shown.mode]}${isLive ? '  LIVE' : ''}`,
     remark: '3 details, p ECDF',
     body: bodyRows(state, shown, size),
   };

@@ -15,7 +15,7 @@ import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
 import { STOP_WORDS, marksOf, spreadFacts } from '../../present/sections/timings.ts';
-import { notMeasured, MODE_WORDS, shapeShort } from '../../present/words.ts';
+import { notMeasured, MODE_WORDS, caseText } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
 import { mirroredHistogram } from '../../present/cells/mirrored.ts';
 
@@ -48,7 +48,7 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
 function titleRow(view: BenchmarkView): Row {
   const { shape, mode, subject, latency } = view;
   return [
-    run(`${shapeShort(shape)} ${MODE_WORDS[mode]}`, 'title'),
+    run(`${caseText(shape)} ${MODE_WORDS[mode]}`, 'title'),
     run(subject === 'candidate' ? '' : ` ${subject}`),
     ...(latency === undefined || latency.samples === 0
       ? []

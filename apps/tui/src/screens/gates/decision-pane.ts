@@ -9,7 +9,7 @@ import { blockRows } from '../../present/cells/cells-painter.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { counted, formatInUnit, formatShortInstant } from '../../present/numbers.ts';
-import { PAIR_COLUMNS, pairsOf } from '../../present/sections/comparison.ts';
+import { pairColumns, pairsOf } from '../../present/sections/comparison.ts';
 import { DECISION_WORDS } from '../../present/sections/decisions.ts';
 import { differenceBlocks } from '../../present/sections/plan.ts';
 import { COMPARISON_MARKS, comparisonAnswer, jobTitle, shapeShort, shortName } from '../../present/words.ts';
@@ -106,7 +106,7 @@ function comparisonBlocks({ comparison, gates }: VariantResult): Block[] {
   return [
     heading(`This build against its champion ${champion?.label ?? ''}`.trimEnd(), 'above 1: this build is faster'),
     notice(comparisonAnswer(comparison), role, mark),
-    ...(shapes.length === 0 ? [] : [tableOf(PAIR_COLUMNS, shapes.map(pairsOf))]),
+    ...(shapes.length === 0 ? [] : [tableOf(pairColumns(shapes), shapes.map(pairsOf))]),
   ];
 }
 

@@ -4,7 +4,7 @@
  */
 import { flowRows, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { ShapeComparisonView, ComparisonView } from '../../state/live-comparison.ts';
-import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../../present/words.ts';
+import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, caseText } from '../../present/words.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import type { Size } from '../pane/view.ts';
 import { intervalText } from '../../present/sections/comparison.ts';
@@ -41,7 +41,7 @@ export function comparisonDetail(
   { width, height }: Size,
 ): Row[] {
   const title: Row = [
-    run(`${shapeShort(shape)} ${MODE_WORDS[mode]}`, 'title'),
+    run(`${caseText(shape)} ${MODE_WORDS[mode]}`, 'title'),
     run('  candidate above the axis, champion below', 'dim'),
   ];
   const facts = factRows({ result, pairs, self, width });

@@ -11,8 +11,9 @@ import { upperList } from '../pane/list.ts';
 import { racePane } from './tune-race.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { SIMULATED_BADGE, positionRemark, type Size, type View } from '../pane/view.ts';
-import { PAIR_COLUMNS } from '../../present/sections/comparison.ts';
-import { TIMING_COLUMNS } from '../../present/sections/timings.ts';
+import { sharedText } from '../../present/sections/case-columns.ts';
+import { pairColumns } from '../../present/sections/comparison.ts';
+import { timingColumns } from '../../present/sections/timings.ts';
 
 export const latencyView: View = ({ state }, size) => {
   if (state.ui.comparing) return comparePane(state, size);
@@ -34,8 +35,9 @@ export const latencyView: View = ({ state }, size) => {
     comparison === undefined
       ? benchmarkRows(state, benchmarks, { ...size, selected })
       : withComparison(state, { comparison, benchmarks }, { ...size, selected });
+  const shared = sharedText([...(comparison?.shapes ?? []), ...benchmarks].map(({ shape }) => shape));
   return {
-    title: '3 Latency',
+    title: `3 Latency${shared && `  ${shared}`}`,
     ...badge,
     remark: positionRemark(selected, count, 'measurement'),
     body: rows.slice(0, size.height),
@@ -64,7 +66,7 @@ const benchmarkTable = (
   benchmarks: readonly BenchmarkView[],
   { width, height, selected }: Cursor,
 ): Row[] =>
-  upperList(TIMING_COLUMNS, benchmarks, {
+  upperList(timingColumns(benchmarks), benchmarks, {
     width,
     height,
     share: 0.4,
@@ -87,7 +89,7 @@ function withComparison(
 ): Row[] {
   const { shapes } = comparison;
   const head = comparisonHead(comparison, width);
-  const table = upperList(PAIR_COLUMNS, shapes, {
+  const table = upperList(pairColumns(shapes), shapes, {
     width,
     height,
     share: 0.3,

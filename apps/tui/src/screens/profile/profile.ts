@@ -20,7 +20,7 @@ import { table, type Column } from '../../present/cells/table.ts';
 import type { AppState, LineSort } from '../../state/app-state.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { shownVariant } from '../../state/selectors.ts';
-import { notMeasured, shapeShort, variantWord } from '../../present/words.ts';
+import { notMeasured, caseText, variantWord } from '../../present/words.ts';
 import { nothingText } from '../pane/nothing.ts';
 import { rooflineRows } from './roofline.ts';
 import { beside, scrolled, type View } from '../pane/view.ts';
@@ -101,7 +101,7 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
   return [
     [
       run(profile.modelled ? 'Counters' : 'Hardware counters', 'title'),
-      run(`  ${shapeShort(profile.shape)}, ${launchText(profile)}`, 'dim'),
+      run(`  ${caseText(profile.shape)}, ${launchText(profile)}`, 'dim'),
     ],
     laid.header,
     ...laid.rows,

@@ -12,7 +12,7 @@ import {
   findingWord,
   jobMark,
   jobTitle,
-  shapeShort,
+  caseText,
   summaryText,
   variantWord,
 } from '../../present/words.ts';
@@ -189,7 +189,7 @@ function correctLine(state: AppState, width: number): Row {
       run(parityTally(variant)),
       ...(verifying === undefined
         ? []
-        : [run(`  ● ${shapeShort(verifying.shape)} seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent')]),
+        : [run(`  ● ${caseText(verifying.shape)} seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent')]),
       ...(worst === undefined
         ? []
         : [run(`  max err ${formatError(largest)}${limit === '' ? '' : `, up to ${limit} of limit`}`, 'dim')]),
@@ -208,7 +208,7 @@ function latencyLine(state: AppState, width: number): Row {
   const half = halfWidthText(latency);
   const figures = [
     run(shown.result === undefined ? '● ' : '✓ ', shown.result === undefined ? 'accent' : 'good'),
-    run(`${shapeShort(shown.shape)} ${MODE_WORDS[shown.mode]} p50 `),
+    run(`${caseText(shown.shape)} ${MODE_WORDS[shown.mode]} p50 `),
     run(formatMicroseconds(latency.p50Us), 'title'),
     run(`${half === undefined ? '' : ` ${half}`}  n ${samplesText(shown)}  `, 'dim'),
   ];
