@@ -231,9 +231,21 @@ test('a failed probe is shown with the passed cases, at every size', async () =>
   }
 });
 
-test('a case with a long name does not cut the figures of view 2', async () => {
+test.each([
+  [
+    'axes',
+    {},
+    /Correct {2}D=64 [^]* B +H +S +causal +Hkv +Skv +verdict [^]* 1 +6 +49 +2 +2 +113 +✓ pass +7\.99 +1\.23e-2/,
+  ],
+  // Too many columns for 80 cells.
+  [
+    'a text',
+    { window: 33, softcap: 20 },
+    / max err +of limit +mean .*mismatch[^]*B=1,D=64,\S*… +✓ pass +7\.99 +- +1\.23e-2/,
+  ],
+])('a case with many values does not cut the figures of view 2: %s', async (_, more, shown) => {
   const terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: false } });
-  const values = { B: 1, D: 64, H: 6, Hkv: 2, S: 49, Skv: 113, causal: 2 };
+  const values = { B: 1, D: 64, H: 6, Hkv: 2, S: 49, Skv: 113, causal: 2, ...more };
   const probe = { shape: { values }, verdict: Verdict.PASS, elements: 1n, maxAbsError: 7.99, meanAbsError: 0.0123 };
   const events = (): JobEvent[] => {
     const before = DASHBOARD_MOMENTS.benchmarking();
@@ -242,9 +254,7 @@ test('a case with a long name does not cut the figures of view 2', async () => {
   };
   try {
     await enterScene(terminal, { keys: '2', events });
-    expect(await terminal.screen()).toMatch(
-      / max err +of limit +mean .*mismatch[^]*B=1,D=64,\S*… +✓ pass +7\.99 +- +1\.23e-2/,
-    );
+    expect(await terminal.screen()).toMatch(shown);
   } finally {
     terminal.close();
   }

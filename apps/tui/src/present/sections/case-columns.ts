@@ -14,54 +14,47 @@ interface CaseOf<Item> {
   readonly shape: (item: Item) => Shape | undefined;
   /** Words that tell rows of the same case apart, such as "probe". */
   readonly remark?: (item: Item) => string;
+  /** Cells of the whole table; absent for a report. */
+  readonly width?: number | undefined;
 }
 
-/** Names and remarks may be cut to this width; values never are while another column can go. */
-const LEAST_NAME_CELLS = 10;
+const LEAST_NAME_CELLS = 16;
 const LEAST_TEXT_CELLS = 20;
 /** Between two columns of a table. */
 const GAP = 2;
+/** For the other columns of a table: a verdict, two errors, mismatches and NaN. */
+const FIGURE_CELLS = 42;
+/** The width of a report in a terminal. */
+const REPORT_CELLS = 100;
+/** After the errors that can be spared, because the details of a row have its name too. */
+const NAME_DROP = 0.3;
 
 /** The first columns of a table of `items`. */
-export function caseColumns<Item>(items: readonly Item[], { shape, remark }: CaseOf<Item>): Column<Item>[] {
-  const name = (item: Item): string => [shape(item)?.name, remark?.(item)].filter(Boolean).join(' ');
-  const text = (item: Item): string => [caseText(shape(item)), remark?.(item)].filter(Boolean).join(' ');
-  const asText: Column<Item> = {
-    title: 'case',
-    cell: text,
-    ...(!isShort(items, shape) && { shrinkTo: LEAST_TEXT_CELLS }),
-  };
-  const names = differing(items.flatMap((item) => shape(item) ?? []));
-  if (names.length === 0 || isShort(items, shape)) return [asText];
-  const value = (item: Item, axis: string): string => {
-    const of = shape(item);
-    const found = of && entryOf(valuesOf(of), axis);
-    return found === undefined ? '-' : String(found);
-  };
-  const axes = names.map((axis): Column<Item> => ({
+export function caseColumns<Item>(items: readonly Item[], { shape, remark, width }: CaseOf<Item>): Column<Item>[] {
+  const shapes = items.map(shape);
+  const axes = axesApart(shapes, width);
+  if (axes === undefined) {
+    const text = (item: Item): string => joined(caseText(shape(item)), remark?.(item));
+    return [{ title: 'case', cell: text, ...(!areShort(shapes) && { shrinkTo: LEAST_TEXT_CELLS }) }];
+  }
+  const name = (item: Item): string => joined(axes.length > 0 ? shape(item)?.name : '', remark?.(item));
+  const named: Column<Item> = { title: 'case', shrinkTo: LEAST_NAME_CELLS, drop: NAME_DROP, cell: name };
+  const values = axes.map((axis): Column<Item> => ({
     title: axis,
     align: 'right',
-    cell: (item) => {
-      const found = value(item, axis);
-      return found === '-' ? piece(found, 'dim') : found;
-    },
+    cell: (item) => valueText(shape(item), axis) || piece('-', 'dim'),
   }));
-  const widths = names.map((axis) => Math.max(cellWidth(axis), ...items.map((item) => value(item, axis).length)));
-  // Where each row has attributes of its own, most cells of their columns would be empty.
-  const longest = Math.max(...items.map((item) => cellWidth(shapeOnly(shape(item)))));
-  if (widths.reduce((sum, width) => sum + width + GAP, 0) > longest + GAP) return [asText];
-  const named: Column<Item> = { title: 'case', shrinkTo: LEAST_NAME_CELLS, cell: name };
-  return items.some((item) => name(item) !== '') ? [named, ...axes] : axes;
+  return items.some((item) => name(item) !== '') ? [named, ...values] : values;
 }
 
 /** What all cases have in common, such as "H=32, D=128", if caseColumns() leaves it to a heading; else empty. */
-export function sharedText(shapes: readonly (Shape | undefined)[]): string {
-  const columns = caseColumns(shapes, { shape: (shape) => shape });
-  if (!columns.some(({ align }) => align === 'right')) return '';
-  const known = shapes.filter((shape) => shape !== undefined);
-  const differs = differing(known);
-  return Object.entries(valuesOf(known[0]!))
-    .filter(([axis]) => !differs.includes(axis))
+export function sharedText(shapes: readonly (Shape | undefined)[], width?: number): string {
+  const axes = axesApart(shapes, width);
+  const [first] = shapes.filter((shape) => shape !== undefined);
+  if (axes === undefined || first === undefined) return '';
+  if (axes.length === 0) return caseText(first);
+  return Object.entries(valuesOf(first))
+    .filter(([axis]) => !axes.includes(axis))
     .map(([axis, extent]) => `${axis}=${extent}`)
     .join(', ');
 }
@@ -72,15 +65,24 @@ export function sharedBlocks(shapes: readonly (Shape | undefined)[]): Block[] {
   return text === '' ? [] : [notice(`all cases: ${text}`, 'dim')];
 }
 
-const shapeOnly = (shape: Shape | undefined): string => (shape === undefined ? '' : formatShape(shape));
+/**
+ * Axes and attributes that differ, in the order in which the cases give them. Undefined if each row has its case as a
+ * text: a single case, plain attention, and more columns than leave room for the figures.
+ */
+function axesApart(shapes: readonly (Shape | undefined)[], width = REPORT_CELLS): string[] | undefined {
+  if (shapes.length < 2 || areShort(shapes)) return undefined;
+  const all = shapes.map((shape) => (shape === undefined ? {} : valuesOf(shape)));
+  const names = [...new Set(all.flatMap((values) => Object.keys(values)))];
+  const axes = names.filter((name) => new Set(all.map((values) => entryOf(values, name))).size > 1);
+  const cells = axes.map((axis) => Math.max(cellWidth(axis), ...shapes.map((shape) => valueText(shape, axis).length)));
+  return cells.reduce((sum, each) => sum + each + GAP, 0) > width - FIGURE_CELLS ? undefined : axes;
+}
 
 /** Whether all cases have the short form of plain attention. */
-const isShort = <Item>(items: readonly Item[], shape: CaseOf<Item>['shape']): boolean =>
-  items.every((item) => !shapeOnly(shape(item)).includes('='));
+const areShort = (shapes: readonly (Shape | undefined)[]): boolean =>
+  shapes.every((shape) => shape === undefined || !formatShape(shape).includes('='));
 
-/** Axes and attributes that differ, in the order in which the cases give them. */
-function differing(shapes: readonly Shape[]): string[] {
-  const all = shapes.map(valuesOf);
-  const names = [...new Set(all.flatMap((values) => Object.keys(values)))];
-  return names.filter((name) => new Set(all.map((values) => entryOf(values, name))).size > 1);
-}
+const valueText = (shape: Shape | undefined, axis: string): string =>
+  String((shape && entryOf(valuesOf(shape), axis)) ?? '');
+
+const joined = (...texts: readonly (string | undefined)[]): string => texts.filter(Boolean).join(' ');

@@ -128,7 +128,9 @@ const outputColumns = (rows: readonly OutputRow[]): readonly Column<OutputRow>[]
 /** Empty if no case has several outputs. */
 function outputBlocks(results: readonly CaseResult[]): Block[] {
   const rows = results.flatMap((result) => result.outputs.map((output) => ({ result, output })));
-  return rows.length === 0 ? [] : [heading('Outputs'), tableOf(outputColumns(rows), rows)];
+  return rows.length === 0
+    ? []
+    : [heading('Outputs'), ...sharedBlocks(rows.map(({ result }) => result.shape)), tableOf(outputColumns(rows), rows)];
 }
 
 export function verdictPiece({ verdict }: Pick<CaseResult, 'verdict'>): Piece {

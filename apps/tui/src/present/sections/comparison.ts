@@ -46,8 +46,8 @@ interface OfCase {
   readonly shape?: Shape | undefined;
 }
 
-export const pairColumns = (pairs: readonly OfCase[]): readonly Column<ShapePairs>[] => [
-  ...caseColumns<OfCase>(pairs, { shape: ({ shape }) => shape }),
+export const pairColumns = (pairs: readonly OfCase[], width?: number): readonly Column<ShapePairs>[] => [
+  ...caseColumns<OfCase>(pairs, { shape: ({ shape }) => shape, width }),
   ...PAIR_COLUMNS,
 ];
 

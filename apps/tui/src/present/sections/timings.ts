@@ -102,8 +102,8 @@ const EXTREMES: Column<Timing>[] = [
 ];
 
 /** Columns of a table with one line per measurement. */
-export const timingColumns = (timings: readonly Pick<Timing, 'shape'>[]): readonly Column<Timing>[] => [
-  ...caseColumns<Pick<Timing, 'shape'>>(timings, { shape: ({ shape }) => shape }),
+export const timingColumns = (timings: readonly Pick<Timing, 'shape'>[], width: number): readonly Column<Timing>[] => [
+  ...caseColumns<Pick<Timing, 'shape'>>(timings, { shape: ({ shape }) => shape, width }),
   ...TIMING_COLUMNS,
 ];
 

@@ -49,10 +49,11 @@ const ofDone = ({ cell, ...column }: Column<CaseResult>): Column<Line> => ({
 
 const shapeOfLine = (line: Line): Shape | undefined => (line.kind === 'done' ? line.result.shape : line.progress.shape);
 
-const columnsOf = (lines: readonly Line[]): readonly Column<Line>[] => [
+const columnsOf = (lines: readonly Line[], width: number): readonly Column<Line>[] => [
   ...caseColumns(lines, {
     shape: shapeOfLine,
     remark: (line) => (line.kind === 'done' ? caseRemark(line.result) : ''),
+    width,
   }),
   { title: 'verdict', cell: lineVerdict, cutLast: true },
   ...errorColumns(lines.flatMap((line) => (line.kind === 'done' ? [line.result] : []))).map(ofDone),
@@ -72,7 +73,7 @@ export const correctnessView: View = ({ state }, size) => {
   const selected = Math.min(caseShown(state), lines.length - 1);
   const line = lines[selected];
   const listHeight = listRows(lines.length, { height: size.height, isInMap: state.ui.mapCursor !== undefined });
-  const table = list(columnsOf(lines), lines, {
+  const table = list(columnsOf(lines, size.width), lines, {
     width: size.width,
     height: listHeight,
     selected,
@@ -85,7 +86,7 @@ export const correctnessView: View = ({ state }, size) => {
       : [textRow('This case runs now.', 'dim')];
   const several = variantsOf(attachedJob(state)).length > 1;
   const tolerance = variant.verify?.tolerance?.profile;
-  const shared = sharedText(lines.map(shapeOfLine));
+  const shared = sharedText(lines.map(shapeOfLine), size.width);
   return {
     title: `2 Correct${several ? `  ${variant.label}` : ''}${tolerance ? `  ${tolerance} tolerance` : ''}${shared && `  ${shared}`}`,
     remark: `${casesRemark(variant)}; ${state.ui.mapCursor === undefined ? `row ${selected + 1} of ${lines.length}` : 'Esc leaves the map'}`,

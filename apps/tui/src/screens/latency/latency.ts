@@ -35,7 +35,10 @@ export const latencyView: View = ({ state }, size) => {
     comparison === undefined
       ? benchmarkRows(state, benchmarks, { ...size, selected })
       : withComparison(state, { comparison, benchmarks }, { ...size, selected });
-  const shared = sharedText([...(comparison?.shapes ?? []), ...benchmarks].map(({ shape }) => shape));
+  const shared = sharedText(
+    [...(comparison?.shapes ?? []), ...benchmarks].map(({ shape }) => shape),
+    size.width,
+  );
   return {
     title: `3 Latency${shared && `  ${shared}`}`,
     ...badge,
@@ -66,7 +69,7 @@ const benchmarkTable = (
   benchmarks: readonly BenchmarkView[],
   { width, height, selected }: Cursor,
 ): Row[] =>
-  upperList(timingColumns(benchmarks), benchmarks, {
+  upperList(timingColumns(benchmarks, width), benchmarks, {
     width,
     height,
     share: 0.4,
@@ -89,7 +92,7 @@ function withComparison(
 ): Row[] {
   const { shapes } = comparison;
   const head = comparisonHead(comparison, width);
-  const table = upperList(pairColumns(shapes), shapes, {
+  const table = upperList(pairColumns(shapes, width), shapes, {
     width,
     height,
     share: 0.3,

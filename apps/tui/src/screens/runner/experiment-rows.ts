@@ -1,24 +1,26 @@
 /** The results of an ended experiment in a few rows, for previews of jobs and kernels. */
-import { machineText, isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
+import { machineText, isParity, parityShort, type ExperimentSummary, type Shape } from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
 import { rankingText } from '../../present/sections/plan.ts';
-import { MODE_WORDS, dtypeWord, shapeShort } from '../../present/words.ts';
+import { MODE_WORDS, caseText, dtypeWord, shapeShort } from '../../present/words.ts';
 
 const CANONICAL = '2x8x512x64';
 
-/** The shape whose times a table shows: the canonical shape if it was timed, else the first. */
-export function shownShape(experiment: ExperimentSummary | undefined): string {
-  const shapes = (experiment?.timings ?? []).map(({ shape }) => shapeShort(shape));
-  return shapes.includes(CANONICAL) ? CANONICAL : (shapes[0] ?? '-');
+/** The case whose times a table shows: the canonical shape if it was timed, else the first. */
+export function shownCase(experiment: ExperimentSummary | undefined): Shape | undefined {
+  const shapes = (experiment?.timings ?? []).map(({ shape }) => shape);
+  return shapes.find((shape) => shapeShort(shape) === CANONICAL) ?? shapes[0];
 }
+
+export const shownShape = (experiment: ExperimentSummary | undefined): string => shapeShort(shownCase(experiment));
 
 /** Medians by shape and mode, such as "2x8x512x64 hot 12.1 us  cold 13.4 us". */
 export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, width: number): Row[] =>
   flowRows(
     timings.map(({ shape, mode, p50Us }): Row => [
-      run(`${shapeShort(shape)} ${dtypeWord(dtype)}${MODE_WORDS[mode]} `, 'dim'),
+      run(`${caseText(shape)} ${dtypeWord(dtype)}${MODE_WORDS[mode]} `, 'dim'),
       run(`${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`),
     ]),
     width,

@@ -35,3 +35,10 @@ test('a shape that all times share is in the title; otherwise it has a column, w
   ]);
   expect(shownFor('1x4x128x64', '16x16x16384x128c')).toContain('shape');
 });
+
+test('shapes of other problems have a column for each axis that differs', () => {
+  const decode = (heads: number): string => `B=32,H=${heads},Hkv=8,Skv=8192,D=128`;
+  expect(shownFor(decode(32), decode(64))).toEqual([
+    ...['6 History  p50 at B=32, D=128, Hkv=8, Skv=8192', 'experiment', 'cases', 'H', 'p50 hot', 'hard gates', 'when'],
+  ]);
+});

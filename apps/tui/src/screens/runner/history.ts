@@ -2,6 +2,7 @@
 import { marked } from '../../present/roles.ts';
 import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
 import { gatesRole, gatesText, largestErrorText } from '../../present/sections/lists.ts';
 import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
 import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
@@ -11,7 +12,7 @@ import { historyOf } from '../../state/selectors.ts';
 import { dtypeWord, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
-import { experimentRows, shownShape } from './experiment-rows.ts';
+import { experimentRows, shownCase, shownShape } from './experiment-rows.ts';
 
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'P' : ' ';
@@ -27,7 +28,18 @@ function commonShape(experiments: readonly ExperimentSummary[]): string | undefi
   return shapes.size === 1 ? [...shapes][0] : undefined;
 }
 
-const historyColumns = (state: AppState, common: string | undefined): Column<ExperimentSummary>[] => [
+/** What name, cases, p50 and hard gates need beyond the figures of other tables. */
+const OTHER_CELLS = 12;
+
+/** The shapes, where they differ: one column, or one for each axis that differs. */
+function shapeColumns(experiments: readonly ExperimentSummary[], width: number): Column<ExperimentSummary>[] {
+  const axes = caseColumns(experiments, { shape: shownCase, width: width - OTHER_CELLS });
+  if (axes.some(({ align }) => align === 'right')) return axes;
+  // A time without its shape says little, so the age goes first.
+  return [{ title: 'shape', drop: 1, cell: (experiment) => run(shownShape(experiment), 'dim') }];
+}
+
+const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSummary>[]): Column<ExperimentSummary>[] => [
   { title: 'id', drop: 5, cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },
   {
     title: 'experiment',
@@ -48,10 +60,7 @@ const historyColumns = (state: AppState, common: string | undefined): Column<Exp
     drop: 3,
     cell: largestErrorText,
   },
-  // A time without its shape says little, so the age goes first.
-  ...(common === undefined
-    ? [{ title: 'shape', drop: 1, cell: (experiment: ExperimentSummary) => run(shownShape(experiment), 'dim') }]
-    : []),
+  ...shapes,
   {
     title: 'p50 hot',
     align: 'right',
@@ -106,9 +115,9 @@ export function historyPane(state: AppState, size: Size): PaneContent {
     };
   const selected = state.ui.selected.jobs;
   const simulated = experiments.some((experiment) => experiment.simulated) ? '; sim: not a GPU time' : '';
-  const common = commonShape(experiments);
+  const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
   return {
-    title: common === undefined ? title : `${title}  p50 at ${common}`,
+    title: common === '' ? title : `${title}  p50 at ${common}`,
     remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${simulated}`,
     body: withPreview(state, experiments, size),
   };
@@ -129,7 +138,8 @@ function withPreview(state: AppState, experiments: readonly ExperimentSummary[],
           ...wrapRows(chosen.job === undefined ? '' : summaryText(chosen.job), size.width).slice(0, MOST_SUMMARY_ROWS),
           ...experimentRows(chosen, size.width),
         ];
-  const rows = list(historyColumns(state, commonShape(experiments)), experiments, {
+  const shapes = commonShape(experiments) === undefined ? shapeColumns(experiments, size.width) : [];
+  const rows = list(historyColumns(state, shapes), experiments, {
     width: size.width,
     height: size.height - preview.length,
     selected,
