@@ -13,6 +13,7 @@ import { lateRunner, type OpenedRunner, type Opening } from './session/late-runn
 import type { StartRequest, WatchFolder } from './session/runner-port.ts';
 import { Session } from './session/session.ts';
 import { Store } from './session/store.ts';
+import type { ProblemReader } from './session/runner-lists.ts';
 import type { KernelFolders } from './state/listed-kernel.ts';
 import { savedViewOf, withSavedView } from './state/saved-view.ts';
 import { ViewFile } from './settings/view-file.ts';
@@ -28,6 +29,7 @@ import { keepYoungGeneration } from './state/log-buffer.ts';
 interface RunTuiOptions {
   /** The user's own kernel folders; absent if they are not listed, as in a replay. */
   readonly folders?: KernelFolders;
+  readonly problems?: ProblemReader;
   /** The data about the runner before it answers; the address is empty if it is unknown. */
   readonly expected: Pick<OpenedRunner, 'runner' | 'address'>;
   /** Called once the first frame is drawn. Its errors end the program. */
@@ -50,6 +52,7 @@ const INK_MAX_FPS = 1_000;
 /** Draws on the terminal until the user leaves. Jobs continue. Errors: those of `open`. */
 export async function runTui({
   folders,
+  problems,
   expected,
   open,
   appearance,
@@ -89,6 +92,7 @@ export async function runTui({
     client: lateRunner(opened),
     store,
     folders,
+    problems,
     revive: async () => (await opened).revive?.(),
   });
   let leave = (): void => undefined;

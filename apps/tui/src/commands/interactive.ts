@@ -3,6 +3,7 @@ import { KernelReferenceSchema } from '@flashcore/shared/contract';
 import type { Appearance } from '../settings/settings.ts';
 import { type JobCommandOptions, comeBack } from './options.ts';
 import type { StartRequest, WatchFolder } from '../session/runner-port.ts';
+import type { ListedProblem } from '../present/sections/problem.ts';
 import { OwnKernels } from '../settings/own-kernels.ts';
 import type { Connection } from '../connection/connect.ts';
 import type { OpenedRunner, Opening } from '../session/late-runner.ts';
@@ -63,11 +64,21 @@ interface OpenTuiOptions {
   readonly watchFolder?: WatchFolder;
 }
 
+// Loaded only when view 7 turns to the problems.
+const readProblems = async (): Promise<readonly ListedProblem[]> =>
+  (await import('./problem-kernels.ts')).listedProblems();
+
 /** `fa-tui` in a terminal, opened on a job that it starts or on a folder that it watches. */
 export async function openTui(context: CommandContext, begin: OpenTuiOptions = {}): Promise<ExitCode> {
   const appearance = appearanceOf(context);
   const folders = new OwnKernels(context.surroundings.environment);
-  const more = { ...begin, appearance, folders, comeBack: (job: string) => comeBack(job, context.options) };
+  const more = {
+    ...begin,
+    appearance,
+    folders,
+    problems: readProblems,
+    comeBack: (job: string) => comeBack(job, context.options),
+  };
   const expected = appearance.inline ? undefined : context.expectedRunner();
   const { runTui } = await import('../run-tui.tsx');
   if (expected === undefined)

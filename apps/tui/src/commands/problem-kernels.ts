@@ -1,16 +1,23 @@
 /** Kernels of a problem from which a new one can start: the project's, the ladder's and the examples of this clone. */
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import {
   DEFAULT_PROBLEM,
   MANIFEST_FILE,
   PROBLEMS_REMEDY,
+  casesSource,
   installedProblem,
   installedProblems,
   loadManifest,
+  parseCases,
+  valuesOf,
+  type Cases,
+  type Problem,
 } from '@flashcore/shared/kernels';
 import { runnerKernels } from '../connection/data-directory.ts';
 import { heading, fact, facts, type Block } from '../present/blocks.ts';
+import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../present/sections/problem.ts';
 import { findProject } from '../settings/project.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode, UsageError } from '../exit-code.ts';
@@ -23,7 +30,7 @@ interface ProblemKernel {
 
 /**
  * The kernels of a problem, the simplest first: sources that include no other file come before those that do, and short
- * sources before long ones. Errors: INVALID_MANIFEST if a manifest of this problem cannot be read.
+ * ones before long ones. Errors: INVALID_MANIFEST for a manifest of the problem that cannot be read.
  */
 export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]> {
   const parents = [
@@ -48,16 +55,14 @@ export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]
     .toSorted((a, b) => includes(a) - includes(b) || a.source.length - b.source.length);
 }
 
-/**
- * The problem that a folder's manifest names, without checking the manifest; undefined if the folder is not a kernel's.
- */
+/** The problem that a folder's manifest names, without the checks of the manifest; undefined: no kernel's folder. */
 function problemIn(folder: string): string | undefined {
   const file = path.join(folder, MANIFEST_FILE);
   if (!existsSync(file)) return undefined;
   return /^problem: *['"]?(\w+)/m.exec(readFileSync(file, 'utf8'))?.[1] ?? DEFAULT_PROBLEM;
 }
 
-/** Refuses an id that is not a problem of this clone or project. */
+/** Refuses an id that is no problem of this clone or project. */
 export function requireProblem(problem: string): void {
   if (!installedProblems().includes(problem))
     throw new UsageError(
@@ -75,34 +80,77 @@ export async function simplestKernelOf(problem: string): Promise<string> {
   );
 }
 
-/** `fa-tui problem list [problem]`: the problems of this clone and project, and the kernels of each. */
+/** The problems of this clone and project, each with its cases and kernels. Errors: those of installedProblems(). */
+export const listedProblems = (ids = installedProblems()): Promise<ListedProblem[]> => Promise.all(ids.map(listed));
+
+/** A problem that cannot be read is listed with the reason. */
+async function listed(id: string): Promise<ListedProblem> {
+  try {
+    const problem = installedProblem(id);
+    const { sets } = casesFor(problem);
+    const kernels = await kernelsOfProblem(id);
+    return { id, problem, sets, kernels: kernels.map((kernel) => ({ id: kernel.id, folder: kernel.folder })) };
+  } catch (error) {
+    if (!(error instanceof FlashcoreError)) throw error;
+    return { id, error: error.message, sets: {}, kernels: [] };
+  }
+}
+
+/** Attention's cases are in the folder of the runner's kernels. */
+function casesFor(problem: Problem): Cases {
+  if (problem.id !== DEFAULT_PROBLEM) {
+    const { text, path: place } = casesSource(problem);
+    return parseCases(text, place, problem);
+  }
+  const file = path.join(runnerKernels(), 'cases.yaml');
+  return parseCases(readFileSync(file, 'utf8'), file);
+}
+
+/** `fa-tui problem list [problem]`: all problems in short, or the definition of one. */
 export async function listProblems(only: string, context: CommandContext): Promise<ExitCode> {
   if (only !== '') requireProblem(only);
-  const problems = await Promise.all(
-    (only === '' ? installedProblems() : [only]).map(async (id) => {
-      const { title, axes, tensors, baselines } = installedProblem(id);
-      return {
-        id,
-        title,
-        axes: axes.map((axis) => ({ name: axis.name, about: axis.about })),
-        dtypes: [...new Set(tensors.flatMap(({ dtypes }) => dtypes))],
-        baselines,
-        kernels: (await kernelsOfProblem(id)).map((kernel) => kernel.id),
-      };
-    }),
-  );
-  if (context.options.json) context.document({ problems });
-  else
-    context.show(
-      problems.flatMap(({ id, title, axes, dtypes, baselines, kernels }): Block[] => [
-        heading(id, title),
-        facts(
-          fact('axes', axes.map(({ name, about }) => `${name} (${about})`).join(', ')),
-          fact('dtypes', dtypes.join(', ')),
-          ...(baselines.length > 0 ? [fact('baselines', baselines.join(', '))] : []),
-          fact('kernels', kernels.join(', ') || 'none'),
-        ),
-      ]),
-    );
+  const problems = await listedProblems(only === '' ? undefined : [only]);
+  if (context.options.json) context.document({ problems: problems.map(plainProblem) });
+  else if (only === '') context.show(problems.flatMap(shortBlocks));
+  else context.show(problems.flatMap((problem) => problemBlocks(problem)));
   return ExitCode.PASSED;
 }
+
+function shortBlocks(entry: ListedProblem): Block[] {
+  const { id, problem, kernels } = entry;
+  if (problem === undefined) return problemBlocks(entry);
+  return [
+    heading(id, problem.title),
+    facts(
+      fact('axes', problem.axes.map(({ name, about }) => `${name} (${about})`).join(', ')),
+      fact('dtypes', dtypesOf(problem).join(', ')),
+      fact('cases', String(caseCount(entry))),
+      fact('kernels', kernels.map((kernel) => kernel.id).join(', ') || 'none'),
+    ),
+  ];
+}
+
+/** For programs. */
+const plainProblem = ({ id, problem, error, sets, kernels }: ListedProblem): object => ({
+  id,
+  ...(error !== undefined && { error }),
+  ...(problem && {
+    title: problem.title,
+    axes: problem.axes.map(({ name, about }) => ({ name, about })),
+    attributes: problem.attributes.map(({ name, about }) => ({ name, about })),
+    tensors: problem.tensors.map(({ name, direction, dims }) => ({
+      name,
+      direction,
+      dims: dims.map(({ text }) => text),
+    })),
+    dtypes: dtypesOf(problem),
+    mutants: problem.mutants.map(({ name, about }) => ({ name, about })),
+  }),
+  cases: Object.fromEntries(
+    Object.entries(sets).map(([set, shapes]) => [
+      set,
+      shapes.map((shape) => ({ ...(shape.name !== '' && { name: shape.name }), ...valuesOf(shape) })),
+    ]),
+  ),
+  kernels: kernels.map((kernel) => kernel.id),
+});

@@ -14,6 +14,7 @@ import {
 } from '../state/chosen.ts';
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
+import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
 import { hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
@@ -26,6 +27,11 @@ const hasRowsToSort = (state: AppState): boolean =>
 const inBoard = (state: AppState): boolean => inJobs(state) && state.ui.jobList === 'leaderboard';
 
 const chosenView = (state: AppState): JobView | undefined => entryOf(state.views, chosenJob(state) ?? '');
+
+function hasKernel(state: AppState): boolean {
+  const listed = selectedProblem(state);
+  return listed !== undefined && kernelsOfProblem(state, listed).length > 0;
+}
 
 /** The filter of the list on the screen; empty if there is no filter or no list. */
 function filterOf(state: AppState): string {
@@ -72,6 +78,31 @@ export const JOB_COMMANDS = [
     help: 'In 7: open the form of the selected kernel',
     hint: 'run',
     when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
+  },
+  {
+    id: 'show-problem',
+    keys: ['enter'],
+    group: 'jobs',
+    help: 'In 7: open the definition of the problem',
+    hint: 'definition',
+    when: (state) => state.ui.kernelList === 'problems' && selectedProblem(state) !== undefined,
+  },
+  {
+    id: 'run-problem',
+    keys: ['enter'],
+    group: 'jobs',
+    help: 'In a definition: open the form of a kernel of it',
+    hint: 'run',
+    when: (state) => state.ui.kernelList === 'definition' && hasKernel(state),
+    whyNot: 'A definition in 7 whose problem has a kernel opens the form: fa-tui new NAME --problem ID makes one',
+  },
+  {
+    id: 'leave-problem',
+    keys: ['escape'],
+    group: 'jobs',
+    help: 'In 7: from the definition back to the problems',
+    hint: 'problems',
+    when: (state) => state.ui.kernelList === 'definition' && selectedProblem(state) !== undefined,
   },
   {
     id: 'rerun',
@@ -194,6 +225,15 @@ export const JOB_COMMANDS = [
     hint: ({ ui }) => next(JOB_LISTS, ui.jobList),
     when: inJobs,
     whyNot: '6 lists the jobs; there t turns to history and leaderboard',
+  },
+  {
+    id: 'problems',
+    keys: ['t'],
+    group: 'jobs',
+    help: 'In 7: kernels, problems',
+    hint: ({ ui }) => (ui.kernelList === 'kernels' ? 'problems' : 'kernels'),
+    when: ({ ui }) => ui.view === 'kernels',
+    whyNot: '7 lists the kernels; there t turns to the problems that kernels can compute',
   },
   {
     id: 'faulty',

@@ -17,7 +17,7 @@ const VIEW_HELP: Record<ViewId, string> = {
   profile: 'Profile: registers, occupancy, counters',
   gates: 'Gates: value, target, distance and reason',
   jobs: 'Jobs, history of experiments, leaderboard',
-  kernels: 'Kernels: yours and the ladder; run one',
+  kernels: 'Kernels and problems: yours and the ladder',
   host: 'Host: runner, devices, tools',
 };
 

@@ -1,5 +1,6 @@
 /** Keys in the form before a run. */
 import path from 'node:path';
+import { DEFAULT_PROBLEM, recordedProblem } from '@flashcore/shared/kernels';
 import type { Overlay } from '../state/app-state.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
@@ -13,19 +14,28 @@ import { expandHome } from '../watch/complete-path.ts';
 import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
-export const formContextOf = ({ kernels, host, plans, caseSets, tolerances }: AppState): FormContext => ({
+export const formContextOf = ({ kernels, host, plans, caseSets, problems, tolerances }: AppState): FormContext => ({
   kernels,
   host,
   archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [],
   devices: host?.devices.map(({ deviceId }) => deviceId) ?? [],
   plans,
   caseSets,
+  problems,
   tolerances,
 });
 
 /** Opens a form. `form` has the user's values, and `defaults` the kernel's own. */
 export function openForm({ store }: KeyContext, form: RunForm, defaults: RunForm = form): void {
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
+}
+
+/** Opens the form of a kernel. The cases of other problems than attention are read first, if they are not known yet. */
+export async function openKernelForm(context: KeyContext, kernel: ListedKernel): Promise<void> {
+  const { store, session } = context;
+  if (store.state.problems === undefined && recordedProblem(kernel.problem) !== DEFAULT_PROBLEM)
+    await session.lists.problems();
+  openForm(context, formOf(kernel, formContextOf(store.state)));
 }
 
 /** Arrows always move. In a text field every other character is typed; elsewhere vi's letters move too. */

@@ -17,12 +17,12 @@ import {
 } from '../state/chosen.ts';
 import type { JobView } from '../state/job-view.ts';
 import type { Store } from '../session/store.ts';
-import { formOf } from '../state/run-form.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
+import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { logCommand, logJobCommand } from './command-log-keys.ts';
 import { openDecision } from './decision-keys.ts';
-import { formContextOf, openForm, startForm } from './form-keys.ts';
+import { openForm, openKernelForm, startForm } from './form-keys.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
 import { kernelFolder } from '../watch/source-file.ts';
 import { sortLines } from './view-keys.ts';
@@ -38,8 +38,11 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   },
   'run-kernel': (context) => {
     const kernel = selectedKernel(context.store.state);
-    if (kernel !== undefined) openForm(context, formOf(kernel, formContextOf(context.store.state)));
+    if (kernel !== undefined) void openKernelForm(context, kernel);
   },
+  'show-problem': ({ store }) => store.dispatch({ type: 'kernel-list', list: 'definition' }),
+  'run-problem': (context) => void openProblemForm(context),
+  'leave-problem': ({ store }) => store.dispatch({ type: 'kernel-list', list: 'problems' }),
   rerun,
   'change-form': changeForm,
   cancel: ({ store }) => {
@@ -87,6 +90,11 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     if (list === 'history') void session.lists.experiments();
     if (list === 'leaderboard') void session.lists.leaderboard();
   },
+  problems: ({ store, session }) => {
+    const list = store.state.ui.kernelList === 'kernels' ? 'problems' : 'kernels';
+    store.dispatch({ type: 'kernel-list', list });
+    if (list === 'problems') void session.lists.problems();
+  },
   faulty: ({ store, session }) => {
     store.dispatch({ type: 'toggle', what: 'faulty' });
     void session.lists.kernels();
@@ -132,6 +140,19 @@ function rerun(context: KeyContext): void {
   }
 }
 
+/** Opens the form of the first kernel of the problem under the cursor; its kernel field has the others. */
+async function openProblemForm(context: KeyContext): Promise<void> {
+  const { store, session } = context;
+  const listed = selectedProblem(store.state);
+  const first = listed && kernelsOfProblem(store.state, listed)[0];
+  if (first === undefined) return;
+  const known = store.state.kernels.find(({ kernelId, folder }) => kernelId === first.id && folder === first.folder);
+  const kernel = known ?? (first.folder === undefined ? undefined : await session.readKernel(first.folder));
+  if (kernel?.manifestError !== undefined)
+    return store.dispatch({ type: 'notice', text: kernel.manifestError, tone: 'warn' });
+  if (kernel !== undefined) await openKernelForm(context, kernel);
+}
+
 function changeForm(context: KeyContext): void {
   const { state } = context.store;
   const kernel = kernelToRun(state);
@@ -139,7 +160,7 @@ function changeForm(context: KeyContext): void {
   const { lastForm } = state.ui;
   if (lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel))
     openForm(context, lastForm.form, lastForm.defaults);
-  else openForm(context, formOf(kernel, formContextOf(state)));
+  else void openKernelForm(context, kernel);
 }
 
 function pin({ store, session }: KeyContext): void {

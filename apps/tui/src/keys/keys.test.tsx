@@ -3,9 +3,17 @@ import { homedir } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
-import { GetHostResponseSchema, JobSchema, JobState, TimingMode, type JobEvent } from '@flashcore/shared/contract';
+import {
+  GetHostResponseSchema,
+  JobSchema,
+  KernelSchema,
+  JobState,
+  TimingMode,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import { shellWord } from '@flashcore/shared/text';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { LISTED_PROBLEMS } from '../testing/decode-job.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { modelledEvents } from '../testing/measured-job.ts';
 import { VIEW_SCENES, enterScene } from '../testing/scenes.ts';
@@ -67,6 +75,14 @@ function showTwoFindings(): void {
   show([...events, { ...finding, sequence: BigInt(events.length + 1) }]);
 }
 
+const IN_PROBLEMS = {
+  stage: () => {
+    terminal.store.dispatch({ type: 'problems', problems: LISTED_PROBLEMS });
+    const kernel = create(KernelSchema, { kernelId: 'norm', problem: 'my_norm' });
+    terminal.store.dispatch({ type: 'kernels', kernels: [kernel] });
+  },
+};
+
 /** For each command, keys that lead to a state where it has an effect, and a check for the effect. */
 const REACH: Record<
   string,
@@ -106,6 +122,10 @@ const REACH: Record<
     first: '6jjj',
     shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached,
   },
+  problems: { first: '7', shows: (_, { ui: after }) => after.kernelList === 'problems' },
+  'show-problem': { ...IN_PROBLEMS, first: '7t', shows: (_, { ui: after }) => after.kernelList === 'definition' },
+  'leave-problem': { ...IN_PROBLEMS, first: '7t\r', shows: (_, { ui: after }) => after.kernelList === 'problems' },
+  'run-problem': { ...IN_PROBLEMS, first: '7tj\r', shows: (_, { ui: after }) => after.overlay?.kind === 'form' },
   'run-kernel': {
     first: '7j',
     shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'fa_v2_wmma',
@@ -273,15 +293,16 @@ test('no two commands share a key in a state where both apply', () => {
   // Enter and / have a different command in each view, and the error map uses the arrows itself; the `when` of each
   // command excludes the others. Space marks a job that has not ended, and pages in all other places.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
-    ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel']],
+    ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel', 'show-problem', 'run-problem']],
     ['h', ['map-left', 'previous-view']],
     ['left', ['map-left', 'previous-view']],
     ['l', ['map-right', 'next-view']],
     ['right', ['map-right', 'next-view']],
-    ['escape', ['leave-map', 'clear-marks', 'leave-instructions', 'clear-search', 'clear-filter']],
+    ['escape', ['leave-map', 'clear-marks', 'leave-instructions', 'clear-search', 'leave-problem', 'clear-filter']],
     ['space', ['mark-job', 'page-down']],
     ['o', ['open-notes', 'next-finding']],
     ['/', ['search', 'filter-list']],
+    ['t', ['history', 'problems']],
   ]);
 });
 
@@ -633,4 +654,31 @@ test('Ctrl-C also leaves from a prompt', async () => {
   await terminal.press('/abc');
   await terminal.press('\u0003');
   expect(terminal.left()).toBe(true);
+});
+
+test('t in 7 turns to the problems; Enter opens the definition, and there the form of a kernel', async () => {
+  await terminal.press('7');
+  await terminal.press('t');
+  await expect.poll(() => terminal.screen()).toMatch(/7 Problems [^]*▸ broken[^]*✗ problems\/broken\/problem.yaml:3/);
+  await terminal.press('/');
+  await terminal.press('mean');
+  await terminal.press(raw('enter'));
+  expect(await terminal.screen()).toMatch(/▸ my_norm +rows N groups .* 4 +1 +-/);
+  await terminal.press(raw('enter'));
+  expect(await terminal.screen()).toMatch(/7 Problem my_norm [^]*groups +1 +groups of columns[^]*G +in +\[rows, N\]/);
+  // Its only kernel is in a folder that this session does not read.
+  await terminal.press(raw('enter'));
+  expect(terminal.store.state.ui.overlay).toBeUndefined();
+  const kernel = create(KernelSchema, { kernelId: 'norm', problem: 'my_norm' });
+  terminal.store.dispatch({ type: 'kernels', kernels: [kernel] });
+  await terminal.press(raw('enter'));
+  await expect
+    .poll(() => terminal.screen())
+    .toMatch(/Run norm [^]*shapes [^]*cases +← parity → +default, 1 of 3[^]*fa-tui run norm/);
+  await terminal.press(raw('right'));
+  await terminal.press(ESCAPE);
+  await terminal.press(ESCAPE);
+  expect(await terminal.screen()).toMatch(/7 Problems .*\n[^]*▸ my_norm/);
+  await terminal.press('7');
+  expect(await terminal.screen()).toMatch(/7 Kernels .*\n[^]*▸ norm/);
 });

@@ -36,6 +36,9 @@ export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
     store.dispatch({ type: 'show', view: 'jobs' });
   },
   'show-kernels': ({ store, session }) => {
+    // Pressing 7 again returns from the problems to the kernels.
+    if (store.state.ui.view === 'kernels' && store.state.ui.kernelList !== 'kernels')
+      store.dispatch({ type: 'kernel-list', list: 'kernels' });
     store.dispatch({ type: 'show', view: 'kernels' });
     void session.lists.ownKernels();
   },

@@ -12,10 +12,12 @@ import { hostBlocks } from '../present/sections/host.ts';
 import { leaderboardBlocks } from '../present/sections/leaderboard.ts';
 import { linesBlocks } from '../present/sections/lines.ts';
 import { historyBlocks, jobsBlocks, kernelsBlocks } from '../present/sections/lists.ts';
+import { problemBlocks } from '../present/sections/problem.ts';
 import { timingBlocks } from '../present/sections/timings.ts';
 import type { AppState, ViewId } from '../state/app-state.ts';
 import type { VariantView } from '../state/job-view.ts';
-import { historyOf, jobsOf, kernelsOf, leaderboardOf, shownVariant } from '../state/selectors.ts';
+import { championsOf } from '../state/listed-problems.ts';
+import { historyOf, jobsOf, kernelsOf, leaderboardOf, problemsOf, shownVariant } from '../state/selectors.ts';
 
 export function viewBlocks(state: AppState, view: ViewId): Block[] {
   const variant = shownVariant(state);
@@ -36,7 +38,9 @@ export function viewBlocks(state: AppState, view: ViewId): Block[] {
     case 'jobs':
       return jobListBlocks(state);
     case 'kernels':
-      return kernelsBlocks(kernelsOf(state));
+      return state.ui.kernelList === 'kernels'
+        ? kernelsBlocks(kernelsOf(state))
+        : problemsOf(state).flatMap((listed) => problemBlocks(listed, championsOf(state, listed.id)));
     case 'host':
       return state.host ? hostBlocks(state.host) : [];
   }

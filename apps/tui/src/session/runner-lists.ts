@@ -1,7 +1,8 @@
 import type { RpcRequestInit } from '@flashcore/shared/client';
-import { JobState, type Job, type LeaderboardPlace } from '@flashcore/shared/contract';
+import { FlashcoreError, JobState, type Job, type LeaderboardPlace } from '@flashcore/shared/contract';
 import type { AppState } from '../state/app-state.ts';
 import { attachedJob, isSimulated, isTiming } from '../state/selectors.ts';
+import type { ListedProblem } from '../present/sections/problem.ts';
 import type { Questions } from './questions.ts';
 import type { KernelFolders } from '../state/listed-kernel.ts';
 import type { RunnerPort } from './runner-port.ts';
@@ -11,21 +12,27 @@ interface ListsOptions {
   readonly client: RunnerPort;
   readonly store: Store;
   readonly folders: KernelFolders | undefined;
+  readonly problems: ProblemReader | undefined;
   readonly questions: Questions;
 }
+
+/** Reads the problems of this installation and project. */
+export type ProblemReader = () => Promise<readonly ListedProblem[]>;
 
 /** Data that is read from the runner repeatedly. Each call updates the store. */
 export class RunnerLists {
   readonly #client: RunnerPort;
   readonly #store: Store;
   readonly #folders: KernelFolders | undefined;
+  readonly #problems: ProblemReader | undefined;
   readonly #questions: Questions;
   #polling = false;
 
-  constructor({ client, store, folders, questions }: ListsOptions) {
+  constructor({ client, store, folders, problems, questions }: ListsOptions) {
     this.#client = client;
     this.#store = store;
     this.#folders = folders;
+    this.#problems = problems;
     this.#questions = questions;
   }
 
@@ -87,6 +94,18 @@ export class RunnerLists {
     if (own === undefined || kernels.length === 0) return;
     const ofRunner = kernels.filter(({ folder }) => folder === undefined);
     this.#store.dispatch({ type: 'kernels', kernels: [...own.kernels, ...ofRunner] });
+  }
+
+  /** Reads the problems again, because their files may have changed. A replay has none. */
+  async problems(): Promise<void> {
+    try {
+      this.#store.dispatch({ type: 'problems', problems: (await this.#problems?.()) ?? [] });
+    } catch (error) {
+      // A folder of problems that cannot be read.
+      if (!(error instanceof FlashcoreError)) throw error;
+      this.#store.dispatch({ type: 'problems', problems: [] });
+      this.#store.dispatch({ type: 'notice', text: error.message, tone: 'warn' });
+    }
   }
 
   async experiments(): Promise<void> {

@@ -11,7 +11,7 @@ import {
 } from '@flashcore/shared/contract';
 import { entryOf, plainLine } from '@flashcore/shared/text';
 import { Questions } from './questions.ts';
-import { RunnerLists } from './runner-lists.ts';
+import { RunnerLists, type ProblemReader } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
 import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
 import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
@@ -38,6 +38,8 @@ interface SessionOptions {
   readonly now?: () => number;
   /** The user's own kernel folders; absent if they are not known, as in a replay. */
   readonly folders?: KernelFolders;
+  /** Absent in a replay. */
+  readonly problems?: ProblemReader;
   /** Restarts an embedded runner that was killed. */
   readonly revive?: () => Promise<void>;
 }
@@ -71,13 +73,13 @@ export class Session {
   /** Data that is read repeatedly. */
   readonly lists: RunnerLists;
 
-  constructor({ client, store, now = Date.now, folders, revive }: SessionOptions) {
+  constructor({ client, store, now = Date.now, folders, problems, revive }: SessionOptions) {
     this.#client = client;
     this.#store = store;
     this.#now = now;
     this.#folders = folders;
     this.#questions = new Questions({ store, signal: this.#ended.signal, revive });
-    this.lists = new RunnerLists({ client, store, folders, questions: this.#questions });
+    this.lists = new RunnerLists({ client, store, folders, problems, questions: this.#questions });
   }
 
   /**

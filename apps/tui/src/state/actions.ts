@@ -12,6 +12,7 @@ import type {
   JobEvent,
   ListChampionsResponse,
 } from '@flashcore/shared/contract';
+import type { ListedProblem } from '../present/sections/problem.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import type {
   ComparePage,
@@ -21,6 +22,7 @@ import type {
   HistorySort,
   LineSort,
   JobList,
+  KernelList,
   KernelSort,
   Notice,
   Overlay,
@@ -50,6 +52,7 @@ export type Action =
   | { type: 'jobs'; jobs: readonly Job[] }
   | { type: 'experiments'; experiments: readonly ExperimentSummary[] }
   | { type: 'kernels'; kernels: readonly ListedKernel[] }
+  | { type: 'problems'; problems: readonly ListedProblem[] }
   | { type: 'attach'; job: string }
   | { type: 'watching'; folder: string | undefined }
   // The watched folder was saved; a job for the new version follows.
@@ -89,6 +92,7 @@ export type Action =
   | { type: 'kernel-order'; sort: KernelSort }
   | { type: 'list-filter'; list: FilteredList; text: string }
   | { type: 'job-list'; list: JobList }
+  | { type: 'kernel-list'; list: KernelList }
   | { type: 'compare-page'; page: ComparePage }
   | { type: 'distribution'; plot: DistributionPlot }
   | { type: 'map-cursor'; cursor: UiState['mapCursor'] }

@@ -56,6 +56,8 @@ export function reduce(state: AppState, action: Action): AppState {
       return clampSelections({ ...state, experiments: action.experiments });
     case 'kernels':
       return withKernels(state, action.kernels);
+    case 'problems':
+      return clampSelections({ ...state, problems: action.problems });
     case 'attach':
       return attach(state, action.job);
     case 'watching':
@@ -84,6 +86,14 @@ export function reduce(state: AppState, action: Action): AppState {
           selected: { ...state.ui.selected, jobs: 0 },
         }),
       );
+    case 'kernel-list': {
+      // The cursor stays on its problem when the definition is opened and closed.
+      const sameList = (action.list === 'kernels') === (state.ui.kernelList === 'kernels');
+      const kernels = sameList ? state.ui.selected.kernels : 0;
+      return clampSelections(
+        withUi(state, { kernelList: action.list, detail: 0, selected: { ...state.ui.selected, kernels } }),
+      );
+    }
     case 'compare-page':
       return clampSelections(
         withUi(state, { comparePage: action.page, selected: { ...state.ui.selected, latency: 0 } }),
@@ -198,6 +208,7 @@ function withEvent(state: AppState, event: JobEvent): AppState {
 function withKernels(state: AppState, kernels: AppState['kernels']): AppState {
   const chosen = selectedKernel(state);
   const next = { ...state, kernels, hasKernels: true };
+  if (state.ui.kernelList !== 'kernels') return next;
   const place =
     chosen === undefined ? -1 : kernelsOf(next).findIndex((kernel) => kernelKey(kernel) === kernelKey(chosen));
   return clampSelections(place < 0 ? next : withUi(next, { selected: { ...state.ui.selected, kernels: place } }));

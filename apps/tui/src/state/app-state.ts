@@ -13,6 +13,7 @@ import type {
   InstructionListing,
   Job,
 } from '@flashcore/shared/contract';
+import type { ListedProblem } from '../present/sections/problem.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import type { Choice } from './decision.ts';
 import type { JobView } from './job-view.ts';
@@ -61,8 +62,12 @@ export type KernelSort = (typeof KERNEL_SORTS)[number];
 export const JOB_LISTS = ['jobs', 'history', 'leaderboard'] as const;
 export type JobList = (typeof JOB_LISTS)[number];
 
+/** What view 7 shows: kernels, problems, or the definition of the selected problem alone. */
+export const KERNEL_LISTS = ['kernels', 'problems', 'definition'] as const;
+export type KernelList = (typeof KERNEL_LISTS)[number];
+
 /** Lists with a filter; history and leaderboard share one. */
-export type FilteredList = 'jobs' | 'history' | 'kernels';
+export type FilteredList = 'jobs' | 'history' | 'kernels' | 'problems';
 
 /** Forms of a distribution in view 3. */
 export const DISTRIBUTIONS = ['both', 'histogram', 'ecdf'] as const;
@@ -152,6 +157,7 @@ export interface UiState {
   readonly zoomed: boolean;
   readonly selected: Readonly<Record<ViewId, number>>;
   readonly jobList: JobList;
+  readonly kernelList: KernelList;
   /** Also list the kernels under kernels/faulty. */
   readonly faulty: boolean;
   /** True if fa-tui handles wheel and clicks. Then the terminal selects text only while Shift is held. */
@@ -229,6 +235,8 @@ export interface AppState {
   readonly jobs: readonly Job[];
   readonly experiments: readonly ExperimentSummary[];
   readonly kernels: readonly ListedKernel[];
+  /** The problems of this installation and project; undefined until they are read. */
+  readonly problems?: readonly ListedProblem[] | undefined;
   /** False until the runner has listed its kernels. */
   readonly hasKernels: boolean;
   /** Jobs whose events this client has, by name. */
@@ -286,6 +294,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
       view: 'run',
       zoomed: false,
       jobList: 'jobs',
+      kernelList: 'kernels',
       faulty: false,
       mouse: false,
       comparing: false,
@@ -295,7 +304,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
       marked: [],
       historySort: 'newest',
       kernelSort: 'ladder',
-      filters: { jobs: '', history: '', kernels: '' },
+      filters: { jobs: '', history: '', kernels: '', problems: '' },
       variant: 0,
       finding: 0,
       detail: 0,

@@ -7,7 +7,8 @@ import { kernelKey, type ListedKernel } from './listed-kernel.ts';
 import { attachedJob, selectedJobName, selectedKernel } from './selectors.ts';
 
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
-export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
+/** Whether view 7 lists kernels. */
+export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels' && ui.kernelList === 'kernels';
 
 /**
  * The job to compare: the one under the cursor in view 6, or else the one on the screen. Undefined if that job has not

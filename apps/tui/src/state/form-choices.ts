@@ -1,8 +1,10 @@
 import type { CaseSet, Device, GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
+import { DEFAULT_PROBLEM, formatShape, recordedProblem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { counted } from '../present/numbers.ts';
 import { toleranceRule } from '../present/sections/cases.ts';
 import { planLines } from '../present/sections/gate-plan.ts';
+import type { ListedProblem } from '../present/sections/problem.ts';
 import { shapeShort } from '../present/words.ts';
 import { AS_USUAL, NONE, type FormField } from './form-field.ts';
 import { usualValues } from './form-usual.ts';
@@ -16,14 +18,16 @@ export interface FormContext {
   readonly host?: Host | undefined;
   /** Ids of the runner's devices. */
   readonly devices: readonly string[];
-  /** The runner's plans, the default first, and its case sets. */
+  /** The runner's plans, the default first, and its case sets of attention. */
   readonly plans?: readonly GatePlan[];
   readonly caseSets?: readonly CaseSet[];
+  /** The problems known here, for the cases of their kernels. */
+  readonly problems?: readonly ListedProblem[] | undefined;
   /** The runner's tolerance profiles, the default first. */
   readonly tolerances?: readonly Tolerance[];
 }
 
-const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64', '4x16x2048x64c'];
+const ATTENTION_SHAPES = ['1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64', '4x16x2048x64c'];
 const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
 const SECONDS = [AS_USUAL, '0.2', '1', '10'];
 /** Phases of a run: all of them, or those of one command. */
@@ -43,15 +47,18 @@ const OFF_ON = ['off', 'on'];
 
 /** The fields of a kernel's form, each at its default. */
 export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[] {
-  const { kernels, archs, devices, plans = [], caseSets = [], tolerances = [] } = context;
+  const { kernels, archs, devices, plans = [], tolerances = [] } = context;
+  const caseSets = setsOf(kernel, context);
   const usable = kernels.filter(({ manifestError }) => manifestError === undefined);
   const usual = usualValues(kernel, context);
+  const mayBeChampion = ({ folder, problem }: ListedKernel): boolean =>
+    folder === undefined && recordedProblem(problem) === recordedProblem(kernel.problem);
   const fields = [
     kernelField(kernel, usable.map(kernelKey)),
     phasesField(kernel),
     ...planFields(plans, caseSets),
     ...variantFields(kernel, usualDevice(context.host)),
-    ...caseFields(caseSets, tolerances),
+    ...caseFields(kernel, { caseSets, tolerances }),
     ...timingFields(),
     ...compilerFields(archs),
     field(
@@ -65,13 +72,35 @@ export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[
     field(
       'champion',
       'champion',
-      [AS_USUAL, NONE, ...usable.flatMap(({ kernelId, folder }) => (folder === undefined ? [kernelId] : []))],
+      [AS_USUAL, NONE, ...usable.filter(mayBeChampion).map(({ kernelId }) => kernelId)],
       'the build that it is compared with, in alternating blocks in one process',
     ),
   ];
   return fields.map((each) =>
     each.choices[0] === AS_USUAL ? { ...each, usual: entryOf(usual, each.id) ?? '' } : each,
   );
+}
+
+type CaseOfSet = Pick<CaseSet, 'name' | 'shapes'>;
+
+const isAttention = ({ problem }: ListedKernel): boolean => recordedProblem(problem) === DEFAULT_PROBLEM;
+
+/** The case sets of the kernel's problem; none if the problem is not known here. */
+function setsOf(kernel: ListedKernel, { caseSets = [], problems = [] }: FormContext): readonly CaseOfSet[] {
+  if (isAttention(kernel)) return caseSets;
+  const known = problems.find(({ id }) => id === recordedProblem(kernel.problem));
+  return Object.entries(known?.sets ?? {}).map(([name, shapes]) => ({ name, shapes: [...shapes] }));
+}
+
+const MOST_CHOICES = 12;
+
+/** Shapes to choose from: those that are usual for attention, else the problem's cases, named ones first. */
+function shapesFor(kernel: ListedKernel, caseSets: readonly CaseOfSet[]): string[] {
+  if (isAttention(kernel)) return ATTENTION_SHAPES;
+  const cases = caseSets
+    .flatMap(({ shapes }) => shapes)
+    .toSorted((a, b) => Number(b.name !== '') - Number(a.name !== ''));
+  return [...new Set(cases.map((shape) => shape.name || formatShape(shape)))].slice(0, MOST_CHOICES);
 }
 
 const field = (id: string, label: string, choices: readonly string[], about: string): FormField => ({
@@ -99,7 +128,7 @@ function phasesField({ parameters }: ListedKernel): FormField {
   return { ...field('phases', 'phases', names, ''), aboutChoices: phases.map(([, about]) => about) };
 }
 
-function planFields(plans: readonly GatePlan[], caseSets: readonly CaseSet[]): FormField[] {
+function planFields(plans: readonly GatePlan[], caseSets: readonly CaseOfSet[]): FormField[] {
   if (plans.length === 0) return [];
   const names = plans.map(({ name }) => name);
   const aboutChoices = plans.map((plan) => planLines(plan, caseSets).join('. '));
@@ -129,7 +158,10 @@ function variantFields({ configs, parameters }: ListedKernel, device: Device | u
 }
 
 /** Fields for the cases to verify and the tolerance. */
-function caseFields(caseSets: readonly CaseSet[], tolerances: readonly Tolerance[]): FormField[] {
+function caseFields(
+  kernel: ListedKernel,
+  { caseSets, tolerances }: { caseSets: readonly CaseOfSet[]; tolerances: readonly Tolerance[] },
+): FormField[] {
   const names = caseSets.map(({ name }) => name);
   const cases = {
     ...field('cases', 'cases', [AS_USUAL, ...names], 'the case set to verify'),
@@ -152,8 +184,10 @@ function caseFields(caseSets: readonly CaseSet[], tolerances: readonly Tolerance
       field(
         'shape',
         'shapes',
-        SHAPES,
-        'batch x heads x length x head dimension, c for causal; or type your own, separated by commas',
+        [AS_USUAL, ...shapesFor(kernel, caseSets)],
+        isAttention(kernel)
+          ? "batch x heads x length x head dimension, c for causal; or type your own or a case's name, separated by commas"
+          : "a value for each axis, such as N=64; or type your own or a case's name, separated by commas",
       ),
     ),
     ...(caseSets.length === 0 ? [] : [cases]),
@@ -191,8 +225,8 @@ function deviceFields(devices: readonly string[]): FormField[] {
 const MOST_SHAPES = 9;
 
 /** Text such as "12 shapes to verify: 1x1x1x64 1x1x63x64 …". */
-function setAbout({ shapes }: CaseSet): string {
+function setAbout({ shapes }: CaseOfSet): string {
   const more = shapes.length > MOST_SHAPES ? ' …' : '';
-  const first = shapes.slice(0, MOST_SHAPES).map(shapeShort);
-  return `${counted(shapes.length, 'shape')} to verify: ${first.join(' ')}${more}`;
+  const first = shapes.slice(0, MOST_SHAPES).map((shape) => shape.name || shapeShort(shape));
+  return `${counted(shapes.length, 'shape')} to verify: ${first.join(shapes.some(({ name }) => name !== '') ? ', ' : ' ')}${more}`;
 }

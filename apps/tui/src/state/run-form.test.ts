@@ -338,3 +338,23 @@ test('a value other than the default of the device is requested, even if it is t
   expect(commandLineOf(form, form)).toBe('fa-tui run hopper');
   expect(commandLineOf(press(form, 'param:SMS', 1), form)).toBe('fa-tui run hopper --set SMS=132');
 });
+
+test('the form of a kernel of another problem has the cases of its definition, by name', () => {
+  const shapes = [parseShape('rows=3,N=257'), { ...parseShape('rows=33,N=4096'), name: 'Llama-3 8B 33 tokens' }];
+  const problems = [{ id: 'rmsnorm', sets: { parity: shapes, quick: [shapes[0]!] }, kernels: [] }];
+  const kernel = create(KernelSchema, { kernelId: 'norm', problem: 'rmsnorm' });
+  const caseSets = [create(CaseSetSchema, { name: 'canonical', shapes: [parseShape('2x8x512x64')] })];
+  const form = formOf(kernel, { ...CONTEXT, kernels: [...CONTEXT.kernels, kernel], caseSets, problems });
+  const choices = (id: string) => form.fields.find((field) => field.id === id)?.choices;
+  expect([choices('shape'), choices('cases'), choices('champion')]).toEqual([
+    ['as usual', 'Llama-3 8B 33 tokens', 'N=257,rows=3'],
+    ['as usual', 'parity', 'quick'],
+    ['as usual', 'none', 'norm'],
+  ]);
+  const named = press(form, 'shape', 1);
+  expect(formProblem(named)).toBeUndefined();
+  expect(formRequest(named, form)).toMatchObject({
+    request: { verify: { shapes: [{ name: 'Llama-3 8B 33 tokens' }] } },
+  });
+  expect(commandLineOf(named, form)).toBe("fa-tui run norm --shape 'Llama-3 8B 33 tokens'");
+});

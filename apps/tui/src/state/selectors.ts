@@ -14,6 +14,7 @@ import {
   type ParityCounts,
 } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
+import type { ListedProblem } from '../present/sections/problem.ts';
 import type { ListedKernel } from './listed-kernel.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
@@ -216,10 +217,14 @@ export function kernelsOf({
 
 /** The list that the key / filters; undefined if / searches the log. */
 export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undefined {
-  if (ui.view === 'kernels') return 'kernels';
+  if (ui.view === 'kernels') return ui.kernelList === 'definition' ? undefined : ui.kernelList;
   if (ui.view !== 'jobs') return undefined;
   return ui.jobList === 'jobs' ? 'jobs' : 'history';
 }
+
+/** The problems that the filter leaves. */
+export const problemsOf = ({ problems = [], ui }: Pick<AppState, 'problems' | 'ui'>): readonly ListedProblem[] =>
+  problems.filter(({ id, problem }) => matches(`${id} ${problem?.title ?? ''}`, ui.filters.problems));
 
 export const selectedKernel = (state: AppState): ListedKernel | undefined =>
   kernelsOf(state)[state.ui.selected.kernels];
@@ -311,7 +316,7 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
       return { jobs: jobsOf(state), history: historyOf(state), leaderboard: leaderboardOf(state) }[state.ui.jobList]
         .length;
     case 'kernels':
-      return kernelsOf(state).length;
+      return state.ui.kernelList === 'kernels' ? kernelsOf(state).length : problemsOf(state).length;
     case 'profile':
     case 'host':
     case 'run':

@@ -18,6 +18,7 @@ import { samplesOf } from '../state/pinned.ts';
 import { shownVariant } from '../state/selectors.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
+import { LISTED_PROBLEMS, decodeEvents } from './decode-job.ts';
 import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
 import {
   decidedEvents,
@@ -50,6 +51,8 @@ export const VIEW_SCENES: Record<string, Scene> = {
   'run-finding': { keys: '1', events: DASHBOARD_MOMENTS.finding },
   correct: { keys: '2', events: sampleEvents },
   'correct-map': { keys: '2\rkh', events: sampleEvents },
+  'correct-axes': { keys: '2jj', events: decodeEvents },
+  'latency-axes': { keys: '3', events: decodeEvents },
   latency: { keys: '3', events: () => measuredEvents('flashcore_v10') },
   'latency-comparison': { keys: '3', events: comparisonEvents },
   'tune-race': { keys: '3jjj', events: TUNE_MOMENTS.racing },
@@ -84,6 +87,8 @@ export const VIEW_SCENES: Record<string, Scene> = {
   history: { keys: '6t', events: sampleEvents },
   leaderboard: { keys: '6tt', events: sampleEvents, stage: stageLeaderboard },
   kernels: { keys: '7jjj', events: sampleEvents },
+  problems: { keys: '7tj', events: sampleEvents, stage: stageProblems },
+  'problem-definition': { keys: '7tj\r', events: sampleEvents, stage: stageProblems },
   host: { keys: '8', events: sampleEvents },
   'form-plan': { keys: '7jjj\rj', events: sampleEvents },
   form: { keys: '7jjj\rjjjj1x1x64x32', events: sampleEvents },
@@ -148,6 +153,10 @@ function stageListedEnd({ store }: TestTerminal): void {
     job.name === store.state.attached ? { ...job, state: JobState.ENDED, outcome: Outcome.PASSED, summary } : job,
   );
   store.dispatch({ type: 'jobs', jobs });
+}
+
+function stageProblems({ store }: TestTerminal): void {
+  store.dispatch({ type: 'problems', problems: LISTED_PROBLEMS });
 }
 
 function stageCommands({ store }: TestTerminal): void {

@@ -10,6 +10,7 @@ import { initialState } from '../state/app-state.ts';
 import { Session } from '../session/session.ts';
 import { Store } from '../session/store.ts';
 import type { Theme } from '../present/cells/theme.ts';
+import { LISTED_PROBLEMS } from './decode-job.ts';
 import { fakeRunner, type FakeRunner } from './fake-runner.ts';
 import { openKeyboard } from './keyboard.ts';
 import { SAMPLE_START_MS } from './sample-job.ts';
@@ -81,7 +82,8 @@ export function openTerminal({
   const store = new Store({
     state: initialState({ runner: { label: 'unix:/tmp/runner.sock', embedded: true }, columns, rows, now }),
   });
-  const session = new Session({ client: runner, store, now: () => now });
+  const problems = (): Promise<typeof LISTED_PROBLEMS> => Promise.resolve(LISTED_PROBLEMS);
+  const session = new Session({ client: runner, store, now: () => now, problems });
   let hasLeft = false;
   const copied: { text: string; fileName: string }[] = [];
   const edited: SourcePlace[] = [];

@@ -7,7 +7,9 @@ import { MODE_WORDS, caseText } from '../words.ts';
 import { toleranceRule } from './cases.ts';
 
 /** Text such as "parity, 7 shapes"; without the count if the runner does not list the set. */
-function setText(name: string, caseSets: readonly CaseSet[]): string {
+type CaseOfSet = Pick<CaseSet, 'name' | 'shapes'>;
+
+function setText(name: string, caseSets: readonly CaseOfSet[]): string {
   const set = caseSets.find((known) => known.name === name);
   return set === undefined ? name || 'none' : `${name} (${counted(set.shapes.length, 'shape')})`;
 }
@@ -28,7 +30,7 @@ export function decidingText(plan: GatePlan): string {
 }
 
 /** The plan without its gates: cases, shapes, modes, counters and champion. */
-export function measuresText(plan: GatePlan, caseSets: readonly CaseSet[]): string {
+export function measuresText(plan: GatePlan, caseSets: readonly CaseOfSet[]): string {
   const { cases, shapes, modes, metricSet, champion } = plan;
   return [
     `verifies ${setText(cases, caseSets)}`,
@@ -45,7 +47,7 @@ export const aimText = ({ title, about }: Pick<GatePlan, 'title' | 'about'>): st
   about === '' ? title : `${title}: ${about}`;
 
 /** The whole description of a plan, in lines. */
-export const planLines = (plan: GatePlan, caseSets: readonly CaseSet[]): string[] => [
+export const planLines = (plan: GatePlan, caseSets: readonly CaseOfSet[]): string[] => [
   aimText(plan),
   measuresText(plan, caseSets),
   decidingText(plan),

@@ -34,6 +34,7 @@ import { gatesText } from '../../present/sections/lists.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { beside, pageOf, positionRemark, type View, type Size } from '../pane/view.ts';
+import { problemsPane } from './problems-pane.ts';
 import { shownShape, timingRows } from './experiment-rows.ts';
 
 const SIDE_BY_SIDE = 100;
@@ -114,6 +115,7 @@ function verdictRun({ kernel, job }: KernelRow): Run {
 
 export const kernelsView: View = ({ state }, { width, height }) => {
   const { ui } = state;
+  if (ui.kernelList !== 'kernels') return problemsPane(state, { width, height });
   const kernels = kernelsOf(state);
   const title = ui.faulty ? '7 Kernels, faulty ones too' : '7 Kernels';
   if (kernels.length === 0)

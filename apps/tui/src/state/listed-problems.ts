@@ -1,0 +1,39 @@
+/** The problems of view 7, and what the runner has of each. */
+import { recordedProblem } from '@flashcore/shared/kernels';
+import type { ListedProblem } from '../present/sections/problem.ts';
+import type { AppState } from './app-state.ts';
+import { problemsOf } from './selectors.ts';
+
+/** The problem under the cursor; undefined while view 7 lists kernels. */
+export const selectedProblem = (state: AppState): ListedProblem | undefined =>
+  state.ui.view === 'kernels' && state.ui.kernelList !== 'kernels'
+    ? problemsOf(state)[state.ui.selected.kernels]
+    : undefined;
+
+interface KernelOfProblem {
+  readonly id: string;
+  /** Undefined if the kernel is the runner's own. */
+  readonly folder?: string | undefined;
+}
+
+/** Kernels of a problem: those listed in view 7, then others whose sources are on this machine. */
+export function kernelsOfProblem({ kernels }: Pick<AppState, 'kernels'>, listed: ListedProblem): KernelOfProblem[] {
+  const known = kernels.filter(
+    ({ problem, manifestError }) => manifestError === undefined && recordedProblem(problem) === listed.id,
+  );
+  const ids = new Set(known.map(({ kernelId }) => kernelId));
+  return [
+    ...known.map(({ kernelId, folder }) => ({ id: kernelId, folder })),
+    ...listed.kernels.filter(({ id }) => !ids.has(id)),
+  ];
+}
+
+/** Labels of a problem's champions on this runner, the best of a device first. */
+export const championsOf = ({ champions }: Pick<AppState, 'champions'>, id: string): string[] => [
+  ...new Set(
+    champions
+      .filter(({ problem }) => recordedProblem(problem) === id)
+      .toSorted((a, b) => Number(b.best) - Number(a.best))
+      .map(({ label }) => label),
+  ),
+];
