@@ -14,7 +14,7 @@ import {
   DEFAULT_PROBLEM,
   formatShape,
   installedProblems,
-  namedCases,
+  namedCase,
   recordedDtype,
   recordedProblem,
   shapeViolations,
@@ -45,8 +45,8 @@ export const getLeaderboard =
 
     const { leaderboard, decisions, kernels } = services;
     const known = sets.flatMap(({ shapes }) => shapes);
-    const [shape] = request.shape ? namedCases([request.shape], known, 'shape') : [canonicalShape];
-    const place = placeOf(request, services, { problem, shape: shape! });
+    const shape = request.shape ? namedCase(request.shape, known, 'shape') : canonicalShape;
+    const place = placeOf(request, services, { problem, shape });
     const champions = new Set(decisions.champions().map(({ job }) => job));
     const found = set ? leaderboard.over({ ...place, set }) : leaderboard.at(place);
     const entries = found.map((entry) => ({

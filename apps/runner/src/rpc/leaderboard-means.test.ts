@@ -9,7 +9,7 @@ import {
   Verdict,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { formatCase, formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { FAKE_DEVICE, fakePlanner } from '../testing/fake-planner.ts';
@@ -18,7 +18,7 @@ import { collect, kernel, startTestRunner, type TestRunner } from '../testing/te
 const CANONICAL = parseShape('2x8x512x64');
 const OTHER = parseShape('1x8x512x64');
 const SETS = [
-  create(CaseSetSchema, { name: 'success', shapes: [CANONICAL, OTHER], weights: [3, 1] }),
+  create(CaseSetSchema, { name: 'success', shapes: [CANONICAL, { ...OTHER, name: 'Model 8B' }], weights: [3, 1] }),
   create(CaseSetSchema, { name: 'canonical', shapes: [CANONICAL], weights: [1] }),
 ];
 const PLANS = ['success', 'canonical'].map((shapes) =>
@@ -91,7 +91,7 @@ test('an entry has the weighted geometric mean over the shapes that one ranked r
     ['sdpa/cudnn', 4, undefined, '8.000000'],
   ]);
   const [first] = entries;
-  // Half-widths of the logarithms: 0.1 in 6 with weight 0.75, and 0.1 in 5 with weight 0.25, added as squares.
+  // Combined half-width of the logarithms: 0.75 of 0.1 in 6 and 0.25 of 0.1 in 5, added as squares.
   const halfWidth = Math.hypot(0.75 * Math.log(6.1 / 6), 0.25 * Math.log(5.1 / 5));
   expect(Math.log(first!.mean!.highUs / first!.mean!.us)).toBeCloseTo(halfWidth, 9);
   expect(first!.mean!.cases.map(({ shape, weight, p50Us }) => [formatShape(shape!), weight, p50Us])).toEqual([
@@ -117,7 +117,20 @@ test('the table of a single shape also has ties, and lists the available means',
   ]);
 });
 
-test('an unknown set, and a set together with a shape, are refused; for a set without results the reason is given', async () => {
+test('a shape is chosen by the name of its case, which the place has, also where its values were given', async () => {
+  const named = await fixture.client.getLeaderboard({ shape: { name: 'Model 8B' } });
+  expect(named.entries.map(({ label }) => label)).toEqual(['first', 'tied', 'third', 'sdpa/cudnn']);
+  const given = await fixture.client.getLeaderboard({ shape: parseShape('1x8x512x64') });
+  expect([named, given].map(({ place }) => place?.shape && formatCase(place.shape))).toEqual([
+    '1x8x512x64 (Model 8B)',
+    '1x8x512x64 (Model 8B)',
+  ]);
+  await expect(fixture.client.getLeaderboard({ shape: { name: 'Model 9B' } })).rejects.toThrow(
+    'shape: must be a shape or a case\'s name, got "Model 9B" (did you mean "Model 8B"?)',
+  );
+});
+
+test('an unknown set, and a set with a shape, are refused; a set without results says so', async () => {
   const refused = async (asked: Parameters<typeof fixture.client.getLeaderboard>[0]) =>
     fixture.client.getLeaderboard(asked).then(
       () => expect.fail('was answered'),

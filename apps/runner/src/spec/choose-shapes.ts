@@ -5,7 +5,7 @@ import {
   caseViolations,
   checkShape,
   formatShape,
-  namedCases,
+  namedCase,
   planLaunches,
   requireShape,
   shapeOf,
@@ -39,7 +39,7 @@ const LENGTHS = [256, 128, 64, 32, 16];
 
 /**
  * The default set, adapted to the kernel: if the kernel takes none of the shapes, the width of a row, then the lengths,
- * then both are replaced by the first values with which the kernel takes a shape.
+ * then both are replaced by the first ones with which it takes a shape.
  */
 export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
   const { manifest, resolved, judged } = planned;
@@ -65,7 +65,7 @@ export function chooseShapes(
   { manifest, resolved, cases }: PlannedKernel,
 ): Shape[] {
   if (asked.length > 0) {
-    const shapes = namedCases(asked, casesOf(cases), 'shapes');
+    const shapes = requestedCases(asked, cases);
     requireCases(shapes, manifest);
     for (const shape of shapes) planLaunches(manifest, resolved, shape);
     return uniqueShapes(shapes);
@@ -74,7 +74,13 @@ export function chooseShapes(
   return [...set];
 }
 
-/** Errors: INVALID_REQUEST for shapes that are not cases of the kernel's problem. */
+/** Shapes of a request with the names and values of cases.yaml. Errors: INVALID_REQUEST. */
+export function requestedCases(asked: readonly Shape[], cases: Cases): Shape[] {
+  const known = casesOf(cases);
+  return asked.map((shape, index) => namedCase(shape, known, `shapes[${index}]`));
+}
+
+/** Errors: INVALID_REQUEST for shapes that are no cases of the kernel's problem. */
 function requireCases(asked: readonly Shape[], { problem }: Manifest): void {
   const violations = asked.flatMap((shape, index) => caseViolations(problem, shape, `shapes[${index}]`));
   if (violations.length > 0) throw invalidRequest(...violations);

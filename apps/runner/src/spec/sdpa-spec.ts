@@ -1,10 +1,10 @@
 import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
-import { casesOf, isTensorDtype, namedCases, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
+import { isTensorDtype, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
 import { chooseDevice, type DeviceChoice } from './choose-device.ts';
-import { caseSet, uniqueShapes } from './choose-shapes.ts';
+import { caseSet, requestedCases, uniqueShapes } from './choose-shapes.ts';
 
 /** SDPA measured without a kernel, with every default filled in. */
 export interface SdpaSpec {
@@ -35,9 +35,7 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
   return {
     device,
     shapes: uniqueShapes(
-      asked.length > 0
-        ? namedCases(asked, casesOf(cases), 'shapes')
-        : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set'),
+      asked.length > 0 ? requestedCases(asked, cases) : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set'),
     ),
     dtype: isTensorDtype(dtype) ? dtype : 'fp16',
     modes,

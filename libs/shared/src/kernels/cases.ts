@@ -227,21 +227,23 @@ function nameClashes(
 }
 
 /**
- * Shapes of a request with the names of cases.yaml: a case that is only named gets its values, and values that are a
+ * A shape of a request with its name in cases.yaml: a case that is only named gets its values, and values that are a
  * named case's get its name. Any other name of the request is dropped. Errors: INVALID_REQUEST.
  */
-export function namedCases(asked: readonly Shape[], known: readonly Shape[], field: string): Shape[] {
+export function namedCase(asked: Shape, known: readonly Shape[], field: string): Shape {
   const named = known.filter(({ name: ofCase }) => ofCase !== '');
-  const nameOf = new Map(named.map((shape) => [formatShape(shape), shape.name]));
-  return asked.map((shape, index) => {
-    if (!isOnlyNamed(shape)) return { ...shape, name: nameOf.get(formatShape(shape)) ?? '' };
-    const found = named.find(({ name: ofCase }) => ofCase === shape.name);
-    if (found) return found;
-    const names = [...new Set(nameOf.values())];
-    throw invalidRequest({
-      field: `${field}[${index}]`,
-      description: `must be a shape or a case's name, got "${shape.name}"${didYouMean(shape.name, names) || (names.length === 0 ? ': cases.yaml names no case' : `: named are ${names.map((each) => `"${each}"`).join(', ')}`)}`,
-    });
+  if (!isOnlyNamed(asked)) {
+    const text = formatShape(asked);
+    return { ...asked, name: named.find((each) => formatShape(each) === text)?.name ?? '' };
+  }
+  const found = named.find(({ name: ofCase }) => ofCase === asked.name);
+  if (found) return found;
+  const names = [...new Set(named.map(({ name: ofCase }) => ofCase))];
+  const all =
+    names.length === 0 ? ': cases.yaml names no case' : `: named are ${names.map((each) => `"${each}"`).join(', ')}`;
+  throw invalidRequest({
+    field,
+    description: `must be a shape or a case's name, got "${asked.name}"${didYouMean(asked.name, names) || all}`,
   });
 }
 

@@ -5,7 +5,7 @@ export {
   type InputKind,
   type Probes,
   casesOf,
-  namedCases,
+  namedCase,
   parseCases,
   parseHeldOut,
   outputTolerances,
