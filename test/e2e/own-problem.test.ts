@@ -196,7 +196,7 @@ test('problem list names the axes, dtypes and kernels of each problem, and shows
     0,
     expect.stringMatching(/rows +- +rows of X: tokens\n[^]*gpt-oss 129 tokens +129 +2880\n/),
   ]);
-  expect(faTui('problem', 'list').stdout).toMatch(/rows \(rows of X: tokens\), N .*\n.*fp16[^]*\n +cases +8\n/);
+  expect(faTui('problem', 'list').stdout).toMatch(/rows \(rows of X: tokens\), N .*\n.*fp16[^]*\n +cases +\d+\n/);
 });
 
 test('$FLASHCORE_PROBLEMS may be relative, and no folder in it can contain a colon', { timeout: LIMIT_MS }, () => {
