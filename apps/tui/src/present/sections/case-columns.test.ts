@@ -34,6 +34,13 @@ test('axes and attributes that differ have columns, in their order, and the othe
   ]);
 });
 
+test('an axis that only a later case gives keeps its place', () => {
+  expect(shown([['B=7,H=4,Skv=200,D=64'], ['B=3,H=4,Skv=200,D=64,S=4']])).toEqual([
+    'H=4, D=64, Skv=200',
+    ...['B  S', '7  -', '3  4'],
+  ]);
+});
+
 test('without names there is no column for them', () => {
   expect(shown([['rows=1,N=64'], ['rows=129,N=64']])).toEqual(['N=64', 'rows', '   1', ' 129']);
 });

@@ -20,6 +20,8 @@ interface CaseOf<Item> {
 
 const LEAST_NAME_CELLS = 16;
 const LEAST_TEXT_CELLS = 20;
+/** Axes that only some cases give keep their usual place before the others. */
+const FIRST = ['B', 'H', 'S', 'D'];
 /** Between two columns of a table. */
 const GAP = 2;
 /** For the other columns of a table: a verdict, two errors, mismatches and NaN. */
@@ -37,7 +39,8 @@ export function caseColumns<Item>(items: readonly Item[], { shape, remark, width
     const text = (item: Item): string => joined(caseText(shape(item)), remark?.(item));
     return [{ title: 'case', cell: text, ...(!areShort(shapes) && { shrinkTo: LEAST_TEXT_CELLS }) }];
   }
-  const name = (item: Item): string => joined(axes.length > 0 ? shape(item)?.name : '', remark?.(item));
+  // The remark comes first, because the end of a long name is cut.
+  const name = (item: Item): string => joined(remark?.(item), axes.length > 0 ? shape(item)?.name : '');
   const named: Column<Item> = { title: 'case', shrinkTo: LEAST_NAME_CELLS, drop: NAME_DROP, cell: name };
   const values = axes.map((axis): Column<Item> => ({
     title: axis,
@@ -66,13 +69,13 @@ export function sharedBlocks(shapes: readonly (Shape | undefined)[]): Block[] {
 }
 
 /**
- * Axes and attributes that differ, in the order in which the cases give them. Undefined if each row has its case as a
- * text: a single case, plain attention, and more columns than leave room for the figures.
+ * Axes and attributes that differ, in the order in which the cases give them, behind FIRST. Undefined if each row has
+ * its case as a text: a single case, plain attention, and more columns than leave room for the figures.
  */
 function axesApart(shapes: readonly (Shape | undefined)[], width = REPORT_CELLS): string[] | undefined {
   if (shapes.length < 2 || areShort(shapes)) return undefined;
   const all = shapes.map((shape) => (shape === undefined ? {} : valuesOf(shape)));
-  const names = [...new Set(all.flatMap((values) => Object.keys(values)))];
+  const names = [...new Set([...FIRST, ...all.flatMap((values) => Object.keys(values))])];
   const axes = names.filter((name) => new Set(all.map((values) => entryOf(values, name))).size > 1);
   const cells = axes.map((axis) => Math.max(cellWidth(axis), ...shapes.map((shape) => valueText(shape, axis).length)));
   return cells.reduce((sum, each) => sum + each + GAP, 0) > width - FIGURE_CELLS ? undefined : axes;
