@@ -100,7 +100,7 @@ function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): v
         shape: z
           .string()
           .optional()
-          .describe('BxHxSxD, c appended when causal, or NAME=VALUE,…; default: the canonical one'),
+          .describe("BxHxSxD, c appended when causal, NAME=VALUE,… or a case's name; default: the canonical one"),
         cases: z.string().default('').describe('rank by the weighted geometric mean over this case set'),
         mode: z.enum(['hot', 'cold']).optional(),
         limit: z.number().int().min(1).max(MAX_LISTED).default(10),

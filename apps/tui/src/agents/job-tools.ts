@@ -17,7 +17,10 @@ const MAX_LISTED = 20;
 const READ_ONLY = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
 
 const parameters = z.record(z.string(), z.number().int()).default({}).describe('build-time parameters, NAME to value');
-const shapes = z.array(z.string()).default([]).describe('BxHxSxD, c appended when causal; empty: the usual ones');
+const shapes = z
+  .array(z.string())
+  .default([])
+  .describe("BxHxSxD, c appended when causal, NAME=VALUE,… or a case's name; empty: the usual ones");
 const waitSeconds = z.number().min(0).max(MAX_WAIT_SECONDS).default(MAX_WAIT_SECONDS);
 
 /**
