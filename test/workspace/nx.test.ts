@@ -56,40 +56,36 @@ test('`nx run-many -t test` runs the tests of `npm test`: one vitest project eac
   expect(targetDefaults.test.options.command).toBe('vitest run --project {projectName}');
 });
 
-test(
-  '`nx serve runner` serves, and a second runner says in one line that it cannot',
-  { timeout: 120_000 },
-  async () => {
-    await using home = new Home();
-    const address = `unix:${join(home.path, 's')}`;
-    const command = ['serve', 'runner', '--address', address, '--data', home.path];
-    const first = spawn(NX, command, { cwd: ROOT, env: home.env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
-    let output = '';
-    for (const stream of [first.stdout, first.stderr])
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        output += text;
-      });
-    const ended = new Promise((resolve) => first.on('exit', resolve));
-    try {
-      await waitFor('the runner to serve', () => {
-        if (first.exitCode !== null) throw new Error(output);
-        return output.includes(`serves on ${address}`) || undefined;
-      });
-      const { exitCode, stdout } = home.faTui(['--runner', address, 'host', '--json']);
-      expect({ exitCode, host: JSON.parse(stdout) as object }).toMatchObject({ exitCode: 0, host: { host: {} } });
-      const second = spawnSync(NX, command, { cwd: ROOT, env: home.env, encoding: 'utf8' });
-      expect(second.status).not.toBe(0);
-      expect(`${second.stdout}${second.stderr}`.split('\n').filter((line) => line.includes('serves'))).toEqual([
-        `flashcore-runner: A runner serves ${home.path} already (process ${home.runnerInfo()!.pid}): use that one, or stop it, or give this one another --data directory: two can't share one`,
-      ]);
-    } finally {
-      // Signals the whole process group, as Ctrl-C in a terminal does.
-      process.kill(-first.pid!, 'SIGINT');
-      await ended;
-    }
-    await waitFor('the runner to end', () => home.runnerInfo() === undefined || undefined);
-  },
-);
+test('`nx serve runner` serves, and a second one says in one line why it cannot', { timeout: 120_000 }, async () => {
+  await using home = new Home();
+  const address = `unix:${join(home.path, 's')}`;
+  const command = ['serve', 'runner', '--address', address, '--data', home.path];
+  const first = spawn(NX, command, { cwd: ROOT, env: home.env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [first.stdout, first.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  const ended = new Promise((resolve) => first.on('exit', resolve));
+  try {
+    await waitFor('the runner to serve', () => {
+      if (first.exitCode !== null) throw new Error(output);
+      return output.includes(`serves on ${address}`) || undefined;
+    });
+    const { exitCode, stdout } = home.faTui(['--runner', address, 'host', '--json']);
+    expect({ exitCode, host: JSON.parse(stdout) as object }).toMatchObject({ exitCode: 0, host: { host: {} } });
+    const second = spawnSync(NX, command, { cwd: ROOT, env: home.env, encoding: 'utf8' });
+    expect(second.status).not.toBe(0);
+    expect(`${second.stdout}${second.stderr}`.split('\n').filter((line) => line.includes('serves'))).toEqual([
+      `flashcore-runner: A runner serves ${home.path} already (process ${home.runnerInfo()!.pid}): use that one, or stop it, or give this one another --data directory: two can't share one`,
+    ]);
+  } finally {
+    // Signals the whole process group, as Ctrl-C in a terminal does.
+    process.kill(-first.pid!, 'SIGINT');
+    await ended;
+  }
+  await waitFor('the runner to end', () => home.runnerInfo() === undefined || undefined);
+});
 
 test('`nx serve tui` opens the terminal program, and q leaves it', { timeout: 120_000 }, async () => {
   await using home = new Home();
