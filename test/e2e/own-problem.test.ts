@@ -1,5 +1,6 @@
 /**
- * A problem in its user's folder: no file of flashcore changes, and everything that handles kernels knows the problem.
+ * A user's own problem in the user's folder: no file of flashcore changes, and everything that handles kernels knows
+ * the problem.
  */
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +58,7 @@ test('a kernel of the problem is verified, timed, accepted and reported', { time
   expect(faTui('report', job).stdout).toContain(String.raw`our\_norm\_kernel`);
 });
 
-test('it is benchmarked, tuned and exported, and a problem check finds its mutants', { timeout: LIMIT_MS }, () => {
+test('its kernel is benchmarked, tuned and exported, and its mutants are found', { timeout: LIMIT_MS }, () => {
   const short = [...CASE, '--samples', '10', '--max-seconds', '0.2'];
   const bench = faTui('bench', './our_norm_kernel', ...short);
   expect([bench.exitCode, bench.stdout]).toEqual([0, expect.stringContaining('N=64,rows=5')]);
@@ -149,7 +150,7 @@ test(
   },
 );
 
-test('a copy of a kernel has the problem of its original', () => {
+test('a copy of a kernel solves the problem of its original', () => {
   const made = faTui('new', 'our_copy', '--from', './our_norm_kernel');
   expect(made.exitCode, made.stderr).toBe(0);
   expect(readFileSync(join(repository, 'our_copy/kernel.yaml'), 'utf8')).toContain('problem: our_norm\n');
@@ -185,12 +186,13 @@ test('a case is chosen by its name, which tables, JSON and JUnit show', { timeou
   ]);
 });
 
-test('problem list names the axes, dtypes and kernels of each problem, and shows the definition of one', () => {
+test('problem list names the axes, dtypes, baselines and kernels, and shows the definition of one problem', () => {
   const { stdout } = faTui('problem', 'list', '--json');
   const { problems } = JSON.parse(stdout) as { problems: { id: string; kernels: string[] }[] };
   const kernels = Object.fromEntries(problems.map((each) => [each.id, each.kernels]));
   expect(kernels).toMatchObject({ our_norm: [], rmsnorm: ['rmsnorm'] });
   expect(kernels['attention_decode']?.[0]).toBe('decode_rows');
+  expect(faTui('problem', 'list', 'attention').stdout).toMatch(/baselines +sdpa\n/);
   const one = faTui('problem', 'list', 'rmsnorm');
   expect([one.exitCode, one.stdout]).toEqual([
     0,

@@ -91,7 +91,7 @@ test('an entry has the weighted geometric mean over the shapes that one ranked r
     ['sdpa/cudnn', 4, undefined, '8.000000'],
   ]);
   const [first] = entries;
-  // Combined half-width of the logarithms: 0.75 of 0.1 in 6 and 0.25 of 0.1 in 5, added as squares.
+  // Half-widths of the logarithms: 0.1 in 6 with weight 0.75, and 0.1 in 5 with weight 0.25, added as squares.
   const halfWidth = Math.hypot(0.75 * Math.log(6.1 / 6), 0.25 * Math.log(5.1 / 5));
   expect(Math.log(first!.mean!.highUs / first!.mean!.us)).toBeCloseTo(halfWidth, 9);
   expect(first!.mean!.cases.map(({ shape, weight, p50Us }) => [formatShape(shape!), weight, p50Us])).toEqual([

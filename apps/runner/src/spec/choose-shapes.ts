@@ -39,7 +39,7 @@ const LENGTHS = [256, 128, 64, 32, 16];
 
 /**
  * The default set, adapted to the kernel: if the kernel takes none of the shapes, the width of a row, then the lengths,
- * then both are replaced by the first ones with which it takes a shape.
+ * then both are replaced by the first values with which the kernel takes a shape.
  */
 export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
   const { manifest, resolved, judged } = planned;

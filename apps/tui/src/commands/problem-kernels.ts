@@ -30,7 +30,7 @@ interface ProblemKernel {
 
 /**
  * The kernels of a problem, the simplest first: sources that include no other file come before those that do, and short
- * ones before long ones. Errors: INVALID_MANIFEST for a manifest of the problem that cannot be read.
+ * sources before long ones. Errors: INVALID_MANIFEST if a manifest of this problem cannot be read.
  */
 export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]> {
   const parents = [
@@ -55,14 +55,16 @@ export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]
     .toSorted((a, b) => includes(a) - includes(b) || a.source.length - b.source.length);
 }
 
-/** The problem that a folder's manifest names, without the checks of the manifest; undefined: no kernel's folder. */
+/**
+ * The problem that a folder's manifest names, without checking the manifest; undefined if the folder is not a kernel's.
+ */
 function problemIn(folder: string): string | undefined {
   const file = path.join(folder, MANIFEST_FILE);
   if (!existsSync(file)) return undefined;
   return /^problem: *['"]?(\w+)/m.exec(readFileSync(file, 'utf8'))?.[1] ?? DEFAULT_PROBLEM;
 }
 
-/** Refuses an id that is no problem of this clone or project. */
+/** Refuses an id that is not a problem of this clone or project. */
 export function requireProblem(problem: string): void {
   if (!installedProblems().includes(problem))
     throw new UsageError(
@@ -124,6 +126,7 @@ function shortBlocks(entry: ListedProblem): Block[] {
     facts(
       fact('axes', problem.axes.map(({ name, about }) => `${name} (${about})`).join(', ')),
       fact('dtypes', dtypesOf(problem).join(', ')),
+      problem.baselines.length > 0 ? fact('baselines', problem.baselines.join(', ')) : undefined,
       fact('cases', String(caseCount(entry))),
       fact('kernels', kernels.map((kernel) => kernel.id).join(', ') || 'none'),
     ),
@@ -144,6 +147,7 @@ const plainProblem = ({ id, problem, error, sets, kernels }: ListedProblem): obj
       dims: dims.map(({ text }) => text),
     })),
     dtypes: dtypesOf(problem),
+    baselines: problem.baselines,
     mutants: problem.mutants.map(({ name, about }) => ({ name, about })),
   }),
   cases: Object.fromEntries(

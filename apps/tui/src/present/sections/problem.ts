@@ -54,18 +54,21 @@ const TENSOR_COLUMNS: readonly Column<Tensor>[] = [
 export function problemBlocks(listed: ListedProblem, champions: readonly string[] = []): Block[] {
   const { id, problem, error, sets, kernels } = listed;
   if (problem === undefined) return [heading(id), notice(error ?? 'cannot be read', 'bad')];
-  const { title, axes, attributes, tensors, require, mutants } = problem;
+  const { title, axes, attributes, tensors, require, mutants, baselines } = problem;
   return [
     heading(id, title),
     facts(
       fact('dtypes', dtypesOf(problem).join(', ')),
+      baselines.length > 0 ? fact('baselines', baselines.join(', ')) : undefined,
       fact('kernels', kernels.map((kernel) => kernel.id).join(', ') || 'none'),
       champions.length > 0 ? fact('champions', champions.join(', ')) : undefined,
       fact('new kernel', `fa-tui new NAME --problem ${id}`),
     ),
     heading('Axes'),
     tableOf(AXIS_COLUMNS, axes),
-    ...(attributes.length === 0 ? [] : [heading('Attributes'), ...attributes.map((each) => notice(attributeText(each)))]),
+    ...(attributes.length === 0
+      ? []
+      : [heading('Attributes'), ...attributes.map((each) => notice(attributeText(each)))]),
     heading('Tensors'),
     tableOf(TENSOR_COLUMNS, tensors),
     ...(require.length === 0
