@@ -19,7 +19,8 @@ enum {
 };
 
 // Type of a tensor's elements; fp16 and bf16 as bit patterns in uint16_t, fp8 in uint8_t. TF32 is a rounding of products
-// and never stored. The functions that take no struct know the first three.
+// and never stored. The functions that take no struct know the first three, those of output_comparison.h all but TF32
+// and int32, and attention all but integers.
 enum {
   FLASHCORE_DTYPE_FP16 = 0,
   FLASHCORE_DTYPE_BF16 = 1,
@@ -27,6 +28,8 @@ enum {
   FLASHCORE_DTYPE_TF32 = 3,
   FLASHCORE_DTYPE_FP8_E4M3 = 4,  // without infinity (e4m3fn)
   FLASHCORE_DTYPE_FP8_E5M2 = 5,
+  FLASHCORE_DTYPE_INT8 = 6,
+  FLASHCORE_DTYPE_INT32 = 7,  // tables of flashcore_reference.h
 };
 
 // A tensor to read: element (batch, head, row, column) is data[batch * batch_stride + head * head_stride +

@@ -11,6 +11,9 @@ inline bool known_dtype(int dtype) { return dtype >= FLASHCORE_DTYPE_FP16 && dty
 
 inline bool is_fp8(int dtype) { return dtype == FLASHCORE_DTYPE_FP8_E4M3 || dtype == FLASHCORE_DTYPE_FP8_E5M2; }
 
+// Dtypes of outputs, which are compared.
+inline bool comparable_dtype(int dtype) { return known_dtype(dtype) || is_fp8(dtype) || dtype == FLASHCORE_DTYPE_INT8; }
+
 inline float bits_to_float(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
@@ -54,6 +57,8 @@ void unpack(int dtype, const void* tensor, size_t at, int count, Real* out, size
     for (int i = 0; i < count; ++i) out[i * stride] = floats[i];
   else if (dtype == FLASHCORE_DTYPE_FP8_E5M2)
     for (int i = 0; i < count; ++i) out[i * stride] = e5m2_to_float(bytes[i]);
+  else if (dtype == FLASHCORE_DTYPE_INT8)
+    for (int i = 0; i < count; ++i) out[i * stride] = static_cast<int8_t>(bytes[i]);
   else
     for (int i = 0; i < count; ++i) out[i * stride] = e4m3_to_float(bytes[i]);
 }

@@ -19,9 +19,13 @@
 
 namespace flashcore {
 
-enum class Dtype : uint32_t { fp16 = 0, bf16 = 1, fp32 = 2, int32 = 3 };
+// FLASHCORE_DTYPE_* of attention_reference.h.
+enum class Dtype : uint32_t { fp16 = 0, bf16 = 1, fp32 = 2, e4m3 = 4, e5m2 = 5, int8 = 6, int32 = 7 };
 
-inline size_t bytes_of(Dtype dtype) { return dtype == Dtype::fp32 || dtype == Dtype::int32 ? 4 : 2; }
+inline size_t bytes_of(Dtype dtype) {
+  if (dtype == Dtype::fp32 || dtype == Dtype::int32) return 4;
+  return dtype == Dtype::fp16 || dtype == Dtype::bf16 ? 2 : 1;
+}
 
 [[noreturn]] inline void fail(const std::string& message) {
   std::fprintf(stderr, "%s\n", message.c_str());
@@ -39,8 +43,18 @@ inline double value_of(Dtype dtype, const unsigned char* element) {
     std::memcpy(&value, element, 4);
     return value;
   }
+  if (dtype == Dtype::int8) return static_cast<int8_t>(*element);
   uint16_t bits;
-  std::memcpy(&bits, element, 2);
+  if (dtype == Dtype::e5m2) {
+    bits = static_cast<uint16_t>(*element << 8);  // the upper half of an fp16
+  } else if (dtype == Dtype::e4m3) {
+    // An fp16 whose value is 2^8 too small. There is one NaN and no infinity.
+    bits = static_cast<uint16_t>((*element & 0x80) << 8 | (*element & 0x7f) << 7);
+    return (*element & 0x7f) == 0x7f ? __builtin_nan("")
+                                     : 0x1p8 * value_of(Dtype::fp16, reinterpret_cast<unsigned char*>(&bits));
+  } else {
+    std::memcpy(&bits, element, 2);
+  }
   if (dtype == Dtype::bf16) {
     const uint32_t word = static_cast<uint32_t>(bits) << 16;
     float value;

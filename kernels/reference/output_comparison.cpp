@@ -96,8 +96,12 @@ class Rows {
       outside += error[d] > c.absolute + c.relative * size;
     }
     figures[FLASHCORE_COMPARED_MAX_REL] = relative;
-    for (int32_t d = 0; outside > 0 && d < c.D; ++d)
-      if (error[d] > c.absolute + c.relative * std::fabs(want[d])) note(base + d);
+    for (int32_t d = 0; outside > 0 && d < c.D; ++d) {
+      if (!(error[d] > c.absolute + c.relative * std::fabs(want[d]))) continue;
+      note(base + d);
+      // An int8 that was never written is a number like others, and only a wrong one tells.
+      figures[FLASHCORE_COMPARED_UNWRITTEN] += c.dtype == FLASHCORE_DTYPE_INT8 && bits_at(base + d) == c.poison;
+    }
     errors.insert(errors.end(), error.begin(), error.end());
     if (most > figures[FLASHCORE_COMPARED_MAX_ABS] || figures[FLASHCORE_COMPARED_WORST_INDEX] < 0) {
       figures[FLASHCORE_COMPARED_MAX_ABS] = most;
@@ -152,8 +156,10 @@ class Rows {
   }
 
   uint32_t bits_at(int64_t index) const {
-    return c.dtype == FLASHCORE_DTYPE_FP32 ? static_cast<const uint32_t*>(c.got)[index]
-                                           : static_cast<const uint16_t*>(c.got)[index];
+    if (c.dtype == FLASHCORE_DTYPE_FP32) return static_cast<const uint32_t*>(c.got)[index];
+    if (c.dtype == FLASHCORE_DTYPE_FP16 || c.dtype == FLASHCORE_DTYPE_BF16)
+      return static_cast<const uint16_t*>(c.got)[index];
+    return static_cast<const uint8_t*>(c.got)[index];
   }
 
   void note(int64_t index) {
@@ -273,8 +279,8 @@ int flashcore_compare_output(int32_t dtype, const void* got, const double* want,
                              uint32_t poison, double absolute, double relative, int32_t block_rows,
                              int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
                              double* map_index, float* head_map) {
-  if (!known_dtype(dtype) || !got || !want || !figures || !first || !map || !map_index || heads < 1 || S < 1 || D < 1 ||
-      block_rows < 1 || block_columns < 1 || listed < 0)
+  if (!comparable_dtype(dtype) || !got || !want || !figures || !first || !map || !map_index || heads < 1 || S < 1 ||
+      D < 1 || block_rows < 1 || block_columns < 1 || listed < 0)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   try {
     const bool done = compare({dtype, got, want, S, D, poison, absolute, relative, block_rows, block_columns, listed,
@@ -287,7 +293,7 @@ int flashcore_compare_output(int32_t dtype, const void* got, const double* want,
 }
 
 int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out) {
-  if (!known_dtype(dtype) || !got || !want || !out || count < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  if (!comparable_dtype(dtype) || !got || !want || !out || count < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   double most = 0;
   constexpr int AT_ONCE = 1024;
   double value[AT_ONCE];
@@ -305,7 +311,7 @@ int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, 
 
 int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
                              int32_t S, int32_t D, double* out) {
-  if (!known_dtype(dtype) || !got || !want || !rounding || !out || heads < 1 || S < 1 || D < 1)
+  if (!comparable_dtype(dtype) || !got || !want || !rounding || !out || heads < 1 || S < 1 || D < 1)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   constexpr int BLOCK_ROWS = 16;
   const int64_t of_task = heads_of_task(S, D), tasks = (heads + of_task - 1) / of_task;

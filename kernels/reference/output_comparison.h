@@ -28,7 +28,8 @@ enum {
 // Compares got with want: a mismatch has |got - want| > absolute + relative * |want|, or should be finite and is not.
 //   dtype          of got: a FLASHCORE_DTYPE_* of attention_reference.h
 //   got, want      [heads, S, D] contiguous; double
-//   poison         the bits with which the output was filled: an element with this NaN was never written
+//   poison         the bits with which the output was filled: an element with this NaN was never written, nor was a
+//                  mismatch with this number in int8, which has no NaN
 //   block_rows, block_columns   extent of a block of [S, D]; there are ceil(S / block_rows) * ceil(D / block_columns)
 //   figures        [FLASHCORE_COMPARED_FIGURES]
 //   first          [listed] indices of the first mismatches, in order

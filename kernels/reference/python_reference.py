@@ -28,7 +28,16 @@ import sys
 import time
 import types
 
-FORMATS = {0: "float16", 1: "bfloat16", 2: "float32", 3: "int32"}
+# By FLASHCORE_DTYPE_* of attention_reference.h.
+FORMATS = {
+    0: "float16",
+    1: "bfloat16",
+    2: "float32",
+    4: "float8_e4m3fn",
+    5: "float8_e5m2",
+    6: "int8",
+    7: "int32",
+}
 NAME_BYTES = 32
 
 

@@ -7,7 +7,7 @@
 // slot of its tensors, made from a few drawn sets by the symmetries that its problem.yaml declares
 // (flashcore_judge_slots, _answers).
 //
-// Layouts: a pool is [heads, S, D] of `bytes` an element (2 or 4) and a base [bases, S, D]; head i of a pool is made
+// Layouts: a pool is [heads, S, D] of `bytes` an element and a base [bases, S, D]; head i of a pool is made
 // from head (i + phase) % bases of the base. Launch any grid: all loops stride by it.
 
 typedef unsigned int u32;
@@ -16,7 +16,12 @@ typedef unsigned long long u64;
 // The uses of a hash. No two uses share their random numbers.
 enum { FEATURES = 1, QUERIES, KEYS, VALUES, SCALE, NOISE, SLOT, INDEX, FLIP, DOUBLE, SUM };
 enum { TENSOR_Q = 0, TENSOR_K = 1, TENSOR_V = 2 };
-enum { FP16 = 0, BF16 = 1, FP32 = 2 };
+// FLASHCORE_DTYPE_* of attention_reference.h. int32 is moved by its bits.
+enum { FP16 = 0, BF16 = 1, FP32 = 2, E4M3 = 4, E5M2 = 5, INT8 = 6, INT32 = 7 };
+
+__device__ inline u32 bytes_of(u32 dtype) {
+  return dtype == FP32 || dtype == INT32 ? 4 : dtype == FP16 || dtype == BF16 ? 2 : 1;
+}
 
 __device__ inline u32 mixed(u64 key, u32 use, u32 a, u32 b) {
   u64 x = key ^ ((u64)use << 58) ^ ((u64)a << 32 | b);
@@ -53,32 +58,56 @@ __device__ inline u32 permuted(u64 key, u32 use, u32 head, u32 count, u32 index)
 }
 
 __device__ inline u32 load_element(const unsigned char* base, u32 bytes, u64 index) {
-  return bytes == 2 ? ((const unsigned short*)base)[index] : ((const u32*)base)[index];
+  return bytes == 1 ? base[index] : bytes == 2 ? ((const unsigned short*)base)[index] : ((const u32*)base)[index];
 }
 
 __device__ inline void store_element(unsigned char* base, u32 bytes, u64 index, u32 bits) {
-  if (bytes == 2)
+  if (bytes == 1)
+    base[index] = (unsigned char)bits;
+  else if (bytes == 2)
     ((unsigned short*)base)[index] = (unsigned short)bits;
   else
     ((u32*)base)[index] = bits;
 }
 
-// Twice the value, exactly: subnormal numbers are shifted, and zero stays zero.
+// Twice the value, exactly: what has no exponent is shifted, zero stays. No integers: the host leaves them out.
 __device__ inline u32 doubled(u32 bits, u32 dtype) {
-  const u32 mantissa = dtype == FP16 ? 10 : dtype == BF16 ? 7 : 23;
-  const u32 sign = dtype == FP32 ? 0x80000000u : 0x8000u;
+  const u32 mantissa = dtype == FP16 ? 10 : dtype == BF16 ? 7 : dtype == E4M3 ? 3 : dtype == E5M2 ? 2 : 23;
+  const u32 sign = 1u << (8 * bytes_of(dtype) - 1);
   const u32 magnitude = bits & (sign - 1);
   return (bits & sign) | ((magnitude >> mantissa) == 0 ? magnitude << 1 : magnitude + (1u << mantissa));
 }
 
-__device__ inline float value_of(u32 bits, u32 dtype) {
-  if (dtype == FP32) return __uint_as_float(bits);
-  if (dtype == BF16) return __uint_as_float(bits << 16);
+// The same number with the other sign. An int8 of -128 has none and stays.
+__device__ inline u32 negated(u32 bits, u32 dtype) {
+  return dtype == INT8 ? (0u - bits) & 0xffu : bits ^ 1u << (8 * bytes_of(dtype) - 1);
+}
+
+__device__ inline float value_of_half(u32 bits) {
   const u32 sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return __uint_as_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
   // The biases of the exponents are 15 and 127, hence times 2^112, which is also correct for subnormal numbers.
   const float scaled = __uint_as_float(magnitude << 13) * 5192296858534827628530496329220096.0f;
   return sign ? -scaled : scaled;
+}
+
+__device__ inline float value_of(u32 bits, u32 dtype) {
+  if (dtype == FP32) return __uint_as_float(bits);
+  if (dtype == BF16) return __uint_as_float(bits << 16);
+  if (dtype == INT8) return (float)(signed char)bits;
+  // e5m2 is the upper half of fp16. e4m3 shifted left by 7 is an fp16 whose value is 2^8 too small; it has one NaN.
+  if (dtype == E5M2) return value_of_half(bits << 8);
+  if (dtype != E4M3) return value_of_half(bits);
+  if ((bits & 0x7fu) == 0x7fu) return __uint_as_float(0x7fc00000u);
+  return value_of_half((bits & 0x80u) << 8 | (bits & 0x7fu) << 7) * 256.0f;
+}
+
+// A number that a kernel should have written, as its dtype holds it: formats of 8 bits saturate.
+__device__ inline float saturated(float want, u32 dtype) {
+  if (dtype == E4M3) return fminf(fmaxf(want, -448.0f), 448.0f);
+  if (dtype == E5M2) return fminf(fmaxf(want, -57344.0f), 57344.0f);
+  if (dtype == INT8) return fminf(fmaxf(want, -128.0f), 127.0f);
+  return want;
 }
 
 // The symmetries of attention, in one place. Every head of Q and K has its features permuted and their signs flipped
@@ -100,19 +129,18 @@ __device__ inline u32 source_scale(u64 key, u32 tensor, u32 head, u32 column) {
 extern "C" __global__ void flashcore_judge_inputs(const unsigned char* base, unsigned char* pool, u64* found, u64 key,
                                                   u32 tensor, u32 heads, u32 bases, u32 phase, u32 S, u32 D, u32 causal,
                                                   u32 dtype, u32 check) {
-  const u32 bytes = dtype == FP32 ? 4 : 2;
+  const u32 bytes = bytes_of(dtype);
   u64 changed = 0;
   for (u32 head = blockIdx.y; head < heads; head += gridDim.y)
     for (u32 column = threadIdx.x; column < D; column += blockDim.x) {
       const u32 from_column = source_column(key, tensor, head, D, column);
       const u32 scale = source_scale(key, tensor, head, column);
-      const u32 flip = (scale & 1) ? (bytes == 2 ? 0x8000u : 0x80000000u) : 0;
       const u64 base_row = (u64)((head + phase) % bases) * S;
       for (u32 row = blockIdx.x; row < S; row += gridDim.x) {
         const u64 from = base_row + source_row(key, tensor, head, S, causal, row);
         u32 bits = load_element(base, bytes, from * D + from_column);
         if (scale & 2) bits = doubled(bits, dtype);
-        bits ^= flip;
+        if (scale & 1) bits = negated(bits, dtype);
         const u64 to = ((u64)head * S + row) * D + column;
         if (!check)
           store_element(pool, bytes, to, bits);
@@ -131,7 +159,9 @@ extern "C" __global__ void flashcore_judge_noise(const u32* base, u32 base_words
                                                  u64 key, u32 regions, u64 stride, u64 before, u64 payload,
                                                  u32 initial_bytes, u32 initial, u32 dtype, u32 check) {
   constexpr u32 RUN = 8;  // words that follow each other in the base: a sector of L2
-  const u32 signs = dtype == FP32 ? 0x80000000u : 0x80008000u;
+  // The signs of integers stay: a bit does not change them.
+  const u32 bytes = bytes_of(dtype);
+  const u32 signs = dtype == INT8 ? 0 : bytes == 4 ? 0x80000000u : bytes == 2 ? 0x80008000u : 0x80808080u;
   const u32 word_initial = initial_bytes == 1   ? (initial & 0xff) * 0x01010101u
                            : initial_bytes == 2 ? (initial & 0xffff) * 0x00010001u
                                                 : initial;
@@ -184,7 +214,7 @@ extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs,
                                                    u64 stride, u64 before, u32 launches, u32 heads, u32 q_bases,
                                                    u32 kv_bases, u32 q_phase, u32 kv_phase, u32 S, u32 D, u32 causal,
                                                    u32 dtype, float absolute, float relative) {
-  const u32 bytes = dtype == FP32 ? 4 : 2;
+  const u32 bytes = bytes_of(dtype);
   u64 wrong = 0, compared = 0, first = ~0ull;
   for (u32 each = blockIdx.y; each < launches * heads; each += gridDim.y) {
     const u32 head = each % heads;
@@ -279,8 +309,7 @@ __device__ inline u32 rows_of(const Layout* layout) {
 extern "C" __global__ void flashcore_judge_slots(const unsigned char* drawn, unsigned char* memory, u64* found, u64 key,
                                                  const Layout* layout, u64 stride, u64 before, u32 slots, u32 draws,
                                                  u32 phase, u32 dtype, u32 check) {
-  const u32 bytes = dtype == FP32 ? 4 : 2;
-  const u32 sign = dtype == FP32 ? 0x80000000u : 0x8000u;
+  const u32 bytes = bytes_of(dtype);
   const u32 last = layout->rank - 1, columns = layout->extents[last], rows = rows_of(layout);
   u64 changed = 0;
   for (u32 slot = blockIdx.y; slot < slots; slot += gridDim.y) {
@@ -295,7 +324,7 @@ extern "C" __global__ void flashcore_judge_slots(const unsigned char* drawn, uns
         const u64 from_row = source_row_of(slot_key, layout, row, &change);
         u32 bits = load_element(drawn, bytes, (draw * rows + from_row) * columns + from_column);
         for (u32 i = 0; i < change.doublings; ++i) bits = doubled(bits, dtype);
-        if (change.flips) bits ^= sign;
+        if (change.flips) bits = negated(bits, dtype);
         const u64 to = (u64)row * columns + column;
         if (!check)
           store_element(tensor, bytes, to, bits);
@@ -315,7 +344,7 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
                                                    const float* roundings, const u32* places, u64* found, u64 key,
                                                    const Layout* layout, u64 stride, u64 before, u32 launches,
                                                    u32 draws, u32 phase, u32 dtype, float absolute, float relative) {
-  const u32 bytes = dtype == FP32 ? 4 : 2;
+  const u32 bytes = bytes_of(dtype);
   const u32 last = layout->rank - 1, columns = layout->extents[last], rows = rows_of(layout);
   u64 wrong = 0, compared = 0, first = ~0ull;
   for (u32 launch = blockIdx.y; launch < launches; launch += gridDim.y) {
@@ -333,7 +362,7 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
         const u64 from = drawn + from_row * columns + from_column;
         const float base = answers[from];
         const float factor = (float)(1u << change.doublings);
-        const float want = change.flips ? -factor * base : factor * base;
+        const float want = saturated(change.flips ? -factor * base : factor * base, dtype);
         const float got = value_of(load_element(output, bytes, (u64)row * columns + column), dtype);
         const float error = got == want ? 0.0f : fabsf(got - want);
         if (roundings) squares += share_of_rounding(error, factor * roundings[from]);

@@ -135,6 +135,13 @@ function judgingOf(file: GatesFile, cases: Cases): Pick<Judging, 'plans' | 'case
     caseSets: caseSetsOf(cases),
     tolerances: Object.entries(cases.tolerances)
       .toSorted(([a], [b]) => Number(isDefault(b)) - Number(isDefault(a)))
-      .map(([profile, { atol: absolute, rtol: relative }]) => create(ToleranceSchema, { profile, absolute, relative })),
+      .map(
+        ([
+          profile,
+          {
+            fp16: { atol: absolute, rtol: relative },
+          },
+        ]) => create(ToleranceSchema, { profile, absolute, relative }),
+      ),
   };
 }

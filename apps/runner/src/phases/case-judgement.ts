@@ -9,8 +9,7 @@ import {
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
-import { formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
-import { entryOf } from '@flashcore/shared/text';
+import { formatShape, toleranceOfOutput, type LaunchPlan } from '@flashcore/shared/kernels';
 import type { CaseReport, OutputReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { areNamed, caseFindings } from '../findings/verify-findings.ts';
@@ -74,7 +73,7 @@ function caseResult(report: CaseReport, judged: JudgedCase, findings: readonly F
           ...outputFigures(output, judged, !isWrong(output)),
           name: output.name,
           dtype: output.dtype,
-          tolerance: { profile: output.tolerance ?? judged.tolerance.profile, ...toleranceOf(output, judged) },
+          tolerance: { profile: output.tolerance ?? judged.tolerance.profile, ...toleranceOfOutput(output, judged) },
           verdict: isWrong(output) ? Verdict.FAIL : Verdict.PASS,
         }),
       ),
@@ -85,18 +84,10 @@ function caseResult(report: CaseReport, judged: JudgedCase, findings: readonly F
 const isWrong = ({ figures, beyondRounding, trivialNorm }: OutputReport): boolean =>
   figures.mismatches > 0n || beyondRounding || trivialNorm;
 
-const toleranceOf = (
-  { tolerance }: OutputReport,
-  judged: Pick<JudgedCase, 'tolerance' | 'ownTolerances'>,
-): VerifyRequest['tolerance'] => {
-  const { absolute, relative } = tolerance === undefined ? judged.tolerance : entryOf(judged.ownTolerances, tolerance)!;
-  return { absolute, relative };
-};
-
 /** Head figures show where to look for an error, so they are kept only for a wrong output. */
 const outputFigures = (output: OutputReport, judged: JudgedCase, right: boolean) => ({
   ...output.figures,
-  ...worstOfLimit(output.figures.worst, toleranceOf(output, judged)),
+  ...worstOfLimit(output.figures.worst, toleranceOfOutput(output, judged)),
   errorMap: {
     ...output.figures.errorMap,
     tileRows: tileRowsOf(judged.plan, output.name),

@@ -22,11 +22,11 @@ export const precheckPhase: VariantPhase = {
   },
 };
 
-/** The checks that the plan asks for; head dimensions and masks are checked only for attention. */
+/** The checks that the plan asks for. Dtypes, head dimensions and masks are those of attention's ladder. */
 function checks(spec: JobSpec, required: Requirements): PrecheckItem[] {
   const isAttention = spec.kernel.manifest.problem.id === DEFAULT_PROBLEM;
   return [
-    ...(required.inputs ? [inputs(spec, required.inputs)] : []),
+    ...(required.inputs && isAttention ? [inputs(spec, required.inputs)] : []),
     ...(required.accumulate ? [accumulate(spec, required.accumulate)] : []),
     ...(required.multipleOf && isAttention ? [shapes(spec, required.multipleOf)] : []),
     ...(required.toggle ? [toggle(spec)] : []),

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { Shape } from '@flashcore/shared/contract';
-import { formatShape, shapeFields, type TensorDtype } from '@flashcore/shared/kernels';
+import { DTYPES, formatShape, shapeFields, type TensorDtype } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { untilAborted } from '../async.ts';
 import { KeptFigures } from './kept-figures.ts';
@@ -31,9 +31,6 @@ export interface ComparedBackend {
   maxAbsError: number;
   meanAbsError: number;
 }
-
-/** PyTorch's names of the dtypes. */
-const TORCH_DTYPES: Readonly<Record<TensorDtype, string>> = { fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' };
 
 /** A file of tensors, as SdpaParity writes them. */
 export interface TensorFile {
@@ -121,7 +118,7 @@ export class SdpaBenchmark {
       const version = await untilAborted(this.#open(), signal);
       const answer = await this.#process!.request(
         'parity',
-        { shape: shapeFields(shape), dtype: TORCH_DTYPES[dtype], path },
+        { shape: shapeFields(shape), dtype: DTYPES[dtype].torch, path },
         { limitMs: PARITY_LIMIT_MS, signal },
       );
       return { version, backends: answer['backends'] as ComparedBackend[] };
@@ -139,7 +136,7 @@ export class SdpaBenchmark {
     if (former?.key === key) return former.backends;
     const parameters = {
       shape: shapeFields(shape),
-      dtype: TORCH_DTYPES[dtype],
+      dtype: DTYPES[dtype].torch,
       modes,
       launchesPerSample: 0,
     };

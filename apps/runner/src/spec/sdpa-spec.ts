@@ -1,5 +1,5 @@
 import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
-import { isTensorDtype, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
+import { isSmall, isTensorDtype, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
@@ -34,14 +34,20 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
   const { shapes: asked = [], dtype = '' } = settings ?? {};
   return {
     device,
-    shapes: uniqueShapes(
-      asked.length > 0 ? requestedCases(asked, cases) : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set'),
-    ),
-    dtype: isTensorDtype(dtype) ? dtype : 'fp16',
+    shapes: uniqueShapes(asked.length > 0 ? asked : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set')),
+    dtype: sdpaDtype(dtype),
     modes,
     protocol,
     backends: sdpaBackendsOf(settings?.sdpaBackends ?? []),
   };
+}
+
+/** Errors: INVALID_REQUEST for formats of 8 bits, which PyTorch's SDPA does not take. */
+function sdpaDtype(text: string): TensorDtype {
+  const dtype = isTensorDtype(text) ? text : 'fp16';
+  if (isSmall(dtype))
+    throw invalidRequest({ field: 'dtype', description: `must be fp16, bf16 or fp32 for SDPA, is ${dtype}` });
+  return dtype;
 }
 
 const SDPA_BACKENDS = ['flash', 'cudnn', 'efficient', 'math'];

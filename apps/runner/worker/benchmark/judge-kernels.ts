@@ -1,4 +1,4 @@
-import type { ElementDtype, TensorDtype } from '@flashcore/shared/kernels';
+import { ELEMENTS, type ElementDtype, type TensorDtype } from '@flashcore/shared/kernels';
 import { parameterArray } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
 import type { CheckedOutput, KeptMemory, NoiseSource, Regions } from './pool-memory.ts';
@@ -6,8 +6,6 @@ import type { CheckedOutput, KeptMemory, NoiseSource, Regions } from './pool-mem
 const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'sum', 'hold', 'scrub'] as const;
 type Entry = (typeof ENTRIES)[number];
 
-/** judge.cu's number for each dtype. int32 is moved and compared by its bits, as fp32 is. */
-const DTYPES: Readonly<Record<ElementDtype, number>> = { fp16: 0, bf16: 1, fp32: 2, int32: 2 };
 const TENSORS = { Q: 0, K: 1, V: 2 } as const;
 const MAX_GRID_Y = 65_535;
 /**
@@ -189,7 +187,7 @@ export class JudgeKernels {
       u64(payload),
       u32(initial?.bytes ?? 0),
       u32(initial?.bits ?? 0),
-      u32(DTYPES[dtype]),
+      u32(ELEMENTS[dtype].number),
       u32(Number(check)),
     ]);
   }
@@ -236,7 +234,7 @@ export class JudgeKernels {
       u32(slots.regions),
       u32(draws),
       u32(phase),
-      u32(DTYPES[extent.dtype]),
+      u32(ELEMENTS[extent.dtype].number),
       u32(Number(check)),
     ]);
   }
@@ -258,7 +256,7 @@ export class JudgeKernels {
       u32(launches),
       u32(draws),
       u32(phase),
-      u32(DTYPES[extent.dtype]),
+      u32(ELEMENTS[extent.dtype].number),
       f32(tolerance.absolute),
       f32(tolerance.relative),
     ]);
@@ -354,7 +352,7 @@ const extentOf = ({ rows, columns, causal, dtype }: HeadKind): Buffer[] => [
   u32(rows),
   u32(columns),
   u32(Number(causal)),
-  u32(DTYPES[dtype]),
+  u32(ELEMENTS[dtype].number),
 ];
 
 function u64(value: bigint | number): Buffer {

@@ -2,11 +2,11 @@ import {
   DTYPE_BYTES,
   bytesOfTensor,
   isPlainAttention,
+  toleranceOfOutput,
   type LaunchPlan,
   type ProblemCase,
 } from '@flashcore/shared/kernels';
 import { median } from '@flashcore/shared/statistics';
-import { entryOf } from '@flashcore/shared/text';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { Reference } from '../driver/reference.ts';
@@ -66,7 +66,7 @@ export class Judge {
     this.kernels = kernels;
     this.#driver = driver;
     this.#builds = builds;
-    this.#toleranceOf = ({ tolerance: own }) => (own === undefined ? tolerance : entryOf(ownTolerances, own)!);
+    this.#toleranceOf = (output) => toleranceOfOutput(output, { tolerance, ownTolerances });
     this.#kind = mostOutputs(builds);
     this.#drawn = drawn;
     const all = 'heads' in drawn ? drawn.heads : [undefined];

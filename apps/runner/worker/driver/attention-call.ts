@@ -1,6 +1,8 @@
 /** Describes the structs of kernels/reference/attention_reference.h to koffi, and fills them for a case. */
 import koffi from 'koffi';
 import {
+  ELEMENTS,
+  type ElementDtype,
   type Operand,
   type OperandAxis,
   type OperandName,
@@ -10,7 +12,7 @@ import {
   type TensorExtent,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { emptyBits, tensorNamed, type TensorBits, type TensorsByName } from './tensor-bits.ts';
+import { emptyBits, tensorNamed, tensorOf, valuesOfBits, type TensorBits, type TensorsByName } from './tensor-bits.ts';
 
 const tensor = koffi.struct('flashcore_tensor', {
   data: 'const void *',
@@ -69,20 +71,7 @@ koffi.struct('flashcore_attention_gradients', {
   d_sinks: 'double *',
 });
 
-koffi.struct('flashcore_attention_parts', {
-  ...Object.fromEntries(['parts', 'B', 'H', 'S', 'Dv', 'o_dtype', 'lse_dtype'].map((name) => [name, 'int32_t'])),
-  o: tensor,
-  lse: tensor,
-  o_part_stride: 'int64_t',
-  lse_part_stride: 'int64_t',
-  lse_base_2: 'int32_t',
-  output_dtype: 'int32_t',
-  out_o: output,
-  out_lse: output,
-});
-
-/** FLASHCORE_DTYPE_* of the header; kernels may round products of fp32 tensors to tf32. */
-const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
+/** Kernels may round products of fp32 tensors to it (FLASHCORE_DTYPE_TF32). */
 const TF32 = 3;
 const NO_STRIDES = { count: 0, batch_stride: 0, head_stride: 0, row_stride: 0 };
 const ABSENT = { data: null, ...NO_STRIDES };
@@ -105,6 +94,7 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
   const { causal = 0, window = UNLIMITED, softcap = 0, scale } = values;
   if (scale === undefined) throw new Error(`${computed.problem} has no attribute scale`);
   const bound = new BoundOperands(computed, inputs);
+  const stored = bound.storedDtype();
   const [q, k] = [bound.extents('q'), bound.extents('k')];
   // V may have more columns than O, because both may be parts of one cache.
   const { d: valueColumns } = bound.has('o') ? bound.extents('o') : bound.extents('v');
@@ -127,7 +117,8 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
   return {
     B: sequences,
     ...{ Hq: q.h, Hkv: k.h, Sq: q.s, Skv: pageTable ? mostPages * k.s : k.s, D: q.d, Dv: valueColumns },
-    ...{ dtype: DTYPES[dtype], q: bound.input('q'), k: bound.input('k'), v: bound.input('v') },
+    dtype: ELEMENTS[stored].number,
+    ...{ q: bound.input('q', stored), k: bound.input('k', stored), v: bound.input('v', stored) },
     query_offsets: queryOffsets?.data ?? null,
     key_offsets: keyOffsets?.data ?? null,
     key_lengths: keyLengths?.data ?? null,
@@ -144,9 +135,15 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
     o: bound.output('o', out),
     lse: bound.output('lse', out),
     lse_base_2: computed.operands.lseBase2 ? 1 : 0,
-    weight_dtype: dtype === 'fp32' ? TF32 : DTYPES[dtype],
-    output_dtype: dtype === 'fp32' ? TF32 : DTYPES[dtype],
+    weight_dtype: roundedTo(dtype),
+    output_dtype: roundedTo(bound.has('o') ? bound.dtype('o') : dtype),
   };
+}
+
+/** The FLASHCORE_DTYPE_* that an honest kernel rounds to. Weights are no integers: int8 kernels may have fp16 ones. */
+function roundedTo(dtype: ElementDtype): number {
+  if (dtype === 'fp32') return TF32;
+  return ELEMENTS[dtype === 'int8' ? 'fp16' : dtype].number;
 }
 
 /** flashcore_attention_gradients for a case. */
@@ -155,7 +152,7 @@ export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, ou
   return {
     forward: attentionStruct(computed, inputs, {}),
     d_o: bound.input('d_o'),
-    d_o_dtype: DTYPES[computed.dtype],
+    d_o_dtype: ELEMENTS[bound.dtype('d_o')].number,
     d_q: bound.output('d_q', out),
     d_k: bound.output('d_k', out),
     d_v: bound.output('d_v', out),
@@ -216,8 +213,21 @@ class BoundOperands {
     return extents;
   }
 
-  input(name: OperandName): object {
-    const data = this.#data(name);
+  dtype(name: OperandName): ElementDtype {
+    return tensorNamed(this.#computed, this.#placed(name).name).dtype;
+  }
+
+  /** The dtype of Q, K and V. The oracle knows one for all, and no integers: others become fp32, which is exact. */
+  storedDtype(): ElementDtype {
+    const [first, ...rest] = (['q', 'k', 'v'] as const).map((name) => this.dtype(name));
+    return first === undefined || first === 'int8' || rest.some((other) => other !== first) ? 'fp32' : first;
+  }
+
+  /** `dtype`: the one that the elements must have. */
+  input(name: OperandName, dtype: ElementDtype = this.dtype(name)): object {
+    const bits = this.#data(name);
+    const own = this.dtype(name) as TensorDtype;
+    const data = dtype === own ? bits : tensorOf(valuesOfBits(bits, own), 'fp32');
     return { data, count: data.length, ...this.#strides(name) };
   }
 
@@ -242,54 +252,8 @@ class BoundOperands {
 
   bias(): object {
     if (!this.has('bias')) return { bias: ABSENT, bias_key_stride: 0, bias_dtype: 0 };
-    return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: this.dtype('bias') };
-  }
-
-  /** Lists of keys, which may be the same for all batches, heads or queries. */
-  selected(wanted: Readonly<Record<'b' | 'h' | 's', number>>): object {
-    if (!this.has('selected')) return { selected: ABSENT, most_selected: 0 };
-    const { axes, name } = this.#placed('selected');
-    const { draw } = tensorNamed(this.#computed, name);
-    const queries = draw?.kind === 'selected' ? (draw.queries ?? 1) : 1;
-    const found = this.extents('selected');
-    const lists = { ...wanted, s: Math.ceil(wanted.s / queries) };
-    for (const axis of ['b', 'h', 's'] as const)
-      if (axes.includes(axis) && found[axis] !== lists[axis])
-        throw new RangeError(
-          `selected of ${this.#computed.problem} must have ${lists[axis]} as ${axis}, got ${found[axis]}`,
-        );
-    const isShared = queries > 1 && axes.includes('s');
-    return {
-      selected: isShared ? this.#listsOfQueries({ ...wanted, queries }) : this.input('selected'),
-      most_selected: found.k,
-    };
-  }
-
-  /** Lists that several queries share, as [b, h, s, k] with one for each query. */
-  #listsOfQueries({ b, h, s, queries }: Readonly<Record<'b' | 'h' | 's' | 'queries', number>>): object {
-    const lists = this.#data('selected');
-    const { k: places } = this.extents('selected');
-    const [ofBatch, ofHead, ofBlock] = (['b', 'h', 's'] as const).map((axis) => this.stride('selected', axis)) as [
-      number,
-      number,
-      number,
-    ];
-    const data = emptyBits(b * h * s * places, 'int32');
-    for (let to = 0; to * places < data.length; to += 1) {
-      const block = Math.floor((to % s) / queries);
-      const from = Math.floor(to / s / h) * ofBatch + (Math.floor(to / s) % h) * ofHead + block * ofBlock;
-      data.set(lists.subarray(from, from + places), to * places);
-    }
-    return {
-      data,
-      count: data.length,
-      ...{ batch_stride: h * s * places, head_stride: s * places, row_stride: places },
-    };
-  }
-
-  /** FLASHCORE_DTYPE_* of the operand's elements. */
-  dtype(name: OperandName): number {
-    return DTYPES[tensorNamed(this.#computed, this.#placed(name).name).dtype as TensorDtype];
+    const dtype = this.dtype('bias');
+    return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: ELEMENTS[dtype].number };
   }
 
   output(name: OperandName, out: WantedOutputs): object {

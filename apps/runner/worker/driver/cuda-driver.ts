@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Fill, ElementDtype } from '@flashcore/shared/kernels';
+import { ELEMENTS, type Fill, type ElementDtype } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../messages/device.ts';
 import { type LaunchCounts, launchCounts } from '../messages/profiling.ts';
 import { CudaError, cudaErrorOf } from './cuda-error.ts';
@@ -35,8 +35,6 @@ export interface LaunchSpec {
   config?: Buffer;
 }
 
-/** CUtensorMapDataType. */
-const TENSOR_MAP_TYPES: Readonly<Record<ElementDtype, number>> = { int32: 3, fp16: 6, fp32: 7, bf16: 9 };
 const FILLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const;
 
 interface FunctionOptions {
@@ -292,7 +290,7 @@ export class CudaDriver {
     this.#call(
       'cuTensorMapEncodeTiled',
       map,
-      TENSOR_MAP_TYPES[options.dtype],
+      ELEMENTS[options.dtype].tensorMapNumber,
       options.dimensions.length,
       options.address,
       BigUint64Array.from(options.dimensions, BigInt),

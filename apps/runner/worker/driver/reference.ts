@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import koffi from 'koffi';
 import {
+  ELEMENTS,
   elementsOfTensor,
   type ElementDtype,
   type OperandName,
@@ -129,7 +130,6 @@ export interface NormalSource {
 
 const PLAIN_SIGNATURE =
   '(int32_t dtype, const void *q, const void *k, const void *v, void *out, int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads)';
-const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
 const STATUS = ['OK', 'BAD_ARGUMENT', 'OUT_OF_MEMORY'];
 
 /** A library function that returns a status; `async` runs it on another thread. */
@@ -193,7 +193,7 @@ export function loadReference(path: string): Reference {
     checkLengths(elementsOfTensor(outputOf(attention)), [Q, K, V, out]);
     const extent = tensorNamed(attention, 'Q').dims as [number, number, number, number];
     const { causal = 0, scale } = attention.values;
-    return [DTYPES[attention.dtype], Q, K, V, out, ...extent, Math.fround(scale!), causal, threads] as const;
+    return [ELEMENTS[attention.dtype].number, Q, K, V, out, ...extent, Math.fround(scale!), causal, threads] as const;
   };
   /** `held` keeps the threads' inputs and outputs alive until they finish. */
   const beside = <Arguments extends readonly unknown[]>(
@@ -256,14 +256,14 @@ export function loadReference(path: string): Reference {
       return checked(await beside<PlainArguments>(plain, values, [inputs, out]), out);
     },
     normal: (values, { dtype, key, stream, scale }) =>
-      checked(normal(DTYPES[dtype], values, values.length, key, stream, scale, 0), values),
+      checked(normal(ELEMENTS[dtype].number, values, values.length, key, stream, scale, 0), values),
     compare: (got, want, how) => {
       const figures = new Float64Array(FIGURES.length);
       const [first, map, mapIndex] = [how.listed, how.blocks, how.blocks].map((length) => new Float64Array(length));
       const headMap = new Float32Array(how.headMaps ? how.heads * how.blocks : 0);
       checkLengths(how.heads * how.rows * how.columns, [got, want]);
       const status = compare(
-        DTYPES[how.dtype],
+        ELEMENTS[how.dtype].number,
         got,
         want,
         how.heads,
@@ -293,14 +293,14 @@ export function loadReference(path: string): Reference {
     maxAbsError: (got, want, dtype) => {
       checkLengths(got.length, [want]);
       const out = new Float64Array(1);
-      return checked(maxAbsError(DTYPES[dtype], got, want, got.length, out), out)[0]!;
+      return checked(maxAbsError(ELEMENTS[dtype].number, got, want, got.length, out), out)[0]!;
     },
     roundingRatio: (got, { want, rounding }, output) => {
       checkLengths(elementsOfTensor(output), [got, want, rounding]);
       const { heads, rows, columns } = matricesOf(output);
       const out = new Float64Array(2);
       const [ratio, index] = checked(
-        roundingRatio(DTYPES[output.dtype], got, want, rounding, heads, rows, columns, out),
+        roundingRatio(ELEMENTS[output.dtype].number, got, want, rounding, heads, rows, columns, out),
         out,
       );
       return { ratio: ratio!, index: index! };
@@ -330,7 +330,10 @@ function emptyOutputs(
     const answer: RoundedAnswer = {
       // Separate ArrayBuffers, because V8 may move small arrays while another thread fills them.
       want: new Float64Array(new ArrayBuffer(8 * elements)),
-      ...(rounding && operand === ROUNDED && { rounding: new Float32Array(new ArrayBuffer(4 * elements)) }),
+      // The oracle models no rounding to integers.
+      ...(rounding &&
+        operand === ROUNDED &&
+        tensor.dtype !== 'int8' && { rounding: new Float32Array(new ArrayBuffer(4 * elements)) }),
     };
     answers.set(tensor.name, answer);
     out[operand] = answer;

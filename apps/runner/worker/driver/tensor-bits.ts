@@ -2,14 +2,18 @@
 import {
   DTYPE_BYTES,
   bfloatBits,
+  isSmall,
+  smallBits,
+  smallValues,
   type ElementDtype,
   type ProblemCase,
   type TensorDtype,
   type TensorExtent,
 } from '@flashcore/shared/kernels';
 
-/** Bit patterns: 16 bits for fp16 and bf16, 32 bits for fp32 and int32. */
-export type TensorBits = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
+/** Bit patterns, in words of the dtype's size. */
+export type TensorBits = Uint8Array<ArrayBuffer> | Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
+const WORDS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as const;
 
 /** Tensors of a case by name. */
 export type TensorsByName = Readonly<Record<string, TensorBits>>;
@@ -36,7 +40,7 @@ export function tensorNamed({ problem, tensors }: ProblemCase, name: string): Te
   return found;
 }
 
-/** Outputs are never integers. */
+/** Outputs are never int32. */
 export type OutputExtent = TensorExtent & { readonly dtype: TensorDtype };
 
 const isOutput = (tensor: TensorExtent): tensor is OutputExtent =>
@@ -54,11 +58,11 @@ export const outputOf = (of: ProblemCase): OutputExtent => outputsOf(of)[0];
 
 /** A separate ArrayBuffer, because V8 may move small arrays while another thread reads them. */
 export const emptyBits = (elements: number, dtype: ElementDtype): TensorBits => {
-  const buffer = new ArrayBuffer(elements * DTYPE_BYTES[dtype]);
-  return DTYPE_BYTES[dtype] === 4 ? new Uint32Array(buffer) : new Uint16Array(buffer);
+  const bytes = DTYPE_BYTES[dtype];
+  return new WORDS[bytes](new ArrayBuffer(elements * bytes));
 };
 
-/** Rounds values to the dtype, ties to even. */
+/** Rounds values to the dtype, ties to even; those of 8 bits saturate. */
 export function tensorOf(values: Float32Array<ArrayBuffer>, dtype: TensorDtype): TensorBits {
   switch (dtype) {
     case 'fp16':
@@ -67,6 +71,10 @@ export function tensorOf(values: Float32Array<ArrayBuffer>, dtype: TensorDtype):
       return bfloatBits(values);
     case 'fp32':
       return new Uint32Array(values.buffer, values.byteOffset, values.length);
+    case 'e4m3':
+    case 'e5m2':
+    case 'int8':
+      return smallBits(values, dtype);
   }
 }
 
@@ -79,9 +87,19 @@ export function valueReader(bits: TensorBits, dtype: TensorDtype): (index: numbe
       return word.getFloat32(0);
     };
   }
+  if (isSmall(dtype)) {
+    const values = smallValues(dtype);
+    return (index) => values[bits[index]!]!;
+  }
   const Values = dtype === 'fp32' ? Float32Array : Float16Array;
   const values = new Values(bits.buffer, bits.byteOffset, bits.length);
   return (index) => values[index]!;
+}
+
+/** The values of all elements, which fp32 has exactly. */
+export function valuesOfBits(bits: TensorBits, dtype: TensorDtype): Float32Array<ArrayBuffer> {
+  const valueAt = valueReader(bits, dtype);
+  return Float32Array.from({ length: bits.length }, (_, index) => valueAt(index));
 }
 
 /** A tensor's values in the order in which they lie in memory. */
@@ -145,6 +163,11 @@ function reordered<Values extends NumericValues>(
   return to;
 }
 
-/** The value of an element that was filled with this 16-bit pattern. */
-export const filledElement = (word: number, dtype: ElementDtype): number =>
-  DTYPE_BYTES[dtype] === 4 ? (word * 0x10001) >>> 0 : word;
+/**
+ * An element of a tensor that is filled with this 16-bit NaN pattern. In 8 bits it is the upper byte, which is NaN in
+ * e4m3 and e5m2. int8 has no NaN and gets the lower byte, which tells the patterns apart.
+ */
+export function filledElement(word: number, dtype: ElementDtype): number {
+  if (isSmall(dtype)) return dtype === 'int8' ? word & 0xff : word >> 8;
+  return DTYPE_BYTES[dtype] === 4 ? (word * 0x10001) >>> 0 : word;
+}

@@ -64,8 +64,8 @@ export interface RunOnceRequest {
 /** A kernel's inputs, its output and the right answer. All but the reference are bits of the dtype. */
 export interface VerifiedOutput {
   dtype: TensorDtype;
-  inputs: Readonly<Record<string, Uint16Array | Uint32Array>>;
-  output: Uint16Array | Uint32Array;
+  inputs: Readonly<Record<string, Uint8Array | Uint16Array | Uint32Array>>;
+  output: Uint8Array | Uint16Array | Uint32Array;
   reference: Float64Array;
   /** Error of the output against the reference. */
   maxAbsError: number;

@@ -2,6 +2,7 @@ import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { BufferAddresses } from '../driver/arguments.ts';
 import {
   emptyBits,
+  filledElement,
   fromMemory,
   inMemory,
   outputsOf,
@@ -9,7 +10,9 @@ import {
   type TensorsByName,
 } from '../driver/tensor-bits.ts';
 import {
+  DTYPE_BYTES,
   type Fill,
+  type ElementDtype,
   type LaunchPlan,
   type TensorExtent,
   bytesOfTensor,
@@ -25,7 +28,6 @@ const GUARD_BYTES = 4096;
  */
 export const GUARDS = [0xa5, 0xff] as const;
 const GUARD_OF = Object.fromEntries(GUARDS.map((byte) => [byte, Buffer.alloc(GUARD_BYTES, byte)]));
-const WORD_BYTES = 2;
 /** An address farther than this from every buffer is not related to any of them. */
 const NEAR_BYTES = 1n << 24n;
 
@@ -35,6 +37,8 @@ interface GuardedBuffer {
   address: DevicePointer;
   bytes: number;
   bytesAfter: number;
+  /** Undefined: a workspace. */
+  dtype?: ElementDtype | undefined;
   /** Initial value before each run; undefined: poison. */
   initial?: Fill | undefined;
 }
@@ -64,11 +68,11 @@ export class RunBuffers {
     const tensors = Object.fromEntries(
       plan.tensors.map((tensor) => {
         const initial = plan.initialOutputs && entryOf(plan.initialOutputs, tensor.name);
-        return [tensor.name, this.#allocate(tensor.name, bytesOfTensor(tensor), initial)];
+        return [tensor.name, this.#allocate(tensor.name, bytesOfTensor(tensor), { initial, dtype: tensor.dtype })];
       }),
     );
     const workspace = new Map(
-      plan.workspace.map(({ name, bytes: size, initial }) => [name, this.#allocate(name, size, initial)] as const),
+      plan.workspace.map(({ name, bytes: size, initial }) => [name, this.#allocate(name, size, { initial })] as const),
     );
     this.addresses = { tensors, workspace };
     this.guard(GUARDS[0]);
@@ -85,13 +89,13 @@ export class RunBuffers {
 
   // The emulator's allocations end at a guard page, which names the thread of the very first access beyond the end.
   // Guard bytes after the buffer would only hide that access.
-  #allocate(name: string, bytes: number, initial?: Fill): DevicePointer {
+  #allocate(name: string, bytes: number, rest: Pick<GuardedBuffer, 'initial' | 'dtype'>): DevicePointer {
     const bytesBefore = this.#guardBytes;
     const bytesAfter = this.#driver.facts.simulated ? 0 : bytesBefore;
     const base = this.#driver.allocate(bytesBefore + Math.max(bytes, 1) + bytesAfter);
     const address = base + BigInt(bytesBefore);
     this.#driver.markMemory(base, bytesBefore, 'guard');
-    this.#buffers.push({ name, base, address, bytes, bytesAfter, initial });
+    this.#buffers.push({ name, base, address, bytes, bytesAfter, ...rest });
     return address;
   }
 
@@ -102,13 +106,15 @@ export class RunBuffers {
 
   /**
    * Fills outputs and workspaces with a NaN pattern, so that a value that is read before it is written shows in an
-   * output. Buffers with an initial value get that value instead.
+   * output. Buffers with an initial value get that value instead, and outputs of int8 the pattern's number.
    */
   poison(bits: number): void {
     const written = new Set([...outputsOf(this.#plan).map(({ name }) => name), ...this.addresses.workspace.keys()]);
-    for (const { name, address, bytes, initial } of this.#buffers)
+    for (const { name, address, bytes, initial, dtype = 'fp16' } of this.#buffers)
       if (!initial && written.has(name)) {
-        this.#driver.fill16(address, bits, Math.floor(bytes / WORD_BYTES));
+        const size = DTYPE_BYTES[dtype] === 1 ? 1 : 2;
+        const pattern = size === 1 ? filledElement(bits, dtype) : bits;
+        this.#driver.fill(address, { bytes: size, bits: pattern }, Math.floor(bytes / size));
         this.#driver.markMemory(address, bytes, 'unwritten');
       }
     this.initialise();

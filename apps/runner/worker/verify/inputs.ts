@@ -8,7 +8,9 @@ import {
   type TensorsByName,
 } from '../driver/tensor-bits.ts';
 import {
+  DTYPES,
   elementsOfTensor,
+  isSmall,
   type InputKind,
   type ProblemCase,
   type TensorDtype,
@@ -64,14 +66,14 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
 
   function drawn(tensor: TensorExtent, { kind, stream, scale, dtype }: TensorRule): TensorBits {
     const random = new CounterRandom(seed, stream);
-    if (kind === 'normal' && drawer) {
+    if (kind === 'normal' && drawer && !isSmall(dtype)) {
       const bits = emptyBits(elementsOfTensor(tensor), dtype);
       return drawer.normal(bits, { dtype, key: random.key, stream: random.stream, scale });
     }
     const matrices = matricesOf(tensor);
     if (kind === 'constant') return constantRows(matrices, { dtype, random, scale });
     if (kind === 'one_hot') return oneHotRows(matrices, { dtype, random, scale });
-    return tensorOf(drawTensor(kind, matrices, { dtype, random, scale, ...shared(matrices) }), dtype);
+    return drawnBits(drawTensor(kind, matrices, { dtype, random, scale, ...shared(matrices) }), dtype);
   }
 }
 
@@ -104,7 +106,17 @@ type DrawnKind = InputKind | 'slopes' | 'masked';
 /** Multiple of the logits' scale for sinks. A head's sink then weighs as much as one key or as hundreds. */
 const SINK_SCALE = 4;
 
-function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; scale: number } {
+/** -128 is not drawn, because flipping its sign gives no number of 8 bits. */
+const drawnBits = (values: Float32Array<ArrayBuffer>, dtype: TensorDtype): TensorBits =>
+  tensorOf(dtype === 'int8' ? values.map((value) => Math.max(-DTYPES.int8.format.largest, value)) : values, dtype);
+
+function ruleFor(tensor: TensorExtent, rule: InputRule): { kind: DrawnKind; scale: number } {
+  const { kind, scale } = roleRule(tensor, rule);
+  const unit = tensor.dtype === 'int32' || kind === 'slopes' ? 1 : DTYPES[tensor.dtype].drawnUnit;
+  return { kind, scale: scale * unit };
+}
+
+function roleRule({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; scale: number } {
   const logits = rule.logitScale * (rule.keyScale ?? 1);
   switch (role) {
     case 'q':
@@ -149,7 +161,7 @@ function sharedVectors({ tensors, dtype }: ProblemCase, seed: string): (matrices
     const key = `${groups}x${columns}`;
     const vectors = byExtent.get(key) ?? {
       directions: once(() => drawDirections(groups * columns, seed)),
-      exponents: once(() => drawExponents(groups * columns, { seed, most: MOST_CHANNEL_EXPONENT[dtype] })),
+      exponents: once(() => drawExponents(groups * columns, { seed, most: DTYPES[dtype].channelExponent })),
     };
     byExtent.set(key, vectors);
     return { ...vectors, groupOf: (head) => Math.floor((head * groups) / heads) };
@@ -191,6 +203,9 @@ function drawTensor(
   /** The factor along the direction of Q that gives this logit, because Q K^T / sqrt(D) has D addends. */
   const logit = (wanted: number): number => wanted / Math.sqrt(columns);
   const last = Math.max(1, rowCount - 1);
+  /** Kernels of bf16 and fp32 get the ends of fp16, where those of 8 bits get their own. */
+  const ends = DTYPES[isSmall(dtype) ? dtype : 'fp16'].format;
+  const steps = 2 ** ends.mantissa;
   switch (rule) {
     case 'normal':
       random.fillNormal(values, scale);
@@ -229,10 +244,11 @@ function drawTensor(
       rows(0, (row) => (row < (3 / 8) * rowCount ? 0 : logit(LOW_STEP_LOGIT)));
       break;
     case 'largest':
-      for (let i = 0; i < values.length; i += 1) values[i] = random.below(2) === 0 ? LARGEST_FP16 : -LARGEST_FP16;
+      for (let i = 0; i < values.length; i += 1) values[i] = random.below(2) === 0 ? ends.largest : -ends.largest;
       break;
     case 'subnormal':
-      for (let i = 0; i < values.length; i += 1) values[i] = (random.below(2047) - 1023) * SMALLEST_FP16;
+      for (let i = 0; i < values.length; i += 1)
+        values[i] = (random.below(2 * steps - 1) - (steps - 1)) * 2 ** (ends.least - ends.mantissa);
       break;
     case 'spread':
       each(() => (random.below(2) === 0 ? magnitude() : -magnitude()));
@@ -290,11 +306,11 @@ function drawTensor(
       break;
     }
     case 'every_exponent': {
-      const { least, most } = EXPONENTS[dtype];
-      const steps = Math.max(1, columns - 1);
+      const { least, most } = DTYPES[dtype].exponents;
+      const between = Math.max(1, columns - 1);
       each((_, head, channel) => {
         const place = (channel + head * HEAD_SHIFT) % columns;
-        return scale * (1 + random.next() / 2 ** 32) * 2 ** (least + Math.round((place / steps) * (most - least)));
+        return scale * (1 + random.next() / 2 ** 32) * 2 ** (least + Math.round((place / between) * (most - least)));
       });
       break;
     }
@@ -312,8 +328,6 @@ const FAR_LOGIT = 120;
 const FAR_ONE_IN = 128;
 /** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
 const LOW_STEP_LOGIT = Math.log(0.05);
-const LARGEST_FP16 = 65_504;
-const SMALLEST_FP16 = 2 ** -24;
 
 /** Offset of a channel whose values are far from zero for every key, as in the keys of language models. */
 const OUTLIER_CHANNEL = 64;
@@ -323,20 +337,6 @@ const OUTLIER_ONE_IN = 64;
 const REPEATED_ONE_IN = 8;
 /** A bias hides one key in this many from a query. */
 const MASKED_ONE_IN = 8;
-/**
- * Largest exponent of the powers of two by which Q is divided and K multiplied. It is beyond fp16's range for a dtype
- * with a larger range, because such tensors must not pass as fp16.
- */
-const MOST_CHANNEL_EXPONENT: Readonly<Record<TensorDtype, number>> = { fp16: 10, bf16: 30, fp32: 30 };
-/**
- * fp16 has all exponents from its smallest subnormal number to half of its largest number. The other dtypes stay far
- * enough from both ends that a sum of products with weights stays in fp32's normal numbers.
- */
-const EXPONENTS: Readonly<Record<TensorDtype, { least: number; most: number }>> = {
-  fp16: { least: -24, most: 14 },
-  bf16: { least: -100, most: 100 },
-  fp32: { least: -100, most: 100 },
-};
 /** Shift per head, so that heads have different exponents in the same channel. */
 const HEAD_SHIFT = 7;
 
@@ -358,7 +358,7 @@ function constantRows({ heads, rows, columns }: Matrices, { dtype, random, scale
   const row = new Float32Array(columns);
   for (let head = 0; head < tensor.length; head += rows * columns) {
     random.fillNormal(row, scale);
-    tensor.set(tensorOf(row, dtype), head);
+    tensor.set(drawnBits(row, dtype), head);
     for (let filled = columns; filled < rows * columns; filled *= 2)
       tensor.copyWithin(head + filled, head, head + Math.min(filled, rows * columns - filled));
   }

@@ -1,6 +1,7 @@
 /** Applies a mutant to a case, its inputs or its outputs. */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import {
+  DTYPES,
   elementsOfTensor,
   ENTRY,
   evaluate,
@@ -9,6 +10,7 @@ import {
   type CaseValues,
   type Expression,
   type MutantChange,
+  type NumberFormat,
   type Problem,
   type ProblemCase,
   type ProblemMutant,
@@ -203,9 +205,9 @@ function changed(bits: TensorBits, { tensor, change, poison, values }: Changed):
     );
   switch (change.kind) {
     case 'round':
-      return each((now) => rounded(now, FORMATS[change.to]));
+      return each((now) => rounded(now, DTYPES[change.to].format));
     case 'flush':
-      return each((now) => (Math.abs(now) < LEAST_NORMAL[dtype] ? 0 : now));
+      return each((now) => (Math.abs(now) < 2 ** DTYPES[dtype].format.least ? 0 : now));
     case 'clamp':
       return each((now) => Math.max(-change.value, Math.min(change.value, now)));
     case 'times': {
@@ -243,27 +245,11 @@ function alongDimension(
   return out;
 }
 
-interface Format {
-  /** Bits after the leading bit. */
-  mantissa: number;
-  /** Exponent of the smallest normal number. */
-  least: number;
-  largest: number;
-}
-
-const FORMATS: Readonly<Record<Extract<TensorAct, { kind: 'round' }>['to'], Format>> = {
-  fp16: { mantissa: 10, least: -14, largest: 65_504 },
-  bf16: { mantissa: 7, least: -126, largest: (2 - 2 ** -7) * 2 ** 127 },
-  e4m3: { mantissa: 3, least: -6, largest: 448 },
-  e5m2: { mantissa: 2, least: -14, largest: 57_344 },
-};
-const LEAST_NORMAL: Readonly<Record<TensorDtype, number>> = { fp16: 2 ** -14, bf16: 2 ** -126, fp32: 2 ** -126 };
-
 /**
  * Rounds to the nearest number of a format, ties to even. Larger numbers become the format's largest, as in satfinite
  * conversions.
  */
-export function rounded(value: number, { mantissa, least, largest }: Format): number {
+export function rounded(value: number, { mantissa, least, largest }: NumberFormat): number {
   if (value === 0 || !Number.isFinite(value)) return value;
   const step = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value))), least) - mantissa);
   const steps = value / step;

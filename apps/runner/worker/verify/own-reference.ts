@@ -1,14 +1,12 @@
 /** Runs a problem's reference.cpp in its own process and reads the expected output. */
 import { spawn } from 'node:child_process';
 import { killGroup, killMarked } from '@flashcore/shared/files';
-import { elementsOfTensor, type ElementDtype, type ProblemCase } from '@flashcore/shared/kernels';
+import { ELEMENTS, elementsOfTensor, type ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { Answers } from '../driver/reference.ts';
 import { outputsOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 
-/** Dtype numbers of flashcore_reference.h. */
-const DTYPES: Readonly<Record<ElementDtype, number>> = { fp16: 0, bf16: 1, fp32: 2, int32: 3 };
 const NAME_BYTES = 32;
 const DOUBLE_BYTES = 8;
 const MOST_ERROR_BYTES = 4096;
@@ -82,7 +80,7 @@ function* messageOf({ values, tensors }: ProblemCase, inputs: TensorsByName): Ge
     const extents = BigInt64Array.from(dims, BigInt);
     yield Buffer.concat([
       named(name),
-      ...[DTYPES[dtype], direction === 'out' ? 1 : 0, dims.length].map(u32),
+      ...[ELEMENTS[dtype].number, direction === 'out' ? 1 : 0, dims.length].map(u32),
       new Uint8Array(extents.buffer),
     ]);
     const bits = entryOf(inputs, name);

@@ -1,5 +1,8 @@
 /** Determines which mutants of a problem its cases find. The outputs are judged like those of kernels. */
 import {
+  DTYPES,
+  dtypeOfTensor,
+  type TensorDtype,
   formatShape,
   outputTolerances,
   problemCase,
@@ -22,6 +25,7 @@ import {
   isWrong,
   judgeOutputs,
   roundingLimitOf,
+  saturated,
   yardstickFor,
   type JudgementLimits,
 } from './judgement.ts';
@@ -46,6 +50,7 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
     ownTolerances: outputTolerances(problem, cases, options.dtype),
     judgeRounding: options.judgeRounding,
   };
+  const mutants = problem.mutants.filter((mutant) => changes(mutant, problem, options.dtype));
   const groups: CheckedGroup[] = [];
   for (const [name, shapes, distributions] of [
     ['parity', cases.sets.parity, Object.values(cases.distributions)],
@@ -55,7 +60,7 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
       name,
       cases: shapes.map((shape) => formatShape(shape)),
       distributions: distributions.map((rule) => rule.name),
-      cells: problem.mutants.map(() => []),
+      cells: mutants.map(() => []),
       wronged: [],
     };
     for (const [index, shape] of shapes.entries()) {
@@ -65,7 +70,7 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
         const judge = new CaseJudge(problem, { values: valuesOf(shape), rule, limits, options });
         if (!(await judge.takesRightAnswer()))
           group.wronged.push({ case: group.cases[index]!, distribution: rule.name });
-        for (const [at, mutant] of problem.mutants.entries()) group.cells[at]!.at(-1)!.push(await judge.cellOf(mutant));
+        for (const [at, mutant] of mutants.entries()) group.cells[at]!.at(-1)!.push(await judge.cellOf(mutant));
       }
     }
     groups.push(group);
@@ -74,9 +79,18 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
     problem: problem.id,
     dtype: options.dtype,
     tolerance: options.tolerance,
-    mutants: problem.mutants.map(({ name, about, place }) => ({ name, about, place })),
+    mutants: mutants.map(({ name, about, place }) => ({ name, about, place })),
     groups,
   };
+}
+
+/** Whether the mutant can change a tensor of this dtype: not if it rounds or clamps to what the dtype is anyway. */
+function changes({ change }: ProblemMutant, { tensors }: Problem, dtype: TensorDtype): boolean {
+  const tensor = change.kind === 'set' ? undefined : tensors.find(({ name }) => name === change.tensor);
+  const found = tensor && dtypeOfTensor(tensor, dtype);
+  if (found === undefined || found === 'int32') return true;
+  if (change.kind === 'clamp') return change.value < DTYPES[found].format.largest;
+  return change.kind !== 'round' || change.to !== found;
 }
 
 function toleranceOf(cases: Cases, { dtype, tolerance }: CheckOptions): JudgementLimits['tolerance'] {
@@ -143,7 +157,7 @@ class CaseJudge {
     const { values, rule, options } = this.#of;
     const kind = problemCase(this.#problem, values, options.dtype, new Set([optional]));
     const inputs = drawInputs(kind, { seed: options.seed, rule }, options.reference);
-    const answers = await answersOf(options.reference, kind, { inputs, own: options.ownReference });
+    const answers = saturated(kind, await answersOf(options.reference, kind, { inputs, own: options.ownReference }));
     return {
       kind,
       inputs,

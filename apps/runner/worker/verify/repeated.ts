@@ -1,7 +1,7 @@
 /** The tensors of a large case, made by repeating those of a smaller case along axes of independent work. */
 import type { ProblemCase } from '@flashcore/shared/kernels';
 import type { Answers } from '../driver/reference.ts';
-import { tensorNamed, type TensorsByName } from '../driver/tensor-bits.ts';
+import { tensorNamed, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 
 interface Repeating {
   /** The case whose tensors are given. */
@@ -39,7 +39,7 @@ const dimsOf = (name: string, { from, to }: Repeating): Dims => ({
   to: tensorNamed(to, name).dims,
 });
 
-type Elements = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Float32Array | Float64Array;
+type Elements = TensorBits | Float32Array | Float64Array;
 
 /** Element [i, j, …] of the result is element [i % from[0], j % from[1], …]. */
 function repeated<Values extends Elements>(values: Values, { from, to }: Dims): Values {

@@ -197,14 +197,16 @@ function selected(
 }
 
 /** A NaN in every floating dtype, as 16-bit words. It differs from the poison of outputs. */
-export const NOBODYS = 0x7fff;
+const NOBODYS = 0x7fff;
+/** int8 has no NaN: -128 is the number farthest from 0, and the only one that is never drawn. */
+const NOBODYS_INT8 = 0x80;
 
-/** Fills rows that belong to no sequence with NaN. */
+/** Fills rows that belong to no sequence with NaN, or with -128. */
 export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: ProblemCase, drawn: TensorsByName): void {
   const { rows, dims, dtype } = tensor;
   if (!rows) return;
-  const isOwned = ownedRows(tensor, rows, { of, drawn });
-  const nan = filledElement(NOBODYS, dtype);
+  const owned = ownedRows(tensorNamed(of, rows.table), of, drawn);
+  const nan = dtype === 'int8' ? NOBODYS_INT8 : filledElement(NOBODYS, dtype);
   const strides = dims.map((_, dim) => elementsOfTensor({ dims: dims.slice(dim + 1) }));
   // Elements in the dimensions inside the innermost of these are filled at once.
   const inner = strides[Math.max(...rows.owners, rows.row)]!;

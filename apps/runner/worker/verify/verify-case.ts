@@ -16,6 +16,7 @@ import {
   isWrong,
   judgeOutputs,
   roundingLimitOf,
+  saturated,
   yardstickFor,
   type JudgedOutput,
 } from './judgement.ts';
@@ -128,8 +129,10 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   // kernel that returns stale memory must not find the right answer there.
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
   const known = ahead ?? (await beside);
-  const drawnAnswers =
-    known?.answers ?? (await answersOf(reference, drawnCase, { inputs: drawn, own: options.request.ownReference }));
+  const drawnAnswers = saturated(
+    drawnCase,
+    known?.answers ?? (await answersOf(reference, drawnCase, { inputs: drawn, own: options.request.ownReference })),
+  );
   const answers = repeatedAnswers(drawnAnswers, repeating);
   const compared = outputsOf(kind);
   const plainError = () => yardstickFor(reference, drawnCase, { inputs: drawn, answers: drawnAnswers });

@@ -1,4 +1,4 @@
-import type { ProblemProgram } from '@flashcore/shared/kernels';
+import type { ProblemProgram, TensorDtype } from '@flashcore/shared/kernels';
 import { Argument, Option, type Command } from 'commander';
 import type { CheckProblemOptions } from './check-problem.ts';
 import type { CompileOptions } from './compile.ts';
@@ -24,6 +24,8 @@ const HOST_ACTIONS = ['install', 'start', 'stop'];
 
 /** A copy of PROBLEM_PROGRAMS, because importing that would load the problems at each command's start. */
 const PROGRAMS: readonly ProblemProgram[] = ['kernelbench', 'gpumode', 'sol-execbench'];
+/** Not TENSOR_DTYPES itself, for the same reason. */
+const DTYPES: readonly TensorDtype[] = ['fp16', 'bf16', 'fp32', 'e4m3', 'e5m2', 'int8'];
 
 const PROBLEM_EXAMPLES = `
 fa-tui problem list
@@ -116,9 +118,7 @@ export function addQueryCommands(program: Command, define: Define): void {
         '[problem]',
         'list, check: its id (default: all, or all with mutants); import: a definition, or a folder of them',
       )
-      .addOption(
-        new Option('--dtype <dtype>', 'check: of the tensors (default fp16)').choices(['fp16', 'bf16', 'fp32']),
-      )
+      .addOption(new Option('--dtype <dtype>', 'check: of the tensors (default fp16)').choices(DTYPES))
       .option('--tolerance <profile>', 'check: a profile of cases.yaml (default parity)')
       .option('--to <folder>', 'import: the folder of problems, where each becomes a folder')
       .addOption(

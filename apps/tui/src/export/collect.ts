@@ -216,7 +216,10 @@ function commonProblem({ source, problem, launches }: Manifest): string | undefi
   const mapped = new Set(
     launches.flatMap((launch) => launch.arguments.flatMap((each) => (each.kind === 'tensorMap' ? [each.tensor] : []))),
   );
-  const foreign = problem.tensors.find(({ name, ownDtype }) => ownDtype !== undefined && mapped.has(name));
+  const foreign = problem.tensors.find(
+    ({ name, ownDtype, otherDtypes }) =>
+      (ownDtype !== undefined || Object.keys(otherDtypes).length > 0) && mapped.has(name),
+  );
   return foreign && `it has a tensor map of ${foreign.name}, and exports have maps of the kernel's dtype`;
 }
 

@@ -1,4 +1,4 @@
-import type { DtypeNames } from './dtype-names.ts';
+import type { DtypeFacts } from '@flashcore/shared/kernels';
 
 /**
  * The stream that launches go to. With `default` the text does not contain the word "stream", which some judges refuse.
@@ -6,7 +6,7 @@ import type { DtypeNames } from './dtype-names.ts';
 export type LaunchQueue = 'given' | 'default';
 
 /** `fc_run` launches an FcPlan through the CUDA runtime. It needs cpp-plan.ts and `FC_ENTRIES` before it. */
-export const cppRuntime = ({ bytes, tensorMap }: DtypeNames, queue: LaunchQueue): string => `#include <cuda.h>
+export const cppRuntime = ({ bytes, tensorMap }: DtypeFacts, queue: LaunchQueue): string => `#include <cuda.h>
 #include <cuda_runtime.h>
 
 static inline void fc_check(cudaError_t code, const char* what) {

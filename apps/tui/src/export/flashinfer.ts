@@ -5,8 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { formatShape, valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
-import { dtypeNames } from './dtype-names.ts';
+import { DTYPES, formatShape, valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import {
   exportName,
   unverifiedNotice,
@@ -49,7 +48,7 @@ function filesOf(kernel: ExportedKernel, name: string, shapes: readonly Shape[])
 
 const tensorOf = (dtype: TensorDtype) => ({
   shape: ['batch_size', 'num_heads', 'seq_len', 'head_dim'],
-  dtype: dtypeNames(dtype).torch,
+  dtype: DTYPES[dtype].torch,
 });
 
 interface Defined {

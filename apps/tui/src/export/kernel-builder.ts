@@ -1,7 +1,6 @@
 /** `fa-tui export --hf DIR`: a source project that Hugging Face's kernel-builder can build for the Hub. */
-import type { TensorDtype } from '@flashcore/shared/kernels';
+import { DTYPES, type TensorDtype } from '@flashcore/shared/kernels';
 import { markdownText } from '../present/plain/markdown-painter.ts';
-import { dtypeNames } from './dtype-names.ts';
 import { exportName, unverifiedNotice, verdictText, warningAtImport, type ExportedKernel } from './exported-kernel.ts';
 import { capability, extensionFlags, kernelUnit, torchOut } from './kernel-unit.ts';
 
@@ -132,9 +131,9 @@ import ${module}
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_mha_fwd(causal):
-    q, k, v = (torch.randn(2, 8, 512, 64, dtype=torch.${dtypeNames(dtype).torch}, device="cuda") for _ in range(3))
+    q, k, v = (torch.randn(2, 8, 512, 64, dtype=torch.${DTYPES[dtype].torch}, device="cuda") for _ in range(3))
     expected = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=causal)
-    torch.testing.assert_close(${module}.mha_fwd(q, k, v, causal).float(), expected, atol=${dtypeNames(dtype).closeness}, rtol=${dtypeNames(dtype).closeness})
+    torch.testing.assert_close(${module}.mha_fwd(q, k, v, causal).float(), expected, atol=${DTYPES[dtype].closeness}, rtol=${DTYPES[dtype].closeness})
 `;
 
 const benchmarkOf = (dtype: TensorDtype): string => `import torch
@@ -147,7 +146,7 @@ class MhaFwd(Benchmark):
 
     def setup(self):
         self.q, self.k, self.v = (
-            torch.randn(2, 8, 512, 64, dtype=torch.${dtypeNames(dtype).torch}, device=self.device) for _ in range(3)
+            torch.randn(2, 8, 512, 64, dtype=torch.${DTYPES[dtype].torch}, device=self.device) for _ in range(3)
         )
         self.out = torch.empty_like(self.q)
 

@@ -1,7 +1,7 @@
+import { DTYPES } from '@flashcore/shared/kernels';
 /** A kernel, its plan and its launches as one CUDA translation unit. Each format adds its own binding. */
 import path from 'node:path';
 import { cppPlan, entriesOf } from './cpp-plan.ts';
-import { dtypeNames } from './dtype-names.ts';
 import { cppRuntime, type LaunchQueue } from './cpp-runtime.ts';
 import { type ExportedKernel, type SourceText, exportName } from './exported-kernel.ts';
 
@@ -65,7 +65,7 @@ const asItIs = (source: string): string => source;
 export function kernelUnit(kernel: ExportedKernel, { rewrite = asItIs, queue = 'given' }: UnitOptions = {}): string {
   const { manifest, parameters, flags, sources } = kernel;
   const macros = flags.filter((flag) => flag.startsWith('-D')).map((flag) => flag.slice(2).split('='));
-  const names = dtypeNames(kernel.dtype);
+  const names = DTYPES[kernel.dtype];
   return `${
     names.header === undefined
       ? ''
@@ -99,7 +99,7 @@ export const torchOut = (
   queue: LaunchQueue = 'given',
 ): string => `void mha_fwd_out(torch::Tensor o, torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
   for (const torch::Tensor& each : {q, k, v, o}) {
-    TORCH_CHECK(each.is_cuda() && each.scalar_type() == at::${dtypeNames(dtype).aten} && each.dim() == 4 && each.is_contiguous(),
+    TORCH_CHECK(each.is_cuda() && each.scalar_type() == at::${DTYPES[dtype].aten} && each.dim() == 4 && each.is_contiguous(),
                 "${id}: q, k, v and o must be contiguous ${dtype} tensors [B, H, S, D] on a CUDA device");
     TORCH_CHECK(each.sizes() == q.sizes() && each.device() == q.device(),
                 "${id}: q, k, v and o must have one shape and one device");

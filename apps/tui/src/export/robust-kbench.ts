@@ -1,7 +1,6 @@
 /** `fa-tui export --robust-kbench DIR`: a task folder of robust-kbench with the kernel as its forward.cu. */
 import type { Shape } from '@flashcore/shared/contract';
-import { valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
-import { dtypeNames } from './dtype-names.ts';
+import { DTYPES, valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { unverifiedNotice, type ExportedKernel, exportShapes } from './exported-kernel.ts';
 import { capability, extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
@@ -38,7 +37,7 @@ class Model(nn.Module):
 
 def get_inputs(batch_size: int = 2, num_heads: int = 8, seq_len: int = 512, head_dim: int = 64):
     shape = (batch_size, num_heads, seq_len, head_dim)
-    return [torch.randn(shape, dtype=torch.${dtypeNames(dtype).torch}) for _ in range(3)]
+    return [torch.randn(shape, dtype=torch.${DTYPES[dtype].torch}) for _ in range(3)]
 
 
 input_names = ["q", "k", "v"]

@@ -1,10 +1,10 @@
+import { DTYPES } from '@flashcore/shared/kernels';
 /**
  * `fa-tui export --torch`: one Python file that makes a PyTorch operator of a kernel. The file contains the machine
  * code and launches it as the manifest says, with ctypes through the CUDA driver.
  */
 import { deflateSync } from 'node:zlib';
 import { entryOf } from '@flashcore/shared/text';
-import { dtypeNames } from './dtype-names.ts';
 import {
   exportName,
   unverifiedNotice,
@@ -28,7 +28,7 @@ export function torchFile(kernel: ExportedKernel): string {
     operator: operatorOf(backward.manifest, ATTENTION_NAMES),
   };
   const name = `flashcore::${exportName(kernel)}${backward ? `_${exportName(backward)}` : ''}`;
-  const names = dtypeNames(dtype);
+  const names = DTYPES[dtype];
   const notices = [kernel, backward].flatMap((each) => (each && unverifiedNotice(each)) ?? []);
   return `"""${docText(`${manifest.id}: ${manifest.title}`)}
 ${notices.map((notice) => `\n${docText(notice)}.\n`).join('')}

@@ -2,7 +2,17 @@
  * The operator of an exported PyTorch file, made from the kernel's problem and launches: its tensors and numbers, the
  * function that runs a prepared launch, and the shapes that torch.compile sees.
  */
-import { type Fill, fillOf, type Manifest, PYTHON, type TensorDtype } from '@flashcore/shared/kernels';
+import {
+  ELEMENTS,
+  type ElementDtype,
+  type Fill,
+  dtypeOfTensor,
+  fillOf,
+  type Manifest,
+  type OtherDtypes,
+  PYTHON,
+  type TensorDtype,
+} from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { exported, type ExportedKernel } from './exported-kernel.ts';
 
@@ -58,7 +68,6 @@ const OWN_NAMES = new Set(
    AttributeError OSError RuntimeError TypeError ValueError`.split(/\s+/),
 );
 const ANY_EXTENT = '*';
-const OWN_DTYPES = { int32: 'torch.int32', fp32: 'torch.float32', fp16: 'torch.float16', bf16: 'torch.bfloat16' };
 const SCALE = 'scale';
 /** Numbers that callers give first, in this order. */
 const FIRST_NUMBERS = ['causal', SCALE, 'window', 'softcap'];
@@ -130,7 +139,7 @@ const numberOf = ({ name, default: usual }: Manifest['problem']['attributes'][nu
 };
 
 const tensorOf = (
-  { name, direction, dims, ownDtype }: Manifest['problem']['tensors'][number],
+  { name, direction, dims, ownDtype, otherDtypes }: Manifest['problem']['tensors'][number],
   usual: ReadonlyMap<string, string>,
   names: Names['arguments'],
 ): Omit<OperatorTensor, 'layout'> => ({
@@ -138,13 +147,20 @@ const tensorOf = (
   argument: entryOf(names, name) ?? name,
   out: direction === 'out',
   dims: dims.map(({ text }) => dimOf(text, usual)),
-  dtype: ownDtype === undefined ? 'DTYPE' : OWN_DTYPES[ownDtype],
+  dtype: dtypeCode(ownDtype, otherDtypes),
 });
 
-/**
- * A dimension: an axis that callers give or an extent, possibly plus a number. Axes in `usual` are replaced by their
- * defaults.
- */
+/** A Python expression over DTYPE, the kernel's. */
+function dtypeCode(own: ElementDtype | undefined, others: OtherDtypes): string {
+  if (own !== undefined) return `torch.${ELEMENTS[own].torch}`;
+  const pairs = Object.entries(others).map(([dtype, other]) => {
+    const [from, to] = [dtype as ElementDtype, other as ElementDtype].map((each) => `torch.${ELEMENTS[each].torch}`);
+    return `${from}: ${to}`;
+  });
+  return pairs.length === 0 ? 'DTYPE' : `{${pairs.join(', ')}}.get(DTYPE, DTYPE)`;
+}
+
+/** An axis that callers give or an extent, and a number more; `usual` has the defaults of the other axes. */
 function dimOf(text: string, usual: ReadonlyMap<string, string>): string {
   const [, name = '', more = ''] = /^(\w+)( \+ \d+)?$/.exec(text) ?? [];
   if (name === '') return ANY_EXTENT;
@@ -197,7 +213,7 @@ const outputFills = ({ problem, initialOutput }: Manifest, dtype: TensorDtype): 
     ? []
     : problem.tensors
         .filter(({ direction, optional }) => direction === 'out' && !optional)
-        .map(({ name, ownDtype }) => [name, fillOf(initialOutput, ownDtype ?? dtype)]);
+        .map((tensor) => [tensor.name, fillOf(initialOutput, dtypeOfTensor(tensor, dtype))]);
 
 const fillsText = (fills: readonly [name: string, Fill | undefined][]): string =>
   fills.flatMap(([name, fill]) => (fill ? [`${JSON.stringify(name)}: (${fill.bytes}, ${fill.bits})`] : [])).join(', ');

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { FlashcoreError, invalidRequest } from '../contract/errors.ts';
 import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../text/nearest-names.ts';
-import type { TensorDtype } from '../data/dtype.ts';
+import { DTYPES, TENSOR_DTYPES, type TensorDtype, isSmall } from '../data/dtype.ts';
 import { sha256Of } from '../contract/digest.ts';
 import type { Problem } from '../problems/problem.ts';
 import { CASE_NAME_FORM, attention, formatShape, isCaseName, isOnlyNamed, shapeOf } from './shape.ts';
@@ -60,11 +60,8 @@ export interface Tolerance {
   readonly rtol: number;
 }
 
-/** Tolerances for fp16 tensors, and for dtypes with higher or lower precision. */
-export interface ToleranceProfile extends Tolerance {
-  readonly bf16: Tolerance;
-  readonly fp32: Tolerance;
-}
+/** Tolerances by the kernel's dtype. */
+export type ToleranceProfile = Readonly<Record<TensorDtype, Tolerance>>;
 
 /** `logitScale` multiplies Q, `keyScale` multiplies K (absent: 1), `valueScale` multiplies V. */
 export interface Distribution {
@@ -169,6 +166,10 @@ const distribution = strict({
 type WrittenDistribution = z.infer<typeof distribution>;
 
 const tolerance = { atol: positive(), rtol: positive() };
+/** The tolerances of a profile for dtypes other than fp16. Without one, a dtype has that of fp16. */
+const OTHER_DTYPES = Object.fromEntries(
+  TENSOR_DTYPES.flatMap((dtype) => (dtype === 'fp16' ? [] : [[dtype, strict(tolerance).optional()]])),
+) as Record<Exclude<TensorDtype, 'fp16'>, z.ZodOptional<ReturnType<typeof strict<typeof tolerance>>>>;
 const NO_PROBES = { shapes: [], distributions: {} };
 
 function casesSchema(problem: Problem) {
@@ -176,7 +177,10 @@ function casesSchema(problem: Problem) {
   return strict({
     tolerances: mapOf(
       name,
-      strict({ ...tolerance, bf16: strict(tolerance).optional(), fp32: strict(tolerance).optional() }),
+      strict({ ...tolerance, ...OTHER_DTYPES }).transform(({ atol, rtol, ...others }) => ({
+        fp16: { atol, rtol },
+        ...others,
+      })),
     ),
     defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
     distributions: mapOf(name, distribution),
@@ -256,9 +260,9 @@ export function parseCases(yamlText: string, path: string, problem: Problem = at
   return {
     digest: sha256Of(yamlText),
     tolerances: Object.fromEntries(
-      Object.entries(value.tolerances).map(([key, { bf16, fp32, ...fp16 }]) => [
+      Object.entries(value.tolerances).map(([key, written]) => [
         key,
-        { ...fp16, bf16: bf16 ?? fp16, fp32: fp32 ?? fp16 },
+        Object.fromEntries(TENSOR_DTYPES.map((dtype) => [dtype, written[dtype] ?? written.fp16])) as ToleranceProfile,
       ]),
     ),
     defaults: value.defaults,
@@ -316,10 +320,7 @@ const probesOf = ({ shapes, distributions }: WrittenProbes): Pick<Probes, 'shape
 /** The tolerance with this name for tensors of a dtype. Errors: INVALID_REQUEST, which lists the known profiles. */
 export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDtype = 'fp16'): Tolerance {
   const found = entryOf(cases.tolerances, profile);
-  if (found) {
-    const { atol, rtol } = dtype === 'fp16' ? found : found[dtype];
-    return { atol, rtol };
-  }
+  if (found) return found[dtype];
   const known = Object.keys(cases.tolerances);
   throw new FlashcoreError(
     'INVALID_REQUEST',
@@ -333,7 +334,29 @@ export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDty
   );
 }
 
-/** The tolerances that outputs name, for a kernel of a dtype. `cases` must belong to the problem. */
+interface AbsoluteRelative {
+  readonly absolute: number;
+  readonly relative: number;
+}
+
+interface AskedTolerances {
+  readonly tolerance: AbsoluteRelative;
+  /** Result of outputTolerances(). */
+  readonly ownTolerances: Readonly<Record<string, AbsoluteRelative>>;
+}
+
+/** An output's own tolerance, or the request's. An output of 8 bits may also be off by what rounding to it costs. */
+export function toleranceOfOutput(
+  { tolerance: named, dtype }: { readonly tolerance?: string | undefined; readonly dtype: TensorDtype },
+  { tolerance: asked, ownTolerances }: AskedTolerances,
+): AbsoluteRelative {
+  const { absolute, relative } = named === undefined ? asked : entryOf(ownTolerances, named)!;
+  if (!isSmall(dtype)) return { absolute, relative };
+  const { unit, smallest } = DTYPES[dtype].rounding;
+  return { absolute: absolute + unit * smallest, relative: relative + (dtype === 'int8' ? 0 : unit) };
+}
+
+/** The tolerances that outputs name, for a kernel of a dtype. Requires cases of the problem. */
 export function outputTolerances(
   { tensors }: Problem,
   cases: Cases,

@@ -137,7 +137,7 @@ test('rooflineSeconds() is the longer of arithmetic and memory time', () => {
 test('the tensor peak depends on the dtype: bf16 equals fp16, and fp32 has half of it, as TF32', () => {
   const l4 = findDataSheet('NVIDIA L4')!;
   const seconds = TENSOR_DTYPES.map((dtype) => rooflineSeconds({ flops: 121e12, bytes: 0, dtype }, l4));
-  expect(seconds).toEqual([1, 1, 2]);
+  expect(seconds).toEqual([1, 1, 2, 1 / 2, 1 / 2, 1 / 2]);
 });
 
 test('the busiest multiprocessor sets the pace of one wave, and the last wave that of several', () => {

@@ -1,6 +1,6 @@
 /** GPU data sheets, the occupancy and waves they imply, and the roofline. */
 import { create } from '@bufbuild/protobuf';
-import type { TensorDtype } from '../data/dtype.ts';
+import { DTYPES, type TensorDtype } from '../data/dtype.ts';
 import { type LaunchWaves, LaunchWavesSchema } from '../generated/flashcore/runner/v1/result_pb.js';
 
 /**
@@ -229,9 +229,12 @@ function ctasBySmem(smem: number, sheet: ArchLimits): number {
 
 const roundUp = (value: number, unit: number) => Math.ceil(value / unit) * unit;
 
-/** Dense tensor-core peak for a dtype in TFLOP/s. bf16 runs at fp16's rate, fp32 runs as TF32 at half of it. */
+/**
+ * Dense tensor-core peak for a dtype in TFLOP/s. bf16 runs at fp16's rate, fp32 runs as TF32 at half of it, and formats
+ * of 8 bits at twice of it (fp8 from sm_89 on).
+ */
 export const tensorTflops = ({ fp16TensorTflops }: Pick<DataSheet, 'fp16TensorTflops'>, dtype: TensorDtype): number =>
-  dtype === 'fp32' ? fp16TensorTflops / 2 : fp16TensorTflops;
+  fp16TensorTflops * DTYPES[dtype].tensorRate;
 
 export interface Work {
   flops: number;

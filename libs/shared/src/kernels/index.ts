@@ -9,19 +9,28 @@ export {
   parseCases,
   parseHeldOut,
   outputTolerances,
+  toleranceOfOutput,
   toleranceProfile,
 } from './cases.ts';
 export { copiedKernel, notesSaySomething } from './copied-kernel.ts';
 export {
+  DTYPES,
   DTYPE_BYTES,
+  ELEMENTS,
+  type DtypeFacts,
   type Fill,
+  type NumberFormat,
   TENSOR_DTYPES,
   type ElementDtype,
   type TensorDtype,
   bfloatBits,
   fillOf,
+  isSmall,
   isTensorDtype,
+  rangeOf,
   recordedDtype,
+  smallBits,
+  smallValues,
 } from '../data/dtype.ts';
 export {
   DATA_SHEETS,
@@ -82,11 +91,19 @@ export {
   type ProblemAxis,
   type TensorRole,
   parseProblem,
+  dtypeOfTensor,
 } from '../problems/problem.ts';
 export type { MutantChange, ProblemMutant, TensorAct } from '../problems/mutants.ts';
 export type { DrawRule, OwnedRows } from '../problems/tensor-rules.ts';
 export type { Operand } from '../problems/operands.ts';
-export { ENTRY, PROBLEM_ID, type OperandAxis, type OperandName, type TableName } from '../problems/problem-schema.ts';
+export {
+  ENTRY,
+  PROBLEM_ID,
+  type OperandAxis,
+  type OperandName,
+  type OtherDtypes,
+  type TableName,
+} from '../problems/problem-schema.ts';
 export {
   DEFAULT_PROBLEM,
   recordedProblem,

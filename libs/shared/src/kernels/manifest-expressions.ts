@@ -1,5 +1,5 @@
 /** Parses the expressions of a manifest and refuses undefined names. */
-import { DTYPE_BYTES, type TensorDtype, fillOf } from '../data/dtype.ts';
+import { DTYPE_BYTES, TENSOR_DTYPES, type TensorDtype, fillOf } from '../data/dtype.ts';
 import { type Expression, ExpressionError, FUNCTION_NAMES, parseExpression } from '../data/expression.ts';
 import {
   type Manifest,
@@ -69,7 +69,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
     inputs:
       typeof inputs === 'string'
         ? inputs
-        : [...dtypeWhen('bf16', inputs.bf16_when), ...dtypeWhen('fp32', inputs.fp32_when)],
+        : TENSOR_DTYPES.flatMap((dtype) => (dtype === 'fp16' ? [] : dtypeWhen(dtype, inputs[`${dtype}_when`]))),
     accumulate:
       typeof accumulate === 'string'
         ? accumulate

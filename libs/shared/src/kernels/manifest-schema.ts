@@ -1,7 +1,7 @@
 /** The schema of kernel.yaml, before its expressions are parsed. */
 import * as z from 'zod';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { TENSOR_DTYPES, WORKSPACE_DTYPES, valueProblem } from '../data/dtype.ts';
+import { TENSOR_DTYPES, type TensorDtype, WORKSPACE_DTYPES, valueProblem } from '../data/dtype.ts';
 import { ownGateSchema } from './gates/gate-schema.ts';
 import { METRICS } from './gates/metrics.ts';
 import { DEFAULT_PROBLEM } from '../problems/installed-problems.ts';
@@ -274,7 +274,12 @@ const accumulateTypes = ['fp16', 'fp32'] as const;
 const wantedInputs = ({ input }: { input?: unknown }): string =>
   wanted(`${TENSOR_DTYPES.join(', ')} or { bf16_when: expression over the parameters; fp16 otherwise }`, input);
 const inputsWhen = z
-  .strictObject({ bf16_when: expression.optional(), fp32_when: expression.optional() }, { error: wantedInputs })
+  .strictObject(
+    Object.fromEntries(
+      TENSOR_DTYPES.flatMap((dtype) => (dtype === 'fp16' ? [] : [[`${dtype}_when`, expression.optional()]])),
+    ) as Record<`${Exclude<TensorDtype, 'fp16'>}_when`, z.ZodOptional<typeof expression>>,
+    { error: wantedInputs },
+  )
   .refine((written) => Object.values(written).some((when) => when !== undefined), { error: wantedInputs });
 
 export const manifestSchema = strict({

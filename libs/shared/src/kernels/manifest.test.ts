@@ -700,7 +700,7 @@ test.each([
   ['initial: 0 }', 'initial: zero }', 'workspace.l.initial', 'a number, inf or -inf'],
   ['initial: -1 }', 'initial: -inf }', 'workspace.ready.initial', 'wanted an integer of -2147483648 to 2147483647'],
   ['initial: -1 }', 'initial: 0.5 }', 'workspace.ready.initial', 'as int32 is, found 0.5'],
-  ['dtype: fp16', 'dtype: fp64', 'workspace.untouched.dtype', 'fp16, bf16, fp32, int32, uint8'],
+  ['dtype: fp16', 'dtype: fp64', 'workspace.untouched.dtype', 'fp16, bf16, fp32, e4m3, e5m2, int8, int32, uint8'],
   ['shape: [D]', 'shape: []', 'workspace.untouched.shape', 'at least one extent'],
   ['shape: [D]', 'shape: [D, X]', 'workspace.untouched.shape[1]', 'unknown name "X"'],
   ['"B * H * 8"', '[1]', 'workspace.bytes', 'wanted bytes, or { dtype: fp32'],

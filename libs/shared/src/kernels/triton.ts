@@ -1,7 +1,9 @@
 /** Requests to tools/compile_triton.py and its answers, and the manifest of the PTX that it makes. */
 import { Scalar, parseDocument, type YAMLMap, type YAMLSeq } from 'yaml';
 import { FlashcoreError } from '../contract/errors.ts';
+import { ELEMENTS } from '../data/dtype.ts';
 import type { ExpressionNode } from '../data/expression.ts';
+import { dtypeOfTensor } from '../problems/problem.ts';
 import type { Manifest } from './manifest-model.ts';
 import { TRITON_SCRATCH_ARGUMENTS } from './manifest.ts';
 import type { ResolvedVariant } from './variant.ts';
@@ -34,7 +36,6 @@ const NUMBERS = {
   float32: 'fp32',
   float64: 'fp64',
 } as const;
-const POINTERS = { fp16: '*fp16', bf16: '*bf16', fp32: '*fp32', int32: '*i32' } as const;
 
 /** Triton's own launcher declares which integers are divisible by 16, so that loads are as wide as possible. */
 const DIVISOR = 16;
@@ -50,9 +51,11 @@ export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): str
     const { kind } = argument;
     if (kind === 'int32' || kind === 'int64')
       return `${NUMBERS[kind]}${multiples.has(argument.value.text) ? `:${DIVISOR}` : ''}`;
-    if (kind === 'workspace' || kind === 'null') return POINTERS.fp32;
-    if (kind === 'tensor')
-      return POINTERS[manifest.problem.tensors.find(({ name }) => name === argument.tensor)?.ownDtype ?? dtype];
+    if (kind === 'workspace' || kind === 'null') return ELEMENTS.fp32.triton;
+    if (kind === 'tensor') {
+      const tensor = manifest.problem.tensors.find(({ name }) => name === argument.tensor);
+      return ELEMENTS[tensor ? dtypeOfTensor(tensor, dtype) : dtype].triton;
+    }
     if (kind !== 'struct' && kind !== 'tensorMap') return NUMBERS[kind];
     throw new FlashcoreError(
       'INVALID_MANIFEST',

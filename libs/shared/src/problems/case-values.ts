@@ -1,6 +1,6 @@
 /** A case of a problem: the value of each axis and attribute, and everything derived from them. */
 import type { FieldViolation } from '../contract/errors.ts';
-import { DTYPE_BYTES, type ElementDtype, TENSOR_DTYPES, type TensorDtype } from '../data/dtype.ts';
+import { DTYPE_BYTES, type ElementDtype, TENSOR_DTYPES, type TensorDtype, isSmall } from '../data/dtype.ts';
 import { type Expression, ExpressionError, evaluate, valueOr } from '../data/expression.ts';
 import { type Operands, derivedInputs } from './operands.ts';
 import type { OperandAxis, OperandName } from './problem-schema.ts';
@@ -11,6 +11,7 @@ import {
   type ProblemSymmetry,
   type ProblemTensor,
   type TensorRole,
+  dtypeOfTensor,
   extentProblem,
 } from './problem.ts';
 import type { DrawRule, OwnedRows } from './tensor-rules.ts';
@@ -205,15 +206,18 @@ export interface ProblemCase {
 }
 
 /**
- * Whether PyTorch's plain attention computes the case: K and V have the heads and length of Q, and the only mask is
- * causal.
+ * Whether PyTorch's plain attention computes the case: K and V have the heads, length and dtype of Q, which has more
+ * than 8 bits, and the only mask is causal.
  */
 export function isPlainAttention({ operation, operands: { operands }, tensors, values }: ProblemCase): boolean {
   const { causal = 0, window = -1, softcap = 0 } = values;
   const always = tensors.filter(({ optional }) => !optional);
   const isMore = BEYOND_PLAIN.some((name) => always.some((tensor) => tensor.name === operands[name]?.tensor));
-  const extents = new Set(always.map(({ dims }) => dims.join()));
-  return operation === 'attention' && !isMore && extents.size === 1 && causal <= 1 && window < 0 && softcap === 0;
+  const extents = new Set(always.map(({ dims, dtype }) => `${dims.join()} ${dtype}`));
+  const small = always.some(({ dtype }) => isSmall(dtype));
+  return (
+    !small && operation === 'attention' && !isMore && extents.size === 1 && causal <= 1 && window < 0 && softcap === 0
+  );
 }
 
 const BEYOND_PLAIN = ['sinks', 'alibi_slopes', 'bias', 'selected'] as const;
@@ -226,6 +230,10 @@ export function problemCase(
   declared: ReadonlySet<string> = NONE,
 ): ProblemCase {
   const values = caseValues(problem, given);
+  const tensors = tensorExtents(problem, values, dtype, declared);
+  // Twice a drawn integer of 8 bits may be none.
+  const isIntegers = (name: string): boolean =>
+    tensors.some((tensor) => tensor.name === name && tensor.direction === 'in' && tensor.dtype === 'int8');
   return {
     flops: flopsOf(problem, values),
     bytes: bytesOf(problem, values, dtype, declared),
@@ -234,9 +242,10 @@ export function problemCase(
     operands: problem.operands,
     dtype,
     values,
-    tensors: tensorExtents(problem, values, dtype, declared),
+    tensors,
     symmetries: problem.symmetries
       .filter(({ when }) => when === undefined || evaluate(when, values) !== 0)
+      .filter(({ act, dims }) => act !== 'double' || !Object.keys(dims).some(isIntegers))
       .map(({ act, axis, dims }) => ({ act, axis, dims })),
   };
 }
@@ -258,7 +267,7 @@ export function tensorExtents(
       direction: tensor.direction,
       role: tensor.role,
       dims: dimsOf(tensor, values),
-      dtype: tensor.ownDtype ?? dtype,
+      dtype: dtypeOfTensor(tensor, dtype),
       ...(derived.includes(tensor.name) && { draw: { kind: 'derived' } as const }),
       ...(tensor.draw && { draw: drawOf(tensor.draw, values) }),
       ...(tensor.rows && { rows: tensor.rows }),

@@ -1,6 +1,6 @@
 /** The schema of problem.yaml, before its expressions are parsed. */
 import * as z from 'zod';
-import { ELEMENT_DTYPES, TENSOR_DTYPES } from '../data/dtype.ts';
+import { ELEMENT_DTYPES, TENSOR_DTYPES, type TensorDtype } from '../data/dtype.ts';
 import { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
 
 /** The form of an id, as a pattern and in words. */
@@ -13,7 +13,14 @@ const name = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,31}$/, 'a C identifier of 
 const expression = z
   .union([z.string(), finite()], { error: (issue) => wanted('an expression or a number', issue.input) })
   .transform(String);
+const recordOf = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
+  Object.fromEntries(names.map((each) => [each, schema])) as Record<Name, Schema>;
 const dims = listOf(expression, 8).min(1, 'wanted at least one dimension');
+
+/** Dtypes that a tensor has instead of the kernel's, by the kernel's. */
+export type OtherDtypes = Readonly<Partial<Record<TensorDtype, TensorDtype | undefined>>>;
+
+const NO_OTHERS: OtherDtypes = {};
 
 const dtype = z.union(
   [
@@ -21,13 +28,17 @@ const dtype = z.union(
     z
       .string()
       .regex(/^same_as\(\w+\)$/)
-      .transform((written) => ({ sameAs: written.slice('same_as('.length, -1) })),
+      .transform((written) => ({ sameAs: written.slice('same_as('.length, -1), others: NO_OTHERS })),
+    z
+      .strictObject({ same_as: name.optional(), ...recordOf(TENSOR_DTYPES, z.enum(TENSOR_DTYPES).optional()) })
+      .refine((written) => written.same_as !== undefined)
+      .transform(({ same_as: sameAs = '', ...others }) => ({ sameAs, others })),
     z.enum(ELEMENT_DTYPES).transform((own) => ({ own })),
   ],
   {
     error: (issue) =>
       wanted(
-        `same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}, of which a kernel chooses; or one of ${ELEMENT_DTYPES.join(', ')}, for every kernel`,
+        `same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}, of which a kernel chooses; { same_as: a tensor, e4m3: bf16 } where it is another for some; or one of ${ELEMENT_DTYPES.join(', ')}, for every kernel`,
         issue.input,
       ),
   },
@@ -127,7 +138,7 @@ const operand = z
     error: 'wanted each of b, h, s, d, k and p at most once',
   });
 const byName = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
-  Object.fromEntries(names.map((each) => [each, schema.optional()])) as Record<Name, z.ZodOptional<Schema>>;
+  recordOf(names, schema.optional());
 
 /** The effect of a symmetry along an axis: indices are permuted, signs are flipped, or values are doubled. */
 export const SYMMETRY_ACTS = ['permute', 'flip', 'double'] as const;

@@ -522,7 +522,7 @@ test.each([
     'LSE: { out: [B, H], dtype: int32',
     19,
     'tensors.LSE.dtype',
-    /must be fp16, bf16 or fp32, got int32/,
+    /must be fp16, bf16, fp32, e4m3, e5m2, int8, got int32/,
   ],
   [
     'dtype: int32, draw: { lengths: { most: S, page: page } }',

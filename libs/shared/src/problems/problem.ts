@@ -9,6 +9,7 @@ import {
   type AxisDraw,
   type Baseline,
   type Operation,
+  type OtherDtypes,
   type RawProblem,
   SYMMETRY_ACTS,
   type SymmetryAct,
@@ -119,6 +120,8 @@ export interface ProblemTensor extends TensorRules {
   readonly dtypes: readonly TensorDtype[];
   /** The tensor's dtype for every kernel; undefined: the kernel's dtype. */
   readonly ownDtype: ElementDtype | undefined;
+  /** The tensor's dtype for kernels of some dtypes; a tensor with one for every kernel has none here. */
+  readonly otherDtypes: OtherDtypes;
   /** Whether only kernels that take this output as an argument have it. */
   readonly optional: boolean;
   /** Condition: cases for which this is not 0 have the input; undefined: every case has it. */
@@ -261,15 +264,18 @@ class ProblemCompiler {
     return expression;
   }
 
-  #dtypes(name: string): Pick<ProblemTensor, 'dtypes' | 'ownDtype'> {
+  #dtypes(name: string): Pick<ProblemTensor, 'dtypes' | 'ownDtype' | 'otherDtypes'> {
     const seen = new Set<string>();
-    const none = { dtypes: [], ownDtype: undefined };
+    const none = { dtypes: [], ownDtype: undefined, otherDtypes: {} };
+    let otherDtypes: OtherDtypes = {};
     for (let at = name; ;) {
       const written = entryOf(this.#raw.tensors, at)!.dtype;
-      if (Array.isArray(written)) return { dtypes: written, ownDtype: undefined };
-      if ('own' in written) return { dtypes: [], ownDtype: written.own };
+      if (Array.isArray(written)) return { dtypes: written, ownDtype: undefined, otherDtypes };
+      if ('own' in written) return { dtypes: [], ownDtype: written.own, otherDtypes: {} };
       seen.add(at);
       const { sameAs } = written;
+      // The tensor's own word comes before that of the tensor it follows.
+      otherDtypes = { ...written.others, ...otherDtypes };
       const others = Object.keys(this.#raw.tensors);
       if (!others.includes(sameAs)) {
         const remedy = didYouMean(sameAs, others) || `: known are ${others.join(', ')}`;
@@ -369,6 +375,12 @@ class ProblemCompiler {
       }
   }
 }
+
+/** A tensor's dtype for a kernel of a dtype. */
+export const dtypeOfTensor = (
+  { ownDtype, otherDtypes }: Pick<ProblemTensor, 'ownDtype' | 'otherDtypes'>,
+  dtype: TensorDtype,
+): ElementDtype => ownDtype ?? otherDtypes[dtype] ?? dtype;
 
 /** Why a number cannot be an extent of an axis; undefined if it can. */
 export const extentProblem = (extent: number): string | undefined =>

@@ -1,4 +1,5 @@
 /** How a problem draws its int32 inputs, and which rows of its other inputs belong to a sequence. */
+import { TENSOR_DTYPES } from '../data/dtype.ts';
 import type { Expression } from '../data/expression.ts';
 import type { RawDraw, RawProblem } from './problem-schema.ts';
 import { entryOf } from '../text/entry-of.ts';
@@ -70,9 +71,9 @@ export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const { draw, rows, dtype, in: dims, optional, when, tolerance, rounds } = entryOf(tensors, name)!;
   const key = ['tensors', name];
   const isInt32 = 'own' in dtype && dtype.own === 'int32';
-  if (isInt32 && !dims) fault([...key, 'dtype'], 'an output must be fp16, bf16 or fp32, got int32: choose one of them');
-  else if (isInt32 && !draw)
-    fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets, pages or selected }`');
+  if (isInt32 && !dims)
+    fault([...key, 'dtype'], `an output must be ${TENSOR_DTYPES.join(', ')}, got int32: choose one of them`);
+  else if (isInt32 && !draw) fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets or pages }`');
   if (draw && !isInt32) fault([...key, 'draw'], 'only an int32 input has a rule: write `dtype: int32`');
   if (dims && optional) fault([...key, 'optional'], 'only an output can be optional: leave it out');
   if (!dims && when !== undefined)

@@ -157,7 +157,7 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   }
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS);
   const { absolute = Infinity, relative = Infinity, profile = '' } = result?.tolerance ?? {};
-  const { atol, rtol } = tolerances['parity']!;
+  const { atol, rtol } = tolerances['parity']!.fp16;
   const same = profile === 'parity' || (absolute === atol && relative === rtol);
   const stricter = absolute <= atol && relative <= rtol;
   if (!same && !(stricter && passed.length === cases.length))
