@@ -63,9 +63,12 @@ export const layoutsOf = (manifest: Pick<Manifest, 'layouts' | 'path'>, paramete
     return holds && order.some((dim, place) => dim !== place) ? [{ tensor, order, when: undefined }] : [];
   });
 
-/** Parameters that decide the dtype of Q, K, V and O. */
-export const dtypeParameters = ({ math: { inputs } }: Pick<Manifest, 'math'>): string[] =>
-  typeof inputs === 'string' ? [] : inputs.flatMap(({ when }) => when.names);
+/** Parameters that decide the kernel's dtype, or only those that decide on dtypes other than one. */
+export function dtypeParameters({ math: { inputs } }: Pick<Manifest, 'math'>, but?: TensorDtype): string[] {
+  if (typeof inputs === 'string') return [];
+  const kept = inputs.filter(({ dtype }) => dtype === but).flatMap(({ when }) => when.names);
+  return inputs.flatMap(({ when }) => when.names).filter((name) => !kept.includes(name));
+}
 
 /** Parameters that decide how tensors lie in memory. */
 export const layoutParameters = ({ layouts }: Pick<Manifest, 'layouts'>): string[] =>

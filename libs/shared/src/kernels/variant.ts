@@ -185,7 +185,9 @@ function labelOf(
     fastMath,
   }: Pick<ResolvedVariant, 'parameters' | 'arch' | 'maxRegisters' | 'fastMath'>,
 ): string {
-  const unnamed = new Set(inputsOf(manifest, parameters) === 'fp16' ? dtypeParameters(manifest) : []);
+  // A parameter of another dtype than the variant's says nothing, so that one more leaves the label of others alone.
+  const dtype = inputsOf(manifest, parameters);
+  const unnamed = new Set(dtypeParameters(manifest, dtype));
   const parts = Object.entries(parameters)
     .filter(([name]) => entryOf(manifest.parameters, name)!.values.length > 1 && !unnamed.has(name))
     .map(([name, value]) => `${name}=${value}`);
