@@ -98,9 +98,7 @@ class Rows {
     figures[FLASHCORE_COMPARED_MAX_REL] = relative;
     for (int32_t d = 0; outside > 0 && d < c.D; ++d) {
       if (!(error[d] > c.absolute + c.relative * std::fabs(want[d]))) continue;
-      note(base + d);
-      // An int8 that was never written is a number like others, and only a wrong one tells.
-      figures[FLASHCORE_COMPARED_UNWRITTEN] += c.dtype == FLASHCORE_DTYPE_INT8 && bits_at(base + d) == c.poison;
+      note_number(base + d);
     }
     errors.insert(errors.end(), error.begin(), error.end());
     if (most > figures[FLASHCORE_COMPARED_MAX_ABS] || figures[FLASHCORE_COMPARED_WORST_INDEX] < 0) {
@@ -150,7 +148,7 @@ class Rows {
       }
       const double share = infinite ? 0 : each / std::max(size, SMALLEST_NORMAL_FP16);
       if (share > figures[FLASHCORE_COMPARED_MAX_REL]) figures[FLASHCORE_COMPARED_MAX_REL] = share;
-      if (each > c.absolute + c.relative * size) note(base + d);
+      if (each > c.absolute + c.relative * size) note_number(base + d);
       add(head, block, base + d, each);
     }
   }
@@ -165,6 +163,12 @@ class Rows {
   void note(int64_t index) {
     const auto before = static_cast<int64_t>(c.figures[FLASHCORE_COMPARED_MISMATCHES]++);
     if (before < c.listed) c.first[before] = static_cast<double>(index);
+  }
+
+  // An int8 that was never written is a number like others, and only a wrong one tells.
+  void note_number(int64_t index) {
+    note(index);
+    c.figures[FLASHCORE_COMPARED_UNWRITTEN] += c.dtype == FLASHCORE_DTYPE_INT8 && bits_at(index) == c.poison;
   }
 
   // NaN stays: no comparison with it holds.

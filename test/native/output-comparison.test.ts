@@ -3,7 +3,14 @@
  * loop.
  */
 import { expect, test } from 'vitest';
-import { attentionCase, elementsOfTensor, type ProblemCase, type ShapeFields } from '@flashcore/shared/kernels';
+import {
+  attentionCase,
+  elementsOfTensor,
+  smallBits,
+  smallValues,
+  type ProblemCase,
+  type ShapeFields,
+} from '@flashcore/shared/kernels';
 import { compareOutput, outputOf, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
 import { compiledReference } from '../support/reference.ts';
 
@@ -124,7 +131,7 @@ test('an expected infinity, such as LSE of a row without keys, is correct, and a
   expect(firstMismatches.map(({ column }) => column)).toEqual([1, 2]);
 });
 
-type Bits = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
+type Bits = Uint8Array<ArrayBuffer> | Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
 
 interface Disturbed {
   got: Bits;
@@ -139,11 +146,17 @@ const BITS: Record<ProblemCase['dtype'], (values: Float64Array) => Bits> = {
   fp16: halves,
   bf16: (values) => Uint16Array.from(singles(values), (word) => word >>> 16),
   fp32: singles,
+  e4m3: (values) => smallBits(Float32Array.from(values), 'e4m3'),
+  e5m2: (values) => smallBits(Float32Array.from(values), 'e5m2'),
+  int8: (values) => smallBits(Float32Array.from(values), 'int8'),
 };
 const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = {
   fp16: (bits) => new Float16Array(bits.buffer),
   bf16: (bits) => new Float32Array(Uint32Array.from(bits, (word) => word << 16).buffer),
   fp32: (bits) => new Float32Array(bits.buffer),
+  e4m3: (bits) => Array.from(bits, (byte) => smallValues('e4m3')[byte]!),
+  e5m2: (bits) => Array.from(bits, (byte) => smallValues('e5m2')[byte]!),
+  int8: (bits) => new Int8Array(bits.buffer),
 };
 
 /**
@@ -153,7 +166,14 @@ const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = 
 function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tolerance }: CompareOptions) {
   const { dtype } = output;
   const [B, H, S, D] = output.dims as [number, number, number, number];
-  const poison = dtype === 'fp32' ? word * 0x10001 : word;
+  const poison = {
+    fp16: word,
+    bf16: word,
+    fp32: word! * 0x10001,
+    e4m3: word! >> 8,
+    e5m2: word! >> 8,
+    int8: word! & 0xff,
+  }[dtype];
   const headsOfGroup = Math.max(1, Math.floor(2 ** 16 / (S * D)));
   const groups = Array.from({ length: Math.ceil((B * H) / headsOfGroup) }, () => ({
     sumAbsError: 0,
@@ -180,6 +200,7 @@ function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tole
     if (!finite || error > tolerance.absolute + tolerance.relative * size) {
       counts.mismatches += 1;
       first.push(index);
+      if (dtype === 'int8' && finite && got[index] === poison) counts.unwrittenCount += 1;
     }
     const row = Math.floor(index / D) % S;
     const block = Math.floor(row / blockRows) * columns + Math.floor((index % D) / blockColumns);
@@ -261,6 +282,9 @@ const WRONG_BITS = {
   fp16: [0x7e00, 0xfc00, 0x7c00, POISON, 0x3c00, 0x8001],
   bf16: [0x7fc0, 0xff80, 0x7f80, POISON, 0x3f80, 0x8001],
   fp32: [0x7fc0_0000, 0xff80_0000, 0x7f80_0000, POISON * 0x10001, 0x3f80_0000, 0x8000_0001],
+  e4m3: [0x7f, 0xfe, 0x7e, POISON >> 8, 0x38, 0x81],
+  e5m2: [0x7d, 0xfc, 0x7c, POISON >> 8, 0x3c, 0x81],
+  int8: [0x7f, 0x80, 0, POISON & 0xff, 1, 0x81],
 };
 
 test.each([
@@ -270,6 +294,9 @@ test.each([
   { dtype: 'fp16', batch: 1, heads: 65, sequenceLength: 17, headDim: 3, wrong: 13 },
   { dtype: 'bf16', batch: 2, heads: 3, sequenceLength: 33, headDim: 64, wrong: 40 },
   { dtype: 'fp32', batch: 2, heads: 3, sequenceLength: 33, headDim: 64, wrong: 40 },
+  { dtype: 'e4m3', batch: 2, heads: 3, sequenceLength: 33, headDim: 63, wrong: 40 },
+  { dtype: 'e5m2', batch: 2, heads: 3, sequenceLength: 33, headDim: 63, wrong: 40 },
+  { dtype: 'int8', batch: 2, heads: 3, sequenceLength: 33, headDim: 63, wrong: 40 },
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 1, wrong: 0 },
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 5, wrong: 200 },
 ] as const)(

@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { smallValues } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
@@ -23,6 +24,32 @@ int main() {
     const include = join(ROOT, 'kernels/reference');
     execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', include, source, '-o', program]);
     expect(execFileSync(program, { encoding: 'utf8' })).toBe('010');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** Each byte's value as text. */
+const EVERY_BYTE = `#include "flashcore_reference.h"
+int main() {
+  using flashcore::Dtype;
+  for (const Dtype dtype : {Dtype::e4m3, Dtype::e5m2, Dtype::int8})
+    for (int bits = 0; bits < 256; ++bits) {
+      const unsigned char byte = bits;
+      std::printf("%.17g ", flashcore::value_of(dtype, &byte));
+    }
+}`;
+
+test('a reference reads every number of 8 bits exactly', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
+  try {
+    const [source, program] = [join(folder, 'bytes.cpp'), join(folder, 'bytes')];
+    writeFileSync(source, EVERY_BYTE);
+    const include = join(ROOT, 'kernels/reference');
+    execFileSync(process.env['CXX'] ?? 'c++', ['-std=c++17', '-I', include, source, '-o', program]);
+    const said = execFileSync(program, { encoding: 'utf8' }).trim().split(' ');
+    const numbers = said.map((text) => Number(text.replace('inf', 'Infinity').replace(/-?nan/, 'NaN')));
+    expect(numbers).toEqual((['e4m3', 'e5m2', 'int8'] as const).flatMap((dtype) => [...smallValues(dtype)]));
   } finally {
     rmSync(folder, { recursive: true });
   }

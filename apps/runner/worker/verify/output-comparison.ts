@@ -1,3 +1,4 @@
+import { DTYPE_BYTES } from '@flashcore/shared/kernels';
 import type { Reference } from '../driver/reference.ts';
 import { filledElement, matricesOf, valueReader, type OutputExtent, type TensorBits } from '../driver/tensor-bits.ts';
 import type { ElementError, Plain } from '@flashcore/shared/contract';
@@ -28,10 +29,13 @@ const MAP_COLUMNS = 8;
 /** Maximum number of heads for which separate maps are kept: 32 KiB. */
 const MOST_HEADS = 64;
 
+/** Bits that no element has, or in 32 bits a NaN that no run has. */
+const NO_ELEMENT = { 1: 0x1_0000, 2: 0x1_0000, 4: 0xffff_ffff } as const;
+
 export interface CompareOptions {
   output: OutputExtent;
-  /** The 16-bit NaN pattern that the output was filled with before the run. */
-  poison: number;
+  /** The 16-bit NaN pattern that the output was filled with before the run; undefined: every element was written. */
+  poison: number | undefined;
   tolerance: { absolute: number; relative: number };
 }
 
@@ -58,7 +62,7 @@ export function compareOutput(
     rows: extent.rows,
     columns: extent.columns,
     dtype,
-    poison: filledElement(poison, dtype),
+    poison: poison === undefined ? NO_ELEMENT[DTYPE_BYTES[dtype]] : filledElement(poison, dtype),
     ...tolerance,
     blockRows,
     blockColumns,
