@@ -2,11 +2,14 @@
 import { drawInputs, NORMAL } from '@flashcore/runner/testing';
 import {
   attention as attentionProblem,
+  isSmall,
   parseProblem,
   parseShape,
   type Operand,
   problemCase,
+  smallValues,
   valuesOf,
+  type ElementDtype,
   type ProblemCase,
 } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
@@ -177,6 +180,21 @@ test.each([1, 4])(
   },
 );
 
+const OWN_DTYPES: readonly Readonly<Record<string, ElementDtype>>[] = [
+  { Q: 'e4m3', K: 'e4m3', V: 'e4m3' },
+  { Q: 'e5m2', K: 'e5m2', V: 'e5m2' },
+  { K: 'e4m3', V: 'e5m2' },
+  { Q: 'int8', K: 'int8', V: 'e4m3' },
+];
+
+test.each(OWN_DTYPES)('reads Q, K and V of their own dtypes: %j', (dtypes) => {
+  const full = problemCase(attentionProblem(), { B: 2, H: 4, S: 9, Skv: 13, Hkv: 2, D: 16 }, 'fp16', new Set(['LSE']));
+  expectLoops({
+    ...full,
+    tensors: full.tensors.map((tensor) => ({ ...tensor, dtype: dtypes[tensor.name] ?? tensor.dtype })),
+  });
+});
+
 const FEWER = { B: 'b', H: 'h', S: 's' } as const;
 
 test.each(['B', 'H', 'S'] as const)('a bias of [%s, Skv] is the same along the dimensions that it lacks', (axis) => {
@@ -201,7 +219,12 @@ function biasOf({ operands, tensors }: ProblemCase, bits: { buffer: ArrayBuffer 
 
 function expectLoops(attention: ProblemCase): void {
   const inputs = drawInputs(attention, { seed: '5eed', rule: NORMAL });
-  const halves = ['Q', 'K', 'V'].map((name) => new Float16Array(inputs[name]!.buffer));
+  const halves = ['Q', 'K', 'V'].map((name) => {
+    const { dtype } = attention.tensors.find((tensor) => tensor.name === name)!;
+    return isSmall(dtype)
+      ? Float16Array.from(inputs[name]!, (byte) => smallValues(dtype)[byte]!)
+      : new Float16Array(inputs[name]!.buffer);
+  });
   const floats = (name: string) => inputs[name] && new Float32Array(inputs[name].buffer);
   const want = byLoops(attention, {
     halves,
