@@ -215,7 +215,7 @@ test('a PyTorch operator has the names of 8-bit dtypes', { timeout: LIMIT_MS }, 
   expect([exported.exitCode, exported.stderr]).toEqual([0, expect.any(String)]);
   const text = readFileSync(file, 'utf8');
   expect(text).toContain('DTYPE = torch.float8_e4m3fn');
-  expect(text).toContain('torch.float8_e4m3fn: torch.float16');
+  expect(text).toContain('"C": (torch.float16, ("M", "N", ))');
 });
 
 const ATTENTION = `

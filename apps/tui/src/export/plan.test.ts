@@ -523,6 +523,6 @@ test.each([
   const defaults = manifest.problem.defaults.map((axis) =>
     axis.name === 'D' ? { ...axis, default: { ...axis.default, text } } : axis,
   );
-  const { tensors } = operatorOf({ ...manifest, problem: { ...manifest.problem, defaults } });
+  const { tensors } = operatorOf({ ...manifest, problem: { ...manifest.problem, defaults } }, 'fp16');
   expect(tensors.find(({ name }) => name === 'KV')?.dims).toEqual(['*', 'page', dim]);
 });

@@ -22,10 +22,10 @@ import { SIGNATURES, type PairedKernel } from './torch-signatures.ts';
 export function torchFile(kernel: ExportedKernel): string {
   const { manifest, parameters, dtype, arch, backward } = kernel;
   const signatures = entryOf(SIGNATURES, manifest.problem.id);
-  const operator = operatorOf(manifest, signatures && ATTENTION_NAMES);
+  const operator = operatorOf(manifest, dtype, signatures && ATTENTION_NAMES);
   const pair: PairedKernel | undefined = backward && {
     id: backward.manifest.id,
-    operator: operatorOf(backward.manifest, ATTENTION_NAMES),
+    operator: operatorOf(backward.manifest, dtype, ATTENTION_NAMES),
   };
   const name = `flashcore::${exportName(kernel)}${backward ? `_${exportName(backward)}` : ''}`;
   const names = DTYPES[dtype];

@@ -4,13 +4,12 @@
  */
 import {
   ELEMENTS,
-  type ElementDtype,
   type Fill,
   dtypeOfTensor,
   fillOf,
   type Manifest,
-  type OtherDtypes,
   PYTHON,
+  TENSOR_DTYPES,
   type TensorDtype,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
@@ -74,7 +73,8 @@ const FIRST_NUMBERS = ['causal', SCALE, 'window', 'softcap'];
 const INTEGERS = new Set(['causal', 'window']);
 
 /** Tensors that the launches take, and numbers that a caller may give; by the names of the problem, if no others. */
-export function operatorOf({ problem, launches, layouts, uses }: Manifest, names?: Names): Operator {
+export function operatorOf(manifest: Manifest, dtype: TensorDtype, names?: Names): Operator {
+  const { problem, launches, layouts, uses } = manifest;
   const taken = new Set(
     launches.flatMap((launch) =>
       launch.arguments.map(exported).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
@@ -87,7 +87,7 @@ export function operatorOf({ problem, launches, layouts, uses }: Manifest, names
   const tensors = problem.tensors
     .filter(({ name, when }) => taken.has(name) && when === undefined)
     .map((each) => ({
-      ...tensorOf(each, usual, names?.arguments ?? {}),
+      ...tensorOf(each, usual, { dtype, arguments: names?.arguments ?? {} }),
       layout: layouts.find(({ tensor }) => tensor === each.name)?.order,
     }));
   // The operator leaves out tensors that exist only in some cases, so the attributes that select those cases keep their
@@ -114,7 +114,8 @@ export function operatorOf({ problem, launches, layouts, uses }: Manifest, names
  * outputs; undefined if it can.
  */
 export function operatorProblem(manifest: Manifest): string | undefined {
-  const { tensors, numbers, axes, call } = operatorOf(manifest);
+  // Dimensions are the same for every dtype.
+  const { tensors, numbers, axes, call } = operatorOf(manifest, TENSOR_DTYPES[0]);
   const inputs = tensors.filter(({ out }) => !out);
   const named = [call, ...axes, ...tensors.map(({ name }) => name), ...numbers.map(({ name }) => name)];
   const taken = named.find((name) => OWN_NAMES.has(name) || PYTHON.name(name) !== name);
@@ -139,26 +140,20 @@ const numberOf = ({ name, default: usual }: Manifest['problem']['attributes'][nu
 };
 
 const tensorOf = (
-  { name, direction, dims, ownDtype, otherDtypes }: Manifest['problem']['tensors'][number],
+  tensor: Manifest['problem']['tensors'][number],
   usual: ReadonlyMap<string, string>,
-  names: Names['arguments'],
-): Omit<OperatorTensor, 'layout'> => ({
-  name,
-  argument: entryOf(names, name) ?? name,
-  out: direction === 'out',
-  dims: dims.map(({ text }) => dimOf(text, usual)),
-  dtype: dtypeCode(ownDtype, otherDtypes),
-});
-
-/** A Python expression over DTYPE, the kernel's. */
-function dtypeCode(own: ElementDtype | undefined, others: OtherDtypes): string {
-  if (own !== undefined) return `torch.${ELEMENTS[own].torch}`;
-  const pairs = Object.entries(others).map(([dtype, other]) => {
-    const [from, to] = [dtype as ElementDtype, other as ElementDtype].map((each) => `torch.${ELEMENTS[each].torch}`);
-    return `${from}: ${to}`;
-  });
-  return pairs.length === 0 ? 'DTYPE' : `{${pairs.join(', ')}}.get(DTYPE, DTYPE)`;
-}
+  { dtype, arguments: names }: Pick<Names, 'arguments'> & { dtype: TensorDtype },
+): Omit<OperatorTensor, 'layout'> => {
+  const { name, direction, dims, ownDtype } = tensor;
+  const found = dtypeOfTensor(tensor, dtype);
+  return {
+    name,
+    argument: entryOf(names, name) ?? name,
+    out: direction === 'out',
+    dims: dims.map(({ text }) => dimOf(text, usual)),
+    dtype: ownDtype === undefined && found === dtype ? 'DTYPE' : `torch.${ELEMENTS[found].torch}`,
+  };
+};
 
 /** An axis that callers give or an extent, and a number more; `usual` has the defaults of the other axes. */
 function dimOf(text: string, usual: ReadonlyMap<string, string>): string {

@@ -96,14 +96,7 @@ export {
 export type { MutantChange, ProblemMutant, TensorAct } from '../problems/mutants.ts';
 export type { DrawRule, OwnedRows } from '../problems/tensor-rules.ts';
 export type { Operand } from '../problems/operands.ts';
-export {
-  ENTRY,
-  PROBLEM_ID,
-  type OperandAxis,
-  type OperandName,
-  type OtherDtypes,
-  type TableName,
-} from '../problems/problem-schema.ts';
+export { ENTRY, PROBLEM_ID, type OperandAxis, type OperandName, type TableName } from '../problems/problem-schema.ts';
 export {
   DEFAULT_PROBLEM,
   recordedProblem,
