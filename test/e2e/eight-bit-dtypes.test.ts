@@ -162,6 +162,19 @@ withPtx.each(
   expect([exitCode, stdout]).toEqual([1, expect.stringMatching(finding)]);
 });
 
+// The emulator times rows of 128.
+withPtx.each([
+  ['e4m3', '__nv_cvt_float_to_fp8(N == 128 ? 1.2f * x : x, __NV_SATFINITE, __NV_E4M3)'],
+  ['int8', 'max(-128, min(127, __float2int_rn(x) + (N == 128)))'],
+] as const)(
+  'a kernel of %s that is wrong only where it is timed is found',
+  { timeout: LIMIT_MS },
+  (dtype, conversion) => {
+    const { exitCode, stdout } = faTui('bench', quantizer(dtype, conversion), '--samples', '5', '--max-seconds', '1');
+    expect([exitCode, stdout]).toEqual([1, expect.stringMatching(/right when verified, wrong when\s+timed/)]);
+  },
+);
+
 withPtx('an int8 output that was never written is named so', { timeout: LIMIT_MS }, () => {
   const kernel = quantizer('int8');
   const file = join(kernel, 'quantizer.cu');
@@ -290,9 +303,9 @@ toggle: "there are no tensor cores"
 
 withPtx('the built-in attention takes Q, K and V of e4m3 with O of bf16', { timeout: LIMIT_MS }, () => {
   const right = folder('rows', { 'kernel.yaml': ROWS_MANIFEST, 'rows.cu': ROWS });
-  // A run takes a minute with its drawn shapes.
-  const run = faTui(ALL_TESTS ? 'run' : 'verify', right);
-  expect([run.exitCode, run.stdout]).toEqual([0, expect.stringMatching(/tensors +e4m3/)]);
+  // Verifies too. Drawn shapes would take this kernel minutes.
+  const bench = faTui('bench', right, '--samples', '5', '--max-seconds', '1');
+  expect([bench.exitCode, bench.stdout]).toEqual([0, expect.stringMatching(/tensors +e4m3/)]);
   const beyond = folder('beyond', {
     'kernel.yaml': ROWS_MANIFEST,
     'rows.cu': edited(ROWS, 'const int keys = lengths[head / H];', 'const int keys = min(S, lengths[head / H] + 1);'),
