@@ -22,6 +22,11 @@ export type OtherDtypes = Readonly<Partial<Record<TensorDtype, TensorDtype | und
 
 const NO_OTHERS: OtherDtypes = {};
 
+const wantedDtype = ({ input }: { input?: unknown }): string =>
+  wanted(
+    `same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}, of which a kernel chooses; { same_as: a tensor, e4m3: bf16 } where it is another for some; or one of ${ELEMENT_DTYPES.join(', ')}, for every kernel`,
+    input,
+  );
 const dtype = z.union(
   [
     z.array(z.enum(TENSOR_DTYPES)).min(1),
@@ -30,18 +35,15 @@ const dtype = z.union(
       .regex(/^same_as\(\w+\)$/)
       .transform((written) => ({ sameAs: written.slice('same_as('.length, -1), others: NO_OTHERS })),
     z
-      .strictObject({ same_as: name.optional(), ...recordOf(TENSOR_DTYPES, z.enum(TENSOR_DTYPES).optional()) })
-      .refine((written) => written.same_as !== undefined)
+      .strictObject(
+        { same_as: name.optional(), ...recordOf(TENSOR_DTYPES, z.enum(TENSOR_DTYPES).optional()) },
+        { error: wantedDtype },
+      )
+      .refine((written) => written.same_as !== undefined, { error: wantedDtype })
       .transform(({ same_as: sameAs = '', ...others }) => ({ sameAs, others })),
     z.enum(ELEMENT_DTYPES).transform((own) => ({ own })),
   ],
-  {
-    error: (issue) =>
-      wanted(
-        `same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}, of which a kernel chooses; { same_as: a tensor, e4m3: bf16 } where it is another for some; or one of ${ELEMENT_DTYPES.join(', ')}, for every kernel`,
-        issue.input,
-      ),
-  },
+  { error: wantedDtype },
 );
 
 /**

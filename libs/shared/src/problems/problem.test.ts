@@ -1,7 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
-import { axisViolations, bytesOf, caseValues, flopsOf, tensorBytes, tensorExtents } from './case-values.ts';
+import {
+  problemCase,
+  axisViolations,
+  bytesOf,
+  caseValues,
+  flopsOf,
+  tensorBytes,
+  tensorExtents,
+} from './case-values.ts';
 import { caseViolations, shapeOf } from '../kernels/shape.ts';
 import { DEFAULT_PROBLEM, installedProblem, installedProblems } from './installed-problems.ts';
 import { parseProblem } from './problem.ts';
@@ -101,6 +109,9 @@ test.each([
   ['[fp16, bf16]', '[fp16, fp12]', 16, 'tensors.C.dtype', /same_as\(a tensor\) or a list of fp16, bf16, fp32/],
   ['[fp16, bf16]', 'same_as(B)', 14, 'tensors.A.dtype', /circle \(A -> C -> B -> A\): give one of them a list/],
   ['same_as(A)', 'same_as(D)', 15, 'tensors.B.dtype', /unknown tensor "D": known are A, B, C/],
+  ['same_as(A)', '{ same_as: D, e4m3: bf16 }', 15, 'tensors.B.dtype', /unknown tensor "D": known are A, B, C/],
+  ['same_as(A)', '{ e4m3: bf16 }', 15, 'tensors.B.dtype', /\{ same_as: a tensor, e4m3: bf16 \}/],
+  ['same_as(A)', '{ same_as: A, fp8: bf16 }', 15, 'tensors.B.dtype', /a list of fp16, bf16, fp32, e4m3, e5m2, int8/],
   [
     'op: own',
     'op: attentoin',
@@ -697,4 +708,28 @@ test('mutants of tables change their entries', () => {
   });
   expect(() => mutant('entries: "J - entry"')).toThrow(/mutants.wrong.entries: unknown axis "J"/);
   expect(() => mutant('round: fp16')).toThrow(/mutants.wrong.round: lengths is int32: use one of entries, shift, last/);
+});
+
+const SMALL = `id: small
+title: a product of 8 bits
+axes: { M: { about: m }, K: { about: k } }
+tensors:
+  A: { in: [M, K], dtype: [bf16, e4m3, int8] }
+  B: { in: [K], dtype: { same_as: A, int8: e5m2 } }
+  C: { out: [M], dtype: { same_as: B, e4m3: bf16, int8: fp32 } }
+symmetries: [{ double: M, of: [A, C] }, { flip: M, of: [A, C] }, { double: K, of: [B] }]
+reference: { op: own }
+work: { flops: "2 * M * K" }
+`;
+
+test.each([
+  ['bf16', ['bf16', 'bf16', 'bf16'], 2 * (12 + 4 + 3), ['double M', 'flip M', 'double K']],
+  ['e4m3', ['e4m3', 'e4m3', 'bf16'], 12 + 4 + 2 * 3, ['double M', 'flip M', 'double K']],
+  // Twice an int8 may be none.
+  ['int8', ['int8', 'e5m2', 'fp32'], 12 + 4 + 4 * 3, ['flip M', 'double K']],
+] as const)('a kernel of %s has tensors of %j', (dtype, dtypes, bytes, symmetries) => {
+  const found = problemCase(parseProblem(SMALL, 'problem.yaml'), { M: 3, K: 4 }, dtype);
+  expect(found.tensors.map((tensor) => tensor.dtype)).toEqual(dtypes);
+  expect(found.bytes).toBe(bytes);
+  expect(found.symmetries.map(({ act, axis }) => `${act} ${axis}`)).toEqual(symmetries);
 });
