@@ -692,6 +692,17 @@ test('parameters decide the dtype of Q, K, V and O, in the plan and for initial 
   ]);
 });
 
+test('a parameter for one more dtype leaves the labels of the others alone', () => {
+  const written = INITIALISED.replace(
+    'math:',
+    'parameters:\n  BF16: { values: [0, 1], default: 0, about: b }\n  FP32: { values: [0, 1], default: 0, about: f }\nmath:',
+  ).replace('inputs: bf16', 'inputs: { bf16_when: BF16, fp32_when: FP32 }');
+  const manifest = parseManifest(written, 'initialised/kernel.yaml');
+  const variants: Record<string, number>[] = [{}, { BF16: 1 }, { FP32: 1 }];
+  const labels = variants.map((parameters) => resolveVariant(manifest, { parameters }).label);
+  expect(labels).toEqual(['default', 'BF16=1', 'FP32=1']);
+});
+
 test.each([
   ['inputs: bf16', 'inputs: { bf16_when: S > 1 }', 'math.inputs.bf16_when', 'unknown name "S"'],
   ['inputs: bf16', 'inputs: { bf16_when: 1 + }', 'math.inputs.bf16_when', '1 +'],
