@@ -34,7 +34,9 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
   const { shapes: asked = [], dtype = '' } = settings ?? {};
   return {
     device,
-    shapes: uniqueShapes(asked.length > 0 ? asked : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set')),
+    shapes: uniqueShapes(
+      asked.length > 0 ? requestedCases(asked, cases) : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set'),
+    ),
     dtype: sdpaDtype(dtype),
     modes,
     protocol,

@@ -71,6 +71,18 @@ koffi.struct('flashcore_attention_gradients', {
   d_sinks: 'double *',
 });
 
+koffi.struct('flashcore_attention_parts', {
+  ...Object.fromEntries(['parts', 'B', 'H', 'S', 'Dv', 'o_dtype', 'lse_dtype'].map((name) => [name, 'int32_t'])),
+  o: tensor,
+  lse: tensor,
+  o_part_stride: 'int64_t',
+  lse_part_stride: 'int64_t',
+  lse_base_2: 'int32_t',
+  output_dtype: 'int32_t',
+  out_o: output,
+  out_lse: output,
+});
+
 /** Kernels may round products of fp32 tensors to it (FLASHCORE_DTYPE_TF32). */
 const TF32 = 3;
 const NO_STRIDES = { count: 0, batch_stride: 0, head_stride: 0, row_stride: 0 };
@@ -152,7 +164,7 @@ export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, ou
   return {
     forward: attentionStruct(computed, inputs, {}),
     d_o: bound.input('d_o'),
-    d_o_dtype: ELEMENTS[bound.dtype('d_o')].number,
+    d_o_dtype: bound.dtypeNumber('d_o'),
     d_q: bound.output('d_q', out),
     d_k: bound.output('d_k', out),
     d_v: bound.output('d_v', out),
@@ -171,10 +183,10 @@ export function partsStruct(computed: ProblemCase, inputs: TensorsByName, out: W
     if (operand.p !== parts || operand.b !== B || operand.h !== H || operand.s !== S)
       throw new RangeError(`${name} of ${computed.problem} must have the parts, batches, heads and rows of o_parts`);
   return {
-    ...{ parts, B, H, S, Dv, o_dtype: bound.dtype('o_parts'), lse_dtype: bound.dtype('lse_parts') },
+    ...{ parts, B, H, S, Dv, o_dtype: bound.dtypeNumber('o_parts'), lse_dtype: bound.dtypeNumber('lse_parts') },
     ...{ o: bound.input('o_parts'), lse: bound.input('lse_parts') },
     ...{ o_part_stride: bound.stride('o_parts', 'p'), lse_part_stride: bound.stride('lse_parts', 'p') },
-    ...{ lse_base_2: computed.operands.lseBase2 ? 1 : 0, output_dtype: bound.dtype('o') },
+    ...{ lse_base_2: computed.operands.lseBase2 ? 1 : 0, output_dtype: bound.dtypeNumber('o') },
     ...{ out_o: bound.output('o', out), out_lse: bound.output('lse', out) },
   };
 }
@@ -252,8 +264,54 @@ class BoundOperands {
 
   bias(): object {
     if (!this.has('bias')) return { bias: ABSENT, bias_key_stride: 0, bias_dtype: 0 };
-    const dtype = this.dtype('bias');
-    return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: ELEMENTS[dtype].number };
+    return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: this.dtypeNumber('bias') };
+  }
+
+  /** Lists of keys, which may be the same for all batches, heads or queries. */
+  selected(wanted: Readonly<Record<'b' | 'h' | 's', number>>): object {
+    if (!this.has('selected')) return { selected: ABSENT, most_selected: 0 };
+    const { axes, name } = this.#placed('selected');
+    const { draw } = tensorNamed(this.#computed, name);
+    const queries = draw?.kind === 'selected' ? (draw.queries ?? 1) : 1;
+    const found = this.extents('selected');
+    const lists = { ...wanted, s: Math.ceil(wanted.s / queries) };
+    for (const axis of ['b', 'h', 's'] as const)
+      if (axes.includes(axis) && found[axis] !== lists[axis])
+        throw new RangeError(
+          `selected of ${this.#computed.problem} must have ${lists[axis]} as ${axis}, got ${found[axis]}`,
+        );
+    const isShared = queries > 1 && axes.includes('s');
+    return {
+      selected: isShared ? this.#listsOfQueries({ ...wanted, queries }) : this.input('selected'),
+      most_selected: found.k,
+    };
+  }
+
+  /** Lists that several queries share, as [b, h, s, k] with one for each query. */
+  #listsOfQueries({ b, h, s, queries }: Readonly<Record<'b' | 'h' | 's' | 'queries', number>>): object {
+    const lists = this.#data('selected');
+    const { k: places } = this.extents('selected');
+    const [ofBatch, ofHead, ofBlock] = (['b', 'h', 's'] as const).map((axis) => this.stride('selected', axis)) as [
+      number,
+      number,
+      number,
+    ];
+    const data = emptyBits(b * h * s * places, 'int32');
+    for (let to = 0; to * places < data.length; to += 1) {
+      const block = Math.floor((to % s) / queries);
+      const from = Math.floor(to / s / h) * ofBatch + (Math.floor(to / s) % h) * ofHead + block * ofBlock;
+      data.set(lists.subarray(from, from + places), to * places);
+    }
+    return {
+      data,
+      count: data.length,
+      ...{ batch_stride: h * s * places, head_stride: s * places, row_stride: places },
+    };
+  }
+
+  /** FLASHCORE_DTYPE_* of the operand's elements. */
+  dtypeNumber(name: OperandName): number {
+    return ELEMENTS[this.dtype(name)].number;
   }
 
   output(name: OperandName, out: WantedOutputs): object {

@@ -1,9 +1,9 @@
 /** Parts without keys, among the inputs of a merge of split-KV attention. */
 import { type OperandAxis, type OperandName, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { filledElement, stridesOf, tensorNamed, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
+import { stridesOf, tensorNamed, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { CounterRandom } from './random.ts';
-import { NOBODYS } from './tables.ts';
+import { nobodysElement } from './tables.ts';
 
 /** A part in this many has no key for a row. */
 const EMPTY_ONE_IN = 8;
@@ -18,7 +18,7 @@ const ROWS_BEFORE = 5;
 export function emptyParts(inputs: TensorsByName, of: ProblemCase, random: CounterRandom): void {
   const [o, lse] = [new Parts(of, 'o_parts'), new Parts(of, 'lse_parts')];
   const [oBits, lseBits] = [entryOf(inputs, o.name)!, entryOf(inputs, lse.name)!];
-  const nan = filledElement(NOBODYS, o.dtype);
+  const nan = nobodysElement(o.dtype);
   const [minusInfinity] = tensorOf(Float32Array.of(-Infinity), lse.dtype);
   const parts = lse.extent('p');
   let row = 0;

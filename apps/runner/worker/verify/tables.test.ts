@@ -127,6 +127,77 @@ test('rows after the end of a sequence are NaN in a contiguous cache', () => {
   expect(Array.from(Q!, (_, i) => valueReader(Q!, 'fp16')(i)).every(Number.isFinite)).toBe(true);
 });
 
+const ints = (bits: TensorBits): Int32Array => new Int32Array(bits.buffer);
+/** The lists of a case with their keys, and the padding behind them. */
+const listsOf = (bits: TensorBits, places: number): { keys: number[]; padding: number[] }[] =>
+  Array.from({ length: bits.length / places }, (_, list) => {
+    const entries = Array.from(ints(bits).subarray(list * places, (list + 1) * places));
+    const end = entries.includes(-1) ? entries.indexOf(-1) : places;
+    return { keys: entries.slice(0, end), padding: entries.slice(end) };
+  });
+const selecting = (values: Record<string, number>): ProblemCase =>
+  problemCase(installedProblem('attention_selected'), { H: 4, Hkv: 2, D: 8, ...values }, 'bf16');
+
+test.each(SEEDS)('lists have distinct keys in random order, then -1; none, one and all keys occur: seed %s', (seed) => {
+  const drawnLists = [16, 30, 40].map((topk) => {
+    const lists = listsOf(drawn(selecting({ B: 2, S: 3, Skv: 30, topk }), seed)['selected']!, topk);
+    for (const { keys, padding } of lists) {
+      expect(new Set(keys).size).toBe(keys.length);
+      expect(keys.every((key) => key >= 0 && key < 30)).toBe(true);
+      expect(padding.every((entry) => entry === -1)).toBe(true);
+    }
+    const counts = lists.map(({ keys }) => keys.length);
+    for (const count of [0, 1, Math.min(topk, 30)]) expect(counts).toContain(count);
+    return lists;
+  });
+  const longest = drawnLists[1]!.find(({ keys }) => keys.length === 30)!;
+  expect(longest.keys).not.toEqual(longest.keys.toSorted((a, b) => a - b));
+});
+
+test('a single list has the most keys, and timed launches have only full lists', () => {
+  expect(
+    listsOf(drawn(selecting({ B: 1, S: 1, H: 2, Hkv: 1, Skv: 9, topk: 4 }), '3')['selected']!, 4)[0]!.keys,
+  ).toHaveLength(4);
+  const timed = (topk: number) =>
+    listsOf(drawn(selecting({ B: 2, S: 3, Skv: 30, topk }), '5', { evenLengths: true })['selected']!, topk);
+  expect(timed(8).every(({ keys }) => keys.length === 8)).toBe(true);
+  expect(timed(40).every(({ keys }) => keys.length === 30)).toBe(true);
+  expect(timed(8)[0]).not.toEqual(timed(8)[1]);
+});
+
+test.each(SEEDS)('rows of K that no list of their sequence and head names are NaN: seed %s', (seed) => {
+  const of = selecting({ B: 3, S: 2, Skv: 40, topk: 12 });
+  const { selected, K } = drawn(of, seed);
+  const lists = listsOf(selected!, 12);
+  for (let row = 0; row < 3 * 40 * 2; row += 1) {
+    const [head, key, b] = [row % 2, Math.floor(row / 2) % 40, Math.floor(row / 80)];
+    const isNamed = [0, 1].some((s) => lists[(b * 2 + s) * 2 + head]!.keys.includes(key));
+    expect(rowOf(K!, row).every(isNamed ? Number.isFinite : Number.isNaN)).toBe(true);
+  }
+});
+
+/** Lists of sequences of different lengths, whose dimensions are in another order. */
+const OF_LENGTHS = readFileSync(
+  new URL('../../../../problems/attention_selected/problem.yaml', import.meta.url),
+  'utf8',
+)
+  .replace('in: [B, S, Hkv, topk]', 'in: [S, B, topk]')
+  .replace('selected[b s h k]', 'selected[s b k]')
+  .replaceAll(', rows: selected', ', rows: lengths')
+  .replace('{ keys: Skv }', '{ keys: Skv, lengths: lengths }')
+  .replace('  O: {', '  lengths: { in: [B], dtype: int32, draw: { lengths: { most: Skv, page: 8 } } }\n  O: {')
+  .replace('  o: ', '  key_lengths: lengths\n  o: ')
+  .replace(/.*lists_of_next_head.*\n/, '');
+
+test.each(SEEDS)('lists name only keys within the length of their sequence: seed %s', (seed) => {
+  const problem = parseProblem(OF_LENGTHS, 'problem.yaml');
+  const of = problemCase(problem, { B: 6, S: 4, H: 4, Hkv: 2, Skv: 30, topk: 30, D: 8 }, 'bf16');
+  const { lengths, selected } = drawn(of, seed);
+  const lists = listsOf(selected!, 30);
+  expect(lists.every(({ keys }, list) => keys.every((key) => key < lengths![list % 6]!))).toBe(true);
+  expect(Math.max(...lists.map(({ keys }) => keys.length))).toBe(30);
+});
+
 /** A problem with an input of 8 bits, whose rows have lengths. */
 const ofDtype = (dtype: 'e4m3' | 'e5m2' | 'int8'): ProblemCase =>
   problemCase(

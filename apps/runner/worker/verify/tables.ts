@@ -5,6 +5,7 @@
 import {
   elementsOfTensor,
   type DrawRule,
+  type ElementDtype,
   type OwnedRows,
   type ProblemCase,
   type TensorExtent,
@@ -200,19 +201,22 @@ function selected(
 const NOBODYS = 0x7fff;
 /** int8 has no NaN: -128 is the number farthest from 0, and the only one that is never drawn. */
 const NOBODYS_INT8 = 0x80;
+/** An element that no kernel may use. */
+export const nobodysElement = (dtype: ElementDtype): number =>
+  dtype === 'int8' ? NOBODYS_INT8 : filledElement(NOBODYS, dtype);
 
 /** Fills rows that belong to no sequence with NaN, or with -128. */
 export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: ProblemCase, drawn: TensorsByName): void {
   const { rows, dims, dtype } = tensor;
   if (!rows) return;
-  const owned = ownedRows(tensorNamed(of, rows.table), of, drawn);
-  const nan = dtype === 'int8' ? NOBODYS_INT8 : filledElement(NOBODYS, dtype);
+  const isOwned = ownedRows(tensor, rows, { of, drawn });
+  const nobodys = nobodysElement(dtype);
   const strides = dims.map((_, dim) => elementsOfTensor({ dims: dims.slice(dim + 1) }));
   // Elements in the dimensions inside the innermost of these are filled at once.
   const inner = strides[Math.max(...rows.owners, rows.row)]!;
   for (let start = 0; start < bits.length; start += inner) {
     const at = (dim: number): number => Math.floor(start / strides[dim]!) % dims[dim]!;
-    if (!isOwned(rows.owners.map(at), at(rows.row))) bits.fill(nan, start, start + inner);
+    if (!isOwned(rows.owners.map(at), at(rows.row))) bits.fill(nobodys, start, start + inner);
   }
 }
 
