@@ -208,7 +208,7 @@ test.each(['B', 'H', 'S'] as const)('a bias of [%s, Skv] is the same along the d
   });
 });
 
-/** Indexed along the dimensions that the case's bias_values has. */
+/** A function that indexes the case's bias_values along the dimensions that they have. */
 function biasOf({ operands, tensors }: ProblemCase, bits: { buffer: ArrayBuffer } | undefined): Inputs['bias'] {
   if (!bits) return undefined;
   const numbers = new Float16Array(bits.buffer);

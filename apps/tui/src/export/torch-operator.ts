@@ -155,7 +155,10 @@ const tensorOf = (
   };
 };
 
-/** An axis that callers give or an extent, and a number more; `usual` has the defaults of the other axes. */
+/**
+ * A dimension: an axis that callers give or an extent, possibly plus a number. Axes in `usual` are replaced by their
+ * defaults.
+ */
 function dimOf(text: string, usual: ReadonlyMap<string, string>): string {
   const [, name = '', more = ''] = /^(\w+)( \+ \d+)?$/.exec(text) ?? [];
   if (name === '') return ANY_EXTENT;

@@ -356,7 +356,7 @@ export function toleranceOfOutput(
   return { absolute: absolute + unit * smallest, relative: relative + (dtype === 'int8' ? 0 : unit) };
 }
 
-/** The tolerances that outputs name, for a kernel of a dtype. Requires cases of the problem. */
+/** The tolerances that outputs name, for a kernel of a dtype. `cases` must belong to the problem. */
 export function outputTolerances(
   { tensors }: Problem,
   cases: Cases,

@@ -73,7 +73,8 @@ export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const isInt32 = 'own' in dtype && dtype.own === 'int32';
   if (isInt32 && !dims)
     fault([...key, 'dtype'], `an output must be ${TENSOR_DTYPES.join(', ')}, got int32: choose one of them`);
-  else if (isInt32 && !draw) fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets or pages }`');
+  else if (isInt32 && !draw)
+    fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets, pages or selected }`');
   if (draw && !isInt32) fault([...key, 'draw'], 'only an int32 input has a rule: write `dtype: int32`');
   if (dims && optional) fault([...key, 'optional'], 'only an output can be optional: leave it out');
   if (!dims && when !== undefined)
