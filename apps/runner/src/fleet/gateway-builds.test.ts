@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { Outcome, Phase, type JobEvent } from '@flashcore/shared/contract';
+import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createPlanner } from '../experiment/planner.ts';
@@ -64,9 +64,6 @@ test("a pilot compiles nothing but uses the gateway's builds, and the result nam
   expect(planner!.cacheUse().hits).toBeGreaterThan(0);
   const { build } = result!.variants[0]!;
   expect(build!.runs.map(({ hostName }) => hostName)).toEqual(build!.runs.map(() => hostname()));
-  // The pilot's build phase does not include the compiler's time.
-  const phase = result!.phaseTimes.find(({ phase: one }) => one === Phase.BUILD);
-  expect(phase!.seconds - phase!.waitSeconds).toBeLessThan(build!.runs[0]!.seconds);
   // The provenance names the device as the pilot registered it, and the pilot as the gateway submitted it.
   expect(result!.provenance!.device!.deviceId).toBe('slurm:gpu');
   expect([...cluster.pilots.keys()]).toContain(result!.provenance!.schedulerJob);
