@@ -125,6 +125,13 @@ export function formatInstant(time: Timestamp | undefined): string {
 /** A short instant for lists, such as "11-21 10:46", UTC. */
 export const formatShortInstant = (time: Timestamp | undefined): string => formatInstant(time).slice(5, 16) || '-';
 
+/** When something happened, for lists, UTC: the time of day within the last twelve hours, else with the date. */
+export function formatWhen(time: Timestamp | undefined, now: number): string {
+  const short = formatShortInstant(time);
+  const isRecent = time !== undefined && now - secondsOf(time) * 1000 < 12 * 3_600_000;
+  return isRecent ? short.slice(6) : short;
+}
+
 /** US dollars: "0.0032 USD". */
 export const formatCost = (dollars: number): string => `${dollars.toFixed(4)} USD`;
 

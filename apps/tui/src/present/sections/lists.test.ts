@@ -6,7 +6,9 @@ import {
   ExperimentSummarySchema,
   JobSchema,
   KernelSchema,
+  TimingMode,
 } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { failedExperiment, PLAIN } from '../../testing/result-fixtures.ts';
 import type { ReportFormat } from '../plain/report-format.ts';
@@ -76,8 +78,25 @@ test('the history marks an emulator time, and shows no number for a missing time
     '  job       ended        outcome       cases    hot p50     gates  kernel',
     '  01234567  11-21 11:00  wrong result    7/7  ~81.42 ms    3 of 4  fa_v2_wmma U…',
     '  01234567  11-21 11:00  wrong result    0/7          -  ✓0 ✗2 –0  fa_v2_wmma',
-    '  ~ emulator time, not a GPU time; hot: launches back to back, first shape;',
-    '  gates: hard ones passed, of all hard ones; ✓ passed, ✗ failed, – not measured',
+    '  ~ emulator time, not a GPU time; hot: launches back to back; gates: hard ones',
+    '  passed, of all hard ones; ✓ passed, ✗ failed, – not measured',
+  ]);
+});
+
+test('the history names the shape of each time if the shapes differ, else once below the list', () => {
+  const timed = (shape: string) =>
+    create(ExperimentSummarySchema, {
+      ...{ job, passedCases: 7, cases: 7, p50Us: 5.8 },
+      timings: [{ mode: TimingMode.HOT, shape: parseShape(shape), p50Us: 5.8 }],
+    });
+  expect(historyReport([timed('1x4x128x64'), timed('1x2x128x64')], PLAIN)).toEqual([
+    '  job       outcome       cases  shape        hot p50  gates  kernel',
+    '  01234567  wrong result    7/7  1x4x128x64  5.800 us      -  fa_v2_wmma USE_WM…',
+    '  01234567  wrong result    7/7  1x2x128x64  5.800 us      -  fa_v2_wmma USE_WM…',
+    '  hot: launches back to back',
+  ]);
+  expect(historyReport([timed('1x4x128x64')], PLAIN).slice(-1)).toEqual([
+    '  hot: launches back to back, at 1x4x128x64',
   ]);
 });
 

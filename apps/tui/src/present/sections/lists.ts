@@ -4,6 +4,7 @@ import {
   FindingKind,
   JobState,
   Outcome,
+  TimingMode,
   type ExperimentSummary,
   type Job,
   type Kernel,
@@ -13,7 +14,7 @@ import {
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatError, formatMicroseconds, formatRatio, formatShortInstant } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
-import { KIND_WORDS, dtypeWord, findingWord, jobMark, shortName } from '../words.ts';
+import { KIND_WORDS, dtypeWord, findingWord, jobMark, shapeShort, shortName } from '../words.ts';
 
 /** The ladder: id, title, lesson, parameters and limits of every kernel. */
 export const kernelsBlocks = (kernels: readonly Kernel[]): Block[] =>
@@ -96,6 +97,27 @@ export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): s
 export const gatesRole = ({ hardGates, hardGatesPassed, gatesFailed }: GateCounts): Role | undefined =>
   (hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0) ? 'bad' : undefined;
 
+const CANONICAL = '2x8x512x64';
+
+/** The shape whose times a list shows: the canonical shape if it was timed, else the first. */
+export function shownShape(experiment: ExperimentSummary | undefined): string {
+  const shapes = (experiment?.timings ?? []).map(({ shape }) => shapeShort(shape));
+  return shapes.includes(CANONICAL) ? CANONICAL : (shapes[0] ?? '-');
+}
+
+/** The median of the shape shown. Experiments of older runners have only the hot median of their first shape. */
+export function medianOf(experiment: ExperimentSummary | undefined, wanted = TimingMode.HOT): number | undefined {
+  if (experiment?.timings.length === 0) return wanted === TimingMode.HOT ? experiment.p50Us : undefined;
+  const shape = shownShape(experiment);
+  return experiment?.timings.find(({ mode, shape: of }) => mode === wanted && shapeShort(of) === shape)?.p50Us;
+}
+
+/** The shape of all times in a list; undefined if they differ, because each row must then name its own. */
+export function commonShape(experiments: readonly (ExperimentSummary | undefined)[]): string | undefined {
+  const shapes = new Set(experiments.map(shownShape).filter((shape) => shape !== '-'));
+  return shapes.size === 1 ? [...shapes][0] : undefined;
+}
+
 const CANNOT_SAY = { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED };
 
 /** Ended experiments, newest first. `kernel` is the only kernel requested. */
@@ -103,6 +125,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
   if (experiments.length === 0) return [notice(`no experiment${ofKernel(kernel)} has ended yet`)];
   const hasChampion = experiments.some(({ champion }) => champion !== undefined);
   const isCluster = experiments.some(({ schedulerJob }) => schedulerJob !== undefined);
+  const common = commonShape(experiments);
   const hasCost = experiments.some(({ costUsd }) => costUsd !== undefined);
   const columns: Column<ExperimentSummary>[] = [
     { title: 'job', cell: ({ job }) => (job ? shortName(job.name) : '-') },
@@ -112,6 +135,9 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
       cell: ({ job }) => piece(jobMark(job ?? CANNOT_SAY).word, jobMark(job ?? CANNOT_SAY).role),
     },
     { title: 'cases', align: 'right', cell: parityShort },
+    ...(common === undefined && experiments.some(({ timings }) => timings.length > 0)
+      ? [{ title: 'shape', cell: shownShape }]
+      : []),
     { title: 'hot p50', align: 'right', cell: timeText },
     ...(hasChampion ? [{ title: 'vs champion', align: 'right' as const, cell: championText }] : []),
     ...(hasCost
@@ -135,7 +161,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
   ];
   const notes = [
     experiments.some(({ simulated }) => simulated) ? '~ emulator time, not a GPU time' : '',
-    'hot: launches back to back, first shape',
+    `hot: launches back to back${common === undefined ? '' : `, at ${common}`}`,
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
     experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: hard ones passed, of all hard ones' : '',
     experiments.some(({ ranking }) => ranking?.ranked === false) ? 'ranked no: fa-tui report <job> says why' : '',
@@ -150,8 +176,11 @@ function rankedPiece({ ranking, p50Us }: ExperimentSummary): Piece {
   return piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');
 }
 
-const timeText = ({ p50Us, dtype, simulated }: ExperimentSummary): string =>
-  p50Us === undefined ? '-' : `${dtypeWord(dtype)}${simulated ? '~' : ''}${formatMicroseconds(p50Us)}`;
+function timeText(experiment: ExperimentSummary): string {
+  const p50Us = medianOf(experiment);
+  const { dtype, simulated } = experiment;
+  return p50Us === undefined ? '-' : `${dtypeWord(dtype)}${simulated ? '~' : ''}${formatMicroseconds(p50Us)}`;
+}
 
 const championText = ({ speedupOverChampion }: ExperimentSummary): string =>
   speedupOverChampion === undefined ? '-' : formatRatio(speedupOverChampion);

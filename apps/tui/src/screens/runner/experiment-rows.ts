@@ -6,16 +6,6 @@ import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
 import { rankingText } from '../../present/sections/plan.ts';
 import { MODE_WORDS, caseText, dtypeWord, shapeShort } from '../../present/words.ts';
 
-const CANONICAL = '2x8x512x64';
-
-/** The case whose times a table shows: the canonical shape if it was timed, else the first. */
-export function shownCase(experiment: ExperimentSummary | undefined): Shape | undefined {
-  const shapes = (experiment?.timings ?? []).map(({ shape }) => shape);
-  return shapes.find((shape) => shapeShort(shape) === CANONICAL) ?? shapes[0];
-}
-
-export const shownShape = (experiment: ExperimentSummary | undefined): string => shapeShort(shownCase(experiment));
-
 /** Medians by shape and mode, such as "2x8x512x64 hot 12.1 us  cold 13.4 us". */
 export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, width: number): Row[] =>
   flowRows(

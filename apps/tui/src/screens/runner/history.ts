@@ -1,10 +1,15 @@
 /** Ended experiments, sorted and filtered. The keys b and c compare any two rows. */
 import { marked } from '../../present/roles.ts';
 import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
-import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
-import { gatesRole, gatesText, largestErrorText } from '../../present/sections/lists.ts';
-import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
+import {
+  commonShape,
+  gatesRole,
+  gatesText,
+  largestErrorText,
+  medianOf,
+  shownShape,
+} from '../../present/sections/lists.ts';
+import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -12,7 +17,7 @@ import { historyOf } from '../../state/selectors.ts';
 import { dtypeWord, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
-import { experimentRows, shownCase, shownShape } from './experiment-rows.ts';
+import { experimentRows } from './experiment-rows.ts';
 
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'P' : ' ';
@@ -22,25 +27,18 @@ function casesRun(experiment: ExperimentSummary): Run {
   return run(parityShort(experiment), experiment.cases === 0 ? 'dim' : undefined);
 }
 
-/** The shape of all times in the list, for its title; undefined if they differ, because each row then has its own. */
-function commonShape(experiments: readonly ExperimentSummary[]): string | undefined {
-  const shapes = new Set(experiments.map(shownShape).filter((shape) => shape !== '-'));
-  return shapes.size === 1 ? [...shapes][0] : undefined;
+function timeRun(experiment: ExperimentSummary): Run {
+  const p50Us = medianOf(experiment);
+  if (p50Us === undefined) return run('-', 'dim');
+  const { dtype, simulated } = experiment;
+  return run(
+    `${dtypeWord(dtype)}${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`,
+    simulated ? 'warn' : undefined,
+  );
 }
 
-/** What name, cases, p50 and hard gates need beyond the figures of other tables. */
-const OTHER_CELLS = 12;
-
-/** The shapes, where they differ: one column, or one for each axis that differs. */
-function shapeColumns(experiments: readonly ExperimentSummary[], width: number): Column<ExperimentSummary>[] {
-  const axes = caseColumns(experiments, { shape: shownCase, width: width - OTHER_CELLS });
-  if (axes.some(({ align }) => align === 'right')) return axes;
-  // A time without its shape says little, so the age goes first.
-  return [{ title: 'shape', drop: 1, cell: (experiment) => run(shownShape(experiment), 'dim') }];
-}
-
-const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSummary>[]): Column<ExperimentSummary>[] => [
-  { title: 'id', drop: 5, cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },
+const historyColumns = (state: AppState, common: string | undefined): Column<ExperimentSummary>[] => [
+  { title: 'id', cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },
   {
     title: 'experiment',
     cell: ({ job }) =>
@@ -57,33 +55,28 @@ const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSumma
   {
     title: 'max err',
     align: 'right',
-    drop: 3,
+    drop: 1,
     cell: largestErrorText,
   },
-  ...shapes,
+  ...(common === undefined
+    ? [{ title: 'shape', cell: (experiment: ExperimentSummary) => run(shownShape(experiment), 'dim') }]
+    : []),
   {
     title: 'p50 hot',
     align: 'right',
-    cell: ({ p50Us, dtype, simulated }) =>
-      p50Us === undefined
-        ? run('-', 'dim')
-        : run(
-            `${dtypeWord(dtype)}${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`,
-            simulated ? 'warn' : undefined,
-          ),
+    cell: timeRun,
   },
   {
     title: 'hard gates',
+    drop: 2,
     cell: (experiment) => run(gatesText(experiment), gatesRole(experiment)),
   },
   { title: 'device', drop: 4, cell: ({ deviceName }) => deviceName, shrinkTo: 12 },
   { title: 'source', drop: 6, cell: ({ sourceDigest }) => run(sourceDigest.slice(0, 10), 'dim') },
   {
-    title: 'when',
+    title: 'at, UTC',
     align: 'right',
-    drop: 2,
-    cell: ({ job }) =>
-      job?.createTime === undefined ? '-' : formatAge((state.now - timestampMs(job.createTime)) / 1000),
+    cell: ({ job }) => formatWhen(job?.createTime, state.now),
   },
 ];
 

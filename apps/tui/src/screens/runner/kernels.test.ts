@@ -1,5 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import { KernelSchema } from '@flashcore/shared/contract';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { ExperimentSummarySchema, JobState, KernelSchema, Outcome, TimingMode } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { initialState } from '../../state/app-state.ts';
@@ -23,4 +25,42 @@ test('short notes are shown in full, and of long notes only the headings', () =>
   expect(detailOf(`# my_attn\n\n${section('What helped')}\n${section('What did not')}`)).toMatch(
     /\nNOTES\.md {2}31 lines, o opens them\n {2}What helped\n {2}What did not$/,
   );
+});
+
+/** Title and rows of a list of kernels with long names; each was timed at a shape of its own. */
+function listOf(width: number, shapes: readonly string[]): string[] {
+  const ids = shapes.map((_, index) => `a_kernel_with_a_long_name_${index}`);
+  const state = {
+    ...initialState({ runner: { label: '', embedded: true }, columns: width + 4, rows: 60, now: 60_000 }),
+    kernels: ids.map((kernelId) => create(KernelSchema, { kernelId, title: 'What it is, in many words' })),
+    hasKernels: true,
+    experiments: shapes.map((shape, index) =>
+      create(ExperimentSummarySchema, {
+        job: {
+          kernelId: ids[index]!,
+          createTime: timestampFromMs(0),
+          state: JobState.ENDED,
+          outcome: Outcome.WRONG_RESULT,
+        },
+        simulated: true,
+        registersPerThread: 56,
+        hardGates: 4,
+        timings: [TimingMode.HOT, TimingMode.COLD].map((mode) => ({ mode, shape: parseShape(shape), p50Us: 2_139 })),
+      }),
+    ),
+  };
+  const { title, body } = kernelsView({ state, log: new LogBuffer(1), search: undefined }, { width, height: 20 });
+  return [title, ...body.slice(1, 3).map(rowText)];
+}
+
+test.each([76, 82, 116, 160])('in %d cells each kernel keeps the shape of its time if the shapes differ', (width) => {
+  const [title, ...rows] = listOf(width, ['1x4x128x64', '1x2x128x64']);
+  expect(title).toBe('7 Kernels');
+  expect(rows.map((row) => /1x.x128x64 +2\.139 ms sim/.test(row))).toEqual([true, true]);
+});
+
+test('the title names the shape that all times of the kernels share', () => {
+  const [title, first] = listOf(82, ['1x4x128x64', '1x4x128x64']);
+  expect(title).toBe('7 Kernels  p50 at 1x4x128x64');
+  expect(first).not.toContain('1x4x128x64');
 });

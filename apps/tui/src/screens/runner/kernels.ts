@@ -29,13 +29,12 @@ import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { usualDevice, usualParameter, type KernelParameter, type ListedKernel } from '../../state/listed-kernel.ts';
 import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
-import { KIND_WORDS, findingWord, jobMark, shapeShort } from '../../present/words.ts';
-import { gatesText } from '../../present/sections/lists.ts';
+import { KIND_WORDS, findingWord, jobMark } from '../../present/words.ts';
+import { commonShape, gatesText, medianOf, shownShape } from '../../present/sections/lists.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { beside, pageOf, positionRemark, type View, type Size } from '../pane/view.ts';
-import { problemsPane } from './problems-pane.ts';
-import { shownShape, timingRows } from './experiment-rows.ts';
+import { timingRows } from './experiment-rows.ts';
 
 const SIDE_BY_SIDE = 100;
 
@@ -59,21 +58,15 @@ const timing =
     return us === undefined ? run('-', 'dim') : run(`${formatMicroseconds(us)}${last?.simulated ? ' sim' : ''}`);
   };
 
-/** Experiments of older runners have only the hot median of their first shape. */
-function medianOf(last: ExperimentSummary | undefined, wanted: TimingMode): number | undefined {
-  if (last?.timings.length === 0) return wanted === TimingMode.HOT ? last.p50Us : undefined;
-  const shape = shownShape(last);
-  return last?.timings.find(({ mode, shape: of }) => mode === wanted && shapeShort(of) === shape)?.p50Us;
-}
-
-const columns = (now: number): Column<KernelRow>[] => [
+const columns = (now: number, common: string | undefined): Column<KernelRow>[] => [
   {
     title: 'kernel',
     cell: ({ kernel }) => run(kernel.kernelId, kernelRole(kernel)),
     shrinkTo: 18,
   },
   { title: 'verdict', cell: verdictRun, shrinkTo: 16 },
-  { title: 'shape', drop: 5, cell: ({ last }) => run(shownShape(last), 'dim') },
+  // Times of different shapes do not compare, so each row then keeps its shape.
+  ...(common === undefined ? [{ title: 'shape', cell: ({ last }: KernelRow) => run(shownShape(last), 'dim') }] : []),
   { title: 'p50 hot', align: 'right', cell: timing(TimingMode.HOT) },
   { title: 'cold', align: 'right', drop: 4, cell: timing(TimingMode.COLD) },
   {
@@ -117,10 +110,10 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   const { ui } = state;
   if (ui.kernelList !== 'kernels') return problemsPane(state, { width, height });
   const kernels = kernelsOf(state);
-  const title = ui.faulty ? '7 Kernels, faulty ones too' : '7 Kernels';
+  const name = ui.faulty ? '7 Kernels, faulty ones too' : '7 Kernels';
   if (kernels.length === 0)
     return {
-      title,
+      title: name,
       body: emptyListRows(
         state,
         {
@@ -145,8 +138,10 @@ export const kernelsView: View = ({ state }, { width, height }) => {
       job: openJob(state, kernel) ?? experiment?.job ?? lastOtherJob(state, kernel),
     };
   });
+  const common = commonShape(listed.map(({ last: experiment }) => experiment));
   const table = (size: Size): Row[] =>
-    list(columns(state.now), listed, { ...size, selected, focused: ui.view === 'kernels' });
+    list(columns(state.now, common), listed, { ...size, selected, focused: ui.view === 'kernels' });
+  const title = common === undefined ? name : `${name}  p50 at ${common}`;
   const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter opens the form`;
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.6);
