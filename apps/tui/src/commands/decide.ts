@@ -112,7 +112,7 @@ export function cancelJob(text: string, context: CommandContext): Promise<ExitCo
   });
 }
 
-function endText({ state, outcome }: Job, endedBefore: boolean): string {
-  if (endedBefore) return `nothing to cancel, the job had ended: ${outcomeWord(outcome).toUpperCase()}`;
-  return state === JobState.ENDED ? outcomeWord(outcome).toUpperCase() : 'cancelling';
+function endText(job: Job, endedBefore: boolean): string {
+  if (endedBefore) return `nothing to cancel, the job had ended: ${outcomeWord(job).toUpperCase()}`;
+  return job.state === JobState.ENDED ? outcomeWord(job).toUpperCase() : 'cancelling';
 }

@@ -27,7 +27,7 @@ export function statusText({ activity, phases }: Pick<JobView, 'activity' | 'pha
     case 'profileProgress':
       return profileStatus(activity.value);
     case 'finished':
-      return outcomeWord(activity.value.outcome);
+      return outcomeWord(activity.value);
     case undefined:
       return '';
   }

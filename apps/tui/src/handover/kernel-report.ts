@@ -165,7 +165,7 @@ const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [
     },
   },
   { title: 'gates', cell: (response) => gatesText(askedOf(response)?.gates ?? []) },
-  { title: 'outcome', cell: ({ job }) => outcomeWord(job?.outcome ?? 0) },
+  { title: 'outcome', cell: ({ job }) => outcomeWord(job) },
 ];
 
 const jobData = (response: GetJobResponse): unknown => ({
@@ -174,7 +174,7 @@ const jobData = (response: GetJobResponse): unknown => ({
   build: response.job?.label,
   device: response.result?.provenance?.device?.name ?? null,
   simulated: response.result?.provenance?.device?.simulated ?? false,
-  outcome: outcomeWord(response.job?.outcome ?? 0),
+  outcome: outcomeWord(response.job),
   source_digest: response.result?.provenance?.sourceDigest ?? null,
 });
 

@@ -110,7 +110,7 @@ function entryOf(response: GetJobResponse, before: readonly GetJobResponse[], al
       const what = DECISION_WORDS[decision.kind];
       return what === undefined ? [] : [{ ...saidOf(decision), what }];
     }),
-    outcome: outcomeWord(job?.outcome ?? 0),
+    outcome: outcomeWord(job),
     summary: job?.summary ?? '',
     changes: variant ? changesOf(response, variant, before) : null,
     steps: variant ? stepsOf(response, variant, before) : [],

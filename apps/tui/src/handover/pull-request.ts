@@ -52,7 +52,7 @@ const askedOf = ({ result }: GetJobResponse) => result?.variants.find(({ fallbac
 
 const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [
   { title: 'kernel', cell: ({ job }) => job?.label || job?.kernelId || '' },
-  { title: 'outcome', cell: ({ job }) => outcomeWord(job?.outcome ?? 0) },
+  { title: 'outcome', cell: ({ job }) => outcomeWord(job) },
   {
     title: 'parity',
     cell: (response) => {

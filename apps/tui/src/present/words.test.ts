@@ -1,6 +1,6 @@
-import { ComparisonVerdict } from '@flashcore/shared/contract';
+import { ComparisonVerdict, JobState, Outcome } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { comparisonAnswer, reasonText, withShortNames } from './words.ts';
+import { comparisonAnswer, jobMark, outcomeWord, reasonText, summaryText, withShortNames } from './words.ts';
 
 test('a comparison that was not judged says so only once', () => {
   expect(
@@ -32,4 +32,18 @@ test('finding kinds in a reason become words, and other capitals stay', () => {
     'not run: out of bounds on 1x1x64x64 stopped the run',
     'first 1x1x64x64 (race: thread 3)',
   ]);
+});
+
+test('a race is called a race, because its result may be right', () => {
+  const raced = { state: JobState.ENDED, outcome: Outcome.WRONG_RESULT, summary: 'RACE: thread 0 writes byte 8' };
+  expect([outcomeWord(raced), jobMark(raced).word, summaryText(raced)]).toEqual([
+    'race',
+    'race',
+    'thread 0 writes byte 8',
+  ]);
+  expect(outcomeWord({ ...raced, summary: 'UNINITIALISED_READ: of S_smem' })).toBe('uninitialised read');
+  expect(outcomeWord({ ...raced, summary: 'WRONG_RESULT: 9 of 64' })).toBe('wrong result');
+  // A number that is wrong is wrong, whatever made it so.
+  expect(outcomeWord({ ...raced, summary: 'NAN_OUTPUT: all' })).toBe('wrong result');
+  expect(outcomeWord(undefined)).toBe('unspecified');
 });

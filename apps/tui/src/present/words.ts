@@ -55,18 +55,31 @@ const inWords = (name: string): string =>
     .replaceAll('_', ' ')
     .replace(/\bnan\b/, 'NaN');
 
-/** The outcome in words, such as "compile failed". */
-export const outcomeWord = (outcome: Outcome): string => inWords(Outcome[outcome] ?? 'ended');
+/** Findings of a kernel whose output may be right all the same, so "wrong result" would be untrue. */
+const NAMES_ITS_STATE: ReadonlySet<string> = new Set([
+  FindingKind[FindingKind.RACE],
+  FindingKind[FindingKind.UNINITIALISED_READ],
+]);
+
+const CODED_SUMMARY = /^([A-Z][A-Z_]+): ([^]*)$/;
+
+/** How a job ended, in words such as "compile failed" or "race". Every screen and report takes the word from here. */
+export function outcomeWord(ended: { readonly outcome: Outcome; readonly summary?: string } | undefined): string {
+  const { outcome = Outcome.UNSPECIFIED, summary = '' } = ended ?? {};
+  const finding = CODED_SUMMARY.exec(summary)?.[1] ?? '';
+  if (outcome === Outcome.WRONG_RESULT && NAMES_ITS_STATE.has(finding)) return inWords(finding);
+  return inWords(Outcome[outcome] ?? 'ended');
+}
 
 /** A variant's parameters; empty for a kernel without parameters, whose label is "default". */
 export const variantWord = (label: string): string => (label === 'default' ? '' : label);
 
 /** A summary for people: "WRONG_RESULT: 3 of …" becomes "wrong result: 3 of …", without repeating the outcome. */
 export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome'>): string {
-  const [, name, rest] = /^([A-Z][A-Z_]+): ([^]*)$/.exec(summary) ?? [];
+  const [, name, rest] = CODED_SUMMARY.exec(summary) ?? [];
   if (name === undefined || rest === undefined) return summary;
   const word = inWords(name);
-  return word === outcomeWord(outcome) ? rest : `${word}: ${rest}`;
+  return word === outcomeWord({ outcome, summary }) ? rest : `${word}: ${rest}`;
 }
 
 /** A reason for people: "NAN_OUTPUT: all; OUT_OF_BOUNDS on …" becomes "NaN output: all; out of bounds on …". */
@@ -97,10 +110,10 @@ export const COMPARISON_MARKS: Record<ComparisonVerdict, Mark> = {
   [ComparisonVerdict.NOT_JUDGED]: { mark: '○', role: 'dim', word: 'not judged' },
 };
 
-export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
+export function jobMark(job: Pick<Job, 'state' | 'outcome'> & Partial<Pick<Job, 'summary'>>): Mark {
   if (job.state === JobState.QUEUED) return { mark: '·', role: 'dim', word: 'queued' };
   if (job.state === JobState.RUNNING) return { mark: '●', role: 'accent', word: 'running' };
-  const word = outcomeWord(job.outcome);
+  const word = outcomeWord(job);
   if (job.outcome === Outcome.PASSED) return { mark: '✓', role: 'good', word };
   if (job.outcome === Outcome.CANCELLED || job.outcome === Outcome.INTERRUPTED) return { mark: '○', role: 'dim', word };
   return { mark: '✗', role: 'bad', word };

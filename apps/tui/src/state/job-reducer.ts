@@ -239,7 +239,7 @@ function withResult(view: JobView, result: JobResult): JobView {
 
 /** Closes gates that were undecided when the job ended. Otherwise they would be shown as still to come. */
 function withGatesClosed(view: JobView): JobView {
-  const why = `the job ended before (${outcomeWord(view.outcome)})`;
+  const why = `the job ended before (${outcomeWord(view)})`;
   const close = (gate: GateResult): GateResult =>
     gate.verdict === Verdict.UNSPECIFIED ? { ...gate, verdict: Verdict.NOT_MEASURED, detail: why } : gate;
   return { ...view, variants: view.variants.map((variant) => ({ ...variant, gates: variant.gates.map(close) })) };

@@ -167,7 +167,7 @@ function describe({ payload }: JobEvent): Described[] {
       return [{ text: payload.value.message, tone: 'warn' }];
     case 'finished': {
       const { outcome, summary, error } = payload.value;
-      const text = `${outcomeWord(outcome)}: ${summaryText({ summary, outcome }) || error?.message || 'no summary'}`;
+      const text = `${outcomeWord({ outcome, summary })}: ${summaryText({ summary, outcome }) || error?.message || 'no summary'}`;
       return [{ text, tone: outcome === Outcome.PASSED ? 'good' : 'bad' }];
     }
     default:

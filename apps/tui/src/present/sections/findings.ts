@@ -1,6 +1,6 @@
 /** Findings about a kernel: kind, place, threads and remedy. */
 import { bytesText } from '@flashcore/shared/text';
-import type { FaultLocation, FaultThread, Finding } from '@flashcore/shared/contract';
+import { FindingKind, type FaultLocation, type FaultThread, type Finding } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block, type FindingBlock } from '../blocks.ts';
 import { findingWord, caseText } from '../words.ts';
 
@@ -14,12 +14,16 @@ const findingBlock = (finding: Finding): FindingBlock => ({
   facts: facts(
     fact('where', finding.location ? locationText(finding.location) : ''),
     ...threadGroups(finding).map((text) => fact('threads', text)),
-    fact('case', finding.shape ? caseText(finding.shape) : ''),
-    fact('CUDA', finding.cudaError ?? ''),
+    fact('case', finding.shape ? shapeShort(finding.shape) : ''),
+    fact('CUDA', namesItself(finding) ? '' : (finding.cudaError ?? '')),
   ).facts,
   remedy: finding.remedy,
   frame: finding.frame,
 });
+
+/** The emulator stops a launch at such a finding, so the launch's own error says nothing more. */
+const namesItself = ({ kind }: Finding): boolean =>
+  kind === FindingKind.RACE || kind === FindingKind.UNINITIALISED_READ;
 
 /**
  * A location such as "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, 16 bytes

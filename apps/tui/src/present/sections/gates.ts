@@ -88,9 +88,12 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
 export function tallyText(gates: readonly GateResult[], noun = 'hard gate'): string {
   const { hard, passed, failed, open, toDo, warned, modelled } = tallyOf(gates);
   return [
-    `${passed} of ${counted(hard, noun)} passed`,
+    // "2 of 4 passed" would read like a rejection where nothing failed.
+    ...(failed === 0 && open > 0
+      ? [`no ${noun} failed`, `${open} of ${hard} not measured`]
+      : [`${passed} of ${counted(hard, noun)} passed`]),
     ...(failed > 0 ? [`${failed} failed`] : []),
-    ...(open > 0 ? [`${open} not measured`] : []),
+    ...(failed > 0 && open > 0 ? [`${open} not measured`] : []),
     ...(toDo > 0 ? [`${toDo} to do`] : []),
     ...(modelled > 0 ? [`${modelled} of them modelled`] : []),
     ...(warned > 0 ? [counted(warned, 'warning')] : []),

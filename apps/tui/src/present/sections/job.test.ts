@@ -210,3 +210,9 @@ test('a deadlock lists its threads as ranges, an access gives its place', () => 
     '    remedy     Let every thread reach the barrier.',
   ]);
 });
+
+test("a race comes without the error of the launch that the emulator's checker stopped", () => {
+  const cudaError = 'CUDA_ERROR_LAUNCH_FAILED';
+  const raced = create(FindingSchema, { kind: FindingKind.RACE, message: 'two threads, one byte', cudaError });
+  expect(plainLines(findingsBlocks([raced]), PLAIN)).toEqual(['Findings', '  RACE', '    two threads, one byte']);
+});

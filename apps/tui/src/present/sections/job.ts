@@ -119,6 +119,6 @@ function footBlocks({ job, error }: EndedJob): Block[] {
   return [
     heading('Result', job.summary === error?.message ? '' : summaryText(job)),
     ...(error ? [notice(`${error.reason}: ${error.message}`, 'bad')] : []),
-    { kind: 'outcome', word: outcomeWord(job.outcome), role, job: job.name },
+    { kind: 'outcome', word: outcomeWord(job), role, job: job.name },
   ];
 }

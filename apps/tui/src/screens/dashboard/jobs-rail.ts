@@ -75,15 +75,13 @@ function jobRow(state: AppState, job: Job, width: number): Row {
 }
 
 /** The end of the row: "bench 0:58", "1 ahead" or "failed 0:12". */
-function tailOf(
-  { views, now }: AppState,
-  { name, state, startTime, endTime, queuePosition, outcome }: Job,
-): [word: string, clock: string] {
+function tailOf({ views, now }: AppState, job: Job): [word: string, clock: string] {
+  const { name, state, startTime, endTime, queuePosition } = job;
   if (state === JobState.QUEUED) return [`${queuePosition} ahead`, ''];
   const from = startTime === undefined ? undefined : timestampMs(startTime);
   const clock =
     from === undefined ? '' : formatClock(((endTime === undefined ? now : timestampMs(endTime)) - from) / 1000);
-  if (state !== JobState.RUNNING) return [outcomeWord(outcome), clock];
+  if (state !== JobState.RUNNING) return [outcomeWord(job), clock];
   const view = entryOf(views, name);
   const phase = view?.phases.at(-1)?.phase;
   const word = phase === undefined ? 'running' : PHASE_WORDS[phase];

@@ -104,7 +104,7 @@ export function nothingText(state: AppState, subject: Subject): string {
   if (isBeingRead(job)) return 'Reading the events of this job.';
   return job.outcome === Outcome.PASSED
     ? `The job ended ${words.before}.`
-    : `The job ended (${outcomeWord(job.outcome)}) ${words.before}${state.ui.view === 'run' ? '' : ': 1 shows why'}.`;
+    : `The job ended (${outcomeWord(job)}) ${words.before}${state.ui.view === 'run' ? '' : ': 1 shows why'}.`;
 }
 
 export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>
