@@ -90,11 +90,14 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
   const modelled = [...of(Verdict.PASS), ...failed].filter((gate) => gate.modelled);
   const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
   return [
-    `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} hard ${hard.length === 1 ? 'gate' : 'gates'} passed`,
+    // A job passes where nothing fails, so "0 of 1 passed" would contradict it.
+    failed.length === 0 && unknown.length > 0
+      ? `plan ${plan}: no hard gate failed, ${unknown.length} of ${hard.length} not measured (${gateTitles(unknown)})`
+      : `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} hard ${hard.length === 1 ? 'gate' : 'gates'} passed`,
     ...(failed.length > 0 ? [`rejected by ${gateTitles(failed)}`] : []),
     ...(modelled.length > 0 ? [`modelled: ${gateTitles(modelled)}`] : []),
-    ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
-    // A failed gate of level "warn" rejects nothing, so the warning must be visible next to "passed".
+    ...(failed.length > 0 && unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
+    // A failed gate of level "warn" rejects nothing, so it must be mentioned next to "passed".
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
     ...undocumented.map(({ detail }) => detail),
   ].join(', ');

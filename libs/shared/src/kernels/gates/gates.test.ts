@@ -211,6 +211,14 @@ test('the correctness gate needs all parity cases within the parity profile', ()
     expect.stringMatching(/^2 of 3 cases, .*first failing 1x8x512x64 .*; 4 of 7 parity cases were not run: cancelled;/),
   ]);
   expect(correctness({ ...verified, cases: [failing] }).slice(0, 2)).toEqual(['FAIL', 0]);
+  // A shape that the client chose can't pass the gate, but it can fail it.
+  const chosen = { ...failing, shape: parseShape('1x2x128x64') };
+  expect(correctness({ ...verified, cases: [chosen] })).toEqual([
+    'FAIL',
+    0,
+    expect.stringMatching(/first failing 1x2x128x64 .*; 7 of 7 parity cases were not run;/),
+  ]);
+  expect(correctness({ ...verified, cases: [{ ...chosen, verdict: Verdict.PASS }] })[0]).toBe('NOT_MEASURED');
   expect(correctness({ ...verified, tolerance: { profile: 'default', absolute: 1e-2, relative: 5e-2 } })[0]).toBe(
     'NOT_MEASURED',
   );

@@ -144,9 +144,9 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   const parity = requiredCases(context, { name: '' });
   const cases = 'notMeasured' in parity ? parity : [...parity, ...failedProbes(result)];
   if ('notMeasured' in cases) {
-    const run = [...casesOf(context, 'parity'), ...failedProbes(result)];
-    // One failed case is enough to fail. The share covers only the cases that were run, and the detail says how many
-    // were not.
+    const run = [...casesOf(context, 'parity'), ...failedOthers(context), ...failedProbes(result)];
+    // One failed case is enough to fail, also one that the client chose. The share covers the cases that were run, and
+    // the detail gives the number of the others.
     if (result?.tolerance?.profile !== 'parity' || run.every(({ verdict }) => verdict !== Verdict.FAIL)) return cases;
     const { value, detail } = shareOf(
       run.filter(({ verdict }) => verdict === Verdict.PASS),
@@ -167,10 +167,14 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   return shareOf(passed, cases, failedProbes(result).length);
 }
 
-/**
- * A failed probe is counted as a failed case. Passed probes are left out, so that a correct kernel's counts are those
- * of its cases.
- */
+/** Failed cases of shapes outside the parity set. */
+function failedOthers({ variant: { verify: result }, cases }: GateContext): CaseResult[] {
+  const isParityShape = ({ shape }: CaseResult): boolean =>
+    shapesNamed('parity', cases).some((each) => shape !== undefined && sameShape(each, shape));
+  return (result?.cases ?? []).filter((each) => each.verdict === Verdict.FAIL && !isParityShape(each));
+}
+
+/** A failed probe counts as a failed case. Passed probes do not count, so a right kernel has only its cases. */
 const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
   result ? allProbes(result).filter(({ verdict }) => verdict === Verdict.FAIL) : [];
 
