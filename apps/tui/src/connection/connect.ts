@@ -20,9 +20,10 @@ export interface Connection {
   readonly description: string;
   /**
    * Restarts an embedded runner at the same address after it was killed, or settles when a broken ssh tunnel works
-   * again. Other runners are started by their owners. Errors: the reason why the runner can't be reached.
+   * again. Other runners are started by their owners. Returns the new description of a restarted runner. Errors: the
+   * reason why the runner can't be reached.
    */
-  readonly revive?: () => Promise<void>;
+  readonly revive?: () => Promise<string | void>;
   /** For a host that has hooks in the settings. */
   readonly instance?: InstanceRecord | undefined;
   /** Ends the connection and its tunnel, if it has one. */
@@ -67,8 +68,13 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   const close = (): void => client.close();
   if (!embedded)
     return { client, kind: 'remote', address, description: `${address} (pid ${pid}, ${directory})`, close };
-  const revive = async () => (await ensure()).client.close();
-  return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive, close };
+  const descriptionOf = (process: number): string => `embedded (pid ${process}, ${directory})`;
+  const revive = async (): Promise<string> => {
+    const restarted = await ensure();
+    restarted.client.close();
+    return descriptionOf(restarted.pid);
+  };
+  return { client, kind: 'embedded', address, description: descriptionOf(pid), revive, close };
 }
 
 /** Connects to a resolved target. Errors: as connect(). */

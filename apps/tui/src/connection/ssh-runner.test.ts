@@ -99,7 +99,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     const events: JobEvent[] = [];
     const told: string[] = [];
     last = 3;
-    let back: Promise<void> | undefined;
+    let back: Promise<unknown> | undefined;
     const onConnection = (state: string): void => {
       told.push(state);
       if (state === 'reconnecting') back = revive!();

@@ -8,8 +8,8 @@ export interface OpenedRunner {
   readonly runner: ShownRunner;
   /** The key under which the user's view is saved. */
   readonly address: string;
-  /** Restarts an embedded runner that was killed. */
-  readonly revive?: (() => Promise<void>) | undefined;
+  /** Restarts an embedded runner that was killed. Returns its new label. */
+  readonly revive?: (() => Promise<string | void>) | undefined;
 }
 
 /** While connecting, `signal` aborts if the user leaves, and `notify` shows messages. */

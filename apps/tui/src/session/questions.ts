@@ -6,8 +6,8 @@ interface QuestionsOptions {
   readonly store: Store;
   /** Aborts when the session ends. */
   readonly signal: AbortSignal;
-  /** Restarts an embedded runner that was killed. */
-  readonly revive: (() => Promise<void>) | undefined;
+  /** Restarts an embedded runner that was killed. Returns its new label. */
+  readonly revive: (() => Promise<string | void>) | undefined;
 }
 
 /** Sends calls to the runner, and derives the state of the connection from answers and failures. */
@@ -43,6 +43,8 @@ export class Questions {
   report(error: unknown, about?: Notice['about']): void {
     const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
     if (unreachable) this.connection('reconnecting');
+    // This program starts its embedded runner again, so the error's "start it again" would mislead.
+    if (unreachable && this.#store.state.runner.embedded && this.#revive !== undefined) return;
     this.#tell(error, unreachable ? 'connection' : about);
   }
 
@@ -51,7 +53,9 @@ export class Questions {
     if (this.#revive === undefined || this.#reviving || this.#signal.aborted) return;
     this.#reviving = true;
     try {
-      await this.#revive();
+      const label = await this.#revive();
+      const { runner } = this.#store.state;
+      if (label !== undefined) this.#store.dispatch({ type: 'runner', runner: { ...runner, label } });
     } catch (error) {
       this.#tell(error, 'connection');
     } finally {

@@ -17,6 +17,8 @@ import { initialState } from '../state/app-state.ts';
 import type { RunnerPort } from './runner-port.ts';
 import { Session } from './session.ts';
 import { Store } from './store.ts';
+import { messageRows } from '../screens/chrome/message.ts';
+import { rowText } from '../present/cells/row.ts';
 
 const EVENTS = sampleEvents();
 
@@ -275,7 +277,7 @@ test('the last line of the log does not repeat the finding above it', async () =
   expect([1, 2, 3].map((line) => store.log.at(line)?.text)).toEqual([
     `race: ${message}`,
     'Put a __syncthreads() between the two',
-    'wrong result: race, see the finding above',
+    'race, see the finding above',
   ]);
 });
 
@@ -293,7 +295,7 @@ test('the last line gives the number of findings if there are several', async ()
     { watchJob: SAMPLE_JOB },
   );
   await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
-  expect(store.log.at(3)?.text).toBe('wrong result: race, see the 2 findings above');
+  expect(store.log.at(3)?.text).toBe('race, see the 2 findings above');
 });
 
 const savedFolder = (): string => {
@@ -340,4 +342,75 @@ test.each([
   expect(asked[0]?.request).toMatchObject({ settings: { shapes: [{ heads: 4, sequenceLength: 128 }], seedCount: 1 } });
   // Both jobs belong to one version, so there is no earlier version to compare with.
   expect(store.state.watching?.jobBefore).toBeUndefined();
+});
+
+test('a watched save is read to its end while another job is on the screen', async () => {
+  const asked: string[] = [];
+  const client: RunnerPort = {
+    ...fakeRunner(),
+    uploadFolder: () => Promise.resolve(create(KernelReferenceSchema, { source: { case: 'kernelId', value: 'k' } })),
+    start: (method, _, { signal } = {}) => {
+      asked.push(method);
+      const name = `jobs/save-${asked.length}`;
+      return (async function* () {
+        yield* eventsOf([{ case: 'created', value: { job: { name, label: 'k', state: JobState.QUEUED } } }], name);
+        // The stream of a job that runs on is left when another job is opened.
+        await new Promise((resolve) => signal?.addEventListener('abort', resolve));
+      })();
+    },
+    watch: (job) =>
+      (async function* () {
+        await Promise.resolve();
+        const [, finished] = eventsOf(
+          [
+            { case: 'created', value: { job: { name: job } } },
+            { case: 'finished', value: { outcome: Outcome.PASSED } },
+          ],
+          job,
+        );
+        yield finished!;
+      })(),
+  };
+  const store = begin(client);
+  session?.watchFolder({
+    folder: savedFolder(),
+    requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }),
+    quick: true,
+  });
+  await vi.waitFor(() => expect(store.state.attached).toBe('jobs/save-1'));
+  session?.attach('jobs/other');
+  await vi.waitFor(() => expect(store.state.attached).toBe('jobs/save-2'));
+  session?.attach('jobs/other');
+  await vi.waitFor(() => expect(store.state.views['jobs/save-2']).toMatchObject({ outcome: Outcome.PASSED }));
+  expect(asked).toEqual(['verify', 'runExperiment']);
+  // The next save is compared with the save that passed.
+  store.dispatch({ type: 'version-started', job: 'jobs/save-3' });
+  expect(store.state.watching?.jobBefore).toBe('jobs/save-2');
+});
+
+test('an embedded runner that was killed is started again, and the screen says so with its new process', async () => {
+  const runner = fakeRunner();
+  let lost = true;
+  const store = new Store({
+    state: initialState({
+      ...{ columns: 120, rows: 40, now: SAMPLE_START_MS },
+      runner: { label: 'embedded (pid 11, /home)', embedded: true },
+    }),
+  });
+  const restarted = Promise.withResolvers<string>();
+  const listJobs = async () => {
+    if (lost) throw new FlashcoreError('RUNNER_UNREACHABLE', {}, 'No runner at unix:/run.sock: start it again');
+    return runner.listJobs();
+  };
+  session = new Session({ client: { ...runner, listJobs }, store, revive: () => restarted.promise });
+  await session.lists.jobs();
+  const shown = (): string => messageRows(store.state, 120).map(rowText).join(' ').trim();
+  expect(shown()).toBe(
+    'Lost embedded (pid 11, /home): starting it again. Jobs that it was running end as interrupted.',
+  );
+  lost = false;
+  restarted.resolve('embedded (pid 12, /home)');
+  await vi.waitFor(() => expect(store.state.runner.label).toBe('embedded (pid 12, /home)'));
+  await session.lists.jobs();
+  expect([store.state.connection, shown()]).toEqual(['connected', '']);
 });

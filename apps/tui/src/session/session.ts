@@ -38,10 +38,8 @@ interface SessionOptions {
   readonly now?: () => number;
   /** The user's own kernel folders; absent if they are not known, as in a replay. */
   readonly folders?: KernelFolders;
-  /** Absent in a replay. */
-  readonly problems?: ProblemReader;
-  /** Restarts an embedded runner that was killed. */
-  readonly revive?: () => Promise<void>;
+  /** Restarts an embedded runner that was killed. Returns its new label. */
+  readonly revive?: () => Promise<string | void>;
 }
 
 /** Parses a listing of instructions. Throws if the bytes are not a listing. */
@@ -166,7 +164,10 @@ export class Session {
           name = job;
           this.#store.dispatch({ type: 'version-started', job, isRest });
         };
-        await Promise.race([this.#run(request, started), superseded]);
+        // If another job is opened meanwhile, this one is read to its end without being shown: the next save is
+        // compared with it, and after a quick case the others follow.
+        const ended = this.#run(request, started).then(() => (name === '' ? undefined : this.read(name)));
+        await Promise.race([ended, superseded]);
         if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
         return signal.aborted ? undefined : entryOf(this.#store.state.views, name)?.outcome;
       };

@@ -1,5 +1,5 @@
 /** The effect of a save: the figures that both the job before and the job after it have. */
-import { JobState, TimingMode, type EntryResources } from '@flashcore/shared/contract';
+import { JobState, Outcome, TimingMode, type EntryResources } from '@flashcore/shared/contract';
 import { mostOf } from './pinned.ts';
 import type { JobView, VariantView } from './job-view.ts';
 import { variantsOf } from './selectors.ts';
@@ -22,11 +22,13 @@ export function saveDifference(before: JobView, after: JobView): string {
 }
 
 function outcomeChange(before: JobView, after: JobView): string[] {
-  const ended = before.state === JobState.ENDED && after.state === JobState.ENDED;
-  return ended && before.outcome !== after.outcome
-    ? [`${outcomeWord(before.outcome)}→${outcomeWord(after.outcome)}`]
-    : [];
+  const ended = before.state === JobState.ENDED && after.state === JobState.ENDED && !wasStopped(after);
+  const [was, is] = [outcomeWord(before), outcomeWord(after)];
+  return ended && was !== is ? [`${was}→${is}`] : [];
 }
+
+/** A job that was stopped says nothing about its save. */
+const wasStopped = ({ outcome }: JobView): boolean => outcome === Outcome.CANCELLED || outcome === Outcome.INTERRUPTED;
 
 const resourceChanges = (a: VariantView, b: VariantView): string[] =>
   RESOURCES.flatMap(({ name, of }) => {

@@ -6,7 +6,7 @@ import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth, cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
-import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
+import type { AppState, Notice, ShownRunner, UiState, WatchedFolder } from '../../state/app-state.ts';
 import { queueText } from '../../state/job-list.ts';
 import { shownFinding, openListing } from '../../state/source-place.ts';
 import type { LaidOut } from './layout.ts';
@@ -29,12 +29,7 @@ export function messageRows(state: AppState, width: number): Row[] {
   )
     return [promptRow(ui.overlay, width)];
   if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
-  if (state.connection === 'reconnecting')
-    return wrapped(
-      `Lost ${state.runner.label}: reconnecting. The screen shows the last known state; jobs keep running.`,
-      'warn',
-      width,
-    );
+  if (state.connection === 'reconnecting') return wrapped(lostText(state.runner), 'warn', width);
   const job = attachedJob(state);
   if (job?.state === JobState.QUEUED) {
     const ahead = queueText(state.jobs, job.name);
@@ -47,6 +42,12 @@ export function messageRows(state: AppState, width: number): Row[] {
     ? [fitRow([], width)]
     : wrapped(watchingText(state, state.watching), 'accent', width);
 }
+
+/** An embedded runner is on this machine, so it is lost only if it ended, and then its jobs ended too. */
+const lostText = ({ label, embedded }: ShownRunner): string =>
+  embedded
+    ? `Lost ${label}: starting it again. Jobs that it was running end as interrupted.`
+    : `Lost ${label}: reconnecting. The screen shows the last known state; jobs keep running.`;
 
 /** Text such as "watching k: last save 12 s ago, changed since the previous save: regs 76→61; W stops". */
 export function watchingText({ views, now }: AppState, { folder, lastSave, job, jobBefore }: WatchedFolder): string {

@@ -1,3 +1,4 @@
+import { Outcome } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { measuredEvents, type MeasuredName } from '../../testing/measured-job.ts';
 import { watchingText } from './message.ts';
@@ -31,4 +32,10 @@ test('a watched folder shows the time of its last save and the difference from t
   expect(watchingText(saved, saved.watching!)).toMatch(
     /^watching \/k: last save 12 s ago, changed since the previous save: .*hot p50 [+-]\d+\.\d %; W stops$/,
   );
+});
+
+test('a cancelled save is not described as a change of the outcome', () => {
+  const cancelled = { ...view('flashcore_v10'), outcome: Outcome.CANCELLED };
+  expect(saveDifference(view('flashcore_v9'), cancelled)).not.toContain('cancelled');
+  expect(saveDifference(view('flashcore_v9'), { ...cancelled, outcome: Outcome.CRASHED })).toMatch(/^\w+→crashed, /);
 });
