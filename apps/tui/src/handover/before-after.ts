@@ -68,10 +68,10 @@ function timingSteps(response: GetJobResponse, before: readonly GetJobResponse[]
       mode: figure.mode,
       simulated: figure.benchmark.simulated,
       before_us: last?.benchmark.latency?.p50Us ?? null,
-      before_of: last ? `${last.kernel} of ${shortName(last.job)}, another job` : 'nothing like it',
+      before_of: last ? `${last.kernel} of ${shortName(last.job)}, another job` : 'no earlier time at this place',
       after_us: figure.benchmark.latency!.p50Us,
       ratio: null,
-      verdict: 'not judged: not measured in turns',
+      verdict: last ? 'not judged: timed in different jobs, not in turns' : 'not judged: nothing to compare with',
     };
   });
 }

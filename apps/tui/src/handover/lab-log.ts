@@ -1,12 +1,12 @@
 /**
- * The lab log: attempts in order, each with its reason, changes, figures before and after, gates, decision and cost;
- * then the next steps. Hypotheses are the notes about a job and its proposer's thoughts.
+ * The lab log: how the attempts ended, the failures first; then the attempts in order, each with its reason, changes,
+ * figures before and after, gates, decision and cost; then the next steps. Hypotheses are the notes about a job and its proposer's thoughts.
  */
-import { DecisionKind, type Decision, type GetJobResponse } from '@flashcore/shared/contract';
+import { DecisionKind, Outcome, type Decision, type GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, fact, facts, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { formatInterval, formatMicroseconds, formatSeconds, counted, instantOf } from '../present/numbers.ts';
 import { comparisonPlots, jobPlots, subjectOf } from '../present/plots/job-plots.ts';
-import { dtypeWord, outcomeWord, shortName } from '../present/words.ts';
+import { dtypeWord, outcomeWord, shortName, summaryText } from '../present/words.ts';
 import { changesOf, type Changes } from './changes.ts';
 import { stepsOf, type Step } from './before-after.ts';
 import {
@@ -38,9 +38,11 @@ export function labLog({ jobs, decisions, remarks }: LabLogInput): Report {
     title,
     blocks: [
       chapter(title, 1),
-      notice(`${counted(entries.length, 'job')}, oldest first; ${totalCost(jobs)}.`),
+      notice(`${counted(entries.length, 'job')}: ${outcomesText(entries)}; ${totalCost(jobs)}.`),
       ...remarks.map((text) => notice(text)),
+      ...failureBlocks(entries),
       chapter('What was tried'),
+      notice('Oldest first.'),
       ...entries.flatMap(entryBlocks),
       chapter('Next steps'),
       ...nextBlocks(advised),
@@ -126,8 +128,29 @@ function entryOf(response: GetJobResponse, before: readonly GetJobResponse[], al
 
 const saidOf = ({ note, client, time }: Decision): Said => ({ text: note, by: client, at: instantOf(time) });
 
+/** Text such as "29 passed, 1 race". */
+function outcomesText(entries: readonly Entry[]): string {
+  const counts = new Map<string, number>();
+  for (const { outcome } of entries) counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+  return [...counts].map(([word, count]) => `${count} ${word}`).join(', ');
+}
+
+/** The jobs that did not pass, newest first. */
+function failureBlocks(entries: readonly Entry[]): Block[] {
+  const failed = entries.filter(({ response }) => response.job?.outcome !== Outcome.PASSED).toReversed();
+  return failed.length === 0 ? [] : [chapter('What did not pass'), tableOf(FAILURE_COLUMNS, failed)];
+}
+
+const FAILURE_COLUMNS: readonly Column<Entry>[] = [
+  { title: 'job', cell: ({ job }) => shortName(job) },
+  { title: 'started', cell: ({ started }) => started },
+  { title: 'kernel', cell: ({ kernel }) => kernel },
+  { title: 'outcome', cell: ({ outcome }) => outcome },
+  { title: 'because', cell: ({ response }) => (response.job ? summaryText(response.job) : '') },
+];
+
 function entryBlocks(entry: Entry): Block[] {
-  const { response, job, kernel, started, device, simulated, protocol, summary, outcome } = entry;
+  const { response, job, kernel, started, device, simulated, protocol, outcome } = entry;
   const { result } = response;
   const variant = result?.variants.find(({ fallback }) => !fallback);
   const dtype = dtypeWord(result?.provenance?.dtype ?? '').trim();
@@ -138,7 +161,7 @@ function entryBlocks(entry: Entry): Block[] {
       fact('on', place),
       ...entry.hypotheses.map(({ text, by }) => fact('hypothesis', by === '' ? text : `${text} (${by})`)),
       ...changeFacts(entry.changes),
-      fact('outcome', summary === '' ? outcome : `${outcome}: ${summary}`),
+      fact('outcome', response.job?.summary ? `${outcome}: ${summaryText(response.job)}` : outcome),
       ...(variant ? [fact('parity', `${correctText(variant)}, largest error ${errorText(variant)}`)] : []),
       ...(variant && variant.gates.length > 0
         ? [fact(result?.plan ? `gates (${result.plan.name})` : 'gates', gatesText(variant.gates))]
@@ -174,7 +197,7 @@ const STEP_COLUMNS: readonly Column<Step>[] = [
   {
     title: 'before',
     align: 'right',
-    cell: ({ before_us: us }) => (us === null ? 'not measured' : formatMicroseconds(us)),
+    cell: ({ before_us: us }) => (us === null ? '-' : formatMicroseconds(us)),
   },
   { title: 'of', cell: ({ before_of: of }) => of },
   { title: 'after', align: 'right', cell: ({ after_us: us }) => formatMicroseconds(us) },
@@ -190,13 +213,24 @@ const STEP_COLUMNS: readonly Column<Step>[] = [
 const nextBlocks = (advised: readonly Advised[]): Block[] =>
   advised.length === 0
     ? [notice('No job of these was profiled: fa-tui profile <kernel> says what bounds it, where counters can be read')]
-    : [tableOf(ADVICE_COLUMNS, advised)];
+    : [tableOf(ADVICE_COLUMNS, sameTogether(advised))];
 
-const ADVICE_COLUMNS: readonly Column<Advised>[] = [
-  { title: 'kernel', cell: ({ kernel }) => kernel },
+/** A piece of advice, and the kernels that got it. */
+interface SharedAdvice {
+  readonly text: string;
+  readonly of: readonly Advised[];
+}
+
+const sameTogether = (advised: readonly Advised[]): SharedAdvice[] =>
+  [...new Set(advised.map(({ text }) => text))].map((text) => ({
+    text,
+    of: advised.filter((each) => each.text === text),
+  }));
+
+const ADVICE_COLUMNS: readonly Column<SharedAdvice>[] = [
   { title: 'try', cell: ({ text }) => text },
-  { title: 'because', cell: ({ evidence }) => evidence },
-  { title: 'job', cell: ({ job }) => shortName(job) },
+  { title: 'for', cell: ({ of }) => of.map(({ kernel, job }) => `${kernel} (${shortName(job)})`).join(', ') },
+  { title: 'because', cell: ({ of }) => [...new Set(of.map(({ evidence }) => evidence))].join('; ') },
 ];
 
 interface Advised {

@@ -10,6 +10,7 @@ import {
   JobState,
   KernelSchema,
   Outcome,
+  ProfileResultSchema,
   TimingMode,
   Verdict,
   type GetJobResponse,
@@ -67,6 +68,32 @@ test("the lab log has each job's hypothesis, changes, figures before and after, 
   await expect(page).toMatchFileSnapshot('goldens/lab-log.txt');
   expect(page).toContain('hypothesis: clusters share the loads of K and V (ada)');
   expect(page).toMatch(/decision: rejected by eva, .*: slower, as it should be/);
+});
+
+test('the lab log begins with counts and with what did not pass, the newest first', () => {
+  const raced = structuredClone(compared[1]!);
+  Object.assign(raced.job!, { outcome: Outcome.WRONG_RESULT, summary: 'RACE: two threads, one byte' });
+  const page = PAGE_WRITERS.markdown(labLog({ jobs: [...compared, raced], decisions: [], remarks: [] }));
+  expect(page).toMatch(/^# Lab log\n\n4 jobs: 2 passed, 1 failed, 1 race; /);
+  const [, failures = ''] = /## What did not pass\n([^]*)\n## What was tried/.exec(page) ?? [];
+  expect(failures.match(/^\| \w{8} \|.*$/gm)?.map((row) => row.split(' | ').slice(3).join(' | '))).toEqual([
+    'race | two threads, one byte |',
+    expect.stringMatching(/^failed \| .*rejected by regression/),
+  ]);
+});
+
+test('the lab log gives the same advice once, for all of its kernels', () => {
+  const advised = ['a', 'b'].map((kernelId) => {
+    const job = structuredClone(compared[0]!);
+    Object.assign(job.job!, { kernelId, label: kernelId, name: `jobs/${kernelId.repeat(8)}` });
+    job.result!.variants[0]!.profile = create(ProfileResultSchema, {
+      advice: [{ text: 'Launch more CTAs', evidence: `${kernelId} waits` }],
+    });
+    return job;
+  });
+  const page = PAGE_WRITERS.markdown(labLog({ jobs: advised, decisions: [], remarks: [] }));
+  expect(page.match(/Launch more CTAs/g)?.length).toBe(1);
+  expect(page).toContain('| Launch more CTAs | a (aaaaaaaa), b (bbbbbbbb) | a waits; b waits |');
 });
 
 test("the lab log's figures come from the comparison in the job, and its data names every job", () => {
