@@ -20,7 +20,7 @@ import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
 import type { KeyContext, Handler, HandlersOf } from './handler.ts';
 import { JOB_HANDLERS, MARK_HANDLERS } from './job-keys.ts';
-import { typedCharacter } from './key-name.ts';
+import { editedText, typedCharacter } from './key-name.ts';
 import { WATCH_LABEL } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
@@ -188,7 +188,7 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
     return store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
   }
   if (key === 'enter') return finishSearch(text, store);
-  const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
+  const typed = editedText(text, key);
   store.dispatch({ type: 'search', query: typed });
   const last = typed === '' ? undefined : store.search?.neighbour(store.log.end, -1);
   if (last === undefined) store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
@@ -200,7 +200,7 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
 function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: KeyContext): void {
   if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
   if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });
-  const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
+  const typed = editedText(text, key);
   store.dispatch({ type: 'list-filter', list, text: typed });
   store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: typed } });
 }
@@ -259,9 +259,11 @@ function finishSearch(query: string, store: KeyContext['store']): void {
 }
 
 function pressInConfirm(key: string, overlay: OverlayOf<'confirm'>, context: KeyContext): void {
-  if (key !== 'y' && key !== 'Y') return close(context);
   close(context);
-  if (overlay.commandId !== 'cancel') return;
+  const isYes = key === 'y' || key === 'Y';
+  if (overlay.commandId === 'edit-source' && (isYes || key === 'c'))
+    return void editSource(context, isYes ? 'file' : 'copy');
+  if (!isYes || overlay.commandId !== 'cancel') return;
   context.store.dispatch({ type: 'mark', jobs: [] });
   for (const job of overlay.subjects) logJobCommand(context.store, 'cancel', job);
   void context.session.cancel(overlay.subjects);

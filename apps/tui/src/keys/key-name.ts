@@ -42,3 +42,9 @@ export function typedCharacter(name: string): string | undefined {
   if (name === 'space') return ' ';
   return Array.from(name).length === 1 ? name : undefined;
 }
+
+/** A prompt's text after a key. */
+export function editedText(text: string, key: string): string {
+  if (key === 'ctrl+u') return '';
+  return key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
+}

@@ -4,18 +4,20 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
 import {
+  ArtifactKind,
+  ArtifactSchema,
   GetHostResponseSchema,
   JobSchema,
-  KernelSchema,
   JobState,
   TimingMode,
   type JobEvent,
 } from '@flashcore/shared/contract';
+import { sha256Of } from '@flashcore/shared/kernels';
 import { shellWord } from '@flashcore/shared/text';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LISTED_PROBLEMS } from '../testing/decode-job.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
-import { modelledEvents } from '../testing/measured-job.ts';
+import { measuredEvents, modelledEvents } from '../testing/measured-job.ts';
 import { VIEW_SCENES, enterScene } from '../testing/scenes.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
@@ -460,6 +462,16 @@ test('copying view 1 takes the whole log without added line breaks, and Y takes 
   });
 });
 
+test('Ctrl-U clears the filter of a list and the search of the log, as in every prompt', async () => {
+  await terminal.press('6/v7');
+  expect(await terminal.screen()).toMatch(/ctrl\+u clear.*"failures" shows only those/);
+  await terminal.press(CTRL_U);
+  expect([ui().overlay, ui().filters.jobs]).toMatchObject([{ kind: 'list-filter', text: '' }, '']);
+  await terminal.press('\r1/gate');
+  await terminal.press(CTRL_U);
+  expect(ui().overlay).toMatchObject({ kind: 'search', text: '' });
+});
+
 test('leaving an editor without a change is not reported as an edit', async () => {
   await terminal.press('7je');
   expect(terminal.store.state.notice?.text).toMatch(/fa_v2_wmma\.cu was not changed/);
@@ -549,6 +561,36 @@ test('e opens the source at the place that the job points to, in view 7 the sour
   ]);
   expect(terminal.written().split('\u001b[?1049h').length).toBe(4);
   expect((await terminal.screen()).split('\n').slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
+});
+
+test("e asks before it opens a file that differs from an older job's source, and offers the job's copy", async () => {
+  const text = Buffer.from('// as it was');
+  const source = create(ArtifactSchema, {
+    ...{ kind: ArtifactKind.SOURCE, fileName: 'flashcore_v9.cu', sha256: sha256Of(text) },
+  });
+  terminal.runner.artifacts.set(source.sha256, text);
+  const events = measuredEvents('flashcore_v9');
+  const built = events.findIndex(({ payload }) => payload.case === 'buildResult');
+  const { payload } = events[built]!;
+  if (payload.case !== 'buildResult') throw new Error('no build');
+  const value = { ...payload.value, artifacts: [source] };
+  show([...events.slice(0, built), { ...events[built]!, payload: { ...payload, value } }]);
+  const newer = create(JobSchema, { name: 'jobs/newer', kernelId: 'flashcore_v9', state: JobState.ENDED });
+  terminal.store.dispatch({ type: 'jobs', jobs: [newer, ...terminal.store.state.jobs] });
+  await terminal.press('1e');
+  expect(await terminal.screen()).toMatch(
+    /flashcore_v9\.cu differs from this job's source\. {2}y edit it {2}c the job's copy {2}any key neither/,
+  );
+  await terminal.press('n');
+  expect(terminal.edited).toEqual([]);
+  await terminal.press('e');
+  await terminal.screen();
+  await terminal.press('c');
+  expect(terminal.edited[0]?.file).toMatch(/fa-tui-read-only-copy-\w+\/flashcore_v9\.cu$/);
+  await terminal.press('e');
+  await terminal.screen();
+  await terminal.press('y');
+  expect(terminal.edited[1]?.file).toMatch(/kernels\/flashcore_v9\/flashcore_v9\.cu$/);
 });
 
 test('e in view 4 opens the hottest line, and next to the PTX the line under the cursor', async () => {

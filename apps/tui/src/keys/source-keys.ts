@@ -1,7 +1,7 @@
 /** Opening sources and notes in the user's editor. */
 import path from 'node:path';
 import { readForeignFile } from '@flashcore/shared/files';
-import { MAX_TREE_BYTES, NOTES_FILE } from '@flashcore/shared/kernels';
+import { MAX_TREE_BYTES, NOTES_FILE, sha256Of } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
 import { selectedKernel } from '../state/selectors.ts';
 import { sourceTarget, type SourceTarget } from '../state/source-place.ts';
@@ -10,21 +10,27 @@ import type { Store } from '../session/store.ts';
 import type { Notice } from '../state/app-state.ts';
 import type { KeyContext } from './handler.ts';
 
-/** Opens the source at the error, and shows whether it was edited. */
-export async function editSource(context: KeyContext): Promise<void> {
+/** How to open a source that has changed since its job. */
+export type ChangedSource = 'ask' | 'file' | 'copy';
+
+/** Opens the source at the error, and shows whether it was edited. Asks first if it is not the job's source. */
+export async function editSource(context: KeyContext, changed: ChangedSource = 'ask'): Promise<void> {
   const { store } = context;
   const target = sourceTarget(store.state);
   if (target === undefined) return;
   await telling(store, async () => {
-    const edited = (await editLocal(target, context)) ?? (await viewCopy(target, context));
-    return edited === undefined
-      ? {
-          text: `The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`,
-          tone: 'warn',
-        }
-      : { text: edited, tone: 'info' };
+    if (changed === 'copy') return viewed(await viewCopy(target, context), target, "the job's source");
+    const edited = await editLocal(target, context, changed);
+    if (edited === 'asked') return undefined;
+    if (edited !== undefined) return { text: edited, tone: 'info' };
+    return viewed(await viewCopy(target, context), target, 'the compiled source: no known folder has this kernel');
   });
 }
+
+const viewed = (copy: string | undefined, { kernelId }: SourceTarget, what: string): Told =>
+  copy === undefined
+    ? { text: `The source of ${kernelId} is not on this machine, and the runner kept no copy of it`, tone: 'warn' }
+    : { text: `${copy} is a read-only copy of ${what}`, tone: 'info' };
 
 /** Opens NOTES.md of the kernel under the cursor of view 7: the user's own, or a copy of the runner's. */
 export async function openNotes({ store, lendTerminal, edit }: KeyContext): Promise<void> {
@@ -42,16 +48,17 @@ export async function openNotes({ store, lendTerminal, edit }: KeyContext): Prom
 type Told = Pick<Notice, 'text' | 'tone'>;
 
 /** Shows how it went, or the error. */
-async function telling(store: Store, body: () => Promise<Told>): Promise<void> {
+async function telling(store: Store, body: () => Promise<Told | undefined>): Promise<void> {
   const told = await body().catch((error: unknown): Told => ({ text: errorText(error), tone: 'bad' }));
-  store.dispatch({ type: 'notice', ...told });
+  if (told !== undefined) store.dispatch({ type: 'notice', ...told });
 }
 
 /** Edits the source in a folder of this machine. Undefined if no folder has the kernel. */
 async function editLocal(
   target: SourceTarget,
-  { lendTerminal, edit, kernelsDirectory }: KeyContext,
-): Promise<string | undefined> {
+  { store, lendTerminal, edit, kernelsDirectory }: KeyContext,
+  changed: ChangedSource,
+): Promise<string | 'asked' | undefined> {
   if (target.folders.length === 0 && kernelsDirectory === undefined) return undefined;
   let edited: string | undefined;
   // The terminal is lent before the file is searched, because keys typed right after `e` are meant for the editor.
@@ -59,11 +66,33 @@ async function editLocal(
     const file = await localSource(target, kernelsDirectory);
     if (file === undefined) return;
     const before = readForeignFile(file, MAX_TREE_BYTES);
+    const isOther = target.compiled !== undefined && target.compiled.sha256 !== sha256Of(before);
+    if (changed === 'ask' && isOther && !isNewest(store, target)) {
+      edited = 'asked';
+      return askWhich(store, path.basename(file));
+    }
     await edit({ file, line: target.line, column: target.column });
     const isChanged = !before.equals(readForeignFile(file, MAX_TREE_BYTES));
     edited = isChanged ? `Edited ${file}: r runs it again, W runs every save` : `${file} was not changed`;
   });
   return edited;
+}
+
+/** After the kernel's newest job, a changed source is what the user works on, so nobody has to be asked. */
+const isNewest = ({ state }: Store, { kernelId }: SourceTarget): boolean =>
+  state.jobs.find((job) => job.kernelId === kernelId)?.name === state.attached;
+
+function askWhich(store: Store, file: string): void {
+  store.dispatch({
+    type: 'overlay',
+    overlay: {
+      kind: 'confirm',
+      question: `${file} differs from this job's source.`,
+      answers: "y edit it  c the job's copy  any key neither",
+      commandId: 'edit-source',
+      subjects: [],
+    },
+  });
 }
 
 /**
@@ -77,5 +106,5 @@ async function viewCopy(
   if (compiled === undefined) return undefined;
   const file = await compiledCopy(compiled, session.readArtifact);
   await lendTerminal(() => edit({ file, line, column }));
-  return `${file} is a read-only copy of the compiled source: no known folder has this kernel`;
+  return file;
 }

@@ -4,6 +4,7 @@ import {
   ExperimentSummarySchema,
   JobSchema,
   KernelSchema,
+  JobKind,
   JobState,
   Outcome,
   type ExperimentSummary,
@@ -16,7 +17,16 @@ import type { Action } from './actions.ts';
 import { initialState, VIEWS, type AppState } from './app-state.ts';
 import { reduce } from './app-reducer.ts';
 import { cancellableJob } from './chosen.ts';
-import { WATCH_LABEL, itemCount, jobsOf, lastExperiments, selectedJobName, selectedKernel } from './selectors.ts';
+import {
+  WATCH_LABEL,
+  itemCount,
+  jobsOf,
+  hiddenText,
+  historyOf,
+  lastExperiments,
+  selectedJobName,
+  selectedKernel,
+} from './selectors.ts';
 
 const START = initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: 0 });
 const after = (...actions: Action[]): AppState => actions.reduce(reduce, START);
@@ -92,6 +102,54 @@ test('running jobs come first, then queued jobs in the order in which they will 
   const names = (of: AppState): string[] => jobsOf(of).map(({ name }) => name);
   expect(names(state)).toEqual(['running', 'queued', 'waits longer', 'save 3', 'other watch', 'cancelled']);
   expect(names(reduce(state, { type: 'list-filter', list: 'jobs', text: 'save' }))).toEqual(['save 3', 'save 2']);
+});
+
+test('a filter finds labels, and "failures" finds every job that ended badly', () => {
+  const ended = (name: string, outcome: Outcome, more: MessageInitShape<typeof JobSchema> = {}): Job =>
+    create(JobSchema, { name, outcome, state: JobState.ENDED, ...more });
+  const jobs = [
+    ended('a', Outcome.PASSED, { summary: 'no hard gate failed', labels: { night: '1' } }),
+    ended('b', Outcome.WRONG_RESULT, { summary: 'RACE: two threads' }),
+    ended('c', Outcome.COMPILE_FAILED),
+    ended('d', Outcome.CANCELLED),
+  ];
+  const state = after(
+    { type: 'jobs', jobs },
+    { type: 'experiments', experiments: jobs.map((job) => create(ExperimentSummarySchema, { job })) },
+  );
+  const found = (text: string): string[][] => {
+    const filtered = (['jobs', 'history'] as const).reduce(
+      (before, list) => reduce(before, { type: 'list-filter', list, text }),
+      state,
+    );
+    return [jobsOf(filtered).map(({ name }) => name), historyOf(filtered).map(({ job }) => job?.name ?? '')];
+  };
+  expect(found('night')).toEqual([['a'], ['a']]);
+  expect(found('failures')).toEqual([
+    ['b', 'c'],
+    ['b', 'c'],
+  ]);
+  expect(found('race')).toEqual([['b'], ['b']]);
+  expect(found('wrong result')).toEqual([['b'], ['b']]);
+});
+
+test('the history hides a superseded save even if only a verification followed it, and the titles count what is hidden', () => {
+  const labels = { [WATCH_LABEL]: 'w' };
+  const older = create(JobSchema, { name: 'older', state: JobState.ENDED, outcome: Outcome.CANCELLED, labels });
+  const newer = create(JobSchema, { name: 'newer', kind: JobKind.VERIFY, state: JobState.ENDED, labels });
+  const other = create(JobSchema, { name: 'other', state: JobState.ENDED, outcome: Outcome.PASSED });
+  const state = after(
+    { type: 'jobs', jobs: [newer, older, other] },
+    { type: 'experiments', experiments: [older, other].map((job) => create(ExperimentSummarySchema, { job })) },
+  );
+  const history = reduce(state, { type: 'job-list', list: 'history' });
+  expect(historyOf(history).map(({ job }) => job?.name)).toEqual(['other']);
+  expect([hiddenText(state), hiddenText(history)]).toEqual([
+    ', 1 superseded save hidden',
+    ', 1 superseded save hidden',
+  ]);
+  const filtered = reduce(history, { type: 'list-filter', list: 'history', text: 'o' });
+  expect([historyOf(filtered).length, hiddenText(filtered)]).toEqual([2, '']);
 });
 
 test('a kernel keeps the figures of its last run that was not stopped', () => {

@@ -121,6 +121,8 @@ export type Overlay =
   | {
       readonly kind: 'confirm';
       readonly question: string;
+      /** The keys that answer; absent: y for yes, any other key for no. */
+      readonly answers?: string;
       readonly commandId: string;
       readonly subjects: readonly string[];
     };

@@ -19,6 +19,8 @@ import type { ListedKernel } from './listed-kernel.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 import { raceOf, type TuneRace } from './tuned-variants.ts';
+import { counted } from '../present/numbers.ts';
+import { jobMark } from '../present/words.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
   state.attached === undefined ? undefined : entryOf(state.views, state.attached);
@@ -104,24 +106,30 @@ function matches(text: string, filter: string): boolean {
     .every((word) => lower.includes(word));
 }
 
-/** The state as the list shows it, in the contract's words, such as "RUNNING" or "COMPILE FAILED". */
-const stateName = ({ state, outcome }: Job): string =>
-  (state === JobState.ENDED ? (Outcome[outcome] ?? '') : (JobState[state] ?? '')).replaceAll('_', ' ');
+/** The filter word for every job that ended badly; no summary contains it. */
+export const FAILURES_WORD = 'failures';
+
+/** The state as the list shows it and in the contract's words, such as "race WRONG RESULT". */
+function stateName(job: Job): string {
+  const { state, outcome } = job;
+  const { mark, word } = jobMark(job);
+  const name = state === JobState.ENDED ? (Outcome[outcome] ?? '') : (JobState[state] ?? '');
+  return `${word} ${name.replaceAll('_', ' ')} ${mark === '✗' ? FAILURES_WORD : ''}`;
+}
+
+/** The text that a filter looks at. */
+const jobText = (job: Job): string =>
+  [
+    ...[job.name, job.label, job.kernelId, job.summary, stateName(job), JobKind[job.kind]],
+    ...Object.entries(job.labels).map(([name, value]) => `${name}=${value}`),
+  ].join(' ');
 
 /**
  * The jobs of view 6: running jobs, then queued jobs in the order in which they will run, then ended jobs, newest
  * first. Superseded jobs are hidden unless a filter is set.
  */
 export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
-  if (ui.filters.jobs !== '')
-    return openFirst(
-      jobs.filter((job) =>
-        matches(
-          [job.name, job.label, job.kernelId, job.summary, stateName(job), JobKind[job.kind]].join(' '),
-          ui.filters.jobs,
-        ),
-      ),
-    );
+  if (ui.filters.jobs !== '') return openFirst(jobs.filter((job) => matches(jobText(job), ui.filters.jobs)));
   const superseded = supersededIn(jobs);
   return openFirst(superseded.size === 0 ? jobs : jobs.filter(({ name }) => !superseded.has(name)));
 }
@@ -252,25 +260,47 @@ const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSu
 };
 
 /** The experiments of view 6, filtered and in the user's order. */
-export function historyOf({ experiments, ui }: AppState): ExperimentSummary[] {
+export function historyOf(state: AppState): ExperimentSummary[] {
+  const { experiments, ui } = state;
   const text = ({ job, deviceName, dtype, sourceDigest }: ExperimentSummary): string =>
-    `${job?.label} ${job?.summary} ${deviceName} ${dtype} ${sourceDigest}`;
-  const listed = ui.filters.history === '' ? withoutSuperseded(experiments) : experiments;
+    `${job && jobText(job)} ${deviceName} ${dtype} ${sourceDigest}`;
+  const listed = ui.filters.history === '' ? withoutSuperseded(state) : experiments;
   return listed
     .filter((experiment) => matches(text(experiment), ui.filters.history))
     .toSorted(HISTORY_ORDERS[ui.historySort]);
 }
 
-function withoutSuperseded(experiments: AppState['experiments']): AppState['experiments'] {
-  const known = standingOf.get(experiments);
-  if (known !== undefined) return known;
-  const superseded = supersededIn(experiments.flatMap(({ job }) => job ?? []));
-  const standing = experiments.filter(({ job }) => !superseded.has(job?.name ?? ''));
-  standingOf.set(experiments, standing);
-  return standing;
+/**
+ * The newer save of a superseded experiment may be in the list of jobs only, for example as the verification of the
+ * smallest case.
+ */
+function withoutSuperseded({ experiments, jobs }: AppState): AppState['experiments'] {
+  const [listed, ended] = [supersededIn(jobs), supersededIn(jobsIn(experiments))];
+  if (listed.size + ended.size === 0) return experiments;
+  return experiments.filter(({ job }) => !listed.has(job?.name ?? '') && !ended.has(job?.name ?? ''));
 }
 
-const standingOf = new WeakMap<AppState['experiments'], AppState['experiments']>();
+function jobsIn(experiments: AppState['experiments']): readonly Job[] {
+  const known = jobsOfExperiments.get(experiments);
+  if (known !== undefined) return known;
+  const jobs = experiments.flatMap(({ job }) => job ?? []);
+  jobsOfExperiments.set(experiments, jobs);
+  return jobs;
+}
+
+// Computed once per list, as the superseded jobs are.
+const jobsOfExperiments = new WeakMap<AppState['experiments'], readonly Job[]>();
+
+/** Text such as ", 2 superseded saves hidden"; empty if the list of view 6 hides none. */
+export function hiddenText(state: AppState): string {
+  const { jobs, experiments, ui } = state;
+  const count = {
+    jobs: ui.filters.jobs === '' ? supersededIn(jobs).size : 0,
+    history: ui.filters.history === '' ? experiments.length - withoutSuperseded(state).length : 0,
+    leaderboard: 0,
+  }[ui.jobList];
+  return count === 0 ? '' : `, ${counted(count, 'superseded save')} hidden`;
+}
 
 const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: LeaderboardEntry) => number>> = {
   newest: (a, b) => Number((b.time?.seconds ?? 0n) - (a.time?.seconds ?? 0n)),

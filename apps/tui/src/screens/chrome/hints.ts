@@ -4,6 +4,7 @@ import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { fitParts } from '../../present/cells/table.ts';
 import { commandsOf, isUsable } from '../../keymap/commands.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { FAILURES_WORD, filteredList } from '../../state/selectors.ts';
 import { messageRows } from './message.ts';
 
 /** Messages, and the row of hints. */
@@ -21,7 +22,7 @@ function hintsRow(state: AppState, width: number): Row {
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     commands: '↑ ↓ move  y copy  Esc close',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
-    'list-filter': 'Enter keep  Esc show all',
+    'list-filter': `Enter keep  ctrl+u clear  Esc show all${filteredList(state) === 'kernels' ? '' : `  "${FAILURES_WORD}" shows only those`}`,
     confirm: 'y yes  any key no',
   };
   const { overlay } = state.ui;
@@ -29,6 +30,8 @@ function hintsRow(state: AppState, width: number): Row {
     const quick = overlay.quick ? 'smallest case first, then the rest' : 'off';
     return fitRow([run(` Enter watch  Tab complete  ctrl+t quick: ${quick}  ctrl+u clear  Esc cancel`, 'dim')], width);
   }
+  if (overlay?.kind === 'confirm' && overlay.answers !== undefined)
+    return fitRow([run(` ${overlay.answers}`, 'dim')], width);
   if (overlay !== undefined)
     return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
   const hinted = commandsOf(state)

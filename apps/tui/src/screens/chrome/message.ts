@@ -66,11 +66,13 @@ const wrapped = (text: string, role: Role, width: number): Row[] =>
 type Prompt = Extract<NonNullable<UiState['overlay']>, { kind: 'search' | 'list-filter' | 'watch-folder' | 'confirm' }>;
 
 function promptRow(overlay: Prompt, width: number): Row {
-  if (overlay.kind === 'confirm')
+  if (overlay.kind === 'confirm') {
+    const { question, answers = 'y yes   any key no' } = overlay;
     return fitRow(
-      [run(' '), run(cutCells(overlay.question, width - 24), 'warn'), run('  y yes   any key no', 'key')],
+      [run(' '), run(cutCells(question, width - 4 - answers.length), 'warn'), run(`  ${answers}`, 'key')],
       width,
     );
+  }
   const label = overlay.kind === 'watch-folder' ? ' folder to watch: ' : ' /';
   const names: Row =
     overlay.kind === 'watch-folder'
