@@ -44,3 +44,13 @@ test('if room is short, the time and then the outcome are left out, and a name t
   const failed = { name: 'jobs/a612', label: 'my_attn', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT };
   expect(railOf([failed], 'jobs/a612')).toEqual(['▸ ✗ a612 my_attn wrong result 0:51']);
 });
+
+test('arrows mark the places where the rail leaves jobs out', () => {
+  const ended = Array.from({ length: 9 }, (_, index) => ({
+    ...{ name: `jobs/old${index}`, label: `old${index}`, state: JobState.ENDED, outcome: Outcome.PASSED },
+  }));
+  const marks = (attached: string) => railOf(ended, attached).map((row) => row.slice(0, 1));
+  expect(marks('jobs/old0')).toEqual(['▸', ' ', ' ', ' ', '↓']);
+  expect(marks('jobs/old4')).toEqual(['↑', ' ', '▸', ' ', '↓']);
+  expect(marks('jobs/old8')).toEqual(['↑', ' ', ' ', ' ', '▸']);
+});

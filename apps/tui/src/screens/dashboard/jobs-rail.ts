@@ -29,7 +29,7 @@ export const jobsRail: View = ({ state }, { width, height }) => {
       filter === ''
         ? counted(jobs.length, 'job')
         : `${jobs.length} of ${counted(state.jobs.length, 'job')}, only "${cutCells(filter, MOST_FILTER_CELLS)}"`,
-    body: railJobs(jobs, state.attached, height).map((job) => jobRow(state, job, width)),
+    body: railJobs(jobs, state.attached, height).map((each) => jobRow(state, each, width)),
   };
 };
 
@@ -37,7 +37,7 @@ const noJobText = (state: AppState): string =>
   state.connection === 'connected' ? 'None yet: 7, then Enter, runs a kernel.' : noAnswerYet(state);
 
 /** Jobs that have not ended stay visible, however old the job shown is. */
-function railJobs(jobs: readonly Job[], attached: string | undefined, height: number): readonly Job[] {
+function railJobs(jobs: readonly Job[], attached: string | undefined, height: number): readonly RailJob[] {
   const running = jobs.filter(({ state }) => state === JobState.RUNNING).length;
   const open = jobs.filter(({ state }) => state !== JobState.ENDED).length;
   // All running jobs are kept. Waiting jobs are kept as long as running and waiting jobs take at most half of the room.
@@ -49,10 +49,24 @@ function railJobs(jobs: readonly Job[], attached: string | undefined, height: nu
   );
   const room = height - kept.length;
   const start = windowStart({ from: shown, to: shown + 1, count: others.length, height: room });
-  return [...kept, ...others.slice(start, start + room)];
+  const window = others.slice(start, start + room);
+  const gapOf = (index: number): RailJob['gap'] => {
+    if (index === 0 && start > 0) return '↑';
+    return index === window.length - 1 && start + window.length < others.length ? '↓' : ' ';
+  };
+  return [
+    ...kept.map((job): RailJob => ({ job, gap: ' ' })),
+    ...window.map((job, index) => ({ job, gap: gapOf(index) })),
+  ];
 }
 
-function jobRow(state: AppState, job: Job, width: number): Row {
+interface RailJob {
+  readonly job: Job;
+  /** Jobs above or below this one are left out. */
+  readonly gap: '↑' | '↓' | ' ';
+}
+
+function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
   const { mark, role } = jobMark(job);
   const isShown = job.name === state.attached;
   const [word, clock] = tailOf(state, job);
@@ -65,7 +79,7 @@ function jobRow(state: AppState, job: Job, width: number): Row {
   const labelCells = Math.max(Math.min(LEAST_LABEL, cellWidth(name)), room - tail.length);
   const label = padCells(cutWords(name, labelCells), labelCells);
   const row: Row = [
-    run(isShown ? '▸ ' : '  '),
+    run(`${isShown ? '▸' : gap} `),
     run(`${mark} `, role),
     run(`${shortName(job.name).slice(0, ID_CELLS)} `, 'dim'),
     run(label, isShown ? 'title' : 'text'),

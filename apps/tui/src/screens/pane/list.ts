@@ -14,7 +14,7 @@ interface ListLook {
 
 /**
  * The header and the rows that fit into `height`, including the selected one. That row is marked by "▸", and in the
- * focused pane also by inverse video.
+ * focused pane also by inverse video. "↑" and "↓" mark the ends behind which there are more rows.
  */
 export function list<Item>(
   columns: readonly Column<Item>[],
@@ -29,12 +29,15 @@ export function list<Item>(
     count: items.length,
     height: visible,
   });
-  const rows = laid.rows.slice(start, start + visible).map((row, index): Row => {
+  const shown = laid.rows.slice(start, start + visible);
+  const rows = shown.map((row, index): Row => {
     const isSelected = start + index === selected;
-    const whole: Row = [run(isSelected ? '▸ ' : '  '), ...row];
+    // There are more rows below.
+    const rest = index === shown.length - 1 && start + shown.length < items.length ? '↓ ' : '  ';
+    const whole: Row = [run(isSelected ? '▸ ' : rest), ...row];
     return isSelected && focused ? selectRow(whole, width) : fitRow(whole, width);
   });
-  return [[run('  '), ...laid.header], ...rows].slice(0, height);
+  return [[run(start > 0 ? '↑ ' : '  '), ...laid.header], ...rows].slice(0, height);
 }
 
 /** The header and two rows. */

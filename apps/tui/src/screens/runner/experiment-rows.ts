@@ -1,10 +1,10 @@
 /** The results of an ended experiment in a few rows, for previews of jobs and kernels. */
-import { machineText, isParity, parityShort, type ExperimentSummary, type Shape } from '@flashcore/shared/contract';
+import { machineText, isParity, parityShort, type ExperimentSummary, type Job } from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
 import { rankingText } from '../../present/sections/plan.ts';
-import { MODE_WORDS, caseText, dtypeWord, shapeShort } from '../../present/words.ts';
+import { MODE_WORDS, dtypeWord, shapeShort, summaryText } from '../../present/words.ts';
 
 /** Medians by shape and mode, such as "2x8x512x64 hot 12.1 us  cold 13.4 us". */
 export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, width: number): Row[] =>
@@ -15,6 +15,10 @@ export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, wid
     ]),
     width,
   );
+
+/** A job's summary above `experimentRows`, which also give the reasons why it is not ranked. */
+export const summaryBeside = (job: Job, experiment: ExperimentSummary | undefined): string =>
+  experiment?.ranking === undefined ? summaryText(job) : summaryText(job).replace(/; not ranked: [^]*$/, '');
 
 /** Correctness, registers and gates, with the medians below. Empty for a job that was not an experiment. */
 export function experimentRows(experiment: ExperimentSummary | undefined, width: number): Row[] {

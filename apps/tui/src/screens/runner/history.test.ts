@@ -38,9 +38,21 @@ test('a shape that all times share is in the title; otherwise it has a column, w
   ]);
 });
 
-test('shapes of other problems have a column for each axis that differs', () => {
-  const decode = (heads: number): string => `B=32,H=${heads},Hkv=8,Skv=8192,D=128`;
-  expect(shownFor(decode(32), decode(64))).toEqual([
-    ...['6 History  p50 at B=32, D=128, Hkv=8, Skv=8192', 'experiment', 'cases', 'H', 'p50 hot', 'hard gates', 'when'],
-  ]);
+test('the preview gives the reasons why a job is not ranked once', () => {
+  const reasons = ['plan explore accepts nothing'];
+  const experiment = create(ExperimentSummarySchema, {
+    job: { ...failedExperiment.job, summary: `1 of 1 case correct; not ranked: ${reasons[0]}` },
+    ranking: { ranked: false, reasons },
+  });
+  const runner = { label: 'host:1', embedded: false };
+  const { body } = historyPane(
+    { ...initialState({ runner, columns: 80, rows: 24, now: 0 }), experiments: [experiment] },
+    { width: 76, height: 18 },
+  );
+  expect(
+    body
+      .map(rowText)
+      .join('\n')
+      .match(/accepts nothing/g)?.length,
+  ).toBe(1);
 });

@@ -13,11 +13,11 @@ import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { historyOf } from '../../state/selectors.ts';
-import { dtypeWord, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
+import { hiddenText, historyOf } from '../../state/selectors.ts';
+import { dtypeWord, jobMark, jobTitle, shortName } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
-import { experimentRows } from './experiment-rows.ts';
+import { experimentRows, summaryBeside } from './experiment-rows.ts';
 
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'P' : ' ';
@@ -110,8 +110,8 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   const simulated = experiments.some((experiment) => experiment.simulated) ? '; sim: not a GPU time' : '';
   const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
   return {
-    title: common === '' ? title : `${title}  p50 at ${common}`,
-    remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${simulated}`,
+    title: common === undefined ? title : `${title}  p50 at ${common}`,
+    remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${hiddenText(state)}${simulated}`,
     body: withPreview(state, experiments, size),
   };
 }
@@ -128,7 +128,10 @@ function withPreview(state: AppState, experiments: readonly ExperimentSummary[],
       ? []
       : [
           [run('─'.repeat(size.width), 'border')],
-          ...wrapRows(chosen.job === undefined ? '' : summaryText(chosen.job), size.width).slice(0, MOST_SUMMARY_ROWS),
+          ...wrapRows(chosen.job === undefined ? '' : summaryBeside(chosen.job, chosen), size.width).slice(
+            0,
+            MOST_SUMMARY_ROWS,
+          ),
           ...experimentRows(chosen, size.width),
         ];
   const shapes = commonShape(experiments) === undefined ? shapeColumns(experiments, size.width) : [];

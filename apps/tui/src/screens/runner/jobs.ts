@@ -7,14 +7,14 @@ import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { markedJobs } from '../../state/chosen.ts';
-import { jobsOf } from '../../state/selectors.ts';
+import { hiddenText, jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { historyPane } from './history.ts';
 import { leaderboardPane } from './leaderboard-pane.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { positionRemark, type PaneContent, type Size, type View } from '../pane/view.ts';
-import { experimentRows } from './experiment-rows.ts';
+import { experimentRows, summaryBeside } from './experiment-rows.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { phaseRuns } from '../run/run.ts';
 
@@ -75,7 +75,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
   return {
     title,
-    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${marked > 0 ? `, ${marked} marked` : ''}`,
+    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}`,
     body: [...rows, ...blank, ...detail],
   };
 }
@@ -87,19 +87,22 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
     job.createTime === undefined ? '' : `, submitted ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
   const { mark, role, word } = jobMark(job);
   const view = entryOf(state.views, job.name);
+  const experiment = state.experiments.find((each) => each.job?.name === job.name);
   const phase = job.state === JobState.RUNNING ? view?.phases.at(-1) : undefined;
   return [
     [run('─'.repeat(width), 'border')],
     ...wrapRows(jobTitle(job), width, { role: 'title' }),
     ...noticeRows(
-      { kind: 'notice', mark, role, text: `${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : summaryText(job)}` },
+      {
+        kind: 'notice',
+        mark,
+        role,
+        text: `${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : summaryBeside(job, experiment)}`,
+      },
       width,
     ).slice(0, MOST_SUMMARY_ROWS),
     ...(phase === undefined || view === undefined ? [] : [phaseRuns(phase, view, now)]),
-    ...experimentRows(
-      state.experiments.find((experiment) => experiment.job?.name === job.name),
-      width,
-    ),
+    ...experimentRows(experiment, width),
     ...wrapRows(`${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${created}`, width, {
       role: 'dim',
       hang: 2,
