@@ -1,7 +1,7 @@
 /** Keys that decide about a result: opening the dialog, and the keys within it. */
 import { entryOf } from '@flashcore/shared/text';
 import type { Overlay } from '../state/app-state.ts';
-import { jobTitle } from '../present/words.ts';
+import { namedJob } from '../present/words.ts';
 import { CHOICES, refusalOf, type Choice } from '../state/decision.ts';
 import { chosenJob } from '../state/chosen.ts';
 import { logJobCommand } from './command-log-keys.ts';
@@ -22,7 +22,7 @@ export async function openDecision({ store, session }: KeyContext, choice: Choic
   const refusal = refusalOf(store.state, view, choice);
   if (refusal === undefined)
     store.dispatch({ type: 'overlay', overlay: { kind: 'decide', job, choice, note: '', top: 0 } });
-  else store.dispatch({ type: 'notice', text: `Cannot ${choice} ${jobTitle(view)}: ${refusal}`, tone: 'warn' });
+  else store.dispatch({ type: 'notice', text: `Cannot ${choice} ${namedJob(view)}: ${refusal}`, tone: 'warn' });
 }
 
 type Dialog = Extract<Overlay, { kind: 'decide' }>;

@@ -71,7 +71,7 @@ test('an acceptable result is announced; the key a shows the comparison, Enter a
   await terminal.press('a');
   expect([dialog(), said()]).toEqual([
     undefined,
-    'Cannot accept flashcore_v11 SMS=132: it is the champion already; u undoes that',
+    'Cannot accept flashcore_v11 SMS=132 (76993775): it is the champion already; u undoes that',
   ]);
   await terminal.press('u');
   expect(await terminal.screen()).toMatch(/Undoes the decision \(accepted by local/);
@@ -150,4 +150,21 @@ test('a result can no longer be accepted after the champion that it was compared
   expect(await terminal.screen()).not.toMatch(/→ a accepts it/);
   await terminal.press('5');
   expect(await terminal.screen()).toMatch(/cannot be accepted: the champion that it was compared with was withdrawn/);
+});
+
+test('undoing an acceptance names the champion afterwards', async () => {
+  const [first] = await show('faster');
+  const before = 'jobs/0190f3e2-0000-4000-8000-000000000000';
+  const accepted = (job: string, over: string, number: bigint) =>
+    create(DecisionSchema, { number, kind: DecisionKind.ACCEPTED, job, label: 'older', evidence: { over } });
+  const told = async (over: string): Promise<string> => {
+    const decisions = [accepted(first!.job, over, 2n), accepted(before, 'none', 1n)];
+    terminal.store.dispatch({ type: 'champions', champions: create(ListChampionsResponseSchema, { decisions }) });
+    await terminal.press('u');
+    const screen = (await terminal.screen()).replaceAll(/[^\x21-\x7e]+/g, ' ');
+    await terminal.press(ESCAPE);
+    return screen;
+  };
+  expect(await told(before)).toContain('older (0190f3e2), the champion before it, is champion again.');
+  expect(await told('none')).toContain('it replaced no champion, so there is none then.');
 });

@@ -4,7 +4,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import { counted, entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
 import type { JOB_COMMANDS, MARK_COMMANDS } from '../keymap/job-commands.ts';
-import { jobTitle } from '../present/words.ts';
+import { jobTitle, namedJob } from '../present/words.ts';
 import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
 import {
   cancellableJob,
@@ -120,7 +120,7 @@ const MOST_NAMED = 3;
 
 /** Asks one question about all jobs. If there are several, it gives their number and names the first few. */
 function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: string): void {
-  const titles = [...new Set(jobs.map(jobTitle))];
+  const titles = [...new Set(jobs.map(jobs.length === 1 ? namedJob : jobTitle))];
   const others = titles.length > MOST_NAMED ? ` and ${counted(titles.length - MOST_NAMED, 'other')}` : '';
   const names = `${titles.slice(0, MOST_NAMED).join(', ')}${others}`;
   const question = `Cancel ${several === undefined ? '' : `${several}: `}${names}?`;

@@ -372,7 +372,7 @@ test('no help text is cut at 80 columns', async () => {
 
 test('cancelling asks first, and a key other than y cancels nothing', async () => {
   await terminal.press('6/v7\rx');
-  expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 .*\? +y yes/);
+  expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 [^(]*\(\w{8}\)\? +y yes/);
   await terminal.press('n');
   expect([terminal.runner.cancelled, ui().overlay]).toEqual([[], undefined]);
   await terminal.press('xy');

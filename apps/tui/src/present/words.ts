@@ -151,6 +151,10 @@ export const withShortNames = (text: string): string => text.replace(/jobs\/[0-9
 export const jobTitle = (job: Pick<Job, 'label' | 'kernelId' | 'name'>): string =>
   job.label || job.kernelId || shortName(job.name);
 
+/** A job's title and short name, where jobs of one title must be told apart: "my_kernel BLOCK_Q=32 (1a2b3c4d)". */
+export const namedJob = (job: Pick<Job, 'label' | 'kernelId' | 'name'>): string =>
+  job.label || job.kernelId ? `${jobTitle(job)} (${shortName(job.name)})` : shortName(job.name);
+
 /** Names a series of samples: "2x8x512x64 HOT candidate". */
 export const benchmarkKey = (shape: Shape | undefined, mode: TimingMode, subject: string): string =>
   `${shapeShort(shape)} ${TimingMode[mode]} ${subject}`;

@@ -86,3 +86,11 @@ export function kernelToRun(state: AppState): ListedKernel | undefined {
 
 const usable = (kernel: ListedKernel | undefined): ListedKernel | undefined =>
   kernel?.manifestError === undefined ? kernel : undefined;
+
+/** "★ " for the jobs of current champions, as the leaderboard has it. */
+export const championMark = ({ champions }: Pick<AppState, 'champions'>, name: string | undefined): string =>
+  champions.some(({ job }) => job === name) ? '★ ' : '';
+
+/** The legend of `championMark`; empty if no job of the list has it. */
+export const championLegend = (state: Pick<AppState, 'champions'>, names: readonly (string | undefined)[]): string =>
+  names.some((name) => championMark(state, name) !== '') ? ', ★ champion' : '';

@@ -42,7 +42,7 @@ test.each<[string, Champion[], Decision[], string | undefined]>([
     'was replaced since',
     [champion('jobs/new', 'k A=2')],
     [accepted],
-    'the champion is k A=2 by now, which it was not compared with: 7, then Enter, runs it again',
+    'the champion is k A=2 (new) by now, which it was not compared with: 7, then Enter, runs it again',
   ],
   ['was withdrawn', [], [accepted, withdrawn], 'the champion that it was compared with was withdrawn: r runs it again'],
 ])(

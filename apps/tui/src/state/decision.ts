@@ -9,7 +9,7 @@ import {
   type Decision,
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
-import { KIND_WORDS } from '../present/words.ts';
+import { KIND_WORDS, shortName } from '../present/words.ts';
 import type { JobView } from './job-view.ts';
 
 export const CHOICES = ['accept', 'reject', 'undo'] as const;
@@ -75,7 +75,7 @@ function staleRefusal(state: DecisionFacts, job: JobView): string | undefined {
   const over = job.result?.acceptability?.over ?? '';
   const other = replacedBy(state, job).find((champion) => champion.job !== over);
   if (other)
-    return `the champion is ${other.label} by now, which it was not compared with: 7, then Enter, runs it again`;
+    return `the champion is ${other.label} (${shortName(other.job)}) by now, which it was not compared with: 7, then Enter, runs it again`;
   const wasAccepted = state.decisions.some(({ job: of, kind }) => of === over && kind === DecisionKind.ACCEPTED);
   const isWithdrawn = wasAccepted && standingDecision(state, over)?.kind !== DecisionKind.ACCEPTED;
   return isWithdrawn ? 'the champion that it was compared with was withdrawn: r runs it again' : undefined;

@@ -94,8 +94,12 @@ export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): s
     : `✓${gatesPassed} ✗${gatesFailed} –${gatesNotMeasured}`;
 }
 
-export const gatesRole = ({ hardGates, hardGatesPassed, gatesFailed }: GateCounts): Role | undefined =>
-  (hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0) ? 'bad' : undefined;
+/** If the job passed, the missing gates were not measured. */
+export function gatesRole(experiment: GateCounts & Partial<Pick<ExperimentSummary, 'job'>>): Role | undefined {
+  const { hardGates, hardGatesPassed, gatesFailed, job } = experiment;
+  if (!(hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0)) return undefined;
+  return job?.outcome === Outcome.PASSED ? 'warn' : 'bad';
+}
 
 const CANONICAL = '2x8x512x64';
 

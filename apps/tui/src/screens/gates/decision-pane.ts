@@ -2,7 +2,13 @@
  * The dialog before a result is accepted or rejected, or a decision undone: the effect, the comparison with the
  * champion, the differences from it, and a note to write.
  */
-import { machineText, DecisionKind, type ChampionDifference, type VariantResult } from '@flashcore/shared/contract';
+import {
+  machineText,
+  DecisionKind,
+  type ChampionDifference,
+  type Decision,
+  type VariantResult,
+} from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { fact, facts, heading, notice, tableOf, type Block } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
@@ -12,7 +18,7 @@ import { counted, formatInUnit, formatShortInstant } from '../../present/numbers
 import { pairColumns, pairsOf } from '../../present/sections/comparison.ts';
 import { DECISION_WORDS } from '../../present/sections/decisions.ts';
 import { differenceBlocks } from '../../present/sections/plan.ts';
-import { COMPARISON_MARKS, comparisonAnswer, jobTitle, shapeShort, shortName } from '../../present/words.ts';
+import { COMPARISON_MARKS, comparisonAnswer, jobTitle, namedJob, shapeShort } from '../../present/words.ts';
 import type { AppState, Overlay } from '../../state/app-state.ts';
 import { refusalOf, replacedBy, standingDecision, type Choice, openAcceptability } from '../../state/decision.ts';
 import type { JobView } from '../../state/job-view.ts';
@@ -45,7 +51,7 @@ export function decisionPane(
   const rows = blockRows(
     [
       refusal === undefined ? notice(effectOf(state, job, choice)) : notice(`Cannot ${choice} it: ${refusal}`, 'bad'),
-      ...(choice === 'undo' ? [] : resultBlocks(job)),
+      ...(choice === 'undo' ? [] : resultBlocks(job, replacedBy(state, job).length > 0)),
     ],
     width,
   );
@@ -68,7 +74,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   if (choice === 'undo') {
     const standing = standingDecision(state, job.name);
     const by = standing === undefined ? '' : ` by ${standing.client} on ${formatShortInstant(standing.time)}`;
-    return `Undoes the decision (${standing === undefined ? 'decided' : DECISION_WORDS[standing.kind]}${by})${standing?.kind === DecisionKind.ACCEPTED ? ': the champion before it, if there was one, is champion again' : ''}.`;
+    return `Undoes the decision (${standing === undefined ? 'decided' : DECISION_WORDS[standing.kind]}${by})${standing?.kind === DecisionKind.ACCEPTED ? `: ${afterUndo(state, standing)}` : ''}.`;
   }
   if (choice === 'reject')
     return own === undefined
@@ -80,8 +86,17 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${pilotOf(job)}${
     replaced.length === 0
       ? `There is no champion yet${compared === undefined ? '' : `; it was compared with ${compared}`}.`
-      : `It replaces ${replaced.map((champion) => `${champion.label} of ${shortName(champion.job)}`).join(', ')}.`
+      : `It replaces ${replaced.map((champion) => `${namedJob({ ...champion, name: champion.job })}`).join(', ')}.`
   }`;
+}
+
+/** The champion after an acceptance is undone. */
+function afterUndo({ decisions }: AppState, { evidence }: Decision): string {
+  const over = evidence?.over ?? '';
+  if (over === '') return 'the champion before it, if there was one, is champion again';
+  if (over === 'none') return 'it replaced no champion, so there is none then';
+  const label = decisions.find(({ job }) => job === over)?.label ?? '';
+  return `${namedJob({ name: over, label, kernelId: '' })}, the champion before it, is champion again`;
 }
 
 /** Names the pilot, because nothing else confirms the figures that it reports. */
@@ -89,10 +104,12 @@ const pilotOf = ({ result }: JobView): string =>
   result?.provenance?.schedulerJob === undefined ? '' : `It was measured on ${machineText(result.provenance)}. `;
 
 /** Comparison and differences of the requested variant. */
-function resultBlocks(job: JobView): Block[] {
+function resultBlocks(job: JobView, hasChampion: boolean): Block[] {
   const variant = job.result?.variants.find(({ fallback }) => !fallback);
   if (variant === undefined) return [];
-  return [...comparisonBlocks(variant), ...(variant.difference === undefined ? [] : changeBlocks(variant.difference))];
+  // Without a champion, the effect above says so already.
+  const compared = variant.comparison === undefined && !hasChampion ? [] : comparisonBlocks(variant);
+  return [...compared, ...(variant.difference === undefined ? [] : changeBlocks(variant.difference))];
 }
 
 /** The verdict, and the ratios with both ends of their intervals. */
@@ -158,6 +175,10 @@ export function standingOf(state: AppState): Standing | undefined {
   const acceptability = openAcceptability(state, job);
   if (acceptability === undefined) return undefined;
   return acceptability.possible
-    ? { text: `→ a accepts it: ${acceptability.reason}`, role: 'accent', matters: true }
+    ? {
+        text: `→ a accepts it: ${acceptability.reason.replace(/^no champion/, 'there is no champion')}`,
+        role: 'accent',
+        matters: true,
+      }
     : { text: `cannot be accepted: ${acceptability.reason}`, role: 'dim', matters: false };
 }

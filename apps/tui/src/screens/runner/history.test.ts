@@ -1,11 +1,14 @@
 import { create } from '@bufbuild/protobuf';
-import { ExperimentSummarySchema } from '@flashcore/shared/contract';
+import { ChampionSchema, ExperimentSummarySchema, JobSchema, KernelSchema, Outcome } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { initialState } from '../../state/app-state.ts';
 import { failedExperiment } from '../../testing/result-fixtures.ts';
+import { LogBuffer } from '../../state/log-buffer.ts';
 import { historyPane } from './history.ts';
+import { jobsView } from './jobs.ts';
+import { kernelsView } from './kernels.ts';
 
 /** Title and header of the history if its experiments timed these shapes. */
 function shownFor(...shapes: readonly string[]): string[] {
@@ -54,5 +57,35 @@ test('the preview gives the reasons why a job is not ranked once', () => {
       .map(rowText)
       .join('\n')
       .match(/accepts nothing/g)?.length,
+  ).toBe(1);
+});
+
+test('champions are marked in the lists of view 6 and in view 7', () => {
+  const job = create(JobSchema, { ...failedExperiment.job, name: 'jobs/1', outcome: Outcome.PASSED });
+  const other = create(JobSchema, { ...job, name: 'jobs/2' });
+  const state = {
+    ...initialState({ runner: { label: '', embedded: true }, columns: 120, rows: 40, now: 0 }),
+    jobs: [other, job],
+    experiments: [other, job].map((of) => create(ExperimentSummarySchema, { job: of })),
+    champions: [create(ChampionSchema, { job: 'jobs/1' })],
+    kernels: [create(KernelSchema, { kernelId: job.kernelId })],
+    hasKernels: true,
+  };
+  const snapshot = {
+    state: { ...state, ui: { ...state.ui, view: 'jobs' as const } },
+    log: new LogBuffer(1),
+    search: undefined,
+  };
+  const size = { width: 110, height: 20 };
+  const panes = [jobsView(snapshot, size), historyPane(state, size)];
+  for (const { body, remark } of panes) {
+    expect(body.slice(1, 3).map((row) => rowText(row).includes('★ '))).toEqual([false, true]);
+    expect(remark).toMatch(/, ★ champion/);
+  }
+  expect(
+    kernelsView(snapshot, size)
+      .body.map(rowText)
+      .join('\n')
+      .match(/passed, ★ champion/g)?.length,
   ).toBe(1);
 });

@@ -11,8 +11,10 @@ import {
 } from '../../present/sections/lists.ts';
 import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
 import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
+import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { championLegend, championMark } from '../../state/chosen.ts';
 import { hiddenText, historyOf } from '../../state/selectors.ts';
 import { dtypeWord, jobMark, jobTitle, shortName } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
@@ -44,7 +46,11 @@ const historyColumns = (state: AppState, common: string | undefined): Column<Exp
     cell: ({ job }) =>
       job === undefined
         ? '-'
-        : marked(jobMark(job).mark, `${job.name === state.ui.pinned ? 'A ' : ''}${jobTitle(job)}`, jobMark(job).role),
+        : marked(
+            jobMark(job).mark,
+            `${job.name === state.ui.pinned ? 'A ' : ''}${championMark(state, job.name)}${jobTitle(job)}`,
+            jobMark(job).role,
+          ),
     shrinkTo: 20,
   },
   {
@@ -111,9 +117,20 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
   return {
     title: common === undefined ? title : `${title}  p50 at ${common}`,
-    remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${hiddenText(state)}${simulated}`,
+    remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${hiddenText(state)}${championLegend(
+      state,
+      experiments.map(({ job }) => job?.name),
+    )}${simulated}`,
     body: withPreview(state, experiments, size),
   };
+}
+
+function summaryRows(experiment: ExperimentSummary, width: number): Row[] {
+  const { job } = experiment;
+  if (job === undefined) return [];
+  const { mark, role, word } = jobMark(job);
+  const text = `${word}: ${summaryBeside(job, experiment)}`;
+  return noticeRows({ kind: 'notice', mark, role, text }, width).slice(0, MOST_SUMMARY_ROWS);
 }
 
 const PREVIEW_FROM = 12;
@@ -128,10 +145,7 @@ function withPreview(state: AppState, experiments: readonly ExperimentSummary[],
       ? []
       : [
           [run('─'.repeat(size.width), 'border')],
-          ...wrapRows(chosen.job === undefined ? '' : summaryBeside(chosen.job, chosen), size.width).slice(
-            0,
-            MOST_SUMMARY_ROWS,
-          ),
+          ...summaryRows(chosen, size.width),
           ...experimentRows(chosen, size.width),
         ];
   const shapes = commonShape(experiments) === undefined ? shapeColumns(experiments, size.width) : [];

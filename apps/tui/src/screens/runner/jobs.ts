@@ -6,7 +6,7 @@ import { formatAge, formatSeconds } from '../../present/numbers.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { markedJobs } from '../../state/chosen.ts';
+import { championLegend, championMark, markedJobs } from '../../state/chosen.ts';
 import { hiddenText, jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { historyPane } from './history.ts';
@@ -49,7 +49,11 @@ function jobs(state: AppState, size: Size): PaneContent {
     ...(size.width < COMPACT ? [] : [{ title: 'id', cell: ({ name }: Job) => run(shortName(name), 'dim') }]),
     {
       title: 'job',
-      cell: (job) => run(`${jobMark(job).mark}${placeMark(job, state)}${jobTitle(job)}`, jobMark(job).role),
+      cell: (job) =>
+        run(
+          `${jobMark(job).mark}${placeMark(job, state)}${championMark(state, job.name)}${jobTitle(job)}`,
+          jobMark(job).role,
+        ),
       shrinkTo: 20,
     },
     // The line below the list names the kind too.
@@ -75,7 +79,10 @@ function jobs(state: AppState, size: Size): PaneContent {
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
   return {
     title,
-    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}`,
+    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}${championLegend(
+      state,
+      listed.map(({ name }) => name),
+    )}`,
     body: [...rows, ...blank, ...detail],
   };
 }

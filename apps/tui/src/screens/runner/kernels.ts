@@ -28,6 +28,7 @@ import {
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { usualDevice, usualParameter, type KernelParameter, type ListedKernel } from '../../state/listed-kernel.ts';
+import { championMark } from '../../state/chosen.ts';
 import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
 import { KIND_WORDS, findingWord, jobMark } from '../../present/words.ts';
 import { commonShape, gatesText, medianOf, shownShape } from '../../present/sections/lists.ts';
@@ -236,6 +237,14 @@ function parameterText(parameter: KernelParameter, device: Device | undefined): 
 
 const MOST_RESULTS = 3;
 
+/** A job passes with gates that nobody measured, so "0 of 1 passed" would contradict it. */
+function hardGatesText(experiment: ExperimentSummary): string {
+  const { hardGates, hardGatesPassed, job } = experiment;
+  const open = job?.outcome === Outcome.PASSED ? hardGates - hardGatesPassed : 0;
+  const noun = hardGates === 1 ? 'hard gate' : 'hard gates';
+  return open > 0 ? `${open} of ${hardGates} ${noun} not measured` : `${gatesText(experiment)} ${noun} passed`;
+}
+
 /** The kernel's newest experiments. */
 function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
   const { experiments, now } = state;
@@ -253,9 +262,14 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
     return [
       ...flowRows(
         [
-          [run(`${mark} `, role), run(word), run(age, 'dim')],
+          [
+            run(`${mark} `, role),
+            run(word),
+            run(championMark(state, job?.name) === '' ? '' : ', ★ champion'),
+            run(age, 'dim'),
+          ],
           [run(experiment.cases === 0 ? 'no case ran' : parityText(experiment))],
-          ...(experiment.hardGates > 0 ? [[run(`${gatesText(experiment)} hard gates passed`, 'dim')]] : []),
+          ...(experiment.hardGates > 0 ? [[run(hardGatesText(experiment), 'dim')]] : []),
         ],
         width,
       ),
