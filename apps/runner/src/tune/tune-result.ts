@@ -63,7 +63,12 @@ export function endOfTune(
     return { outcome: Outcome.FAILED, summary: `none of ${rows.length} variants is right${why}` };
   }
   const { label, p50Us, registers } = winner;
-  const figure = p50Us === undefined ? `${registers} registers, not timed` : `${p50Us.toPrecision(4)} us`;
+  const tried = counted(rows.length, 'variant');
+  // Resources rank variants, but nobody knows which is the fastest.
+  const found =
+    p50Us === undefined
+      ? `${tried} tried, none timed: ${label} has the fewest registers, ${registers}`
+      : `best of ${tried}: ${label}, ${p50Us.toPrecision(4)} us`;
   const champion = comparison ? `; against ${comparison.champion?.label}: ${comparison.reason}` : '';
   const unseen = heldOut ? `; ${heldOut.detail}` : '';
   // A champion that stays ahead is a valid result of the search, not a failure.
@@ -73,6 +78,6 @@ export function endOfTune(
   );
   return {
     outcome: heldOut?.verdict === HeldOutVerdict.WRONG ? Outcome.FAILED : outcome,
-    summary: `best of ${counted(rows.length, 'variant')}: ${label}, ${figure}${champion}${unseen}`,
+    summary: `${found}${champion}${unseen}`,
   };
 }
