@@ -153,7 +153,7 @@ test('while a device opens after the build, the screen says so instead of showin
     terminal.store.dispatch({ type: 'tick', now: terminal.store.state.now + 60_000 });
     const screen = await terminal.screen();
     expect(screen).toMatch(/waiting for the device \d/);
-    expect(screen).toMatch(/The build is done; cases run once the device is open/);
+    expect(screen).toMatch(/The build is done; cases run once the emulator is ready\. Its first[^]*compiles/);
   } finally {
     terminal.close();
   }

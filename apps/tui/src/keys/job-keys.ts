@@ -61,7 +61,12 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   reject: (context) => void openDecision(context, 'reject'),
   undo: (context) => void openDecision(context, 'undo'),
   'watch-folder': ({ store, session, kernelsDirectory }) => {
-    if (store.state.watching !== undefined) return session.stopWatchingFolder();
+    const { watching } = store.state;
+    if (watching !== undefined) {
+      session.stopWatchingFolder();
+      const text = `Stopped watching ${watching.folder}; a job that runs goes on`;
+      return store.dispatch({ type: 'notice', text, tone: 'info' });
+    }
     const text = folderShown(store.state) ?? kernelFolder(kernelsDirectory, kernelShown(store.state)) ?? '';
     store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text, names: [], quick: false } });
   },

@@ -22,6 +22,7 @@ import { VIEW_SCENES, enterScene } from '../testing/scenes.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 import type { AppState } from '../state/app-state.ts';
+import { jobsOf } from '../state/selectors.ts';
 import { COMMANDS, commandsHere, findCommands } from '../keymap/commands.ts';
 
 const ESCAPE = '\u001b';
@@ -655,6 +656,14 @@ test('click and wheel move the cursor while the mouse is on, and leaving turns t
   expect(ui().selected.kernels).toBe(2);
   await terminal.press('\u001b[<64;50;10M');
   expect([ui().view, ui().selected.kernels]).toEqual(['kernels', 0]);
+  // A job of the rail is selected in view 6, whatever list that view showed.
+  await terminal.press('6t7');
+  const rail = (await terminal.screen()).split('\n');
+  const job = rail.findIndex((line) => line.includes(' fa_v2_wmma'));
+  await terminal.press(click(12, job + 1));
+  expect([ui().view, ui().jobList, jobsOf(terminal.store.state)[ui().selected.jobs]?.kernelId]).toEqual([
+    ...['jobs', 'jobs', 'fa_v2_wmma'],
+  ]);
   await terminal.press('q');
   expect(terminal.written().lastIndexOf('\u001b[?1000l')).toBeGreaterThan(
     terminal.written().lastIndexOf('\u001b[?1000h'),
@@ -683,6 +692,11 @@ test('W expands ~ to the home folder, and reports a missing folder while keeping
   await terminal.press(CTRL_U);
   await terminal.press('~\r');
   expect([ui().overlay, terminal.store.state.watching?.folder]).toEqual([undefined, homedir()]);
+  await terminal.press('W');
+  expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([
+    undefined,
+    `Stopped watching ${homedir()}; a job that runs goes on`,
+  ]);
 });
 
 test('leaving cancels nothing and restores the terminal', async () => {

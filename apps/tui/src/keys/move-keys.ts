@@ -8,7 +8,7 @@ import { screenOf } from '../screens/chrome/message.ts';
 import { scrollLimit } from '../screens/views.ts';
 import type { Size } from '../screens/pane/view.ts';
 import { insideOf } from '../present/cells/frame.ts';
-import { attachedJob } from '../state/selectors.ts';
+import { attachedJob, jobsOf } from '../state/selectors.ts';
 import type { Store } from '../session/store.ts';
 import { inMap } from '../keymap/view-commands.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
@@ -80,7 +80,12 @@ export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store
   if (event.kind === 'wheel') return move(store, event.by * WHEEL_LINES);
   const hit = hitOf({ state: store.state, log: store.log, search: store.search }, event);
   if (hit === undefined) return;
+  if (hit.job !== undefined && store.state.ui.jobList !== 'jobs') store.dispatch({ type: 'job-list', list: 'jobs' });
   if (hit.view !== store.state.ui.view) store.dispatch({ type: 'show', view: hit.view });
+  if (hit.job !== undefined) {
+    const place = jobsOf(store.state).findIndex(({ name }) => name === hit.job);
+    return store.dispatch({ type: 'move', by: place - store.state.ui.selected.jobs });
+  }
   if (hit.by !== 0 && openListing(store.state) !== undefined) moveInListing(store, hit.by);
   else if (hit.by !== 0) store.dispatch({ type: 'move', by: hit.by });
 }

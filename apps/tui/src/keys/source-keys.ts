@@ -73,7 +73,9 @@ async function editLocal(
     }
     await edit({ file, line: target.line, column: target.column });
     const isChanged = !before.equals(readForeignFile(file, MAX_TREE_BYTES));
-    edited = isChanged ? `Edited ${file}: r runs it again, W runs every save` : `${file} was not changed`;
+    const isWatched = target.folders[0] !== undefined && target.folders[0] === store.state.watching?.folder;
+    const next = isWatched ? 'every save runs' : 'r runs it again, W runs every save';
+    edited = isChanged ? `Edited ${file}: ${next}` : `${file} was not changed`;
   });
   return edited;
 }

@@ -60,7 +60,7 @@ export function moveInMap(store: Store, by: { rows?: number; columns?: number })
   const selected = selectedMap(state);
   const cursor = state.ui.mapCursor;
   if (selected === undefined || cursor === undefined) return;
-  const cell = cellOfMap(state, selected.map, insideOf(focusedPane(screenOf(state))));
+  const cell = cellOfMap(state, selected, insideOf(focusedPane(screenOf(state))));
   showCursor(store, movedCursor(cursor, selected.map, { ...by, cell }));
 }
 

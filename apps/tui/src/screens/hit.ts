@@ -7,6 +7,7 @@ import type { Snapshot } from '../state/log-search.ts';
 import { tabsRow } from './chrome/header.ts';
 import { isTooSmall, layoutOf, viewOf, type PaneBand, type PlacedPane } from './chrome/layout.ts';
 import { screenOf } from './chrome/message.ts';
+import { jobInRail } from './dashboard/jobs-rail.ts';
 import { PANE_FUNCTIONS } from './views.ts';
 
 const HEAD_ROWS = 2;
@@ -20,6 +21,8 @@ export interface Cell {
 interface Hit {
   readonly view: ViewId;
   readonly by: number;
+  /** The job under the cell, in the rail, which leaves jobs of the list out. */
+  readonly job?: string | undefined;
 }
 
 export function hitOf(snapshot: Snapshot, cell: Cell): Hit | undefined {
@@ -30,6 +33,7 @@ export function hitOf(snapshot: Snapshot, cell: Cell): Hit | undefined {
   if (found === undefined) return undefined;
   const { pane, row } = found;
   const view = viewOf(pane.id);
+  if (pane.id === 'jobs-rail') return { view, by: 0, job: jobInRail(state, row - 1, insideOf(pane).height)?.name };
   // The log has no cursor to move.
   const by = view === 'run' ? 0 : itemsAway(PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane)).body, row - 1);
   return { view, by };
@@ -75,7 +79,8 @@ function paneInBand(columns: PaneBand, { column, row }: Cell): { pane: PlacedPan
   return undefined;
 }
 
-const isItem = (row: Row | undefined): boolean => row !== undefined && /^(▸ | {2}\S)/.test(rowText(row));
+// An arrow marks the first or last row that is shown.
+const isItem = (row: Row | undefined): boolean => row !== undefined && /^([▸↓] | {2}\S)/.test(rowText(row));
 
 /**
  * Number of items from the cursor's row to `row`; 0 if `row` is not an item, or if rows that are not items are in

@@ -14,8 +14,13 @@ export interface MapCursor {
 export const mapOf = ({ errorMap }: Pick<CaseResult, 'errorMap'>): ErrorMap | undefined =>
   errorMap !== undefined && errorMap.rows * errorMap.columns > 0 ? errorMap : undefined;
 
+export interface SelectedMap {
+  readonly result: CaseResult;
+  readonly map: ErrorMap;
+}
+
 /** The case under the cursor of view 2, if it has a map. */
-export function selectedMap(state: AppState): { result: CaseResult; map: ErrorMap } | undefined {
+export function selectedMap(state: AppState): SelectedMap | undefined {
   const result = state.ui.view === 'correct' ? checkedAt(state) : undefined;
   const map = result && mapOf(result);
   return result === undefined || map === undefined ? undefined : { result, map };

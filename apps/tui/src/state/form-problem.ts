@@ -27,14 +27,20 @@ const WHOLE_NUMBERS: Partial<Record<string, { noun: string; least: number; most:
   registers: { noun: 'registers of a thread', least: 16, most: 255 },
 };
 
-/** The first field that prevents a run, with the reason; undefined if the form can be run. */
-export function formProblem(form: RunForm): { readonly index: number; readonly text: string } | undefined {
-  for (const [index, field] of form.fields.entries()) {
-    const text = problemOf(form, field);
-    if (text !== undefined) return { index, text };
-  }
-  return undefined;
+interface FieldProblem {
+  readonly index: number;
+  readonly text: string;
 }
+
+/** The fields that prevent a run, with the reasons. */
+export const formProblems = (form: RunForm): FieldProblem[] =>
+  form.fields.flatMap((field, index) => {
+    const text = problemOf(form, field);
+    return text === undefined ? [] : [{ index, text }];
+  });
+
+/** The first of these fields; undefined if the form can be run. */
+export const formProblem = (form: RunForm): FieldProblem | undefined => formProblems(form)[0];
 
 /** The problem with a field; undefined if there is none. */
 function problemOf(form: RunForm, field: FormField): string | undefined {

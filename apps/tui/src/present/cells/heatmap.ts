@@ -93,14 +93,16 @@ export function heatMap(data: HeatMapData, { width, height, worst, cursor }: Hea
 const hasMark = (rows: readonly Row[], mark: string): boolean =>
   rows.some((row) => row.slice(1).some(({ text }) => text.replaceAll(/[[\] ]/g, '') === mark));
 
-/** Number of blocks per cell in a map of that size. */
+/** Number of blocks per cell in a map of that size: a power of two, so that cells divide tiles. */
 export const blocksInCell = (
   data: Pick<HeatMapData, 'rows' | 'columns'>,
   { width, height }: { width: number; height: number },
 ): { rows: number; columns: number } => ({
-  rows: Math.ceil(data.rows / Math.max(1, height - 2)),
-  columns: Math.ceil(data.columns / Math.max(1, width - LABEL_CELLS)),
+  rows: powerOfTwo(data.rows / Math.max(1, height - 2)),
+  columns: powerOfTwo(data.columns / Math.max(1, width - LABEL_CELLS)),
 });
+
+const powerOfTwo = (least: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, least)));
 
 interface HeatScale {
   /** The error that has level 0. */

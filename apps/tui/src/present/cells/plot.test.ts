@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { bar, labelledBars, sparkline } from './bars.ts';
 import { cutCells, padCells, sanitize, wrapCells } from './cell-text.ts';
 import { frame } from './frame.ts';
-import { heatLevel, heatMap } from './heatmap.ts';
+import { heatLevel, blocksInCell, heatMap } from './heatmap.ts';
 import { histogram, rebin } from './histogram.ts';
 import { HEAT_LEVELS, fitRow, rowText, rowWidth, run, windowStart, type Row } from './row.ts';
 import { fitParts, table } from './table.ts';
@@ -249,4 +249,10 @@ test('escape sequences and control characters from a compiler do not reach the s
 
 test('a sparkline shows the last values', () => {
   expect(sparkline([1, 2, 3, 2, 1], 4)).toBe('▅█▅▁');
+});
+
+test('a cell of an error map has a power of two of blocks, so that it divides tiles, and a larger map never has coarser cells', () => {
+  const data = { rows: 64, columns: 16 };
+  const rows = [4, 8, 14, 20, 30, 66].map((height) => blocksInCell(data, { width: 60, height }).rows);
+  expect(rows).toEqual([32, 16, 8, 4, 4, 1]);
 });

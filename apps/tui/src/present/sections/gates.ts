@@ -1,7 +1,7 @@
 /** Every gate: verdict, value, target, distance, and the source of the value or the reason why there is none. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
-import { counted, formatInUnit, formatPercent } from '../numbers.ts';
+import { counted, formatInUnit, formatNumber, formatPercent } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
 import { gateMark, gateTarget, isModelled, modelledSign, warnsOnly } from '../gate-marks.ts';
 import { VERDICT_MARKS, reasonText } from '../words.ts';
@@ -33,17 +33,20 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
 // Units of things that are counted. The distance to such a target is a number, because a percentage would say less.
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
-/** Distance of a value from its target, such as "4.7 % spare", "at limit", "3 CTAs short" or "12 % over". */
+function amountText(distance: number, { target, unit }: Pick<GateResult, 'target' | 'unit'>): string {
+  // A percentage of a percentage would be taken for the difference of the two.
+  if (unit === '%' || unit === 'share') return `${formatNumber(unit === '%' ? distance : distance * 100)} points`;
+  return target === 0 || COUNTED.has(unit) ? formatInUnit(distance, unit) : formatPercent((distance / target) * 100);
+}
+
+/** Distance of a value from its target, such as "4.7 % spare", "at limit", "3 CTAs short", "12 % over" or "52.4 points short". */
 function distanceText({ value, target, comparison, unit }: GateResult): string {
   if (value === undefined) return '-';
   const distance = value - target;
   if (distance === 0) return comparison === '==' || comparison === '=' ? 'met' : 'at limit';
   const isLeast = comparison.startsWith('>');
   if (comparison.startsWith('=')) return `${formatInUnit(Math.abs(distance), unit)} off`;
-  const amount =
-    target === 0 || COUNTED.has(unit)
-      ? formatInUnit(Math.abs(distance), unit)
-      : formatPercent(Math.abs(distance / target) * 100);
+  const amount = amountText(Math.abs(distance), { target, unit });
   if (distance > 0 === isLeast) return `${amount} spare`;
   return `${amount} ${isLeast ? 'short' : 'over'}`;
 }

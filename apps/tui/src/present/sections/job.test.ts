@@ -172,6 +172,18 @@ test('a gate decided by a modelled figure says so in its verdict, value and numb
   ]);
 });
 
+test('the distance between two percentages is in points', () => {
+  const gate = (unit: string, value: number, target: number) =>
+    create(GateResultSchema, {
+      ...{ gateId: 'g', title: 'SMs with work', verdict: Verdict.FAIL, level: 'warn', comparison: '>=' },
+      ...{ value, target, unit },
+    });
+  const distances = [gate('%', 27.6, 80), gate('share', 0.276, 0.8), gate('us', 20, 25)].map((each) =>
+    plainLines(gatesBlocks([each]), PLAIN)[2]!.split(/ {2,}/).at(-1),
+  );
+  expect(distances).toEqual(['52.4 points short', '52.4 points short', '20 % short']);
+});
+
 test('a deadlock lists its threads as ranges, an access gives its place', () => {
   const waiting = Array.from({ length: 40 }, (_, x) => ({
     thread: [x, 0, 0],

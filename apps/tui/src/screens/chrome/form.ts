@@ -6,9 +6,10 @@ import { padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row, type Role } from '../../present/cells/row.ts';
 import { AS_USUAL, isPath, matchingChoices, valueOf, type FormField } from '../../state/form-field.ts';
 import { actionOf, commandLineOf, isTaken, tunedValues } from '../../state/form-command.ts';
+import { counted } from '../../present/numbers.ts';
 import { usualOf } from '../../state/form-usual.ts';
 import type { Overlay } from '../../state/app-state.ts';
-import { formProblem } from '../../state/form-problem.ts';
+import { formProblems } from '../../state/form-problem.ts';
 import { typedPath } from '../../state/run-form.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
 
@@ -20,7 +21,9 @@ type OpenForm = Pick<Extract<Overlay, { kind: 'form' }>, 'form' | 'defaults'>;
 
 export function formPane({ form, defaults }: OpenForm, { width, height }: Size): PaneContent {
   const { kernel, fields, selected } = form;
-  const problem = formProblem(form);
+  const problems = formProblems(form);
+  const [problem] = problems;
+  const own = problems.find(({ index }) => index === selected);
   const searched = actionOf(form) === 'tune' ? tunedValues(form, defaults) : [];
   const rows = fields.map((field, index) =>
     fieldRow(field, {
@@ -30,12 +33,12 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
       searched: searched.find(({ name }) => field.id === `param:${name}`)?.values,
       notIn: isTaken(form, field) ? undefined : actionOf(form),
       selected: index === selected,
-      wrong: index === problem?.index,
+      wrong: problems.some((each) => each.index === index),
       width,
     }),
   );
-  const text = problem?.index === selected ? problem.text : aboutOf(fields[selected]);
-  const about = wrapRows(text, width, { role: problem?.index === selected ? 'bad' : 'dim' }).slice(0, MOST_ABOUT_ROWS);
+  const text = own?.text ?? aboutOf(fields[selected]);
+  const about = wrapRows(text, width, { role: own === undefined ? 'dim' : 'bad' }).slice(0, MOST_ABOUT_ROWS);
   const command =
     problem === undefined
       ? wrapRows(`In a shell: ${commandLineOf(form, defaults)}`, width, { role: 'dim', hang: 2 }).slice(
@@ -46,11 +49,15 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const visible = Math.max(1, height - about.length - command.length - 1);
   const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });
   const remark =
-    problem === undefined ? 'Enter runs, Esc closes' : `fix ${fields[problem.index]?.label ?? ''} before it can run`;
+    problem === undefined
+      ? 'Enter runs, Esc closes'
+      : `fix ${problems.map(({ index }) => fields[index]?.label ?? '').join(', ')} before it can run`;
+  const below = rows.length - start - visible;
+  const rule = below > 0 ? ` ↓ ${counted(below, 'more field')} `.padEnd(width, '─') : '─'.repeat(width);
   return {
     title: `Run ${typedPath(form) ?? kernel.kernelId}`,
     remark,
-    body: [...rows.slice(start, start + visible), [run('─'.repeat(width), 'border')], ...about, ...command],
+    body: [...rows.slice(start, start + visible), [run(rule, 'border')], ...about, ...command],
   };
 }
 
@@ -79,7 +86,11 @@ interface FieldLook {
 
 function fieldRow(field: FormField, look: FieldLook): Row {
   const { notIn, selected, wrong, width } = look;
-  const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(field.label, LABEL_CELLS), 'key')];
+  const mark = wrong ? '✗ ' : '  ';
+  const head: Row = [
+    run(selected ? '▸ ' : mark, wrong ? 'bad' : undefined),
+    run(padCells(field.label, LABEL_CELLS), 'key'),
+  ];
   const role = wrong ? 'bad' : 'accent';
   const row: Row =
     notIn === undefined
@@ -99,16 +110,20 @@ function valueRuns(
     return [run('   '), run(typed, role), cursor, run('   typed', 'dim')];
   if (searched.length > 1)
     return [run(' ← ', 'dim'), run(searched.join(', '), role), run(' →', 'dim'), run('   all are tried', 'dim')];
-  const arrows: Row = [run(' ← ', 'dim'), run(shownValue(field, usual), role), run(' →', 'dim')];
+  const isFound = typed === '' || matchingChoices(field).length > 0;
+  const arrows: Row = [run(' ← ', 'dim'), run(isFound ? shownValue(field, usual) : 'none', role), run(' →', 'dim')];
   if (typed !== '')
     return [...arrows, run('   /', 'key'), run(typed), cursor, run(` ${matchingChoices(field).length} match`, 'dim')];
   return [
     ...arrows,
-    run(
-      `   ${isDefault ? 'default, ' : ''}${chosen + 1} of ${choices.length}${field.typed === undefined ? '' : ', or type one'}`,
-      'dim',
-    ),
+    run(`   ${isDefault ? 'default, ' : ''}${chosen + 1} of ${choices.length}${howToChange(field, selected)}`, 'dim'),
   ];
+}
+
+/** A field that takes no text says how it changes, because typing into it does nothing. */
+function howToChange({ typed, choices }: FormField, selected: boolean): string {
+  if (typed !== undefined) return ', or type one';
+  return selected && choices.length > 1 ? ', ← → change it' : '';
 }
 
 const shownValue = (field: FormField, usual: string | undefined): string =>

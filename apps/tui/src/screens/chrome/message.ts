@@ -40,7 +40,15 @@ export function messageRows(state: AppState, width: number): Row[] {
   if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
   return state.watching === undefined
     ? [fitRow([], width)]
-    : wrapped(watchingText(state, state.watching), 'accent', width);
+    : wrapped(fittingText(state, state.watching, width), 'accent', width);
+}
+
+/** The whole text if it fits into a row, else with the folder's name for its path. */
+function fittingText(state: AppState, watching: WatchedFolder, width: number): string {
+  const text = watchingText(state, watching);
+  return cellWidth(text) <= width - 2
+    ? text
+    : watchingText(state, { ...watching, folder: watching.folder.replace(/^.*\/(?=[^/])/, '') });
 }
 
 /** An embedded runner is on this machine, so it is lost only if it ended, and then its jobs ended too. */

@@ -1,7 +1,8 @@
 import { Outcome } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { measuredEvents, type MeasuredName } from '../../testing/measured-job.ts';
-import { watchingText } from './message.ts';
+import { rowText } from '../../present/cells/row.ts';
+import { messageRows, watchingText } from './message.ts';
 import { initialState, type AppState } from '../../state/app-state.ts';
 import { reduce } from '../../state/app-reducer.ts';
 import { saveDifference } from '../../state/save-difference.ts';
@@ -38,4 +39,12 @@ test('a cancelled save is not described as a change of the outcome', () => {
   const cancelled = { ...view('flashcore_v10'), outcome: Outcome.CANCELLED };
   expect(saveDifference(view('flashcore_v9'), cancelled)).not.toContain('cancelled');
   expect(saveDifference(view('flashcore_v9'), { ...cancelled, outcome: Outcome.CRASHED })).toMatch(/^\w+→crashed, /);
+});
+
+test('where the path does not fit into the row, the folder has its name only', () => {
+  const folder = `/home/ada/${'a/'.repeat(30)}my_kernel`;
+  const state = reduce(START, { type: 'watching', folder });
+  expect(messageRows(state, 80).map((row) => rowText(row).trim())).toEqual([
+    'watching my_kernel: every save runs; W stops',
+  ]);
 });

@@ -2,22 +2,15 @@
  * View 2: every case with its errors. Below the list, the selected case in detail with its worst element and an error
  * map.
  */
-import {
-  Verdict,
-  type CaseResult,
-  type Shape,
-  type Tolerance,
-  type VerifyProgress,
-  type ErrorMap,
-} from '@flashcore/shared/contract';
+import { Verdict, type CaseResult, type Tolerance, type VerifyProgress } from '@flashcore/shared/contract';
 import { fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
 import { attachedJob, caseShown, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS, caseText, notMeasured, reasonText } from '../../present/words.ts';
-import { mapOf, type CellBlocks } from '../../state/error-map.ts';
+import { VERDICT_MARKS, shapeShort, notMeasured, reasonText } from '../../present/words.ts';
+import { mapOf, type CellBlocks, type SelectedMap } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
 import { parityTally } from '../dashboard/correct-live.ts';
 import { list } from '../pane/list.ts';
@@ -123,7 +116,7 @@ function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
   const isOwn = ui.view === 'correct';
   const cursor = isOwn ? ui.mapCursor : undefined;
   const head = isOwn ? ui.mapHead : undefined;
-  const size = mapSize(options);
+  const size = mapSize(options, result);
   const cell = blocksInCell(map, { ...size, height: size.height - mapHeadRows(map) });
   const facts = (factsWidth: number): Row[] => [
     ...(cursor === undefined ? [] : cursorFacts(result, map, { cursor, head, cell, width: factsWidth, tolerance })),
@@ -140,17 +133,24 @@ function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
 
 const isBeside = ({ width, height }: Size): boolean => width >= SIDE_BY_SIDE || height < 14;
 
-/** The map's share of the details. The facts are beside the map if there is room, else above it. */
-const mapSize = (detail: Size): Size =>
-  isBeside(detail)
-    ? { width: Math.min(HEAT_CELLS, Math.floor(detail.width * 0.45)), height: detail.height }
-    : { width: detail.width, height: detail.height - Math.floor(detail.height / 2) };
+// Facts about the cell under the cursor, or the key that moves one.
+const CURSOR_ROWS = 5;
+
+/**
+ * The map's share of the details. The facts are beside the map if there is room, else above it, where they take half of
+ * the height at most.
+ */
+function mapSize(detail: Size, result: CaseResult): Size {
+  if (isBeside(detail)) return { width: Math.min(HEAT_CELLS, Math.floor(detail.width * 0.45)), height: detail.height };
+  const facts = Math.min(Math.floor(detail.height / 2), caseRows(result, detail.width).length + CURSOR_ROWS);
+  return { width: detail.width, height: detail.height - facts };
+}
 
 /** The number of error-map blocks in one cell, as view 2 draws the map in a pane of this size. */
-export function cellOfMap({ ui, ...state }: AppState, map: ErrorMap, size: Size): CellBlocks {
-  const lines = linesOf(shownVariant({ ui, ...state }));
-  const listHeight = listRows(lines.length, { height: size.height, isInMap: ui.mapCursor !== undefined });
-  const { width, height } = mapSize({ width: size.width, height: size.height - listHeight - 1 });
+export function cellOfMap(state: AppState, { result, map }: SelectedMap, size: Size): CellBlocks {
+  const lines = linesOf(shownVariant(state));
+  const listHeight = listRows(lines.length, { height: size.height, isInMap: state.ui.mapCursor !== undefined });
+  const { width, height } = mapSize({ width: size.width, height: size.height - listHeight - 1 }, result);
   return blocksInCell(map, { width, height: height - mapHeadRows(map) });
 }
 

@@ -2,7 +2,7 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
-import { cellWidth, cutCells, cutWords, padCells } from '../../present/cells/cell-text.ts';
+import { cellWidth, cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatClock } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/words.ts';
@@ -32,6 +32,10 @@ export const jobsRail: View = ({ state }, { width, height }) => {
     body: railJobs(jobs, state.attached, height).map((each) => jobRow(state, each, width)),
   };
 };
+
+/** The job in a row of the rail. */
+export const jobInRail = (state: AppState, row: number, height: number): Job | undefined =>
+  railJobs(jobsOf(state), state.attached, height)[row]?.job;
 
 const noJobText = (state: AppState): string =>
   state.connection === 'connected' ? 'None yet: 7, then Enter, runs a kernel.' : noAnswerYet(state);
@@ -77,7 +81,7 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
   const tails = [`${word} ${clock}`.trim(), word, ...(job.state === JobState.ENDED ? [''] : [])];
   const tail = tails.find((text) => room - text.length >= cellWidth(name)) ?? word;
   const labelCells = Math.max(Math.min(LEAST_LABEL, cellWidth(name)), room - tail.length);
-  const label = padCells(cutWords(name, labelCells), labelCells);
+  const label = padCells(cutCells(name, labelCells), labelCells);
   const row: Row = [
     run(`${isShown ? '▸' : gap} `),
     run(`${mark} `, role),

@@ -2,7 +2,7 @@
 import { JobKind, JobState, Outcome, Phase } from '@flashcore/shared/contract';
 import { wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { attachedJob, currentPhase, shownVariant, waitsSince } from '../../state/selectors.ts';
+import { attachedJob, currentPhase, isSimulated, shownVariant, waitsSince } from '../../state/selectors.ts';
 import { KIND_WORDS, outcomeWord } from '../../present/words.ts';
 import { isBeingRead } from '../../state/job-view.ts';
 import type { Size } from './view.ts';
@@ -98,7 +98,9 @@ export function nothingText(state: AppState, subject: Subject): string {
   if (job.state !== JobState.ENDED && shownVariant(state)?.build?.succeeded === false)
     return `The build failed ${words.before}.`;
   if (subject === 'correct' && waitsSince(job, state.now) !== undefined)
-    return 'The build is done; cases run once the device is open.';
+    return isSimulated(state)
+      ? 'The build is done; cases run once the emulator is ready. Its first start on a machine compiles it: a minute.'
+      : 'The build is done; cases run once the device is open.';
   if (subject === 'correct' && currentPhase(job)?.phase === Phase.VERIFY) return 'The first case is running.';
   if (job.state !== JobState.ENDED) return (job.kind === TUNE ? words.ofSearch : undefined) ?? words.pending;
   if (isBeingRead(job)) return 'Reading the events of this job.';

@@ -57,7 +57,7 @@ function jobs(state: AppState, size: Size): PaneContent {
       shrinkTo: 20,
     },
     // The line below the list names the kind too.
-    { title: 'kind', drop: 5.5, cell: ({ kind }) => KIND_WORDS[kind] },
+    { title: 'kind', drop: 4, cell: ({ kind }) => KIND_WORDS[kind] },
     { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
   ];
@@ -120,7 +120,7 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
 const MOST_SUMMARY_ROWS = 4;
 
 const summaryColumns = (now: number): Column<Job>[] => [
-  { title: 'took', align: 'right', drop: 2, cell: (job) => tookText(job, now) },
+  { title: 'took', align: 'right', drop: 4.5, cell: (job) => tookText(job, now) },
   {
     title: 'submitted',
     align: 'right',

@@ -1,6 +1,7 @@
 /** View 7: the ladder of kernels, with the selected kernel's manifest beside or below it. */
 import {
   FindingKind,
+  JobKind,
   JobState,
   Outcome,
   type Job,
@@ -253,7 +254,18 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
     const other = openJob(state, kernel) ?? lastOtherJob(state, kernel);
     if (other === undefined) return [textRow('not run on this runner yet', 'dim')];
     const { mark, word, role } = jobMark(other);
-    return [[run(`${mark} `, role), run(word), run(`  ${KIND_WORDS[other.kind]}; no experiment yet`, 'dim')]];
+    return [
+      [
+        run(`${mark} `, role),
+        run(word),
+        run(
+          other.kind === JobKind.EXPERIMENT
+            ? '  experiment, not in the history yet'
+            : `  ${KIND_WORDS[other.kind]}; no experiment yet`,
+          'dim',
+        ),
+      ],
+    ];
   }
   return own.flatMap((experiment): Row[] => {
     const { job } = experiment;

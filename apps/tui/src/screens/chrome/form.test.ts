@@ -1,0 +1,45 @@
+import { create } from '@bufbuild/protobuf';
+import { KernelSchema } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { rowText } from '../../present/cells/row.ts';
+import { formOf, type RunForm } from '../../state/run-form.ts';
+import { formPane } from './form.ts';
+
+const KERNEL = create(KernelSchema, {
+  kernelId: 'k',
+  parameters: [{ name: 'STAGES', values: [2n, 3n], defaultValue: 2n }],
+});
+const FORM = formOf(KERNEL, { kernels: [KERNEL], archs: ['sm_89'], devices: ['gpu0'], tolerances: [] });
+
+const typed = (form: RunForm, texts: Readonly<Record<string, string>>): RunForm => ({
+  ...form,
+  fields: form.fields.map((field) => (field.id in texts ? { ...field, typed: texts[field.id]! } : field)),
+});
+
+function shown(form: RunForm, selected: string, height = 40): { remark: string | undefined; rows: string[] } {
+  const at = { ...form, selected: form.fields.findIndex(({ id }) => id === selected) };
+  const { body, remark } = formPane({ form: at, defaults: FORM }, { width: 90, height });
+  return { remark, rows: body.map((row) => rowText(row).trimEnd()) };
+}
+
+test('every wrong field is marked, the remark names all, and each gives its reason under the cursor', () => {
+  const wrong = typed(FORM, { shape: 'zz-9', seeds: 'zz-9', samples: 'zz-9', registers: 'zz-9' });
+  const { rows, remark } = shown(wrong, 'samples');
+  expect(rows.filter((row) => row.startsWith('✗ ')).map((row) => row.split(/ +/)[1])).toEqual([
+    'shapes',
+    'seeds',
+    'max',
+  ]);
+  expect(remark).toBe('fix shapes, seeds, samples, max registers before it can run');
+  expect(rows.join('\n')).toContain('"zz-9": must be a number of samples from 1 to 1000000');
+});
+
+test('a field without typing says how it changes, and the rule counts the fields below', () => {
+  expect(shown(FORM, 'param:STAGES').rows.find((row) => row.startsWith('▸'))).toMatch(/1 of 2, ← → change it$/);
+  expect(shown(FORM, 'kernel', 10).rows.join('\n')).toMatch(/^ ↓ \d+ more fields ─+$/m);
+  expect(shown(FORM, 'kernel').rows.join('\n')).not.toContain('more field');
+});
+
+test('a typed text that matches no kernel shows none', () => {
+  expect(shown(typed(FORM, { kernel: '1x1x64x64' }), 'kernel').rows[0]).toMatch(/← none → +\/1x1x64x64█ 0 match/);
+});
