@@ -79,7 +79,7 @@ export async function runTui({
     canDraw: () => stdout.writableLength === 0,
   });
   tellEnds(store, (text) => stdout.write(text), appearance.endNotice);
-  if (appearance.mouse) store.dispatch({ type: 'toggle', what: 'mouse' });
+  if (appearance.mouse && !store.state.ui.mouse) store.dispatch({ type: 'toggle', what: 'mouse' });
   if (left?.problem !== undefined) store.dispatch({ type: 'notice', text: left.problem, tone: 'warn' });
   const keysProblem = customKeysProblem(store.state.customKeys);
   if (keysProblem !== undefined) store.dispatch({ type: 'notice', text: keysProblem, tone: 'warn' });

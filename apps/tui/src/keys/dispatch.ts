@@ -152,9 +152,9 @@ function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: KeyContex
     case 'down':
       return select(overlay.selected + 1);
     case 'pageup':
-      return select(overlay.selected - 10);
+      return select(overlay.selected - helpPage(context));
     case 'pagedown':
-      return select(overlay.selected + 10);
+      return select(overlay.selected + helpPage(context));
     case 'home':
       return select(0);
     case 'end':
@@ -169,6 +169,11 @@ function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: KeyContex
     }
   }
 }
+
+// Frame, tabs, search and hints.
+const HELP_CHROME_ROWS = 10;
+
+const helpPage = ({ store }: KeyContext): number => Math.max(1, store.state.ui.rows - HELP_CHROME_ROWS);
 
 function runFound(command: Command | undefined, context: KeyContext): void {
   if (command === undefined) return;

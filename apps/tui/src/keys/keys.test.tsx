@@ -463,6 +463,12 @@ test('copying view 1 takes the whole log without added line breaks, and Y takes 
   });
 });
 
+test('PageDown in the help moves by what the screen shows', async () => {
+  await terminal.press('?');
+  await terminal.press(raw('pagedown'));
+  expect(ui().overlay).toMatchObject({ kind: 'help', selected: 30 });
+});
+
 test('Ctrl-U clears the filter of a list and the search of the log, as in every prompt', async () => {
   await terminal.press('6/v7');
   expect(await terminal.screen()).toMatch(/ctrl\+u clear.*"failures" shows only those/);

@@ -193,6 +193,7 @@ describe('the saved view', () => {
     job: 'jobs/1',
     historyFilter: 'wmma',
     jobList: 'leaderboard' as const,
+    mouse: true,
   };
 
   test('is restored for the runner that it was saved for, and for no other', () => {

@@ -74,7 +74,7 @@ export const DISTRIBUTIONS = ['both', 'histogram', 'ecdf'] as const;
 export type DistributionPlot = (typeof DISTRIBUTIONS)[number];
 
 /** Orders of the source lines of view 4: `line` is the file's order; the others put the largest figure first. */
-export const LINE_SORTS = ['line', 'instructions', 'conflicts', 'wavefronts', 'sectors'] as const;
+export const LINE_SORTS = ['line', 'instructions', 'conflicts', 'wavefronts', 'sectors', 'tensor', 'special'] as const;
 export type LineSort = (typeof LINE_SORTS)[number];
 
 /** Pages of a comparison of two jobs. */

@@ -107,7 +107,8 @@ function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown }
             name,
             before: value,
             after: other.value,
-            format: (given: number) => formatNumber(Number(given.toPrecision(4))),
+            // Counts are exact, so that both differ by the difference shown.
+            format: (given: number) => formatNumber(Number.isInteger(given) ? given : Number(given.toPrecision(4))),
             unit: unit.replace('instructions', 'instr.'),
             better: entryOf(BETTER, name),
           },

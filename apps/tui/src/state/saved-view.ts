@@ -17,12 +17,13 @@ export const SAVED_VIEW = z.object({
   wrap: z.boolean(),
   query: z.string(),
   filter: z.boolean(),
+  mouse: z.boolean().default(false),
 });
 
 export type SavedView = z.output<typeof SAVED_VIEW>;
 
 export function savedViewOf({ ui, attached }: AppState): SavedView {
-  const { view, zoomed, pinned, jobList, historySort, kernelSort, filters, faulty, distribution, log } = ui;
+  const { view, zoomed, pinned, jobList, historySort, kernelSort, filters, faulty, distribution, log, mouse } = ui;
   return {
     view,
     zoomed,
@@ -37,6 +38,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
     wrap: log.wrap,
     query: log.query,
     filter: log.filter,
+    mouse,
   };
 }
 
@@ -56,6 +58,7 @@ export function withSavedView(
     wrap,
     query,
     filter,
+    mouse,
   }: SavedView,
 ): AppState {
   return {
@@ -71,6 +74,7 @@ export function withSavedView(
       filters: { ...state.ui.filters, history: historyFilter },
       faulty,
       distribution,
+      mouse,
       log: { ...state.ui.log, wrap, query, filter },
     },
   };

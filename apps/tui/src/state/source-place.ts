@@ -103,7 +103,12 @@ function profiledLine(state: AppState): Place | undefined {
   const profile = shownVariant(state)?.profile;
   if (profile === undefined || !hasLines(state)) return undefined;
   const chosen = openListing(state) === undefined ? undefined : state.ui.listedPlace;
-  const place = chosen ?? hottestLine(shownLines(profile).flatMap(({ lines }) => lines))?.line;
+  const place =
+    chosen ??
+    hottestLine(
+      shownLines(profile).flatMap(({ lines }) => lines),
+      state.ui.lineSort,
+    )?.line;
   return place && { file: place.file, line: place.line, column: 0 };
 }
 

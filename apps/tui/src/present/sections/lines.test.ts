@@ -6,7 +6,8 @@ import { GetJobResponseSchema, ProfileResultSchema } from '@flashcore/shared/con
 import { plainLines } from '../plain/plain-painter.ts';
 import { PLAIN } from '../../testing/result-fixtures.ts';
 import { jobBlocks } from './job.ts';
-import { lineColumns, shownLines } from './lines.ts';
+import { LINE_SORTS } from '../../state/app-state.ts';
+import { hottestLine, lineColumns, shownLines } from './lines.ts';
 
 const FILE = `${measuredFolder('emulator-2026-11-22')}/profile.bank_conflict_32way.json`;
 const { job, result } = fromJson(GetJobResponseSchema, JSON.parse(readFileSync(FILE, 'utf8')) as JsonValue);
@@ -39,4 +40,18 @@ test('lines are compared with the same lines of another job, wherever an edit ha
     lines.map((line) => column?.cell(line));
   expect(changes()).toMatchObject([{ text: 'new' }, { text: '' }, { text: '-25 %' }, { text: '+50 %' }]);
   expect(lineColumns(lines).map(({ title }) => title)).not.toContain('to pinned');
+});
+
+test('the hottest line has the largest figure of the order shown', () => {
+  const lines = shownLines(
+    create(ProfileResultSchema, {
+      lines: [
+        { line: 1, instructions: 9n, specialInstructions: 1n },
+        { line: 2, instructions: 2n, specialInstructions: 7n },
+        { line: 3, instructions: 3n, tensorInstructions: 4n },
+      ],
+    }),
+  ).flatMap((file) => file.lines);
+  const hottest = LINE_SORTS.map((sort) => [sort, hottestLine(lines, sort)?.line.line]);
+  expect(Object.fromEntries(hottest)).toMatchObject({ line: 1, instructions: 1, tensor: 3, special: 2 });
 });

@@ -42,7 +42,7 @@ const COLUMNS: readonly Column<ShownLine>[] = [
     drop: 6,
     cell: ({ line }) => (line.instructions === 0n ? '' : line.activeLanes.toFixed(1)),
   },
-  { title: 'source', shrinkTo: 20, cutLast: true, cell: ({ line }) => indented(line.text) },
+  { title: 'source', shrinkTo: 28, cutLast: true, cell: ({ line }) => indented(line.text) },
 ];
 
 /** Leaves out columns that have no figure for any line. `before` is another profile to compare each line with. */
@@ -97,21 +97,22 @@ const AMOUNTS = {
   conflicts: ({ line }: ShownLine) => line.bankConflicts,
   wavefronts: ({ line }: ShownLine) => line.sharedWavefronts,
   sectors: ({ line }: ShownLine) => line.globalSectors,
+  tensor: ({ line }: ShownLine) => line.tensorInstructions,
+  special: ({ line }: ShownLine) => line.specialInstructions,
 };
 
+type Sort = 'line' | keyof typeof AMOUNTS;
+
 /** Sorts the largest figure first; "line" keeps the order of the file. */
-export function sortedLines<Line extends ShownLine>(
-  lines: readonly Line[],
-  sort: 'line' | keyof typeof AMOUNTS,
-): readonly Line[] {
+export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort: Sort): readonly Line[] {
   if (sort === 'line') return lines;
   const amountOf = AMOUNTS[sort];
   return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)));
 }
 
-/** The line that executes the most instructions. */
-export const hottestLine = (lines: readonly ShownLine[]): ShownLine | undefined =>
-  sortedLines(lines, 'instructions')[0];
+/** The line with the largest figure of the order shown; in the order of the file, with the most instructions. */
+export const hottestLine = (lines: readonly ShownLine[], sort: Sort = 'line'): ShownLine | undefined =>
+  sortedLines(lines, sort === 'line' ? 'instructions' : sort)[0];
 
 export const linesTitle = (file: string): { title: string; remark: string } => ({
   title: `Lines of ${file}`,

@@ -5,7 +5,7 @@ import { formatCount } from '../../present/numbers.ts';
 import { BLANK_ROW, fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import { hottestLine, lineColumns, shownLines, sortedLines, type ShownLine } from '../../present/sections/lines.ts';
-import type { AppState } from '../../state/app-state.ts';
+import type { AppState, LineSort } from '../../state/app-state.ts';
 import { shownVariant } from '../../state/selectors.ts';
 import { list } from '../pane/list.ts';
 import { beside, type PaneContent, type Size } from '../pane/view.ts';
@@ -57,13 +57,13 @@ export function listedLines(state: AppState): readonly ListedLine[] {
 export function selectedListed(state: AppState, lines: readonly ListedLine[]): number {
   const { listedPlace } = state.ui;
   const chosen = listedPlace === undefined ? -1 : lines.findIndex(({ line }) => isAt(line, listedPlace));
-  return chosen >= 0 ? chosen : hottestListed(lines);
+  return chosen >= 0 ? chosen : hottestListed(lines, state.ui.lineSort);
 }
 
-/** The hottest line; without counts, the line with the most instructions in the code. */
-function hottestListed(lines: readonly ListedLine[]): number {
+/** Without counts, the line with the most instructions in the code. */
+function hottestListed(lines: readonly ListedLine[], sort: LineSort): number {
   const hottest = lines.some(({ share }) => share > 0)
-    ? hottestLine(lines)
+    ? hottestLine(lines, sort)
     : lines.toSorted((a, b) => b.count - a.count)[0];
   return Math.max(
     0,

@@ -138,10 +138,11 @@ function lineTables(state: AppState, width: number): LineTable[] {
   });
 }
 
-/** Row of the line that executes the most instructions; undefined if no line has counters. */
+/** Row of the hottest line in the order shown; undefined if no line has counters. */
 export function hottestRow(state: AppState, width: number): number | undefined {
   const tables = lineTables(state, width);
-  const hottest = hottestLine(tables.flatMap(({ lines }) => lines));
+  const all = tables.flatMap(({ lines }) => lines);
+  const hottest = hottestLine(all, state.ui.lineSort);
   const table = tables.find(({ lines }) => lines.some(({ line }) => line === hottest?.line));
   return table && table.first + table.lines.findIndex(({ line }) => line === hottest?.line);
 }
@@ -158,7 +159,10 @@ interface LinesLook {
 /** The source with its hot lines, like the source page of a profiler. */
 function lineRows(profile: ProfileResult, { sort, width, before }: LinesLook): Row[] {
   const all = shownLines(profile);
-  const hottest = hottestLine(all.flatMap(({ lines }) => lines))?.line;
+  const hottest = hottestLine(
+    all.flatMap(({ lines }) => lines),
+    sort,
+  )?.line;
   return all.flatMap(({ file, lines }, index) => {
     const { title, remark } = linesTitle(file);
     const columns = lineColumns(lines, before).map((column, place) =>
