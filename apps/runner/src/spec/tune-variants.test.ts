@@ -3,19 +3,19 @@ import { TuneRequestSchema } from '@flashcore/shared/contract';
 import { parseManifest, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { FAKE_DEVICE } from '../testing/fake-planner.ts';
-import { planVariants } from './tune-variants.ts';
+import { keptText, planVariants } from './tune-variants.ts';
 
 const SHAPE = parseShape('1x1x64x64');
 
 /** A manifest with a number of parameters of two values each. */
-const manifestOf = (parameters: number) =>
+const manifestOf = (parameters: number, inputs = 'fp16') =>
   parseManifest(
     `id: choices
 title: "Choices"
 lesson: "many"
 source: choices.cu
 min_arch: sm_80
-math: { inputs: fp16, accumulate: fp32 }
+math: { inputs: ${inputs}, accumulate: fp32 }
 parameters:
 ${Array.from({ length: parameters }, (_, index) => `  P_${index}: { values: [0, 1], default: 0, about: "a choice" }`).join('\n')}
 launches:
@@ -54,3 +54,16 @@ test.each(['toString', 'constructor', '__proto__'])(
     );
   },
 );
+
+test('a parameter that decides the dtype keeps its value, and the search says so', () => {
+  const manifest = manifestOf(2, '{ bf16_when: P_1 }');
+  const plan = planVariants(manifest, create(TuneRequestSchema), { device: FAKE_DEVICE, shapes: [SHAPE] });
+  expect([plan.combinations, plan.kept]).toEqual([2, ['P_1']]);
+  expect(keptText(plan.kept)).toBe('; P_1 keeps its value, because times of other dtypes or layouts do not compare');
+  const parameters = [{ name: 'P_0', values: [0n, 1n] }];
+  const named = planVariants(manifest, create(TuneRequestSchema, { parameters }), {
+    device: FAKE_DEVICE,
+    shapes: [SHAPE],
+  });
+  expect([named.kept, keptText(named.kept)]).toEqual([[], '']);
+});

@@ -24,6 +24,8 @@ export interface VariantPlan {
   readonly combinations: number;
   /** Whether `variants` were drawn by the seed, as many as the budget has; otherwise they are all variants. */
   readonly drawn: boolean;
+  /** Parameters that keep their values because others would change a dtype or a layout. */
+  readonly kept: readonly string[];
 }
 
 type Axis = readonly [name: string, values: readonly number[]];
@@ -78,8 +80,18 @@ export function planVariants(
       field: 'parameters',
       description: `none of ${combinations} combinations takes ${shapes.map(formatShape).join(', ')}: the limits of ${manifest.id} refuse them`,
     });
-  return { variants: found, combinations, drawn: wanted < combinations };
+  return {
+    variants: found,
+    combinations,
+    drawn: wanted < combinations,
+    kept: parameters.length === 0 ? tensorParameters(manifest) : [],
+  };
 }
+
+/** Parameters that decide dtype or layout of the tensors. */
+const tensorParameters = (manifest: Manifest): string[] => [
+  ...new Set([...dtypeParameters(manifest), ...layoutParameters(manifest)]),
+];
 
 function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
   const named = new Map<string, number[]>();
@@ -100,9 +112,9 @@ function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
         description: `${name}=${wrong ?? ''}: must be of ${parameter.values.join(', ')}`,
       });
   }
-  // If the request names no parameters, all vary except those that decide dtype or layout, because times of different
-  // tensors are not comparable.
-  const fixed = new Set(named.size === 0 ? [...dtypeParameters(manifest), ...layoutParameters(manifest)] : known);
+  // Without names, all vary except those that decide dtype or layout, because times of different tensors are not
+  // comparable.
+  const fixed = new Set(named.size === 0 ? tensorParameters(manifest) : known);
   return known.flatMap((name): Axis[] => {
     const values = named.get(name) ?? (fixed.has(name) ? undefined : entryOf(manifest.parameters, name)?.values);
     return values ? [[name, [...new Set(values)]]] : [];
@@ -139,3 +151,9 @@ function* indices(combinations: number, wanted: number, seed: number): Generator
     yield index;
   }
 }
+
+/** Text such as "; BF16 keeps its value, …"; empty if every parameter is varied. */
+export const keptText = (kept: readonly string[]): string =>
+  kept.length === 0
+    ? ''
+    : `; ${kept.join(', ')} ${kept.length === 1 ? 'keeps its value' : 'keep their values'}, because times of other dtypes or layouts do not compare`;

@@ -18,6 +18,7 @@ import { nothingFound, variantFound, type JobFound } from '../phases/job-found.t
 import { emitLog, variantServices, type JobServices } from '../phases/job-services.ts';
 import { noteSeeds } from '../phases/verify-phase.ts';
 import type { TuneSpec } from '../spec/job-spec.ts';
+import { keptText } from '../spec/tune-variants.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import { buildContender, contenderOf, isDroppedForSpills, type Contender } from './contender.ts';
 import { KeptMeasurements } from './kept-measurements.ts';
@@ -107,7 +108,7 @@ class Tuning {
 
   #announcement(): string {
     const { plan } = this.#parts.tune;
-    return `${counted(plan.variants.length, 'variant')} of ${counted(plan.combinations, 'combination')}${plan.drawn ? ', drawn at random' : ''}`;
+    return `${counted(plan.variants.length, 'variant')} of ${counted(plan.combinations, 'combination')}${plan.drawn ? ', drawn at random' : ''}${keptText(plan.kept)}`;
   }
 
   /** Builds on all cores; each variant is verified as soon as it is built and the device is free. */

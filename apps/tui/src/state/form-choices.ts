@@ -38,8 +38,11 @@ const PHASES: readonly (readonly [name: string, about: string])[] = [
   ['bench', 'build the kernel and time it'],
   ['profile', 'build the kernel and read its hardware counters'],
 ];
-/** Only for a kernel with parameters to search. */
-const TUNE = ['tune', 'build, verify and time every variant; a parameter that you set below keeps its value'] as const;
+/** Only for a kernel that has parameters to search. */
+const TUNE = [
+  'tune',
+  'build, verify and time every variant; a parameter that you set below, or that decides a dtype or layout, keeps its value',
+] as const;
 const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
 const SAMPLES = [AS_USUAL, '10', '100', '1000'];
 const METRICS = [AS_USUAL, 'gates', 'roofline', 'stalls', 'full', 'none'];
