@@ -289,6 +289,7 @@ export class Session {
             ? 'Cancel requested: the job ends within two seconds'
             : `Cancel requested for ${jobs.length} jobs: they end within two seconds`,
         tone: 'info',
+        about: 'cancel',
       });
     await this.lists.jobs();
   }

@@ -258,6 +258,22 @@ test('a notice about a lost connection disappears when the connection is back; o
   expect(reduce(other, { type: 'connection', connection: 'connected' }).notice?.text).toBe('queue is full');
 });
 
+test('the notice about a requested cancel disappears when a job ends', () => {
+  const [created, finished] = eventsOf(
+    [
+      { case: 'created', value: { job: { name: 'jobs/1' } } },
+      { case: 'finished', value: { outcome: Outcome.CANCELLED } },
+    ],
+    'jobs/1',
+  );
+  const asked = after(
+    { type: 'job-event', event: created! },
+    { type: 'notice', text: 'Cancel requested', tone: 'info', about: 'cancel' },
+  );
+  expect(asked.notice?.text).toBe('Cancel requested');
+  expect(reduce(asked, { type: 'job-event', event: finished! }).notice).toBeUndefined();
+});
+
 test('showing another job ends a comparison', async () => {
   const comparing = reduce(await loaded(), { type: 'compare', on: true });
   expect(comparing.ui.comparing).toBe(true);

@@ -135,7 +135,8 @@ export function reduce(state: AppState, action: Action): AppState {
         commandLog: [...state.commandLog, { time: state.now, text: action.text }].slice(-MOST_COMMANDS),
       };
     case 'key': {
-      const isRead = state.notice?.about === undefined && state.now - (state.notice?.time ?? 0) > READ_MS;
+      const { about } = state.notice ?? {};
+      const isRead = (about === undefined || about === 'cancel') && state.now - (state.notice?.time ?? 0) > READ_MS;
       return isRead ? { ...state, notice: undefined } : state;
     }
     case 'tick': {
@@ -198,7 +199,9 @@ function withReadings(before: AppState['readings'], { devices }: Host): AppState
 
 const isSame = (a: Timestamp, b: Timestamp | undefined): boolean => a.seconds === b?.seconds && a.nanos === b.nanos;
 
-function withEvent(state: AppState, event: JobEvent): AppState {
+function withEvent(before: AppState, event: JobEvent): AppState {
+  const isOver = event.payload.case === 'finished' && before.notice?.about === 'cancel';
+  const state = isOver ? { ...before, notice: undefined } : before;
   const next = withView(state, event.job, (view) => reduceJob(view, event));
   const jobs = next === state ? state.jobs : withJobEvent(state.jobs, event);
   return jobs === state.jobs ? next : withJobs(next, jobs);

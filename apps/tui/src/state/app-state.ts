@@ -132,8 +132,8 @@ export interface Notice {
   readonly tone: 'info' | 'warn' | 'bad';
   /** Milliseconds since 1970; old notices disappear. */
   readonly time: number;
-  /** The notice disappears when the connection is back, or when the watched folder runs again. */
-  readonly about?: 'connection' | 'folder' | undefined;
+  /** The notice disappears when the connection is back, when the watched folder runs again, or when a job ends. */
+  readonly about?: 'connection' | 'folder' | 'cancel' | undefined;
 }
 
 /** The command line that does the same as a pressed key. */

@@ -107,3 +107,8 @@ test('a partition shows no memory, rather than 0 B, until a pilot has reported i
   const labels = (memoryBytes: bigint) => deviceFacts(create(DeviceSchema, { memoryBytes })).map(({ label }) => label);
   expect([labels(0n).includes('memory'), labels(2n ** 37n).includes('memory')]).toEqual([false, true]);
 });
+
+test("the emulator's memory is its host's", () => {
+  const device = create(DeviceSchema, { memoryBytes: 2n ** 34n, simulated: true });
+  expect(deviceFacts(device).find(({ value }) => value === '16 GiB')?.label).toBe("host's memory");
+});

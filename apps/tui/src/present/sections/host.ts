@@ -12,13 +12,17 @@ export const STATE_WORDS: Record<DeviceState, string> = {
   [DeviceState.QUARANTINED]: 'quarantined',
 };
 
+/** The emulator has the limits of a GPU, but the memory of its host. */
+export const memoryLabel = ({ simulated }: Pick<Device, 'simulated'>): string =>
+  simulated ? "host's memory" : 'memory';
+
 export const deviceFacts = (device: Device): Fact[] =>
   facts(
     fact('name', `${device.name}, ${device.arch}`),
     fact('state', stateText(device), device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
     fact('SMs', String(device.multiprocessors)),
     // The memory of a partition is unknown until a pilot has run there.
-    device.memoryBytes > 0n ? fact('memory', formatBytes(Number(device.memoryBytes))) : undefined,
+    device.memoryBytes > 0n ? fact(memoryLabel(device), formatBytes(Number(device.memoryBytes))) : undefined,
     fact('L2', formatBytes(Number(device.l2Bytes))),
     fact('SMEM/CTA', `${formatBytes(device.smemOptinBytes)} by opt-in`),
     fact('SMEM/SM', formatBytes(device.smemPerMultiprocessorBytes)),

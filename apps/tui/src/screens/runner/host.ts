@@ -1,4 +1,5 @@
 /** View 8: the runner, its devices and tools, and the sandbox for kernels. */
+import { memoryLabel } from '../../present/sections/host.ts';
 import {
   DeviceState,
   JobState,
@@ -97,7 +98,7 @@ function deviceRows(device: Device, width: number): Row[] {
     labelled('state', state, device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
     labelled('arch', device.arch),
     labelled('SMs', String(device.multiprocessors)),
-    ...(device.memoryBytes > 0n ? [labelled('memory', formatBytes(Number(device.memoryBytes)))] : []),
+    ...(device.memoryBytes > 0n ? [labelled(memoryLabel(device), formatBytes(Number(device.memoryBytes)))] : []),
     labelled('L2', formatBytes(Number(device.l2Bytes))),
     labelled('SMEM/CTA', formatBytes(device.smemOptinBytes)),
     labelled('SMEM/SM', formatBytes(device.smemPerMultiprocessorBytes)),
