@@ -9,6 +9,7 @@ import {
   GetHostResponseSchema,
   JobSchema,
   JobState,
+  KernelSchema,
   TimingMode,
   type JobEvent,
 } from '@flashcore/shared/contract';

@@ -38,6 +38,8 @@ interface SessionOptions {
   readonly now?: () => number;
   /** The user's own kernel folders; absent if they are not known, as in a replay. */
   readonly folders?: KernelFolders;
+  /** Absent in a replay. */
+  readonly problems?: ProblemReader;
   /** Restarts an embedded runner that was killed. Returns its new label. */
   readonly revive?: () => Promise<string | void>;
 }

@@ -14,7 +14,7 @@ const findingBlock = (finding: Finding): FindingBlock => ({
   facts: facts(
     fact('where', finding.location ? locationText(finding.location) : ''),
     ...threadGroups(finding).map((text) => fact('threads', text)),
-    fact('case', finding.shape ? shapeShort(finding.shape) : ''),
+    fact('case', finding.shape ? caseText(finding.shape) : ''),
     fact('CUDA', namesItself(finding) ? '' : (finding.cudaError ?? '')),
   ).facts,
   remedy: finding.remedy,

@@ -10,6 +10,7 @@ import {
   type Kernel,
   isParity,
   parityShort,
+  type Shape,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatError, formatMicroseconds, formatRatio, formatShortInstant } from '../numbers.ts';
@@ -103,11 +104,13 @@ export function gatesRole(experiment: GateCounts & Partial<Pick<ExperimentSummar
 
 const CANONICAL = '2x8x512x64';
 
-/** The shape whose times a list shows: the canonical shape if it was timed, else the first. */
-export function shownShape(experiment: ExperimentSummary | undefined): string {
-  const shapes = (experiment?.timings ?? []).map(({ shape }) => shapeShort(shape));
-  return shapes.includes(CANONICAL) ? CANONICAL : (shapes[0] ?? '-');
+/** The case whose times a list shows: the canonical shape if it was timed, else the first. */
+export function shownCase(experiment: ExperimentSummary | undefined): Shape | undefined {
+  const shapes = (experiment?.timings ?? []).map(({ shape }) => shape);
+  return shapes.find((shape) => shapeShort(shape) === CANONICAL) ?? shapes[0];
 }
+
+export const shownShape = (experiment: ExperimentSummary | undefined): string => shapeShort(shownCase(experiment));
 
 /** The median of the shape shown. Experiments of older runners have only the hot median of their first shape. */
 export function medianOf(experiment: ExperimentSummary | undefined, wanted = TimingMode.HOT): number | undefined {

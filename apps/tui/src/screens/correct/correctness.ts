@@ -2,14 +2,14 @@
  * View 2: every case with its errors. Below the list, the selected case in detail with its worst element and an error
  * map.
  */
-import { Verdict, type CaseResult, type Tolerance, type VerifyProgress } from '@flashcore/shared/contract';
+import { Verdict, type CaseResult, type Shape, type Tolerance, type VerifyProgress } from '@flashcore/shared/contract';
 import { fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
 import { attachedJob, caseShown, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS, shapeShort, notMeasured, reasonText } from '../../present/words.ts';
+import { VERDICT_MARKS, caseText, notMeasured, reasonText } from '../../present/words.ts';
 import { mapOf, type CellBlocks, type SelectedMap } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
 import { parityTally } from '../dashboard/correct-live.ts';

@@ -4,7 +4,7 @@ import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { gatesText, largestErrorText } from '../../present/sections/lists.ts';
 import { rankingText } from '../../present/sections/plan.ts';
-import { MODE_WORDS, dtypeWord, shapeShort, summaryText } from '../../present/words.ts';
+import { MODE_WORDS, caseText, dtypeWord, summaryText } from '../../present/words.ts';
 
 /** Medians by shape and mode, such as "2x8x512x64 hot 12.1 us  cold 13.4 us". */
 export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, width: number): Row[] =>

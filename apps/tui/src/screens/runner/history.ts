@@ -7,9 +7,11 @@ import {
   gatesText,
   largestErrorText,
   medianOf,
+  shownCase,
   shownShape,
 } from '../../present/sections/lists.ts';
 import { formatMicroseconds, formatWhen } from '../../present/numbers.ts';
+import { caseColumns, sharedText } from '../../present/sections/case-columns.ts';
 import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { Column } from '../../present/cells/table.ts';
@@ -39,7 +41,17 @@ function timeRun(experiment: ExperimentSummary): Run {
   );
 }
 
-const historyColumns = (state: AppState, common: string | undefined): Column<ExperimentSummary>[] => [
+/** What id, name, cases, p50 and time need beyond the figures of other tables. */
+const OTHER_CELLS = 24;
+
+/** The shapes, where they differ: one column, or one for each axis that differs. */
+function shapeColumns(experiments: readonly ExperimentSummary[], width: number): Column<ExperimentSummary>[] {
+  const axes = caseColumns(experiments, { shape: shownCase, width: width - OTHER_CELLS });
+  if (axes.some(({ align }) => align === 'right')) return axes;
+  return [{ title: 'shape', cell: (experiment) => run(shownShape(experiment), 'dim') }];
+}
+
+const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSummary>[]): Column<ExperimentSummary>[] => [
   { title: 'id', cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },
   {
     title: 'experiment',
@@ -64,9 +76,7 @@ const historyColumns = (state: AppState, common: string | undefined): Column<Exp
     drop: 1,
     cell: largestErrorText,
   },
-  ...(common === undefined
-    ? [{ title: 'shape', cell: (experiment: ExperimentSummary) => run(shownShape(experiment), 'dim') }]
-    : []),
+  ...shapes,
   {
     title: 'p50 hot',
     align: 'right',
@@ -116,7 +126,7 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   const simulated = experiments.some((experiment) => experiment.simulated) ? '; sim: not a GPU time' : '';
   const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
   return {
-    title: common === undefined ? title : `${title}  p50 at ${common}`,
+    title: common === '' ? title : `${title}  p50 at ${common}`,
     remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${hiddenText(state)}${championLegend(
       state,
       experiments.map(({ job }) => job?.name),

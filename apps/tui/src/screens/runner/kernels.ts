@@ -37,6 +37,7 @@ import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { beside, pageOf, positionRemark, type View, type Size } from '../pane/view.ts';
 import { timingRows } from './experiment-rows.ts';
+import { problemsPane } from './problems-pane.ts';
 
 const SIDE_BY_SIDE = 100;
 
