@@ -140,7 +140,7 @@ const REACH: Record<
   },
   'into-map': {
     first: '2',
-    shows: (_, { ui: after }) => after.mapCursor?.row === 18 && after.mapCursor.column === 5,
+    shows: (_, { ui: after }) => after.mapCursor?.row === 16 && after.mapCursor.column === 5,
   },
   'map-left': {
     first: '2\r',

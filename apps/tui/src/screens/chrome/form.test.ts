@@ -23,7 +23,7 @@ function shown(form: RunForm, selected: string, height = 40): { remark: string |
 }
 
 test('every wrong field is marked, the remark names all, and each gives its reason under the cursor', () => {
-  const wrong = typed(FORM, { shape: 'zz-9', seeds: 'zz-9', samples: 'zz-9', registers: 'zz-9' });
+  const wrong = typed(FORM, { shape: '9-zz', seeds: 'zz-9', samples: 'zz-9', registers: 'zz-9' });
   const { rows, remark } = shown(wrong, 'samples');
   expect(rows.filter((row) => row.startsWith('✗ ')).map((row) => row.split(/ +/)[1])).toEqual([
     'shapes',

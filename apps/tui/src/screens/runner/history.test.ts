@@ -93,6 +93,7 @@ test('champions are marked in the lists of view 6 and in view 7', () => {
 test('shapes of other problems have a column for each axis that differs', () => {
   const decode = (heads: number): string => `B=32,H=${heads},Hkv=8,Skv=8192,D=128`;
   expect(shownFor(decode(32), decode(64))).toEqual([
-    ...['6 History  p50 at B=32, D=128, Hkv=8, Skv=8192', 'id', 'experiment', 'cases', 'H', 'p50 hot', 'at, UTC'],
+    ...['6 History  p50 at B=32, D=128, Hkv=8, Skv=8192', 'id', 'experiment', 'cases', 'max err', 'H', 'p50 hot'],
+    'at, UTC',
   ]);
 });
