@@ -75,7 +75,7 @@ export const JOB_COMMANDS = [
     id: 'run-kernel',
     keys: ['enter'],
     group: 'jobs',
-    help: 'In 7: open the form of the selected kernel',
+    help: 'In 7: form to run, tune or verify the kernel',
     hint: 'run',
     when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
   },

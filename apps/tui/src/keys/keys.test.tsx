@@ -347,9 +347,9 @@ test('the help lists every command, finds commands by words, and runs the one un
   expect([ui().view, ui().overlay]).toEqual(['latency', undefined]);
 });
 
-test('the help names the shell commands that match the search', async () => {
-  await terminal.press('?tun');
-  expect(await terminal.screen()).toMatch(/No key matches "tun"\. In a shell there is fa-tui tune; --help says/);
+test('the help names the commands of a shell that a search may mean', async () => {
+  await terminal.press('?evol');
+  expect(await terminal.screen()).toMatch(/No key matches "evol"\. In a shell there is fa-tui evolve; --help says/);
 });
 
 test('the help begins with the commands of the view, and keeps its order while the job changes', async () => {
@@ -462,6 +462,12 @@ test('copying view 1 takes the whole log without added line breaks, and Y takes 
     text: `${terminal.store.log.at(terminal.store.log.end - 1)!.text}\n`,
     fileName: 'line.txt',
   });
+});
+
+test('the help finds the form of view 7 by what it runs', () => {
+  const { state } = terminal.store;
+  for (const query of ['tune', 'verify'])
+    expect(findCommands(query, { ...state, here: [] }).map(({ id }) => id)).toContain('run-kernel');
 });
 
 test('PageDown in the help moves by what the screen shows', async () => {
