@@ -21,7 +21,7 @@ export async function editSource(context: KeyContext, changed: ChangedSource = '
   await telling(store, async () => {
     if (changed === 'copy') return viewed(await viewCopy(target, context), target, "the job's source");
     const edited = await editLocal(target, context, changed);
-    if (edited === 'asked') return undefined;
+    if (edited === ASKED) return undefined;
     if (edited !== undefined) return { text: edited, tone: 'info' };
     return viewed(await viewCopy(target, context), target, 'the compiled source: no known folder has this kernel');
   });
@@ -53,14 +53,17 @@ async function telling(store: Store, body: () => Promise<Told | undefined>): Pro
   if (told !== undefined) store.dispatch({ type: 'notice', ...told });
 }
 
-/** Edits the source in a folder of this machine. Undefined if no folder has the kernel. */
+/** The user has to answer before anything is opened. */
+const ASKED = Symbol('asked');
+
+/** Undefined if no folder of this machine has the kernel. */
 async function editLocal(
   target: SourceTarget,
   { store, lendTerminal, edit, kernelsDirectory }: KeyContext,
   changed: ChangedSource,
-): Promise<string | 'asked' | undefined> {
+): Promise<string | typeof ASKED | undefined> {
   if (target.folders.length === 0 && kernelsDirectory === undefined) return undefined;
-  let edited: string | undefined;
+  let edited: string | typeof ASKED | undefined;
   // The terminal is lent before the file is searched, because keys typed right after `e` are meant for the editor.
   await lendTerminal(async () => {
     const file = await localSource(target, kernelsDirectory);
@@ -68,7 +71,7 @@ async function editLocal(
     const before = readForeignFile(file, MAX_TREE_BYTES);
     const isOther = target.compiled !== undefined && target.compiled.sha256 !== sha256Of(before);
     if (changed === 'ask' && isOther && !isNewest(store, target)) {
-      edited = 'asked';
+      edited = ASKED;
       return askWhich(store, path.basename(file));
     }
     await edit({ file, line: target.line, column: target.column });

@@ -39,7 +39,10 @@ function amountText(distance: number, { target, unit }: Pick<GateResult, 'target
   return target === 0 || COUNTED.has(unit) ? formatInUnit(distance, unit) : formatPercent((distance / target) * 100);
 }
 
-/** Distance of a value from its target, such as "4.7 % spare", "at limit", "3 CTAs short", "12 % over" or "52.4 points short". */
+/**
+ * Distance of a value from its target, such as "4.7 % spare", "at limit", "3 CTAs short", "12 % over" or "52.4 points
+ * short".
+ */
 function distanceText({ value, target, comparison, unit }: GateResult): string {
   if (value === undefined) return '-';
   const distance = value - target;

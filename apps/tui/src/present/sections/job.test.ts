@@ -179,7 +179,9 @@ test('the distance between two percentages is in points', () => {
       ...{ value, target, unit },
     });
   const distances = [gate('%', 27.6, 80), gate('share', 0.276, 0.8), gate('us', 20, 25)].map((each) =>
-    plainLines(gatesBlocks([each]), PLAIN)[2]!.split(/ {2,}/).at(-1),
+    plainLines(gatesBlocks([each]), PLAIN)[2]!
+      .split(/ {2,}/)
+      .at(-1),
   );
   expect(distances).toEqual(['52.4 points short', '52.4 points short', '20 % short']);
 });
