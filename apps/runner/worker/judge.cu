@@ -159,7 +159,7 @@ extern "C" __global__ void flashcore_judge_noise(const u32* base, u32 base_words
                                                  u64 key, u32 regions, u64 stride, u64 before, u64 payload,
                                                  u32 initial_bytes, u32 initial, u32 dtype, u32 check) {
   constexpr u32 RUN = 8;  // words that follow each other in the base: a sector of L2
-  // The signs of integers stay: a bit does not change them.
+  // Integers keep their signs: flipping the sign bit would not negate a number in two's complement.
   const u32 bytes = bytes_of(dtype);
   const u32 signs = dtype == INT8 ? 0 : bytes == 4 ? 0x80000000u : bytes == 2 ? 0x80008000u : 0x80808080u;
   const u32 word_initial = initial_bytes == 1   ? (initial & 0xff) * 0x01010101u

@@ -110,7 +110,7 @@ test('while a job has the device, only the next job in the queue is compiled', a
   letGo();
   await settle();
   expect(jobs.get(next.name).job.outcome).toBe(Outcome.PASSED);
-  // The last job became the next one as soon as `ok` had the device.
+  // `sleep_1`, submitted last, moved to the head of the queue as soon as `ok` had the device.
   expect(names()).toEqual(['ok', 'sleep_1']);
 });
 

@@ -189,8 +189,8 @@ let ended = 0;
 let timer: NodeJS.Timeout | undefined;
 
 /**
- * Collects garbage after every few ended connections. Their memory is freed with small objects that V8 alone would not
- * collect soon. Takes about 20 ms.
+ * Collects garbage after every few ended connections. A connection's native memory is freed only with the small objects
+ * that own it, and V8 by itself would not collect those soon. Takes about 20 ms.
  */
 function connectionEnded(): void {
   ended += 1;

@@ -117,7 +117,7 @@ test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
   },
 );
 
-test('a GPU draws longer rows, and as many heads as the limit allows or more than 65,535', () => {
+test('shapes for a GPU have longer rows, and heads up to the limit or beyond 65,535 where there is none', () => {
   for (const [kernel, most] of [
     ['fa_v1_baseline', 65_535],
     ['flashcore_v10', 65_536],

@@ -165,7 +165,7 @@ test('a champion from another job on some of the shapes is not replaced without 
   await expect(client.accept({ job: both, over: NONE })).rejects.toThrow(`the champion is now measured of ${one}`);
 });
 
-test('an acceptance from before ranked runs can be read, and has no evidence', async () => {
+test('an acceptance stored before ranked runs existed is still readable and has no evidence', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'champion_9');

@@ -145,7 +145,7 @@ function rerun(context: KeyContext): void {
   }
 }
 
-/** Opens the form of the first kernel of the problem under the cursor; its kernel field has the others. */
+/** Opens the run form for the problem under the cursor, at the first of its kernels. */
 async function openProblemForm(context: KeyContext): Promise<void> {
   const { store, session } = context;
   const listed = selectedProblem(store.state);

@@ -18,7 +18,7 @@ export interface Opening {
   readonly notify: (text: string) => void;
 }
 
-/** Calls fail with the error of connecting, if there is one. */
+/** A runner that can be called before it is connected. If connecting fails, every call fails with that error. */
 export function lateRunner(opening: Promise<Pick<OpenedRunner, 'client'>>): RunnerPort {
   const streams: Pick<RunnerPort, 'start' | 'watch'> = {
     async *start(...given) {

@@ -725,7 +725,7 @@ work: { flops: "2 * M * K" }
 test.each([
   ['bf16', ['bf16', 'bf16', 'bf16'], 2 * (12 + 4 + 3), ['double M', 'flip M', 'double K']],
   ['e4m3', ['e4m3', 'e4m3', 'bf16'], 12 + 4 + 2 * 3, ['double M', 'flip M', 'double K']],
-  // Twice an int8 may be none.
+  // Twice an int8 number may not fit in int8.
   ['int8', ['int8', 'e5m2', 'fp32'], 12 + 4 + 4 * 3, ['flip M', 'double K']],
 ] as const)('a kernel of %s has tensors of %j', (dtype, dtypes, bytes, symmetries) => {
   const found = problemCase(parseProblem(SMALL, 'problem.yaml'), { M: 3, K: 4 }, dtype);

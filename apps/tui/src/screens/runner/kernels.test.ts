@@ -53,11 +53,14 @@ function listOf(width: number, shapes: readonly string[]): string[] {
   return [title, ...body.slice(1, 3).map(rowText)];
 }
 
-test.each([76, 82, 116, 160])('in %d cells each kernel keeps the shape of its time if the shapes differ', (width) => {
-  const [title, ...rows] = listOf(width, ['1x4x128x64', '1x2x128x64']);
-  expect(title).toBe('7 Kernels');
-  expect(rows.map((row) => /1x.x128x64 +2\.139 ms sim/.test(row))).toEqual([true, true]);
-});
+test.each([76, 82, 116, 160])(
+  'in %d cells each time is shown with its shape if the shapes of the kernels differ',
+  (width) => {
+    const [title, ...rows] = listOf(width, ['1x4x128x64', '1x2x128x64']);
+    expect(title).toBe('7 Kernels');
+    expect(rows.map((row) => /1x.x128x64 +2\.139 ms sim/.test(row))).toEqual([true, true]);
+  },
+);
 
 test('the title names the shape that all times of the kernels share', () => {
   const [title, first] = listOf(82, ['1x4x128x64', '1x4x128x64']);
