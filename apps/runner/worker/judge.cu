@@ -367,8 +367,10 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
         const float error = got == want ? 0.0f : fabsf(got - want);
         if (roundings) squares += share_of_rounding(error, factor * roundings[from]);
         ++count;
-        // Not "error > ...", so that NaN and infinity are wrong, too, unless the answer is the same infinity.
-        if (error <= factor * (absolute + relative * fabsf(base))) continue;
+        // The tolerance is that of the saturated answer, as in verification, and an infinite answer has none. Not
+        // "error > ...", so that NaN is wrong, too.
+        const bool finite = want - want == 0.0f;
+        if (got == want || (finite && error <= factor * absolute + relative * fabsf(want))) continue;
         ++wrong;
         const u64 index = ((u64)launch * rows + row) * columns + column;
         if (index < first) first = index;

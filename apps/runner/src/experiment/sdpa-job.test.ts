@@ -128,4 +128,8 @@ test("the emulator and an unknown backend are refused before a job exists, and S
     /options\.device_id: must be a GPU to measure SDPA without a kernel: PyTorch can't run on flashcore CPU emulator/,
   );
   expect(() => specOf({ ...settings!, sdpaBackends: ['flsh'] })).toThrow(/did you mean "flash"/);
+  for (const shapes of [{ shapeSet: 'models' }, { shapes: [parseShape('1x8x64x64,Hkv=2')] }])
+    expect(() => specOf({ ...settings!, ...shapes })).toThrow(
+      /must be plain attention to measure SDPA without a kernel, got /,
+    );
 });

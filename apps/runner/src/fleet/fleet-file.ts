@@ -67,10 +67,20 @@ const label = () =>
     /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/,
     'a name of at most 40 characters: lower-case letters, digits, "-"',
   );
+/** Fields to whose elements the gateway adds its own. */
+const LISTS: readonly string[] = ['volumes', 'volumeMounts', 'env'];
+const isListOfMappings = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((each) => typeof each === 'object' && each !== null && !Array.isArray(each));
 /** Fields of an object of the API that the fleet file may give; `own`: the fields that the gateway gives. */
 const partOf = (object: string, own: readonly string[]) =>
   z
     .record(z.string(), z.unknown())
+    .refine(
+      (part) => Object.entries(part).every(([field, value]) => !LISTS.includes(field) || isListOfMappings(value)),
+      {
+        error: `wanted lists of mappings for ${LISTS.join(', ')}`,
+      },
+    )
     .refine((part) => own.every((field) => !Object.hasOwn(part, field)), {
       error: `wanted fields of a ${object} other than ${own.join(', ')}, which the gateway gives`,
     })
@@ -84,7 +94,12 @@ const kubernetesPartition = strict({
     .describe('The resource of which a pilot takes one; ignored for the emulator'),
   cpus: integer(1, 1_024).optional().describe('Processors for a pilot: requested, and its limit'),
   memory_mib: integer(256, 16_777_216).optional().describe('Memory for a pilot: requested, and its limit'),
-  pod: partOf('PodSpec', ['containers', 'restartPolicy', 'automountServiceAccountToken']).describe(
+  pod: partOf('PodSpec', [
+    'containers',
+    'restartPolicy',
+    'automountServiceAccountToken',
+    'activeDeadlineSeconds',
+  ]).describe(
     'Further fields of the PodSpec: nodeSelector, tolerations, priorityClassName, imagePullSecrets, volumes, …',
   ),
   container: partOf('Container', ['name', 'image', 'args', 'resources']).describe(
@@ -133,7 +148,9 @@ const kubernetes = strict({
   image: matching(/^[\w./:@-]{1,300}$/, 'an image').describe(
     "The runner's image (tools/docker/Dockerfile) by name and tag or digest; must be the gateway's own build",
   ),
-  namespace: label().default('default').describe('Namespace of the pilots'),
+  namespace: matching(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'a namespace')
+    .default('default')
+    .describe('Namespace of the pilots'),
   context: matching(/^[\w.@:/-]{1,200}$/, 'a context')
     .optional()
     .describe("kubectl's context; default: its current one"),

@@ -54,7 +54,7 @@ const scheduler = (file = fileOf()): Kubernetes => new Kubernetes(file, join(fol
 const podOf = (name: string) => api.objects.get(`pods/${name}-x7k2p`)!;
 const failed = (exitCode: number, reason = 'Error', message = '') => ({
   phase: 'Failed',
-  containerStatuses: [{ state: { terminated: { exitCode, reason, message } } }],
+  containerStatuses: [{ name: 'pilot', state: { terminated: { exitCode, reason, message } } }],
 });
 
 test.skipIf(NO_KUBECTL)('a pilot is a Job whose pod runs once, and its token is in a Secret of the Job', async () => {
@@ -67,7 +67,7 @@ test.skipIf(NO_KUBECTL)('a pilot is a Job whose pod runs once, and its token is 
   expect(pod).toMatchObject({
     restartPolicy: 'Never',
     automountServiceAccountToken: false,
-    activeDeadlineSeconds: 3600,
+    activeDeadlineSeconds: 3600 + 900,
     nodeSelector: { gpu: 'h200' },
     tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists' }],
     containers: [{ image: 'registry.example/flashcore-runner:0.1.0', securityContext: { runAsNonRoot: true } }],
@@ -141,7 +141,10 @@ test.skipIf(NO_KUBECTL).each([
 test.skipIf(NO_KUBECTL)('a pilot that was cancelled or ended with exit code 0 gets no explanation', async () => {
   const kubernetes = scheduler();
   const name = await kubernetes.submit('cpu', 't');
-  podOf(name).status = { phase: 'Succeeded', containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
+  podOf(name).status = {
+    phase: 'Succeeded',
+    containerStatuses: [{ name: 'pilot', state: { terminated: { exitCode: 0 } } }],
+  };
   expect(await kubernetes.whyEnded(name)).toBeUndefined();
   await kubernetes.cancel([name]);
   expect(await kubernetes.whyEnded(name)).toBeUndefined();
@@ -155,7 +158,10 @@ test.skipIf(NO_KUBECTL)('a pod that is stuck is reported, and a pod that waits f
   });
   const waiting = (reason: string, message: string) => ({
     phase: 'Pending',
-    containerStatuses: [{ state: { waiting: { reason, message } } }],
+    containerStatuses: [
+      { name: 'proxy', state: {} },
+      { name: 'pilot', state: { waiting: { reason, message } } },
+    ],
   });
   const said: [status: object, text: string | undefined][] = [
     [unscheduled('0/2 nodes are available: 2 Insufficient nvidia.com/gpu.'), undefined],
@@ -164,7 +170,8 @@ test.skipIf(NO_KUBECTL)('a pod that is stuck is reported, and a pod that waits f
       "2 node(s) didn't match",
     ],
     [waiting('ImagePullBackOff', 'Back-off pulling image "x"'), 'ImagePullBackOff: Back-off pulling image "x"'],
-    [waiting('CreateContainerConfigError', 'secret "a" not found'), undefined],
+    [waiting('CreateContainerConfigError', 'secret "flashcore-pilot-1-2" not found'), undefined],
+    [waiting('CreateContainerConfigError', 'image has non-numeric user (flashcore)'), 'non-numeric user (flashcore)'],
     [waiting('ContainerCreating', ''), undefined],
   ];
   const names = [];
@@ -207,6 +214,13 @@ test.skipIf(NO_KUBECTL)('at the start the server checks all planned objects, and
       ? [403, 'Forbidden', 'pods "x" is forbidden: violates PodSecurity "restricted:latest"']
       : undefined;
   expect(await refused(SOURCE)).toContain('violates PodSecurity');
+  // The message has the word timeout, and the server is there.
+  api.refuse = () => [422, 'Invalid', 'Job "x" is invalid: livenessProbe.timeoutSeconds: Invalid value: 0'];
+  expect(await refused(SOURCE)).toMatch(/^--kubernetes: .*timeoutSeconds: Invalid value/);
+  // The gateway's own pilots may use the whole quota when it is started again.
+  api.refuse = (_, resource) => (resource === 'pods' ? [403, 'Forbidden', 'exceeded quota: gpus'] : undefined);
+  expect(await refused(SOURCE)).toContain('exceeded quota: gpus');
+  expect(await refused(SOURCE)).not.toContain('--kubernetes');
 });
 
 test.skipIf(NO_KUBECTL)('the gateway starts even if the API server does not answer or is overloaded', async () => {
@@ -241,6 +255,7 @@ test.each([
     'wanted fields of a Container',
   ],
   ['a name that labels cannot have', 'partition: cpu', 'partition: CPU_1', 'wanted a name of at most 40 characters'],
+  ['a volume that is no list', 'pod: { ', 'pod: { volumes: x, ', 'wanted lists of mappings for volumes'],
   ['a key of Slurm', 'max: 1', 'max: 1, gres: gpu:1', 'unknown key "gres"'],
   ['an image that is an option', 'image: registry', 'image: " --x registry', 'wanted an image'],
 ])('%s is refused with its place', (_, good, bad, wanted) => {

@@ -21,6 +21,11 @@ const KEEP_ENDED_SECONDS = 600;
 /** How many rounds of the gateway a new Job may be without a pod. */
 const ROUNDS_WITHOUT_POD = 10;
 const SECRET_FOLDER = '/etc/flashcore';
+const PILOT_CONTAINER = 'pilot';
+/** kubectl processes at once. */
+const SIDE_BY_SIDE = 8;
+/** Time for a node to pull the image: the pod's limit counts it, the pilot's own does not. */
+const PULL_SECONDS = 900;
 
 /**
  * Kubernetes, used through kubectl, which knows every way to log in to a cluster. A pilot is a Job (batch/v1) with one
@@ -96,7 +101,10 @@ export class Kubernetes implements Scheduler {
   }
 
   async cancel(schedulerJobs: readonly string[]): Promise<void> {
-    await Promise.all(schedulerJobs.map((name) => this.#api.delete(`${this.#api.jobs}/${name}`)));
+    for (let first = 0; first < schedulerJobs.length; first += SIDE_BY_SIDE) {
+      const some = schedulerJobs.slice(first, first + SIDE_BY_SIDE);
+      await Promise.all(some.map((name) => this.#api.delete(`${this.#api.jobs}/${name}`)));
+    }
   }
 
   async whyEnded(schedulerJob: string): Promise<string | undefined> {
@@ -134,7 +142,8 @@ export async function checkKubernetes(file: KubernetesFile): Promise<string | un
     return undefined;
   } catch (error) {
     if (!(error instanceof SchedulerError)) throw error;
-    if (!error.refused) return error.message;
+    // A quota that this gateway's own pilots use up refuses even a dry run.
+    if (!error.refused || /exceeded quota/.test(error.message)) return error.message;
     throw new UsageError(`--kubernetes: ${error.message}`);
   } finally {
     rmSync(folder, { recursive: true });
@@ -195,7 +204,7 @@ export function pilotJob(
           restartPolicy: 'Never',
           automountServiceAccountToken: false,
           // Counts from when the pod is on its node; a Job's own limit would include the wait for a GPU.
-          activeDeadlineSeconds: minutes * 60,
+          activeDeadlineSeconds: minutes * 60 + PULL_SECONDS,
           volumes: [
             ...listIn(pod, 'volumes'),
             ...(hasScratch ? [] : [{ name: 'scratch', emptyDir: {} }]),
@@ -204,7 +213,7 @@ export function pilotJob(
           containers: [
             {
               ...container,
-              name: 'pilot',
+              name: PILOT_CONTAINER,
               image,
               args: [
                 ...['pilot', '--gateway', reach],
@@ -284,7 +293,7 @@ const podList = z.object({
         reason: z.string().default(''),
         message: z.string().default(''),
         conditions,
-        containerStatuses: z.array(z.object({ state: state.default({}) })).default([]),
+        containerStatuses: z.array(z.object({ name: z.string(), state: state.default({}) })).default([]),
       }),
     }),
   ),
@@ -296,11 +305,10 @@ const isOver = ({ metadata, status }: ListedJob): boolean =>
   metadata.deletionTimestamp !== undefined ||
   status.conditions.some(({ type, status: is }) => (type === 'Complete' || type === 'Failed') && is === 'True');
 
-/**
- * Reasons for which a container does not start until somebody changes something. A missing Secret is not one of them,
- * because the Secret is created just after the Job.
- */
-const STUCK = /^(?:ErrImage\w+|ImagePullBackOff|InvalidImageName|CreateContainerError|RunContainerError)$/;
+/** Reasons for which a container does not start until somebody changes something. */
+const STUCK = /^(?:ErrImage\w+|ImagePullBackOff|InvalidImageName|CreateContainer(?:Config)?Error|RunContainerError)$/;
+/** The Secret is created just after the Job. */
+const NO_SECRET_YET = /^secret "flashcore-pilot-[^"]*" not found$/;
 /** How the scheduler says that all nodes are full at present. */
 const FULL = /Insufficient|Too many pods/;
 
@@ -308,15 +316,19 @@ const FULL = /Insufficient|Too many pods/;
 function whyPending({ status }: ListedPod): string | undefined {
   const unscheduled = status.conditions.find(({ type, status: is }) => type === 'PodScheduled' && is === 'False');
   if (unscheduled) return FULL.test(unscheduled.message) ? undefined : textOf(unscheduled);
-  const waiting = status.containerStatuses[0]?.state.waiting;
-  return waiting && STUCK.test(waiting.reason) ? textOf(waiting) : undefined;
+  const waiting = pilotIn(status)?.waiting;
+  return waiting && STUCK.test(waiting.reason) && !NO_SECRET_YET.test(waiting.message) ? textOf(waiting) : undefined;
 }
+
+/** The state of the pilot's own container: an admission controller may add others to the pod. */
+const pilotIn = ({ containerStatuses }: ListedPod['status']) =>
+  containerStatuses.find(({ name }) => name === PILOT_CONTAINER)?.state;
 
 const textOf = ({ reason, message }: { reason: string; message: string }): string => said([`${reason}: ${message}`]);
 
 /** What to do about a pilot that ended before it registered. */
 function remedyOf({ status }: ListedPod, file: KubernetesFile): string {
-  const ended = status.containerStatuses[0]?.state.terminated;
+  const ended = pilotIn(status)?.terminated;
   if (!ended || status.reason !== '') return `Look at its pod: Kubernetes says ${textOf(status)}`;
   const { exitCode, reason } = ended;
   if (reason === 'OOMKilled') return 'Give its partition more memory_mib: it was ended for the memory that it used';
@@ -379,7 +391,7 @@ class Api {
     if (end.exitCode === 127) throw new SchedulerError('Install kubectl: there is none here', { refused: true });
     if (end.exitCode === 0 && end.output !== undefined) return end.output;
     const text = end.timedOut ? `did not answer within ${LIMIT_MS / 1000} s` : `said: ${said(end.lines)}`;
-    const away = end.timedOut || end.lines.some((line) => AWAY.test(line));
+    const away = end.timedOut || end.lines.some((line) => AWAY.test(line) && !ABOUT_REQUEST.test(line));
     throw new SchedulerError(
       away
         ? `Look at the API server: kubectl ${verb} ${text}`
@@ -391,7 +403,9 @@ class Api {
 
 /** What kubectl prints if the API server is unreachable or overloaded. Any other error is about the request. */
 const AWAY =
-  /unable to connect|connection (?:to the server|refused)|timed? ?out|TLS handshake|EOF|\((?:ServiceUnavailable|TooManyRequests|InternalError|Timeout|ServerTimeout)\)/i;
+  /unable to connect|connection (?:to the server|refused|lost)|timed out|i\/o timeout|TLS handshake|EOF|stream error|etcdserver: |\((?:ServiceUnavailable|TooManyRequests|InternalError|Timeout|ServerTimeout)\)/i;
+/** The server's reasons for refusing a request, whose messages may have any words. */
+const ABOUT_REQUEST = /\((?:Invalid|BadRequest|Forbidden|NotFound|AlreadyExists|Unauthorized)\)|is invalid:/;
 
 /**
  * The environment without the gateway's own variables, which include secrets. kubectl's plugins for logging in may read

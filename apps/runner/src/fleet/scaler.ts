@@ -122,7 +122,8 @@ export class Scaler {
     const present = await scheduler.pilots();
     this.#asked = true;
     // These pilots can't register, because a gateway was killed before it could record them.
-    const strays = [...present].filter((id) => !rows.some(({ schedulerJob }) => schedulerJob === id));
+    const known = new Set(rows.map(({ schedulerJob }) => schedulerJob));
+    const strays = [...present].filter((id) => !known.has(id));
     if (strays.length > 0) await scheduler.cancel(strays);
     // If a job number was reused, the number in the scheduler's list is that of the younger pilot.
     const youngest = new Map(rows.map(({ id, schedulerJob }) => [schedulerJob, id]));

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { plainLine } from '@flashcore/shared/text';
 import type { FleetFile } from './fleet-file.ts';
@@ -48,8 +48,13 @@ export class SchedulerError extends FlashcoreError {
  * id.
  */
 export function gatewayId(path: string): string {
-  if (!existsSync(path)) writeFileSync(path, randomBytes(4).toString('hex'), { mode: 0o600 });
-  return readFileSync(path, 'utf8').replace(/[^0-9a-f]/g, '');
+  const kept = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  if (/^[0-9a-f]{8}$/.test(kept)) return kept;
+  // A full disk may have left it empty.
+  const made = randomBytes(4).toString('hex');
+  writeFileSync(`${path}.new`, made, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+  return made;
 }
 
 /** The remedy for the exit code of a pilot that could not reach the gateway; undefined for any other code. */

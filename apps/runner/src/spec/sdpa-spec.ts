@@ -1,5 +1,15 @@
 import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
-import { isSmall, isTensorDtype, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
+import {
+  attention,
+  formatShape,
+  isPlainAttention,
+  isSmall,
+  isTensorDtype,
+  problemCase,
+  valuesOf,
+  type Cases,
+  type TensorDtype,
+} from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
@@ -32,11 +42,18 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
     });
   const { modes, protocol } = planProtocol(settings?.protocol, device);
   const { shapes: asked = [], dtype = '' } = settings ?? {};
+  const shapes = uniqueShapes(
+    asked.length > 0 ? requestedCases(asked, cases) : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set'),
+  );
+  const other = shapes.find((shape) => !isPlainAttention(problemCase(attention(), valuesOf(shape), 'fp16')));
+  if (other)
+    throw invalidRequest({
+      field: asked.length > 0 ? 'shapes' : 'shape_set',
+      description: `must be plain attention to measure SDPA without a kernel, got ${formatShape(other)}: leave out other heads, lengths and forms`,
+    });
   return {
     device,
-    shapes: uniqueShapes(
-      asked.length > 0 ? requestedCases(asked, cases) : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set'),
-    ),
+    shapes,
     dtype: sdpaDtype(dtype),
     modes,
     protocol,

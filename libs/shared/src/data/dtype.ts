@@ -167,7 +167,7 @@ export const DTYPES: Readonly<Record<TensorDtype, DtypeFacts>> = {
     triton: '*i8',
     format: { mantissa: 7, least: 7, largest: 127 },
     rounding: { unit: 2 ** -8, smallest: 2 ** 7 },
-    exponents: { least: 0, most: 5 },
+    exponents: { least: -5, most: 0 },
     channelExponent: 1,
     drawnUnit: 32,
     tensorRate: 2,

@@ -113,6 +113,8 @@ test('parseCase() reads a shape, or the name of a case that the runner looks up'
   expect(formatShape(parseCase('rows=128,N=4096'))).toBe('N=4096,rows=128');
   const named = parseCase(' Llama-3 8B 8k ');
   expect([named.name, isOnlyNamed(named), shapeViolations(named, 'shape')]).toEqual(['Llama-3 8B 8k', true, []]);
+  const masked = { ...named, causal: true };
+  expect(shapeViolations(masked, 'shape')).not.toEqual([]);
   expect(() => parseCase('2x8x512')).toThrow('must be such as 2x8x512x64');
 });
 

@@ -149,7 +149,7 @@ export const formatCase = (shape: ShapeFields): string =>
 export function shapeViolations(shape: Omit<ShapeFields, 'causal'>, field: string): FieldViolation[] {
   const { values = {}, name = '' } = shape;
   if (name !== '' && !isCaseName(name)) return [{ field: `${field}.name`, description: `must be ${CASE_NAME_FORM}` }];
-  if (isOnlyNamed({ ...shape, causal: false })) return [];
+  if (isOnlyNamed({ causal: false, ...shape })) return [];
   const names = Object.keys(values);
   if (names.length === 0) return caseViolations(attention(), { ...shape, causal: false }, field);
   if (names.length > MAX_VALUES)

@@ -185,11 +185,14 @@ function labelOf(
     fastMath,
   }: Pick<ResolvedVariant, 'parameters' | 'arch' | 'maxRegisters' | 'fastMath'>,
 ): string {
-  // A parameter of another dtype than the variant's says nothing, so that one more leaves the label of others alone.
+  // The default of a parameter of another dtype than the variant's says nothing, so that one more leaves the label of
+  // others alone.
   const dtype = inputsOf(manifest, parameters);
-  const unnamed = new Set(dtypeParameters(manifest, dtype));
+  const ofOthers = new Set(dtypeParameters(manifest, dtype));
+  const isUnnamed = (name: string, value: number): boolean =>
+    ofOthers.has(name) && (dtype === 'fp16' || value === entryOf(manifest.parameters, name)!.default);
   const parts = Object.entries(parameters)
-    .filter(([name]) => entryOf(manifest.parameters, name)!.values.length > 1 && !unnamed.has(name))
+    .filter(([name, value]) => entryOf(manifest.parameters, name)!.values.length > 1 && !isUnnamed(name, value))
     .map(([name, value]) => `${name}=${value}`);
   if (arch) parts.push(`arch=${arch}`);
   if (maxRegisters !== manifest.compile.maxRegisters) parts.push(`maxrregcount=${maxRegisters}`);

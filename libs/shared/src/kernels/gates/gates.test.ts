@@ -218,6 +218,7 @@ test('the correctness gate needs all parity cases within the parity profile', ()
     0,
     expect.stringMatching(/first failing 1x2x128x64 .*; 7 of 7 parity cases were not run;/),
   ]);
+  expect(correctness({ ...verified, cases: [...verified.cases, chosen] })[0]).toBe('FAIL');
   expect(correctness({ ...verified, cases: [{ ...chosen, verdict: Verdict.PASS }] })[0]).toBe('NOT_MEASURED');
   expect(correctness({ ...verified, tolerance: { profile: 'default', absolute: 1e-2, relative: 5e-2 } })[0]).toBe(
     'NOT_MEASURED',

@@ -142,7 +142,7 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
     cases: { tolerances },
   } = context;
   const parity = requiredCases(context, { name: '' });
-  const cases = 'notMeasured' in parity ? parity : [...parity, ...failedProbes(result)];
+  const cases = 'notMeasured' in parity ? parity : [...parity, ...failedOthers(context), ...failedProbes(result)];
   if ('notMeasured' in cases) {
     const run = [...casesOf(context, 'parity'), ...failedOthers(context), ...failedProbes(result)];
     // One failed case is enough to fail, also one that the client chose. The share covers the cases that were run, and
