@@ -182,6 +182,8 @@ export function partsStruct(computed: ProblemCase, inputs: TensorsByName, out: W
   ] as const)
     if (operand.p !== parts || operand.b !== B || operand.h !== H || operand.s !== S)
       throw new RangeError(`${name} of ${computed.problem} must have the parts, batches, heads and rows of o_parts`);
+  if (bound.has('o') && bound.extents('o').d !== Dv)
+    throw new RangeError(`o of ${computed.problem} must have the columns of o_parts, got ${bound.extents('o').d}`);
   return {
     ...{ parts, B, H, S, Dv, o_dtype: bound.dtypeNumber('o_parts'), lse_dtype: bound.dtypeNumber('lse_parts') },
     ...{ o: bound.input('o_parts'), lse: bound.input('lse_parts') },

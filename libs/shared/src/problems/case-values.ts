@@ -105,10 +105,36 @@ function computedViolations(problem: Problem, given: CaseValues): FieldViolation
 /** For values that are equally finite in every dtype. */
 const SOME_DTYPE: TensorDtype = TENSOR_DTYPES[0];
 
+/** A list of keys is drawn from an array of all of them. */
+const MOST_KEYS = 2 ** 24;
+
+/** The expressions in a rule that count something. */
+function drawnExtents(draw: ProblemTensor['draw']): Expression[] {
+  switch (draw?.kind) {
+    case 'lengths':
+      return [draw.most, draw.sum, draw.page, draw.multipleOf].filter((each) => each !== undefined);
+    case 'pages':
+      return [draw.page, draw.pool];
+    case 'selected':
+      return draw.queries === undefined ? [draw.keys] : [draw.keys, draw.queries];
+    case 'page_offsets':
+    case 'last_pages':
+      return [draw.page];
+    default:
+      return [];
+  }
+}
+
 /** Refuses a table that has no room for the values that its rule draws. */
 function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, values: CaseValues): FieldViolation[] {
   const lengths = (of: string): ProblemTensor => problem.tensors.find((tensor) => tensor.name === of)!;
   const refused = (description: string): FieldViolation[] => [{ field: '', description }];
+  for (const written of drawnExtents(draw)) {
+    const extent = evaluate(written, values);
+    const isTooMuch = draw?.kind === 'selected' && extent > MOST_KEYS;
+    const wrong = extentProblem(extent) ?? (isTooMuch ? `must be at most ${MOST_KEYS}, got ${extent}` : undefined);
+    if (wrong !== undefined) return refused(`${name} of ${problem.id} is drawn by ${written.text}: ${wrong}`);
+  }
   if (draw?.kind === 'lengths' && draw.most && draw.multipleOf) {
     const [most, multiple] = [draw.most, draw.multipleOf].map((extent) => evaluate(extent, values)) as [number, number];
     return most % multiple === 0

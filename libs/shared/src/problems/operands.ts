@@ -208,7 +208,8 @@ function columnsFault(
 
 const sameDtype = (one: string, other: string, tensors: RawProblem['tensors']): boolean => {
   const [first, second] = [entryOf(tensors, one)!.dtype, entryOf(tensors, other)!.dtype];
-  const isSameAs = (dtype: typeof first, name: string) => 'sameAs' in dtype && dtype.sameAs === name;
+  const isSameAs = (dtype: typeof first, name: string) =>
+    'sameAs' in dtype && dtype.sameAs === name && Object.keys(dtype.others).length === 0;
   return JSON.stringify(first) === JSON.stringify(second) || isSameAs(second, one) || isSameAs(first, other);
 };
 

@@ -371,6 +371,18 @@ test.each([
 const SELECTED = readFileSync(new URL('../../../../problems/attention_selected/problem.yaml', import.meta.url), 'utf8');
 
 test.each([
+  ['{ keys: Skv }', '{ keys: "Skv - 12" }', 'wanted an integer of 1 to 2147483647, found -4'],
+  ['{ keys: Skv }', '{ keys: "Skv / 3" }', 'found 2.666'],
+  ['{ keys: Skv }', '{ keys: "Skv * 1000000000" }', ''],
+])('%s as %s is refused for a case with 8 keys', (was, is, message) => {
+  const of = parseProblem(SELECTED.replace(was, is).replaceAll(', rows: selected', ''), 'problem.yaml');
+  const shape = shapeOf({ B: 1, S: 1, H: 2, Hkv: 1, Skv: 8, topk: 4, D: 8 });
+  expect(caseViolations(of, shape, 'shape').map(({ description }) => description)).toEqual([
+    expect.stringContaining(message),
+  ]);
+});
+
+test.each([
   ['selected[b s h k]', 'selected[b s h d]', 'reference.selected', /selected has one key a place: leave d out/],
   ['selected[b s h k]', 'selected[b s k h]', 'reference.selected', /must be k: the keys of a list are adjacent/],
   ['selected[b s h k]', 'selected[b s h]', 'reference.selected', /a letter for each of the 4 dimensions/],
