@@ -329,7 +329,12 @@ const REPAIRS: readonly (readonly [id: string, says: RegExp, before: string, aft
   ['out_of_bounds', /past the end of O, at out_of_bounds\.cu:19/, 'if (!last_row) return;', 'return;'],
   ['misaligned_address', /read \d+ bytes at V \+ 2 bytes/, 'V + head_offset + 1)', 'V + head_offset)'],
   ['wrong_membermask', /mask 0xffff0000, .* at wrong_membermask\.cu:15/, '0xffff0000u', '0x0000ffffu'],
-  ['uninitialised_shared', /read byte \d+ of static shared memory, which no thread/, 'if (stages[1]', 'if (stages[0]'],
+  [
+    'uninitialised_shared',
+    /read byte \d+ of stages \(static shared memory\), which no thread/,
+    'if (stages[1]',
+    'if (stages[0]',
+  ],
   [
     'nan_output',
     /A fully masked row needs a finite running maximum/,

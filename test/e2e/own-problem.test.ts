@@ -54,7 +54,10 @@ test('a kernel of the problem is verified, timed, accepted and reported', { time
   const accepted = faTui('accept', job, '--note', 'first');
   expect([accepted.exitCode, accepted.stderr]).toEqual([0, expect.any(String)]);
   const board = faTui('leaderboard', '--problem', 'our_norm');
-  expect([board.exitCode, board.stdout]).toEqual([0, expect.stringContaining('our_norm N=4096,rows=4096 hot')]);
+  expect([board.exitCode, board.stdout]).toEqual([
+    0,
+    expect.stringContaining('our_norm N=4096,rows=4096 (Llama-3 8B 4k tokens) hot'),
+  ]);
   expect(faTui('report', job).stdout).toContain(String.raw`our\_norm\_kernel`);
 });
 

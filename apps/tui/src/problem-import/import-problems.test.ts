@@ -260,7 +260,7 @@ describe('a definition that is an installed problem', () => {
     [
       'another dtype',
       { outputs: { C: { shape: ['M', 'N'], dtype: 'float32' } } },
-      /C\.dtype: wanted fp16, bf16, fp32, the same/,
+      /C\.dtype: wanted fp16, bf16, fp32, e4m3, e5m2, int8, the same/,
     ],
     [
       'a dtype that it lacks',

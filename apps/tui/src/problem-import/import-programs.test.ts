@@ -73,7 +73,7 @@ test('a described program becomes a problem that a runner reads', async () => {
   expect(sets['kernelbench']?.map(valuesOf)).toEqual([{ batch_size: 1024, features: 8192 }]);
   expect(sets.emulated.map(valuesOf)).toEqual([{ batch_size: 5, features: 32 }]);
   // atol is in units of the outputs' root mean square, which is 2.
-  expect(tolerances['parity']).toMatchObject({ atol: 0.02, fp32: { atol: 2e-4 } });
+  expect(tolerances['parity']).toMatchObject({ fp16: { atol: 0.02 }, fp32: { atol: 2e-4 } });
   expect(distributions['normal']).toMatchObject({ keyScale: 0.125 });
   expect(textOf('reference.py').startsWith(SOURCE)).toBe(true);
   expect(textOf('reference.py')).toContain('weights={"gemm.weight": "gemm_weight", "gemm.bias": "gemm_bias"},');
