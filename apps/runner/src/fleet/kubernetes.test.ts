@@ -93,10 +93,14 @@ test.skipIf(NO_KUBECTL)('a pilot is a Job whose pod runs once, and its token is 
 test.skipIf(NO_KUBECTL)('a pilot without its Secret is ended, because it could not register', async () => {
   api.refuse = (_, resource) =>
     resource === 'secrets' ? [403, 'Forbidden', 'secrets is forbidden: User "anna" cannot create'] : undefined;
-  await expect(scheduler().submit('cpu', 't')).rejects.toThrow(
+  const kubernetes = scheduler();
+  await expect(kubernetes.submit('cpu', 't')).rejects.toThrow(
     "Change the fleet file or the cluster's rules: kubectl create said: Error from server (Forbidden): secrets is forbidden",
   );
   expect([...api.objects.keys()]).toEqual([]);
+  // Nor is another one created in every round until somebody mends it.
+  await expect(kubernetes.submit('cpu', 't')).rejects.toThrow('secrets is forbidden');
+  expect(api.asked.filter((asked) => asked === 'POST jobs')).toHaveLength(1);
 });
 
 test.skipIf(NO_KUBECTL)('gateways in one namespace see only their own pilots', async () => {

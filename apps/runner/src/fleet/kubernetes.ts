@@ -22,6 +22,8 @@ const KEEP_ENDED_SECONDS = 600;
 const ROUNDS_WITHOUT_POD = 10;
 const SECRET_FOLDER = '/etc/flashcore';
 const PILOT_CONTAINER = 'pilot';
+/** How long no pilot is created after one without its Secret. */
+const REFUSED_PAUSE_MS = 60_000;
 /** kubectl processes at once. */
 const SIDE_BY_SIDE = 8;
 /** Time for a node to pull the image: the pod's limit counts it, the pilot's own does not. */
@@ -37,6 +39,8 @@ export class Kubernetes implements Scheduler {
   readonly #api: Api;
   readonly #isolation: IsolationWanted;
   readonly #gateway: string;
+  /** Why the last pilot got no Secret. */
+  #refusal: { error: Error; untilMs: number } | undefined;
   /** By pilot: why its pod can't start, as of the last call of pilots(). */
   #reasons = new Map<string, string>();
   /** By pilot: in how many successive calls of pilots() it had no pod. */
@@ -53,6 +57,8 @@ export class Kubernetes implements Scheduler {
 
   async submit(partition: string, token: string): Promise<string> {
     const { jobs, secrets } = this.#api;
+    // Without this pause every round would create Jobs, whose pods take GPUs, and delete them.
+    if (this.#refusal && performance.now() < this.#refusal.untilMs) throw this.#refusal.error;
     const pilot = {
       name: `flashcore-pilot-${this.#gateway}-${randomBytes(5).toString('hex')}`,
       gateway: this.#gateway,
@@ -65,7 +71,9 @@ export class Kubernetes implements Scheduler {
     try {
       const { uid } = created.parse(made).metadata;
       await this.#api.create(secrets, secretOf(this.#file, { ...pilot, uid, token }));
+      this.#refusal = undefined;
     } catch (error) {
+      this.#refusal = { error: error as Error, untilMs: performance.now() + REFUSED_PAUSE_MS };
       await this.cancel([name]);
       throw error;
     }
