@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import {
   FindingKind,
+  FlashcoreError,
   Outcome,
   TimingMode,
   type JobFinished,
@@ -67,10 +68,25 @@ export async function buildKernel(client: RunnerClient, kernel: CorpusKernel): P
 
 /** Maximum seeds of one request. */
 const MAX_SEEDS = 100;
-const TINY: readonly Shape[] = [parseShape('1x1x17x64')];
 
 /** Verifies many drawn inputs on a tiny shape, in as many jobs as the number of seeds requires. */
 export async function verifyKernel(client: RunnerClient, kernel: CorpusKernel, seeds: number): Promise<Judgement> {
+  try {
+    return await verifyAt(parseShape('1x1x17x64'), { client, kernel, seeds });
+  } catch (error) {
+    if (!(error instanceof FlashcoreError) || error.reason !== 'SHAPE_UNSUPPORTED') throw error;
+    // Some kernels take whole tiles only.
+    return verifyAt(parseShape('1x1x32x64'), { client, kernel, seeds });
+  }
+}
+
+interface Verifying {
+  client: RunnerClient;
+  kernel: CorpusKernel;
+  seeds: number;
+}
+
+async function verifyAt(shape: Shape, { client, kernel, seeds }: Verifying): Promise<Judgement> {
   const reference = await referenceOf(client, kernel);
   let all: Judgement | undefined;
   for (let left = seeds; left > 0 && (all === undefined || all.findings.length === 0); left -= MAX_SEEDS) {
@@ -78,7 +94,7 @@ export async function verifyKernel(client: RunnerClient, kernel: CorpusKernel, s
       await finished(client, 'verify', {
         kernel: reference,
         variant: variantOf(kernel),
-        settings: { shapes: [...TINY], seedCount: Math.min(left, MAX_SEEDS) },
+        settings: { shapes: [shape], seedCount: Math.min(left, MAX_SEEDS) },
       }),
     );
     all = all ? { ...next, seconds: all.seconds + next.seconds } : next;
