@@ -82,5 +82,5 @@ int main() {
   expect(watched, "uninitialised_shared", CUDA_ERROR_LAUNCH_FAILED,
          {"UNINITIALISED_READ", "uninitialised_shared.cu:17", "(static shared memory)"});
   expect(watched, "lost_copy_wait", CUDA_ERROR_LAUNCH_FAILED,
-         {"RACE", "attend_row.cuh:24", "a cp.async of thread", "cp_async.cuh:18", "no wait for it"});
+         {"RACE", "attend_row.cuh:24 (called at ", "a cp.async of thread", "cp_async.cuh:18", "no wait for it"});
 }
