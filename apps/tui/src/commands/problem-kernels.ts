@@ -5,6 +5,7 @@ import path from 'node:path';
 import {
   DEFAULT_PROBLEM,
   MANIFEST_FILE,
+  MAX_TREE_BYTES,
   PROBLEMS_REMEDY,
   casesSource,
   installedProblem,
@@ -15,6 +16,7 @@ import {
   type Cases,
   type Problem,
 } from '@flashcore/shared/kernels';
+import { readForeignText } from '@flashcore/shared/files';
 import { runnerKernels } from '../connection/data-directory.ts';
 import { heading, fact, facts, type Block } from '../present/blocks.ts';
 import { caseCount, dtypesOf, problemBlocks, type ListedProblem } from '../present/sections/problem.ts';
@@ -30,7 +32,7 @@ interface ProblemKernel {
 
 /**
  * The kernels of a problem, the simplest first: sources that include no other file come before those that do, and short
- * sources before long ones. Errors: INVALID_MANIFEST if a manifest of this problem cannot be read.
+ * sources before long ones. Kernels that cannot be read are left out, so that one of them hides no others.
  */
 export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]> {
   const parents = [
@@ -44,9 +46,12 @@ export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]
     .filter((folder) => problemIn(folder) === problem);
   const kernels = await Promise.all(
     folders.map(async (folder) => {
-      const { id, source } = await loadManifest(folder);
-      const file = path.join(folder, source);
-      return { id, folder, source: existsSync(file) ? readFileSync(file, 'utf8') : '' };
+      const manifest = await loadManifest(folder).catch((error: unknown) => {
+        if (error instanceof FlashcoreError) return undefined;
+        throw error;
+      });
+      const source = manifest && readableText(path.join(folder, manifest.source));
+      return { id: manifest?.id ?? '', folder, source: source ?? '' };
     }),
   );
   const includes = ({ source }: ProblemKernel): number => Number(/^\s*#include "/m.test(source));
@@ -59,9 +64,18 @@ export async function kernelsOfProblem(problem: string): Promise<ProblemKernel[]
  * The problem that a folder's manifest names, without checking the manifest; undefined if the folder is not a kernel's.
  */
 function problemIn(folder: string): string | undefined {
-  const file = path.join(folder, MANIFEST_FILE);
-  if (!existsSync(file)) return undefined;
-  return /^problem: *['"]?(\w+)/m.exec(readFileSync(file, 'utf8'))?.[1] ?? DEFAULT_PROBLEM;
+  const text = readableText(path.join(folder, MANIFEST_FILE));
+  return text === undefined ? undefined : (/^problem: *['"]?(\w+)/m.exec(text)?.[1] ?? DEFAULT_PROBLEM);
+}
+
+/** The text of a file; undefined for a folder, a pipe, a file that is too large, or none at all. */
+function readableText(file: string): string | undefined {
+  try {
+    return readForeignText(file, MAX_TREE_BYTES);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    return undefined;
+  }
 }
 
 /** Refuses an id that is not a problem of this clone or project. */
