@@ -209,8 +209,8 @@ const MAX_BYTES = 128 * 1024 ** 2;
 
 /**
  * Without a sandbox: looks in the preprocessed source for assembly that reads a file of the host, and returns an error
- * message in a compiler's form; undefined if there is none. Directives that the assembler itself composes (.macro) are
- * not found.
+ * message in a compiler's form; undefined if no assembly does. A directive that the assembler composes itself (.macro)
+ * is not found.
  */
 async function readsHostFile(
   unit: CompileUnit,

@@ -208,8 +208,8 @@ export class KernelAssembly {
   }
 
   /**
-   * The kept state that each run's cubin shows, with the help of its PTX if that was kept, or that the PTX shows if
-   * there is no cubin. A fibre module shows no kept state.
+   * Names the memory that outlives a launch, by the cubin of each run, or by its PTX if the run made no cubin. Nothing is
+   * known of a run for the fibre engine, which makes neither.
    */
   #keptState(runs: readonly CompilerRun[], source: string): string[] {
     const state = runs.flatMap(({ compilation: { outputs } }) => {

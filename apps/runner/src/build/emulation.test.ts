@@ -87,7 +87,7 @@ function makeNvrtc(compiles: string): void {
   vi.stubEnv('CUDA_HOME', toolkit);
 }
 
-test('NVRTC is preferred to clang if there is no nvcc', async () => {
+test('without nvcc, NVRTC makes the PTX, even if clang is installed', async () => {
   makeNvrtc(COMPILES);
   makeClang(COMPILES);
   expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvrtc', because: 'nvrtc 13.0.88' });

@@ -13,7 +13,7 @@ import type { Clang, Nvcc, Nvrtc } from './compilers.ts';
 /** The emulator's engine and front end, chosen once per runner. */
 export interface Emulation {
   readonly engine: EmulatorEngine;
-  /** The front end that makes PTX; undefined if there is none, in which case the PTX engine can't build kernels. */
+  /** The front end that makes PTX. If undefined, the PTX engine can't build kernels here. */
   readonly frontEnd: FrontEnd['kind'] | undefined;
   /** Why this engine was chosen, in a form for people, such as "nvcc 13.0.88". */
   readonly because: string;

@@ -77,8 +77,8 @@ async function allOf(
 }
 
 /**
- * Compiles the kernel as a whole, so that the compiler reports each error once, for all entries. If that succeeds,
- * returns the runs of the parts that fail by themselves.
+ * Compiles the kernel as a whole, so that the compiler reports each error once, for all entries. If the whole compiles,
+ * returns the failed runs of its parts instead.
  */
 async function explained(runs: readonly CompilerRun[], { whole, run, listener }: ApartOptions): Promise<CompilerRun[]> {
   const inOne = await run(whole, listener);

@@ -202,7 +202,7 @@ class Reader {
   }
 }
 
-/** The position of the first `wanted` from `from` on, plus `past`; the end of the text if there is none. */
+/** The position `past` characters after the first `wanted` at or after `from`; the text's end without a `wanted`. */
 function endOf(text: string, wanted: string, from: number, past = 0): number {
   const found = text.indexOf(wanted, from);
   return found < 0 ? text.length : found + past;

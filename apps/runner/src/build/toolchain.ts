@@ -187,7 +187,7 @@ export class Toolchain {
     return found.toSorted((a, b) => parseInt(b.version, 10) - parseInt(a.version, 10))[0];
   }
 
-  /** The problem to report if no clang makes PTX; undefined if there is no clang. */
+  /** Says that the installed clang makes no PTX; undefined if no clang is installed. */
   clangWithoutPtx(): string | undefined {
     const path = clangPaths()[0];
     return path && `${path} makes no PTX`;
