@@ -208,8 +208,8 @@ export class KernelAssembly {
   }
 
   /**
-   * Names the memory that outlives a launch, by the cubin of each run, or by its PTX if the run made no cubin. A run for
-   * the fibre engine makes neither, so nothing is known of it.
+   * Names the memory that outlives a launch, by the cubin of each run, or by its PTX if the run made no cubin. A run
+   * for the fibre engine makes neither, so nothing is known of it.
    */
   #keptState(runs: readonly CompilerRun[], source: string): string[] {
     const state = runs.flatMap(({ compilation: { outputs } }) => {
