@@ -2,6 +2,8 @@ import { accessSync, constants, writeFileSync } from 'node:fs';
 import { errorText } from '@flashcore/shared/text';
 import { benchmark, type BenchmarkTools } from './benchmark/latency.ts';
 import { compare } from './benchmark/interleaved.ts';
+import { DrawnAhead } from './benchmark/judge.ts';
+import { PREPARE_LIMIT_MS } from './benchmark/sampling.ts';
 import { Conditions } from './benchmark/conditions.ts';
 import { runCanary } from './canary.ts';
 import { countLaunches } from './count-launches.ts';
@@ -14,6 +16,7 @@ import type { NativeLibrary } from './driver/declarations.ts';
 import { ExecutorEnded, RemoteLibrary, type ExecutorEnd } from './driver/remote-library.ts';
 import type { Proceed, ReplyByRequest, SentRequest, WorkerMessage, WorkerRequest } from './messages/channel.ts';
 import type { ConditionsRequest, OpenRequest } from './messages/device.ts';
+import type { DrawRequest } from './messages/measuring.ts';
 import type { PrepareRequest } from './messages/verifying.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
 import { drawInputs } from './verify/inputs.ts';
@@ -49,6 +52,12 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
   }
   // Nothing may be computed while launches are timed.
   if (request.type !== 'verify') await open.book.clear();
+  if (request.type === 'draw') {
+    await reporter.step('drawing the inputs of timed launches', PREPARE_LIMIT_MS);
+    await open.drawnAhead.draw(request.timed, { ...request, reference: open.reference });
+    return null;
+  }
+  if (request.type !== 'benchmark') open.drawnAhead.clear();
   if (open.driver instanceof CudaDriver) return work(open.driver, { ...open, separate: false }, request);
   using library = open.driver();
   return await work(new CudaDriver(library, open.ordinal), { ...open, separate: true }, request);
@@ -56,9 +65,10 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
 
 async function work(
   driver: CudaDriver,
-  { reference, book, separate, conditions, clockStampImage, judgeImage }: Open & { separate: boolean },
-  request: Exclude<WorkerRequest, OpenRequest | PrepareRequest | ConditionsRequest>,
+  { book, separate, driver: _, ...tools }: Open & { separate: boolean },
+  request: Exclude<WorkerRequest, OpenRequest | PrepareRequest | DrawRequest | ConditionsRequest>,
 ): Promise<ReplyByRequest[keyof ReplyByRequest]> {
+  const { reference } = tools;
   switch (request.type) {
     case 'canary':
       return runCanary(driver, request.image, reporter);
@@ -73,9 +83,9 @@ async function work(
     case 'count':
       return countLaunches(driver, request, { reporter, reference });
     case 'benchmark':
-      return benchmark({ driver, reference, conditions, clockStampImage, judgeImage, reporter }, request);
+      return benchmark({ ...tools, driver, reporter }, request);
     case 'compare':
-      return compare({ driver, reference, conditions, clockStampImage, judgeImage, reporter }, request);
+      return compare({ ...tools, driver, reporter }, request);
   }
 }
 
@@ -91,6 +101,7 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
     ordinal,
     reference,
     book: new ReferenceBook(reference),
+    drawnAhead: new DrawnAhead(),
     conditions: new Conditions(request.nvmlLibrary, driver),
     clockStampImage: request.clockStampImage,
     judgeImage: request.judgeImage,

@@ -34,7 +34,7 @@ function report(more: Partial<LatencyReport>): LatencyReport {
     stopReason: 'CONVERGED',
     launchesPerSample: 200,
     eventOverheadUs: 1,
-    outputCheck: { passed: true, detail: '' },
+    outputCheck: { passed: true, detail: '', launches: 0 },
     conditions: { throttleReasons: [] },
     ...more,
   };

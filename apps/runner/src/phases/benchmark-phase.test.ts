@@ -1,7 +1,20 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
-import { BenchmarkResultSchema } from '@flashcore/shared/contract';
+import { BenchmarkResultSchema, DeviceSchema, FindingKind, VariantResultSchema } from '@flashcore/shared/contract';
+import { parseCases, parseManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { busyHost } from './benchmark-phase.ts';
+import type { WorkerRequest } from '../../worker/messages/channel.ts';
+import type { BenchmarkRequest, LatencyReport } from '../../worker/messages/measuring.ts';
+import { planProtocol } from '../spec/benchmark-protocol.ts';
+import { benchmarkPhase, busyHost, drawAhead } from './benchmark-phase.ts';
+import { nothingFound, type VariantFound } from './job-found.ts';
+import type { VariantServices } from './job-services.ts';
+
+const KERNEL = new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url);
+const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), fileURLToPath(KERNEL));
+const CASES = fileURLToPath(new URL('../../../../kernels/cases.yaml', import.meta.url));
+const cases = parseCases(readFileSync(CASES, 'utf8'), CASES);
 
 test('a host with far more work than CPUs is reported; a GPU, or an emulator that fills its host, is not', () => {
   const result = (conditions: { hostLoad?: number; hostCpus?: number }) =>
@@ -14,4 +27,130 @@ test('a host with far more work than CPUs is reported; a GPU, or an emulator tha
     undefined,
     undefined,
   ]);
+});
+
+interface Timed {
+  /** Microseconds a launch. */
+  us?: number;
+  /** Checked launches of each mode and request. */
+  launches?: number;
+  /** Whether the outputs of the second request are wrong. */
+  laterWrong?: boolean;
+  simulated?: boolean;
+  /** Why the run is not ranked. */
+  reasons?: string[];
+  /** Status of the answer to a draw request. */
+  drawing?: 'done' | 'failed';
+}
+
+/** A job on a device that answers requests with these times. */
+function jobOn({ us = 6, launches = 10_000, laterWrong, simulated = false, reasons = [], drawing = 'done' }: Timed) {
+  const [requests, log, seeds]: [WorkerRequest[], string[], string[]] = [[], [], []];
+  const report = (mode: 'cold' | 'hot', wrong: boolean): LatencyReport => ({
+    mode,
+    samplesUs: new Float32Array(100).fill(us),
+    clocksMhz: new Float32Array(100),
+    clockSource: '',
+    slowed: 0,
+    throttled: 0,
+    stopReason: 'CONVERGED',
+    launchesPerSample: 100,
+    eventOverheadUs: 0,
+    outputCheck: { passed: !wrong, detail: wrong ? 'in 1 sample' : 'right', launches },
+    conditions: { throttleReasons: [] },
+  });
+  const timed = (): BenchmarkRequest[] => requests.filter((each) => each.type === 'benchmark');
+  const services = {
+    job: {
+      name: 'jobs/1',
+      signal: new AbortController().signal,
+      emit: ({ case: what, value }: { case: string; value: { text: string } }) => {
+        if (what === 'logLine') log.push(value.text);
+      },
+    },
+    resolved: resolveVariant(manifest, {}, undefined),
+    frames: { ofFinding: () => undefined },
+    artifacts: { put: () => ({ digest: '', bytes: 0 }) },
+    cases,
+    tools: { emulation: () => ({ engine: 'fibres' }) },
+    runtime: {
+      instruments: { sdpaMissing: 'no PyTorch' },
+      ownProcesses: [],
+      request: (request: WorkerRequest) => {
+        requests.push(request);
+        if (request.type !== 'benchmark') return Promise.resolve({ status: drawing, message: '' });
+        const wrong = (laterWrong ?? false) && timed().length > 1;
+        return Promise.resolve({ status: 'done', value: request.modes.map((mode) => report(mode, wrong)) });
+      },
+    },
+    spec: {
+      device: create(DeviceSchema, { arch: 'sm_90', name: 'Fake GPU', simulated }),
+      kernel: { manifest },
+      ranking: { reasons, rulesDigest: '' },
+      verify: { shapes: [parseShape('2x8x512x64'), parseShape('1x4x128x64')] },
+      benchmark: {
+        shapes: [parseShape('2x8x512x64')],
+        ...planProtocol(undefined, create(DeviceSchema, { simulated })),
+        tolerance: { profile: 'parity', absolute: 0.01, relative: 0.01 },
+        sdpaBackends: [],
+        reuseSdpa: false,
+        legacyLaunches: 0,
+      },
+    },
+  } as unknown as VariantServices;
+  const found = {
+    job: { ...nothingFound(), seeds },
+    result: create(VariantResultSchema),
+    build: { image: 'kernel.cubin', result: { entries: [], artifacts: [] } },
+  } as unknown as VariantFound;
+  return { services, found, timed, log, seeds };
+}
+
+const S512 = 512;
+const lengthOf = ({ candidate }: BenchmarkRequest): number => candidate.plan.values['S']!;
+
+test('a ranked run checks launches until an error in one of 10,000 is found with probability 0.99', async () => {
+  const { services, found, timed, log, seeds } = jobOn({ launches: 20_000 });
+  await benchmarkPhase.run(services, found);
+  expect(timed().map((each) => [lengthOf(each), each.modes, each.protocol.checkedLaunches])).toEqual([
+    [S512, ['cold', 'hot'], undefined],
+    [S512, ['hot'], 6_050],
+  ]);
+  expect(log).toEqual([
+    '60,000 launches checked, the last of them on 2x8x512x64: an error in one of 10,000 launches is found with probability 0.998',
+  ]);
+  expect(new Set(seeds).size).toBe(2);
+  expect(found.result.benchmarks).toHaveLength(2);
+});
+
+test('if the timed launches take long, those of the smallest verified shape are added', async () => {
+  const { services, found, timed } = jobOn({ us: 900 });
+  await benchmarkPhase.run(services, found);
+  expect(timed().map(lengthOf)).toEqual([S512, 128]);
+});
+
+test.each([
+  ['enough are checked', { launches: 23_025 }],
+  ['the run is not ranked', { reasons: ['client gates'] }],
+  ['the device is the emulator', { simulated: true }],
+])('no launches are added if %s', async (_, options) => {
+  const { services, found, timed } = jobOn(options);
+  await benchmarkPhase.run(services, found);
+  expect(timed()).toHaveLength(1);
+});
+
+test('a wrong output in the added launches is a finding', async () => {
+  const { services, found } = jobOn({ laterWrong: true });
+  expect(await benchmarkPhase.run(services, found)).toBe('the kernel failed while it was timed');
+  expect(found.result.findings.map(({ kind }) => kind)).toEqual([FindingKind.WRONG_RESULT]);
+});
+
+test('the benchmark uses inputs that were drawn ahead, or draws them itself if that failed', async () => {
+  for (const drawing of ['done', 'failed'] as const) {
+    const { services, found, timed } = jobOn({ drawing });
+    const ahead = await drawAhead(services);
+    if (ahead) found.timing = ahead;
+    await benchmarkPhase.run(services, found);
+    expect([drawing, timed()[0]!.seed === ahead?.seed]).toEqual([drawing, drawing === 'done']);
+  }
 });

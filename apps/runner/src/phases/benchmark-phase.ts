@@ -11,20 +11,38 @@ import {
   ArtifactKind,
   type Sha256,
 } from '@flashcore/shared/contract';
-import { problemCase, valuesOf, formatShape } from '@flashcore/shared/kernels';
+import {
+  caseFlops,
+  checkShape,
+  formatShape,
+  planLaunches,
+  problemCase,
+  sameShape,
+  valuesOf,
+} from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
+import { formatCount } from '@flashcore/shared/text';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
-import type { LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
+import type { DrawRequest, LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
 import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
+import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { candidateFor, judgementRules } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
 import { whyNotSdpa } from './baselines.ts';
 import { ratesOf, withRates } from './sdpa-alone.ts';
-import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
+import {
+  emitConditions,
+  emitFindings,
+  emitLog,
+  emitWarning,
+  startPhase,
+  type VariantServices,
+} from './job-services.ts';
 import { type BenchmarkSpec } from '../spec/job-spec.ts';
+import { isRankedRun } from '../spec/ranked-run.ts';
 import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
@@ -34,16 +52,19 @@ import { trialsOn } from './trials.ts';
 interface Benchmarking {
   results: BenchmarkResult[];
   findings: Finding[];
+  /** Number of checked launches. */
+  launches: number;
 }
 
 /** Times the candidate, along with SDPA if the device can run it. */
 export const benchmarkPhase: VariantPhase = {
   phase: Phase.BENCHMARK,
   wants: ({ spec }, { build }) => spec.benchmark !== undefined && build?.image !== undefined,
-  async run(services, { job, result, build, judging }) {
+  async run(services, { job, result, build, judging, timing }) {
     const findings = await runBenchmark(services, {
       spec: services.spec.benchmark!,
       image: build!.image!,
+      ahead: timing,
       onSeeds: (seeds) => job.seeds.push(...seeds),
       onResults: (results) => {
         result.benchmarks.push(...results);
@@ -58,10 +79,39 @@ export const benchmarkPhase: VariantPhase = {
 const LEGACY_WARNING =
   'mean of launches in a plain loop, for comparison with old notes: not a latency, because launches overlap, the pace of the host is in it, and nothing is dropped';
 
+/** What the inputs of a shape's timed launches are drawn from. */
+export interface TimedInputs extends Pick<DrawRequest, 'seed' | 'trials'> {
+  shape: Shape;
+}
+
+const timedInputs = (services: VariantServices, shape: Shape): TimedInputs => ({
+  shape,
+  seed: drawSeed(),
+  trials: trialsOn(services, shape),
+});
+
+/**
+ * Draws the inputs of the first timed shape while the device is busy with something else. Undefined if nothing is
+ * timed, or they could not be drawn: then the benchmark draws them, and reports the reason.
+ */
+export async function drawAhead(services: VariantServices): Promise<TimedInputs | undefined> {
+  const { spec, job, runtime, resolved } = services;
+  const [shape] = spec.benchmark?.shapes ?? [];
+  if (!spec.benchmark || !shape) return undefined;
+  const inputs = timedInputs(services, shape);
+  const { ownReference } = await judgementRules(services, spec.benchmark);
+  const timed = planLaunches(spec.kernel.manifest, resolved, shape);
+  const { seed, trials } = inputs;
+  const outcome = await runtime.request({ type: 'draw', timed, seed, trials, ownReference }, { signal: job.signal });
+  return outcome.status === 'done' ? inputs : undefined;
+}
+
 interface BenchmarkOptions {
   spec: BenchmarkSpec;
   /** The module that the device loads. */
   image: DeviceImage;
+  /** Drawn ahead for the first shape; undefined if nothing was. */
+  ahead: TimedInputs | undefined;
   /** Called with the seeds of the inputs, before each shape. */
   onSeeds: (seeds: readonly string[]) => void;
   /** Called with the results of each shape. */
@@ -71,24 +121,99 @@ interface BenchmarkOptions {
 /** Measures every shape in every mode, streaming samples as they come. Returns the findings of the timed launches. */
 async function runBenchmark(
   services: VariantServices,
-  { spec, image, onSeeds, onResults }: BenchmarkOptions,
+  { onResults, ...options }: BenchmarkOptions,
 ): Promise<Finding[]> {
   const { job } = services;
+  const { spec } = options;
   startPhase(services, Phase.BENCHMARK, spec.shapes.length * spec.modes.length);
   if (spec.protocol.shortened !== undefined) emitWarning(job, spec.protocol.shortened);
   const findings: Finding[] = [];
+  const timed: TimedShape[] = [];
   for (const shape of spec.shapes) {
-    const measured = await measureShape(services, { spec, image, shape, onSeeds });
+    const measured = await measureShape(services, { ...options, shape });
     onResults(measured.results);
     const busy = busyHost(measured.results);
     if (busy !== undefined) emitWarning(job, busy);
     findings.push(...measured.findings);
     // If a kernel faults on one shape, it does not run on the next.
     if (measured.results.length === 0) break;
+    timed.push({ shape, results: measured.results, launches: measured.launches });
   }
+  if (findings.length === 0) findings.push(...(await checkFurtherLaunches(services, { ...options, timed })));
   emitFindings(services, findings);
   return findings;
 }
+
+/** A ranked run checks this many launches: an error in one of 10,000 launches is missed with 0.9999^46,050 = 0.01. */
+const CHECKED_LAUNCHES = 46_050;
+/** Launches of the shape with the shortest time are added if they take less than this; otherwise of a small shape. */
+const FURTHER_US = 500_000;
+/** Limit if the small shape's launches take long. */
+const FURTHER_SECONDS = 5;
+
+interface TimedShape {
+  shape: Shape;
+  results: readonly BenchmarkResult[];
+  /** Number of checked launches. */
+  launches: number;
+}
+
+/**
+ * In a ranked run on a GPU, launches until CHECKED_LAUNCHES are checked, without keeping times. The emulator, whose
+ * launches take milliseconds, checks only those that it times. Returns the finding if an output is wrong.
+ */
+async function checkFurtherLaunches(
+  services: VariantServices,
+  { spec, image, onSeeds, timed }: Omit<BenchmarkOptions, 'onResults'> & { timed: readonly TimedShape[] },
+): Promise<Finding[]> {
+  const { job, runtime, resolved } = services;
+  const { device, kernel, verify } = services.spec;
+  const launches = timed.reduce((sum, each) => sum + each.launches, 0);
+  if (device.simulated || !isRankedRun(services.spec) || timed.length === 0 || launches >= CHECKED_LAUNCHES) return [];
+  const missing = CHECKED_LAUNCHES - launches;
+  const usOf = ({ results }: TimedShape): number => Math.min(...results.map(({ latency }) => latency!.p50Us));
+  const quickest = timed.toSorted((a, b) => usOf(a) - usOf(b))[0]!;
+  const small = (verify?.shapes ?? [])
+    .filter((shape) => checkShape(kernel.manifest, resolved, shape) === undefined)
+    .toSorted((a, b) => caseFlops(kernel.manifest.problem, a) - caseFlops(kernel.manifest.problem, b));
+  const shape = missing * usOf(quickest) <= FURTHER_US ? quickest.shape : (small[0] ?? quickest.shape);
+  const seed = drawSeed();
+  onSeeds([seed]);
+  const outcome = await runtime.request(
+    {
+      type: 'benchmark',
+      candidate: candidateFor(services, { image, shape }),
+      modes: ['hot'],
+      seed,
+      trials: [],
+      ...(await judgementRules(services, spec)),
+      protocol: {
+        ...spec.protocol.sampling,
+        maxSamples: missing,
+        maxSeconds: FURTHER_SECONDS,
+        warmUpMaxSeconds: 0,
+        checkedLaunches: missing,
+      },
+      turns: false,
+      legacyLaunches: 0,
+      ownProcesses: runtime.ownProcesses,
+    },
+    { signal: job.signal },
+  );
+  const reports = answerOf(outcome, shape);
+  if (!reports) return [findingOf(outcome, shape)!];
+  const checked = launches + launchesOf(reports);
+  const found = `an error in one of 10,000 launches is found with probability ${(1 - 0.9999 ** checked).toFixed(3)}`;
+  emitLog(
+    job,
+    'runner',
+    `${formatCount(checked)} launches checked, the last of them on ${formatShape(shape)}: ${found}`,
+  );
+  return timingFindings(reports, [], shape);
+}
+
+const launchesOf = (reports: readonly LatencyReport[]): number =>
+  reports.reduce((sum, { outputCheck }) => sum + outputCheck.launches, 0);
 
 // Above 1, because the emulator's own threads fill the CPUs and the average includes the build before it.
 const BUSY_LOAD = 1.5;
@@ -106,8 +231,8 @@ async function measureShape(
   options: Omit<BenchmarkOptions, 'onResults'> & { shape: Shape },
 ): Promise<Benchmarking> {
   const { job, runtime } = services;
-  const { spec, image, shape } = options;
-  const seed = drawSeed();
+  const { spec, image, shape, ahead } = options;
+  const { seed, trials } = ahead && sameShape(ahead.shape, shape) ? ahead : timedInputs(services, shape);
   options.onSeeds([seed]);
   const live = new LiveSamples({ job, device: services.spec.device, shape, protocol: spec.protocol.sampling });
   const sdpa = await openSdpa(services, { spec, shape, live });
@@ -117,7 +242,7 @@ async function measureShape(
       candidate: candidateFor(services, { image, shape }),
       modes: spec.modes,
       seed,
-      trials: trialsOn(services, shape),
+      trials,
       ...(await judgementRules(services, spec)),
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,
@@ -134,14 +259,9 @@ async function measureShape(
     },
   );
   live.flush();
-  if (outcome.status === 'failed')
-    throw new FlashcoreError(
-      'INTERNAL',
-      { shape: formatShape(shape) },
-      `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`,
-    );
-  if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
-  const results = outcome.value.map((report) =>
+  const reports = answerOf(outcome, shape);
+  if (!reports) return { results: [], findings: [findingOf(outcome, shape)!], launches: 0 };
+  const results = reports.map((report) =>
     benchmarkResult(services, {
       report,
       shape,
@@ -151,7 +271,18 @@ async function measureShape(
     }),
   );
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
-  return { results, findings: timingFindings(outcome.value, results, shape) };
+  return { results, findings: timingFindings(reports, results, shape), launches: launchesOf(reports) };
+}
+
+/** The reports; undefined if the kernel faulted. Errors: INTERNAL if the worker could not measure. */
+function answerOf(outcome: WorkerOutcome<LatencyReport[]>, shape: Shape): LatencyReport[] | undefined {
+  if (outcome.status === 'failed')
+    throw new FlashcoreError(
+      'INTERNAL',
+      { shape: formatShape(shape) },
+      `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`,
+    );
+  return outcome.status === 'done' ? outcome.value : undefined;
 }
 
 type SdpaTurns = SdpaShape | { missing: string };

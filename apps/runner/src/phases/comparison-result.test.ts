@@ -9,7 +9,7 @@ import { ArtifactStore } from '../store/artifacts.ts';
 import { shapeComparison } from './comparison-result.ts';
 
 const BLOCKS = 60;
-const RIGHT = { passed: true, detail: 'right' };
+const RIGHT = { passed: true, detail: 'right', launches: 1 };
 
 interface Series {
   candidateUs: number;
@@ -81,7 +81,7 @@ test.each<[what: string, droppedUs: number, droppedBlocks: number]>([
 test('a wrong output is reported before dropped samples', () => {
   const [verdict, reason] = judged(
     { candidateUs: 10, droppedBlocks: 31 },
-    { candidateCheck: { passed: false, detail: 'at 1x2x64x64' } },
+    { candidateCheck: { passed: false, detail: 'at 1x2x64x64', launches: 1 } },
   );
   expect([verdict, reason]).toEqual(['NOT_JUDGED', "the candidate's output was wrong at 1x2x64x64"]);
 });

@@ -13,6 +13,7 @@ import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { variantMessage } from '../spec/job-spec.ts';
+import type { TimedInputs } from './benchmark-phase.ts';
 import type { Judging } from './judging.ts';
 
 /** A job's findings so far, filled in by its phases; a stopped job keeps them. */
@@ -70,6 +71,8 @@ export interface VariantFound {
   inputs?: readonly SeededInput[];
   /** Reads counters as soon as the kernel is known to be correct. */
   profiling?: Profiling;
+  /** Inputs of the first timed shape, if they were drawn while the counters were read. */
+  timing?: TimedInputs | undefined;
   /** Settles when the counters are recorded; the profiler evaluates them during the next phases. */
   profiled?: Promise<void>;
   /** Seconds that the running phase has waited for the device to open. */

@@ -25,6 +25,7 @@ import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import { modelledResult } from '../profile/modelled-result.ts';
 import { fillingOf, timeEstimate } from '../profile/time-estimate.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
+import { drawAhead } from './benchmark-phase.ts';
 import { candidateFor } from './candidate.ts';
 
 /**
@@ -69,7 +70,8 @@ export const profileVerifiedPhase: VariantPhase = {
   async run(services, found) {
     startPhase(services, Phase.PROFILE, 0);
     const { profiling } = found;
-    await profiling!.go(found.build!);
+    const [, timing] = await Promise.all([profiling!.go(found.build!), drawAhead(services)]);
+    found.timing = timing;
     // The code is disassembled and the counters are evaluated while the kernel is timed.
     const listings = instructionListings(services, found.build!);
     found.profiled = Promise.all([profiling!.result, listings]).then(([profile, all]) => {

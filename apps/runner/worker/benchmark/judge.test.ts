@@ -29,7 +29,7 @@ import {
 import type { Candidate, InputRule } from '../messages/launchable.ts';
 import { fileURLToPath } from 'node:url';
 import { drawnHeadCounts } from './drawn-heads.ts';
-import { Judge } from './judge.ts';
+import { DrawnAhead, Judge } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
 
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
@@ -113,7 +113,7 @@ async function ledgerText(
   { launches, samples, trials = [], ownTolerances = {} }: Judging,
 ): Promise<string> {
   const judge = await Judge.open(
-    { driver, reference, judgeImage },
+    { driver, reference, drawnAhead: new DrawnAhead(), judgeImage },
     { builds: [loaded.candidate], seed: '7', trials, tolerance: TOLERANCE, ownTolerances, judgeRounding: true },
   );
   const ledger = new OutputLedger(loaded.candidate.plan);

@@ -31,6 +31,7 @@ import { TimedBuild } from './timed-build.ts';
 interface JudgeParts {
   driver: CudaDriver;
   reference: Reference;
+  drawnAhead: DrawnAhead;
   /** judge.cu, compiled. */
   judgeImage: string | undefined;
 }
@@ -46,6 +47,30 @@ interface Judged extends JudgementRules {
 
 /** The heads or sets from which the inputs of all launches are made. */
 type Drawn = { heads: readonly [DrawnHeads, ...DrawnHeads[]] } | { sets: DrawnSets };
+
+type Drawing = Pick<Judged, 'seed' | 'trials' | 'ownReference'> & { reference: Reference };
+
+/** The inputs of the coming benchmark, drawn while the device does something else. */
+export class DrawnAhead {
+  #seed = '';
+  #drawn: Drawn | undefined;
+
+  async draw(timed: LaunchPlan, drawing: Drawing): Promise<void> {
+    this.#drawn = await drawAll(timed, drawing);
+    this.#seed = drawing.seed;
+  }
+
+  /** Returns what was drawn from this seed, once; undefined if nothing was. */
+  take(seed: string): Drawn | undefined {
+    const drawn = this.#seed === seed ? this.#drawn : undefined;
+    this.clear();
+    return drawn;
+  }
+
+  clear(): void {
+    this.#drawn = undefined;
+  }
+}
 
 /** Makes the inputs of timed launches and judges their outputs, for the builds of one request. */
 export class Judge {
@@ -78,17 +103,11 @@ export class Judge {
       );
   }
 
-  /** Draws the heads or sets from which inputs are made, and computes their right answers. */
-  static async open({ driver, reference, judgeImage }: JudgeParts, judged: Judged): Promise<Judge> {
+  /** Draws the heads or sets from which inputs are made, and computes their right answers, unless that was done ahead. */
+  static async open({ driver, reference, drawnAhead, judgeImage }: JudgeParts, judged: Judged): Promise<Judge> {
     if (judgeImage === undefined)
       throw new Error('no judge kernels were compiled for the device: nothing can be timed');
-    const { builds, seed, trials, ownReference: own } = judged;
-    const timed = mostOutputs(builds);
-    const drawn =
-      // In a head pool, the rows of a head must be contiguous.
-      isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout)
-        ? { heads: drawAllHeads(timed, { seed, trials, reference }) }
-        : { sets: await drawSets(timed, { seed, reference, own }) };
+    const drawn = drawnAhead.take(judged.seed) ?? (await drawAll(mostOutputs(judged.builds), { ...judged, reference }));
     return new Judge(driver, new JudgeKernels(driver, judgeImage), judged, drawn);
   }
 
@@ -162,11 +181,17 @@ export class Judge {
   }
 }
 
+async function drawAll(timed: LaunchPlan, drawing: Drawing): Promise<Drawn> {
+  // In a head pool, the rows of a head must be contiguous.
+  const pooled =
+    isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout);
+  if (pooled) return { heads: drawAllHeads(timed, drawing) };
+  const { seed, reference, ownReference: own } = drawing;
+  return { sets: await drawSets(timed, { seed, reference, own }) };
+}
+
 /** Draws the usual heads, and those of trials, from seeds derived from the first. */
-function drawAllHeads(
-  timed: LaunchPlan,
-  { seed, trials, reference }: Pick<Judged, 'seed' | 'trials'> & { reference: Reference },
-): [DrawnHeads, ...DrawnHeads[]] {
+function drawAllHeads(timed: LaunchPlan, { seed, trials, reference }: Drawing): [DrawnHeads, ...DrawnHeads[]] {
   const heads = (rules: readonly InputRule[], suffix: string): DrawnHeads =>
     drawHeads(timed, { seed: `${seed}${suffix}`, rules, reference });
   return [heads([NORMAL], ''), ...trials.map((rules, trial) => heads(rules, trial.toString(16)))];

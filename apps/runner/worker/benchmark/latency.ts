@@ -6,7 +6,7 @@ import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName 
 import type { Reporter } from '../reporter.ts';
 import { ClockStamps } from './clock-stamps.ts';
 import type { Conditions } from './conditions.ts';
-import { Judge } from './judge.ts';
+import { Judge, type DrawnAhead } from './judge.ts';
 import { OutputLedger } from './output-ledger.ts';
 import { EventPair, openSampler, type Sampler } from './samplers.ts';
 import type { TimedBuild } from './timed-build.ts';
@@ -25,6 +25,7 @@ import {
 export interface BenchmarkTools {
   driver: CudaDriver;
   reference: Reference;
+  drawnAhead: DrawnAhead;
   conditions: Conditions;
   reporter: Reporter;
   /** clock-stamp.cu, compiled; undefined if it was not compiled for the device. */
@@ -232,7 +233,10 @@ class Measurement {
       await this.#reportConditions();
       if (this.#turns) started += await this.#turn(sampler);
       const interleaved = !this.#turns || this.#turnsTaken >= MIN_TURNS;
-      if (interleaved && looks.due(this.#samples.length) && this.#converged()) return 'CONVERGED';
+      const { checkedLaunches } = this.#protocol;
+      if (checkedLaunches === undefined) {
+        if (interleaved && looks.due(this.#samples.length) && this.#converged()) return 'CONVERGED';
+      } else if (this.#ledger.launches >= checkedLaunches) return 'CONVERGED';
       if (this.#samples.length >= this.#protocol.maxSamples) return limitReason(this.#protocol);
       if (performance.now() - started > limitMs) return 'TIMED_OUT';
     }

@@ -29,12 +29,18 @@ export class OutputLedger {
     this.#problem ??= problems.join('; ');
   }
 
+  /** Number of checked launches. */
+  get launches(): number {
+    return this.#launches;
+  }
+
   report(): LatencyReport['outputCheck'] {
     const checked = `${this.#launches} ${this.#launches === 1 ? 'launch' : 'launches'}`;
+    const launches = this.#launches;
     if (this.#problem === undefined)
-      return { passed: true, detail: `right: every output of ${checked}, each on inputs of its own` };
+      return { passed: true, detail: `right: every output of ${checked}, each on inputs of its own`, launches };
     const samples = `${this.#wrongSamples} ${this.#wrongSamples === 1 ? 'sample' : 'samples'} of ${checked}`;
-    return { passed: false, detail: `in ${samples}; the first: ${this.#problem}` };
+    return { passed: false, detail: `in ${samples}; the first: ${this.#problem}`, launches };
   }
 }
 

@@ -5,7 +5,14 @@
  */
 import type { DeviceConditions, Plain } from '@flashcore/shared/contract';
 import type { OpenRequest, CanaryRequest, ConditionsRequest, DeviceFacts } from './device.ts';
-import type { TimingModeName, BenchmarkRequest, CompareRequest, LatencyReport, ComparisonReport } from './measuring.ts';
+import type {
+  TimingModeName,
+  BenchmarkRequest,
+  CompareRequest,
+  DrawRequest,
+  LatencyReport,
+  ComparisonReport,
+} from './measuring.ts';
 import type { CountRequest, CountReport } from './profiling.ts';
 import type { PrepareRequest, VerifyRequest, RunOnceRequest, VerifiedOutput, CaseReport } from './verifying.ts';
 
@@ -16,6 +23,7 @@ export type WorkerRequest =
   | VerifyRequest
   | RunOnceRequest
   | CountRequest
+  | DrawRequest
   | BenchmarkRequest
   | CompareRequest
   | ConditionsRequest;
@@ -33,6 +41,7 @@ export interface ReplyByRequest {
   verify: CaseReport;
   'run-once': null;
   count: CountReport;
+  draw: null;
   benchmark: LatencyReport[];
   compare: ComparisonReport[];
   conditions: Plain<DeviceConditions>;

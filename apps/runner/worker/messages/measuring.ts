@@ -1,4 +1,5 @@
 import type { DeviceConditions, StopReason, TimingMode, Plain, EnumName } from '@flashcore/shared/contract';
+import type { LaunchPlan } from '@flashcore/shared/kernels';
 import type { Candidate, InputRule } from './launchable.ts';
 import type { JudgementRules } from './verifying.ts';
 
@@ -17,6 +18,17 @@ export interface SamplingProtocol {
   targetRelativeHalfWidth: number;
   /** Whether the request set maxSamples. */
   samplesAsked: boolean;
+  /** Sampling ends when this many launches are checked, not when the interval is narrow; undefined: the latter. */
+  checkedLaunches?: number;
+}
+
+/**
+ * Draws the inputs of the coming benchmark with the same seed and computes their answers, while the device does
+ * something else.
+ */
+export interface DrawRequest extends Pick<BenchmarkRequest, 'seed' | 'trials' | 'ownReference'> {
+  type: 'draw';
+  timed: LaunchPlan;
 }
 
 export interface BenchmarkRequest extends JudgementRules {
@@ -71,7 +83,7 @@ export interface LatencyReport {
   /** Median of an empty event pair, microseconds. */
   eventOverheadUs: number;
   /** Covers all outputs of all launches, including warm-up. */
-  outputCheck: { passed: boolean; detail: string };
+  outputCheck: { passed: boolean; detail: string; launches: number };
   /**
    * Mean time of the plain loop's launches in microseconds, only in the last report; undefined if no loop was
    * requested.
