@@ -37,14 +37,21 @@ interface Timed {
   /** Whether the outputs of the second request are wrong. */
   laterWrong?: boolean;
   simulated?: boolean;
-  /** Why the run is not ranked. */
-  reasons?: string[];
+  /** Whether the result may be accepted. */
+  acceptable?: boolean;
   /** Status of the answer to a draw request. */
   drawing?: 'done' | 'failed';
 }
 
 /** A job on a device that answers requests with these times. */
-function jobOn({ us = 6, launches = 10_000, laterWrong, simulated = false, reasons = [], drawing = 'done' }: Timed) {
+function jobOn({
+  us = 6,
+  launches = 10_000,
+  laterWrong,
+  simulated = false,
+  acceptable = true,
+  drawing = 'done',
+}: Timed) {
   const [requests, log, seeds]: [WorkerRequest[], string[], string[]] = [[], [], []];
   const report = (mode: 'cold' | 'hot', wrong: boolean): LatencyReport => ({
     mode,
@@ -86,8 +93,10 @@ function jobOn({ us = 6, launches = 10_000, laterWrong, simulated = false, reaso
     spec: {
       device: create(DeviceSchema, { arch: 'sm_90', name: 'Fake GPU', simulated }),
       kernel: { manifest },
-      ranking: { reasons, rulesDigest: '' },
-      verify: { shapes: [parseShape('2x8x512x64'), parseShape('1x4x128x64')] },
+      verify: {
+        shapes: [parseShape('2x8x512x64'), parseShape('1x4x128x64')],
+        ...(acceptable && { drawn: { shapes: [], seeds: [] } }),
+      },
       benchmark: {
         shapes: [parseShape('2x8x512x64')],
         ...planProtocol(undefined, create(DeviceSchema, { simulated })),
@@ -131,7 +140,7 @@ test('if the timed launches take long, those of the smallest verified shape are 
 
 test.each([
   ['enough are checked', { launches: 23_025 }],
-  ['the run is not ranked', { reasons: ['client gates'] }],
+  ["the result can't be accepted", { acceptable: false }],
   ['the device is the emulator', { simulated: true }],
 ])('no launches are added if %s', async (_, options) => {
   const { services, found, timed } = jobOn(options);

@@ -42,7 +42,6 @@ import {
   type VariantServices,
 } from './job-services.ts';
 import { type BenchmarkSpec } from '../spec/job-spec.ts';
-import { isRankedRun } from '../spec/ranked-run.ts';
 import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
@@ -148,6 +147,8 @@ async function runBenchmark(
 const CHECKED_LAUNCHES = 46_050;
 /** Launches of the shape with the shortest time are added if they take less than this; otherwise of a small shape. */
 const FURTHER_US = 500_000;
+/** Launches of a graph, more than are timed: checking a sample costs as much as a hundred small launches. */
+const FURTHER_LAUNCHES = 1_000;
 /** Limit if the small shape's launches take long. */
 const FURTHER_SECONDS = 5;
 
@@ -159,7 +160,7 @@ interface TimedShape {
 }
 
 /**
- * In a ranked run on a GPU, launches until CHECKED_LAUNCHES are checked, without keeping times. The emulator, whose
+ * If the result may be accepted, launches on a GPU until CHECKED_LAUNCHES are checked, without keeping times. The emulator, whose
  * launches take milliseconds, checks only those that it times. Returns the finding if an output is wrong.
  */
 async function checkFurtherLaunches(
@@ -169,11 +170,11 @@ async function checkFurtherLaunches(
   const { job, runtime, resolved } = services;
   const { device, kernel, verify } = services.spec;
   const launches = timed.reduce((sum, each) => sum + each.launches, 0);
-  if (device.simulated || !isRankedRun(services.spec) || timed.length === 0 || launches >= CHECKED_LAUNCHES) return [];
+  if (device.simulated || !verify?.drawn || timed.length === 0 || launches >= CHECKED_LAUNCHES) return [];
   const missing = CHECKED_LAUNCHES - launches;
   const usOf = ({ results }: TimedShape): number => Math.min(...results.map(({ latency }) => latency!.p50Us));
   const quickest = timed.toSorted((a, b) => usOf(a) - usOf(b))[0]!;
-  const small = (verify?.shapes ?? [])
+  const small = verify.shapes
     .filter((shape) => checkShape(kernel.manifest, resolved, shape) === undefined)
     .toSorted((a, b) => caseFlops(kernel.manifest.problem, a) - caseFlops(kernel.manifest.problem, b));
   const shape = missing * usOf(quickest) <= FURTHER_US ? quickest.shape : (small[0] ?? quickest.shape);
@@ -191,7 +192,7 @@ async function checkFurtherLaunches(
         ...spec.protocol.sampling,
         maxSamples: missing,
         maxSeconds: FURTHER_SECONDS,
-        warmUpMaxSeconds: 0,
+        launchesPerSample: FURTHER_LAUNCHES,
         checkedLaunches: missing,
       },
       turns: false,

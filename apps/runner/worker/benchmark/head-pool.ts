@@ -117,6 +117,7 @@ export class HeadPool implements LaunchInputs {
   checkOutput(checked: CheckedOutput): void {
     const { qBases, kvBases, answers, roundings } = this.#drawn[this.#used]!;
     const expected = { answers: this.#answers, roundings: this.#roundings };
+    // Page-locked memory would be copied faster, but the device shares its address: a kernel could read the answers.
     this.#driver.upload(expected.answers, answers);
     this.#driver.upload(expected.roundings, roundings);
     const compared = { ...checked, ...expected, heads: this.#headsOfLaunch, qBases, kvBases };

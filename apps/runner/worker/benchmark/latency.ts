@@ -150,7 +150,7 @@ class Measurement {
     const sampler = openSampler(this.#mode, driver, { build: build, judge: this.#judge.kernels, stamps: this.#stamps });
     await runTrials(this.#judge, build, { sampler, announce: () => this.#announce() });
     this.#stamps?.read();
-    await this.#warmUp(sampler);
+    if (this.#protocol.checkedLaunches === undefined) await this.#warmUp(sampler);
     const stopReason = await this.#sampleUntilDone(sampler);
     sampler.close();
     build.close();

@@ -82,7 +82,7 @@ export class HotSampler implements Sampler {
   readonly #build: TimedBuild;
   readonly #events: EventPair;
   readonly #stamps: ClockStamps | undefined;
-  #holdUs = MOST_HOLD_US;
+  #holdUs = LEAST_HOLD_US;
 
   constructor(driver: CudaDriver, { build, judge, stamps }: HotSamplerParts) {
     this.#driver = driver;
