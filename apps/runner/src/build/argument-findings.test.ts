@@ -34,7 +34,7 @@ test("wrong arguments are reported with the kernel's parameters and the manifest
   });
 });
 
-test('arguments that fit, a bool or long for a number, and an entry without data give no finding', () => {
+test('arguments that fit, a bool or long for a number, and an entry with unknown parameters give no finding', () => {
   expect(problem([Q!, S, MAP], [8, 4, 128])).toBeUndefined();
   expect(problem([S, S], [1, 8])).toBeUndefined();
   expect(problem([STRUCT, { kind: 'null' }, { kind: 'bool', value: 1 }], [48, 8, 1])).toBeUndefined();

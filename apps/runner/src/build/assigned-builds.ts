@@ -19,7 +19,7 @@ export class AssignedBuilds implements OtherBuilds {
     this.#artifacts = artifacts;
   }
 
-  /** Replaces the compilations by those of the next job. */
+  /** Replaces the compilations with those for the next job. */
   replace(builds: readonly AssignedBuild[]): void {
     this.#builds = new Map(builds.map((build) => [build.record.key, build]));
   }

@@ -124,7 +124,7 @@ export function missingEntryFinding(missing: readonly string[], found: readonly 
   });
 }
 
-/** How many characters of a file are searched for kernels. */
+/** The number of characters of a file that are searched for kernels. */
 const MOST_SEARCHED = 1 << 20;
 const KERNEL_NAME =
   /__global__(?:[^;{}()]{0,300}?__launch_bounds__\s{0,9}\([^;{}()]{0,200}\))?[^;{}()]{0,300}?\b(\w{1,200})\s{0,9}\(/g;

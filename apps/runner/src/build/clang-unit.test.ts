@@ -20,7 +20,7 @@ function argumentsOf(version: keyof typeof CLANGS, arch: string, fastMath = fals
   return clangUnit({ ...common, clang, fastMath }).stages[0]![0]!.arguments;
 }
 
-test('clang compiles for the requested architecture if it knows that one', () => {
+test('clang compiles for the requested architecture if it knows that architecture', () => {
   const args = argumentsOf(19, 'sm_90a');
   expect(args).toContain('--cuda-gpu-arch=sm_90a');
   expect(args).toContain('-DTILE=64');

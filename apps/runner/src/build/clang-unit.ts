@@ -69,8 +69,8 @@ export function clangUnit(options: ClangOptions): CompileUnit {
 }
 
 /**
- * The highest PTX version that each clang can write, by the first version of clang that can; the headers' instructions
- * need PTX 7.1.
+ * PTX versions, newest first, each with the first version of clang that can write it. The headers' instructions need
+ * PTX 7.1.
  */
 const PTX_VERSIONS = [
   { from: 17, feature: '+ptx80' },

@@ -7,7 +7,7 @@ import { isPlaced, isPlacedError } from './diagnostics.ts';
 // and assembler.
 const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
 const NO_SPACE = /: (?:No space left on device|Disk quota exceeded)\b/;
-/** g++ prints this with the place that it had reached in the source. No quoted source line can begin like this. */
+/** g++ prints this with the source location that it had reached. No quoted source line can begin like this. */
 const NOT_WRITTEN =
   /^[^:]+:\d+(?::\d+)?: fatal error: error writing to \S+: (?:No space left on device|Disk quota exceeded)$/;
 /** Messages that no source can cause. */
@@ -21,8 +21,8 @@ const LEAST_FREE_BYTES = 64 * 1024 ** 2;
 /** If a compiler was killed before this share of its time limit had passed, the host killed it. */
 const OWN_LIMIT_PART = 0.8;
 /**
- * Errors about an entry, without a place in the source. ptxas's fatal errors (memory, files) are excluded, because the
- * host may have caused them.
+ * Errors about an entry, without a source location. ptxas's fatal errors (memory, files) are excluded, because the host
+ * may have caused them.
  */
 const PTXAS_ERROR = /^ptxas error {0,8}:/;
 /** Lines with statistics, whose times differ between runs. */
@@ -51,7 +51,7 @@ export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefine
 }
 
 /**
- * Whether the compiler itself says the line, rather than reporting on a place in the sources or quoting a source line.
+ * Whether a line is a message of the compiler about itself: it has no source location and does not quote a source line.
  */
 const isOwnWord = (line: string): boolean => /^\S/.test(line) && !isPlaced(line);
 

@@ -269,7 +269,7 @@ test("hostFault() distinguishes the host's faults from errors in the sources", (
 
 const boxedTest = test.skipIf(missing('bubblewrap'));
 boxedTest(
-  "a box that breaks once is tried again; a box that stays broken is the host's fault, whatever it prints",
+  "a sandbox that breaks once is tried again; one that stays broken is the host's fault, whatever it prints",
   async () => {
     const flag = join(folder, 'broken');
     // Imitates bubblewrap, which runs nothing if it may not create namespaces.

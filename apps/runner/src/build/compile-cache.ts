@@ -63,7 +63,7 @@ export class CompileCache {
   readonly #others: readonly OtherBuilds[];
   readonly #claims: CompileClaims | undefined;
   readonly #running = new Map<string, Promise<unknown>>();
-  /** Numbers since the start. */
+  /** Hits and misses since the start. */
   readonly use = { hits: 0, misses: 0 };
 
   constructor(
@@ -150,8 +150,8 @@ export class CompileCache {
   }
 
   /**
-   * Runs a unit's stages, and runs them again if the host may be at fault, which says nothing about the kernel. Errors:
-   * DISK_FULL, INTERNAL if the host is at fault again.
+   * Runs a unit's stages. If the host may be at fault for a failure, runs them a second time, because such a failure
+   * says nothing about the kernel. Errors: DISK_FULL, INTERNAL if the host is at fault the second time too.
    */
   async #runFairly(unit: CompileUnit, options: Parameters<typeof runStages>[1]): Promise<StagesEnd> {
     const first = await runStages(unit, options);

@@ -251,7 +251,7 @@ export class KernelAssembly {
   }
 }
 
-/** Removes markers, and replaces compiled names by the names in the manifest. */
+/** Removes the markers of spelled entries, and replaces compiled names with the names in the manifest. */
 function asSpelled<T extends { entry: string }>(entries: readonly T[], spelled: ReadonlyMap<string, string>): T[] {
   const names = new Map([...spelled].map(([entry, symbol]) => [symbol, entry]));
   return entries

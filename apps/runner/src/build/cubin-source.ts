@@ -35,7 +35,7 @@ const MAX_SECTIONS = 10_000;
 const MAX_SYMBOL_NAMES_BYTES = 4 * 2 ** 20;
 
 export interface CubinSourceOptions extends Pick<DeviceCode, 'arch' | 'files' | 'unit' | 'name'> {
-  /** A compiler of the host, which only identifies it. */
+  /** A compiler of this host. It is not run; it only identifies the host. */
   compiler: Compiler;
 }
 

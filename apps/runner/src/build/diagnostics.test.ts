@@ -54,7 +54,7 @@ test("parseGnuDiagnostics() reads the assembler's capitalized messages about inl
   ]);
 });
 
-test("reads clang's messages about CUDA, with and without a place", () => {
+test("reads clang's messages about CUDA, with and without a source location", () => {
   expect(
     parseClangDiagnostics([
       'In file included from <built-in>:1:',
@@ -87,7 +87,7 @@ const FILES = [
   { path: 'k.cuh', text: 'only' },
 ];
 
-test('a frame has a line before and after its place, keeps the column despite tabs, and removes escape sequences', () => {
+test('a frame has the lines around the location, keeps the column despite tabs, and removes escape sequences', () => {
   expect(codeFrame(FILES, { file: 'k.cu', line: 2, column: 11 })).toMatchObject({
     file: 'k.cu',
     line: 2,
@@ -106,7 +106,7 @@ test.each([
   ['another file', { file: 'x.cu', line: 1, column: 0 }],
   ['a line beyond the end', { file: 'k.cu', line: 5, column: 0 }],
   ['no line', { file: 'k.cu', line: 0, column: 0 }],
-])('%s has no frame', (_, place) => {
+])('a location with %s has no frame', (_, place) => {
   expect(codeFrame(FILES, place)).toBeUndefined();
 });
 

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { CodeFrameSchema, type CodeFrame } from '@flashcore/shared/contract';
 import { plainLine } from '@flashcore/shared/text';
 
-/** A compiler's message with its place; the fields mean what the proto's Diagnostic says. */
+/** A compiler's message with its source location; the fields mean what the proto's Diagnostic says. */
 export interface CompilerDiagnostic {
   severity: 'error' | 'warning' | 'note';
   /** The path as the kernel folder names it. */
@@ -75,7 +75,7 @@ export function isPlaced(line: string, severity?: CompilerDiagnostic['severity']
 /** Whether a line has nothing but the caret that nvcc prints under a source line. */
 export const isCaretLine = (line: string): boolean => /^\s*\^\s*$/.test(line);
 
-/** Parses clang++'s output about CUDA. Leaves out clang's total of errors, which has no place. */
+/** Parses clang++'s output about CUDA. Leaves out the line with the number of errors, which has no source location. */
 export const parseClangDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
   lines.flatMap((line) => gnuDiagnostic(line, 'clang++') ?? clangFatal(line) ?? []).slice(0, MAX_DIAGNOSTICS);
 
@@ -109,7 +109,7 @@ function nvccDiagnostic(line: string): CompilerDiagnostic | undefined {
 
 function ptxasDiagnostic(line: string): CompilerDiagnostic | undefined {
   const placed = PTXAS_PLACE.exec(line);
-  // Leaves out the place, which is in a temporary PTX file and says nothing about the source.
+  // Leaves out the location, which is in a temporary PTX file and says nothing about the source.
   if (placed)
     return { severity: severityOf(placed[3]!), file: '', line: 0, column: 0, message: placed[4]!, tool: 'ptxas' };
   const match = PTXAS.exec(line);
@@ -175,7 +175,7 @@ const MAX_LINE_CHARACTERS = 240;
 const TAB = '  ';
 
 /**
- * Three lines of the compiled source around a place, which say more than a line number; undefined if the place is
+ * Three lines of the compiled source around a location, which say more than a line number; undefined if the location is
  * unknown or not in these files.
  */
 export function codeFrame(files: readonly SourceText[], { file, line, column }: Place): CodeFrame | undefined {

@@ -25,7 +25,7 @@ const MAX_DECLARATION = 1_000;
  */
 const UNROLL =
   /^([ \t]{0,200}#[ \t]{0,20}pragma[ \t]{1,20})unroll(?:[ \t]{0,20}\(?(\d{1,9})\)?)?(?=[ \t\r]{0,200}\n\s{0,1000}(?:for|while|do)\b)/gm;
-/** A higher limit does not make flashcore_v6 faster, and takes longer to compile. */
+/** With a higher limit, flashcore_v6 takes longer to compile and does not become faster. */
 const MOST_UNROLLED = 16;
 
 /** The unit that compiles a kernel into a module for the emulator (libs/emulator/README.md, section b). */

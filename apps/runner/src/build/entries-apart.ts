@@ -96,8 +96,8 @@ const sharesMemory = ({ compilation: { outputs } }: CompilerRun, { pathOf }: Apa
   outputs.some((output) => output.kind === 'cubin' && hasVariables(pathOf(output)));
 
 /**
- * Passes on the lines of a successful run when it has ended, so that runs do not mix, and a line that several runs
- * print only once.
+ * Passes on the lines of a successful run when the run has ended, so that the lines of parallel runs do not mix. A line
+ * that several runs print is passed on only once.
  */
 function withBlocksOfLines({ onCompiled, onLine, ...listener }: BuildListener): BuildListener {
   const told = new Set<string>();

@@ -3,14 +3,14 @@ import { EntryResourcesSchema, type EntryResources, type LaunchWaves } from '@fl
 import { archLimits, launchWaves, occupancy, type PlannedLaunch } from '@flashcore/shared/kernels';
 import type { PtxasEntry } from './ptxas-report.ts';
 
-/** A launch with its shape as BxHxSxD; without one if the shape is not to be reported. */
+/** A launch with its shape as BxHxSxD, or without a shape if it is not to be reported. */
 export interface ShapeLaunch extends PlannedLaunch {
   shape?: string;
 }
 
 /**
- * ptxas's figures for each entry, along with CTAs per SM, occupancy and its limiter for its largest launch. Entries
- * that no launch uses are left out.
+ * ptxas's figures for each entry, along with CTAs per SM, occupancy and the resource that limits it, for the entry's
+ * largest launch. Entries that no launch uses are left out.
  */
 export function entryResources(
   entries: readonly PtxasEntry[],

@@ -180,7 +180,8 @@ export function emulatorHeaders(folder: string): SnapshotFile[] {
 }
 
 /**
- * Substitutes for CUDA's headers when clang makes PTX: those for device code, and redirections that both engines share.
+ * Substitutes for CUDA's headers when clang makes PTX: the headers for device code, and redirections that the two
+ * engines share.
  */
 export const deviceHeaders = (folder: string): SnapshotFile[] =>
   ['device_headers', 'include'].flatMap((part) => readSources(join(folder, part), `emulator/${part}`));

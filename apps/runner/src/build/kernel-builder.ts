@@ -87,8 +87,8 @@ export class KernelBuilder {
   }
 
   /**
-   * Builds a kernel. One that does not compile is a result and not an error. Errors: COMPILER_MISSING, DISK_FULL, the
-   * signal's reason.
+   * Builds a kernel. A kernel that does not compile gives a result and not an error. Errors: COMPILER_MISSING,
+   * DISK_FULL, the signal's reason.
    */
   async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
     const build = await this.#build(spec, listener);

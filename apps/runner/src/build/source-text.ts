@@ -48,7 +48,7 @@ class Reader {
   /** Position in the joined text up to which `code` is written. */
   #written = 0;
   #length = 0;
-  /** Positions from which on `code` and the joined text correspond again. */
+  /** Positions from which `code` and the joined text correspond again. */
   readonly #marks: { code: number; joined: number }[] = [{ code: 0, joined: 0 }];
   readonly #strings: { index: number; text: string }[] = [];
   /** The text since the last string literal, without white space; only its first characters are kept. */

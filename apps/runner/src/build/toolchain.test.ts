@@ -79,7 +79,7 @@ test.each([
   });
 });
 
-test("cuobjdump's version is found in output that begins with its maker's name", async () => {
+test("cuobjdump's version is found in output that begins with the vendor's name", async () => {
   // The output of CUDA 13.
   const said =
     'cuobjdump: NVIDIA (R) object file dumper utility\nCopyright (c) 2005-2025 NVIDIA Corporation\nBuilt on Wed_Aug_20_13:57:03_PM_PDT_2025\nCuda compilation tools, release 13.0, V13.0.85\n';
