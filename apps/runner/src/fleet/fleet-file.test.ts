@@ -20,17 +20,22 @@ test('every key that a file may omit has a default', () => {
 
 test.each([
   ['an unknown key', 'max: 4', 'max: 4, mx: 2', 'fleet.yaml:6: partitions[0]: unknown key "mx" (did you mean "max"'],
-  ['more at least than at most', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: wanted at most max (4), found 5'],
+  ['a minimum above the maximum', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: wanted at most max (4), found 5'],
   ['what sbatch would take for an option', 'partition: gpu', 'partition: --wrap=x', 'wanted a name as Slurm has it'],
   [
-    'an option of sbatch that is ours',
+    'an option of sbatch that the gateway sets',
     'max: 4',
     'max: 4, sbatch: [--comment=x, --wra=reboot]',
     'partitions[0].sbatch[1]: wanted an option that flashcore does not give itself',
   ],
-  ['what is no option', 'max: 4', 'max: 4, sbatch: [reboot]', 'wanted an option of sbatch as --name or --name=value'],
+  [
+    'a word that is not an option',
+    'max: 4',
+    'max: 4, sbatch: [reboot]',
+    'wanted an option of sbatch as --name or --name=value',
+  ],
   ['a line in the pilots’ script', '/opt/flashcore', '"/opt/a\\nreboot"', 'bundle: wanted an absolute path'],
-])('%s is refused with its place', (_, good, bad, wanted) => {
+])('%s is refused with its line or key', (_, good, bad, wanted) => {
   expect(() => parseFleet(GOOD.replace(good, bad), 'fleet.yaml')).toThrow(wanted);
 });
 

@@ -299,8 +299,8 @@ function relay(event: JobEvent, noted: () => void, { job, variants, ahead }: Rel
 }
 
 /**
- * If the pilot's build is a cache hit that the gateway made for this job, reports the gateway's build time and place
- * instead.
+ * If the pilot's build is a cache hit that the gateway made for this job, reports the gateway's build time and compiler
+ * runs instead.
  */
 function asBuilt(found: BuildResult, ahead: BuiltAhead | undefined): void {
   const built = ahead?.builds.find(({ buildId }) => buildId === found.buildId);

@@ -109,7 +109,7 @@ export class GatewayBuilds {
 
   /** Builds a job; undefined if its pilot should build it instead. Errors: the job's own, the signal's reason. */
   async build(job: JobContext, spec: JobSpec): Promise<BuiltAhead | undefined> {
-    // A search decides only while it measures which variants to build.
+    // A search decides which variants to build only while it measures.
     if (spec.method === 'tune') return undefined;
     await this.prepare();
     if (this.#problem !== undefined || !this.#canBuild(spec)) return undefined;

@@ -186,7 +186,7 @@ function changeKept(path: string, change: (assigned: AssignedRun) => void): void
 
 test.each<[string, (assigned: AssignedRun) => void, string]>([
   ['carries', ({ facts }) => (facts!.gatesSource = 'as it was planned'), 'as it was planned'],
-  // As written by a gateway that planned each run again.
+  // A request stored by an older gateway, which planned each run again after a restart.
   ['does not carry', (assigned) => delete assigned.facts, "kernels/gates.yaml, and fa_v1_baseline's own"],
 ])(
   "after a restart a result has the gateway's own facts, if the request %s them",

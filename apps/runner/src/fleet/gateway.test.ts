@@ -113,9 +113,12 @@ test('a pilot that the scheduler ends gives its job back, and the client still s
 });
 
 test.each([
-  ['and can be accepted', acceptable(5)],
-  ['and says nothing of accepting', create(JobResultSchema, { ...acceptable(5), acceptability: undefined })],
-])('a pilot cannot rank a run by saying that it is ranked %s', async (_, { acceptability, ranking, variants }) => {
+  ['and that it can be accepted', acceptable(5)],
+  [
+    'without saying whether it can be accepted',
+    create(JobResultSchema, { ...acceptable(5), acceptability: undefined }),
+  ],
+])('a pilot cannot rank a run by claiming that it is ranked %s', async (_, { acceptability, ranking, variants }) => {
   const result = create(JobResultSchema, { acceptability, ranking, variants });
   await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result }));
   const request = { ...kernel('fa_v1_baseline'), verify: { seedCount: 1 } };

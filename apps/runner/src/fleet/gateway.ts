@@ -155,8 +155,8 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
 }
 
 /**
- * Checks that the certificate has the name under which nodes reach the gateway, because they trust no other. Errors:
- * UsageError.
+ * Checks that the certificate has the name under which nodes reach the gateway, because nodes accept no other
+ * certificate. Errors: UsageError.
  */
 function requireNamed({ scheduler, reach }: FleetFile, { certificate }: ServerTls): void {
   const address = parseListenAddress(reach);

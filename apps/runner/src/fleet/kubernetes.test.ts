@@ -98,7 +98,7 @@ test.skipIf(NO_KUBECTL)('a pilot without its Secret is ended, because it could n
     "Change the fleet file or the cluster's rules: kubectl create said: Error from server (Forbidden): secrets is forbidden",
   );
   expect([...api.objects.keys()]).toEqual([]);
-  // Nor is another one created in every round until somebody mends it.
+  // For a while, the next rounds create no further Job.
   await expect(kubernetes.submit('cpu', 't')).rejects.toThrow('secrets is forbidden');
   expect(api.asked.filter((asked) => asked === 'POST jobs')).toHaveLength(1);
 });
@@ -199,33 +199,38 @@ test.skipIf(NO_KUBECTL)('a pod that is stuck is reported, and a pod that waits f
   );
 });
 
-test.skipIf(NO_KUBECTL)('at the start the server checks all planned objects, and creates nothing', async () => {
-  await expect(checkKubernetes(fileOf())).resolves.toBeUndefined();
-  expect([api.objects.size, new Set(api.asked)]).toEqual([
-    0,
-    new Set(['GET jobs', 'GET pods', 'POST secrets (dry run)', 'POST jobs (dry run)', 'POST pods (dry run)']),
-  ]);
-  const refused = (source: string) => checkKubernetes(fileOf(source)).catch((error: Error) => error.message);
-  expect(await refused(SOURCE.replace('tolerations', 'tolerationz'))).toMatch(
-    /^--kubernetes: partition h200: .*unknown field "spec\.template\.spec\.tolerationz"/,
-  );
-  expect(await refused(SOURCE.replace('image:', 'namespace: other\nimage:'))).toMatch(/^--kubernetes: .*\(NotFound\)/);
-  expect(await refused(`${SOURCE}tls_ca: /nowhere/ca.crt\n`)).toBe(
-    '--kubernetes: tls_ca /nowhere/ca.crt: cannot be read (ENOENT)',
-  );
-  api.refuse = (method, resource) =>
-    method === 'POST' && resource === 'pods'
-      ? [403, 'Forbidden', 'pods "x" is forbidden: violates PodSecurity "restricted:latest"']
-      : undefined;
-  expect(await refused(SOURCE)).toContain('violates PodSecurity');
-  // The message has the word timeout, and the server is there.
-  api.refuse = () => [422, 'Invalid', 'Job "x" is invalid: livenessProbe.timeoutSeconds: Invalid value: 0'];
-  expect(await refused(SOURCE)).toMatch(/^--kubernetes: .*timeoutSeconds: Invalid value/);
-  // The gateway's own pilots may use the whole quota when it is started again.
-  api.refuse = (_, resource) => (resource === 'pods' ? [403, 'Forbidden', 'exceeded quota: gpus'] : undefined);
-  expect(await refused(SOURCE)).toContain('exceeded quota: gpus');
-  expect(await refused(SOURCE)).not.toContain('--kubernetes');
-});
+test.skipIf(NO_KUBECTL)(
+  "at the gateway's start the API server checks all planned objects and creates nothing",
+  async () => {
+    await expect(checkKubernetes(fileOf())).resolves.toBeUndefined();
+    expect([api.objects.size, new Set(api.asked)]).toEqual([
+      0,
+      new Set(['GET jobs', 'GET pods', 'POST secrets (dry run)', 'POST jobs (dry run)', 'POST pods (dry run)']),
+    ]);
+    const refused = (source: string) => checkKubernetes(fileOf(source)).catch((error: Error) => error.message);
+    expect(await refused(SOURCE.replace('tolerations', 'tolerationz'))).toMatch(
+      /^--kubernetes: partition h200: .*unknown field "spec\.template\.spec\.tolerationz"/,
+    );
+    expect(await refused(SOURCE.replace('image:', 'namespace: other\nimage:'))).toMatch(
+      /^--kubernetes: .*\(NotFound\)/,
+    );
+    expect(await refused(`${SOURCE}tls_ca: /nowhere/ca.crt\n`)).toBe(
+      '--kubernetes: tls_ca /nowhere/ca.crt: cannot be read (ENOENT)',
+    );
+    api.refuse = (method, resource) =>
+      method === 'POST' && resource === 'pods'
+        ? [403, 'Forbidden', 'pods "x" is forbidden: violates PodSecurity "restricted:latest"']
+        : undefined;
+    expect(await refused(SOURCE)).toContain('violates PodSecurity');
+    // The message contains the word timeout although the server answered.
+    api.refuse = () => [422, 'Invalid', 'Job "x" is invalid: livenessProbe.timeoutSeconds: Invalid value: 0'];
+    expect(await refused(SOURCE)).toMatch(/^--kubernetes: .*timeoutSeconds: Invalid value/);
+    // When the gateway is started again, its own pilots may use the whole quota.
+    api.refuse = (_, resource) => (resource === 'pods' ? [403, 'Forbidden', 'exceeded quota: gpus'] : undefined);
+    expect(await refused(SOURCE)).toContain('exceeded quota: gpus');
+    expect(await refused(SOURCE)).not.toContain('--kubernetes');
+  },
+);
 
 test.skipIf(NO_KUBECTL)('the gateway starts even if the API server does not answer or is overloaded', async () => {
   api.refuse = () => [503, 'ServiceUnavailable', 'apiserver is shutting down'];
@@ -262,7 +267,7 @@ test.each([
   ['a volume that is no list', 'pod: { ', 'pod: { volumes: x, ', 'wanted lists of mappings for volumes'],
   ['a key of Slurm', 'max: 1', 'max: 1, gres: gpu:1', 'unknown key "gres"'],
   ['an image that is an option', 'image: registry', 'image: " --x registry', 'wanted an image'],
-])('%s is refused with its place', (_, good, bad, wanted) => {
+])('%s is refused with its line or key', (_, good, bad, wanted) => {
   const source = SOURCE.replace(good, bad).replace('0.1.0', bad.includes('"') ? '0.1.0"' : '0.1.0');
   expect(() => fileOf(source)).toThrow(wanted);
 });

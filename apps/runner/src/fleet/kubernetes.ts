@@ -22,9 +22,9 @@ const KEEP_ENDED_SECONDS = 600;
 const ROUNDS_WITHOUT_POD = 10;
 const SECRET_FOLDER = '/etc/flashcore';
 const PILOT_CONTAINER = 'pilot';
-/** How long no pilot is created after one without its Secret. */
+/** After a pilot could not get its Secret, no pilot is created for this long. */
 const REFUSED_PAUSE_MS = 60_000;
-/** kubectl processes at once. */
+/** Limit on kubectl processes that run at the same time. */
 const SIDE_BY_SIDE = 8;
 /** Time for a node to pull the image: the pod's limit counts it, the pilot's own does not. */
 const PULL_SECONDS = 900;

@@ -6,18 +6,18 @@ const spec = (over: object): JobSpec =>
   ({ device: { simulated: false }, resolved: { keepSass: false }, ...over }) as unknown as JobSpec;
 
 test.each([
-  ['what is built needs no compiler', {}, true, [], []],
-  ['what is not needs one', {}, false, ['nvcc'], []],
-  ['the emulator has one of its own', { device: { simulated: true }, profile: {} }, false, ['g++'], []],
+  ['a job whose kernel is built needs no compiler', {}, true, [], []],
+  ['a job whose kernel is not built needs nvcc', {}, false, ['nvcc'], []],
+  ['a job on the emulator needs g++ instead', { device: { simulated: true }, profile: {} }, false, ['g++'], []],
   [
-    'counters are ncu’s, memcheck is compute-sanitizer’s',
+    'a profile wants ncu, and memcheck wants compute-sanitizer',
     { profile: {}, verify: { sanitize: true } },
     true,
     [],
     ['ncu', 'compute-sanitizer'],
   ],
-  ['a fallback is compiled where it is wanted', { fallback: {} }, true, [], ['nvcc']],
-  ['a listing is cuobjdump’s', { resolved: { keepSass: true } }, true, [], ['cuobjdump']],
+  ['a job with a fallback wants nvcc, even if its kernel is built', { fallback: {} }, true, [], ['nvcc']],
+  ['a SASS listing wants cuobjdump', { resolved: { keepSass: true } }, true, [], ['cuobjdump']],
 ])('%s', (_, over, built, needs, likes) => {
   expect(wantsOf(spec(over), built)).toEqual({ needs, likes });
 });

@@ -40,8 +40,8 @@ interface PartitionPilots<Pilot extends Node> {
 }
 
 /**
- * The free pilot that suits a job best; undefined if the job must wait. No node that can run the job has more of the
- * liked tools, and of equal nodes it has the fewest other tools. Errors: COMPILER_MISSING if no node can run the job.
+ * The free pilot that suits a job best; undefined if the job must wait. Of the nodes that can run the job, its node has
+ * the most liked tools and, among equals, the fewest other tools. Errors: COMPILER_MISSING if no node can run the job.
  */
 export function fittest<Pilot extends Node>(
   wants: NodeWants,

@@ -1,4 +1,4 @@
-/** Replaces a pilot's claims about a run by the gateway's own facts. */
+/** Replaces a pilot's claims about a run with the gateway's own facts. */
 import { create } from '@bufbuild/protobuf';
 import {
   Outcome,

@@ -21,7 +21,7 @@ export interface PilotSession {
   giveBack(lease: number, reason: string): void;
   alive(secondsLeft: number): void;
   leaving(reason: string): void;
-  /** The link has ended, from either side. */
+  /** Called when either side has ended the link. */
   lost(reason: string): void;
 }
 

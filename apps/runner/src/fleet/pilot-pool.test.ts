@@ -71,7 +71,7 @@ function fixture({ awayMs = 30_000 } = {}) {
       nowMs: () => clock.ms,
       awayMs,
     });
-    /** Registers a pilot, which is submitted before if it is new; `said` collects the gateway's messages to it. */
+    /** Registers a pilot, after submitting it if it is new; `said` collects the gateway's messages to it. */
     const pilot = (schedulerJob: string, changes: Changes = {}) => {
       const token = `token-${schedulerJob}`;
       if (!table.pilots().some((row) => row.schedulerJob === schedulerJob))
@@ -457,7 +457,7 @@ test("missing tools and a clock that is an hour off are reported, and held time 
   expect(partitions[0]!.heldSeconds).toBe(10);
 });
 
-test('a result that was in transit when the scheduler ended the pilot is used, and the job is not given back as well', async () => {
+test('a result that was in transit when the scheduler ended the pilot is used, although the pilot then gives the job back', async () => {
   const all = fixture();
   const { session, end, lease } = await running(all);
   session.leaving('preempted');

@@ -112,8 +112,8 @@ export class PilotPool {
   }
 
   /**
-   * Registers a pilot, the first time by its one-time token, later by its session as well. If the pilot comes back with
-   * a job whose lease it still holds, the job continues. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH,
+   * Registers a pilot, the first time by its one-time token, later also by its session. If the pilot comes back with a
+   * job whose lease it still holds, the job continues. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH,
    * DEVICE_UNAVAILABLE, which end the pilot; DISK_FULL, STORE_UNAVAILABLE, after which the pilot may try again.
    */
   register(asked: Register, link: PilotLink): PilotSession {
@@ -240,7 +240,8 @@ export class PilotPool {
   }
 
   /**
-   * Takes a job from its pilot, which may not register again, because its next job would probably fail the same way.
+   * Takes a job from its pilot. The pilot may not register again, because its next job would probably fail the same
+   * way.
    */
   #takeBack(pilot: LivePilot, work: PilotWork, words: string): void {
     const reason = plainLine(words).slice(0, MOST_REASON);
@@ -398,8 +399,8 @@ export class PilotPool {
   }
 
   /**
-   * If the pilot has a job, it gets some time to come back with it. If not, it is lost, because any other pilot can
-   * replace it.
+   * A pilot that has a job gets some time to come back with it. A pilot without a job is lost at once, because any
+   * other pilot can replace it.
    */
   #linkBroke(pilot: LivePilot, reason: string): void {
     if (!pilot.link) return;

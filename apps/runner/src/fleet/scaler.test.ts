@@ -133,7 +133,7 @@ test('a pilot without a job is dismissed after its idle time, not earlier', asyn
   expect(dismissed).toEqual(['1: no job for 60 s']);
 });
 
-test('after several pilots have ended before they registered, new pilots are submitted only now and then, and the reason is reported', async () => {
+test('after several pilots have ended before they registered, new pilots are submitted only at intervals, and the reason is reported', async () => {
   const { scaler, state, present, clock, pool, table } = fixture();
   state.queued = 1;
   const problem = () => pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).schedulerProblem;
@@ -284,7 +284,7 @@ test('a pilot that the scheduler can never start is reported until it can start'
   expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
-test("if the scheduler refuses one partition's pilots, other partitions get theirs, and only jobs of the refused one are warned", async () => {
+test("if the scheduler refuses one partition's pilots, other partitions get theirs, and only the refused partition's jobs are warned", async () => {
   const bad = { ...FILE.partitions[0]!, partition: 'bad' };
   const { scaler, state, present, pool } = fixture({ ...FILE, partitions: [bad, ...FILE.partitions] });
   const heard: string[] = [];

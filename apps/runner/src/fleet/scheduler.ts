@@ -50,7 +50,7 @@ export class SchedulerError extends FlashcoreError {
 export function gatewayId(path: string): string {
   const kept = existsSync(path) ? readFileSync(path, 'utf8') : '';
   if (/^[0-9a-f]{8}$/.test(kept)) return kept;
-  // A full disk may have left it empty.
+  // A full disk may have left the file empty.
   const made = randomBytes(4).toString('hex');
   writeFileSync(`${path}.new`, made, { mode: 0o600 });
   renameSync(`${path}.new`, path);

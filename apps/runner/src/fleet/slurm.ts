@@ -156,7 +156,7 @@ function nodeColumns(line: string): string[] {
 }
 
 /**
- * States of a node that accepts jobs. A node that is down, drained, reserved, or does not answer ("idle*") does not.
+ * States of a node that accepts jobs. A node that is down, drained, reserved or unresponsive ("idle*") accepts none.
  */
 const TAKES_JOBS = /^(?:idle|mix|alloc|comp|plnd)[~#+-]?$/;
 
