@@ -35,8 +35,8 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
   const reason = refusal(spec, ended);
   const replaces = spec.over?.label;
   const over = spec.over?.job ?? NO_CHAMPION;
-  // Why no champion is replaced. There may be one all the same, because the comparison may have been left out or become
-  // impossible.
+  // Why no champion is replaced. There may be a champion all the same, because the comparison may have been left out or
+  // become impossible.
   const none =
     spec.noChampion ??
     (spec.champion ? 'the request named what to compare with' : `no champion of ${spec.device.name} yet`);

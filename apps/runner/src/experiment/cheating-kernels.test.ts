@@ -88,7 +88,7 @@ async function run(kernelId: string): Promise<{ outcome: string; findings: Findi
   };
 }
 
-// Kernels that the sandbox refuses and that compile without one.
+// Kernels that the sandbox refuses. Without a sandbox they compile.
 const BOXED = ['incbin'];
 const isBoxed = ({ id }: (typeof cheats)[number]): boolean => BOXED.includes(id);
 // Retried, because one kernel is detected by its time, which other tests running at the same time may change.

@@ -42,7 +42,7 @@ async function experiment(kernelId: string, shape = '1x1x64x64'): Promise<{ outc
   return { outcome: Outcome[outcome.outcome], result: outcome.result };
 }
 
-test('trials detect a kernel that, in timed launches only, is right only for N(0, 1)', LIMITS, async () => {
+test('trials detect a kernel whose timed launches are right only on inputs from N(0, 1)', LIMITS, async () => {
   const { outcome, result } = await experiment('values_of_timed_launches', '1x8x64x64');
   const [{ verify, findings, benchmarks }] = result.variants as [(typeof result.variants)[number]];
   expect(outcome).toBe('WRONG_RESULT');

@@ -90,7 +90,7 @@ async function namedForWhatItIs(kernelId: string, outcome: Outcome, kind: Findin
 }
 
 test(
-  'a missing barrier is reported as a race with both places, ahead of the wrong results that it causes',
+  'a missing barrier is reported as a race with both source lines, ahead of the wrong results that it causes',
   { timeout: 120_000 },
   async () => {
     const { findings } = await verify('missing_syncthreads', '1x1x128x64');
@@ -101,7 +101,7 @@ test(
   },
 );
 
-test('a deadlock lists its threads by place', { timeout: 120_000 }, async () => {
+test('a deadlock lists its threads by the line where they wait', { timeout: 120_000 }, async () => {
   const { findings } = await verify('divergent_barrier');
   const places = Map.groupBy(findings[0]!.threads, ({ place }) => place);
   expect([findings[0]!.threadCount, [...places.keys()]]).toEqual([
@@ -124,7 +124,7 @@ test('an endless loop ends within fifteen seconds, and the next kernel is unharm
 });
 
 test(
-  "an array larger than a thread's stack is reported as that and not as an access past a tensor",
+  "an array larger than a thread's stack is reported as too much stack and not as an access past a tensor",
   { timeout: 120_000 },
   async () => {
     const manifest = `id: large_array

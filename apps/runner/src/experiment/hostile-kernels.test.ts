@@ -96,13 +96,13 @@ test('threads and child processes of a job end with it', { timeout: 120_000 }, a
 });
 
 test(
-  'without a sandbox children still end with the job, .incbin is found after macro expansion, and the job says so',
+  'without a sandbox, children end with the job, .incbin is found after macro expansion, and the job has a warning',
   { timeout: 120_000 },
   async () => {
     const unboxed = openTestPlanner(undefined, { isolation: 'none', emulatorEngine: 'fibres' });
     try {
       const marker = `flashcore-unboxed-${process.pid}`;
-      // Every second child also drops its environment, by which the runner could recognize it.
+      // Every second child also drops its environment, by which the runner recognizes processes of the job.
       const attack = `for (int i = 0; i < 20; ++i) if (fork() == 0) { setsid(); char* none[] = { nullptr }; if (i % 2) execle("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr, none); execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); }`;
       const kernel = unboxed.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource(attack) });
       const { events } = await unboxed.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } });

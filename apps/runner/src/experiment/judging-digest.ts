@@ -59,8 +59,8 @@ export class JudgingDigest {
 }
 
 /**
- * The engine and its front end, which matters because clang's counters differ from nvcc's. undefined while they are
- * unknown.
+ * The engine and its front end; undefined while they are unknown. The front end matters because clang's counters differ
+ * from nvcc's.
  */
 function engineName(emulation: JudgedWith['emulation']): string | undefined {
   if (!emulation) return '';

@@ -1,4 +1,4 @@
-/** Tests kernels whose tensors have another order in memory than in the problem. */
+/** Tests kernels that store a tensor's axes in memory in another order than the problem lists them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Outcome } from '@flashcore/shared/contract';

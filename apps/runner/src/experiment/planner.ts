@@ -78,8 +78,8 @@ export interface PlannerOptions extends Pick<
 }
 
 /**
- * A connecting client waits 2.5 s for its first answer. If the engine is not chosen within this time, it is reported
- * later.
+ * How long the first answer waits for the choice of the emulator's engine, because a connecting client waits 2.5 s for
+ * it. A later choice is reported by a later answer.
  */
 const PREPARED_WITHIN_MS = 1_000;
 

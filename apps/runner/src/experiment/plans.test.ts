@@ -255,7 +255,7 @@ const FAILURES: [why: string, change: (source: string) => string, gates: string]
 ];
 
 test.skipIf(missing('nvcc')).each(FAILURES)(
-  'if the variant with tensor cores fails because %s, the plan decides whether the other variant can pass',
+  'if the variant with tensor cores fails because %s, the plan decides whether the variant without them can pass',
   { timeout: 240_000 },
   async (_, change, gates) => {
     const files = filesOf('fa_v2_wmma');

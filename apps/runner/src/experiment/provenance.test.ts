@@ -46,8 +46,8 @@ test.skipIf(missing('nvcc')).each([
   async (method, request) => {
     const { outcome } = await fixture.run(method, request);
     const provenance = outcome.result.provenance!;
-    // A profile draws no inputs. Only experiments are judged and draw shapes. The runner's own kernels are in no
-    // repository that it knows. Only a gateway has pilots.
+    // A profile draws no inputs. Only experiments are judged and draw shapes. The runner knows no git repository of its
+    // own kernels. Only a gateway has pilots.
     const gates = ['gatesDigest', 'gatesSource', 'plan'];
     const lacking = { profile: ['seeds', ...gates], runExperiment: [], verify: gates, benchmark: gates };
     const drawn = method === 'runExperiment' ? [] : ['drawnShapes'];

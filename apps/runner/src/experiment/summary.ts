@@ -90,7 +90,7 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
   const modelled = [...of(Verdict.PASS), ...failed].filter((gate) => gate.modelled);
   const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
   return [
-    // A job passes where nothing fails, so "0 of 1 passed" would contradict it.
+    // A job in which no gate failed has passed, so "0 of 1 passed" would contradict its outcome.
     failed.length === 0 && unknown.length > 0
       ? `plan ${plan}: no hard gate failed, ${unknown.length} of ${hard.length} not measured (${gateTitles(unknown)})`
       : `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} hard ${hard.length === 1 ? 'gate' : 'gates'} passed`,

@@ -183,7 +183,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'if all variants spill, none is dropped for spilling, and each step of a row is reported once',
+  'if all variants spill, none is dropped for spilling, and each step of a variant is reported once',
   { timeout: 120_000 },
   async () => {
     const kernel = fixture.upload({

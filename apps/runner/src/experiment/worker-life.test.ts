@@ -103,7 +103,7 @@ async function verifyRequest(path: string, launchLimitMs?: number): Promise<Veri
 }
 
 test(
-  'a worker verifies, keeps its process, reports a fault with its place, and serves again after the canary',
+  'a worker verifies, keeps its process, reports a fault with its source line, and serves again after the canary',
   { timeout: 180_000 },
   async () => {
     const good = await verifyRequest('fa_v1_baseline');

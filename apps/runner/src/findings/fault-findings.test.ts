@@ -18,7 +18,7 @@ test('the finding about an unexplained SIGKILL says that the host may have sent 
 });
 
 test.each(['toString', 'constructor', '__proto__'])(
-  'a fault of kind %s, which a candidate may forge, is a failed launch',
+  'a fault of kind %s, which a candidate may forge, is reported as a failed launch',
   (word) => {
     const emulator = { kind: word, message: 'a word of its own', access: word, thread: [0, 0, 0], block: [0, 0, 0] };
     const faults = [{ name: word }, { name: 'CUDA_ERROR_UNKNOWN', emulator, buffer: 'Q' }];
@@ -34,7 +34,7 @@ test.each(['toString', 'constructor', '__proto__'])(
   },
 );
 
-test('the finding about an access says how far outside the tensor it was, and for a read that its line may be that of a store', () => {
+test('the finding about an access says how far outside the tensor it was; a read may have the line of a store', () => {
   const told = (access: string, buffer: string, bytes: number) => {
     const emulator = { kind: 'OUT_OF_BOUNDS', message: '', access, bytes, thread: [32, 0, 0], block: [1, 0, 0] };
     const fault = {

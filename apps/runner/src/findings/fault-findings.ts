@@ -154,7 +154,7 @@ function kindOf(fault: CudaFault): FindingKind {
   return entryOf(CUDA_KINDS, fault.name) ?? FindingKind.LAUNCH_FAILED;
 }
 
-/** Whether the emulator names a variable of the module, which is near a tensor only by chance. */
+/** Whether the emulator gives the address relative to a variable of the module. That it is near a tensor is chance. */
 const isVariable = ({ buffer }: EmulatorFault): boolean => buffer?.includes('__device__') ?? false;
 
 const OWN_WORDS = ['RACE', 'UNINITIALISED_READ'];

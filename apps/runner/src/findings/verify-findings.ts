@@ -125,7 +125,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
   return findings;
 }
 
-/** Describes the worst element. Another element may have a larger error if its limit is larger still. */
+/** Describes the worst element. Another element may have a larger error within a larger limit. */
 function worstText(
   { worst, maxAbsError }: OutputReport['figures'],
   place: (element: Plain<ElementError>) => string,
