@@ -199,8 +199,8 @@ export class DeviceQueue {
   }
 
   /**
-   * The first job of the client whose turn it is. The client's next turn comes after those of clients that have used as
-   * much.
+   * The first job of the client whose turn it is. After it, clients that have used the device equally go before this
+   * client.
    */
   #takeNext(): JobRun {
     const { owner, waiting } = this.#next()!;

@@ -29,7 +29,7 @@ export class EventStreams {
     this.#log = log;
   }
 
-  /** The job's end can't be stored: until release(), the job's streams end with this error after the logged events. */
+  /** For a job whose end can't be stored: until release(), its streams end with this error after the logged events. */
   hold(jobId: number, error: FlashcoreError): void {
     this.#held.set(jobId, error);
     this.feed.notify(jobId);

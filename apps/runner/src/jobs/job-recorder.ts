@@ -8,13 +8,18 @@ import { isBusy } from '../store/storage-error.ts';
 import type { EventFeed } from './event-streams.ts';
 import type { JobPayload } from './job-context.ts';
 
-// Most log lines stored in one transaction; a transaction costs about 0.3 ms, a line about 5 us.
+// Maximum number of log lines in one transaction. A transaction costs about 0.3 ms, and each line about 5 us.
 const MAX_PENDING = 512;
 /** Stops a flood from a kernel's printf or from a pilot; enough lines for any compiler (25 MB at 100 bytes a line). */
 const MAX_LOG_LINES = 250_000;
-/** Limit on the bytes of a job's log, which long lines reach first. A full disk would stop every client's jobs. */
+/**
+ * Limit on the bytes of a job's log; long lines reach it before MAX_LOG_LINES. A full disk would stop every client's
+ * jobs.
+ */
 const MAX_LOG_BYTES = 64 * 1024 ** 2;
-/** Most events held in memory (some MiB) while another process locks the database, and the retry interval. */
+/**
+ * Maximum number of events (some MiB) held in memory while another process locks the database, and the retry interval.
+ */
 const MAX_HELD = 8_192;
 const TRY_AGAIN_MS = 200;
 

@@ -110,7 +110,7 @@ export class JobRun {
   readonly #body: JobBody | undefined;
   /** Undefined once the function was called. */
   #compileAhead: JobRunOptions['compileAhead'];
-  /** Aborted when the job is stopped or left. */
+  /** Aborted when the job is stopped, or left to another runner. */
   readonly #ahead = new AbortController();
   /** Whether the log already has the job's `started` event. */
   #toldStart: boolean;
@@ -198,7 +198,7 @@ export class JobRun {
     return this.#compileAhead !== undefined;
   }
 
-  /** Stops the job from outside. Only the first cause has an effect, and none has once the body has settled. */
+  /** Stops the job from outside. Only the first cause has an effect. Once the body has settled, no cause has one. */
   stop(cause: StopCause): void {
     if (this.#left || this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
     if (cause.type === 'queue-limit' && this.#runTimer) return;

@@ -56,7 +56,7 @@ export interface StartOptions extends OwnerShare {
   plan: (load: DeviceLoad) => PlannedJob;
 }
 
-/** Numbers about the running jobs. */
+/** Statistics of the jobs and their events. */
 export interface JobStatistics {
   waiting: number;
   running: number;
@@ -296,7 +296,7 @@ export class Jobs {
     for (const run of this.#runs.all()) run.leave();
   }
 
-  /** Stops all jobs at the end of the runner, without more grace. */
+  /** Stops all jobs at the end of the runner, without a grace period. */
   stopAll(): void {
     this.#draining = true;
     for (const run of this.#runs.all()) run.stop({ type: 'runner-stopped' });

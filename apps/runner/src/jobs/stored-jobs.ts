@@ -23,7 +23,7 @@ import type { EndTimes } from './job-run.ts';
 export interface StoredJobsOptions {
   database: Database;
   history: HistoryStore;
-  /** Cleans all texts of events. */
+  /** Cleans all texts in events. */
   cleanText?: CleanText | undefined;
   /** Called for a job whose events can't be stored. */
   onFailure: (jobId: number, error: unknown) => void;

@@ -10,7 +10,7 @@ test('watchers never wait while no job floods', async () => {
   expect(await Promise.all([turn(), turn(), turn(), turn(), turn(), turn()])).toEqual([16, 32, 64, 128, 256, 256]);
 });
 
-test('during a flood, watchers take turns at the saved-up events and then at a fixed rate; after it no watcher waits', async () => {
+test('during a flood, watchers take turns at the saved-up events and then at a fixed rate; afterwards no watcher waits', async () => {
   vi.useFakeTimers();
   const share = new StreamShare();
   const got = [0, 0, 0, 0];

@@ -4,7 +4,7 @@ const FLOOD_PER_SECOND = 5_000;
 const WINDOW_MS = 50;
 /**
  * Events that all watchers together get each second while a job floods. A turn of 16 events costs about half a
- * millisecond, so these cost 1 % of the time. A screen shows fewer lines.
+ * millisecond, so 250 events cost about 1 % of the time. A screen shows fewer lines.
  */
 const SHARE_PER_SECOND = 250;
 /**

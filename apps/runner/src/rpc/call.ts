@@ -57,7 +57,7 @@ interface AnyCall {
 export interface CallWrapperOptions {
   logger: Logger;
   streams: OpenStreams;
-  /** Cleans all texts of errors. */
+  /** Cleans all texts in errors. */
   cleanText?: CleanText | undefined;
   /** Resolves when all stored data is on the disk; clients get no answer before. */
   synced: () => Promise<void>;

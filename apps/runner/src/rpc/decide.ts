@@ -177,8 +177,8 @@ function refuseAgain({ name }: Job, already: string | undefined): void {
 }
 
 /**
- * Whether a job already holds every place that accepting it would give. If others replaced it in some, accepting it
- * again is not refused.
+ * Whether a job is already champion in every place that accepting it would give. If it was replaced in some of these
+ * places, accepting it again is not refused.
  */
 const championEverywhere = (wanted: Champion, held: Champion): boolean =>
   held.job === wanted.job && held.shapes.length === wanted.shapes.length;

@@ -117,7 +117,7 @@ test('the table of a single shape also has ties, and lists the available means',
   ]);
 });
 
-test('a shape is chosen by the name of its case, which the place has, also where its values were given', async () => {
+test("a request may name a shape's case or give its values, and the answer's place has the case's name either way", async () => {
   const named = await fixture.client.getLeaderboard({ shape: { name: 'Model 8B' } });
   expect(named.entries.map(({ label }) => label)).toEqual(['first', 'tied', 'third', 'sdpa/cudnn']);
   const given = await fixture.client.getLeaderboard({ shape: parseShape('1x8x512x64') });
@@ -130,7 +130,7 @@ test('a shape is chosen by the name of its case, which the place has, also where
   );
 });
 
-test('an unknown set, and a set with a shape, are refused; a set without results says so', async () => {
+test('an unknown set, or a set together with a shape, is refused; a set without results has a reason why it is empty', async () => {
   const refused = async (asked: Parameters<typeof fixture.client.getLeaderboard>[0]) =>
     fixture.client.getLeaderboard(asked).then(
       () => expect.fail('was answered'),

@@ -284,7 +284,7 @@ test('GetKernel of a build that this runner lacks is refused with BUILD_NOT_FOUN
 });
 
 test.each(['listChampions', 'listExperiments'] as const)(
-  '%s of an unknown kernel names the nearest; a kernel that ran is known without a folder',
+  '%s of an unknown kernel names the nearest kernels; a kernel that ran is known even without a folder',
   async (list) => {
     const { client } = shared;
     await expect(client[list]({ kernelId: 'fa_v1_basline' })).rejects.toMatchObject({

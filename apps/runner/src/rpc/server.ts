@@ -29,7 +29,7 @@ export interface RpcServerOptions {
   standard: 'none' | 'health' | 'health and reflection';
   /** Runs before every call and identifies the caller. */
   access: ServerInterceptor;
-  /** Cleans all texts of errors. */
+  /** Cleans all texts in errors. */
   cleanText?: CleanText;
   streams: StreamLimits;
   /** Called with the address and port of each caller. */

@@ -1,4 +1,4 @@
-/** Services expected of every gRPC server; loading them is a fifth of a runner's start. */
+/** Services expected of every gRPC server. Loading them takes a fifth of a runner's start. */
 import { create, toBinary, type DescFile } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
 import type { Server, handleBidiStreamingCall, MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
