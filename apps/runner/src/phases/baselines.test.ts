@@ -2,7 +2,7 @@ import { installedProblem, parseShape, shapeOf } from '@flashcore/shared/kernels
 import { expect, test } from 'vitest';
 import { whyNotSdpa } from './baselines.ts';
 
-test('SDPA is called for plain attention of a problem that names it', () => {
+test('SDPA is measured only for plain attention, and only if the problem names it', () => {
   const attention = installedProblem('attention');
   const why = (text: string, problem = attention) => whyNotSdpa(problem, parseShape(text), 'fp16');
   expect(why('2x8x512x64c')).toBeUndefined();

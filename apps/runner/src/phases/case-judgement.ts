@@ -118,8 +118,8 @@ export const notRun = (shape: Shape, reason: string): CaseRun => ({
 });
 
 /**
- * Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the
- * heads do not share the grid evenly.
+ * Rows of S that a CTA computes: S divided by the number of CTAs per head in the last launch, rounded up to whole
+ * fragments of 8 rows; 0 if the grid does not divide evenly among the heads.
  */
 function tileRowsOf({ launches, tensors }: LaunchPlan, output: string): number {
   const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;

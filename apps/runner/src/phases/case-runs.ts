@@ -63,8 +63,8 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     const ended = seed === 0 && endedByWatching(outcome, shape);
     watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
     if (ended) {
-      // The case runs again without the hooks, because the kernel may behave differently then; later cases also run
-      // without them.
+      // The case runs again without the hooks, because the kernel may then behave differently. Later cases run without
+      // them too.
       watching.image = undefined;
       outcome = await verify();
     }
@@ -141,7 +141,7 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
     }),
   );
   const failed = inputs.filter((_, index) => found[index]!.failed).map(({ rule }) => rule.name);
-  // Fourteen names say less than "all".
+  // A list of all names says less than "all".
   const names =
     failed.length > 1 && failed.length === inputs.length ? `all ${failed.length} inputs` : failed.join(', ');
   for (const finding of run.findings)

@@ -57,13 +57,13 @@ function judged(pairs: Series, checks: Partial<ComparisonReport> = {}): [verdict
   return [ComparisonVerdict[verdict], reason];
 }
 
-test('a few dropped blocks do not change the answer', () => {
+test('a few dropped blocks do not change the verdict', () => {
   const [verdict, reason] = judged({ candidateUs: 10, droppedUs: 30, droppedBlocks: 10 });
   expect(verdict).toBe('FASTER');
   expect(reason).not.toContain('dropped');
 });
 
-test('with many dropped blocks the answer holds if it is the same with them', () => {
+test('with many dropped blocks, the verdict holds only if including them gives the same verdict', () => {
   const [verdict, reason] = judged({ candidateUs: 10, droppedBlocks: 24 });
   expect(verdict).toBe('FASTER');
   expect(reason).toContain('48 of 240 samples of each build were dropped, because the device slowed down; with them');

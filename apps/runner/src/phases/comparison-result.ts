@@ -84,7 +84,7 @@ export function shapeComparison(
   return Object.assign(comparison, heldWith(judged, judgeShape({ ...comparison, ...all }), { dropped, taken }));
 }
 
-/** If many samples were dropped, the answer holds only if it is the same with them. */
+/** If many samples were dropped, the verdict holds only if including them gives the same verdict. */
 function heldWith(
   judged: Judgement,
   withDropped: Judgement,

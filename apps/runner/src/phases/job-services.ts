@@ -53,14 +53,14 @@ class FrameBook {
     return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
   }
 
-  /** A line of the sources; empty if the place is not in these files. */
+  /** A line of the sources; empty if the location is not in these files. */
   lineAt(file: string, line: number): string {
     const frame = codeFrame(this.#files, { file, line, column: 0 });
     return frame?.lines[line - frame.firstLine] ?? '';
   }
 }
 
-/** The place in a text such as "waits at __syncthreads, divergent_barrier.cu:31". */
+/** The source location in a text such as "waits at __syncthreads, divergent_barrier.cu:31". */
 function placeIn(text: string): Place | undefined {
   const [, file, line, column] = /([^\s:(),]+):(\d+)(?::(\d+))?/.exec(text) ?? [];
   return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };

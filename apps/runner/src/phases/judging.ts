@@ -68,7 +68,7 @@ export class Judging {
     }
   }
 
-  /** The final answer of every gate, in the order of the plan; `stopped`: why later phases did not run. */
+  /** The final result of every gate, in the order of the plan; `stopped`: why later phases did not run. */
   finish(stopped: string | undefined): GateResult[] {
     const context = this.#context();
     const answers = new Map<string, GateResult>();
@@ -89,7 +89,7 @@ export class Judging {
     return result;
   }
 
-  /** Reports an answer; a later one only if it differs. */
+  /** Reports a gate's result; reports a later result only if it differs. */
   #tell(result: GateResult): void {
     const before = this.#told.get(result.gateId);
     if (before && equals(GateResultSchema, before, result)) return;

@@ -13,11 +13,11 @@ const statistics = (samples: number, halfWidth: number) =>
   });
 
 test.each([
-  ['an interval twice too wide needs four times as many', 200, 0.01, 100, 800],
-  ['a narrow interval still takes the least number', 40, 0.001, 100, 100],
-  ['time runs out first', 20, 0.05, 4_000, 50],
-  ['never more than the most', 500, 0.05, 10, 2_000],
-  ['never less than there are', 120, 0.001, 10, 120],
+  ['an interval twice as wide as wanted needs four times as many samples', 200, 0.01, 100, 800],
+  ['a narrow interval needs only the minimum of samples', 40, 0.001, 100, 100],
+  ['the time limit comes before the interval is narrow', 20, 0.05, 4_000, 50],
+  ['the number expected is at most the maximum', 500, 0.05, 10, 2_000],
+  ['the number expected is at least the number taken so far', 120, 0.001, 10, 120],
 ])('%s', (_, samples, halfWidth, elapsedMs, expected) => {
   expect(expectedSamples(statistics(samples, halfWidth), elapsedMs, PROTOCOL)).toBe(expected);
 });

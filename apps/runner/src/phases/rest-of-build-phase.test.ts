@@ -32,7 +32,7 @@ function servicesOn(device: { simulated?: boolean }, verify: { probes: boolean; 
   return { services, told };
 }
 
-test('all launched entries, including those of probes, are compiled first; if these are all entries, or on the emulator, nothing is split', () => {
+test('all launched entries, including those of probes, are compiled first; if these are all entries, or on the emulator, all are compiled together', () => {
   const entries = (device: object, verify = { probes: true, longProbes: true }) =>
     launchedEntries(servicesOn(device, verify).services);
   const named = (...cuts: string[]) => cuts.map((cut) => `flashcore_v12_d64_${cut}`);

@@ -29,7 +29,9 @@ export function launchedEntries(services: PlannedVariant): string[] | undefined 
   return entries.length < build.entries.length ? entries : undefined;
 }
 
-/** Replaces the build with the first entries by the build with all; the first entries stay unchanged. */
+/**
+ * Replaces the build of the first entries with the build of all entries, in which the first entries' code is the same.
+ */
 export const restOfBuildPhase: VariantPhase = {
   phase: Phase.BUILD,
   wants: (_services, { build }) => build?.complete !== undefined,

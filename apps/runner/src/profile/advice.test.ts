@@ -37,7 +37,7 @@ function measured(): [string, Figures][] {
     });
 }
 
-test('the advice for figures measured on an H200, rule by kernel', () => {
+test("each kernel's figures measured on an H200 trigger the expected rules of advice", () => {
   const rules = measured().map(([kernel, figures]) => [kernel, adviceFor(figures).map(({ rule }) => rule)]);
   expect(Object.fromEntries(rules)).toMatchInlineSnapshot(`
     {

@@ -195,8 +195,8 @@ function stallRulesOf({ stalls }: Figures): [string, () => AdviceText | undefine
 }
 
 /**
- * GeForce Ada runs fp32 accumulation at half rate. The L4 does not: its data sheet gives 121 TFLOP/s dense for it, so
- * half instead of float would gain nothing there.
+ * GeForce Ada runs fp32 accumulation at half rate. The L4 does not: its data sheet gives 121 TFLOP/s dense for fp32
+ * accumulation, so half instead of float would gain nothing there.
  */
 function accumulation({ metric, arch, accumulate }: Figures): AdviceText | undefined {
   const tensor = metric('tensor_pipe_percent');

@@ -16,7 +16,7 @@ const pick = ({ counters }: ProfiledLaunch): Record<string, number | undefined> 
   Object.fromEntries(Object.keys(ASKED_FOR).map((name) => [name, counters.get(name)]));
 
 test.each(['sm_90.raw.base.csv', 'sm_90.raw.auto.csv', 'sm_90.details.base.csv'])(
-  '%s: numbers with thousands separators, in base units',
+  'in %s, numbers with thousands separators are read, in base units',
   (name) => {
     const [launch, ...more] = recorded(name);
     expect(more).toEqual([]);
@@ -27,7 +27,7 @@ test.each(['sm_90.raw.base.csv', 'sm_90.raw.auto.csv', 'sm_90.details.base.csv']
 );
 
 test.each(['sm_90.raw.base.csv', 'sm_90.details.base.csv'])(
-  '%s: a counter that the chip does not have is absent',
+  'in %s, a counter that the chip does not have is absent',
   (name) => {
     expect(recorded(name)[0]!.counters.has('sm__no_such_counter.sum')).toBe(false);
   },

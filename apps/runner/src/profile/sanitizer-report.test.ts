@@ -44,6 +44,6 @@ test('synccheck reports a barrier that some threads do not reach', () => {
   expect(first!.places).toEqual([{ file: 'divergent_barrier.cu', line: 11 }]);
 });
 
-test('no findings means no error', () => {
+test('a report without findings has no errors', () => {
   expect(recorded('initcheck.unwritten_output')).toEqual([]);
 });

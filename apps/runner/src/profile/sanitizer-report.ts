@@ -27,7 +27,7 @@ export function parseSanitizerReport(lines: readonly string[]): SanitizerError[]
 }
 
 function errorOf(block: string[]): SanitizerError {
-  // Removes the place at the end of a race's title, which is also among the places.
+  // Removes the source location at the end of a race's title, because `places` has it too.
   const title = block[0]!.replace(/^(Error|Warning): /, '').replace(/ (?:at|by) [^ ]+\(.*$| at \S+\+0x.*$/, '');
   // The host's call stack after the device's says nothing about the kernel.
   const host = block.findIndex((line) => /^Saved host backtrace|^Host Frame/.test(line));
