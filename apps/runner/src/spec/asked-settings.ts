@@ -38,7 +38,8 @@ export function settingsOf({ method, request, judged, device }: Asked): Settings
     case 'benchmark': {
       const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
       const shapes = settings.shapes ?? [];
-      // Timing follows a verification, so that no wrong kernel is timed: of one case, or of every compared shape.
+      // Before anything is timed, one case is verified or, in a comparison, every compared shape: no wrong kernel is
+      // timed.
       return { verify: { shapes: settings.champion ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
     }
     case 'profile':

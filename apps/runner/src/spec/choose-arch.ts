@@ -15,8 +15,8 @@ interface ArchChoice {
 }
 
 /**
- * The requested target, by default the device's. If the kernel does not take the device's, the kernel's minimum is used
- * for a job that only compiles, or if the PTX engine runs the kernel.
+ * The requested target, by default the device's architecture. If the kernel does not take that architecture, the
+ * kernel's minimum is used for a job that only compiles, or if the PTX engine runs the kernel.
  */
 export function chooseArch(options: ArchChoice): string {
   const { method, manifest, resolved, device, emulation } = options;

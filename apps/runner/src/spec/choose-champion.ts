@@ -196,7 +196,10 @@ function planCurrent(kernel: ResolvedKernel, options: ChampionContext): Accepted
   }
 }
 
-/** Rebuilt from the sources stored with the champion's build; another compiler makes another build from them. */
+/**
+ * The champion, rebuilt from the sources stored with its build. A compiler other than the one of that build makes
+ * another build.
+ */
 function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpec {
   const { build, ...kernel } = options.context.kernels.resolve(
     create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),

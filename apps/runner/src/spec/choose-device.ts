@@ -21,8 +21,8 @@ export const plainDeviceId = (text: string): string =>
 
 /**
  * The named device, by default the host's first; for a model ("h200") the least loaded device of the model, and for
- * "any" the least loaded of those like the first. A job's arch, plan and limits depend on its device, so the device is
- * chosen at planning.
+ * "any" the least loaded device of the first device's model. A job's arch, plan and limits depend on its device, so the
+ * device is chosen at planning.
  */
 export function chooseDevice({ devices, load }: DeviceChoice, asked: string): Device {
   const deviceId = plainDeviceId(asked);

@@ -58,7 +58,9 @@ export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): Ch
   return { shapes: chooseShapes([], set, planned) };
 }
 
-/** The kernel must take all requested shapes; of a set it must take only one (the others are reported as refused). */
+/**
+ * The kernel must take all requested shapes. Of a set it must take at least one; the others are reported as refused.
+ */
 export function chooseShapes(
   asked: readonly Shape[],
   set: readonly Shape[],

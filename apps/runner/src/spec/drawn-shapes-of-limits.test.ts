@@ -240,7 +240,7 @@ test.each(Object.entries(ELSEWHERE))('%s: every axis and attribute that it uses 
   expect(seldom.map(([name]) => name)).toEqual([]);
 });
 
-test("a GPU draws more rows than a grid has in y, which a problem's own reference computes in seconds", () => {
+test("shapes for a GPU exceed a grid's limit in y, and a problem's own reference computes them in seconds", () => {
   for (const shapes of drawnValues('rmsnorm', gpu)) {
     expect(Math.max(...shapes.map(({ rows }) => rows!))).toBeGreaterThanOrEqual(65_535);
     expect(shapes.reduce((sum, { rows, N }) => sum + rows! * N!, 0)).toBeLessThan(24 * 2 ** 20);

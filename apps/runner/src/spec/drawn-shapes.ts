@@ -116,8 +116,8 @@ export function affordedInputs(problem: Problem, device: Device, shape: Shape): 
   return Math.min(most, Math.floor((TIMED_SHARE * allFlops) / caseFlops(problem, smaller ?? shape)));
 }
 /**
- * How many trials a timed shape of plain attention affords: timed launches on other values than N(0, 1). Each costs the
- * answers of all pairs of drawn heads, about as much as the shape's own.
+ * How many trials a timed shape of plain attention affords: timed launches on other values than N(0, 1). Each needs the
+ * answers of all pairs of drawn heads, which cost about as much as the shape's own.
  */
 export function affordedTrials(problem: Problem, device: Device, shape: Shape): number {
   const { allFlops, longFlops } = budgetOf(problem, device);
@@ -153,7 +153,7 @@ export function repeatedShape(problem: Problem, shape: ShapeFields): Shape | und
   if (!repeats) return undefined;
   const scope = scopeOfShape(problem, shape);
   const rows = ofRows.map(({ name }) => [name, Math.min(REPEATED_ROWS, entryOf(scope, name)!)] as const);
-  // Heads of Q that share one of K and V stay together.
+  // Heads of Q that share a head of K and V stay together.
   const smaller = [counts, counts.slice(0, -1)]
     .map((axes) => [...rows, ...axes.map(({ name }) => [name, 1] as const)])
     .map((extents) => shapeOf({ ...valuesOf(shape), ...Object.fromEntries(extents) }))
@@ -186,8 +186,8 @@ export function affordsNormalInput(problem: Problem, device: Device, shape: Shap
 const MOST_TIMES = 2 ** 5;
 
 /**
- * CTAs that today's largest devices run at once, one per SM: a kernel may fail at a wave of another device than the
- * run's.
+ * CTAs that today's largest devices run at once, one per SM. A kernel may fail only with more CTAs than fit at once on
+ * some device, which need not be the run's.
  */
 const MOST_MULTIPROCESSORS = 148;
 const MOST_COUNT = 2 ** 13;

@@ -14,7 +14,7 @@ import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
 import { caseSet, chooseShapes, defaultShapes } from './choose-shapes.ts';
 import { chooseTolerance } from './phase-specs.ts';
 
-test("a tolerance has a profile's name only with the profile's numbers: wider ones are not parity", () => {
+test("a tolerance has a profile's name only with the profile's numbers: wider numbers are not called parity", () => {
   const cases = parseCases(readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8'), 'cases.yaml');
   const chosen = (asked: Partial<Omit<Tolerance, '$typeName'>>) =>
     chooseTolerance(create(ToleranceSchema, asked), { cases, dtype: 'fp16' });
@@ -119,7 +119,7 @@ test.each([
   expect(() => parseCases(text, 'cases.yaml')).toThrow(message);
 });
 
-test('an axis may be called name: the cases of its problem then have none', () => {
+test('an axis may be called "name", and the cases of its problem then have no names', () => {
   const definition = readFileSync(`${REPOSITORY_ROOT}/problems/rmsnorm/problem.yaml`, 'utf8').replaceAll(
     'rows',
     'name',

@@ -47,7 +47,7 @@ interface RankedParts {
   championLeftOut: string | undefined;
 }
 
-/** Decides from a compiled job whether it is ranked, and lists all reasons why it is not. */
+/** Decides whether a planned job is ranked, and lists all reasons why it is not. */
 export function rankingOf(parts: RankedParts): RunRanking {
   const { request, judged, casesDigest, problem, fixed } = parts;
   const rulesDigest = digestOfRules({ gates: judged.text, plan: judged.plan.name, casesDigest, problem });
@@ -137,7 +137,7 @@ function benchmarkReasons(asked: BenchmarkSpec, fixed: BenchmarkSpec): string[] 
   ];
 }
 
-/** The limits by which a request measures less than the protocol. */
+/** The settings in which the request measures less than the plan's protocol. */
 function samplingLimits(asked: SamplingProtocol, fixed: SamplingProtocol): string[] {
   return [
     ...(asked.minSamples < fixed.minSamples || asked.maxSamples < fixed.maxSamples ? ['the number of samples'] : []),

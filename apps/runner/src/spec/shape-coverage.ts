@@ -25,7 +25,7 @@ export const WIDTH_CLASSES = 4;
 const FEW = 4;
 /** Larger constants are more often numbers of threads than rows or keys of a tile. */
 const MOST_OF_A_TILE = 128;
-/** The values, in pairs, of a new triple, of an extent that no other shape has, and of all FLOPs of the budget. */
+/** Values relative to that of a new pair: a new triple, an extent that no other shape has, all FLOPs of the budget. */
 const TRIPLE = 1 / 4;
 const NEW_EXTENT = 1;
 const WHOLE_BUDGET = 8;

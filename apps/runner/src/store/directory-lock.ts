@@ -24,7 +24,7 @@ export class DirectoryInUse extends Error {
  */
 export function lockDirectory(directory: string): () => void {
   const pidFile = join(directory, 'lock.pid');
-  // Must run before this process has an exclusive lock of its own, which could be mistaken for the other.
+  // Must run before this process has an exclusive lock of its own, which could be mistaken for another process's lock.
   const moved = holderOfMovedLock(directory);
   const lock = new DatabaseSync(join(directory, 'lock.db'), { timeout: 0 });
   try {

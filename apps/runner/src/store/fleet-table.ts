@@ -102,7 +102,7 @@ export class FleetTable {
   }
 
   /**
-   * Replaces a job's lease by a new one, whose number is higher than all earlier ones, including those of an earlier
+   * Replaces a job's lease with a new one, whose number is higher than all earlier ones, including those of an earlier
    * gateway. Errors: DISK_FULL.
    */
   lease(job: string, { id, node }: { id: number; node: string }): number {

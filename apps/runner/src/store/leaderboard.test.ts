@@ -33,7 +33,7 @@ const kernelAndTime = ({ kernelId, label, latency }: LeaderboardEntry): [string,
   latency?.p50Us,
 ];
 
-test('at() ranks measurements of ranked runs, with a row for each person and kernel, and says how many others there are', () => {
+test('at() ranks measurements of ranked runs, with a row for each person and kernel, and counts the measurements that it leaves out', () => {
   const board = boardOf(
     { kernelId: 'a', outcome: PASSED, owner: 'ada', measured: { p50: 40 } },
     { kernelId: 'a', outcome: PASSED, owner: 'ada', measured: { p50: 30 } },

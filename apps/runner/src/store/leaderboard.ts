@@ -108,7 +108,7 @@ export class Leaderboard {
   }
 
   /**
-   * Numbers of valid results of a place that are left out: of runs that were not ranked, and rejected ones of ranked
+   * Numbers of valid results of a place that are left out: results of unranked runs, and rejected results of ranked
    * runs.
    */
   notCounted({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): {

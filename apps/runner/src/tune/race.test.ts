@@ -24,7 +24,7 @@ async function raceOf(us: Record<string, number>, { rounds = 4, budget = Infinit
   return { winner: end.standing[0]?.contender, end, dropped, measured };
 }
 
-test('the fastest wins from any position, and clearly slower ones are measured once', async () => {
+test('the fastest variant wins from any position, and clearly slower variants are measured once', async () => {
   const us = { a: 20, b: 10, c: 40, d: 10.9, e: 11.5, f: 80 };
   for (const order of [Object.entries(us), Object.entries(us).toReversed()]) {
     const { winner, dropped, measured } = await raceOf(Object.fromEntries(order));

@@ -6,7 +6,7 @@ import { endOfTune } from './tune-result.ts';
 test.each([
   [undefined, '1 variant tried, none timed: BLOCK_Q=32 has the fewest registers, 64'],
   [21.25, 'best of 1 variant: BLOCK_Q=32, 21.25 us'],
-])('a search names the best variant only if it timed them (%s)', (p50Us, summary) => {
+])('a search names the best variant only if it timed the variants (%s)', (p50Us, summary) => {
   const winner = create(TunedVariantSchema, {
     label: 'BLOCK_Q=32',
     registers: 64,

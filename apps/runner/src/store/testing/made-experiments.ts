@@ -29,7 +29,7 @@ export interface Measured {
   device?: string;
   /** Registers of its two entries; the shape launches the first. */
   registers?: [number, number];
-  /** Digest of its sources; default: one of its own. */
+  /** Digest of its sources; default: a digest that no other experiment has. */
   sources?: string;
   /** Number of cases that the kernel does not take. */
   refused?: number;
