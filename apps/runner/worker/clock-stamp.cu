@@ -4,7 +4,7 @@
 
 extern "C" __global__ void flashcore_clock_stamp(unsigned long long* stamp) {
 #ifdef FLASHCORE_EMULATOR
-  // One reading serves for both, because the emulator counts one cycle per nanosecond.
+  // One reading gives both nanoseconds and cycles, because the emulator counts one cycle per nanosecond.
   stamp[0] = stamp[1] = (unsigned long long)clock64();
   stamp[2] = 0;
 #else

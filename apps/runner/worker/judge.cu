@@ -70,7 +70,7 @@ __device__ inline void store_element(unsigned char* base, u32 bytes, u64 index, 
     ((u32*)base)[index] = bits;
 }
 
-// Twice the value, exactly: what has no exponent is shifted, zero stays. No integers: the host leaves them out.
+// Twice the value, exactly. Subnormal numbers are shifted, and zero stays. The host never doubles integers.
 __device__ inline u32 doubled(u32 bits, u32 dtype) {
   const u32 mantissa = dtype == FP16 ? 10 : dtype == BF16 ? 7 : dtype == E4M3 ? 3 : dtype == E5M2 ? 2 : 23;
   const u32 sign = 1u << (8 * bytes_of(dtype) - 1);
@@ -78,7 +78,7 @@ __device__ inline u32 doubled(u32 bits, u32 dtype) {
   return (bits & sign) | ((magnitude >> mantissa) == 0 ? magnitude << 1 : magnitude + (1u << mantissa));
 }
 
-// The same number with the other sign. An int8 of -128 has none and stays.
+// The same number with the other sign. An int8 of -128 stays, because 128 is not an int8.
 __device__ inline u32 negated(u32 bits, u32 dtype) {
   return dtype == INT8 ? (0u - bits) & 0xffu : bits ^ 1u << (8 * bytes_of(dtype) - 1);
 }
@@ -95,7 +95,7 @@ __device__ inline float value_of(u32 bits, u32 dtype) {
   if (dtype == FP32) return __uint_as_float(bits);
   if (dtype == BF16) return __uint_as_float(bits << 16);
   if (dtype == INT8) return (float)(signed char)bits;
-  // e5m2 is the upper half of fp16. e4m3 shifted left by 7 is an fp16 whose value is 2^8 too small; it has one NaN.
+  // e5m2 is the upper half of fp16. e4m3 shifted left by 7 is an fp16 whose value is 2^8 too small; e4m3 has one NaN.
   if (dtype == E5M2) return value_of_half(bits << 8);
   if (dtype != E4M3) return value_of_half(bits);
   if ((bits & 0x7fu) == 0x7fu) return __uint_as_float(0x7fc00000u);

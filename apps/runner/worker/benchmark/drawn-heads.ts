@@ -7,8 +7,8 @@ import { drawInputs } from '../verify/inputs.ts';
 import { hasRounding, yardstickOf, type Yardstick } from '../verify/reference-book.ts';
 
 /**
- * A few heads of Q and of K and V, with the answer for every pair. The answers are in host memory,
- * and on the device only while outputs are compared.
+ * A few heads of Q and of K and V, with the answer for every pair. The answers are in host memory, and on the device
+ * only while outputs are compared.
  */
 export interface DrawnHeads {
   dtype: TensorDtype;
@@ -52,7 +52,7 @@ export function drawHeads(attention: ProblemCase, { seed, rules, reference }: Dr
   const oneBatch = (heads: number): ProblemCase =>
     attentionCase(shapeOf({ B: 1, H: heads, S: rows, D: columns, causal: values['causal'] ?? 0 }), dtype);
   const headLength = rows * columns;
-  // Shared vectors keep logits just as large where a head of Q meets K of another rule.
+  // All rules share vectors, so that logits are just as large when a head of Q meets a head of K of another rule.
   const ofRule = (rule: InputRule, head: number): TensorsByName =>
     drawInputs(oneBatch(1), { seed: `${seed}${head.toString(16)}`, sharedSeed: seed, rule }, reference);
   const drawn =

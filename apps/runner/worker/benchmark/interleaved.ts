@@ -81,7 +81,7 @@ class Comparison {
   readonly #mode: TimingModeName;
   readonly #stamps: ClockStamps | undefined;
   readonly #slowDown: SlowDown;
-  /** Whether one build pins lines in L2, which the other build cannot use then. */
+  /** Whether one build pins lines in L2, which the other build then can't use. */
   readonly #keepsL2: boolean;
 
   constructor(tools: BenchmarkTools, parts: ComparisonParts) {

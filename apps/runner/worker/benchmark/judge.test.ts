@@ -156,7 +156,7 @@ const honest =
 
 for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
   test.each(SHAPES)(
-    `$batch x $heads x $sequenceLength x $headDim, causal $causal, ${dtype}: the reference is right`,
+    `$batch x $heads x $sequenceLength x $headDim, causal $causal, ${dtype}: the reference is judged right`,
     async (shape) => {
       expect(await judged(shape, dtype, honest(shape))).toBe(
         'right: every output of 15 launches, each on inputs of its own',
@@ -278,14 +278,15 @@ function watched(): { uploads: { address: bigint; bytes: Uint8Array }[]; allocat
   };
 }
 
-test('finds a launch that rewrites the places by which the judge finds outputs', async () => {
+test('finds a launch that rewrites the table by which the judge finds outputs', async () => {
   const [shape] = SHAPES as [ShapeFields];
   using memory = watched();
   let launches = 0;
   const detail = await judged(shape, 'fp16', (inputs, addresses) => {
     launches += 1;
     if (launches % 5 !== 1) return undefined;
-    // A table has three words a launch. Each launch becomes the first, so that the judge compares only its output.
+    // The table has three words for each launch. Every entry becomes a copy of the first, so that the judge would
+    // compare only the first launch's output.
     const { address, bytes } = memory.uploads.find((each) => each.bytes.byteLength === 5 * 12)!;
     const table = new Uint32Array(bytes.slice().buffer);
     driver.upload(
@@ -381,7 +382,7 @@ const answered = (timed: ProblemCase, inputs: TensorsByName): TensorBits =>
 
 for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
   test.each(FORMS)(
-    `attention with Hkv $Hkv, Skv $Skv, Dv $Dv, causal $causal, window $window, softcap $softcap, ${dtype}: the reference is right`,
+    `attention with Hkv $Hkv, Skv $Skv, Dv $Dv, causal $causal, window $window, softcap $softcap, ${dtype}: the reference is judged right`,
     async (form) => {
       const timed = formOf(form, dtype);
       expect(await judgedCase(timed, (inputs) => answered(timed, inputs))).toBe(

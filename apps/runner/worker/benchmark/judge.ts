@@ -97,8 +97,8 @@ export class Judge {
     const all = 'heads' in drawn ? drawn.heads : [undefined];
     this.#roundingLimitsOf = (plan) =>
       all.map((heads, trial) =>
-        // In trials, a kernel that rounds logits is not judged by rounding: its limit needs the yardstick, which is
-        // measured on the first pair of usual heads, and the pairs of a trial differ.
+        // In trials, a kernel that rounds logits is not judged by rounding. Its limit needs the yardstick, which was
+        // measured on the first pair of the usual heads and not on the trial's pairs.
         judgeRounding && (trial === 0 || !roundsLogits(plan)) ? roundingLimitOf(heads?.yardstick, plan) : Infinity,
       );
   }
@@ -181,17 +181,11 @@ export class Judge {
   }
 }
 
-async function drawAll(timed: LaunchPlan, drawing: Drawing): Promise<Drawn> {
-  // In a head pool, the rows of a head must be contiguous.
-  const pooled =
-    isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout);
-  if (pooled) return { heads: drawAllHeads(timed, drawing) };
-  const { seed, reference, ownReference: own } = drawing;
-  return { sets: await drawSets(timed, { seed, reference, own }) };
-}
-
-/** Draws the usual heads, and those of trials, from seeds derived from the first. */
-function drawAllHeads(timed: LaunchPlan, { seed, trials, reference }: Drawing): [DrawnHeads, ...DrawnHeads[]] {
+/** Draws the usual heads from the seed, and each trial's heads from the seed and the trial's number. */
+function drawAllHeads(
+  timed: LaunchPlan,
+  { seed, trials, reference }: Pick<Judged, 'seed' | 'trials'> & { reference: Reference },
+): [DrawnHeads, ...DrawnHeads[]] {
   const heads = (rules: readonly InputRule[], suffix: string): DrawnHeads =>
     drawHeads(timed, { seed: `${seed}${suffix}`, rules, reference });
   return [heads([NORMAL], ''), ...trials.map((rules, trial) => heads(rules, trial.toString(16)))];

@@ -33,7 +33,7 @@ describe('samples in which the device was slow', () => {
     });
   });
 
-  it('are kept in turns even if the device was throttled, because the other side keeps its own', () => {
+  it('are kept in turns even if the device was throttled, because the other side keeps its throttled samples', () => {
     expect(judgeSlow({ clocksMhz, fell, throttled: true }, { turns: true })).toEqual({
       dropped: [],
       slowed: 0,

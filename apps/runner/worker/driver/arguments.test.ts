@@ -29,7 +29,7 @@ function encoded(dims: readonly number[], box: readonly number[]): unknown {
 test.each([
   [true, [2, 6]],
   [false, [2]],
-])('attributes of a cooperative, programmatic launch where clusters are %s', (clusters, ids) => {
+])('a cooperative, programmatic launch has the attributes that a device with clusters=%s takes', (clusters, ids) => {
   const driver = { stream: 7n, facts: { clusters } } as unknown as CudaDriver;
   const launch = {
     entry: 'k',

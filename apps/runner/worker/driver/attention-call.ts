@@ -83,7 +83,7 @@ koffi.struct('flashcore_attention_parts', {
   out_lse: output,
 });
 
-/** Kernels may round products of fp32 tensors to it (FLASHCORE_DTYPE_TF32). */
+/** FLASHCORE_DTYPE_TF32: kernels may round products of fp32 tensors to tf32. */
 const TF32 = 3;
 const NO_STRIDES = { count: 0, batch_stride: 0, head_stride: 0, row_stride: 0 };
 const ABSENT = { data: null, ...NO_STRIDES };
@@ -152,7 +152,10 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
   };
 }
 
-/** The FLASHCORE_DTYPE_* that an honest kernel rounds to. Weights are no integers: int8 kernels may have fp16 ones. */
+/**
+ * The FLASHCORE_DTYPE_* that an honest kernel rounds to. Softmax weights are not integers, so int8 kernels may have
+ * fp16 ones.
+ */
 function roundedTo(dtype: ElementDtype): number {
   if (dtype === 'fp32') return TF32;
   return ELEMENTS[dtype === 'int8' ? 'fp16' : dtype].number;
@@ -231,13 +234,16 @@ class BoundOperands {
     return tensorNamed(this.#computed, this.#placed(name).name).dtype;
   }
 
-  /** The dtype of Q, K and V. The oracle knows one for all, and no integers: others become fp32, which is exact. */
+  /**
+   * The dtype of Q, K and V for the oracle, which takes one dtype for all three and no integers. Other tensors become
+   * fp32, which is exact.
+   */
   storedDtype(): ElementDtype {
     const [first, ...rest] = (['q', 'k', 'v'] as const).map((name) => this.dtype(name));
     return first === undefined || first === 'int8' || rest.some((other) => other !== first) ? 'fp32' : first;
   }
 
-  /** `dtype`: the one that the elements must have. */
+  /** `dtype`: the dtype that the elements must have. */
   input(name: OperandName, dtype: ElementDtype = this.dtype(name)): object {
     const bits = this.#data(name);
     const own = this.dtype(name) as TensorDtype;
@@ -367,7 +373,7 @@ class BoundOperands {
     return { batch_stride: stride('b'), head_stride: stride('h'), row_stride: stride('s') };
   }
 
-  /** Elements between neighbors along an axis; 0 for one that the operand lacks. */
+  /** Elements between neighbors along an axis; 0 for an axis that the operand lacks. */
   stride(name: OperandName, axis: OperandAxis): number {
     const { axes, dims } = this.#placed(name);
     return axes.includes(axis) ? dims.slice(axes.indexOf(axis) + 1).reduce((product, each) => product * each, 1) : 0;

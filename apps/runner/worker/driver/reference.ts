@@ -53,7 +53,7 @@ export interface Reference {
   derived(inputs: TensorsByName, computed: ProblemCase): TensorsByName;
   /** softmax(Q Kᵀ / sqrt(D)) V as a plain implementation in the inputs' dtype computes it. */
   plain(inputs: TensorsByName, attention: ProblemCase): TensorBits;
-  /** This and plainBeside() compute on other threads. */
+  /** Like answers(), but computes on other threads; so does plainBeside(). */
   answersBeside(inputs: TensorsByName, computed: ProblemCase): Promise<Answers>;
   plainBeside(inputs: TensorsByName, attention: ProblemCase): Promise<TensorBits>;
   /**
@@ -195,7 +195,7 @@ export function loadReference(path: string): Reference {
     const { causal = 0, scale } = attention.values;
     return [ELEMENTS[attention.dtype].number, Q, K, V, out, ...extent, Math.fround(scale!), causal, threads] as const;
   };
-  /** `held` keeps the threads' inputs and outputs alive until they finish. */
+  /** `held` keeps the inputs and outputs of other threads alive until these threads finish. */
   const beside = <Arguments extends readonly unknown[]>(
     native: Native<Arguments>,
     values: Arguments,

@@ -62,7 +62,7 @@ export const emptyBits = (elements: number, dtype: ElementDtype): TensorBits => 
   return new WORDS[bytes](new ArrayBuffer(elements * bytes));
 };
 
-/** Rounds values to the dtype, ties to even; those of 8 bits saturate. */
+/** Rounds values to the dtype, ties to even; dtypes of 8 bits saturate. */
 export function tensorOf(values: Float32Array<ArrayBuffer>, dtype: TensorDtype): TensorBits {
   switch (dtype) {
     case 'fp16':

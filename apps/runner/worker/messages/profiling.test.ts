@@ -8,10 +8,10 @@ test('keeps the counts as they were sent and drops unknown fields', () => {
 });
 
 test.each([
-  ['no array', LAUNCH],
-  ['no entry', [{ ...LAUNCH, entry: 1 }]],
-  ['a count that is no number', [{ ...LAUNCH, counts: { instructions: '3' } }]],
-  ['a line that is no object', [{ ...LAUNCH, lines: { 'attend.cu:4': null } }]],
+  ['an object instead of an array', LAUNCH],
+  ['a launch whose entry is not a text', [{ ...LAUNCH, entry: 1 }]],
+  ['a count that is not a number', [{ ...LAUNCH, counts: { instructions: '3' } }]],
+  ['a line that is not an object', [{ ...LAUNCH, lines: { 'attend.cu:4': null } }]],
 ])('%s is refused', (_, json) => {
   expect(() => launchCounts(json)).toThrow(TypeError);
 });

@@ -44,7 +44,7 @@ export interface VerifyRequest extends JudgementRules {
   allInputs?: boolean;
   /**
    * Report the error of plain attention, and judge by FlashAttention's rule. Otherwise plain attention is computed only
-   * for an output whose error exceeds the limit of rounding, which its error may raise.
+   * for an output that exceeds the limit of rounding, because a large error of plain attention raises that limit.
    */
   reportPlain: boolean;
   /**

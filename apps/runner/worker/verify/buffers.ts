@@ -106,7 +106,8 @@ export class RunBuffers {
 
   /**
    * Fills outputs and workspaces with a NaN pattern, so that a value that is read before it is written shows in an
-   * output. Buffers with an initial value get that value instead, and outputs of int8 the pattern's number.
+   * output. Outputs of int8, which has no NaN, get the pattern's lower byte. Buffers with an initial value get that
+   * value instead.
    */
   poison(bits: number): void {
     const written = new Set([...outputsOf(this.#plan).map(({ name }) => name), ...this.addresses.workspace.keys()]);

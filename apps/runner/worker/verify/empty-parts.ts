@@ -5,9 +5,12 @@ import { stridesOf, tensorNamed, tensorOf, type TensorsByName } from '../driver/
 import type { CounterRandom } from './random.ts';
 import { nobodysElement } from './tables.ts';
 
-/** A part in this many has no key for a row. */
+/** One part in this many has no key for a row. */
 const EMPTY_ONE_IN = 8;
-/** Rows in which given parts are empty follow this many others, so that a case of a single row has weights. */
+/**
+ * The three rows whose empty parts are fixed come after this many other rows, because in a case of a single row not all
+ * parts may be empty.
+ */
 const ROWS_BEFORE = 5;
 
 /**

@@ -203,7 +203,7 @@ function drawTensor(
   /** The factor along the direction of Q that gives this logit, because Q K^T / sqrt(D) has D addends. */
   const logit = (wanted: number): number => wanted / Math.sqrt(columns);
   const last = Math.max(1, rowCount - 1);
-  /** Kernels of bf16 and fp32 get the ends of fp16, where those of 8 bits get their own. */
+  /** Inputs of bf16 and fp32 reach the ends of fp16; inputs of 8 bits reach the ends of their own dtype. */
   const ends = DTYPES[isSmall(dtype) ? dtype : 'fp16'].format;
   const steps = 2 ** ends.mantissa;
   switch (rule) {

@@ -56,7 +56,10 @@ export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutan
 const boundsOf = ({ draw }: TensorExtent): { least: number; most: number } =>
   draw?.kind === 'selected' ? { least: -1, most: draw.keys - 1 } : { least: 0, most: MAX_EXTENT };
 
-/** Sequences are as long as the keys that lists now name: a kernel would read what is behind their ends. */
+/**
+ * Makes each sequence long enough for the keys that its lists now name, because a kernel would read them even behind
+ * the sequence's end.
+ */
 function lengthsFor(
   { draw, dims }: TensorExtent,
   { inputs, lists }: { inputs: TensorsByName; lists: TensorBits },

@@ -29,7 +29,7 @@ const MAP_COLUMNS = 8;
 /** Maximum number of heads for which separate maps are kept: 32 KiB. */
 const MOST_HEADS = 64;
 
-/** Bits that no element has, or in 32 bits a NaN that no run has. */
+/** Bits that no element has, or in 32 bits a NaN that no run produces. */
 const NO_ELEMENT = { 1: 0x1_0000, 2: 0x1_0000, 4: 0xffff_ffff } as const;
 
 export interface CompareOptions {

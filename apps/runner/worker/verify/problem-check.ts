@@ -84,7 +84,10 @@ export async function checkProblem(problem: Problem, cases: Cases, options: Chec
   };
 }
 
-/** Whether the mutant can change a tensor of this dtype: not if it rounds or clamps to what the dtype is anyway. */
+/**
+ * Whether the mutant can change a tensor of this dtype. A mutant that rounds to the dtype itself, or clamps at or above
+ * the dtype's largest number, can't.
+ */
 function changes({ change }: ProblemMutant, { tensors }: Problem, dtype: TensorDtype): boolean {
   const tensor = change.kind === 'set' ? undefined : tensors.find(({ name }) => name === change.tensor);
   const found = tensor && dtypeOfTensor(tensor, dtype);

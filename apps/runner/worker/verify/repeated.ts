@@ -6,7 +6,10 @@ import { tensorNamed, type TensorBits, type TensorsByName } from '../driver/tens
 interface Repeating {
   /** The case whose tensors are given. */
   from: ProblemCase;
-  /** The case whose tensors are wanted. Each of its extents is a multiple of the other's, or ends within one. */
+  /**
+   * The case whose tensors are wanted. Each of its extents is a multiple of the extent of `from`, or ends within a
+   * repetition.
+   */
   to: ProblemCase;
 }
 

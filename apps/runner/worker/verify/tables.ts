@@ -69,7 +69,8 @@ function lengthsOfWork(tensor: TensorExtent, { most, sum = 0 }: LengthsRule): Te
 }
 
 /**
- * One sequence has the maximum length, the next ones have lengths that often break kernels, and the others have any.
+ * One sequence has the maximum length, the next ones have lengths that often break kernels, and the others have any
+ * length.
  */
 function lengths(
   tensor: TensorExtent,
@@ -170,7 +171,7 @@ function selected(
   const sequenceOf = (list: number): number =>
     Math.floor(list / elementsOfTensor({ dims: dims.slice(owner + 1, -1) })) % dims[owner]!;
   const keysOf = (list: number): number => Math.min(keys, ofLengths?.[sequenceOf(list)] ?? keys);
-  // All keys in ascending order, between two lists.
+  // All keys, which are back in ascending order after each list.
   const ascending = Uint32Array.from({ length: keys }, (_, key) => key);
   const fill = (list: number, count: number): void => {
     const others: number[] = [];
@@ -212,7 +213,7 @@ export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: Prob
   const isOwned = ownedRows(tensor, rows, { of, drawn });
   const nobodys = nobodysElement(dtype);
   const strides = dims.map((_, dim) => elementsOfTensor({ dims: dims.slice(dim + 1) }));
-  // Elements in the dimensions inside the innermost of these are filled at once.
+  // The elements inside the innermost of these dimensions belong to the same row, so they are filled at once.
   const inner = strides[Math.max(...rows.owners, rows.row)]!;
   for (let start = 0; start < bits.length; start += inner) {
     const at = (dim: number): number => Math.floor(start / strides[dim]!) % dims[dim]!;

@@ -137,7 +137,8 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const compared = outputsOf(kind);
   const plainError = () => yardstickFor(reference, drawnCase, { inputs: drawn, answers: drawnAnswers });
   let yardstick = options.yardsticks.get(rule) ?? known?.yardstick ?? (wantsYardstick ? plainError() : undefined);
-  // A NaN of e4m3 may be the poison's. Elements that another poison leaves alone were written.
+  // A kernel's NaN in e4m3 can have the bits of the poison. An output that is the same with another poison was written.
+  // elements were written.
   const written = new Set(
     compared
       .map(({ name }) => name)
@@ -220,7 +221,7 @@ export class CandidateRun {
   }
 
   /**
-   * Runs all launches once. Outputs are filled with `poison` before, and the buffers are surrounded by bytes of
+   * Runs all launches once. Outputs are filled with `poison` beforehand, and the buffers are surrounded by bytes of
    * `guard`.
    */
   async once(inputs: TensorsByName, poison: number, seed: string, guard: number = GUARDS[0]): Promise<TensorsByName> {
