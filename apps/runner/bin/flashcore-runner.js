@@ -1,6 +1,7 @@
 #!/usr/bin/env -S node --min-semi-space-size=32
-// 32 MiB hold everything that a start allocates. With less, garbage collections that find nothing take an eighth of its
-// processor time. tools/bundle-runner.ts and runner-launch.ts set the same size.
+// A young generation of 32 MiB holds everything that the daemon allocates while it starts. With less, the start spends
+// an eighth of its processor time on garbage collections that free nothing. tools/bundle-runner.ts and runner-launch.ts
+// set the same size.
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -21,7 +21,7 @@ export async function endsWithin(work: Promise<unknown>, ms: number): Promise<bo
   );
 }
 
-/** A promise's result, or the signal's reason if that comes first. */
+/** A promise's result, or the signal's reason if the signal is aborted before the promise settles. */
 export async function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   // Prevents an unhandled rejection if nobody else awaits the work.
   work.catch(() => undefined);

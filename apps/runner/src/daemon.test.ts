@@ -37,7 +37,8 @@ test('after kill -9 and a restart, running and queued jobs are INTERRUPTED and h
   await using daemon = await startChildRunner(...flags);
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const { job } = await client.getJob({ name: running });
-  // The promise is 5 s, measured by test/reliability/kill.test.ts; other tests run at the same time here.
+  // A restart is promised to take at most 5 s, which test/reliability/kill.test.ts measures. Here other tests run at
+  // the same time.
   expect(performance.now() - restart).toBeLessThan(15_000);
   expect(job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.INTERRUPTED });
   const last = Number(job!.lastSequence);
@@ -172,7 +173,7 @@ test('a log pipe that nobody reads blocks nothing, and a later reader still gets
   expect(await daemon.end('SIGTERM')).toBe(0);
 });
 
-test("a second runner on the same data directory is refused with the first one's pid, unless that one was killed", async () => {
+test("a second runner on a data directory is refused with the first runner's pid, unless the first was killed", async () => {
   using folder = temporaryFolder();
   const data = ['--data', join(folder.path, 'data')];
   await using first = await startChildRunner(...data, '--address', `unix:${folder.path}/s`);

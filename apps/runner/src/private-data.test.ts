@@ -37,7 +37,7 @@ test('a folder that cannot be created is reported with what to do', () => {
   );
 });
 
-test('hidingFolder() removes both names of the folder, and nothing that only looks like them', () => {
+test("hidingFolder() removes the folder's path and real path, and nothing that only resembles them", () => {
   using folder = temporaryFolder();
   const [real, link] = [join(folder.path, 'real'), join(folder.path, 'link')];
   mkdirSync(real);

@@ -26,8 +26,8 @@ export async function makePlanner(
     made.close(),
   );
   if (findGroups) logger[groups.limited ? 'info' : 'warn']({ detail: groups.detail }, 'cgroups of boxes');
-  // Copied field by field: the planner spreads its options into other options, where further fields of the runner's
-  // would overwrite those.
+  // Copied field by field: the planner spreads its options over other options, which the runner's further fields would
+  // overwrite.
   const planner = options.createPlanner({
     version: options.version,
     buildId: options.buildId,

@@ -46,7 +46,7 @@ interface Row<Value> {
   readonly otherwise: (facts: Facts) => Value;
   /** The default in words; undefined if it would tell a reader nothing. */
   readonly inWords?: string;
-  /** The option can't work without credentials, when everybody is the client "local". */
+  /** Whether the option needs credentials: without them, every caller is the client "local". */
   readonly needsTls?: boolean;
 }
 

@@ -15,8 +15,8 @@ import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/k
 import type { JobPlanner } from '../jobs/job-context.ts';
 
 /**
- * The champion that accepting an ended experiment would make, still without the decision. Errors: NOT_ACCEPTABLE with
- * the reason that the experiment's result gives.
+ * The champion that an ended experiment would become if it were accepted. The decision is not filled in. Errors:
+ * NOT_ACCEPTABLE with the reason that the experiment's result gives.
  */
 export function championOf(job: Job, result: JobResult | undefined): Champion {
   const { acceptability, provenance, plan, ranking } = result ?? {};

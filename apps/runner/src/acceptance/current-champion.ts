@@ -20,7 +20,7 @@ import type { Role } from '../access/roles.ts';
 interface Comparing {
   job: Job;
   result: JobResult;
-  /** The champion that accepting the job would make. */
+  /** The champion that the job would become if it were accepted. */
   wanted: Champion;
   champions: readonly Champion[];
   /** The job of the champion that the request names. */
@@ -28,8 +28,9 @@ interface Comparing {
 }
 
 /**
- * The champions that the result replaces; empty if it is the first. Errors: NOT_ACCEPTABLE with the command that
- * compares with the current champion, INVALID_REQUEST if the request names another champion than the comparison did.
+ * The champions that the result replaces; empty if there is none. Errors: NOT_ACCEPTABLE with the command that compares
+ * with the current champion, INVALID_REQUEST if the request names a champion other than the one that the result was
+ * compared with.
  */
 export function replacedChampions({ job, result, wanted, champions, over }: Comparing): Champion[] {
   const compared = result.acceptability!.over;

@@ -349,7 +349,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
       for (const decide of ['undo', 'reject'] as const)
         await expect(each[decide]({ job: champion })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
     await expect(other.accept({ job, over: champion })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
-    // The admin accepts the submitter's result, then undoes that.
+    // The admin accepts the submitter's result, then undoes the acceptance.
     await admin.accept({ job, over: champion });
     for (const decide of ['undo', 'reject'] as const)
       await expect(submitter[decide]({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
@@ -359,7 +359,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     await expect(submitter.undo({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
     await expectDenied(submitter, job);
     await expectSameChampion();
-    // The new kernel id has no champion yet, so the submitter does not replace an admin's.
+    // The new kernel id has no champion yet, so the submitter replaces no champion of an admin.
     const mine = await experiment(submitter, { kernel: await renamed('rejected_attention', 'mine') });
     const { over } = mine.result.acceptability!;
     await submitter.accept({ job: mine.job, over });
@@ -425,8 +425,8 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
   });
 
   test('by a stale comparison, by parallel accepts, or under another name', { timeout: 120_000 }, async () => {
-    // Anyone may use a new name: the build is compared with the device's best and becomes champion of its own name
-    // only.
+    // Anyone may use a new name. The build is compared with the device's best champion, but becomes champion of its own
+    // name only.
     const mine = await experiment(submitter, { kernel: await renamed('my_attention', 'first') });
     const stale = await experiment(submitter, { kernel: await renamed('my_attention', 'second') });
     expect(mine.result.acceptability).toMatchObject({ possible: true, over: champion });

@@ -156,7 +156,7 @@ function makeKey(folder: string, file: string): void {
 /** Making a key takes milliseconds, and up to a minute only if the host runs out of random numbers. */
 const OPENSSL_LIMIT_MS = 60_000;
 
-/** Synchronous, because only commands use it while a person waits and nothing is served. */
+/** Synchronous: only commands call it, a person waits for them, and no client is served meanwhile. */
 function openssl(folder: string, args: readonly string[], extra: NodeJS.ProcessEnv = {}): void {
   const { exitCode, startError, timedOut, stderr } = runSync('openssl', args, {
     cwd: folder,

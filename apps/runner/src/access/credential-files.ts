@@ -127,7 +127,7 @@ class PrivateList<Entry> {
     return this.#known.entries;
   }
 
-  /** Written in one step. */
+  /** Replaces the file in one step. */
   write(entries: readonly Entry[]): void {
     writeFileSync(`${this.#path}.new`, `${JSON.stringify(entries, undefined, 2)}\n`, { mode: 0o600 });
     renameSync(`${this.#path}.new`, this.#path);

@@ -21,7 +21,7 @@ export const DEFAULT_ROLE: Role = 'submitter';
 export const isRole = (text: unknown): text is Role => typeof text === 'string' && Object.hasOwn(ROLES, text);
 
 /**
- * The permission that each RPC needs. CancelJob also needs cancel-any for another client's job, and a decision needs
+ * The permission that each RPC needs. For another client's job, CancelJob also needs cancel-any and a decision needs
  * decide-any.
  */
 export const NEEDED: Record<RpcName, Permission> = {

@@ -104,7 +104,7 @@ export class DeviceRuntime {
     return (this.#command = this.#startCommand());
   }
 
-  /** The command made last; made now if there is none yet. Errors: as command(). */
+  /** The command that was made last, or a new one if none was made yet. Errors: as command(). */
   knownCommand(): Promise<WorkerCommand> {
     return this.#command ?? this.command();
   }
@@ -112,8 +112,8 @@ export class DeviceRuntime {
   /** Sets the job whose log gets the output of the device's worker and compilers. */
   hold(job: JobContext): void {
     this.#job = job;
-    // Requests of another owner need a new worker, unless each request has its own executor, so that no candidate code
-    // stays in the worker.
+    // A worker that ran candidate code must not serve another owner. If each request has its own executor, no candidate
+    // code runs in the worker.
     if (!(this.#device.description.simulated && SEPARATE)) this.#worker.serve(job.owner);
   }
 

@@ -4,7 +4,7 @@ import type { DeviceDescription } from '../jobs/job-context.ts';
 import { DeviceRuntime } from './device-runtime.ts';
 import { Instruments } from './instruments.ts';
 
-/** A job has reached the point at which it needs its device. */
+/** Thrown when a job reaches the point at which it needs its device. */
 export class DeviceNeeded extends Error {
   override readonly name = 'DeviceNeeded';
 }

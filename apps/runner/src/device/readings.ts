@@ -66,7 +66,10 @@ export class DeviceReadings {
     await this.#reading;
   }
 
-  /** Looks up a GPU by its index, because both lists have the same order. If the names differ, so do the lists. */
+  /**
+   * Finds a GPU by its index, because the driver and nvidia-smi list GPUs in the same order. Different names show that
+   * they do not.
+   */
   #readingOf(device: Device, gpus: readonly Device[]): DeviceReading {
     if (typeof this.#last === 'string') return missing(this.#last);
     const reading = this.#last[gpus.indexOf(device)];

@@ -105,7 +105,10 @@ function search(spans: readonly Span[]): Instruction[] {
 
 const allow: Instruction = { code: RETURN, operand: ALLOW };
 const fail = (errno: number): Instruction => ({ code: RETURN, operand: FAIL | errno });
-/** The lower half, because the kernel reads only that of an int. Both architectures are little-endian. */
+/**
+ * Loads the lower half of an argument, because the kernel reads only that half of an int. Both architectures are
+ * little-endian.
+ */
 const loadArgument = (index: number): Instruction => ({ code: LOAD, operand: ARGUMENTS_AT + 8 * index });
 
 function codeOf(rule: CallRule): Instruction[] {

@@ -43,10 +43,15 @@ describe('the cgroup of this process', () => {
   });
 
   test.each([
-    ['version 1 alone', '4:memory:/x\n', mountinfo, /no cgroups of version 2/],
+    ['only version 1', '4:memory:/x\n', mountinfo, /no cgroups of version 2/],
     ['outside of the namespace', '0::/../x\n', mountinfo, /outside of what this container sees/],
     ['nothing mounted', '0::/\n', '', /no cgroup file system/],
-    ['a part that it is not in', '0::/b\n', mountinfo.replace('0:26 / ', '0:26 /docker/7 '), /no cgroup file system/],
+    [
+      'only another part of the tree is mounted',
+      '0::/b\n',
+      mountinfo.replace('0:26 / ', '0:26 /docker/7 '),
+      /no cgroup file system/,
+    ],
   ])('there is no cgroup: %s', (_, cgroup, mounts, problem) => {
     expect(ownCgroup({ cgroup, mountinfo: mounts })).toEqual({ problem: expect.stringMatching(problem) as string });
   });
@@ -173,7 +178,7 @@ describe("on this host's cgroups", () => {
     if (group.path === undefined)
       return skip(`no cgroup here (install systemd, run the tests in a unit with Delegate=yes): ${groups.detail}`);
     const marker = `fc-left-${process.pid}`;
-    // A former bug left 600 processes after a passed job; where processes are limited, fewer are started.
+    // A former bug left 600 processes after a passed job. If the group limits processes, the test starts fewer.
     const children = ALL_TESTS ? 600 : 40;
     const script = `for i in $(seq ${groups.limited ? 8 : children}); do env -i setsid /bin/sh -c 'sleep 300; exit' ${marker} & done; echo up; wait`;
     const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });

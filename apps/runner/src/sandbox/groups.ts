@@ -231,7 +231,7 @@ class Cgroups implements ProcessGroups {
 const CLOSE_TRIES = 20;
 const CLOSE_WAIT_MS = 10;
 const PERIOD_US = 100_000;
-/** The daemon has 100, so it answers while every CPU compiles. */
+/** The daemon's weight is 100, so it answers while every CPU compiles. */
 const WEIGHT = 25;
 const LIMITS_OF: Record<Controller, string> = { memory: 'memory', pids: 'processes', cpu: 'processors' };
 
@@ -287,7 +287,8 @@ const subfolders = (folder: string): string[] =>
     .map(({ name }) => name);
 
 /**
- * Kills the processes of a group and removes it, with its subgroups; if processes take longer to end, it stays, empty.
+ * Kills the processes of a group and removes it, with its subgroups. A group whose processes have not ended yet stays
+ * as an empty folder; returns false for it.
  */
 function endGroup(path: string): boolean {
   killGroup(path);

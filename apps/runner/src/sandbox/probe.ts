@@ -54,7 +54,7 @@ async function runOnce({ program, args }: BoxedCommand, limitMs: number): Promis
   }
 }
 
-/** The informative line of an error: the first one or, for a JavaScript error, the line after its place. */
+/** The informative line of an error: the first line or, for a JavaScript error, the line after the source location. */
 export function tellingLine(stderr: string): string | undefined {
   const lines = stderr
     .split('\n')

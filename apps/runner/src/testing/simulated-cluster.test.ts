@@ -21,8 +21,8 @@ test('a gateway keeps the GPUs of a simulated cluster busy, and every job ends a
   const simulation = await simulateCluster({ nodes: 1, gpusPerNode: 4, jobs, startSeconds: 3, users: 3 });
   expect(simulation).toMatchObject({ asRecorded: true, requeues: 0 });
   expect(Math.round(simulation.usedSeconds / 10)).toBe(300);
-  // Accepting a job takes a few milliseconds of the gateway's only thread. Drawing shapes, which only a pilot needs,
-  // took 400.
+  // Accepting a job takes a few milliseconds of the gateway's only thread. It took 400 ms when the gateway also drew
+  // shapes, which only a pilot needs.
   expect(simulation.submitMs).toBeLessThan(50);
   expect(simulation.runMs).toBeLessThan(50);
   // The jobs take 3,000 s, so 750 s on each of four GPUs, and longer if a long job starts last.

@@ -6,7 +6,7 @@ import { DEFAULT_HOST, type HostSettings } from '../build/build-tools.ts';
 
 /**
  * The host in tests: compiled libraries, above all the emulator, are shared between them. vitest.config.ts names the
- * folders; without it, a folder of the user.
+ * folders; without it, the libraries are in a folder of the user.
  */
 export const TEST_HOST: HostSettings = {
   ...DEFAULT_HOST,

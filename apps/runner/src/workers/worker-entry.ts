@@ -52,8 +52,8 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
     dirname(realpathSync(process.execPath)),
     dirname(process.execPath),
   ];
-  // Both the given and the real folder, because a link that the box already shows within another folder can't be bound
-  // over; such a link leads to the real folder.
+  // Shows both the given and the real folder. If the given path is a link inside a folder that the box already shows,
+  // nothing can be mounted over the link, so the real folder must be there too.
   const library = gpu ? [dirname(gpu.library), dirname(realpathSync(gpu.library))] : [];
   const policy = {
     kind: 'gpu-worker' as const,
