@@ -7,7 +7,7 @@ import { temporaryFolder } from './testing/test-runner.ts';
 const take = (scratch: string, gpus: string, { node = 'gpu1', withinMs = 1 } = {}): Promise<() => void> =>
   lockGpus({ scratch, environment: { SLURM_JOB_GPUS: gpus, SLURMD_NODENAME: node }, withinMs });
 
-test('one pilot at most holds each GPU of a node, even if two pilots were given the same GPUs', async () => {
+test('at most one pilot holds each GPU of a node, even if two pilots were given the same GPUs', async () => {
   using folder = temporaryFolder();
   const letGo = await take(folder.path, '0,2-3');
   for (const gpus of ['0', '3', '1,2'])

@@ -34,14 +34,14 @@ test("wrong arguments are reported with the kernel's parameters and the manifest
   });
 });
 
-test('arguments that fit, a bool or long for a number, and an entry with unknown parameters give no finding', () => {
+test('there is no finding for arguments that fit, a bool or long as number, or an entry with unknown parameters', () => {
   expect(problem([Q!, S, MAP], [8, 4, 128])).toBeUndefined();
   expect(problem([S, S], [1, 8])).toBeUndefined();
   expect(problem([STRUCT, { kind: 'null' }, { kind: 'bool', value: 1 }], [48, 8, 1])).toBeUndefined();
   expect(argumentFinding([{ entry: 'other', arguments: [] }], new Map([['fa', [8]]]))).toBeUndefined();
 });
 
-test('reads parameters from the PTX of nvcc, NVRTC and clang, even for an entry that has none', () => {
+test('reads parameters from the PTX of nvcc, NVRTC and clang, also an empty list of parameters', () => {
   const text = `.visible .entry fa(
 	.param .u64 fa_param_0,
 	.param .u64 .ptr .global .align 16 fa_param_1,

@@ -12,7 +12,7 @@ test.each([
     "k.cu:3:16: error: invalid instruction mnemonic 'bar.sync'",
     "k.cu:3:16: invalid instruction mnemonic 'bar.sync' (g++)",
   ],
-])('inline PTX on the emulator is reported as such: %s', (line, message) => {
+])('an error in inline PTX on the emulator has a remedy about inline PTX: %s', (line, message) => {
   expect(findingFor(line)).toMatchObject({
     message,
     remedy: expect.stringContaining(
@@ -28,7 +28,7 @@ test.each([
   expect(findingFor(line).remedy).toMatch(/^Put cooperative_groups\.h into .*cuda_fp16\.h.*install the CUDA toolkit/);
 });
 
-test('other errors are blamed on the source', () => {
+test('an error that the source causes has the remedy to fix the line', () => {
   expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Fix this line, then build again');
 });
 

@@ -102,7 +102,7 @@ _Z5firstPf:
 .L_x_8:
 `;
 
-test("nvdisasm's output is listed by the same lines, without the padding", () => {
+test("nvdisasm's output is listed by the same lines as PTX, without the padding", () => {
   const listing = sassListing([{ text: SASS, names: new Map([['_Z5firstPf', 'first']]) }], SOURCES);
   expect(blocksOf(listing)).toEqual([
     ['first', 'k.cu:8', ['LEA R3, R2, UR4, 0x2', 'FADD R0, R4, R4']],

@@ -121,7 +121,7 @@ test("a called function's spills are added to its callers only", () => {
   ]);
 });
 
-test("the stack of a function called through a pointer is included in its caller's", () => {
+test("the stack of a function called through a pointer is included in its caller's stack", () => {
   expect(parsePtxasReport(POINTER_SM_89)).toEqual([
     {
       ...zero,

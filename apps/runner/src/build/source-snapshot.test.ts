@@ -88,7 +88,7 @@ test('snapshotSources() accepts text that no compiler treats as a directive, and
   expect([files.map(({ path }) => path), problems]).toEqual([['kernel/k.cu', 'kernel/sub/a.h', 'kernel/b.h'], []]);
 });
 
-test("all of PyTorch's headers are one stub, and CUDA_STD_HEADER names a header of the toolkit", () => {
+test("all of PyTorch's headers are replaced by one stub, and CUDA_STD_HEADER names a header of the toolkit", () => {
   const { files, problems } = snapshot({
     'k/k.cu':
       '#include <torch/extension.h>\n#include "ATen/cuda/CUDAContext.h"\n#include CUDA_STD_HEADER(cassert)\n#include "c10/own.h"\n#include <torch/extension.h>\n#include <torchvision/x.h>\n',
@@ -122,7 +122,7 @@ test("there is one stub for all of cuBLAS's headers and another for cuRAND's", (
   ]);
 });
 
-test('a missing source is a problem of the manifest', () => {
+test('a missing source is reported as a problem of the manifest', () => {
   expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([
     { tool: 'runner', file: 'kernel.yaml', message: "the source k.cu is not in the kernel's folder" },
   ]);

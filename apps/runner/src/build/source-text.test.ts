@@ -38,11 +38,11 @@ test.each([
   ['"a"R"("\n#include "x"\n// )"', /before a raw string/],
   ['\u2192R"(" /* )"\n#include "x"', /before a raw string/],
   ['R"01234567890123456(" /* )"\n#include "x"', /at most 16/],
-])('text that compilers may read in two ways is doubted: %j', (text, reason) => {
+])('text that compilers may read in two ways is reported as a doubt: %j', (text, reason) => {
   expect(readSourceText(text).doubts).toEqual([{ line: 1, reason: expect.stringMatching(reason) as string }]);
 });
 
-test('the time is proportional to the length', () => {
+test('a source is read in time proportional to its length', () => {
   for (const piece of [
     '/**/',
     '"',
@@ -111,7 +111,7 @@ const PIECES = [
 const COMPILER = ['g++', 'clang++'].find((name) => spawnSync(name, ['--version']).status === 0);
 
 test.skipIf(COMPILER === undefined)(
-  'every directive that a compiler obeys is found: an include that it opens is listed, or the source is doubted',
+  'every directive that a compiler obeys is found: an include that it opens is listed, or a doubt is reported',
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'flashcore-text-'));
     try {

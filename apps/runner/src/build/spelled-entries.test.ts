@@ -28,14 +28,17 @@ template <class T, class U> __global__ void g(U* x) { x[0] = sizeof(T); }
 test.each([
   ['nvcc', '_Z17flashcore_entry_1IXadL_ZN2ns1gINS0_2TrILi64EEEfEEvPT0_EEEvv', 'I'],
   ['clang', '_Z17flashcore_entry_1ITnPDaXadL_ZN2ns1gINS1_2TrILi64EEEfEEvPT0_EEEvv', 'ITnPDa'],
-])("a spelled entry is found through %s's marker, whose substitutions have shifted numbers", (_, first, head) => {
-  const second = `_Z17flashcore_entry_2${head}XadL_Z3fwdILi64ELb1EEvPfEEEvv`;
-  expect([first, second].every(isMarker)).toBe(true);
-  expect([...symbolsOfSpelled(ENTRIES, [...KERNELS, first, second])]).toEqual([
-    ['ns::g<ns::Tr<64>, float>', KERNELS[1]],
-    ['fwd<64, true>', KERNELS[2]],
-  ]);
-});
+])(
+  "a spelled entry's compiled name is found through %s's marker, which numbers its substitutions differently",
+  (_, first, head) => {
+    const second = `_Z17flashcore_entry_2${head}XadL_Z3fwdILi64ELb1EEvPfEEEvv`;
+    expect([first, second].every(isMarker)).toBe(true);
+    expect([...symbolsOfSpelled(ENTRIES, [...KERNELS, first, second])]).toEqual([
+      ['ns::g<ns::Tr<64>, float>', KERNELS[1]],
+      ['fwd<64, true>', KERNELS[2]],
+    ]);
+  },
+);
 
 test('a plain name is found without extern "C", unless there are several kernels of that name', () => {
   const symbols = [

@@ -25,7 +25,7 @@ function makeSlowNvcc(): { ready: () => void } {
   return { ready: () => writeFileSync(join(folder, 'ready'), '') };
 }
 
-test('a compiler that did not answer in time is reported as such and asked again', async () => {
+test('a compiler that does not answer in time is reported, and is asked again later', async () => {
   const { ready } = makeSlowNvcc();
   const toolchain = new Toolchain({ limitMs: 300, failureKeptMs: 0 });
   await toolchain.askCompilers();

@@ -37,7 +37,7 @@ async function readWith(program: string) {
   return { first, then: readings.beside(DEVICES).map(({ reading }) => reading) };
 }
 
-test('the first answer does not wait for a reading, and later ones have the figures that each GPU reports', async () => {
+test('the first answer does not wait for a reading, and later answers have the figures that each GPU reports', async () => {
   const { first, then } = await readWith(
     fakeSmi(
       'NVIDIA H100 80GB HBM3, 1980, 2619, 54, 412.31, 700.00, 21504, 97\nNVIDIA L4, 300, 405, 38, [N/A], 72.00, 1, 0',

@@ -23,8 +23,9 @@ const SHORT = [
   ...['changed_inputs', 'host_include', 'incbin', 'lucky_reads', 'old_output', 'pinned_l2', 'remembered_inputs'],
   ...['right_when_checked', 'small_values', 'related_heads_in_8_bits', 'heaviest_weights', 'unlikely_keys'],
 ];
-// drawn-shapes.test.ts has the cheats that only drawn shapes and probes detect. results_in_globals is left out because
-// it rarely gets to use what it kept: each timed launch has other inputs. Its variables are refused instead.
+// drawn-shapes.test.ts has the cheats that only drawn shapes and probes detect. results_in_globals is left out, because
+// each timed launch has other inputs and the kernel can rarely use a result that it kept. Its variables are refused
+// instead.
 const ELSEWHERE = /^(shapes|values)_|^results_in_globals$/;
 const cheats = inFull(
   readdirSync(FOLDER, { withFileTypes: true })

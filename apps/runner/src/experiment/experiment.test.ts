@@ -142,7 +142,7 @@ test('a build_id is refused if its sources now make another build', { timeout: 1
   ).rejects.toMatchObject({ reason: 'BUILD_NOT_FOUND', metadata: { build_id: stale, found: buildId } });
 });
 
-test.skipIf(missing('nvcc'))('kept PTX is an artifact', { timeout: 60_000 }, async () => {
+test.skipIf(missing('nvcc'))('PTX that a request wants to keep becomes an artifact', { timeout: 60_000 }, async () => {
   const { outcome } = await fixture.run('build', { kernel: kernel('fa_v1_baseline'), variant: { keepPtx: true } });
   const ptx = outcome.result.variants[0]!.build!.artifacts.find(
     ({ fileName }) => fileName === 'fa_v1_baseline.sm_89.ptx',
@@ -155,7 +155,7 @@ const FAKE_CUOBJDUMP =
   '#!/bin/sh\n[ "$1" = -sass ] || exit 0\necho ".target sm_89"; grep -q fa_v1_baseline "$2" && echo "Function : fa_v1_baseline"\n';
 
 test.skipIf(missing('nvcc'))(
-  'kept SASS is an artifact; if cuobjdump fails, the job reports it and the build still succeeds',
+  'SASS that a request wants to keep becomes an artifact; if cuobjdump fails, the job reports it and the build still succeeds',
   { timeout: 60_000 },
   async () => {
     using tools = temporaryFolder();

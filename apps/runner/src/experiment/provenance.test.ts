@@ -41,7 +41,7 @@ test.skipIf(missing('nvcc')).each([
     },
   ],
 ] as const)(
-  '%s on the emulator fills every field, and says why there are no clocks',
+  '%s on the emulator fills every field of the provenance, and says why there are no clocks',
   { timeout: 120_000 },
   async (method, request) => {
     const { outcome } = await fixture.run(method, request);

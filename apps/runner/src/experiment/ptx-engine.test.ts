@@ -182,7 +182,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     ]);
   });
 
-  test('a cooperative launch has all CTAs resident at once, and a launch that does not fit is refused with both numbers', async () => {
+  test('a cooperative launch has all CTAs resident at once, and a launch that does not fit is refused with the number of CTAs that fit', async () => {
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     const { outcome } = await fixture.run('verify', {
       kernel: fixture.upload({
@@ -244,7 +244,7 @@ launches:
     ]);
   });
 
-  test('a kernel whose CTA needs more registers than an SM has fails with both numbers', async () => {
+  test('a kernel whose CTA needs more registers than an SM has fails, and the finding gives both numbers of registers', async () => {
     const files = filesOf(join(kernelsFolder, 'faulty/register_spills'));
     const manifest = files['kernel.yaml']!.replace(/^(compile|faulty):.*\n/gm, '');
     const { outcome } = await fixture.run('verify', {
@@ -369,17 +369,20 @@ launches:
     },
   );
 
-  test.each(inFull(['flashcore_v12'], () => false))('%s writes a sink far above all scores as LSE', async (id) => {
-    const { outcome } = await fixture.run('verify', {
-      kernel: kernel(id),
-      variant: { parameters: { WRITE_LSE: 1n } },
-      settings: { shapes: [parseShape('1x4x77x64c,Hkv=2,sinks=1')], seeds: ['2a@offset', '2a@max_last'] },
-    });
-    expect([Outcome[outcome.outcome], outcome.summary]).toEqual([
-      'PASSED',
-      expect.stringMatching(/^1 of 1 case correct/) as string,
-    ]);
-  });
+  test.each(inFull(['flashcore_v12'], () => false))(
+    '%s writes the sink as LSE if the sink is far above all scores',
+    async (id) => {
+      const { outcome } = await fixture.run('verify', {
+        kernel: kernel(id),
+        variant: { parameters: { WRITE_LSE: 1n } },
+        settings: { shapes: [parseShape('1x4x77x64c,Hkv=2,sinks=1')], seeds: ['2a@offset', '2a@max_last'] },
+      });
+      expect([Outcome[outcome.outcome], outcome.summary]).toEqual([
+        'PASSED',
+        expect.stringMatching(/^1 of 1 case correct/) as string,
+      ]);
+    },
+  );
 
   test('an endless launch is stopped at its time limit, and the finding says where its threads are', async () => {
     const data = mkdtempSync(join(tmpdir(), 'flashcore-endless-'));

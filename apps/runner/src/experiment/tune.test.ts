@@ -115,7 +115,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a variant that races or that only a probe detects is dropped, even if its result is reused',
+  'a variant with a data race, or with a mistake that only a probe finds, is dropped, even if its result is reused',
   { timeout: 120_000 },
   async () => {
     const kernel = fixture.upload({

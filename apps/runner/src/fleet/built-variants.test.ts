@@ -14,7 +14,7 @@ const building = (variant: string): JobEvent =>
 const built = (buildId: string): JobEvent =>
   create(JobEventSchema, { payload: { case: 'buildResult', value: { buildId, succeeded: true } } });
 
-test('a build is recorded with its variant, the requested one or the fallback; a build of any other variant is not recorded', () => {
+test('a build of the requested variant or of the fallback is recorded with its variant; any other build is not recorded', () => {
   using folder = temporaryFolder();
   const database = openDatabase(':memory:');
   const builds = new BuildStore(database);

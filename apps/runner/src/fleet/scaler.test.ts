@@ -301,7 +301,7 @@ test("if the scheduler refuses one partition's pilots, other partitions get thei
   expect([present.size, pool.account.schedulerProblem, heard]).toEqual([1, told, [`bad: ${told}`]]);
 });
 
-test("the cluster's GPUs are reported, counting nodes of two partitions once; a scheduler that cannot count them is tolerated", async () => {
+test("the cluster's GPUs are reported, counting a node in two partitions once; a scheduler that cannot count them is tolerated", async () => {
   const { scaler, state, pool, table, clock } = fixture();
   const told = () => {
     const { gpus, partitions, schedulerProblem } = pool.describe(table.pilots(), {

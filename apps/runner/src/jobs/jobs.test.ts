@@ -147,7 +147,7 @@ test('a job begins even if its early compilation has not ended; the compilation 
   jobs.stopAll();
 });
 
-test('a job whose body ignores the cancellation ends after the grace; its device takes no job until the body has settled', async () => {
+test('a job whose body ignores the cancellation ends after the grace period; its device takes no job until the body has settled', async () => {
   const { bodies, letGo } = stubborn();
   const { jobs, start } = fixture({ bodies });
   const job = start('stubborn');
@@ -210,7 +210,7 @@ test('partial results of a body that was stopped or threw are in the result and 
   ]);
 });
 
-test('after a crash, experiments that ran or waited are ended and appear in the history, as after a stop', async () => {
+test('after a crash, experiments that ran or waited are ended and appear in the history, like stopped experiments', async () => {
   const { database, history, jobs, start } = fixture();
   const [running, waiting, build] = [
     start('hang', { method: 'runExperiment' }),
@@ -270,7 +270,7 @@ test('the queue limit and the run limit are separate: a job may wait long and th
   expect(jobs.get(second.name).job.outcome).toBe(Outcome.TIMED_OUT);
 });
 
-test("clients take turns on a device, one job each; a client's jobs keep their order, also in positions", async () => {
+test("clients take turns on a device, one job each; a client's jobs keep their order, and the positions told to clients follow it", async () => {
   const { jobs, start } = fixture();
   const order: string[] = [];
   const running = start('hang', { owner: 'ada' });
@@ -382,7 +382,7 @@ test('a job whose body runs without a device is shown as waiting; with a device,
   expect(load()).toEqual([{ client: 'ada', waiting: 0, running: 1 }]);
 });
 
-test("a job that the runner's end interrupted is queued again by its request_id, once, if asked", async () => {
+test("a job that the runner's end interrupted is queued again, once, if its request is repeated as resumable", async () => {
   const { database, history, jobs, start } = fixture();
   const request = { requestId: 'r', requestDigest: 'd' };
   const first = start('hang', request);

@@ -78,7 +78,7 @@ test.each<[what: string, droppedUs: number, droppedBlocks: number]>([
   expect(reason).toMatch(/^62 of 240 samples .* and with them the answer is another: /);
 });
 
-test('a wrong output is reported before dropped samples', () => {
+test('a wrong output is reported rather than dropped samples', () => {
   const [verdict, reason] = judged(
     { candidateUs: 10, droppedBlocks: 31 },
     { candidateCheck: { passed: false, detail: 'at 1x2x64x64', launches: 1 } },

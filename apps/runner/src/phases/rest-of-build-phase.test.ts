@@ -65,7 +65,7 @@ const foundWith = (part: KernelBuild, all: KernelBuild): VariantFound => ({
   build: { ...part, complete: Promise.resolve(all) },
 });
 
-test('the build with all entries replaces the build with the first ones, and adds its own findings', async () => {
+test('the build with all entries replaces the build with the first entries, and adds its own findings', async () => {
   const { services, told } = servicesOn({}, { probes: false, longProbes: false });
   const all = buildOf({ k: '/k', other: '/other' }, ['k spills', 'other spills'], 2);
   const found = foundWith(buildOf({ k: '/k' }, ['k spills'], 1), all);
@@ -77,7 +77,7 @@ test('the build with all entries replaces the build with the first ones, and add
   expect(restOfBuildPhase.wants(services, found)).toBe(false);
 });
 
-test('if another entry does not compile, the build fails', async () => {
+test('if an entry other than the first ones does not compile, the build fails', async () => {
   const { services } = servicesOn({}, { probes: false, longProbes: false });
   const found = foundWith(buildOf({ k: '/k' }, [], 1), buildOf(undefined, ['other does not compile'], 2));
   expect(await restOfBuildPhase.run(services, found)).toBe('the kernel was not built');

@@ -77,7 +77,7 @@ test('figures that only a GPU has are absent, with the reason', () => {
   expect(result.reason).toContain('not read: dram__bytes.sum');
 });
 
-test('every figure of a profile can be gated', () => {
+test('a gate can use every figure of a profile', () => {
   const shown = [...result.metrics.map(({ name }) => name), ...metricRules('sm_90').map(({ name }) => name)];
   expect(shown).toContain('barrier_instructions');
   expect(shown.filter((name) => !isCounter(name) && !Object.hasOwn(METRICS, name))).toEqual([]);

@@ -28,7 +28,7 @@ test('memcheck reports a misaligned read, which its text shows', () => {
   expect(first!.text).toContain('is misaligned');
 });
 
-test('racecheck reports both sides of a race, each place once', () => {
+test('racecheck reports both sides of a race, each source line once', () => {
   expect(plain(recorded('racecheck.missing_syncthreads')[0]!)).toEqual({
     title: 'Race reported between Write access',
     places: [

@@ -106,7 +106,7 @@ test('a boxed program has limits on CPU time and files', ({ skip }) => {
   );
 });
 
-test('a program that the box cannot reach runs unboxed, and is named', async ({ skip }) => {
+test('a program that the box cannot reach runs unboxed, and the detail names it', async ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const own = await findBox('auto');
   const program = join(folder, 'cc');

@@ -16,7 +16,7 @@ const choose = (method: 'verify' | 'build', engine: 'fibres' | 'ptx') =>
     emulation: () => ({ engine, frontEnd: undefined, because: 'no nvcc or clang found', nvccProblem: undefined }),
   });
 
-test("a kernel for sm_90a is built for it and runs on the emulator's PTX engine, but not on the fibre engine", () => {
+test("a kernel for sm_90a is built for sm_90a and runs on the emulator's PTX engine, but not on the fibre engine", () => {
   expect(choose('verify', 'ptx')).toBe('sm_90a');
   expect(choose('build', 'fibres')).toBe('sm_90a');
   expect(() => choose('verify', 'fibres')).toThrow(

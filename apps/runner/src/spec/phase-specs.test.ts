@@ -85,7 +85,7 @@ test('a profile and a set added to cases.yaml are used like the original ones', 
 
 const NAMED = '{ name: "Model 8B small", B: 1, H: 2, S: 3, D: 64, causal: true }';
 
-test('a case is chosen by its name, and values that are a named case get its name', () => {
+test('a request may name a case, and a shape with the values of a named case gets its name', () => {
   const cases = parseCases(withOwn(PROFILE, NAMED), 'cases.yaml');
   const manifest = parseManifest(readFileSync(`${REPOSITORY_ROOT}/kernels/fa_v1_baseline/kernel.yaml`, 'utf8'), 'k');
   const planned = { manifest, resolved: resolveVariant(manifest), cases };

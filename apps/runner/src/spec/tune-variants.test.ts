@@ -30,7 +30,7 @@ const planned = (parameters: number) =>
     shapes: [SHAPE],
   });
 
-test('planVariants() draws from as many combinations as a result can count, and refuses more at once', () => {
+test('planVariants() draws from as many combinations as a result can count, and refuses a larger number', () => {
   expect(planned(30)).toMatchObject({ combinations: 2 ** 30, drawn: true });
   for (const parameters of [31, 60])
     expect(() => planned(parameters)).toThrow('parameters: must have at most 2147483647 combinations');

@@ -162,7 +162,7 @@ function freshIn(folder: string): string {
   return path;
 }
 
-test("a gateway's pilots and leases are kept when their keys change from job numbers", () => {
+test("a gateway's pilots and leases are kept when their keys change from job numbers to ids", () => {
   const sqlite = new DatabaseSync(':memory:');
   migrate(sqlite, BEFORE_PILOT_NUMBERS);
   sqlite.exec(`

@@ -310,7 +310,7 @@ test('finds a launch that changes the heads from which all inputs are made', asy
   expect(detail).toContain("the kernel changed the judge's own memory");
 });
 
-test('counts that a launch wrote do not change the result', async () => {
+test("a launch that overwrites the judge's counts does not change the result", async () => {
   const [shape] = SHAPES as [ShapeFields];
   using memory = watched();
   const detail = await judged(shape, 'fp16', () => {
