@@ -18,7 +18,7 @@ export function embeddedAddress(dataDirectory: string, environment: NodeJS.Proce
 
 function privateFolder(parent: string): string {
   const { uid } = userInfo();
-  // 60 bytes leave room for the names below. /tmp replaces a longer path, which macOS's per-user folder can be.
+  // 60 bytes leave room for the names below. A longer path, such as macOS's per-user folder, is replaced with /tmp.
   const folder = join(Buffer.byteLength(parent) <= 60 ? parent : '/tmp', `flashcore-${uid}`);
   makeSocketFolder(folder);
   const found = lstatSync(folder);

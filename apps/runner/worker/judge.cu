@@ -95,7 +95,7 @@ __device__ inline float value_of(u32 bits, u32 dtype) {
   if (dtype == FP32) return __uint_as_float(bits);
   if (dtype == BF16) return __uint_as_float(bits << 16);
   if (dtype == INT8) return (float)(signed char)bits;
-  // e5m2 is the upper half of fp16. e4m3 shifted left by 7 is an fp16 whose value is 2^8 too small; e4m3 has one NaN.
+  // e5m2 is the upper half of fp16. e4m3 shifted left by 7 is an fp16 that is 2^8 times too small; e4m3 has one NaN.
   if (dtype == E5M2) return value_of_half(bits << 8);
   if (dtype != E4M3) return value_of_half(bits);
   if ((bits & 0x7fu) == 0x7fu) return __uint_as_float(0x7fc00000u);

@@ -94,8 +94,8 @@ export const OVERRULES: Readonly<Record<Role, readonly DecidedBy[]>> = {
 };
 
 /**
- * Throws unless a client may replace a champion by a result. A submitter can replace another submitter's champion only
- * by a faster result, because a mere copy is equally fast. Errors: NOT_ACCEPTABLE, PERMISSION_DENIED.
+ * Throws unless a client may replace a champion with a result. A submitter can replace another submitter's champion
+ * only with a faster result, because a mere copy is equally fast. Errors: NOT_ACCEPTABLE, PERMISSION_DENIED.
  */
 export function requireReplacing(caller: Caller, champion: Champion, { buildId, verdict, job }: Replacing): void {
   requireOverruling(caller, champion.decision, `replace the champion ${champion.label}`);

@@ -79,8 +79,8 @@ const PTX_VERSIONS = [
 ];
 
 /**
- * Flags for the architecture, or for the newest one before it that an older clang knows. The emulator's engine accepts
- * instructions of any architecture, and __CUDA_ARCH__ is that of the requested one.
+ * Flags for the architecture or, for an older clang, for the newest earlier architecture that it knows. The emulator's
+ * engine accepts instructions of any architecture, and __CUDA_ARCH__ always names the requested one.
  */
 function architecture({ version, archs }: Clang, arch: string): string[] {
   const number = (name: string): number => parseInt(name.slice(3), 10);

@@ -43,8 +43,8 @@ interface CompileCacheParts {
   /** Other places where the cache looks for compilations and stores them. */
   others?: readonly OtherBuilds[];
   /**
-   * Claims shared by the processes that use this folder or one of the others. Without claims, two processes may compile
-   * the same unit.
+   * Claims shared by the processes that use this folder or a folder of `others`. Without claims, two processes may
+   * compile the same unit.
    */
   claims?: CompileClaims | undefined;
 }
@@ -82,8 +82,8 @@ export class CompileCache {
 
   async compile(unit: CompileUnit, options: CompileOptions): Promise<Compilation> {
     const key = keyOf(unit);
-    // Another job may be compiling the same unit. Afterwards the result is in the cache; if it failed, this call
-    // compiles again to report why.
+    // Another job may be compiling the same unit. Afterwards the result is in the cache. If that compilation failed,
+    // this call compiles again to report why.
     for (let running = this.#running.get(key); running; running = this.#running.get(key))
       await untilAborted(
         running.catch(() => undefined),

@@ -58,7 +58,9 @@ export interface KernelBuild {
   sourceDigest: string;
   /** The sources, with their paths as the kernel folder names them. */
   sources: SourceText[];
-  /** Set if this build has only the first entries: the build with all entries, once the others are compiled. */
+  /**
+   * Set if this build has only the first entries. Resolves to the build with all entries, once the others are compiled.
+   */
   complete?: Promise<KernelBuild>;
 }
 
@@ -208,8 +210,8 @@ export class KernelAssembly {
   }
 
   /**
-   * Names the memory that outlives a launch, by the cubin of each run, or by its PTX if the run made no cubin. A run
-   * for the fibre engine makes neither, so nothing is known of it.
+   * Names the memory that outlives a launch, from the cubin of each run, or from its PTX if the run made no cubin. A
+   * run for the fibre engine makes neither, so nothing is known of it.
    */
   #keptState(runs: readonly CompilerRun[], source: string): string[] {
     const state = runs.flatMap(({ compilation: { outputs } }) => {
@@ -368,8 +370,8 @@ function artifactOf(
 }
 
 /**
- * Digest of everything that goes into the build, including the manifest: if its launch plan could be exchanged under
- * the same id, a champion could be made to look slower.
+ * Digest of everything that goes into the build. The manifest is included, because another launch plan under the same
+ * id could make a champion look slower.
  */
 function buildIdOf({ spec: { folderDigest, resolved, arch }, units }: CompiledKernel): string {
   return createHash('sha256')

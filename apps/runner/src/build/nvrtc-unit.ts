@@ -19,8 +19,8 @@ export interface NvrtcOptions extends DeviceCode {
 const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
 
 /**
- * The unit with which NVIDIA's run-time compiler (libs/emulator/nvrtc) makes a kernel's PTX without nvcc, with its
- * ptxas's report. All flags are generated here; no request's text is used as a flag.
+ * The unit with which NVIDIA's run-time compiler (libs/emulator/nvrtc) makes a kernel's PTX without nvcc. NVRTC
+ * contains ptxas, whose report is included. All flags are generated here; no request's text is used as a flag.
  */
 export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
   const { nvrtc } = options;

@@ -202,7 +202,7 @@ class Reader {
   }
 }
 
-/** The position `past` characters after the first `wanted` at or after `from`; the text's end without a `wanted`. */
+/** The position `past` characters after the first `wanted` at or after `from`, or the text's end if there is none. */
 function endOf(text: string, wanted: string, from: number, past = 0): number {
   const found = text.indexOf(wanted, from);
   return found < 0 ? text.length : found + past;

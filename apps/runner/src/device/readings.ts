@@ -67,8 +67,8 @@ export class DeviceReadings {
   }
 
   /**
-   * Finds a GPU by its index, because the driver and nvidia-smi list GPUs in the same order. Different names show that
-   * they do not.
+   * Finds a GPU by its index, because the driver and nvidia-smi list GPUs in the same order. If the names differ, so
+   * does the order.
    */
   #readingOf(device: Device, gpus: readonly Device[]): DeviceReading {
     if (typeof this.#last === 'string') return missing(this.#last);

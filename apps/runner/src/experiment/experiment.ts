@@ -33,7 +33,7 @@ import { costOf } from './cost.ts';
 import { provenanceOf, type RunnerIdentity } from './provenance.ts';
 import { summaryOf } from './summary.ts';
 
-/** Gives the gates their final answers if the kernel was built, even if an earlier phase stopped the later ones. */
+/** Gives the gates their final results if the kernel was built, even if an earlier phase stopped the later ones. */
 const gatesPhase: VariantPhase = {
   phase: Phase.GATES,
   wants: (_services, { judging, build }) => judging !== undefined && build !== undefined,

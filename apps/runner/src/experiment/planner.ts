@@ -78,8 +78,8 @@ export interface PlannerOptions extends Pick<
 }
 
 /**
- * How long the first answer waits for the choice of the emulator's engine, because a connecting client waits 2.5 s for
- * it. A later choice is reported by a later answer.
+ * How long the first answer to a client waits for the choice of the emulator's engine. A connecting client waits only
+ * 2.5 s for it. If the choice takes longer, later answers report it.
  */
 const PREPARED_WITHIN_MS = 1_000;
 

@@ -10,7 +10,7 @@ const name = () =>
   matching(/^[A-Za-z0-9][A-Za-z0-9._,:+-]{0,63}$/, 'a name as Slurm has it: letters, digits, "._,:+-"');
 const absolutePath = () => matching(/^\/[^\n]{1,200}$/, 'an absolute path');
 
-/** Options of sbatch that the gateway gives itself, or that would make a job do something other than run a pilot. */
+/** Options of sbatch that the gateway sets, or that would make a job do something other than run a pilot. */
 const OWN_OPTIONS = [
   ...['job-name', 'partition', 'gres', 'time', 'signal', 'output', 'error', 'input', 'chdir', 'export', 'export-file'],
   ...['parsable', 'requeue', 'no-requeue', 'wrap', 'array', 'nodes', 'ntasks', 'wait', 'test-only', 'get-user-env'],
@@ -71,7 +71,7 @@ const label = () =>
 const LISTS: readonly string[] = ['volumes', 'volumeMounts', 'env'];
 const isListOfMappings = (value: unknown): boolean =>
   Array.isArray(value) && value.every((each) => typeof each === 'object' && each !== null && !Array.isArray(each));
-/** Fields of an object of the API that the fleet file may give; `own`: the fields that the gateway gives. */
+/** Fields of an object of the API that the fleet file may set; `own`: the fields that the gateway sets. */
 const partOf = (object: string, own: readonly string[]) =>
   z
     .record(z.string(), z.unknown())

@@ -46,7 +46,7 @@ import type { PilotPool } from './pilot-pool.ts';
 import { factsOf, stateOwnFacts, type OwnFacts } from './own-facts.ts';
 import { pilotRequest, readPilotRequest } from './pilot-request.ts';
 
-/** A job that has lost this many pilots is given up, because it may be the cause itself. */
+/** A job that has lost this many pilots is given up, because the job itself may be the cause. */
 const MOST_ATTEMPTS = 5;
 
 export interface FleetPlannerOptions extends PlannerOptions {
@@ -161,8 +161,8 @@ function planned<Method extends JobMethod>(
 }
 
 /**
- * The part of a run that a pilot can't decide, because it knows neither the champions nor the client's own request.
- * Also the gateway's own facts about the result, so that the gateway need not plan the run again.
+ * The part of a run that a pilot can't decide, because it knows neither the champions nor the client's own request. It
+ * includes the gateway's own facts about the result, so that the gateway need not plan the run again.
  */
 function assignedRun(spec: JobSpec, kernels: KernelCatalog): AssignedRun | undefined {
   const { ranking, over, kernel } = spec;

@@ -210,8 +210,7 @@ function tell(session: PilotSession, message: AttachRequest['message']): void {
 const ATTACH = /\/Attach$/;
 
 /**
- * Refuses calls other than Attach that have no pilot's session. This happens before their message is read, which may be
- * large.
+ * Refuses calls other than Attach that have no pilot's session, before their message is read, because it may be large.
  */
 export const onlySessions =
   (table: FleetTable): ServerInterceptor =>

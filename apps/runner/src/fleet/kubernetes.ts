@@ -211,7 +211,7 @@ export function pilotJob(
           ...pod,
           restartPolicy: 'Never',
           automountServiceAccountToken: false,
-          // Counts from when the pod is on its node; a Job's own limit would include the wait for a GPU.
+          // This limit begins when the pod is on its node; a Job's own limit would include the wait for a GPU.
           activeDeadlineSeconds: minutes * 60 + PULL_SECONDS,
           volumes: [
             ...listIn(pod, 'volumes'),

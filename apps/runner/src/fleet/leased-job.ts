@@ -55,7 +55,7 @@ const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
   'KERNEL_NOT_FOUND',
   'NOT_IMPLEMENTED',
 ];
-/** The gateway enforces the time limits of jobs and of their queue, so the pilot's runner gets very long ones. */
+/** The gateway enforces the time limits of jobs and of their queue, so the pilot's runner gets very long limits. */
 const NO_LIMITS = { maxRunSeconds: 604_800, maxQueueSeconds: 604_800 };
 
 /**

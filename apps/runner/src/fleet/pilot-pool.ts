@@ -265,7 +265,7 @@ export class PilotPool {
     }
   }
 
-  /** Dismisses a pilot whose time is nearly over, which takes no further job, so that its GPU becomes free. */
+  /** Dismisses a pilot whose time is nearly over. It would take no further job, so its GPU should become free. */
   #dismissExpiring(pilot: LivePilot): void {
     if (!hasTime(pilot)) this.dismiss(pilot.id, 'its time is nearly over');
   }

@@ -22,8 +22,8 @@ export interface PilotRequestParts {
   /** The request's kernel, if it has one. */
   kernel: ResolvedKernel | undefined;
   /**
-   * Build id of the device's champion, for the comparison; undefined: only a champion that the request names is
-   * compared.
+   * Build id of the device's champion, for the comparison. If undefined, the candidate is compared only with a champion
+   * that the request names.
    */
   championBuild: string | undefined;
   /** The gateway's decisions about the run; undefined if it is not an experiment. */

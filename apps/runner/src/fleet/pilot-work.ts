@@ -136,8 +136,8 @@ export class PilotWork {
   }
 
   /**
-   * Assigns the job to the pilot, unless the pilot already has it, and waits until the job ends. Errors: the one given
-   * to fail().
+   * Assigns the job to the pilot, unless the pilot already has it, and waits until the job ends. Errors: the error
+   * given to fail().
    */
   async run({ onEvent, signal }: LeaseOptions, { link, onUnstopped, assignment }: Holder): Promise<JobFinished> {
     this.#onEvent = onEvent;

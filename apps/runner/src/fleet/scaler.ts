@@ -125,7 +125,7 @@ export class Scaler {
     const known = new Set(rows.map(({ schedulerJob }) => schedulerJob));
     const strays = [...present].filter((id) => !known.has(id));
     if (strays.length > 0) await scheduler.cancel(strays);
-    // If a job number was reused, the number in the scheduler's list is that of the younger pilot.
+    // If a job number was reused, the number in the scheduler's list belongs to the younger pilot.
     const youngest = new Map(rows.map(({ id, schedulerJob }) => [schedulerJob, id]));
     for (const { id, schedulerJob, partition, submitMs, registered } of rows) {
       if (registered) this.#registered.add(id);

@@ -8,7 +8,8 @@ import type { SlurmFile } from './fleet-file.ts';
 import { gatewayId, said, SchedulerError, unreachableRemedy, type NodeGpus, type Scheduler } from './scheduler.ts';
 
 /**
- * Less than Slurm's own limit for its commands, which is a minute. Without a controller they fail after some seconds.
+ * Less than Slurm's own limit for its commands, which is a minute. Without a controller the commands fail after some
+ * seconds.
  */
 const LIMIT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;

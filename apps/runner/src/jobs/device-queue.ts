@@ -123,8 +123,8 @@ export class DeviceQueue {
   }
 
   /**
-   * Number of jobs ahead of the one at `place` in its client's list, if every job costs the usual amount: the jobs of
-   * clients that will have used less by then.
+   * Number of jobs ahead of the one at `place` in its client's list: the jobs of clients that will have used less by
+   * then, if every job costs the usual amount.
    */
   #before({ owner, weight }: Client, place: number): number {
     const using = this.#using();
@@ -198,10 +198,7 @@ export class DeviceQueue {
     return next;
   }
 
-  /**
-   * The first job of the client whose turn it is. After it, clients that have used the device equally go before this
-   * client.
-   */
+  /** The first job of the client whose turn it is. Clients with equal use then go before this client. */
   #takeNext(): JobRun {
     const { owner, waiting } = this.#next()!;
     const run = waiting.runs.shift()!;

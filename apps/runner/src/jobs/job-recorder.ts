@@ -89,8 +89,8 @@ export class JobRecorder {
 
   /**
    * Stores an event as record() does. While another process holds the database's lock, this event and later ones are
-   * held in memory, where no watcher sees them, and stored when the lock is free. Errors: as record(), but not for a
-   * lock.
+   * held in memory, where no watcher sees them, and stored when the lock is free. Errors: as record(), except that a
+   * lock is not an error.
    */
   recordWhenFree(payload: JobPayload, alongside?: () => void): void {
     this.#enqueue(payload);

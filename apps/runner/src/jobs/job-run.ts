@@ -76,7 +76,7 @@ export interface EndTimes {
   deviceMs?: number;
 }
 
-/** State of one run of the body; a kept job that the store held up gets a new one for its next run. */
+/** State of one run of the body. A kept job that the store held up gets a new state for its next run. */
 interface Running {
   controller: AbortController;
   /** Resolves when the run is stopped. */
@@ -165,7 +165,8 @@ export class JobRun {
   }
 
   /**
-   * Whether the job has its device. Its run limit begins when it first gets one; before that, the queue limit applies.
+   * Whether the job has its device. The job's run limit begins when it first gets a device; before that, the queue
+   * limit applies.
    */
   get hasDevice(): boolean {
     return this.#deviceSinceMs !== undefined;
@@ -198,7 +199,7 @@ export class JobRun {
     return this.#compileAhead !== undefined;
   }
 
-  /** Stops the job from outside. Only the first cause has an effect. Once the body has settled, no cause has one. */
+  /** Stops the job from outside. Only the first cause has an effect, and only while the body has not settled. */
   stop(cause: StopCause): void {
     if (this.#left || this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
     if (cause.type === 'queue-limit' && this.#runTimer) return;

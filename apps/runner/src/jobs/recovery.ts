@@ -26,8 +26,8 @@ interface RecoveryOptions {
 }
 
 /**
- * Ends the jobs that a killed runner left queued or running and that this one can't resume; returns their number. Runs
- * before any client is served.
+ * Ends the jobs that a killed runner left queued or running and that this runner can't resume; returns their number.
+ * Runs before any client is served.
  */
 export function recoverJobs({ database, table, log, markEnded, takeUp }: RecoveryOptions): number {
   const rows = table.unfinished().filter((row) => !takeUp(row));

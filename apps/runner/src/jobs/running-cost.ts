@@ -10,7 +10,7 @@ interface Running {
 /** Costs are whole seconds, so an update every 250 ms keeps each client's cost nearly exact. */
 const LOOK_EVERY_MS = 250;
 
-/** Use of each client by its running jobs. Read for every waiting job, so it is not recomputed at every read. */
+/** Device use of each client by its running jobs. Read for every waiting job, so it is not recomputed at every read. */
 export class RunningCost {
   readonly #nowMs: () => number;
   /** Cost at the last update, or when the job began. */

@@ -63,8 +63,8 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     const ended = seed === 0 && endedByWatching(outcome, shape);
     watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
     if (ended) {
-      // The case runs again without the hooks, because the kernel may then behave differently. Later cases run without
-      // them too.
+      // The case runs again without the hooks, because the kernel may behave differently without them. Later cases also
+      // run without them.
       watching.image = undefined;
       outcome = await verify();
     }

@@ -134,7 +134,7 @@ function attributesText({ attributes }: Problem, shape: Shape): string {
   return attributes.map(({ name }) => entryOf(values, name) ?? '').join();
 }
 
-/** The drawn shapes that the running variant takes: its limits may be narrower than those of the requested one. */
+/** The drawn shapes that the running variant takes: its limits may be narrower than those of the requested variant. */
 export const drawnShapes = ({ spec: { kernel }, resolved, cases }: PlannedVariant, { drawn }: VerifySpec): Shape[] =>
   drawn?.shapes.filter((shape) => takesShape({ manifest: kernel.manifest, resolved, cases }, shape)) ?? [];
 

@@ -56,8 +56,8 @@ export interface NewSamples {
 }
 
 /**
- * Streams samples of the modes, of the candidate and of the alternatives timed in turns with it, with running
- * statistics.
+ * Streams the samples of each mode with running statistics, for the candidate and for the alternatives that are timed
+ * in turns with it.
  */
 export class LiveSamples {
   readonly #of: LiveShape;

@@ -7,8 +7,8 @@ import type { VariantPhase } from './phase.ts';
 import { verifiedShapes } from './coming-verification.ts';
 
 /**
- * Entries that a job launches on a GPU, if the kernel also has others. They are compiled first; the others are compiled
- * while these are verified and timed. Undefined: all entries are compiled together.
+ * Entries that a job launches on a GPU, if the kernel also has other entries. They are compiled first, and the others
+ * while the first ones are verified and timed. Undefined: all entries are compiled together.
  */
 export function launchedEntries(services: PlannedVariant): string[] | undefined {
   const { spec, resolved, build } = services;

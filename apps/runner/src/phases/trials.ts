@@ -35,8 +35,8 @@ const meetsAny = ({ q, k, keyScale = 1 }: Distribution): boolean =>
   ![q, k].includes('largest') && (keyScale <= MOST_KEY_SCALE || k.startsWith('channels_'));
 
 /**
- * Adapts a distribution to heads that are combined with heads of others and whose V is doubled: channels of Q and K
- * scaled by powers of two cancel only within one head, and the largest numbers can't be doubled.
+ * Adapts a distribution to timed heads, whose V is doubled and which are combined with heads of other distributions.
+ * Channels of Q and K scaled by powers of two cancel only within one head, and the largest numbers can't be doubled.
  */
 const timedRule = (rule: Distribution): InputRule => ({
   ...rule,

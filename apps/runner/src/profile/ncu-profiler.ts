@@ -100,7 +100,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`,
         sizeBytes: BigInt(statSync(file).size),
       });
-      // If ncu printed nothing while writing its report, it runs again to print it, which takes half a second.
+      // If ncu printed nothing while writing its report, ncu runs again to print the report, which takes half a second.
       const printed =
         output !== undefined && parseNcuCsv(output).length > 0
           ? { csv: output }
@@ -141,8 +141,8 @@ const IMPORT_LIMIT_MS = 60_000;
 const MAX_WORDS = 300;
 
 /**
- * ncu's output for a stored report, or why there is none: an interrupted launch, a full disk, too much output, or ncu
- * ran for over a minute. Errors: the signal's reason.
+ * ncu's output for a stored report, or why there is none: an interrupted launch, a full disk, too much output, or a run
+ * of more than a minute. Errors: the signal's reason.
  */
 async function readNcuReport(
   ncu: string,

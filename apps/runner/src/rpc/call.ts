@@ -176,7 +176,7 @@ async function writeAll<Response>(
   batch: Response[],
   { signal, open, streams }: Writing,
 ): Promise<void> {
-  // Only stored events are counted; other answers are few.
+  // Counts only stored events, because all other answers together are few.
   const bytes = batch.reduce((sum, message) => sum + (message instanceof Uint8Array ? message.byteLength : 0), 0);
   for (const message of batch) {
     if (signal.aborted) return;

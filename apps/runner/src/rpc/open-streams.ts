@@ -39,7 +39,10 @@ export class OpenStream {
   readonly #controller = new AbortController();
   /** Bytes read from the store that the client has not taken yet. */
   held = 0;
-  /** The count of moves of all streams when this one last moved, that is, sent or took data. */
+  /**
+   * The count of all streams' moves when this stream last moved. A stream moves when it sends data or its client takes
+   * data.
+   */
   moved = 0;
 
   constructor(opening: StreamOpening) {

@@ -96,8 +96,8 @@ export class Child {
   }
 
   /**
-   * Sends over the channel requested in `stdio`. `onError` gets a message that can't be sent; usually the child's end
-   * follows.
+   * Sends a message over the channel requested in `stdio`. Calls `onError` if the message can't be sent; usually the
+   * child's end follows.
    */
   send(message: Serializable, onError: (error: Error) => void): void {
     // Without descriptors there is no channel.

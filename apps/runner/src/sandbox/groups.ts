@@ -46,8 +46,8 @@ export function defaultLimits(): GroupLimits {
 /** oom_score_adj, up to 1000: the kernel kills the highest first when memory runs out; the daemon has 0. */
 const FIRST_TO_DIE = 1000;
 /**
- * Enters a cgroup before the program starts, so that no process is ever outside, and makes the program the first to be
- * killed when memory runs out, which a root runner's candidates can't undo.
+ * Enters a cgroup before the program starts, so that no process is ever outside the cgroup, and makes the program the
+ * first to be killed when memory runs out, which a root runner's candidates can't undo.
  */
 const ENTER = `[ ! -w /proc/self/oom_score_adj ] || echo ${FIRST_TO_DIE} >/proc/self/oom_score_adj
 [ -z "$0" ] || echo 0 >"$0/cgroup.procs" || exit 125
@@ -172,9 +172,9 @@ class Cgroups implements ProcessGroups {
   }
 
   /**
-   * Limits all boxes together, which leaves a share for the daemon. If they reach the limit, the kernel kills the
-   * largest box, so this level is not killed as a whole. The number of processes is not limited here, so that one box
-   * can't use up another's.
+   * Limits all boxes together, which leaves a share for the daemon. If they reach the limit, the kernel kills only the
+   * largest box, because the group of all boxes is not killed as a whole. The number of processes is not limited here,
+   * so that one box can't use up another's.
    */
   #limitTogether(): void {
     const { memoryBytes } = this.#limits;

@@ -76,7 +76,10 @@ export function chooseShapes(
   return [...set];
 }
 
-/** Shapes of a request with the names and values of cases.yaml. Errors: INVALID_REQUEST. */
+/**
+ * The shapes of a request: a case's name is replaced with its values, and values of a named case get its name. Errors:
+ * INVALID_REQUEST.
+ */
 export function requestedCases(asked: readonly Shape[], cases: Cases): Shape[] {
   const known = casesOf(cases);
   return asked.map((shape, index) => namedCase(shape, known, `shapes[${index}]`));

@@ -19,8 +19,9 @@ import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
 
 /**
  * Maximum error of 16 rows of a head, in units of what rounding explains. Honest kernels stay below 0.9, and a kernel
- * with 8-bit K and V exceeds 30 (docs/inputs.md). If attention in plain arithmetic has a larger error, as with logits
- * of 100 that it rounds, the limit is twice that error, but not for a kernel that declares that it rounds no logits.
+ * with 8-bit K and V exceeds 30 (docs/inputs.md). If attention in plain arithmetic has a larger error, for example
+ * because it rounds logits of 100, the limit is twice that error. A kernel that declares that it rounds no logits gets
+ * no such higher limit.
  */
 const ROUNDING_LIMIT = 2;
 const ROUNDING_YARDSTICKS = 2;

@@ -138,7 +138,6 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const plainError = () => yardstickFor(reference, drawnCase, { inputs: drawn, answers: drawnAnswers });
   let yardstick = options.yardsticks.get(rule) ?? known?.yardstick ?? (wantsYardstick ? plainError() : undefined);
   // A kernel's NaN in e4m3 can have the bits of the poison. An output that is the same with another poison was written.
-  // elements were written.
   const written = new Set(
     compared
       .map(({ name }) => name)
@@ -150,8 +149,8 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const deterministic = again && written.size === compared.length;
   const second = again && !deterministic && wrongElements(first) === 0 ? judge(again, POISONS[1]) : undefined;
   const wrongAgain = second === undefined ? 0 : wrongElements(second);
-  // The second run is wrong. If a run with the first guard bytes is correct again, the guards are the cause, otherwise
-  // chance.
+  // The second run is wrong. If a run with the first guard bytes is correct again, the guards are the cause; otherwise
+  // the error came by chance.
   const byGuards =
     wrongAgain > 0 && wrongElements(judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0])) === 0;
   const comparisons = second && wrongAgain > 0 && !byGuards ? second : first;
