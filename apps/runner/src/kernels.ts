@@ -63,7 +63,7 @@ export class KernelCatalog {
   readonly #folder: string;
   readonly #sources: SourceStore;
   readonly #builds: BuildStore;
-  /** Parsed manifests by text: parsing one takes longer than reading the files of all. */
+  /** Parsed manifests by text: parsing one takes longer than reading the files of all kernels. */
   readonly #parsed = new Map<string, Manifest>();
 
   constructor(folder: string, sources: SourceStore, builds: BuildStore) {

@@ -9,7 +9,7 @@ export interface Reporter {
   notice(notice: WorkerNotice): Promise<void>;
   /** Announces a call that may block, with its limit. */
   step(what: string, limitMs: number): Promise<void>;
-  /** Gives others a turn on the device; resolves when the parent lets this process continue. */
+  /** Gives another measurement a turn on the device; resolves when the parent lets this process continue. */
   turn(mode: TimingModeName): Promise<void>;
 }
 

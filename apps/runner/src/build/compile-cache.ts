@@ -20,12 +20,12 @@ import {
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 
-/** A compilation from another place, always a successful one, because failed ones are not stored. */
+/** A compilation from another store. It always succeeded, because failed compilations are not stored. */
 export interface OtherBuild extends CompileRecord {
   timedOut?: boolean;
 }
 
-/** Another place with compilations: SharedBuilds, InstalledLibraries or AssignedBuilds. */
+/** Another store of compilations: SharedBuilds, InstalledLibraries or AssignedBuilds. */
 export interface OtherBuilds {
   /** Copies a compilation into a runner's own files; undefined if it is missing or incomplete. Errors: DISK_FULL. */
   copyTo(own: CompiledFiles, key: string): OtherBuild | undefined;
@@ -40,7 +40,7 @@ export interface Compilation extends CompileRecord {
 
 interface CompileCacheParts {
   box?: () => Promise<Box>;
-  /** Other places where the cache looks for compilations and stores them. */
+  /** Other stores in which the cache looks for compilations and keeps them. */
   others?: readonly OtherBuilds[];
   /**
    * Claims shared by the processes that use this folder or a folder of `others`. Without claims, two processes may
@@ -219,7 +219,7 @@ function removeAbandoned(folder: string): void {
 
 export interface BuildListener {
   signal: AbortSignal;
-  /** A background build, which only uses processors that others leave idle. */
+  /** A background build, which uses only the processor time that other processes leave. */
   aside?: boolean | undefined;
   /** Called with each line of "nvcc", "clang++" or "g++". */
   onLine?: (source: string, line: string) => void;

@@ -246,7 +246,7 @@ function refusal(text: string): string | undefined {
   const { code, strings } = readSourceText(text);
   const found = strings.find((each) => READS_FILE.test(each.text));
   if (!found) return undefined;
-  // A line marker such as "# 12 \"kernel/k.cu\"" gives the place in the source.
+  // A line marker such as "# 12 \"kernel/k.cu\"" gives the source location.
   const marker = code.lastIndexOf('\n# ', found.index);
   const [, line = '1', file = 'kernel.cu'] = /^# (\d+) "([^"\n]*)"/.exec(code.slice(marker + 1, marker + 500)) ?? [];
   const from = code.indexOf('\n', marker + 1);

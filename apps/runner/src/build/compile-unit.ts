@@ -60,7 +60,7 @@ export type OutputKind = 'cubin' | 'ptx' | 'sass' | 'emulator-module' | 'library
 
 export interface CompileOptions {
   signal: AbortSignal;
-  /** A background compilation, which only uses processors that others do not need. */
+  /** A background compilation, which uses only the processor time that other processes leave. */
   aside?: boolean | undefined;
   /** Called with each line of the compiler as it appears, with paths as the kernel folder names them. */
   onLine?: ((line: string) => void) | undefined;
@@ -68,7 +68,7 @@ export interface CompileOptions {
   onStart?: (() => void) | undefined;
 }
 
-/** The lowest priority: the process only gets processor time that others leave. */
+/** The lowest priority: the process gets only the processor time that other processes leave. */
 const LOWEST = '19';
 
 /** A program and its arguments; `aside` runs it at the lowest priority. */

@@ -215,7 +215,7 @@ const LABEL = /^(?:\.L_\w+|\$[\w$]+):$/;
 function sassFunctions(text: string): ListedFunction[] {
   const functions: ListedFunction[] = [];
   let place: InlinedPlace = NOWHERE;
-  /** The notes before an instruction: the innermost place first, then the calls that inlined it. */
+  /** The notes before an instruction: the innermost source location first, then the calls that inlined it. */
   let notes: InlinedPlace[] = [];
   let isOpen = false;
   for (const line of linesOf(text)) {

@@ -162,7 +162,7 @@ test(
       comparison!.shapes.map(({ shape }) => formatShape(shape!)),
       findings.map(({ kind }) => FindingKind[kind]),
     ]).toEqual([['1x2x64x64'], ['TRAP']]);
-    // Both shapes are left out, the first because its times are emulated.
+    // Both shapes are left out: the first because its times are emulated, the second because the build faulted.
     expect(comparison!.reason).toMatch(/^1x2x64x64: .* \(2 of 2 shapes\)$/);
   },
 );

@@ -135,7 +135,7 @@ function worstText(
   return isLargest ? ` ${place(worst)}` : `, the one farthest beyond its limit ${place(worst)}`;
 }
 
-/** The place and values of a finding, such as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
+/** The position and values of an element, such as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
 function elementOf(name: string, { batch, head, row, column, got, want }: Plain<ElementError>, rank: number): string {
   const indices = [batch, head, row, column].slice(-rank);
   return `at ${name}[${indices.join(', ')}] ${pairText(got, want)}`;

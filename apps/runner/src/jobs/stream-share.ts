@@ -12,7 +12,7 @@ const SHARE_PER_SECOND = 250;
  * job for only some milliseconds.
  */
 const MOST_SAVED = 64;
-/** One watcher's part of the share. */
+/** Events that a watcher gets in one turn. */
 const PART = 16;
 const LOOK_EVERY_MS = 10;
 

@@ -141,7 +141,7 @@ export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs)
     }),
   );
   const failed = inputs.filter((_, index) => found[index]!.failed).map(({ rule }) => rule.name);
-  // A list of all names says less than "all".
+  // The word "all" says more than a list of all names.
   const names =
     failed.length > 1 && failed.length === inputs.length ? `all ${failed.length} inputs` : failed.join(', ');
   for (const finding of run.findings)

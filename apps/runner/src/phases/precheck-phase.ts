@@ -72,7 +72,7 @@ function shapes({ shapes: asked }: JobSpec, multipleOf: number): PrecheckItem {
   );
 }
 
-/** Whether the kernel can run without tensor cores, or its manifest says why it can't. */
+/** Requires that the kernel can run without tensor cores, or that its manifest says why it can't. */
 function toggle({ kernel: { manifest }, resolved }: JobSpec): PrecheckItem {
   if (manifest.parameters[WMMA_TOGGLE] !== undefined)
     return item('toggle', true, `${WMMA_TOGGLE}=${resolved.parameters[WMMA_TOGGLE]}`);

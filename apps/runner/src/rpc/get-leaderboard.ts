@@ -85,7 +85,7 @@ function rankedSets({ planner }: Services, problem: string): CaseSet[] {
   return caseSets.filter(({ name, shapes }) => shapes.length > 1 && measured.has(name));
 }
 
-/** Puts places for sets whose shapes all have results before the places of the shapes. */
+/** Adds a place for each set whose shapes all have results, before the places of single shapes. */
 function withMeans(
   places: readonly LeaderboardPlace[],
   setsOf: (problem: string) => readonly CaseSet[],

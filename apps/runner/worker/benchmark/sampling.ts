@@ -9,7 +9,9 @@ import type { Conditions } from './conditions.ts';
 export const BATCH_MS = 100;
 export const PREPARE_LIMIT_MS = 120_000;
 export const CONDITIONS_EVERY_MS = 1_000;
-/** Number of samples compared with the same number before them to see whether the device has settled. */
+/**
+ * Number of latest samples that are compared with as many samples before them, to see whether the device has settled.
+ */
 export const SETTLE_WINDOW = 8;
 /**
  * With fewer samples the median has no 95 % interval: all n samples are on one side of it with probability 2 / 2^n,
