@@ -19,7 +19,7 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
   ['a managed variable', kernel('__managed__ int counter;', 'out[0] = ++counter;'), ['counter']],
   ['a static variable of a function', kernel('', 'static __device__ int inner; out[0] = ++inner;'), ['inner']],
   ['a variable with a value', kernel('__device__ int table[2] = {1, 2};', 'out[0] = table[i]++;'), ['table']],
-  // Nothing but C++ prevents the kernel from writing to it.
+  // Only const in C++ prevents the kernel from writing to the table.
   ['a constant in device memory', kernel('__device__ const int table[2] = {1, 2};', 'out[0] = table[i];'), ['table']],
   [
     'a variable of inline PTX, behind a comment',

@@ -55,7 +55,7 @@ export interface PlannerOptions extends Pick<
   kernelsDirectory: string;
   /** Default: one emulator, with its compiled code in the data directory. */
   host?: HostSettings;
-  /** Whether foreign code runs in a sandbox: if possible (the default), never, or required. */
+  /** Whether foreign code runs in a sandbox: if possible (the default), never, or in every case. */
   isolation?: IsolationWanted;
   /** Makes a group for the processes of each sandbox; default: no groups. */
   groups?: ProcessGroups;

@@ -52,7 +52,7 @@ export async function compileAhead(services: Omit<JobServices, 'job' | 'runtime'
   const { spec, tools } = services;
   const variant = variantServices(services, spec.resolved);
   const listener = { signal, aside: true };
-  // The same entries come first as in the job, so that the job finds their compilations in the cache.
+  // Compiles the same entries first as the job, so that the job finds their compilations in the cache.
   const { complete } = await tools.kernels.build({ ...variant.build, first: launchedEntries(variant) }, listener);
   if (spec.champion && spec.benchmark)
     await tools.kernels.build(championVariant(variant, spec.champion).build, listener);

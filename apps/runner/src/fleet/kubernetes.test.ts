@@ -98,7 +98,7 @@ test.skipIf(NO_KUBECTL)('a pilot without its Secret is ended, because it could n
     "Change the fleet file or the cluster's rules: kubectl create said: Error from server (Forbidden): secrets is forbidden",
   );
   expect([...api.objects.keys()]).toEqual([]);
-  // For a while, the next rounds create no further Job.
+  // After this refusal, no further Job is created for a minute.
   await expect(kubernetes.submit('cpu', 't')).rejects.toThrow('secrets is forbidden');
   expect(api.asked.filter((asked) => asked === 'POST jobs')).toHaveLength(1);
 });

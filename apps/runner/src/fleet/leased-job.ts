@@ -171,7 +171,7 @@ export class LeasedJob {
     }
   }
 
-  /** Fetches the gateway's compilations. A compilation that can't be fetched is done here. */
+  /** Fetches the gateway's compilations. A unit whose compilation can't be fetched is compiled here. */
   async #fetchBuilds({ compilations }: Assignment): Promise<void> {
     const { assigned, artifacts, call, logger } = this.#options;
     if (!assigned) return;

@@ -23,7 +23,7 @@ type Client = Pick<JobRun, 'owner' | 'weight'>;
 /** A client with waiting jobs. */
 interface Waiting {
   runs: WaitingList<JobRun>;
-  /** The client is charged a job's cost divided by this. */
+  /** The client is charged a job's cost divided by this weight. */
   weight: number;
 }
 

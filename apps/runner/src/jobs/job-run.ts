@@ -29,7 +29,7 @@ export interface JobRunOptions {
   name: string;
   /** The client that owns the job. */
   owner: string;
-  /** The client is charged the job's cost divided by this. */
+  /** The client is charged the job's cost divided by this weight. */
   weight: number;
   deviceId: string;
   /** Undefined: the body is made from the job's kept request when it runs. */

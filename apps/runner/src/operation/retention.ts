@@ -43,7 +43,7 @@ export interface RetentionOptions {
   policy: RetentionPolicy;
   /** Reports what would be removed, and removes nothing. */
   dryRun: boolean;
-  /** Files used since this time are kept: the creation time of the oldest unfinished job. */
+  /** Files used since this time are kept. It is the creation time of the oldest unfinished job. */
   inUseSinceMs?: number | undefined;
   nowMs?: number;
 }

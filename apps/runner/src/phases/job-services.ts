@@ -23,7 +23,7 @@ import type { JobSpec } from '../spec/job-spec.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { DecisionStore } from '../store/decisions.ts';
 
-/** The fixed inputs of a job's phases. Their findings go to JobFound. */
+/** The fixed inputs of a job's phases. What the phases find goes to JobFound. */
 export interface JobServices {
   job: JobContext;
   spec: JobSpec;

@@ -98,7 +98,7 @@ export function profileResult({
 const totalNs = (launches: readonly ProfiledLaunch[]): number =>
   launches.reduce((sum, { counters }) => sum + (counters.get(DURATION_COUNTER) ?? NaN), 0);
 
-/** Replaces the longest launch's time by the total; removes it if a launch's time is missing. */
+/** Replaces the longest launch's time with the total; removes it if a launch's time is missing. */
 function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLaunch[]): Metric[] {
   if (launches.length === 1) return [...metrics];
   const value = totalNs(launches) / 1e3;

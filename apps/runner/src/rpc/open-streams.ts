@@ -193,7 +193,7 @@ export const rememberTransports =
     return new ServerInterceptingCall(call, { start: (next) => next(listener) });
   };
 
-/** The stream is the `stream` of the innermost call that interceptors wrap. */
+/** The HTTP/2 stream, which is the field `stream` of the innermost call that interceptors wrap. */
 function streamBelow(call: object): Transport | undefined {
   let inner: { nextCall?: object; stream?: Transport } = call;
   while (inner.nextCall) inner = inner.nextCall;

@@ -202,7 +202,7 @@ export function sizeOfMade(path: string): number {
   );
 }
 
-/** Memory if the system has /dev/shm, because a full disk must not prevent the box. */
+/** In memory if the system has /dev/shm, because a full disk must not prevent the box. */
 const FOLDERS = ['/dev/shm', tmpdir()];
 
 const files = new Map<BoxedKind, string>();

@@ -45,7 +45,7 @@ const BENCHMARK_SETS = 2;
  * OUT_OF_MEMORY.
  */
 export function requireMemory(device: Device, kernel: Kernel, uses: MemoryUses): void {
-  // Unknown for a partition without a registered node yet; the node that takes the job checks.
+  // Unknown while no node of the partition has registered. The node that takes the job checks the shapes then.
   if (device.memoryBytes === 0n) return;
   const violations = usesOf(uses).flatMap(({ field, shapes, sets }) =>
     shapes.flatMap((shape) => {

@@ -182,7 +182,9 @@ export function affordsNormalInput(problem: Problem, device: Device, shape: Shap
   const size = tensorElements(problem, shape);
   return size > mostElements && size <= MOST_TIMES * mostElements && caseFlops(problem, shape) <= longFlops;
 }
-/** Up to 2^28 elements on a GPU: 32 sequences of 8,192 keys. */
+/**
+ * Limit on a shape's elements, as a multiple of `mostElements`: 2^28 elements on a GPU, or 32 sequences of 8,192 keys.
+ */
 const MOST_TIMES = 2 ** 5;
 
 /**

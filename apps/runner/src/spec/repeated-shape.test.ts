@@ -28,7 +28,7 @@ test.each([
   // Tables say which rows belong together.
   ['attention_decode', 'B=64,H=32,Skv=4096,D=128', undefined],
   ['attention_varlen', 'B=8,T=4096,H=8,D=128', undefined],
-])('%s %s repeats %s', (id, shape, smaller) => {
+])('on %s %s, inputs repeat those of the smaller shape %s', (id, shape, smaller) => {
   const problem = problemOf(id);
   const repeated = repeatedShape(problem, parseShape(shape));
   expect(repeated && formatShape(repeated)).toBe(smaller && formatShape(parseShape(smaller)));

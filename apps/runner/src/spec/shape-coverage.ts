@@ -19,7 +19,7 @@ export interface SizeClasses {
   uses: ReadonlySet<string>;
 }
 
-/** If a kernel takes more widths, they are grouped by their rank. */
+/** If a kernel takes more widths than this, they are grouped by their rank. */
 export const WIDTH_CLASSES = 4;
 /** Larger counts are "many". */
 const FEW = 4;

@@ -162,9 +162,9 @@ export class DecisionStore {
   }
 
   /**
-   * The champions, latest first: for a kernel, a device, a protocol, a dtype and a shape, the one accepted last whose
-   * acceptance is still effective. A champion that was replaced on some shapes keeps the others. `best` marks the
-   * fastest for a device, protocol, dtype and first shape.
+   * The champions, latest first. A champion is the result of the last acceptance that is still effective for a kernel,
+   * device, protocol, dtype and shape. A champion that was replaced on some shapes keeps the others. `best` marks the
+   * fastest champion for a device, protocol, dtype and first shape.
    */
   champions(): Champion[] {
     const all = this.#database.prepare(`${SELECT} ORDER BY number`).all().map(stored);

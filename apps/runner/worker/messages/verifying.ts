@@ -7,7 +7,7 @@ import type { SeededInput, Candidate } from './launchable.ts';
 export interface PreparedCase {
   kind: ProblemCase;
   inputs: SeededInput[];
-  /** The value of the field in the request for this case. */
+  /** The value that `reportPlain` will have in the request for this case. */
   reportPlain: boolean;
 }
 

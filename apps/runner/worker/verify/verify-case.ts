@@ -32,8 +32,8 @@ export const POISONS = [0xffda, 0x7fbc] as const;
 
 /**
  * Constant term of FlashAttention's rule: max|out - ref| <= 2 max|plain - ref| + this. The yardstick max|plain - ref|
- * comes from the case's first seed of an input rule, because other seeds of the rule differ little and each costs as
- * much as the reference.
+ * is computed only for the first seed of each input rule, because it costs as much as the reference and differs little
+ * between seeds of a rule.
  */
 const FLASH_ATTENTION_ATOL = 1e-5;
 const REFERENCE_LIMIT_MS = 600_000;
