@@ -18,7 +18,7 @@ export interface HeaderTree extends NamedFolder {
   readonly digest: string;
 }
 
-// CUTLASS 4 has about 900 headers with 25 MiB.
+// CUTLASS 4 has about 900 headers, of 25 MiB in total.
 const MAX_FILES = 20_000;
 const MAX_BYTES = 256 * 1024 ** 2;
 const MAX_DEPTH = 32;

@@ -97,7 +97,7 @@ export class KernelBuilder {
     return { ...build, image: this.#headed(build.image, REFUSE_WHAT_IS_NOT_CARRIED) };
   }
 
-  /** Adds a first line to the PTX, which the PTX engine reads. */
+  /** Adds a first line to the PTX. The PTX engine reads this line. */
   #headed(image: DeviceImage, line: string): DeviceImage {
     const { artifacts } = this.#parts;
     return withPaths(image, (path) =>

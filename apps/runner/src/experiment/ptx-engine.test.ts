@@ -512,7 +512,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test(
-  'the same candidate does attack if it is compiled for the host: it leaves a file behind',
+  'the candidate with host code leaves a file behind if it is compiled for the host',
   { timeout: 180_000 },
   async () => {
     expect((await attack('fibres')).left).toEqual(['a constructor', 'an initialiser', 'at load']);

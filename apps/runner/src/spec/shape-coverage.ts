@@ -147,7 +147,7 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
   };
 }
 
-/** The index of the expression that gives the value; -1 for all values that only a random number gives. */
+/** The index of the expression that gives the value; -1 for every value that is random. */
 const valueClass = (value: number, draw: readonly Expression[], values: CaseValues): number =>
   draw.findIndex((each) => !each.names.includes(RANDOM) && valueOr(Number.NaN, each, values) === value);
 
