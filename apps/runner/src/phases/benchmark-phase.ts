@@ -143,8 +143,80 @@ async function runBenchmark(
   return findings;
 }
 
-// Above 1, because the emulator's own threads fill the CPUs and the load average includes the build before the
-// benchmark.
+/** A ranked run checks this many launches: an error in one of 10,000 launches is missed with 0.9999^46,050 = 0.01. */
+const CHECKED_LAUNCHES = 46_050;
+/** Launches of the shape with the shortest time are added if they take less than this; otherwise of a small shape. */
+const FURTHER_US = 500_000;
+/** Launches of a graph, more than are timed: checking a sample costs as much as a hundred small launches. */
+const FURTHER_LAUNCHES = 1_000;
+/** Limit if the small shape's launches take long. */
+const FURTHER_SECONDS = 5;
+
+interface TimedShape {
+  shape: Shape;
+  results: readonly BenchmarkResult[];
+  /** Number of checked launches. */
+  launches: number;
+}
+
+/**
+ * If the result may be accepted, launches on a GPU until CHECKED_LAUNCHES are checked, without keeping times. The emulator, whose
+ * launches take milliseconds, checks only those that it times. Returns the finding if an output is wrong.
+ */
+async function checkFurtherLaunches(
+  services: VariantServices,
+  { spec, image, onSeeds, timed }: Omit<BenchmarkOptions, 'onResults'> & { timed: readonly TimedShape[] },
+): Promise<Finding[]> {
+  const { job, runtime, resolved } = services;
+  const { device, kernel, verify } = services.spec;
+  const launches = timed.reduce((sum, each) => sum + each.launches, 0);
+  if (device.simulated || !verify?.drawn || timed.length === 0 || launches >= CHECKED_LAUNCHES) return [];
+  const missing = CHECKED_LAUNCHES - launches;
+  const usOf = ({ results }: TimedShape): number => Math.min(...results.map(({ latency }) => latency!.p50Us));
+  const quickest = timed.toSorted((a, b) => usOf(a) - usOf(b))[0]!;
+  const small = verify.shapes
+    .filter((shape) => checkShape(kernel.manifest, resolved, shape) === undefined)
+    .toSorted((a, b) => caseFlops(kernel.manifest.problem, a) - caseFlops(kernel.manifest.problem, b));
+  const shape = missing * usOf(quickest) <= FURTHER_US ? quickest.shape : (small[0] ?? quickest.shape);
+  const seed = drawSeed();
+  onSeeds([seed]);
+  const outcome = await runtime.request(
+    {
+      type: 'benchmark',
+      candidate: candidateFor(services, { image, shape }),
+      modes: ['hot'],
+      seed,
+      trials: [],
+      ...(await judgementRules(services, spec)),
+      protocol: {
+        ...spec.protocol.sampling,
+        maxSamples: missing,
+        maxSeconds: FURTHER_SECONDS,
+        launchesPerSample: FURTHER_LAUNCHES,
+        checkedLaunches: missing,
+      },
+      turns: false,
+      legacyLaunches: 0,
+      ownProcesses: runtime.ownProcesses,
+    },
+    { signal: job.signal },
+  );
+  const reports = answerOf(outcome, shape);
+  if (!reports) return [findingOf(outcome, shape)!];
+  const checked = launches + launchesOf(reports);
+  const found = `an error in one of 10,000 launches is found with probability ${(1 - 0.9999 ** checked).toFixed(3)}`;
+  emitLog(
+    job,
+    'runner',
+    `${formatCount(checked)} launches checked, the last of them on ${formatShape(shape)}: ${found}`,
+  );
+  return timingFindings(reports, [], shape);
+}
+
+const launchesOf = (reports: readonly LatencyReport[]): number =>
+  reports.reduce((sum, { outputCheck }) => sum + outputCheck.launches, 0);
+
+// Above 1, because the emulator's own threads fill the CPUs and the average includes the build before it.
 const BUSY_LOAD = 1.5;
 
 /** Why the emulator's times mean little; undefined if the host had enough CPUs. */

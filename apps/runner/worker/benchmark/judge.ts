@@ -181,11 +181,17 @@ export class Judge {
   }
 }
 
-/** Draws the usual heads from the seed, and each trial's heads from the seed and the trial's number. */
-function drawAllHeads(
-  timed: LaunchPlan,
-  { seed, trials, reference }: Pick<Judged, 'seed' | 'trials'> & { reference: Reference },
-): [DrawnHeads, ...DrawnHeads[]] {
+async function drawAll(timed: LaunchPlan, drawing: Drawing): Promise<Drawn> {
+  // In a head pool, the rows of a head must be contiguous.
+  const pooled =
+    isPlainAttention(timed) && outputsOf(timed).length === 1 && !timed.tensors.some(({ layout }) => layout);
+  if (pooled) return { heads: drawAllHeads(timed, drawing) };
+  const { seed, reference, ownReference: own } = drawing;
+  return { sets: await drawSets(timed, { seed, reference, own }) };
+}
+
+/** Draws the usual heads, and those of trials, from seeds derived from the first. */
+function drawAllHeads(timed: LaunchPlan, { seed, trials, reference }: Drawing): [DrawnHeads, ...DrawnHeads[]] {
   const heads = (rules: readonly InputRule[], suffix: string): DrawnHeads =>
     drawHeads(timed, { seed: `${seed}${suffix}`, rules, reference });
   return [heads([NORMAL], ''), ...trials.map((rules, trial) => heads(rules, trial.toString(16)))];
