@@ -1,31 +1,44 @@
 #!/usr/bin/env python3
-"""Measures PyTorch's scaled_dot_product_attention, backend by backend, with flashcore's protocol for kernels.
+"""Measures PyTorch's scaled_dot_product_attention, backend by backend, and other rivals of rivals.py, with flashcore's
+protocol for kernels.
 
 The process lives as long as its parent, because PyTorch takes seconds to load. One JSON object per line on standard
 input, one answer per line on standard output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_TORCH" |
 "NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
 
-  open     {ordinal}                                    -> {torch, cuda, cudnn, device, backends}
-  prepare  {shape, dtype, modes, launchesPerSample}    -> {backends: [{name, available, reason, launchesPerSample}]}
-  round    {backend, mode, seconds, maxSamples}         -> {samplesUs}
-  parity   {shape, dtype, path}                              -> {backends: [{name, available, reason, maxAbsDifference, meanAbsDifference, maxAbsError, meanAbsError}]}
-  release  {}                                           -> {}
+  open     {ordinal, folder}                           -> {torch, cuda, device}
+  prepare  {rival, case, modes, launchesPerSample, drawn}
+           -> {name, available, reason, version, launchesPerSample, maxAbsError}
+  round    {backend, mode, seconds, maxSamples}        -> {samplesUs}
+  parity   {case, path}
+           -> {version, backends: [{name, available, reason, maxAbsDifference, meanAbsDifference, maxAbsError,
+               meanAbsError}]}
+  release  {}                                          -> {}
 
-shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous of dtype (PyTorch's name
-of it), scale = 1/sqrt(D).
-hot: time / n of a captured graph of n calls, each with its own output and its own combination of heads from a pool.
+folder has the shared objects of rivals. case is {problem, dtype, values, tensors: [{name, direction, dims, dtype,
+layout}], pooled}; dtypes are PyTorch's names of them. drawn, if given, is {path, tolerances}: a file with the case's
+inputs and its right outputs in fp32, each in its problem's order and at a multiple of 16 bytes, and the limits
+{absolute, relative} of outputs by name. Then the rival runs on these inputs first, and is not prepared if an output is
+wrong.
+hot: time / n of a captured graph of n calls, each with its own output and its own combination of heads from a pool, or
+with its own copy of drawn inputs if the case is not pooled.
 cold: an event pair around one call, after writing twice the L2's size. Before every sample of either, inputs are drawn
 and outputs filled; a spinning kernel holds the stream until everything timed is enqueued, so that host time is not in
 the sample.
 """
 
 import json
+import math
+import mmap
 import os
+import pathlib
 import random
 import statistics
 import sys
 import time
 import warnings
+
+from rivals import BACKENDS, RIVALS, Case, Host, Refused, pytorch
 
 # Libraries may print to stdout, which must not mix with the answers.
 answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -36,14 +49,15 @@ MAX_HOT_LAUNCHES = 200
 CALIBRATION_SAMPLES = 9
 # Enqueueing a replay takes less than this.
 HOT_HOLD_US = 200
-# Same values as in apps/runner/worker/messages/launch-pool.ts: the parts of Q, K and V that the calls of a graph share,
-# and those that each call has to itself.
+# Same values as in apps/runner/worker/messages/pool-size.ts: the parts of the inputs that the calls of a graph share,
+# those that each call has to itself, and the number of copies of large inputs.
 POOL_BYTES = 24 * 1024**2
 OWN_BYTES = 1024**3
+LEAST_SLOTS = 4
 ALIGNMENT = 16
 # torch.cuda._sleep spins for clock cycles; no NVIDIA GPU runs faster than about 3 GHz.
 CYCLES_PER_US = 3000
-BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH"}
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 class RequestError(Exception):
@@ -65,73 +79,85 @@ def load_torch():
 
 
 class Session:
-    """The device, and the backends prepared for one shape."""
+    """The device, and the rivals prepared for one case."""
 
     def __init__(self):
         self.torch = None
         self.prepared = {}
         self.flush = None
+        self.drawn = None
 
-    def open(self, ordinal):
+    def open(self, ordinal, folder):
         self.torch = torch = load_torch()
         torch.cuda.set_device(ordinal)
         properties = torch.cuda.get_device_properties(ordinal)
-        # The only stream, because calls in a second one make every graph of a process slower (docs/measuring.md).
+        # The only stream, because calls in a second one make every graph of the process slower (docs/measuring.md).
         torch.cuda.set_stream(torch.cuda.Stream())
         self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
         self.events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+        self.host = Host(torch, pathlib.Path(folder), ROOT)
+        return {"torch": torch.__version__, "cuda": torch.version.cuda or "", "device": properties.name}
+
+    def prepare(self, rival, case, modes, launchesPerSample, drawn=None):
+        self.require_torch()
+        self.prepared.pop(rival, None)
+        subject = Subject(self.host, RIVALS[rival], Case(**case))
+        figures = {}
+
+        def ready():
+            form = subject.rival.form(subject.case)
+            figures["version"] = subject.rival.find(self.host)
+            file = self.file_of(subject.case, drawn) if drawn else None
+            subject.start(form, file)
+            if file:
+                figures["maxAbsError"] = subject.check(file, drawn["tolerances"])
+            else:
+                subject.try_once()
+
+        reason = subject.attempt(ready) or subject.attempt(
+            lambda: subject.prepare(modes, launchesPerSample, self.events)
+        )
+        if reason == "":
+            self.prepared[rival] = subject
         return {
-            "torch": torch.__version__,
-            "cuda": torch.version.cuda or "",
-            "cudnn": cudnn_version(torch),
-            "device": properties.name,
-            "backends": list(BACKENDS),
+            **{"name": rival, "available": reason == "", "reason": reason, "version": ""},
+            **{"launchesPerSample": subject.launches, **figures},
         }
 
-    def prepare(self, shape, dtype, modes, launchesPerSample):
-        self.release()
-        torch = self.require_torch()
-        size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
-        kind = getattr(torch, dtype)
-        answer = []
-        for name in BACKENDS:
-            backend = Backend(torch, name, size, kind, shape["causal"])
-            reason = backend.attempt(backend.try_once) or backend.attempt(
-                lambda: backend.prepare(modes, launchesPerSample, self.events)
-            )
-            if reason == "":
-                self.prepared[name] = backend
-            answer.append(
-                {"name": name, "available": reason == "", "reason": reason, "launchesPerSample": backend.launches}
-            )
-        return {"backends": answer}
+    def file_of(self, case, drawn):
+        """The tensors of a file on the device; all rivals of a case get the same."""
+        if self.drawn is None or self.drawn.path != drawn["path"]:
+            self.drawn = DrawnFile(self.torch, case, drawn["path"])
+        return self.drawn
 
     def round(self, backend, mode, seconds, maxSamples):
         if backend not in self.prepared:
-            raise RequestError("BAD_REQUEST", f"Prepare a shape that {backend} takes before its round")
+            raise RequestError("BAD_REQUEST", f"Prepare a case that {backend} takes before its round")
         return {"samplesUs": self.prepared[backend].round(mode, seconds, maxSamples, self.flush, self.events)}
 
-    def parity(self, shape, dtype, path):
+    def parity(self, case, path):
         """Runs every backend on the inputs of a file: its difference from O and its error against the reference. The
         file has Q, K, V and O (of dtype), then the reference (fp64)."""
         torch = self.require_torch()
-        size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
+        case = Case(**case)
+        size = case.inputs[0]["dims"]
         with open(path, "rb") as file:
             data = bytearray(file.read())
-        count = size[0] * size[1] * size[2] * size[3]
-        tensors = torch.frombuffer(data, dtype=getattr(torch, dtype), count=4 * count)
+        count = math.prod(size)
+        tensors = torch.frombuffer(data, dtype=getattr(torch, case.dtype), count=4 * count)
         *inputs, output = tensors.reshape(4, *size).cuda()
         reference = torch.frombuffer(data, dtype=torch.float64, offset=tensors.nbytes).reshape(size).cuda()
+        inputs = dict(zip("QKV", inputs, strict=True))
         answer = []
         for name in BACKENDS:
-            backend = Backend(torch, name, size, inputs[0].dtype, shape["causal"])
+            subject = Subject(self.host, RIVALS[name], case)
             figures = {}
-            reason = backend.attempt(lambda: figures.update(backend.against(inputs, output, reference)))
+            reason = subject.attempt(lambda: figures.update(subject.against(inputs, output, reference)))
             answer.append({"name": name, "available": reason == "", "reason": reason, **figures})
-        return {"backends": answer}
+        return {"version": pytorch(self.host), "backends": answer}
 
     def release(self):
-        self.prepared = {}
+        self.prepared, self.drawn = {}, None
         if self.torch:
             self.torch.cuda.synchronize()
             self.torch.cuda.empty_cache()
@@ -143,12 +169,41 @@ class Session:
         return self.torch
 
 
+class DrawnFile:
+    """Inputs and right outputs of a case, from a file."""
+
+    def __init__(self, torch, case, path):
+        self.path = path
+        with open(path, "rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        offset = 0
+
+        def next_tensor(dims, dtype):
+            nonlocal offset
+            tensor = torch.frombuffer(data, dtype=dtype, count=math.prod(dims), offset=offset).reshape(dims)
+            offset += -(-tensor.nelement() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
+            return tensor.cuda()
+
+        self.inputs = {
+            each["name"]: in_layout(next_tensor(each["dims"], getattr(torch, each["dtype"])), each.get("layout"))
+            for each in case.inputs
+        }
+        self.wanted = {each["name"]: next_tensor(each["dims"], torch.float32) for each in case.outputs}
+
+
+def in_layout(tensor, layout):
+    """The same tensor, stored in the given order of its axes."""
+    if not layout:
+        return tensor
+    return tensor.permute(layout).contiguous().permute([layout.index(axis) for axis in range(len(layout))])
+
+
 class Pool:
     """Heads of Q, K and V for n calls: no two calls have the same pair of a head of Q and a head of K and V."""
 
     def __init__(self, torch, size, dtype, launches):
         batch, heads, length, width = size
-        count, head_bytes = batch * heads, length * width * dtype.itemsize
+        count, head_bytes = batch * heads, length * width * torch.finfo(dtype).bits // 8
         most = max(2 * count, POOL_BYTES // (3 * head_bytes))
         own = count * head_bytes
         self.launches = max(1, min(launches, 2 * (most - count) + 1, OWN_BYTES // own))
@@ -166,10 +221,8 @@ class Pool:
 
     def inputs(self, index):
         q, kv = self.places[index]
-        return [
-            tensor[first : first + self.count].view(self.size)
-            for tensor, first in zip(self.tensors, (q, kv, kv), strict=True)
-        ]
+        places = zip("QKV", self.tensors, (q, kv, kv), strict=True)
+        return {name: tensor[first : first + self.count].view(self.size) for name, tensor, first in places}
 
     def renew(self, outputs):
         """Writes new values, inputs last, so that as much of them as fits is in L2."""
@@ -177,29 +230,85 @@ class Pool:
             tensor.normal_()
 
 
-class Backend:
-    """One SDPA backend on one shape."""
+class Slots:
+    """Copies of drawn inputs for n calls."""
 
-    def __init__(self, torch, name, size, dtype, causal):
-        self.torch, self.name, self.size, self.dtype, self.causal = torch, name, size, dtype, causal
-        self.kind = getattr(torch.nn.attention.SDPBackend, BACKENDS[name])
+    def __init__(self, case, drawn, launches):
+        self.drawn = drawn
+        input_bytes = sum(each.nelement() * each.element_size() for each in drawn.values())
+        own = sum(math.prod(each["dims"]) for each in case.outputs) * next(iter(drawn.values())).element_size()
+        in_cache = max(LEAST_SLOTS, POOL_BYTES // input_bytes)
+        self.launches = max(1, min(launches, in_cache, OWN_BYTES // (input_bytes + own)))
+        self.sets = [{name: each.clone() for name, each in drawn.items()} for _ in range(self.launches)]
+
+    def inputs(self, index):
+        return self.sets[index]
+
+    def renew(self, outputs):
+        for tensor in outputs:
+            tensor.normal_()
+        for each in self.sets:
+            for name, tensor in each.items():
+                tensor.copy_(self.drawn[name])
+
+
+class Subject:
+    """One rival on one case."""
+
+    def __init__(self, host, rival, case):
+        self.host, self.torch, self.rival, self.case = host, host.torch, rival, case
         self.launches = 0
         self.graph = None
         self.outputs = []
         self.hold_cycles = 0
-        self.single = Pool(torch, size, dtype, 1)
-        self.pool = self.single
 
-    def call(self, inputs):
-        q, k, v = inputs
-        return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+    def start(self, form, file):
+        self.file = file
+        self.single = self.pool = self.pool_of(1)
+        with self.selected():
+            self.call = form.prepare(self.host, self.case, file.inputs if file else self.single.inputs(0))
+
+    def pool_of(self, launches):
+        if not self.case.pooled:
+            return Slots(self.case, self.file.inputs, launches)
+        return Pool(self.torch, self.case.inputs[0]["dims"], getattr(self.torch, self.case.dtype), launches)
 
     def selected(self):
-        return self.torch.nn.attention.sdpa_kernel([self.kind])
+        return self.rival.around(self.host)
+
+    def check(self, file, tolerances):
+        """The largest error of outputs on the drawn inputs. Raises Refused if one is wrong."""
+        self.host.poisons = True
+        try:
+            with self.selected():
+                outputs = self.call(file.inputs)
+        finally:
+            self.host.poisons = False
+        self.torch.cuda.synchronize()
+        most = 0.0
+        for name, wanted in file.wanted.items():
+            if name not in outputs:
+                raise Refused(f"wrong: it gives no {name}")
+            if outputs[name].shape != wanted.shape:
+                raise Refused(f"wrong: {name} has the shape {list(outputs[name].shape)}, not {list(wanted.shape)}")
+            given, limits = outputs[name].float(), tolerances[name]
+            error = (given - wanted).abs()
+            # A NaN is not within the limit.
+            right = (error <= limits["absolute"] + limits["relative"] * wanted.abs()) | (given == wanted)
+            wrong = right.nelement() - int(right.sum())
+            largest = error.nan_to_num(math.inf, math.inf).max().item()
+            if wrong:
+                raise Refused(
+                    f"wrong: {wrong} of {right.nelement()} elements of {name} differ from the reference by more than"
+                    f" {limits['absolute']:g} + {limits['relative']:g} |reference|, by {largest:.3g} at most"
+                )
+            most = max(most, largest)
+        return most
 
     def against(self, inputs, output, reference):
+        call = self.rival.form(self.case).prepare(self.host, self.case, inputs)
         with self.selected():
-            own = self.call(inputs).double()
+            own = call(inputs)["O"].double()
         difference, error = (own - output.double()).abs(), (own - reference).abs()
         return {
             "maxAbsDifference": difference.max().item(),
@@ -209,8 +318,8 @@ class Backend:
         }
 
     def attempt(self, work):
-        """Runs `work` on this backend only; returns why it failed, or an empty text. Errors: RuntimeError if the device
-        is lost, so that no backend can go on."""
+        """Runs `work`; returns why it failed, or an empty text. Errors: RuntimeError if the device is lost, so that no
+        rival can go on."""
         torch = self.torch
         stream = torch.cuda.current_stream()
         with warnings.catch_warnings(record=True) as said:
@@ -223,9 +332,11 @@ class Backend:
             except torch.OutOfMemoryError as error:
                 torch.cuda.empty_cache()
                 return str(error).split(". ")[0]
-            # "No available kernel" (the warnings have the reasons), a missing cuDNN plan, or a call that can't be
-            # captured.
-            except RuntimeError as error:
+            except Refused as error:
+                return str(error)
+            # "No available kernel" (the warnings have the reasons), a missing cuDNN plan, a call that can't be
+            # captured, or whatever a rival's code raises.
+            except Exception as error:  # noqa: BLE001
                 # A failed capture leaves its own stream selected.
                 torch.cuda.set_stream(stream)
                 torch.cuda.synchronize()
@@ -234,7 +345,8 @@ class Backend:
                     if "No available kernel" in str(error)
                     else []
                 )
-                return "; ".join(reasons) or str(error).strip().splitlines()[0]
+                kind = "" if isinstance(error, RuntimeError) else f"{type(error).__name__}: "
+                return "; ".join(reasons) or kind + (str(error).strip().splitlines() or ["no reason given"])[0]
 
     def try_once(self):
         self.single.renew([])
@@ -244,7 +356,7 @@ class Backend:
     def prepare(self, modes, launches_per_sample, events):
         if "hot" in modes:
             wanted = launches_per_sample or self.hot_launches(events)
-            self.pool = Pool(self.torch, self.size, self.dtype, wanted)
+            self.pool = self.pool_of(wanted)
             self.launches = self.pool.launches
             self.graph, self.outputs = self.capture(self.pool)
         if "cold" in modes:
@@ -259,7 +371,8 @@ class Backend:
             graph = self.torch.cuda.CUDAGraph()
             # In the same stream as everything else: docs/measuring.md.
             with self.torch.cuda.graph(graph, stream=self.torch.cuda.current_stream()):
-                outputs = [self.call(pool.inputs(index)) for index in range(pool.launches)]
+                made = [self.call(pool.inputs(index)) for index in range(pool.launches)]
+                outputs = [tensor for each in made for tensor in each.values()]
         return graph, outputs
 
     def hot_launches(self, events):
@@ -319,12 +432,6 @@ class Backend:
                 if time.perf_counter() > until:
                     break
         return samples
-
-
-def cudnn_version(torch):
-    version = torch.backends.cudnn.version()
-    # 91900 is 9.19.0.
-    return f"{version // 10000}.{version % 10000 // 100}.{version % 100}" if version else ""
 
 
 def answer(session, request):

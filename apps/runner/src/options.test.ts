@@ -171,13 +171,17 @@ test("parseOptions() reads the host's settings from the environment", () => {
     FLASHCORE_LIBRARY_CACHE: '/cache',
     FLASHCORE_BUILD_CACHE: '/builds',
     FLASHCORE_PYTHON: '/opt/python',
+    FLASHCORE_RIVALS: '/rivals',
     FLASHCORE_EMULATOR_DEVICES: '99',
     FLASHCORE_EMULATOR_VECTORS: 'auto',
     FLASHCORE_LOG_LEVEL: 'warn',
   };
   const options = parseOptions(['serve'], { version: '1', repositoryRoot: '/repo', environment });
   expect([options?.host, options?.logLevel]).toEqual([
-    { libraryCache: '/cache', buildCache: '/builds', python: '/opt/python', vectors: 'auto', emulatedDevices: 8 },
+    {
+      ...{ libraryCache: '/cache', buildCache: '/builds', python: '/opt/python', rivals: '/rivals' },
+      ...{ vectors: 'auto', emulatedDevices: 8 },
+    },
     'warn',
   ]);
 });

@@ -315,6 +315,8 @@ const HOST = {
   libraryCache: { variable: 'FLASHCORE_LIBRARY_CACHE', read: text, otherwise: none<string>() },
   buildCache: { variable: 'FLASHCORE_BUILD_CACHE', read: text, otherwise: none<string>() },
   python: { variable: 'FLASHCORE_PYTHON', read: text, otherwise: always('python3') },
+  /** undefined: rivals/built of the repository. */
+  rivals: { variable: 'FLASHCORE_RIVALS', read: (folder: string) => resolve(folder), otherwise: none<string>() },
   vectors: {
     flags: '--emulator-vectors <path>',
     about: `vector path of the emulator's PTX engine: ${VECTORS_WANTED.join(', ')}`,

@@ -183,6 +183,8 @@ export interface HostSettings {
   buildCache?: string | undefined;
   /** A Python that has PyTorch, and whose wheels may contain NVRTC. */
   python: string;
+  /** Folder of the shared objects of rivals; default: rivals/built of the repository. */
+  rivals?: string | undefined;
   /** Vector path of the PTX engine's loops over lanes; default: auto. */
   vectors?: VectorsWanted | undefined;
   /** Number of emulators that are served. */

@@ -17,6 +17,8 @@ export interface InstrumentsOptions {
   dataDirectory: string;
   /** A Python that has PyTorch. */
   python: string;
+  /** Folder of the shared objects of rivals; default: rivals/built of the repository. */
+  rivals?: string | undefined;
 }
 
 /**
@@ -43,10 +45,11 @@ export class Instruments {
       : new SdpaBenchmark({
           script: join(options.repositoryRoot, 'tools/sdpa.py'),
           ordinal: device.ordinal,
+          folder: options.rivals ?? join(options.repositoryRoot, 'rivals/built'),
           python: options.python,
         });
     this.sdpaMissing = simulated
-      ? "the emulator can't run PyTorch's SDPA; a GPU device (--device) whose host has PyTorch can"
+      ? 'SDPA and other rivals run on a GPU host only: choose a GPU (--device) whose host has PyTorch, not the emulator'
       : '';
   }
 

@@ -112,6 +112,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         repositoryRoot,
         dataDirectory,
         python: host.python,
+        rivals: host.rivals,
       }),
     });
   const emulatedDevices = options.emulator === false ? 0 : host.emulatedDevices;

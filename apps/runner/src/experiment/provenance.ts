@@ -10,6 +10,7 @@ import {
   type Tool,
   type VariantResult,
 } from '@flashcore/shared/contract';
+import { isSdpa } from '@flashcore/shared/rivals';
 import { ENGINE_NAMES } from '../build/host-libraries.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
@@ -96,20 +97,23 @@ function compilersUsed(found: readonly FoundTool[], variants: readonly VariantRe
   });
 }
 
-/** The compilers, and also the emulator's engine, ncu, compute-sanitizer and PyTorch if they were used. */
+/** The compilers, and also the emulator's engine, ncu, compute-sanitizer and rivals if they were used. */
 function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResult[]): Tool[] {
   const profiled = variants.some(({ profile }) => profile?.verdict === Verdict.PASS);
   const sanitized = spec.verify?.sanitize === true && !spec.device.simulated;
   const found = tools.toolchain.describe().filter(({ missing }) => missing === undefined);
   const used = found.filter(({ name }) => (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized));
   const compilers = found.filter(({ archs }) => archs.length > 0);
-  const version = variants.flatMap(({ benchmarks }) =>
-    benchmarks.flatMap(({ sdpa }) => sdpa.map((sdpa) => sdpa.version)),
-  )[0];
+  const rivals = variants.flatMap(({ benchmarks }) => benchmarks.flatMap(({ sdpa }) => sdpa));
+  const versions = new Map(
+    rivals.map((rival) =>
+      isSdpa(rival) ? ['PyTorch', rival.version.replace(/^PyTorch /, '')] : [rival.name, rival.version],
+    ),
+  );
   return [
     ...[...compilersUsed(compilers, variants), ...used].map((tool) => create(ToolSchema, tool)),
     ...tools.headers.now().map(({ name, digest }) => create(ToolSchema, { name: `headers ${name}`, version: digest })),
     ...(spec.device.simulated ? emulatorTools(tools) : []),
-    ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : []),
+    ...[...versions].map(([name, version]) => create(ToolSchema, { name, version })),
   ];
 }

@@ -24,14 +24,13 @@ import { describe, histogram } from '@flashcore/shared/statistics';
 import { formatCount } from '@flashcore/shared/text';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { DrawRequest, LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
-import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { candidateFor, judgementRules } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
-import { whyNotSdpa } from './baselines.ts';
+import { RivalTurns, type SdpaTurns } from './rival-turns.ts';
 import { ratesOf, withRates } from './sdpa-alone.ts';
 import {
   emitConditions,
@@ -236,17 +235,20 @@ async function measureShape(
   const { seed, trials } = ahead && sameShape(ahead.shape, shape) ? ahead : timedInputs(services, shape);
   options.onSeeds([seed]);
   const live = new LiveSamples({ job, device: services.spec.device, shape, protocol: spec.protocol.sampling });
-  const sdpa = await openSdpa(services, { spec, shape, live });
+  const candidate = candidateFor(services, { image, shape });
+  const rules = await judgementRules(services, spec);
+  using beside = await RivalTurns.open(services, { spec, shape, live, plan: candidate.plan, rules });
   const outcome = await runtime.request(
     {
       type: 'benchmark',
-      candidate: candidateFor(services, { image, shape }),
+      candidate,
       modes: spec.modes,
       seed,
       trials,
-      ...(await judgementRules(services, spec)),
+      ...rules,
       protocol: spec.protocol.sampling,
-      turns: 'turn' in sdpa,
+      turns: beside.takesTurns,
+      drawnFile: beside.drawnFile,
       legacyLaunches: spec.legacyLaunches,
       ownProcesses: runtime.ownProcesses,
     },
@@ -256,7 +258,7 @@ async function measureShape(
         emitConditions(services, notice);
         if (notice.type === 'samples') live.add({ ...notice, subject: 'candidate' });
       },
-      ...('turn' in sdpa && { onTurn: (mode) => sdpa.turn(mode) }),
+      ...(beside.takesTurns && { onTurn: (mode) => beside.turn(mode) }),
     },
   );
   live.flush();
@@ -267,7 +269,7 @@ async function measureShape(
       report,
       shape,
       shortened: spec.protocol.shortened,
-      sdpa,
+      sdpa: beside.sdpa,
       legacyLaunches: spec.legacyLaunches,
     }),
   );
@@ -284,33 +286,6 @@ function answerOf(outcome: WorkerOutcome<LatencyReport[]>, shape: Shape): Latenc
       `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`,
     );
   return outcome.status === 'done' ? outcome.value : undefined;
-}
-
-type SdpaTurns = SdpaShape | { missing: string };
-
-interface SdpaMeasurement {
-  spec: BenchmarkSpec;
-  shape: Shape;
-  live: LiveSamples;
-}
-
-async function openSdpa(
-  { job, runtime, resolved, spec: { kernel } }: VariantServices,
-  { spec, shape, live }: SdpaMeasurement,
-): Promise<SdpaTurns> {
-  const { sdpa, sdpaMissing } = runtime.instruments;
-  const { problem } = kernel.manifest;
-  const missing = whyNotSdpa(problem, shape, resolved.dtype);
-  if (missing !== undefined) return { missing };
-  if (!sdpa) return { missing: sdpaMissing };
-  return sdpa.openShape(shape, {
-    dtype: resolved.dtype,
-    modes: spec.modes,
-    backends: spec.sdpaBackends,
-    keeping: { job: job.name, reuse: spec.reuseSdpa },
-    signal: job.signal,
-    onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }),
-  });
 }
 
 interface ReportedShape {
@@ -353,6 +328,7 @@ function benchmarkResult(
       legacyLoop: { meanUs: report.legacyLoopUs, launches: options.legacyLaunches, warning: LEGACY_WARNING },
     }),
     sdpaMissing: 'turn' in sdpa ? sdpa.missing(report.mode) : sdpa.missing,
+    missingRivals: 'turn' in sdpa ? sdpa.missingRivals : [],
     histogram: histogram(kept),
     samples: storeRaw(artifacts, report.samplesUs, { name: 'samples', shape, mode: report.mode }),
     ...(report.clocksMhz.some((mhz) => mhz > 0) && {

@@ -1,6 +1,8 @@
 import { COST_FINDINGS, Phase, FlashcoreError } from '@flashcore/shared/contract';
+import { problemCase, valuesOf } from '@flashcore/shared/kernels';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
+import { whyNotSdpa } from './baselines.ts';
 import { variantMessage } from '../spec/job-spec.ts';
 import { warnOfPlan } from './candidate.ts';
 import {
@@ -48,14 +50,14 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   if (spec.method === 'build') return withBuild(found, await runBuild(services));
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
-  const { baselines } = spec.kernel.manifest.problem;
-  const sdpa = baselines.includes('sdpa') ? runtime.instruments.sdpa : undefined;
-  if (spec.benchmark && shape)
-    sdpa?.warmUp(shape, {
-      modes: spec.benchmark.modes,
-      dtype: services.resolved.dtype,
-    });
-  else if (spec.verify) sdpa?.start();
+  const { problem } = spec.kernel.manifest;
+  const { sdpa } = runtime.instruments;
+  const { dtype } = services.resolved;
+  // Rivals are checked on inputs that are not drawn yet.
+  const asked = (spec.benchmark?.rivals ?? []).length > 0;
+  if (spec.benchmark && shape && !asked && whyNotSdpa(problem, shape, dtype) === undefined)
+    sdpa?.warmUp(problemCase(problem, valuesOf(shape), dtype), spec.benchmark.modes);
+  else if (asked || (spec.verify && problem.baselines.includes('sdpa'))) sdpa?.start();
   const warm = warmUp(services, found, AbortSignal.any([job.signal, notNeeded.signal])).then(
     () => ({ ready: true as const }),
     (error: unknown) => ({ ready: false as const, error }),

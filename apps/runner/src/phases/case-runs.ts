@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
-import { caseFlops, formatShape, tensorElements } from '@flashcore/shared/kernels';
+import { caseFlops, formatShape, problemCase, tensorElements, valuesOf } from '@flashcore/shared/kernels';
 import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport } from '../../worker/messages/verifying.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
@@ -161,7 +161,8 @@ function openParity({ job, runtime, spec, resolved }: VariantServices, shape: Sh
     return {
       missing: `tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
     };
-  return new SdpaParity(sdpa, { shape, signal: job.signal, dataDirectory });
+  const kind = problemCase(problem, valuesOf(shape), resolved.dtype);
+  return new SdpaParity(sdpa, { kind, signal: job.signal, dataDirectory });
 }
 
 /**

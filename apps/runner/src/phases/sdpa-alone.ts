@@ -53,8 +53,7 @@ export async function measureSdpaAlone(parts: SdpaAlone): Promise<SdpaBenchmark[
 
 function openShape({ job, spec, sdpa }: SdpaAlone, shape: Shape): Promise<SdpaShape | { missing: string }> {
   const live = new LiveSamples({ job, device: spec.device, shape, protocol: spec.protocol.sampling });
-  return sdpa.openShape(shape, {
-    dtype: spec.dtype,
+  return sdpa.openShape(attentionCase(shape, spec.dtype), {
     modes: spec.modes,
     backends: spec.backends,
     signal: job.signal,

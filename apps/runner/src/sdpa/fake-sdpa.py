@@ -1,12 +1,14 @@
 """Replaces tools/sdpa.py in tests, without PyTorch. FAKE_SDPA (passed as PYTHON_FAKE_SDPA) says how it misbehaves."""
 
 import json
+import math
 import os
 import struct
 import sys
 import time
 
 fault = os.environ.get("PYTHON_FAKE_SDPA", "")
+VERSION = "PyTorch 9.9.9, cuDNN 8.7.6"
 rounds = 0
 for line in sys.stdin:
     request = json.loads(line)
@@ -21,16 +23,19 @@ for line in sys.stdin:
                 "reason": "NO_TORCH",
                 "message": "python3 has no PyTorch: No module named 'torch'",
             }
-        reply |= {"torch": "9.9.9", "cudnn": "8.7.6", "device": "fake"}
+        reply |= {"torch": "9.9.9", "device": "fake"}
     if request["op"] == "prepare":
-        reply["backends"] = [
-            {"name": "flash", "available": True, "reason": "", "launchesPerSample": 10},
-            {"name": "cudnn", "available": True, "reason": "", "launchesPerSample": 10},
-            {"name": "efficient", "available": False, "reason": "no head dimension of 7", "launchesPerSample": 0},
-        ]
+        name = request["rival"]
+        if fault == f"{name} crashes":
+            print("Segmentation fault", file=sys.stderr)
+            sys.exit(9)
+        if fault == f"{name} hangs":
+            time.sleep(600)
+        reason = {"efficient": "no head dimension of 7", "math": "out of memory"}.get(name, "")
+        reply |= {"name": name, "available": not reason, "reason": reason, "version": VERSION, "launchesPerSample": 10}
     if request["op"] == "parity":
-        shape = request["shape"]
-        count = shape["batch"] * shape["heads"] * shape["sequenceLength"] * shape["headDim"]
+        count = math.prod(request["case"]["tensors"][0]["dims"])
+        reply["version"] = VERSION
         with open(request["path"], "rb") as file:
             data = file.read()
         output, reference = (

@@ -2,6 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { SdpaReuseSchema, type SdpaReuse } from '@flashcore/shared/contract';
+import { rivalName } from '@flashcore/shared/rivals';
 import { median } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
@@ -65,7 +66,7 @@ export class KeptSamples {
     for (const name of this.samplesUs.keys()) {
       const { drift, job } = this.checkedBy(name, checks.get(name) ?? []);
       if (!(Math.abs(drift) <= DRIFT_LIMIT))
-        return `sdpa/${name} drifted ${(100 * drift).toFixed(1)} % from ${job} (limit ${100 * DRIFT_LIMIT} %); run again to re-measure`;
+        return `${rivalName(name)} drifted ${(100 * drift).toFixed(1)} % from ${job} (limit ${100 * DRIFT_LIMIT} %); run again to re-measure`;
     }
     return undefined;
   }

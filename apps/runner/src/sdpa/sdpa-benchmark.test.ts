@@ -3,10 +3,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test, vi } from 'vitest';
-import { parseShape } from '@flashcore/shared/kernels';
+import { attentionCase, parseShape } from '@flashcore/shared/kernels';
+import { SDPA_BACKENDS } from '@flashcore/shared/rivals';
 import { missing } from '@flashcore/shared/testing';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { SdpaBenchmark } from './sdpa-benchmark.ts';
+import { sdpaCase } from './sdpa-case.ts';
 import { SdpaShape } from './sdpa-shape.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 
@@ -15,6 +17,7 @@ const pythonTest = test.skipIf(missing('python3'));
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
 const REAL = fileURLToPath(new URL('../../../../tools/sdpa.py', import.meta.url));
 const FAKE_TORCH = fileURLToPath(new URL('fake-torch', import.meta.url));
+const KIND = attentionCase(parseShape('1x2x64x64'), 'fp16');
 const open: { close(): Promise<void> }[] = [];
 
 afterEach(async () => {
@@ -27,10 +30,9 @@ async function openShape(
   { signal = new AbortController().signal, python = 'python3' } = {},
 ): Promise<SdpaShape | { missing: string }> {
   vi.stubEnv('PYTHON_FAKE_SDPA', fault);
-  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, python });
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, folder: '/none', python });
   open.push(sdpa);
-  return sdpa.openShape(parseShape('1x2x64x64'), {
-    dtype: 'fp16',
+  return sdpa.openShape(KIND, {
     modes: ['hot'],
     signal,
     onSamples: () => undefined,
@@ -55,7 +57,7 @@ pythonTest('turns of every backend become results, fastest first, with the speed
   ]);
   expect(results[0]!.speedupLow).toBeLessThanOrEqual(2);
   expect(results[0]!.speedupHigh).toBeGreaterThanOrEqual(2);
-  expect(shape.missing('hot')).toBe('sdpa/efficient: no head dimension of 7');
+  expect(shape.missing('hot')).toBe('sdpa/efficient: no head dimension of 7; sdpa/math: out of memory');
 });
 
 test('without PyTorch nothing is measured, and the reason says how to install it', async () => {
@@ -73,39 +75,37 @@ test('without Python nothing is measured, and the reason names the missing progr
 test('missing software is not looked for again at once', async () => {
   using folder = temporaryFolder();
   const python = join(folder.path, 'python');
-  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, python });
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, folder: '/none', python });
   open.push(sdpa);
   const options = {
-    dtype: 'fp16' as const,
     modes: ['hot'] as const,
     signal: new AbortController().signal,
     onSamples: () => undefined,
   };
-  const first = await sdpa.openShape(parseShape('1x2x64x64'), options);
+  const first = await sdpa.openShape(KIND, options);
   writeFileSync(python, '#!/bin/sh\nexec python3 "$@"\n', { mode: 0o755 });
-  expect([
+  expect([first, await sdpa.compare({ kind: KIND, path: '/no/file' }, options.signal)]).toEqual([
+    { missing: expect.stringContaining(python) as string },
     first,
-    await sdpa.compare({ shape: parseShape('1x2x64x64'), dtype: 'fp16', path: '/no/file' }, options.signal),
-  ]).toEqual([{ missing: expect.stringContaining(python) as string }, first]);
+  ]);
 });
 
 pythonTest('SDPA is not measured if its process ends in a turn, and the next shape gets a new process', async () => {
   vi.stubEnv('PYTHON_FAKE_SDPA', 'crash');
-  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, folder: '/none' });
   open.push(sdpa);
   const options = {
-    dtype: 'fp16' as const,
     modes: ['hot'] as const,
     signal: new AbortController().signal,
     onSamples: () => undefined,
   };
-  const shape = (await sdpa.openShape(parseShape('1x2x64x64'), options)) as SdpaShape;
+  const shape = (await sdpa.openShape(KIND, options)) as SdpaShape;
   await shape.turn('hot');
   await shape.turn('hot');
   expect(shape.missing('hot')).toMatch(/^PyTorch's process ended with exit status 9/);
   expect(shape.results('hot', [1])).toEqual([]);
   vi.stubEnv('PYTHON_FAKE_SDPA', '');
-  expect(await sdpa.openShape(parseShape('1x2x64x64'), options)).toBeInstanceOf(SdpaShape);
+  expect(await sdpa.openShape(KIND, options)).toBeInstanceOf(SdpaShape);
 });
 
 pythonTest('a cancelled job does not wait for a turn: the process is killed', async () => {
@@ -145,39 +145,40 @@ pythonTest("the real tool answers requests that it can't carry out, and goes on"
   ]);
 });
 
-/** The real tool's answer to `prepare`, on a fake PyTorch. */
-function prepareWith(faults: string): Record<string, unknown> {
-  const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64, causal: false };
+/** The real tool's answers to `prepare` for each backend, on a fake PyTorch. */
+function prepareWith(faults: string): Record<string, unknown>[] {
+  const parameters = { case: sdpaCase(KIND, { drawn: false }), modes: ['hot'], launchesPerSample: 0 };
   const requests = [
-    { id: 1, op: 'open', ordinal: 0 },
-    { id: 2, op: 'prepare', shape, dtype: 'float16', modes: ['hot'], launchesPerSample: 0 },
+    { id: 0, op: 'open', ordinal: 0, folder: '/none' },
+    ...SDPA_BACKENDS.map((rival, index) => ({ id: index + 1, op: 'prepare', rival, ...parameters })),
   ];
   const { stdout } = spawnSync('python3', [REAL], {
     input: requests.map((each) => `${JSON.stringify(each)}\n`).join(''),
     encoding: 'utf8',
     env: { ...process.env, PYTHONPATH: FAKE_TORCH, FAKE_TORCH: faults },
   });
-  return JSON.parse(stdout.trim().split('\n')[1]!) as Record<string, unknown>;
+  return stdout
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
 pythonTest('a backend without a kernel, a plan or a capture does not stop the others', () => {
-  const { ok, backends } = prepareWith(
+  const backends = prepareWith(
     'no_kernel; CUDNN_ATTENTION in call: cuDNN Frontend error: No valid execution plans built; EFFICIENT_ATTENTION in capture: operation not permitted when stream is capturing',
-  ) as { ok: boolean; backends: { name: string; reason: string }[] };
-  expect([ok, backends.map(({ name, reason }) => [name, reason])]).toEqual([
-    true,
-    [
-      ['flash', 'head dimension 7 is no multiple of 8'],
-      ['cudnn', 'cuDNN Frontend error: No valid execution plans built'],
-      ['efficient', 'operation not permitted when stream is capturing'],
-      ['math', ''],
-    ],
+  );
+  expect(backends.map(({ ok, name, reason }) => [ok, name, reason])).toEqual([
+    [true, 'flash', 'head dimension 7 is no multiple of 8'],
+    [true, 'cudnn', 'cuDNN Frontend error: No valid execution plans built'],
+    [true, 'efficient', 'operation not permitted when stream is capturing'],
+    [true, 'math', ''],
   ]);
 });
 
 pythonTest("a lost device is not reported as a backend's failure", () => {
   expect(
-    prepareWith('lost; CUDNN_ATTENTION in call: CUDA error: an illegal memory access was encountered'),
+    prepareWith('lost; CUDNN_ATTENTION in call: CUDA error: an illegal memory access was encountered')[1],
   ).toMatchObject({
     ok: false,
     reason: 'FAILED',

@@ -1,15 +1,17 @@
 import { existsSync } from 'node:fs';
-import type { Shape } from '@flashcore/shared/contract';
-import { DTYPES, formatShape, shapeFields, type TensorDtype } from '@flashcore/shared/kernels';
+import type { ProblemCase } from '@flashcore/shared/kernels';
+import { SDPA_BACKENDS } from '@flashcore/shared/rivals';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { untilAborted } from '../async.ts';
 import { KeptFigures } from './kept-figures.ts';
+import { sdpaCase } from './sdpa-case.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 import { SdpaShape, type Backend, type SdpaTurns, missingText } from './sdpa-shape.ts';
 
 /** PyTorch and its CUDA libraries load from disk: seconds if cached, far longer the first time. */
 const OPEN_LIMIT_MS = 180_000;
-const PREPARE_LIMIT_MS = 120_000;
+/** One rival; its kernels may have to be compiled for the case. */
+const PREPARE_LIMIT_MS = 300_000;
 /** cuDNN makes a plan for each new shape. */
 const PARITY_LIMIT_MS = 60_000;
 
@@ -34,19 +36,32 @@ export interface ComparedBackend {
 
 /** A file of tensors, as SdpaParity writes them. */
 export interface TensorFile {
-  shape: Shape;
-  dtype: TensorDtype;
+  kind: ProblemCase;
   path: string;
 }
 
-type PreparedInputs = Pick<OpenOptions, 'modes' | 'dtype'>;
+/** Inputs of a case with the right outputs, on which rivals are checked before they are timed. */
+export interface DrawnFile {
+  /** A file as the worker writes it for a benchmark. */
+  path: string;
+  /** Limits on the error by output. */
+  tolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
+}
+
+type PreparedInputs = Pick<OpenOptions, 'modes' | 'rivals'>;
+
+/** The rivals to time, and the file on which they are checked first. */
+export interface CheckedRivals {
+  names: readonly string[];
+  drawn: DrawnFile;
+}
 
 interface OpenOptions extends SdpaTurns {
-  /** The dtype of the tensors. */
-  dtype: TensorDtype;
   modes: readonly TimingModeName[];
-  /** Backends to measure, for example "flash"; empty or undefined: all that take the shape. */
+  /** Backends of SDPA to measure, for example "flash"; empty or undefined: all that take the shape. */
   backends?: readonly string[];
+  /** Takes the place of `backends`. */
+  rivals?: CheckedRivals;
 }
 
 export interface SdpaOptions {
@@ -54,27 +69,41 @@ export interface SdpaOptions {
   script: string;
   /** The device's ordinal in the driver. */
   ordinal: number;
+  /** Folder of the shared objects of rivals. */
+  folder: string;
   python?: string;
+  prepareLimitMs?: number;
+}
+
+/** What the process holds for one case. */
+interface Prepared {
+  key: string;
+  ready: Promise<{ process: SdpaProcess; backends: Backend[] }>;
+  figures: KeptFigures;
 }
 
 /**
- * PyTorch's SDPA on a device, backend by backend, in a process that stays warm between jobs. Its errors never fail the
- * job: the figures become "not measured", with the reason.
+ * PyTorch's SDPA on a device, backend by backend, and other rivals, in a process that stays warm between jobs. Its
+ * errors never fail the job: the figures become "not measured", with the reason.
  */
 export class SdpaBenchmark {
   readonly #script: string;
   readonly #ordinal: number;
+  readonly #folder: string;
   readonly #python: string;
+  readonly #prepareLimitMs: number;
   #process: SdpaProcess | undefined;
-  #opened: Promise<string> | undefined;
+  #opened: Promise<SdpaProcess> | undefined;
   #lacking: { error: Error; atMs: number } | undefined;
-  /** The shape that the process has prepared. The next job with this shape reuses its graphs and plans. */
-  #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]>; figures: KeptFigures } | undefined;
+  /** The case that the process has prepared. The next job with this case reuses its graphs and plans. */
+  #prepared: Prepared | undefined;
 
-  constructor({ script, ordinal, python = 'python3' }: SdpaOptions) {
+  constructor({ script, ordinal, folder, python = 'python3', prepareLimitMs = PREPARE_LIMIT_MS }: SdpaOptions) {
     this.#script = script;
     this.#python = python;
     this.#ordinal = ordinal;
+    this.#folder = folder;
+    this.#prepareLimitMs = prepareLimitMs;
   }
 
   /** Starts the process without waiting for it, while a kernel compiles. */
@@ -82,10 +111,10 @@ export class SdpaBenchmark {
     this.#open().catch(() => undefined); // compare() and openShape() retry and report the error.
   }
 
-  /** Starts the process and prepares a shape without waiting for it, while a kernel is compiled and verified. */
-  warmUp(shape: Shape, options: PreparedInputs): void {
+  /** Starts the process and prepares a case without waiting for it, while a kernel is compiled and verified. */
+  warmUp(kind: ProblemCase, modes: readonly TimingModeName[]): void {
     this.#open()
-      .then(() => this.#prepare(shape, options))
+      .then(() => this.#prepare(kind, { modes }))
       .catch(() => undefined); // openShape() retries and reports the error.
   }
 
@@ -94,15 +123,15 @@ export class SdpaBenchmark {
     return this.#process?.usable ? this.#process.processId : undefined;
   }
 
-  /** Prepares a shape for measuring in turns. Errors: the signal's reason. */
-  async openShape(shape: Shape, options: OpenOptions): Promise<SdpaShape | { missing: string }> {
-    const { signal } = options;
+  /** Prepares a case for measuring in turns. Errors: the signal's reason. */
+  async openShape(kind: ProblemCase, options: OpenOptions): Promise<SdpaShape | { missing: string }> {
+    const { signal, backends: asked = [], rivals } = options;
     try {
-      const version = await untilAborted(this.#open(), signal);
-      const prepared = await untilAborted(this.#prepare(shape, options), signal);
-      const { backends: asked = [] } = options;
-      const backends = prepared.filter(({ name }) => asked.length === 0 || asked.includes(name));
-      return new SdpaShape(this.#process!, { ...options, version, backends, figures: this.#prepared?.figures });
+      await untilAborted(this.#open(), signal);
+      const { figures, ...prepared } = this.#prepare(kind, options, rivals && signal);
+      const { process, backends: all } = await untilAborted(prepared.ready, signal);
+      const backends = all.filter(({ name }) => rivals || asked.length === 0 || asked.includes(name));
+      return new SdpaShape(process, { ...options, asked: rivals !== undefined, backends, figures });
     } catch (error) {
       signal.throwIfAborted();
       return { missing: missingText(error) };
@@ -111,46 +140,78 @@ export class SdpaBenchmark {
 
   /** Compares the tensors of a file (see SdpaParity) with every backend. Errors: the signal's reason. */
   async compare(
-    { shape, dtype, path }: TensorFile,
+    { kind, path }: TensorFile,
     signal: AbortSignal,
   ): Promise<{ version: string; backends: ComparedBackend[] } | { missing: string }> {
     try {
-      const version = await untilAborted(this.#open(), signal);
-      const answer = await this.#process!.request(
+      const process = await untilAborted(this.#open(), signal);
+      const answer = await process.request(
         'parity',
-        { shape: shapeFields(shape), dtype: DTYPES[dtype].torch, path },
+        { case: sdpaCase(kind, { drawn: false }), path },
         { limitMs: PARITY_LIMIT_MS, signal },
       );
-      return { version, backends: answer['backends'] as ComparedBackend[] };
+      return { version: String(answer['version']), backends: answer['backends'] as ComparedBackend[] };
     } catch (error) {
       signal.throwIfAborted();
       return { missing: missingText(error) };
     }
   }
 
-  /** Runs one preparation at a time, waiting for one that is in progress for another shape. */
-  async #prepare(shape: Shape, { modes, dtype }: PreparedInputs): Promise<Backend[]> {
-    const process = this.#process!;
-    const key = `${formatShape(shape)} ${modes.join(' ')} ${dtype}`;
-    const former = this.#prepared?.process === process ? this.#prepared : undefined;
-    if (former?.key === key) return former.backends;
+  /** Runs one preparation at a time, waiting for one that is in progress for another case. */
+  #prepare(kind: ProblemCase, { modes, rivals }: PreparedInputs, signal?: AbortSignal): Prepared {
+    const { names, drawn } = rivals ?? { names: SDPA_BACKENDS, drawn: undefined };
     const parameters = {
-      shape: shapeFields(shape),
-      dtype: DTYPES[dtype].torch,
+      case: sdpaCase(kind, { drawn: drawn !== undefined }),
       modes,
       launchesPerSample: 0,
+      ...(drawn && { drawn }),
     };
-    const backends = Promise.resolve(former?.backends)
+    const key = JSON.stringify([parameters, names]);
+    const former = this.#process?.usable ? this.#prepared : undefined;
+    if (former?.key === key) return former;
+    const ready = Promise.resolve(former?.ready)
       .catch(() => undefined)
-      .then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS }))
-      .then((answer) => answer['backends'] as Backend[]);
-    const prepared = { process, key, backends, figures: new KeptFigures() };
+      .then(() => this.#prepareEach(names, parameters, signal));
+    const prepared = { key, ready, figures: new KeptFigures() };
     this.#prepared = prepared;
-    // If a shape could not be prepared, the next job tries again.
-    backends.catch(() => {
+    // If a case could not be prepared, the next job tries again.
+    ready.catch(() => {
       if (this.#prepared === prepared) this.#prepared = undefined;
     });
-    return backends;
+    return prepared;
+  }
+
+  /**
+   * Prepares rivals one after another. A rival with which the process ends, hangs or loses the device is left out, and
+   * the others are prepared again in a new process. Errors: the signal's reason; those of #open().
+   */
+  async #prepareEach(
+    names: readonly string[],
+    parameters: Record<string, unknown>,
+    signal: AbortSignal | undefined,
+  ): Promise<{ process: SdpaProcess; backends: Backend[] }> {
+    const call = { limitMs: this.#prepareLimitMs, ...(signal && { signal }) };
+    const lost = new Map<string, Backend>();
+    for (;;) {
+      const process = await this.#open();
+      await process.request('release', {}, call);
+      const backends: Backend[] = [];
+      try {
+        for (const name of names) {
+          const answer = lost.get(name) ?? (await process.request('prepare', { rival: name, ...parameters }, call));
+          backends.push(answer as unknown as Backend);
+        }
+        return { process, backends };
+      } catch (error) {
+        signal?.throwIfAborted();
+        // Another job's request, or close(), has ended the process.
+        if (this.#process !== process) throw error;
+        const name = names[backends.length]!;
+        lost.set(name, { name, available: false, reason: missingText(error), version: '', launchesPerSample: 0 });
+        this.#opened = undefined;
+        await process.stop();
+      }
+    }
   }
 
   async close(): Promise<void> {
@@ -160,7 +221,7 @@ export class SdpaBenchmark {
     await process?.stop();
   }
 
-  #open(): Promise<string> {
+  #open(): Promise<SdpaProcess> {
     if (this.#opened && this.#process?.usable) return this.#opened;
     if (this.#lacking && performance.now() - this.#lacking.atMs < LOOK_AGAIN_AFTER_MS)
       return Promise.reject(this.#lacking.error);
@@ -170,8 +231,9 @@ export class SdpaBenchmark {
       script: this.#script,
     });
     this.#process = process;
-    this.#opened = process.request('open', { ordinal: this.#ordinal }, { limitMs: OPEN_LIMIT_MS }).then(
-      (answer) => `PyTorch ${String(answer['torch'])}, cuDNN ${String(answer['cudnn'])}`,
+    const request = { ordinal: this.#ordinal, folder: this.#folder };
+    this.#opened = process.request('open', request, { limitMs: OPEN_LIMIT_MS }).then(
+      () => process,
       async (error: unknown) => {
         this.#lacking =
           error instanceof SdpaError && LACKING.includes(error.reason) ? { error, atMs: performance.now() } : undefined;

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseShape } from '@flashcore/shared/kernels';
+import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, afterEach, expect, test } from 'vitest';
 import type { VerifiedOutput } from '../../worker/messages/verifying.ts';
@@ -11,7 +11,7 @@ import { SdpaParity } from './sdpa-parity.ts';
 
 const pythonTest = test.skipIf(missing('python3'));
 
-const SHAPE = parseShape('1x1x2x4');
+const KIND = attentionCase(parseShape('1x1x2x4'), 'fp16');
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
 const open: SdpaBenchmark[] = [];
 const dataDirectory = mkdtempSync(join(tmpdir(), 'fc-parity-'));
@@ -19,9 +19,9 @@ afterEach(() => Promise.all(open.splice(0).map((each) => each.close())));
 afterAll(() => rmSync(dataDirectory, { recursive: true }));
 
 function parity(signal = new AbortController().signal, script = FAKE): SdpaParity {
-  const sdpa = new SdpaBenchmark({ script, ordinal: 0 });
+  const sdpa = new SdpaBenchmark({ script, ordinal: 0, folder: '/none' });
   open.push(sdpa);
-  return new SdpaParity(sdpa, { shape: SHAPE, signal, dataDirectory });
+  return new SdpaParity(sdpa, { kind: KIND, signal, dataDirectory });
 }
 
 /** An output whose first element is off by `error`; all values are exact in fp16. */

@@ -1,7 +1,8 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { SdpaComparisonSchema, type SdpaComparison, type Shape } from '@flashcore/shared/contract';
+import { SdpaComparisonSchema, type SdpaComparison } from '@flashcore/shared/contract';
+import type { ProblemCase } from '@flashcore/shared/kernels';
 import { errorText } from '@flashcore/shared/text';
 import type { VerifiedOutput } from '../../worker/messages/verifying.ts';
 import { makeTemporary } from '../store/temporary.ts';
@@ -20,7 +21,7 @@ interface Compared {
 }
 
 interface ParityOptions {
-  shape: Shape;
+  kind: ProblemCase;
   signal: AbortSignal;
   dataDirectory: string;
 }
@@ -31,7 +32,7 @@ interface ParityOptions {
  */
 export class SdpaParity {
   readonly #sdpa: SdpaBenchmark;
-  readonly #shape: Shape;
+  readonly #kind: ProblemCase;
   readonly #signal: AbortSignal;
   readonly #dataDirectory: string;
   readonly #compared: Compared[] = [];
@@ -39,9 +40,9 @@ export class SdpaParity {
   #missing: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(sdpa: SdpaBenchmark, { shape, signal, dataDirectory }: ParityOptions) {
+  constructor(sdpa: SdpaBenchmark, { kind, signal, dataDirectory }: ParityOptions) {
     this.#sdpa = sdpa;
-    this.#shape = shape;
+    this.#kind = kind;
     this.#signal = signal;
     this.#dataDirectory = dataDirectory;
   }
@@ -77,7 +78,7 @@ export class SdpaParity {
     using folder = makeTemporary(this.#dataDirectory, 'sdpa');
     const path = join(folder.path, 'tensors');
     await writeTensors(path, output);
-    return await this.#sdpa.compare({ shape: this.#shape, dtype: output.dtype, path }, this.#signal);
+    return await this.#sdpa.compare({ kind: this.#kind, path }, this.#signal);
   }
 }
 

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { SdpaResultSchema, type SdpaResult } from '@flashcore/shared/contract';
+import { MissingRivalSchema, SdpaResultSchema, type MissingRival, type SdpaResult } from '@flashcore/shared/contract';
+import { rivalName } from '@flashcore/shared/rivals';
 import { describe, histogram, ratioInterval } from '@flashcore/shared/statistics';
 import { errorText } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
@@ -14,12 +15,18 @@ const ROUND_LIMIT_MS = 60_000;
 const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
 const MAX_TURN_SAMPLES = 500;
 
-/** A backend that the process prepared for a shape. */
+/** A rival, for example a backend of SDPA, that the process prepared for a shape. */
 export interface Backend {
+  /** As in a request; results call SDPA's backends "sdpa/flash". */
   name: string;
   available: boolean;
+  /** Why it is not available; empty if it is. */
   reason: string;
+  /** Empty if it was not found. */
+  version: string;
   launchesPerSample: number;
+  /** Its largest error on the inputs on which it was checked; undefined if it was not. */
+  maxAbsError?: number;
 }
 
 /** Called with new samples of a backend, named as in the result ("sdpa/flash"). */
@@ -35,8 +42,9 @@ export interface SdpaTurns {
 }
 
 interface SdpaTurnsOptions extends SdpaTurns {
-  version: string;
   backends: readonly Backend[];
+  /** Whether the request names the rivals: then one without a figure has a row of its own that says why. */
+  asked?: boolean;
   /** Figures of the graphs that the process holds. */
   figures?: KeptFigures | undefined;
 }
@@ -44,10 +52,10 @@ interface SdpaTurnsOptions extends SdpaTurns {
 /** Turns that check kept figures: the first, and one after the kernel has been timed for a while. */
 const CHECK_TURNS: readonly number[] = [1, 5];
 
-/** The backends that take a shape, measured in turns with a candidate. */
+/** The rivals that take a shape, measured in turns with a candidate. */
 export class SdpaShape {
   readonly #process: SdpaProcess;
-  readonly #version: string;
+  readonly #asked: boolean;
   readonly #backends: readonly Backend[];
   readonly #signal: AbortSignal;
   readonly #onSamples: SdpaListener;
@@ -62,7 +70,7 @@ export class SdpaShape {
 
   constructor(process: SdpaProcess, options: SdpaTurnsOptions) {
     this.#process = process;
-    this.#version = options.version;
+    this.#asked = options.asked ?? false;
     this.#backends = options.backends;
     this.#signal = options.signal;
     this.#onSamples = options.onSamples;
@@ -78,7 +86,9 @@ export class SdpaShape {
 
   /** Backends that do not take the shape, with PyTorch's reason. */
   get refused(): string[] {
-    return this.#backends.filter(({ available }) => !available).map(({ name, reason }) => `sdpa/${name}: ${reason}`);
+    return this.#backends
+      .filter(({ available }) => !available)
+      .map(({ name, reason }) => `${rivalName(name)}: ${reason}`);
   }
 
   /**
@@ -108,11 +118,15 @@ export class SdpaShape {
   }
 
   async #measure(mode: TimingModeName): Promise<void> {
-    try {
-      for (const { name, available } of this.#backends) if (available) await this.#round(name, mode);
-    } catch (error) {
-      this.#signal.throwIfAborted();
-      this.#failure = missingText(error);
+    for (const { name, available } of this.#backends) {
+      if (!available) continue;
+      try {
+        await this.#round(name, mode);
+      } catch (error) {
+        this.#signal.throwIfAborted();
+        this.#failure = this.#asked ? `${rivalName(name)} in its turn: ${missingText(error)}` : missingText(error);
+        return;
+      }
     }
   }
 
@@ -125,7 +139,7 @@ export class SdpaShape {
     const samplesUs = answer['samplesUs'] as number[];
     const before = this.#samples[mode].get(name) ?? [];
     this.#samples[mode].set(name, [...before, samplesUs]);
-    this.#onSamples(mode, `sdpa/${name}`, samplesUs);
+    this.#onSamples(mode, rivalName(name), samplesUs);
   }
 
   /** Why further turns bring no samples; undefined if they do. */
@@ -149,12 +163,21 @@ export class SdpaShape {
   }
 
   #result(name: string, samplesUs: readonly number[]): SdpaResult {
+    const { version, maxAbsError } = this.#backends.find((backend) => backend.name === name)!;
     return create(SdpaResultSchema, {
-      name: `sdpa/${name}`,
+      name: rivalName(name),
       latency: describe(samplesUs),
-      version: this.#version,
+      version,
       histogram: histogram(samplesUs),
+      ...(maxAbsError !== undefined && { maxAbsError }),
     });
+  }
+
+  /** The rivals that the request names and that are not measured. */
+  get missingRivals(): MissingRival[] {
+    return this.#backends
+      .filter(({ available }) => this.#asked && !available)
+      .map(({ name, version, reason }) => create(MissingRivalSchema, { name: rivalName(name), version, reason }));
   }
 
   /** Results relative to the candidate's samples in the same mode, fastest backend first. */
@@ -182,11 +205,13 @@ export class SdpaShape {
     if (this.#failure !== undefined) return this.#failure;
     const drifted = this.#drifted(mode);
     if (drifted !== undefined) return drifted;
-    if (this.#samples[mode].size > 0) return this.refused.length > 0 ? this.refused.join('; ') : undefined;
+    if (this.#samples[mode].size > 0)
+      return this.refused.length > 0 && !this.#asked ? this.refused.join('; ') : undefined;
     return this.#backends.some(({ available }) => available) ? 'SDPA had no turn' : this.#noBackend();
   }
 
-  readonly #noBackend = (): string => `no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+  readonly #noBackend = (): string =>
+    this.#asked ? 'no rival was timed' : `no SDPA backend takes the shape: ${this.refused.join('; ')}`;
 }
 
 const byMedian = (a: SdpaResult, b: SdpaResult): number => a.latency!.p50Us - b.latency!.p50Us;

@@ -102,6 +102,8 @@ export interface BenchmarkSpec extends ChosenShapes {
   tolerance: VerifySpec['tolerance'];
   /** Backends of SDPA to measure in turns, for example "flash"; empty: all. */
   sdpaBackends: string[];
+  /** Rivals to check and to measure in turns instead, for example "flash_attention_3"; empty: none was named. */
+  rivals: string[];
   /** Whether an earlier job's SDPA figures may be reused, after a check with a few samples. */
   reuseSdpa: boolean;
   /** Launches of the legacy loop; 0: none. */

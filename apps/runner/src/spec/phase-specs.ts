@@ -27,7 +27,7 @@ import {
 } from './choose-shapes.ts';
 import { drawForRun } from './drawn-shapes.ts';
 import type { BenchmarkSpec, ProfileSpec, VerifySpec } from './job-spec.ts';
-import { sdpaBackendsOf } from './sdpa-spec.ts';
+import { rivalsOf, sdpaBackendsOf } from './sdpa-spec.ts';
 
 const DEFAULT_SEEDS = 5;
 const LONG_PROBES = 'long_probes';
@@ -82,6 +82,7 @@ export function planBenchmark(
     protocol,
     tolerance: chooseTolerance(undefined, { cases: planned.cases, dtype: planned.resolved.dtype }),
     sdpaBackends: sdpaBackendsOf(settings.sdpaBackends ?? []),
+    rivals: rivalsOf(settings.rivals ?? []),
     reuseSdpa: false,
     legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, planned.device),
   };

@@ -202,7 +202,8 @@ interface Measured {
  * deciding gate depends on SDPA.
  */
 export function mayReuseSdpa(method: JobMethod, { asked, judged }: Measured): boolean {
-  if ((method !== 'runExperiment' && method !== 'tune') || (asked?.sdpaBackends ?? []).length > 0) return false;
+  const { sdpaBackends = [], rivals = [] } = asked ?? {};
+  if ((method !== 'runExperiment' && method !== 'tune') || sdpaBackends.length + rivals.length > 0) return false;
   const gates = judged?.gates ?? [];
   const restsOnSdpa = ({ metric, anyOf }: PlannedGate): boolean =>
     metric.name.includes('sdpa') || gates.some((member) => anyOf.includes(member.id) && restsOnSdpa(member));

@@ -10,6 +10,7 @@ import {
   type Cases,
   type TensorDtype,
 } from '@flashcore/shared/kernels';
+import { RIVALS, SDPA_BACKENDS } from '@flashcore/shared/rivals';
 import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
@@ -69,17 +70,21 @@ function sdpaDtype(text: string): TensorDtype {
   return dtype;
 }
 
-const SDPA_BACKENDS = ['flash', 'cudnn', 'efficient', 'math'];
-
 /** Names with or without "sdpa/"; "sdpa" means all. Errors: INVALID_REQUEST naming the backends. */
-export function sdpaBackendsOf(asked: readonly string[]): string[] {
-  if (asked.includes('sdpa')) return [];
+export const sdpaBackendsOf = (asked: readonly string[]): string[] =>
+  asked.includes('sdpa') ? [] : namesOf(asked, { field: 'sdpa_backends', known: SDPA_BACKENDS });
+
+/** Names of rivals; "all" means all of them. Errors: INVALID_REQUEST naming them. */
+export const rivalsOf = (asked: readonly string[]): string[] =>
+  asked.includes('all') ? [...RIVALS] : [...new Set(namesOf(asked, { field: 'rivals', known: RIVALS }))];
+
+function namesOf(asked: readonly string[], { field, known }: { field: string; known: readonly string[] }): string[] {
   return asked.map((text) => {
     const name = text.replace(/^sdpa\//, '');
-    if (SDPA_BACKENDS.includes(name)) return name;
+    if (known.includes(name)) return name;
     throw invalidRequest({
-      field: 'sdpa_backends',
-      description: `must be some of ${SDPA_BACKENDS.join(', ')}, is "${text}"${didYouMean(name, SDPA_BACKENDS)}`,
+      field,
+      description: `must be some of ${known.join(', ')}, is "${text}"${didYouMean(name, known)}`,
     });
   });
 }

@@ -19,6 +19,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
+import { isSdpa } from '@flashcore/shared/rivals';
 import type { Database } from './database.ts';
 import { labelConditions, type JobQuery } from './job-table.ts';
 
@@ -176,7 +177,7 @@ function leaderboardEntry(
   benchmark: BenchmarkResult,
 ): LeaderboardEntry {
   // Figures reused from an earlier job were not measured in turns with this kernel.
-  const inTurns = benchmark.sdpa.filter(({ reused }) => !reused);
+  const inTurns = benchmark.sdpa.filter((each) => isSdpa(each) && !each.reused);
   const speedups = inTurns.map(({ speedup }) => speedup);
   return create(LeaderboardEntrySchema, {
     label: `${experiment.kernelId} ${variant.label}`.trim(),

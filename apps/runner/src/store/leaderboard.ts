@@ -11,6 +11,7 @@ import {
   type TimingMode,
 } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES, formatShape, parseShape } from '@flashcore/shared/kernels';
+import { isSdpa } from '@flashcore/shared/rivals';
 import type { Database } from './database.ts';
 import type { ChampionPlace } from './decisions.ts';
 import { readLabels } from './job-table.ts';
@@ -288,7 +289,7 @@ function ranked(
   sdpa: LeaderboardEntry[],
   baseline: number | undefined,
 ): LeaderboardEntry[] {
-  const fastestSdpa = fastest(sdpa);
+  const fastestSdpa = fastest(sdpa.filter(({ label }) => isSdpa({ name: label })));
   for (const entry of kernels) {
     if (baseline !== undefined) entry.speedupOverBaseline = baseline / medianOf(entry);
     // A speedup measured in turns is more accurate, so it is kept.

@@ -3,6 +3,7 @@ import { entryOf } from '@flashcore/shared/text';
 import type { Reference, RoundedAnswer } from '../driver/reference.ts';
 import { matricesOf, outputOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { InputRule } from '../messages/launchable.ts';
+import type { DrawnSets } from './drawn-sets.ts';
 import { drawInputs } from '../verify/inputs.ts';
 import { hasRounding, yardstickOf, type Yardstick } from '../verify/reference-book.ts';
 
@@ -104,6 +105,30 @@ export function drawHeads(attention: ProblemCase, { seed, rules, reference }: Dr
     answers: Float32Array.from(want),
     roundings: rounding,
     yardstick,
+  };
+}
+
+/** Inputs of a launch, made from the drawn heads as launches are, with their answers. */
+export function fullInput(attention: ProblemCase, drawn: DrawnHeads): Pick<DrawnSets, 'sets' | 'answers'> {
+  const output = outputOf(attention);
+  const { heads, rows, columns } = matricesOf(output);
+  const headLength = rows * columns;
+  const { qBases, kvBases } = drawn;
+  const ofHeads = <Values extends TensorBits | Float32Array>(
+    from: Values,
+    headOf: (head: number) => number,
+  ): Values => {
+    const all = new (from.constructor as new (length: number) => Values)(heads * headLength);
+    for (let head = 0; head < heads; ++head) {
+      const first = headOf(head) * headLength;
+      all.set(from.subarray(first, first + headLength), head * headLength);
+    }
+    return all;
+  };
+  const [q, kv] = [(head: number) => head % qBases, (head: number) => head % kvBases];
+  return {
+    sets: [{ Q: ofHeads(drawn.Q, q), K: ofHeads(drawn.K, kv), V: ofHeads(drawn.V, kv) }],
+    answers: new Map([[output.name, ofHeads(drawn.answers, (head) => q(head) * kvBases + kv(head))]]),
   };
 }
 

@@ -16,7 +16,8 @@ import { poolFor, slotsFor } from '../messages/pool-size.ts';
 import type { JudgementRules } from '../messages/verifying.ts';
 import { NORMAL } from '../verify/inputs.ts';
 import { roundingLimitOf, roundsLogits } from '../verify/judgement.ts';
-import { drawHeads, type DrawnHeads } from './drawn-heads.ts';
+import { writeDrawn } from './drawn-file.ts';
+import { drawHeads, fullInput, type DrawnHeads } from './drawn-heads.ts';
 import { drawSets, type DrawnSets } from './drawn-sets.ts';
 import { HeadPool } from './head-pool.ts';
 import { InputSlots } from './input-slots.ts';
@@ -174,6 +175,15 @@ export class Judge {
     build.close();
     pool.free();
     return hotLaunches(us);
+  }
+
+  /** Writes one input of the case and its right outputs to a file, for rivals. */
+  writeDrawn(path: string): void {
+    writeDrawn(
+      path,
+      this.#kind,
+      'heads' in this.#drawn ? fullInput(this.#kind, this.#drawn.heads[0]) : this.#drawn.sets,
+    );
   }
 
   close(): void {

@@ -48,6 +48,12 @@ const EVENT_PAIRS = 21;
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
   await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
   const judge = await Judge.open(tools, { ...request, builds: [request.candidate] });
+  const [first] = request.modes;
+  if (request.drawnFile !== undefined && first) {
+    judge.writeDrawn(request.drawnFile);
+    await tools.reporter.step('waiting for its rivals', TURN_LIMIT_MS);
+    await tools.reporter.turn(first);
+  }
   const loaded = new LoadedCandidate(tools.driver, request.candidate);
   const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];

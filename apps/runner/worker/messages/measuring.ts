@@ -48,6 +48,11 @@ export interface BenchmarkRequest extends JudgementRules {
    * turns with the candidate.
    */
   turns: boolean;
+  /**
+   * Write an input and its right outputs to this file, and give a turn before anything is timed: rivals are checked on
+   * them. Undefined: no file.
+   */
+  drawnFile?: string | undefined;
   /** Number of launches in a plain loop with one event pair around it, at the very end; 0: no loop. */
   legacyLaunches: number;
   /** Processes of the runner, which are not reported as other processes on the device. */
@@ -58,7 +63,7 @@ export interface BenchmarkRequest extends JudgementRules {
  * Times two builds in interleaved blocks A B B A, after a self-check of the champion against a second copy of itself.
  * A is the champion, B the candidate. `minSamples` applies to each build, `maxSeconds` to each of the two series.
  */
-export interface CompareRequest extends Omit<BenchmarkRequest, 'type' | 'turns' | 'legacyLaunches'> {
+export interface CompareRequest extends Omit<BenchmarkRequest, 'type' | 'turns' | 'drawnFile' | 'legacyLaunches'> {
   type: 'compare';
   champion: Candidate;
 }

@@ -11,6 +11,7 @@ import type { Column } from '../present/blocks.ts';
 import { p50IntervalText } from '../present/sections/timings.ts';
 import { dtypeWord, shortName } from '../present/words.ts';
 import { FEWEST_SAMPLES, formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { isSdpa } from '@flashcore/shared/rivals';
 import { formatMicroseconds } from '../present/numbers.ts';
 
 export interface Figure {
@@ -69,7 +70,7 @@ export const byPlace = (figures: readonly Figure[]): { place: Place; figures: Fi
 /** The backend to beat, with the smallest median. */
 export const fastestSdpa = ({ sdpa }: Pick<BenchmarkResult, 'sdpa'>): SdpaResult | undefined =>
   sdpa
-    .filter(({ latency }) => latency !== undefined)
+    .filter((each) => isSdpa(each) && each.latency !== undefined)
     .toSorted((a, b) => a.latency!.p50Us - b.latency!.p50Us)
     .at(0);
 

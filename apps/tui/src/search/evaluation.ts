@@ -13,6 +13,7 @@ import {
   type JobResult,
   type VariantResult,
 } from '@flashcore/shared/contract';
+import { isSdpa } from '@flashcore/shared/rivals';
 import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
 import { knowsPercentile } from '@flashcore/shared/statistics';
 import { bounded, compilerText, feedbackText, profileText, verifyText } from './feedback.ts';
@@ -239,8 +240,10 @@ const hotFigure = (variant: VariantResult | undefined): BenchmarkResult | undefi
   variant?.benchmarks.find(({ mode, simulated, valid }) => mode === TimingMode.HOT && !simulated && valid);
 
 /** Speedup over the fastest SDPA backend, which is the smallest of the speedups. */
-const sdpaSpeedup = (hot: BenchmarkResult | undefined): number | undefined =>
-  hot && hot.sdpa.length > 0 ? Math.min(...hot.sdpa.map(({ speedup }) => speedup)) : undefined;
+function sdpaSpeedup(hot: BenchmarkResult | undefined): number | undefined {
+  const speedups = (hot?.sdpa ?? []).filter(isSdpa).map(({ speedup }) => speedup);
+  return speedups.length > 0 ? Math.min(...speedups) : undefined;
+}
 
 /**
  * Geometric mean of a comparison's hot ratios over the shapes, on a real device. Undefined if nothing was measured or
@@ -284,5 +287,5 @@ function scoredAgainst(variant: VariantResult | undefined): string {
   if (championSpeedup(variant) !== undefined) return variant?.comparison?.champion?.label ?? '';
   if (variant?.comparison) return 'nothing: the comparison was not judged, a right kernel scores 1';
   const sdpa = hotFigure(variant)?.sdpa ?? [];
-  return sdpa.length > 0 ? 'the fastest SDPA backend' : 'nothing: not timed on a GPU, a right kernel scores 1';
+  return sdpa.some(isSdpa) ? 'the fastest SDPA backend' : 'nothing: not timed on a GPU, a right kernel scores 1';
 }

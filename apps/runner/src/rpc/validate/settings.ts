@@ -68,6 +68,10 @@ export function checkBenchmarkSettings(
   settings.sdpaBackends
     .slice(0, MAX_SDPA_BACKENDS)
     .forEach((backend, index) => violations.text(`${field}.sdpa_backends[${index}]`, backend));
+  violations.count(`${field}.rivals`, settings.rivals, MAX_SDPA_BACKENDS);
+  settings.rivals
+    .slice(0, MAX_SDPA_BACKENDS)
+    .forEach((rival, index) => violations.text(`${field}.rivals[${index}]`, rival));
   if (settings.champion) {
     checkKernelReference(settings.champion.kernel, violations, `${field}.champion.kernel`);
     checkVariant(settings.champion.variant, violations, `${field}.champion.variant`);
@@ -99,6 +103,7 @@ export function checkSdpaAlone(
   if (variant && toBinary(VariantSchema, variant).byteLength > 0) violations.add('variant', alone);
   if (settings.champion) violations.add('settings.champion', alone);
   if (settings.legacyLoop) violations.add('settings.legacy_loop', alone);
+  if (settings.rivals.length > 0) violations.add('settings.rivals', alone);
 }
 
 export function checkProfileSettings(

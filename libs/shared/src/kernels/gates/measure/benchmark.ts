@@ -9,6 +9,7 @@ import {
   ComparisonVerdict,
   type RatioInterval,
 } from '../../../generated/flashcore/runner/v1/result_pb.js';
+import { isSdpa } from '../../../data/rivals.ts';
 import { EMULATOR_TIMES } from '../../../text/numbers.ts';
 import type { Cases } from '../../cases.ts';
 import { formatShape, sameShape } from '../../shape.ts';
@@ -135,8 +136,7 @@ function valueOf(result: BenchmarkResult, { name, statistic, backend }: Metric):
   }
 }
 
-const sdpaBackends = ({ sdpa }: BenchmarkResult) =>
-  sdpa.filter(({ name }) => name === 'sdpa' || name.startsWith('sdpa/'));
+const sdpaBackends = ({ sdpa }: BenchmarkResult) => sdpa.filter(isSdpa);
 
 /** Speedup over the fastest SDPA backend, which gives the smallest speedup. */
 function speedupOf(

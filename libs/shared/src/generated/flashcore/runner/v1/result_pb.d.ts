@@ -2468,7 +2468,7 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   rooflinePercent?: number | undefined;
 
   /**
-   * Backends of SDPA measured in the same job.
+   * Backends of SDPA and other rivals measured in the same job.
    *
    * @generated from field: repeated flashcore.runner.v1.SdpaResult sdpa = 11;
    */
@@ -2589,6 +2589,13 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
    * @generated from field: flashcore.runner.v1.LegacyLoop legacy_loop = 27;
    */
   legacyLoop?: LegacyLoop | undefined;
+
+  /**
+   * Rivals that the request names and that have no result here.
+   *
+   * @generated from field: repeated flashcore.runner.v1.MissingRival missing_rivals = 28;
+   */
+  missingRivals: MissingRival[];
 };
 
 /**
@@ -2596,6 +2603,40 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
  * Use `create(BenchmarkResultSchema)` to create a new message.
  */
 export declare const BenchmarkResultSchema: GenMessage<BenchmarkResult>;
+
+/**
+ * MissingRival says why a rival was not timed.
+ *
+ * @generated from message flashcore.runner.v1.MissingRival
+ */
+export declare type MissingRival = Message<"flashcore.runner.v1.MissingRival"> & {
+  /**
+   * As in SdpaResult.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Its version; empty when it was not found.
+   *
+   * @generated from field: string version = 2;
+   */
+  version: string;
+
+  /**
+   * Not found, with the command that builds or installs it; wrong, with its error; or what it does not support.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.MissingRival.
+ * Use `create(MissingRivalSchema)` to create a new message.
+ */
+export declare const MissingRivalSchema: GenMessage<MissingRival>;
 
 /**
  * LegacyLoop is the mean of launches in a plain loop with one event pair around them, for comparison with old notes. It
@@ -2904,13 +2945,14 @@ export declare type SdpaReuse = Message<"flashcore.runner.v1.SdpaReuse"> & {
 export declare const SdpaReuseSchema: GenMessage<SdpaReuse>;
 
 /**
- * SdpaResult is one backend of SDPA, measured in the same job, interleaved with the kernel, or in an earlier one.
+ * SdpaResult is one backend of SDPA or another rival, measured in the same job, interleaved with the kernel, or in an
+ * earlier one.
  *
  * @generated from message flashcore.runner.v1.SdpaResult
  */
 export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
   /**
-   * For example "sdpa/flash".
+   * For example "sdpa/flash" or "flash_attention_3".
    *
    * @generated from field: string name = 1;
    */
@@ -2945,7 +2987,7 @@ export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
   speedupHigh: number;
 
   /**
-   * The software, for example "PyTorch 2.11.0+cu130".
+   * The software, for example "PyTorch 2.11.0+cu130" or "0251105a, build 6f1d3c20".
    *
    * @generated from field: string version = 6;
    */
@@ -2985,6 +3027,13 @@ export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
    * @generated from field: flashcore.runner.v1.SdpaReuse reused = 11;
    */
   reused?: SdpaReuse | undefined;
+
+  /**
+   * Largest |its output - ref| on the inputs on which it was checked; absent when it was not checked.
+   *
+   * @generated from field: optional double max_abs_error = 12;
+   */
+  maxAbsError?: number | undefined;
 };
 
 /**

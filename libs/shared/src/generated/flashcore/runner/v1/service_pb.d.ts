@@ -297,6 +297,15 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
   legacyLoop: boolean;
 
   /**
+   * Rivals to measure in turns with the kernel, each after its output was right on an input of the kernel's timed
+   * launches: "flash_attention_3", "flashinfer", "flex", "mosaic" or a backend of SDPA; "all": all of them. Empty:
+   * `sdpa_backends`, whose outputs are not checked. Needs a kernel.
+   *
+   * @generated from field: repeated string rivals = 7;
+   */
+  rivals: string[];
+
+  /**
    * Dtype of SDPA's tensors if it is measured without a kernel: "fp16", "bf16" or "fp32"; empty: fp16. With a kernel,
    * whose parameters decide the dtype, it must be empty or that dtype.
    *
