@@ -2,6 +2,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
 // Not imported from shared/kernels, because that would load YAML and zod at every start of fa-tui.
 import { TENSOR_DTYPES } from '@flashcore/shared/dtypes';
+import { RIVALS, SDPA_BACKENDS } from '@flashcore/shared/rivals';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
 import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
 import type { CommandContext } from './context.ts';
@@ -61,7 +62,8 @@ export const verifyOptions = (command: Command): Command =>
     .option('--cases <set>', 'case set to verify: parity, odd, quick, success … (fa-tui host lists them)')
     .option('--sanitize', 'run under compute-sanitizer too');
 
-const SDPA_NAMES = ['all', 'flash', 'cudnn', 'efficient', 'math'];
+const SDPA_NAMES = ['all', ...SDPA_BACKENDS];
+const RIVAL_NAMES = ['all', ...RIVALS];
 
 /** Collects repeated values, because commander's plain choices keep only the last value. */
 const sdpaOption = (): Option =>
@@ -71,6 +73,17 @@ const sdpaOption = (): Option =>
       if (!SDPA_NAMES.includes(value)) throw new InvalidArgumentError(`Must be one of ${SDPA_NAMES.join(', ')}.`);
       return repeated(value, previous);
     });
+
+const rivalsOption = (): Option =>
+  new Option(
+    '--rivals <names>',
+    `other projects' kernels to check and to measure in turns with the kernel: ${RIVAL_NAMES.join(', ')}`,
+  ).argParser((value, previous: string[] | undefined) =>
+    value.split(',').reduce((names, name) => {
+      if (!RIVAL_NAMES.includes(name)) throw new InvalidArgumentError(`Must be some of ${RIVAL_NAMES.join(', ')}.`);
+      return repeated(name, names);
+    }, previous),
+  );
 
 /** An option's former name. Using it is an error that gives the new name. */
 const formerOption = (flags: string, answer: string): Option =>
@@ -88,6 +101,7 @@ export const benchmarkOptions = (command: Command): Command =>
     )
     .option('--shapes <set>', 'case set to measure on, for example success')
     .addOption(sdpaOption())
+    .addOption(rivalsOption())
     .addOption(dtypeOption("dtype of SDPA's tensors where no kernel is named (default fp16)"))
     .addOption(formerOption('--baseline <name>', 'The option is now --sdpa, for example --sdpa all.'))
     .option('--legacy-loop', 'also the mean over launches in a plain loop, as in old notes; not a latency')

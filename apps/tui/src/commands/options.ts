@@ -80,6 +80,8 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly rbk?: string;
   /** SDPA backends to measure. */
   readonly sdpa?: string[];
+  /** Rivals to check and to measure. */
+  readonly rivals?: string[];
   readonly fallback?: boolean;
   /** Only for watching: run the smallest case first after each save. */
   readonly quick?: boolean;
@@ -166,6 +168,7 @@ export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings
     dtype: options.dtype ?? '',
     legacyLoop: options.legacyLoop ?? false,
     sdpaBackends: (options.sdpa ?? []).map((name) => (name === 'all' ? 'sdpa' : name)),
+    rivals: options.rivals ?? [],
     protocol: { minSamples: samples, maxSamples: samples, maxSeconds },
   });
 }

@@ -5,6 +5,7 @@ import {
   type BenchmarkResult,
   type Histogram,
   type LatencyStatistics,
+  type MissingRival,
   type SdpaResult,
   type Shape,
 } from '@flashcore/shared/contract';
@@ -184,6 +185,9 @@ export function resultFacts(result: BenchmarkResult): Fact[] {
     ...(result.sdpa.length === 0
       ? [fact('SDPA', result.sdpaMissing ? notMeasured(result.sdpaMissing) : 'none asked for', 'dim')]
       : result.sdpa.map((sdpa) => fact(sdpa.name, sdpaText(sdpa)))),
+    ...result.missingRivals.map(({ name, version, reason }) =>
+      fact(name, missingRivalText({ version, reason }), 'warn'),
+    ),
     result.legacyLoop &&
       fact(
         'legacy loop',
@@ -233,6 +237,9 @@ function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult)
       : `; the least possible here is ${formatMicroseconds(leastUs)}: ${leastBasis ?? 'basis not known'}`;
   return `${text}, which counts every tensor from device memory once${least}`;
 }
+
+const missingRivalText = ({ version, reason }: Pick<MissingRival, 'version' | 'reason'>): string =>
+  `${notMeasured(reason)}${version === '' ? '' : ` (${version})`}`;
 
 const sdpaText = ({ latency, speedup, speedupLow, speedupHigh, version, reused }: SdpaResult): string =>
   `${latency ? `p50 ${formatMicroseconds(latency.p50Us)}, ` : ''}speedup ${formatSpeedupInterval({ ratio: speedup, low: speedupLow, high: speedupHigh })} (${version}${reused ? `; ${reuseText(reused)}` : ''})`;
