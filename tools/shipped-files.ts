@@ -22,6 +22,7 @@ const SHIPPED = [
   'problems',
   'examples',
   'proto',
+  'rivals',
   'tools',
   'test/dist',
   'test/conformance/kernels',
@@ -31,7 +32,7 @@ const SHIPPED = [
   ...NATIVE_PACKAGES.map((name) => `node_modules/${name}`),
 ];
 const PAGES = ['kernels/README.md', 'libs/emulator/README.md'];
-const LEFT_OUT = /\.map$|\/(?:__pycache__|compiled|dist\/testing|dist\/bench|tools\/docs\/node_modules)$/;
+const LEFT_OUT = /\.map$|\/(?:__pycache__|compiled|rivals\/built|dist\/testing|dist\/bench|tools\/docs\/node_modules)$/;
 
 /** Copies the built programs and the files that they read into a folder. */
 export function stageFiles(stage: string): void {
