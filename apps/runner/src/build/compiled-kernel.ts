@@ -74,6 +74,8 @@ export interface CompiledKernel {
   units: readonly CompileUnit[];
   runs: CompilerRun[];
   listing: Listing | undefined;
+  /** The listing by which variables of a cubin that was made elsewhere are known to be unused. */
+  code?: Listing | undefined;
   seconds: number;
   /** undefined for a GPU's build. */
   emulation: Emulation | undefined;
@@ -174,7 +176,7 @@ export class KernelAssembly {
         ? withSymbols(this.#imageOf(runs, emulation), emulation?.engine === 'fibres' ? new Map() : spelled, spec)
         : undefined,
       sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
-      keptState: this.#keptState(runs, spec.source),
+      keptState: this.#keptState(runs, spec.source, kernel.code),
       sourceDigest: digestOf(files),
       sources,
     };
@@ -213,13 +215,13 @@ export class KernelAssembly {
    * Names the memory that outlives a launch, from the cubin of each run, or from its PTX if the run made no cubin. A
    * run for the fibre engine makes neither, so nothing is known of it.
    */
-  #keptState(runs: readonly CompilerRun[], source: string): string[] {
+  #keptState(runs: readonly CompilerRun[], source: string, code: Listing | undefined): string[] {
     const state = runs.flatMap(({ compilation: { outputs } }) => {
       const [cubin, ptx] = (['cubin', 'ptx'] as const).map((wanted) => {
         const output = outputs.find(({ kind }) => kind === wanted);
         return output && readFileSync(this.#artifacts.path(output.sha256));
       });
-      if (cubin && isCubinSource(source)) return stateInForeignCubin(cubin);
+      if (cubin && isCubinSource(source)) return stateInForeignCubin(cubin, code);
       if (cubin) return stateInCubin(cubin, ptx?.toString('utf8'));
       return ptx ? stateInPtx(ptx.toString('utf8')) : [];
     });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 /** Offsets in a 64-bit little-endian ELF file; all cubins are such files. */
 export const SECTION_TABLE = { offset: 40, count: 60, names: 62 };
 export const SECTION_BYTES = 64;
-const SECTION = { name: 0, type: 4, flags: 8, offset: 24, size: 32 };
+const SECTION = { name: 0, type: 4, flags: 8, offset: 24, size: 32, info: 44 };
 const NO_BITS = 8;
 /** Longest name of a section or a symbol; mangled names of CUTLASS's kernels have over a thousand bytes. */
 const MAX_NAME_BYTES = 4096;
@@ -21,7 +21,10 @@ const allSections = (file: Buffer): [name: string, content: Buffer][] =>
 
 export interface SectionHeader {
   name: string;
+  type: number;
   flags: number;
+  /** For a section of relocations, the index of the section that they change. */
+  info: number;
   /** Position in the file; a section without bytes in the file has only a size. */
   offset: number;
   size: number;
@@ -41,10 +44,13 @@ export function sectionHeaders(file: Buffer): SectionHeader[] {
       number,
       number,
     ];
-    const hasBytes = header.readUInt32LE(SECTION.type) !== NO_BITS;
+    const type = header.readUInt32LE(SECTION.type);
+    const hasBytes = type !== NO_BITS;
     return {
       nameAt: header.readUInt32LE(SECTION.name),
+      type,
       flags: Number(header.readBigUInt64LE(SECTION.flags)),
+      info: header.readUInt32LE(SECTION.info),
       offset,
       size,
       hasBytes,
@@ -107,5 +113,30 @@ export function symbolsOf(file: Buffer): CubinSymbol[] {
       bytes: Number(symbol.readBigUInt64LE(SYMBOL.size)),
       isEntry: (symbol.readUInt8(SYMBOL.other) & ENTRY_BIT) !== 0,
     };
+  });
+}
+
+/** Bytes of an entry in a section of relocations, by the section's type: SHT_RELA and SHT_REL. */
+const RELOCATION_BYTES: Readonly<Record<number, number>> = { 4: 24, 9: 16 };
+const RELOCATION_SYMBOL = 12;
+
+export const isRelocations = (type: number): boolean => RELOCATION_BYTES[type] !== undefined;
+
+export interface CubinRelocation {
+  /** The section in which the driver writes an address; undefined if there is none. */
+  target: SectionHeader | undefined;
+  /** The symbol whose address it is; undefined if there is none. */
+  symbol: CubinSymbol | undefined;
+}
+
+export function relocationsOf(file: Buffer): CubinRelocation[] {
+  const sections = sectionHeaders(file);
+  const symbols = symbolsOf(file);
+  return sections.flatMap(({ type, info, content }) => {
+    const bytes = RELOCATION_BYTES[type];
+    return Array.from({ length: bytes === undefined ? 0 : Math.floor(content.length / bytes) }, (_, index) => ({
+      target: sections[info],
+      symbol: symbols[content.readUInt32LE(index * bytes! + RELOCATION_SYMBOL) - 1],
+    }));
   });
 }

@@ -6,7 +6,7 @@ import { inFull, missing } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { cubinEntries, cubinFault } from './cubin-source.ts';
 import { cubinParameters } from './entry-parameters.ts';
-import { stateInForeignCubin } from './kept-state.ts';
+import { addressBanks, stateInForeignCubin } from './kept-state.ts';
 import { parsePtxasReport } from './ptxas-report.ts';
 import { toolPath } from './toolchain.ts';
 
@@ -160,6 +160,43 @@ test.skipIf(missing('nvcc')).each(inFull(['sm_80', 'sm_90'], (arch) => arch === 
   },
 );
 
+/** What cuobjdump -sass prints, of these instructions. */
+const listingOf = (...instructions: string[]) => ({
+  text: Buffer.from(instructions.map((each) => `        /*0010*/                   ${each} ;    /* 0x0 */\n`).join('')),
+});
+
+test.skipIf(missing('nvcc'))('small variables of which no instruction reads the address are no state', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-cubin-'));
+  try {
+    const cubinOf = (declaration: string, statement: string): Buffer => {
+      const source = `${declaration}\nextern "C" __global__ void entry(long long* out) {\n${statement}\n}\n`;
+      return readFileSync(compiled(folder, 'sm_90', source).path);
+    };
+    const unused = cubinOf('__device__ char text[11];', 'out[0] = 1;');
+    expect([addressBanks(unused), stateInForeignCubin(unused)]).toEqual([new Set([4]), ['text (11 bytes)']]);
+    const none = listingOf('LDC R1, c[0x0][0x28]', 'LDG.E.U8 R0, desc[UR4][R2.64]', 'LDC.S8 R2, c[0x3][R4]');
+    expect(stateInForeignCubin(unused, none)).toEqual([]);
+    for (const reads of [
+      'LDC.64 R2, c[0x4][RZ]',
+      'IADD3 R7, R0, c[0x4][0x0], RZ',
+      'ULDC.64 UR4, c[0x4][0x0]',
+      'LDC.64.ISL R2, c[0x0][R3]',
+      'LDC R2, cx[UR4][0x0]',
+    ])
+      expect(stateInForeignCubin(unused, listingOf(reads)), reads).toEqual(['text (11 bytes)']);
+    expect(stateInForeignCubin(unused, { missing: 'no cuobjdump' })).toEqual(['text (11 bytes)']);
+    const large = cubinOf('__device__ char text[65];', 'out[0] = 1;');
+    const reached = cubinOf('__device__ char cell; __device__ char* at = &cell;', 'out[0] = 1;');
+    const heap = cubinOf('__device__ char text[11];', 'out[0] = (long long)malloc(8);');
+    for (const file of [large, reached, heap]) {
+      expect(addressBanks(file)).toBeUndefined();
+      expect(stateInForeignCubin(file, none)).not.toEqual([]);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 /** Numbers in [0, 1) from a seed: a linear congruential generator. */
 function* numbers(seed: number): Generator<number, never> {
   for (let state = seed; ;) {
@@ -191,7 +228,7 @@ test.skipIf(missing('nvcc'))('a cubin with changed bytes is refused or read in t
       if (fault === undefined) {
         writeFileSync(altered, copy);
         cubinEntries(copy, 'sm_90');
-        stateInForeignCubin(copy);
+        stateInForeignCubin(copy, listingOf('EXIT'));
         cubinParameters(altered);
       }
       outcomes[fault === undefined ? 'read' : 'refused'] += 1;
@@ -218,7 +255,7 @@ test('a cubin of 2 MiB is refused or read in time', () => {
     const began = performance.now();
     if (cubinFault(file, 'sm_90') === undefined) {
       cubinEntries(file, 'sm_90');
-      stateInForeignCubin(file);
+      stateInForeignCubin(file, listingOf('EXIT'));
     }
     expect(performance.now() - began).toBeLessThan(2_000);
   }

@@ -1,7 +1,15 @@
 /** Memory of a build that outlives a launch, so that a launch could pass data to a later one. */
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
-import { sectionHeaders, symbolsOf, type CubinSymbol } from './cubin-code.ts';
+import {
+  isRelocations,
+  relocationsOf,
+  sectionHeaders,
+  symbolsOf,
+  type CubinSymbol,
+  type SectionHeader,
+} from './cubin-code.ts';
+import type { Listing } from './disassembly.ts';
 
 /** Sections that the driver places in device memory. Constant banks and shared memory are in other sections. */
 const GLOBAL_SECTION = /^\.nv\.global(?:\.|$)/;
@@ -51,17 +59,67 @@ const CODE_OR_CONSTANT = /^\.(?:text\.|nv\.constant\d)/;
 const OF_A_LAUNCH = /^\.nv\.(?:shared|local)\./;
 const FLAGS = { write: 1, allocated: 2 };
 
+/** Sections for which the driver allocates memory that outlives a launch and that a launch can write. */
+const stateSections = (sections: readonly SectionHeader[]): SectionHeader[] =>
+  sections.filter(({ name, flags, size }) => {
+    const isKnown = OF_A_LAUNCH.test(name) || (CODE_OR_CONSTANT.test(name) && (flags & FLAGS.write) === 0);
+    return (flags & FLAGS.allocated) !== 0 && size > 0 && !isKnown;
+  });
+
 /**
  * The state of a cubin that was made elsewhere. If no symbol names a variable, because symbols may have been removed,
- * the sections are listed: the driver allocates memory only for sections.
+ * the sections are listed: the driver allocates memory only for sections. Variables of a few bytes whose address no
+ * instruction of the listing reads are left out, such as Triton's `_$_str`.
  */
-export function stateInForeignCubin(file: Buffer): string[] {
+export function stateInForeignCubin(file: Buffer, listing?: Listing): string[] {
+  const banks = addressBanks(file);
+  const isUnused =
+    banks !== undefined && listing !== undefined && 'text' in listing && !readsBanks(listing.text, banks);
+  if (isUnused) return [];
   const named = stateInCubin(file);
   if (named.length > 0) return named;
-  return sectionHeaders(file).flatMap(({ name, flags, size }) => {
-    const isKnown = OF_A_LAUNCH.test(name) || (CODE_OR_CONSTANT.test(name) && (flags & FLAGS.write) === 0);
-    return (flags & FLAGS.allocated) !== 0 && size > 0 && !isKnown ? [`section ${name} (${size} bytes)`] : [];
-  });
+  return stateSections(sectionHeaders(file)).map(({ name, size }) => `section ${name} (${size} bytes)`);
+}
+
+const ADDRESS_BANK = /^\.nv\.constant(\d{1,2})(?:\.|$)/;
+/** How relocations are applied; it has none itself. */
+const RELOCATION_KINDS = '.nv.rel.action';
+
+/**
+ * Banks of constants with addresses of a cubin's variables, which a launch can read to find them; undefined if there
+ * are no variables, if they have more than a few bytes, or if code may have their addresses in another way.
+ */
+export function addressBanks(file: Buffer): ReadonlySet<number> | undefined {
+  const sections = sectionHeaders(file);
+  const variables = stateSections(sections);
+  const bytes = variables.reduce((sum, { size }) => sum + size, 0);
+  if (bytes === 0 || bytes > MOST_UNUSED_BYTES) return undefined;
+  const unknown = sections.some(
+    ({ name, type }) => /rela?\b/.test(name) && !isRelocations(type) && name !== RELOCATION_KINDS,
+  );
+  if (unknown || symbolsOf(file).some(({ type, section }) => type === FUNCTION && section === undefined))
+    return undefined;
+  const names = new Set(variables.map(({ name }) => name));
+  const banks = new Set<number>();
+  for (const { target, symbol } of relocationsOf(file)) {
+    if (target !== undefined && (target.flags & FLAGS.allocated) === 0) continue;
+    if (symbol?.section !== undefined && !names.has(symbol.section)) continue;
+    const bank = ADDRESS_BANK.exec(target?.name ?? '')?.[1];
+    if (bank === undefined) return undefined;
+    banks.add(Number(bank));
+  }
+  return banks;
+}
+
+/** Operands such as `c[0x4][0x8]`, and those whose bank is not written in the instruction. */
+const BANK = /\bc\[0x([0-9a-f]{1,2})\]/g;
+const UNKNOWN_BANK = /\bcx\[|\bc\[(?!0x)|\bU?LDC\S*\.I(?:L|SL?)\b/;
+
+/** Whether an instruction of a listing in SASS reads, or may read, one of these banks of constants. */
+function readsBanks(listing: Buffer, banks: ReadonlySet<number>): boolean {
+  const text = listing.toString('latin1');
+  if (UNKNOWN_BANK.test(text)) return true;
+  return [...text.matchAll(BANK)].some(([, bank]) => banks.has(Number.parseInt(bank!, 16)));
 }
 
 /**

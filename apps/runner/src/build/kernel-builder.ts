@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
-import { isPtxSource, isTritonSource, sharedBytesIn } from '@flashcore/shared/kernels';
+import { isCubinSource, isPtxSource, isTritonSource, sharedBytesIn } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener, CompileCache } from './compile-cache.ts';
@@ -19,6 +19,7 @@ import { cubinProblems } from './cubin-source.ts';
 import { joinedListing, type Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
 import { compileApart } from './entries-apart.ts';
+import { addressBanks } from './kept-state.ts';
 import { KernelUnits, type BuildSpec, type KernelCompilation, type KernelUnitsParts } from './kernel-units.ts';
 import { missingCompiler } from './compilers.ts';
 import { snapshotSources, type SnapshotFile } from './source-snapshot.ts';
@@ -176,7 +177,15 @@ export class KernelBuilder {
   async #assembled(kernel: Prepared, runs: CompilerRun[], { signal }: BuildListener): Promise<KernelBuild> {
     const wantsListing = kernel.spec.resolved.keepSass && compiled(kernel.problems, runs);
     const listing = wantsListing ? await this.#listing(runs, signal) : undefined;
-    return this.#assembly.build({ ...kernel, runs, listing, seconds: (performance.now() - kernel.started) / 1000 });
+    const code = listing ?? (this.#hasSmallVariables(kernel, runs) ? await this.#listing(runs, signal) : undefined);
+    const seconds = (performance.now() - kernel.started) / 1000;
+    return this.#assembly.build({ ...kernel, runs, listing, code, seconds });
+  }
+
+  #hasSmallVariables({ spec }: Prepared, runs: readonly CompilerRun[]): boolean {
+    const { artifacts } = this.#parts;
+    const cubins = isCubinSource(spec.source) ? runs.flatMap(({ compilation }) => compilation.outputs) : [];
+    return cubins.some(({ sha256 }) => addressBanks(readFileSync(artifacts.path(sha256))) !== undefined);
   }
 
   /** The listing is not in the compile cache, whose key covers only the compilation. Making it takes half a second. */
