@@ -23,6 +23,7 @@ import sys
 PLACE = pathlib.Path("/tmp/flashcore-triton")
 MAX_PRINTED_BYTES = 256 * 1024
 MAX_PTX_BYTES = 64 * 2**20
+MAX_SCRATCH_BYTES = 999_999
 MAX_MEMORY_BYTES = 8 * 2**30
 MAX_WORDS = 2000
 WAIT_SECONDS = 0.05
@@ -130,16 +131,17 @@ def compile_kernel(request):
     options = {option: values[name] for option, name in names.items() if name in values}
     target = GPUTarget("cuda", request["capability"], 32)
     compiled = triton.compile(ASTSource(function, signature, constants, aligned), target=target, options=options)
-    if scratch := getattr(compiled.metadata, "global_scratch_size", 0):
+    scratch = getattr(compiled.metadata, "global_scratch_size", 0)
+    if scratch > MAX_SCRATCH_BYTES:
         fail(
             request["source"],
             1,
-            f"{entry} needs {scratch} bytes of device memory for each CTA, such as for tensor descriptors that it makes, "
-            "which a kernel compiled here does not get: compile it elsewhere, name the PTX as its source, and give its "
-            "second to last argument a workspace",
+            f"{entry} must take at most {MAX_SCRATCH_BYTES} bytes of scratch memory for each CTA, got {scratch}",
         )
     ptx = re.sub(r'(\.file\t\d+ )".*/([^/"]+)"', r'\1"\2"', compiled.asm["ptx"])
     header = f"// flashcore: {compiled.metadata.shared} bytes of dynamic shared memory\n"
+    if scratch > 0:
+        header += f"// flashcore: {scratch} bytes of scratch memory for each CTA\n"
     pathlib.Path("kernel.ptx").write_text(header + ptx, encoding="utf8")
 
 

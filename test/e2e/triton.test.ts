@@ -110,6 +110,59 @@ test.skipIf(noTriton)('Triton compiles a variant by its parameters, with the sha
   }
 });
 
+/** Makes its tensor descriptors, for which Triton takes scratch memory on sm_90. */
+const DESCRIPTORS = `import triton
+import triton.language as tl
+
+
+@triton.jit
+def _softmax(X, Y, ROWS, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+    x = tl.make_tensor_descriptor(X, [ROWS, WIDTH], [WIDTH, 1], [BLOCK, WIDTH])
+    y = tl.make_tensor_descriptor(Y, [ROWS, WIDTH], [WIDTH, 1], [BLOCK, WIDTH])
+    at = tl.program_id(0) * BLOCK
+    values = x.load([at, 0]).to(tl.float32)
+    values = tl.exp(values - tl.max(values, 1)[:, None])
+    y.store([at, 0], (values / tl.sum(values, 1)[:, None]).to(tl.float16))
+`;
+
+test.skipIf(noTriton)(
+  'a kernel that makes tensor descriptors gets scratch memory, here and after fa-tui compile',
+  () => {
+    const folder = join(home.path, 'descriptors');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'kernel.py'), DESCRIPTORS);
+    writeFileSync(
+      join(folder, 'kernel.yaml'),
+      `id: descriptors
+title: Softmax by tensor descriptors
+lesson: "descriptors take scratch memory"
+problem: softmax
+source: kernel.py
+language: triton
+arch: sm_90
+math: { inputs: fp16, accumulate: fp32 }
+limits: [{ require: "N == WIDTH", because: "a tile is as wide as a row" }]
+constants: { BLOCK: 16, WIDTH: 64, NUM_WARPS: 4 }
+launches:
+  - entry: _softmax
+    grid: ["ceil(rows / BLOCK)", 1, 1]
+    block: [128, 1, 1]
+    arguments: [X, Y, rows]
+toggle: "there is no product for tensor cores"
+`,
+    );
+    const to = join(home.path, 'descriptors_ptx');
+    const compiled = home.faTui(['compile', folder, '--to', to]);
+    expect(compiled.exitCode, compiled.stderr).toBe(0);
+    expect(readFileSync(join(to, 'kernel.yaml'), 'utf8')).toMatch(/triton_scratch_0: \d+ \* /);
+    for (const each of [folder, to]) {
+      const { exitCode, stderr } = home.faTui(['verify', each, '--shape', 'rows=40,N=64', '--seeds', '1']);
+      expect(exitCode, stderr).toBe(0);
+      expect(stderr).toContain('every access to memory watched, no race found');
+    }
+  },
+);
+
 test.skipIf(noTriton)('tune and evolve vary the options of Triton and the tiles', () => {
   const folder = join(ROOT, 'test/fixtures/triton/matmul');
   const shape = ['--shape', 'M=64,N=64,K=64'];

@@ -9,8 +9,9 @@ import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
 import { loadReference } from './driver/reference.ts';
-import type { DeviceImage } from './messages/launchable.ts';
+import type { Candidate, DeviceImage } from './messages/launchable.ts';
 import type { ProfileOnceJob } from './messages/profiling.ts';
+import { withScratch } from './messages/scratch.ts';
 import { RunBuffers } from './verify/buffers.ts';
 import { drawInputs, NORMAL } from './verify/inputs.ts';
 import { POISONS } from './verify/verify-case.ts';
@@ -25,20 +26,29 @@ function run(job: ProfileOnceJob): void {
   const drawer = job.referenceLibrary === undefined ? undefined : loadReference(job.referenceLibrary);
   buffers.upload(drawInputs(withoutDerived(candidate.plan), { seed, rule: NORMAL, evenLengths: true }, drawer));
   buffers.poison(POISONS[0]);
-  const loaded = new LoadedCandidate(
-    driver,
-    waitFor === undefined ? candidate : { ...candidate, image: JSON.parse(toldIn(waitFor)) as DeviceImage },
-  );
-  const prepared = loaded.prepare(buffers.addresses);
+  const told = waitFor === undefined ? candidate : withImage(candidate, JSON.parse(toldIn(waitFor)) as DeviceImage);
+  const added = told.plan.workspace.slice(candidate.plan.workspace.length);
+  const more = new RunBuffers(driver, { ...told.plan, tensors: [], workspace: added }, { guarded: false });
+  const loaded = new LoadedCandidate(driver, told);
+  const { tensors, workspace } = buffers.addresses;
+  const prepared = loaded.prepare({ tensors, workspace: new Map([...workspace, ...more.addresses.workspace]) });
   for (let i = 0; i < runs; ++i) {
     buffers.initialise();
     loaded.enqueue(prepared);
     driver.synchronize();
   }
+  more.free();
   buffers.free();
   loaded.unload();
   if (done !== undefined) writeFileSync(done, '');
 }
+
+/** The candidate with the image that is built, and with the scratch memory that its code asks for. */
+const withImage = (candidate: Candidate, image: DeviceImage): Candidate => ({
+  ...candidate,
+  image,
+  plan: withScratch(candidate.plan, image),
+});
 
 /**
  * Draws the inputs that an oracle would otherwise compute, such as O of a backward pass, because nobody reads the

@@ -273,17 +273,19 @@ const withShared = (spec: BuildSpec): BuildSpec => ({
 });
 
 /**
- * The image by entry, with the compiled names of spelled entries and the shared memory that the compiled code asks for;
+ * The image by entry, with the compiled names of spelled entries and the memory that the compiled code asks for;
  * unchanged if it has neither.
  */
 function withSymbols(
   image: DeviceImage | undefined,
   spelled: ReadonlyMap<string, string>,
-  { entries, sharedBytes }: Pick<BuildSpec, 'entries' | 'sharedBytes'>,
+  { entries, sharedBytes, scratchBytes }: Pick<BuildSpec, 'entries' | 'sharedBytes' | 'scratchBytes'>,
 ): DeviceImage | undefined {
   if (typeof image !== 'string') return image;
   if (sharedBytes !== undefined)
-    return Object.fromEntries(entries.map((entry) => [entry, { path: image, symbol: entry, sharedBytes }]));
+    return Object.fromEntries(
+      entries.map((entry) => [entry, { path: image, symbol: entry, sharedBytes, scratchBytes }]),
+    );
   if (spelled.size === 0) return image;
   return Object.fromEntries(
     entries.map((entry) => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
-import { isCubinSource, isPtxSource, isTritonSource, sharedBytesIn } from '@flashcore/shared/kernels';
+import { isCubinSource, isPtxSource, isTritonSource, scratchBytesIn, sharedBytesIn } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener, CompileCache } from './compile-cache.ts';
@@ -139,7 +139,12 @@ export class KernelBuilder {
     const [made] = run.compilation.outputs;
     if (!made) return this.#assembled(kernel, [run], listener);
     const text = readFileSync(artifacts.path(made.sha256), 'utf8');
-    const ptx: BuildSpec = { ...spec, source: 'kernel.ptx', sharedBytes: sharedBytesIn(text) };
+    const ptx: BuildSpec = {
+      ...spec,
+      source: 'kernel.ptx',
+      sharedBytes: sharedBytesIn(text),
+      scratchBytes: scratchBytesIn(text),
+    };
     const assembling = this.#units
       .of(ptx, [{ path: 'kernel/kernel.ptx', text }], emulation)
       .units.filter(({ stages }) => stages.length > 0);

@@ -36,6 +36,8 @@ export interface BuildSpec {
   launches: readonly ShapeLaunch[];
   /** Lower bound on each launch's dynamic shared memory, which only the compiled code shows. */
   sharedBytes?: number;
+  /** Scratch memory of each CTA, which only the compiled code shows. */
+  scratchBytes?: number;
   /** Argument types of a Triton kernel's function, such as "*fp16"; undefined if Triton does not compile the kernel. */
   tritonTypes?: readonly string[] | undefined;
   /** Entries that the build waits for, if entries are compiled separately. Default: all. */

@@ -9,6 +9,7 @@ import {
 } from '@flashcore/shared/kernels';
 import type { Executor } from '../../worker/messages/device.ts';
 import type { Candidate, DeviceImage } from '../../worker/messages/launchable.ts';
+import { withScratch } from '../../worker/messages/scratch.ts';
 import type { JudgementRules } from '../../worker/messages/verifying.ts';
 import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
 import { boxedReference } from '../workers/worker-entry.ts';
@@ -42,7 +43,8 @@ function launchLimitMs(
 export function candidateFor(services: VariantServices, options: CandidateOptions): Candidate {
   const { spec, resolved } = services;
   const { image, shape, instrumented = false } = options;
-  const plan = withClusters(planLaunches(spec.kernel.manifest, resolved, shape), hasClusters(services));
+  const planned = withScratch(planLaunches(spec.kernel.manifest, resolved, shape), image);
+  const plan = withClusters(planned, hasClusters(services));
   return {
     image,
     plan,

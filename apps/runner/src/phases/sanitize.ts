@@ -4,6 +4,7 @@ import { formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { SANITIZER_TOOLS } from '../profile/sanitizer.ts';
 import type { SanitizerError } from '../profile/sanitizer-report.ts';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
+import { withScratch } from '../../worker/messages/scratch.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 
 /** Runs a case under each tool of compute-sanitizer; errors become findings, with thread and line. */
@@ -23,7 +24,7 @@ export async function sanitize(
     return [];
   }
   if (!shape) return [];
-  const plan = planLaunches(kernel.manifest, resolved, shape);
+  const plan = withScratch(planLaunches(kernel.manifest, resolved, shape), image);
   const findings: Finding[] = [];
   for (const tool of SANITIZER_TOOLS) {
     const answer = await run({

@@ -4,6 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
+import { withScratch } from '../../worker/messages/scratch.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
@@ -45,7 +46,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         deviceOrdinal: ordinal,
         candidate: {
           image: waits ? '' : built.image,
-          plan,
+          plan: waits ? plan : withScratch(plan, built.image),
           launchLimitMs: 0,
         },
         seed: SEED,

@@ -28,6 +28,8 @@ export interface PlacedEntry {
   symbol: string;
   /** Minimum dynamic shared memory of a launch, if only the compiled code determines it. */
   sharedBytes?: number;
+  /** Scratch memory that each CTA of a launch uses, if only the compiled code determines it. */
+  scratchBytes?: number;
 }
 
 /** A compiled kernel and its launch plan. */

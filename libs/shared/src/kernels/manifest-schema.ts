@@ -395,7 +395,7 @@ function refuseForTriton(
     refuse(['compile', 'flags'], `must be flags of ptxas for a source that Triton compiles, got ${flag}`);
   const single = singleLaunches(launches);
   for (const { entry, key } of single) {
-    if (!/^[A-Za-z]\w{0,127}$/.test(entry))
+    if (!/^[A-Za-z_]\w{0,127}$/.test(entry))
       refuse([...key, 'entry'], 'must be the name of a function under @triton.jit');
     if (entry !== single[0]!.entry)
       refuse([...key, 'entry'], `must be ${single[0]!.entry}: a Triton source has one entry, got ${entry}`);

@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { edited } from '../testing/edited.ts';
 import { parseManifest } from './manifest.ts';
-import { manifestOfCompiled, sharedBytesIn, tritonTypes } from './triton.ts';
+import { manifestOfCompiled, scratchBytesIn, sharedBytesIn, tritonTypes } from './triton.ts';
+import { parseShape } from './shape.ts';
+import { planLaunches } from './launch-plan.ts';
 import { resolveVariant } from './variant.ts';
 
 const PATH = join(import.meta.dirname, '../../../../test/fixtures/triton/matmul/kernel.yaml');
@@ -52,6 +54,19 @@ test("the manifest of Triton's PTX has the parameters as constants and a launch 
     '4096',
     ['tensor', 'tensor', 'tensor', 'int32', 'int32', 'int32', 'null', 'null'],
   ]);
+});
+
+test("scratch memory that Triton's metadata requests becomes a workspace", () => {
+  const ptx = edited(PTX, '.version', '// flashcore: 640 bytes of scratch memory for each CTA\n.version');
+  expect([scratchBytesIn(ptx), scratchBytesIn(PTX)]).toEqual([640, 0]);
+  const resolved = resolveVariant(parseManifest(TEXT, PATH));
+  const made = manifestOfCompiled(TEXT, { id: 'compiled', source: 'kernel.ptx', ptx, resolved });
+  const manifest = parseManifest(made, 'made/kernel.yaml');
+  const shape = parseShape('M=64,N=96,K=64');
+  const { workspace, launches } = planLaunches(manifest, resolveVariant(manifest), shape);
+  const ctas = launches[0]!.grid.reduce((product, extent) => product * extent, 1);
+  expect(workspace).toEqual([{ name: 'triton_scratch_0', bytes: 640 * ctas }]);
+  expect(launches[0]!.arguments.slice(-2)).toEqual([{ kind: 'workspace', name: 'triton_scratch_0' }, { kind: 'null' }]);
 });
 
 test('a launch that already declares shared memory gets the larger of both sizes', () => {

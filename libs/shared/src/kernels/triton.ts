@@ -85,6 +85,11 @@ const SHARED = /^\/\/ flashcore: (\d{1,9}) bytes of dynamic shared memory$/m;
 /** Bytes of dynamic shared memory that Triton's metadata requests, read from the PTX. */
 export const sharedBytesIn = (ptx: string): number => Number(SHARED.exec(ptx.slice(0, 200))?.[1] ?? 0);
 
+const SCRATCH = /^\/\/ flashcore: (\d{1,6}) bytes of scratch memory for each CTA$/m;
+
+/** Bytes of scratch memory that Triton's metadata requests for each CTA, read from the PTX. */
+export const scratchBytesIn = (ptx: string): number => Number(SCRATCH.exec(ptx.slice(0, 200))?.[1] ?? 0);
+
 export interface CompiledTriton {
   /** The new kernel's id. */
   id: string;
@@ -107,12 +112,17 @@ export function manifestOfCompiled(text: string, { id, source, ptx, resolved }: 
   document.set(/[af]$/.test(target) ? 'arch' : 'min_arch', target);
   for (const [name, value] of Object.entries(resolved.parameters)) document.setIn(['constants', name], value);
   const bytes = sharedBytesIn(ptx);
+  const scratch = scratchBytesIn(ptx);
   const launches = document.get('launches') as YAMLSeq<YAMLMap>;
-  for (const launch of launches.items) {
+  for (const [index, launch] of launches.items.entries()) {
     const own = launch.get('shared_bytes') as string | number | undefined;
     if (bytes > 0) launch.set('shared_bytes', own === undefined ? bytes : `max(${own}, ${bytes})`);
     const taken = launch.get('arguments') as YAMLSeq;
-    for (let index = 0; index < TRITON_SCRATCH_ARGUMENTS; index += 1) taken.add(new Scalar(null));
+    const { grid } = launch.toJSON() as { grid: (string | number)[] };
+    const name = `triton_scratch_${index}`;
+    if (scratch > 0) document.setIn(['workspace', name], [scratch, ...grid.map((each) => `(${each})`)].join(' * '));
+    taken.add(new Scalar(scratch > 0 ? name : null));
+    for (let added = 1; added < TRITON_SCRATCH_ARGUMENTS; added += 1) taken.add(new Scalar(null));
   }
   return document.toString({ lineWidth: 120 });
 }
