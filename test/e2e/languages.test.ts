@@ -68,7 +68,7 @@ test.skipIf(noPtx)('a mask that lets future keys in is a wrong result', () => {
 });
 
 test.skipIf(noPtx)("arguments that do not match the entry's parameters are reported before a launch", () => {
-  const folder = changed('fewer', 'kernel.yaml', (text) => edited(text, ', { int32: 0 }, { int32: 0 }]', ']'));
+  const folder = changed('fewer', 'kernel.yaml', (text) => edited(text, ', null, null]', ']'));
   const { finding, exitCode } = findingOf(folder);
   expect([exitCode, FindingKind[finding.kind]]).toEqual([1, 'WRONG_ARGUMENTS']);
   expect(finding.message).toContain('takes 9 parameters');
@@ -282,6 +282,18 @@ test.skipIf(missing('nvcc')).each(
 });
 
 test('a kernel of PTX cannot be exported as CUDA C++, and the answer says so', () => {
-  const { exitCode, stderr } = home.faTui(['export', KERNEL, '--torch', join(home.path, 'attention_op.py')]);
-  expect([exitCode === 0, stderr]).toEqual([false, expect.stringMatching(/its source is PTX|no machine code/)]);
+  const { exitCode, stderr } = home.faTui(['export', KERNEL, '--hf', join(home.path, 'attention_hf')]);
+  expect([exitCode, stderr]).toEqual([
+    1,
+    expect.stringContaining('its source is attention.ptx, and this format hands on CUDA C++: --torch and --wheel'),
+  ]);
+});
+
+test.skipIf(missing('nvcc'))('a kernel of PTX is exported to PyTorch as machine code', () => {
+  const file = join(home.path, 'attention_op.py');
+  const { exitCode, stderr } = home.faTui(['export', KERNEL, '--torch', file]);
+  expect(exitCode, stderr).toBe(0);
+  expect(readFileSync(file, 'utf8')).toMatch(
+    /\("float32", .*\n.*\("int32", .*\n *\("null", None\),\n *\("null", None\),/,
+  );
 });

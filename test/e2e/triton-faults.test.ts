@@ -57,7 +57,7 @@ function manifestOf(
   ) as TritonManifest & { language: string };
   expect(language).toBe('triton');
   const defaults = Object.entries(parameters).map(([name, parameter]) => [name, parameter.default] as const);
-  const launch = { ...launches[0], shared_bytes, arguments: [...launches[0].arguments, { int32: 0 }, { int32: 0 }] };
+  const launch = { ...launches[0], shared_bytes, arguments: [...launches[0].arguments, null, null] };
   // JSON is YAML.
   return JSON.stringify({
     ...rest,

@@ -15,7 +15,10 @@ import {
   isPtxSource,
   isSpelledEntry,
   isTritonSource,
+  MANIFEST_FILE,
   type Manifest,
+  type ManifestArgument,
+  manifestOfCompiled,
   manifestOfVariant,
   resolveVariant,
 } from '@flashcore/shared/kernels';
@@ -23,9 +26,9 @@ import type { RunnerClient } from '@flashcore/shared/client';
 import { entryOf, setEntry, plainLine } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
-import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
+import { manifestOf, readSource, type SourceFiles, type SourcePlace } from '../search/kernel-source.ts';
 import type { StartRequest } from '../session/runner-port.ts';
-import { type ExportedKernel, isExported } from './exported-kernel.ts';
+import { type ExportedKernel, isExported, isExportedInPython } from './exported-kernel.ts';
 import type { ExportFormat } from './export-options.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
 import { operatorProblem } from './torch-operator.ts';
@@ -59,10 +62,11 @@ export async function collectKernel(
   backward: Wanted | undefined,
   { unverified, formats }: CollectOptions,
 ): Promise<ExportedKernel> {
-  const { manifest, dtype } = await variantOf(connection, forward);
+  const variant = await variantOf(connection, forward);
+  const { manifest, dtype } = variant;
   const problem = formats.map((format) => exportProblem(manifest, format)).find((each) => each !== undefined);
   if (problem !== undefined) throw new NothingToExport(problem);
-  if (backward === undefined) return collect(connection, forward, manifest, unverified);
+  if (backward === undefined) return collect(connection, forward, variant, unverified);
   const second = await variantOf(connection, backward);
   const reason = formats.map((format) => pairProblem(manifest, second.manifest, format)).find(Boolean);
   if (reason !== undefined) throw new NothingToExport(reason);
@@ -70,24 +74,28 @@ export async function collectKernel(
     throw new NothingToExport(
       `${manifest.id} can't be exported with ${second.manifest.id}: the one takes ${dtype}, the other ${second.dtype}; choose variants of one dtype with --set and --backward-set, for example BF16=1`,
     );
-  const kernel = await collect(connection, forward, manifest, unverified);
-  return { ...kernel, backward: await collect(connection, backward, second.manifest, unverified) };
+  const kernel = await collect(connection, forward, variant, unverified);
+  return { ...kernel, backward: await collect(connection, backward, second, unverified) };
 }
 
-/** The manifest and the dtype of the requested variant. */
-async function variantOf(
-  { client }: Connection,
-  { place, request }: Wanted,
-): Promise<{ manifest: Manifest; dtype: ExportedKernel['dtype'] }> {
-  const written = manifestOf(await readSource(place, client));
+interface WantedVariant {
+  readonly files: SourceFiles;
+  readonly manifest: Manifest;
+  readonly dtype: ExportedKernel['dtype'];
+}
+
+/** The kernel's files, and the manifest and the dtype of the requested variant. */
+async function variantOf({ client }: Connection, { place, request }: Wanted): Promise<WantedVariant> {
+  const files = await readSource(place, client);
+  const written = manifestOf(files);
   const { parameters, dtype } = resolveVariant(written, request.variant);
-  return { manifest: manifestOfVariant(written, parameters), dtype };
+  return { files, manifest: manifestOfVariant(written, parameters), dtype };
 }
 
 async function collect(
   connection: Connection,
   { place, request }: Wanted,
-  manifest: Manifest,
+  { files, manifest }: Omit<WantedVariant, 'dtype'>,
   unverified: boolean,
 ): Promise<ExportedKernel> {
   const { client } = connection;
@@ -112,8 +120,7 @@ async function collect(
       `${manifest.id} can't be exported: it was ${verdict.outcome} when it was last judged (${verdict.job}); correct it and run fa-tui verify, or export it with --unverified, which every file then says`,
     );
   return withToldForms({
-    manifest,
-    parameters,
+    ...(await launchedAs(files, { manifest, parameters, build, client })),
     dtype: inputsOf(manifest, parameters),
     arch: build.arch,
     cubins: await Promise.all(
@@ -138,6 +145,26 @@ async function collect(
   });
 }
 
+/** The manifest by which a build is launched; of a kernel in Python that is the one of the PTX that Triton made. */
+async function launchedAs(
+  files: SourceFiles,
+  { manifest, parameters, build, client }: LaunchedBuild,
+): Promise<Pick<ExportedKernel, 'manifest' | 'parameters'>> {
+  const made = build.artifacts.find(({ kind }) => kind === ArtifactKind.PTX);
+  if (!isTritonSource(manifest.source) || made === undefined) return { manifest, parameters };
+  const ptx = Buffer.from(await client.readArtifact(made.sha256)).toString('utf8');
+  const options = { id: manifest.id, source: 'kernel.ptx', ptx, resolved: { parameters } };
+  const yaml = manifestOfCompiled(entryOf(files, MANIFEST_FILE)!, options);
+  return { manifest: manifestOf({ ...files, [MANIFEST_FILE]: yaml }), parameters: {} };
+}
+
+interface LaunchedBuild {
+  readonly manifest: Manifest;
+  readonly parameters: Readonly<Record<string, number>>;
+  readonly build: BuildResult;
+  readonly client: RunnerClient;
+}
+
 type BuildRequest = Extract<StartRequest, { method: 'build' }>['request'];
 
 /** True if the build is for a GPU: its device is the requested one, or else the runner's first. */
@@ -160,7 +187,7 @@ function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
 
 /** The property of the manifest that the format cannot express; undefined if the format can express the kernel. */
 export function exportProblem(manifest: Manifest, format: ExportFormat): string | undefined {
-  const reason = commonProblem(manifest) ?? (IN_PYTHON.has(format) ? pythonProblem(manifest) : sourceProblem(manifest));
+  const reason = IN_PYTHON.has(format) ? (launchProblem(manifest) ?? pythonProblem(manifest)) : sourceProblem(manifest);
   return reason && `${manifest.id} can't be exported: ${reason}`;
 }
 
@@ -175,7 +202,7 @@ export function pairProblem(forward: Manifest, backward: Manifest, format: Expor
     return `${forward.id} can't be exported with a backward pass: only --torch and --wheel have one, for ${withBackward.join(', ')}`;
   const reason =
     backward.problem.id === wanted
-      ? commonProblem(backward)
+      ? launchProblem(backward)
       : `it computes ${backward.problem.id}; choose a kernel of ${wanted}`;
   if (reason !== undefined) return `${backward.id} can't be exported as the backward pass of ${forward.id}: ${reason}`;
   const passed = passedTensors(forward);
@@ -201,16 +228,18 @@ const withBackward = Object.entries(SIGNATURES).flatMap(([id, { backward }]) => 
 /** Formats that launch machine code from Python. The other formats export CUDA C++ with a launch plan in C++. */
 const IN_PYTHON: ReadonlySet<ExportFormat> = new Set(['torch', 'wheel']);
 
-function commonProblem({ source, problem, launches }: Manifest): string | undefined {
-  if (isCubinSource(source)) return 'its source is machine code, and exports hand on CUDA C++';
-  if (isPtxSource(source) || isTritonSource(source))
-    return `its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
+/** Why no exported program can launch the kernel. */
+function launchProblem(
+  { source, problem, launches }: Manifest,
+  isPassed: (argument: ManifestArgument) => boolean = isExportedInPython,
+): string | undefined {
+  if (isCubinSource(source)) return 'its source is machine code; export it from the PTX that it was assembled from';
   const spelled = launches.find(({ entry }) => isSpelledEntry(entry));
   if (spelled)
     return `callers load entries by the names in the machine code, and kernel.yaml spells ${spelled.entry} in C++; give the name that cuobjdump --dump-resource-usage lists`;
   const cooperative = launches.find((launch) => launch.cooperative);
   if (cooperative) return `${cooperative.entry} is launched cooperatively, which exports do not do`;
-  const unknown = launches.flatMap((launch) => launch.arguments).find((each) => !isExported(each));
+  const unknown = launches.flatMap((launch) => launch.arguments).find((each) => !isPassed(each));
   if (unknown)
     return `its launches pass ${unknown.kind}, and exports pass tensors, workspaces, int32, float32 and tensor maps`;
   const mapped = new Set(
@@ -227,7 +256,11 @@ const pythonProblem = (manifest: Manifest): string | undefined =>
   entryOf(SIGNATURES, manifest.problem.id) ? undefined : operatorProblem(manifest);
 
 function sourceProblem(manifest: Manifest): string | undefined {
-  const { problem, initialOutput, layouts, workspace } = manifest;
+  const { problem, initialOutput, layouts, workspace, source } = manifest;
+  if (isPtxSource(source) || isTritonSource(source))
+    return `its source is ${source}, and this format hands on CUDA C++: --torch and --wheel export machine code`;
+  const inLaunches = launchProblem(manifest, isExported);
+  if (inLaunches !== undefined) return inLaunches;
   if (problem.id !== DEFAULT_PROBLEM)
     return `it computes ${problem.id}, and this format is for ${DEFAULT_PROBLEM}: --torch and --wheel export any problem`;
   if (layouts.length > 0)

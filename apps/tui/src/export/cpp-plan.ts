@@ -19,6 +19,7 @@ import {
   INT32,
   MAX_WORKSPACE_BYTES,
   exported,
+  isExported,
 } from './exported-kernel.ts';
 
 /** The entries that the manifest launches, each once. */
@@ -128,7 +129,7 @@ function launchCode(launch: ManifestLaunch, names: Names): string {
     (unsigned)${integer(launch.sharedBytes, `${entry}: shared_bytes`, 0, INT32.most)},
     ${persistCode(launch, names)},
     {
-${launch.arguments.map((argument, index) => `        ${argumentCode(exported(argument), `${key}.arguments[${index}]`, names)},`).join('\n')}
+${launch.arguments.map((argument, index) => `        ${argumentCode(exported(argument, isExported), `${key}.arguments[${index}]`, names)},`).join('\n')}
     }});`;
   return when === undefined ? code : `if (${finite(when, `${key}.when`)} != 0)\n${indent(code, 2)}`;
 }

@@ -116,15 +116,23 @@ export const exportShapes = ({ manifest, parameters }: Pick<ExportedKernel, 'man
 
 const EXPORTED_KINDS = ['tensor', 'workspace', 'int32', 'float32', 'tensorMap'] as const;
 export type ExportedArgument = Extract<ManifestArgument, { kind: (typeof EXPORTED_KINDS)[number] }>;
+/** Programs in Python also pass null pointers, which kernels of other languages than CUDA C++ take. */
+export type PythonArgument = ExportedArgument | Extract<ManifestArgument, { kind: 'null' }>;
 
-/** True if exported programs can pass the argument. */
+/** True if all exported programs can pass the argument. */
 export const isExported = (argument: ManifestArgument): argument is ExportedArgument =>
   EXPORTED_KINDS.some((kind) => kind === argument.kind);
 
+/** True if exported programs in Python can pass the argument. */
+export const isExportedInPython = (argument: ManifestArgument): argument is PythonArgument =>
+  argument.kind === 'null' || isExported(argument);
+
 /** Narrows the type; exportProblem() has already refused kernels with other arguments. */
-export function exported(argument: ManifestArgument): ExportedArgument {
-  if (!isExported(argument))
-    throw new TypeError(`exports must pass ${EXPORTED_KINDS.join(', ')}, got ${argument.kind}`);
+export function exported<Argument extends ManifestArgument>(
+  argument: ManifestArgument,
+  isPassed: (each: ManifestArgument) => each is Argument,
+): Argument {
+  if (!isPassed(argument)) throw new TypeError(`exports must pass ${EXPORTED_KINDS.join(', ')}, got ${argument.kind}`);
   return argument;
 }
 

@@ -137,7 +137,7 @@ function wanted(manifest: Manifest, parameters: Record<string, number>, shape: C
       launch.sharedBytes,
       ...(launch.cluster ?? [0, 0, 0]),
       ...launch.l2Persist.map((name) => tensors.indexOf(name)),
-      ...launch.arguments.flatMap((argument): (number | string)[] => {
+      ...launch.arguments.flatMap((argument): (number | string | null)[] => {
         switch (argument.kind) {
           case 'tensor':
             return ['t', tensors.indexOf(argument.tensor)];
@@ -146,6 +146,8 @@ function wanted(manifest: Manifest, parameters: Record<string, number>, shape: C
           case 'int32':
           case 'float32':
             return ['n', argument.value];
+          case 'null':
+            return ['n', null];
           case 'tensorMap': {
             const [columns, rows, heads = 1] = argument.box;
             const swizzle = ['none', '32B', '64B', '128B'].indexOf(argument.swizzle);
@@ -406,8 +408,16 @@ test('kernels that need initial values can only be exported to Python; kernels i
   ]);
 });
 
+pythonTest("the plan of a kernel in Triton's PTX passes its null pointers", () => {
+  const path = join(ROOT, 'examples/kernels/triton_attention/kernel.yaml');
+  const manifest = parseManifest(readFileSync(path, 'utf8'), path);
+  const taken = cases.filter((each) => each.headDim === 64);
+  const own = pythonPrints({ manifest, parameters: {} }, taken);
+  expect(own).toEqual(taken.map((each) => wanted(manifest, {}, each)));
+  expect(JSON.stringify(own)).toContain('["n",null,"n",null]'.slice(1, -1));
+});
+
 test.each([
-  ['null', 'null'],
   ['{ int64: S }', 'int64'],
   ['{ struct: { bytes: 8, fields: { q: { at: 0, value: Q } } } }', 'struct'],
 ])('a kernel with an argument of kind %s is refused, because exported programs cannot pass it', (argument, kind) => {
@@ -498,6 +508,12 @@ test.each<[kernel: string, format: ExportFormat, reason: string | undefined, par
   ],
   ['decode_mma', 'torch', undefined],
   ['decode_paged', 'wheel', undefined],
+  ['triton_attention', 'wheel', undefined],
+  [
+    'triton_attention',
+    'kernelbench',
+    "triton_attention can't be exported: its source is attention.ptx, and this format hands on CUDA C++: --torch and --wheel export machine code",
+  ],
   ['../../kernels/flashcore_v12', 'torch', undefined, { BSHD: 1 }],
   [
     '../../kernels/flashcore_v12',

@@ -11,11 +11,12 @@ import {
   BLOCK_LIMITS,
   BOX_LIMIT,
   CLUSTER_LIMIT,
-  type ExportedArgument,
+  type PythonArgument,
   GRID_LIMITS,
   INT32,
   MAX_WORKSPACE_BYTES,
   exported,
+  isExportedInPython,
 } from './exported-kernel.ts';
 
 type Parameters = Readonly<Record<string, number>>;
@@ -126,7 +127,7 @@ function launchCode(launch: ManifestLaunch, manifest: Manifest): string {
         cluster=${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : 'None'},
         l2_persist=${persistCode(launch, key)},
         arguments=(
-${launch.arguments.map((argument, index) => `            ${argumentCode(exported(argument), `${key}.arguments[${index}]`, manifest)},`).join('\n')}
+${launch.arguments.map((argument, index) => `            ${argumentCode(exported(argument, isExportedInPython), `${key}.arguments[${index}]`, manifest)},`).join('\n')}
         ),
     )
 )`;
@@ -138,12 +139,14 @@ function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, key: stri
   return when === undefined ? names : `(${names} if ${finite(when, `${key}.l2_persist.when`)} != 0 else ())`;
 }
 
-function argumentCode(argument: ExportedArgument, key: string, { layouts }: Manifest): string {
+function argumentCode(argument: PythonArgument, key: string, { layouts }: Manifest): string {
   switch (argument.kind) {
     case 'tensor':
       return `("tensor", ${text(argument.tensor)})`;
     case 'workspace':
       return `("workspace", ${text(argument.name)})`;
+    case 'null':
+      return '("null", None)';
     case 'int32':
       return `("int32", ${integer(argument.value, key, INT32.least, INT32.most)})`;
     case 'float32':

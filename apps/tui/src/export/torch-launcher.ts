@@ -162,7 +162,7 @@ class _Loaded:
         if kind == "tensor_map":
             return self._tensor_map(tensors[value], *argument[2:])
         if kind == "int32":
-            held = ctypes.c_int32(value)
+            held = ctypes.c_int64(value)
         elif kind == "float32":
             held = ctypes.c_float(value)
         elif kind == "workspace":

@@ -13,7 +13,7 @@ import {
   type TensorDtype,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { exported, type ExportedKernel } from './exported-kernel.ts';
+import { type ExportedKernel } from './exported-kernel.ts';
 
 /** A tensor as an argument of the operator. */
 interface OperatorTensor {
@@ -76,9 +76,7 @@ const INTEGERS = new Set(['causal', 'window']);
 export function operatorOf(manifest: Manifest, dtype: TensorDtype, names?: Names): Operator {
   const { problem, launches, layouts, uses } = manifest;
   const taken = new Set(
-    launches.flatMap((launch) =>
-      launch.arguments.map(exported).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
-    ),
+    launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))),
   );
   // Axes that the kernel does not use have their defaults.
   const usual = new Map(
