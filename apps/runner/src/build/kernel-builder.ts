@@ -1,7 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
-import { isCubinSource, isPtxSource, isTritonSource, scratchBytesIn, sharedBytesIn } from '@flashcore/shared/kernels';
+import {
+  isCubinSource,
+  isPtxSource,
+  isTritonSource,
+  scratchBytesIn,
+  sharedBytesIn,
+  targetIn,
+} from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener, CompileCache } from './compile-cache.ts';
@@ -139,8 +146,11 @@ export class KernelBuilder {
     const [made] = run.compilation.outputs;
     if (!made) return this.#assembled(kernel, [run], listener);
     const text = readFileSync(artifacts.path(made.sha256), 'utf8');
+    const target = targetIn(text);
     const ptx: BuildSpec = {
       ...spec,
+      // Triton makes PTX for sm_90a if the architecture is sm_90, and only sm_90a assembles it.
+      ...(target?.replace(/[af]$/, '') === spec.arch && { arch: target }),
       source: 'kernel.ptx',
       sharedBytes: sharedBytesIn(text),
       scratchBytes: scratchBytesIn(text),

@@ -171,7 +171,7 @@ export {
 } from './source-tree.ts';
 export { sha256Of } from '../contract/digest.ts';
 export { TRITON_SCRATCH_ARGUMENTS } from './manifest.ts';
-export { manifestOfCompiled, scratchBytesIn, sharedBytesIn, tritonRequest, tritonTypes } from './triton.ts';
+export { manifestOfCompiled, scratchBytesIn, sharedBytesIn, targetIn, tritonRequest, tritonTypes } from './triton.ts';
 export { type ResolvedVariant, archMismatch, nearestOf, resolveVariant } from './variant.ts';
 export { launchWaves } from './devices.ts';
 export * as yamlFile from '../data/yaml-file.ts';

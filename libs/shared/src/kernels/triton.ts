@@ -90,6 +90,9 @@ const SCRATCH = /^\/\/ flashcore: (\d{1,6}) bytes of scratch memory for each CTA
 /** Bytes of scratch memory that Triton's metadata requests for each CTA, read from the PTX. */
 export const scratchBytesIn = (ptx: string): number => Number(SCRATCH.exec(ptx.slice(0, 200))?.[1] ?? 0);
 
+/** The architecture for which Triton made the PTX, such as "sm_90a" for capability 90; undefined if it has none. */
+export const targetIn = (ptx: string): string | undefined => /^\.target[ \t]{1,20}(sm_\d{2,3}[af]?)/m.exec(ptx)?.[1];
+
 export interface CompiledTriton {
   /** The new kernel's id. */
   id: string;
@@ -105,7 +108,7 @@ export interface CompiledTriton {
  */
 export function manifestOfCompiled(text: string, { id, source, ptx, resolved }: CompiledTriton): string {
   const document = parseDocument(text);
-  const target = /^\.target[ \t]{1,20}(sm_\d{2,3}[af]?)/m.exec(ptx)?.[1] ?? 'sm_80';
+  const target = targetIn(ptx) ?? 'sm_80';
   document.set('id', id);
   document.set('source', source);
   for (const key of ['language', 'parameters', 'configs', 'min_arch', 'arch']) document.delete(key);
