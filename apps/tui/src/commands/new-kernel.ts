@@ -7,6 +7,7 @@ import {
   TO_FILL_IN,
   copiedKernel,
   draftFiles,
+  draftOfTriton,
   mayBeSource,
   originalsOfPtx,
   readSourceFile,
@@ -14,6 +15,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { entryOf, setEntry, shellWord } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
+import { readTriton } from '../search/compile-triton.ts';
 import { readSource, requireKernelPath, writeSource } from '../search/kernel-source.ts';
 import type { CommandContext } from './context.ts';
 import { parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
@@ -28,6 +30,10 @@ interface NewKernelOptions {
   readonly from?: string;
   /** A file of PTX. */
   readonly fromPtx?: string;
+  /** A file of Python with functions under @triton.jit. */
+  readonly fromTriton?: string;
+  /** Which of those functions is launched. */
+  readonly entry?: string;
   /** The problem whose simplest kernel is copied, or which the PTX computes. */
   readonly problem?: string;
 }
@@ -37,14 +43,18 @@ interface NewKernelOptions {
  * files stay unchanged.
  */
 export async function newKernel(name: string, options: NewKernelOptions, context: CommandContext): Promise<ExitCode> {
-  const { from: given, fromPtx, problem } = options;
+  const { from: given, fromPtx, fromTriton, problem } = options;
   const folder = path.resolve(name);
   const id = idOfFolder(folder, name);
   requireFree(folder);
-  if (fromPtx !== undefined && given !== undefined) throw new UsageError('--from and --from-ptx: give one of them');
+  if ([given, fromPtx, fromTriton].filter((each) => each !== undefined).length > 1)
+    throw new UsageError('--from, --from-ptx and --from-triton: give one of them');
+  if (options.entry !== undefined && fromTriton === undefined) throw new UsageError('--entry: needs --from-triton');
   if (problem !== undefined && given !== undefined)
     throw new UsageError('--problem: goes without --from; a copy computes what its original does');
   if (fromPtx !== undefined) return newFromPtx(fromPtx, { id, folder, problem }, context);
+  if (fromTriton !== undefined)
+    return newFromTriton(fromTriton, { id, folder, problem, entry: options.entry }, context);
   const original = await originalOf(given, problem);
   const files = await context.withRunner(async ({ client }) => {
     await refuseKnown(id, client);
@@ -102,14 +112,41 @@ async function newFromPtx(
       if (existsSync(path.join(beside, name))) setEntry(files, name, await read(name));
   makeFolder(folder);
   writeSource(folder, files);
+  return drafted(folder, { id, files, context });
+}
+
+/**
+ * `fa-tui new <name> --from-triton <file>`: takes a function under @triton.jit with those that it calls, without
+ * running the file, and drafts a manifest in which the autotune decorator's values are parameters.
+ */
+async function newFromTriton(
+  file: string,
+  { id, folder, problem, entry = '' }: NewFolder & { readonly entry?: string | undefined },
+  context: CommandContext,
+): Promise<ExitCode> {
+  if (problem !== undefined) requireProblem(problem);
+  if (!existsSync(file)) throw new UsageError(`--from-triton ${file}: there is no such file`);
+  const found = readTriton(file, entry, context.surroundings.environment);
+  await context.withRunner(({ client }) => refuseKnown(id, client));
+  const source = 'kernel.py';
+  const files = { [MANIFEST_FILE]: draftOfTriton(found, { id, source, problem }), [source]: found.python };
+  makeFolder(folder);
+  writeSource(folder, files);
+  return drafted(folder, { id, files, context });
+}
+
+/** Says what to fill in. */
+function drafted(
+  folder: string,
+  { id, files, context }: { id: string; files: Readonly<Record<string, string>>; context: CommandContext },
+): ExitCode {
   rememberFolder(folder, context);
-  const manifest = path.join(folder, MANIFEST_FILE);
   if (context.options.json) context.document({ kernel: id, folder, files: Object.keys(files) });
   else
     context.report([
       `${sanitize(folder)}  ${id}: ${Object.keys(files).toSorted().join(', ')}`,
       '',
-      `Fill in what ${sanitize(manifest)} marks with ${TO_FILL_IN}: the grid, and which argument is what. Then:`,
+      `Fill in what ${sanitize(path.join(folder, MANIFEST_FILE))} marks with ${TO_FILL_IN}: the grid, and which argument is what. Then:`,
       `  fa-tui verify ${shellWord(folder)}`,
     ]);
   return ExitCode.PASSED;

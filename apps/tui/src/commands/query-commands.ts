@@ -49,12 +49,14 @@ export function addQueryCommands(program: Command, define: Define): void {
     program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
     async (context, options) => (await import('./lists.ts')).listKernels(options, context),
   );
-  query<{ from?: string; fromPtx?: string; problem?: string }>(
+  query<{ from?: string; fromPtx?: string; fromTriton?: string; entry?: string; problem?: string }>(
     program
       .command('new')
       .argument('<name>', "the folder to make; its last part becomes the kernel's id")
       .option('--from <kernel or folder>', 'the kernel, folder or build_id to copy (default: fa_v1_baseline)')
       .option('--from-ptx <file>', "start from another compiler's PTX: the code gives a draft of the manifest")
+      .option('--from-triton <file>', 'start from a function in Triton: the Python gives kernel.py and a draft')
+      .option('--entry <function>', 'with --from-triton, the function that is launched (default: the only one)')
       .option('--problem <id>', 'what it computes: without --from, its simplest kernel is copied (default: attention)')
       .description('start a kernel of your own as a copy of another: manifest, source and notes'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { withoutSecrets } from '@flashcore/shared/files';
-import { installedFile, tritonRequest } from '@flashcore/shared/kernels';
+import { installedFile, tritonRequest, type TritonFunction } from '@flashcore/shared/kernels';
 
 interface TritonCompileOptions {
   readonly folder: string;
@@ -26,7 +26,38 @@ interface TritonOutput {
 
 const ASK_LIMIT_MS = 60_000;
 const LIMIT_MS = 300_000;
+const MAX_READ_BYTES = 16 * 2 ** 20;
 const WHICH_TRITON = 'import triton; print(triton.__version__, *triton.__path__, sep="\\n")';
+
+/**
+ * A function in a Python file with Triton kernels, read without running it, so Triton is not needed. Errors:
+ * INVALID_REQUEST if the file has no such function, COMPILER_MISSING without Python.
+ */
+export function readTriton(file: string, entry: string, environment: NodeJS.ProcessEnv): TritonFunction {
+  const python = environment['FLASHCORE_PYTHON'] || 'python3';
+  const args = ['-I', installedFile('tools/read_triton.py'), path.resolve(file), entry];
+  const { stdout, stderr, status, error } = spawnSync(python, args, {
+    encoding: 'utf8',
+    env: withoutSecrets(environment),
+    timeout: ASK_LIMIT_MS,
+    maxBuffer: MAX_READ_BYTES,
+  });
+  if (error && 'code' in error && error.code === 'ENOENT')
+    throw new FlashcoreError(
+      'COMPILER_MISSING',
+      { wanted: 'python3' },
+      `${python} was not found: install Python 3, or name it in FLASHCORE_PYTHON`,
+    );
+  if (status !== 0) {
+    const said = stderr
+      .trim()
+      .split('\n')
+      .at(-1)!
+      .replace(/^error: /, '');
+    throw new FlashcoreError('INVALID_REQUEST', { path: file }, said || `${file}: could not be read as Python`);
+  }
+  return JSON.parse(stdout) as TritonFunction;
+}
 
 /**
  * Runs the kernel's Python code with the user's rights. Errors: COMPILER_MISSING if this machine's Python has no

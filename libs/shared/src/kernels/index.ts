@@ -170,6 +170,7 @@ export {
   treeDigest,
 } from './source-tree.ts';
 export { sha256Of } from '../contract/digest.ts';
+export { draftOfTriton, type TritonFunction } from './triton-draft.ts';
 export { TRITON_SCRATCH_ARGUMENTS } from './manifest.ts';
 export { manifestOfCompiled, scratchBytesIn, sharedBytesIn, targetIn, tritonRequest, tritonTypes } from './triton.ts';
 export { type ResolvedVariant, archMismatch, nearestOf, resolveVariant } from './variant.ts';
