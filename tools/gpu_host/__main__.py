@@ -26,6 +26,7 @@ def main():
         "--cheats", type=names, default=[], help="only these kernels of kernels/cheating or of the corpus"
     )
     parser.add_argument("--edits", type=int, default=3, help="edits of a source, each from the keystroke to the gates")
+    parser.add_argument("--tutorial", help="Triton's 06-fused-attention.py, for the section triton_runs")
     options = parser.parse_args()
     for name in options.sections:
         if name not in SECTIONS:

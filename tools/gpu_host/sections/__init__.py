@@ -38,6 +38,7 @@ SECTIONS = {
         problems.problems,
         languages.languages,
         languages.triton,
+        languages.triton_runs,
         sdpa.sdpa,
         ladder.edit,
         ladder.seconds,

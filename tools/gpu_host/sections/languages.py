@@ -48,6 +48,7 @@ def languages(m):
 FIXTURES = ROOT / "test/fixtures/triton"
 SEARCHED = FIXTURES / "attention"
 SEARCH_SHAPES = ["2x8x512x64", "4x16x2048x64c"]
+TUTORIAL_SHAPE = "2x8x512x64c"
 # Launched once each, and read by source line. `npm run triton-lines` compares them with the emulator.
 LAUNCHES = FIXTURES / "counted/launches.json"
 PER_INSTRUCTION = [
@@ -64,12 +65,53 @@ PER_LAUNCH = [
 
 
 def triton(m):
-    """Triton kernels: ncu's counts for each source line of six of them, to compare the emulator's counters with; a run whose
-    source is machine code; and a search over the parameters of one, by `fa-tui tune` and by `fa-tui evolve` with the
-    proposer that needs no model."""
+    """ncu's counts for each source line of six Triton kernels, to compare the emulator's counters with."""
     measure_lines(m)
+
+
+def triton_runs(m):
+    """Triton kernels from their Python, which needs bubblewrap: a run whose source is machine code; the fused-attention
+    tutorial from new to export, where --tutorial names its file; and a search over the parameters of a kernel, by
+    `fa-tui tune` and by `fa-tui evolve` with the proposer that needs no model."""
     run_cubin(m)
+    if m.options.tutorial:
+        tutorial(m)
     search(m)
+
+
+def tutorial(m):
+    """Each command that a user gives, from the tutorial's file to an operator of PyTorch."""
+    folder = m.work / "tutorial"
+    steps = {}
+
+    def step(name, *args, limit=60):
+        code, seconds, text, errors = m.tui(*args, name=f"tutorial.{name}.txt", limit=limit)
+        steps[name] = {"exit": code, "seconds": round(seconds, 1), "errors": errors[-4:] if code != 0 else []}
+        print(f"  {name}: {json.dumps(steps[name])}", flush=True)
+        m.write("tutorial.json", steps)
+        return text
+
+    step("new", "new", folder, "--from-triton", m.options.tutorial, "--entry", "_attn_fwd")
+    shutil.copy(FIXTURES / "tutorial/kernel.yaml", folder)
+    (folder / "NOTES.md").write_text(
+        "The tutorial's functions as they are; flashcore launches them.\n", encoding="utf8"
+    )
+    step("verify", "verify", folder, "--shape", "1x2x256x64c", "--seeds", "1")
+    ran = step("run", "run", folder, "--shape", TUTORIAL_SHAPE, "--json", limit=90)
+    step(
+        "tune",
+        *("tune", folder, "--shape", TUTORIAL_SHAPE, "--set", "STAGE=3", "--budget", "8", "--budget", "40s"),
+        limit=80,
+    )
+    job = json.loads(ran)["job"]["name"] if ran else ""
+    step("accept", "accept", job, "--note", "the tutorial as it is")
+    exported = m.work / "tutorial_attention.py"
+    step("export", "export", folder, "--torch", exported)
+    program = m.keep_program("triton_export.py")
+    _, _, text, errors = m.run(
+        [sys.executable, program, exported, TUTORIAL_SHAPE], name="tutorial.exported.json", limit=60
+    )
+    print(f"  exported: {text or errors[-3:]}", flush=True)
 
 
 def measure_lines(m):
@@ -130,14 +172,14 @@ def run_cubin(m):
 def search(m):
     proposer = f"{m.node} examples/proposers/parameters.mjs"
     searches = {
-        "tune": [*shape_options(SEARCH_SHAPES), "--budget", "16", "--budget", "2m"],
+        "tune": [*shape_options(SEARCH_SHAPES), "--budget", "10", "--budget", "40s"],
         "evolve": [
-            *("--proposer", proposer, "--trials", "8", "--config", "free", "--seed", "1"),
+            *("--proposer", proposer, "--trials", "6", "--config", "free", "--seed", "1"),
             *("--shape", SEARCH_SHAPES[0]),
         ],
     }
     for command, options in searches.items():
         code, seconds, text, errors = m.tui(
-            command, SEARCHED, *options, "--json", name=f"triton.{command}.json", limit=140
+            command, SEARCHED, *options, "--json", name=f"triton.{command}.json", limit=80
         )
         print(f"  {command}: exit {code}, {seconds:.0f} s, {(text or str(errors))[-300:]}", flush=True)
