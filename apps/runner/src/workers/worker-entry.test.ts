@@ -1,8 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import type { DrawRequest } from '../../worker/messages/measuring.ts';
+import { BuildTools } from '../build/build-tools.ts';
 import { findBox } from '../sandbox/find-box.ts';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
 import { boxedWorker, gpuNodes, listDevicesOf } from './worker-entry.ts';
 import { WorkerProcess } from './worker-process.ts';
 
@@ -36,6 +41,37 @@ test('a worker also runs in its box from its sources', async ({ skip, onTestFini
   const { program, args } = await boxedWorker(box, []);
   expect(program).not.toBe(process.execPath);
   expect(args.at(-1)).toMatch(/worker\/main\.ts$/);
+});
+
+test('a boxed worker draws the inputs of timed launches of plain attention', async ({ skip, onTestFinished }) => {
+  const box = await findBox('auto');
+  if (box.kind === 'none') return skip(box.detail);
+  const signal = AbortSignal.timeout(300_000);
+  const folder = mkdtempSync(join(tmpdir(), 'fc-boxed-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const tools = new BuildTools({
+    repositoryRoot: REPOSITORY_ROOT,
+    dataDirectory: folder,
+    kernelsFolder: join(REPOSITORY_ROOT, 'kernels'),
+    artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    libraryCache: process.env['FLASHCORE_LIBRARY_CACHE'],
+    engine: 'fibres',
+  });
+  const [library, referenceLibrary] = [
+    await tools.libraries.emulator({ signal }),
+    await tools.libraries.reference({ signal }),
+  ];
+  const worker = new WorkerProcess(
+    () => undefined,
+    await boxedWorker(box, [dirname(library), dirname(referenceLibrary)]),
+  );
+  onTestFinished(() => worker.stop().then(() => undefined));
+  const opened = await worker.request({ type: 'open', library, deviceOrdinal: 0, referenceLibrary }, { signal });
+  const path = join(REPOSITORY_ROOT, 'kernels/flashcore_v6/kernel.yaml');
+  const manifest = parseManifest(readFileSync(path, 'utf8'), path);
+  const timed = planLaunches(manifest, resolveVariant(manifest, {}, undefined), parseShape('1x2x64x64'));
+  const request: DrawRequest = { type: 'draw', timed, seed: '5eed', trials: [], ownReference: undefined };
+  expect([opened.status, await worker.request(request, { signal })]).toEqual(['done', { status: 'done', value: null }]);
 });
 
 function brokenLibrary(): string {

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { randomUUID } from 'node:crypto';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { installedFile } from '@flashcore/shared/kernels';
 import type { DeviceFacts, Executor } from '../../worker/messages/device.ts';
 import type { Box, BoxLimits } from '../sandbox/box.ts';
 import { tellingLine } from '../sandbox/probe.ts';
@@ -48,6 +49,8 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   const code = [
     dirname(dirname(entry)),
     packages,
+    // Plain attention's heads are drawn by the definition of its problem.
+    installedFile('problems'),
     ...shared,
     dirname(realpathSync(process.execPath)),
     dirname(process.execPath),
