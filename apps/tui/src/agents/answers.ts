@@ -9,7 +9,7 @@ import { inToolWords } from './tool-words.ts';
 import { UsageError } from '../exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
 
-/** Limit on the length of a tool's answer: hosts show a model answers of this length without cutting them. */
+/** Limit on the length of a tool's answer. MCP hosts pass answers of this length to the model without cutting them. */
 export const MAX_ANSWER_BYTES = 8 * 1024;
 
 /** A link to the part of an answer that did not fit. */

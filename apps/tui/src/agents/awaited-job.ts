@@ -4,7 +4,7 @@ import { JobState, Phase, type Job, type JobEvent } from '@flashcore/shared/cont
 import type { Connection } from '../connection/connect.ts';
 import { variantLine } from '../search/feedback.ts';
 
-/** Returns the job once it has ended or the time is up, with its last known activity. */
+/** Waits until the job has ended or the time is up. Returns the job with its last known activity. */
 export async function waitForJob(
   { client }: Connection,
   { job: name, seconds }: { job: string; seconds: number },

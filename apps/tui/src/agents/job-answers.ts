@@ -19,7 +19,7 @@ import { inToolWords } from './tool-words.ts';
 const MAX_FINDING = 1500;
 const MAX_FINDINGS = 3;
 const MAX_GATES = 10;
-/** Limit on lines of a search's table, because an answer has at most 8 kB. */
+/** Limits on the number and length of the lines in a search's table, because an answer has at most 8 kB. */
 const MAX_TABLE_LINES = 20;
 const MAX_TABLE_LINE = 200;
 

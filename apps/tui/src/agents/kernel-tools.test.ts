@@ -60,7 +60,7 @@ launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q] }]
   return folder;
 }
 
-test('the pages of a file together are the file without invisible characters, and no page is too long', async () => {
+test('the pages of a file add up to the file without its invisible characters, and no page is too long', async () => {
   const visible = `${'// "quoted" 文字 😀\n'.repeat(700)}end`;
   const folder = folderWith(`\u202e${visible}\u{e0061}`);
   const tools = toolsOver([]);
@@ -75,7 +75,7 @@ test('the pages of a file together are the file without invisible characters, an
   expect(read).toBe(visible);
 });
 
-test('kernels come in pages that fit into an answer, each kernel once', async () => {
+test('kernels come in pages that fit into an answer, and each kernel is on one page', async () => {
   const kernels = Array.from({ length: 70 }, (_, index) =>
     create(KernelSchema, { kernelId: `kernel_${index}`, title: 't'.repeat(500), lesson: '"'.repeat(500) }),
   );

@@ -152,7 +152,7 @@ function kernelsPage(kernels: readonly Document[]): readonly Document[] {
   return kernels.slice(0, count);
 }
 
-/** A page of the text from `offset`, as long as fits into an answer next to `facts`. */
+/** The page of `text` that begins at `offset`, as long as an answer that also contains `facts` has room for. */
 function withPage(facts: Document, text: string, offset: number): Record<string, unknown> {
   const pageTo = (end: number) => ({
     ...facts,

@@ -41,7 +41,7 @@ export function registerResources(server: McpServer, { runner }: ToolContext): v
     }
   }
 
-  /** The log's lines so far. If the job is still running, the lines that arrive within a moment. */
+  /** The lines of an ended job's log. For a running job, the lines that arrive within half a second. */
   async function logOf(name: string, ended: boolean): Promise<string> {
     const { client } = await runner.get();
     const lines: string[] = [];

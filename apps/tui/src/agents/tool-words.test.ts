@@ -20,6 +20,6 @@ test.each([
     '1a2b3c4d is the champion already: fa-tui undo 1a2b3c4d takes that back, fa-tui note adds a note',
     '1a2b3c4d is the champion already: the tool undo with job 1a2b3c4d takes that back',
   ],
-])('a remedy names the tools of an agent: %s', (people, agents) => {
+])("a remedy for an agent names the agent's tools instead of commands: %s", (people, agents) => {
   expect(inToolWords(people)).toBe(agents);
 });

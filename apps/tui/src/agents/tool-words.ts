@@ -1,6 +1,6 @@
 /**
- * Pairs of a pattern for a command or view that the runner's texts name for people, and the agent's tool to name
- * instead.
+ * Pairs of a pattern and a replacement. The pattern finds a command or view that the runner's texts name for people,
+ * and the replacement names the tool that an agent uses instead.
  */
 const WORDS: readonly (readonly [people: RegExp, agents: string])[] = [
   [/on the error map \(view 2, or fa-tui verify\)/g, 'in flashcore://jobs/ID/cases, which the result links to'],
@@ -9,6 +9,6 @@ const WORDS: readonly (readonly [people: RegExp, agents: string])[] = [
   [/, fa-tui note adds a note/g, ''],
 ];
 
-/** A text of the runner that names tools instead of commands. */
+/** A text of the runner in which tools replace the commands that people use. */
 export const inToolWords = (text: string): string =>
   WORDS.reduce((told, [people, agents]) => told.replaceAll(people, agents), text);

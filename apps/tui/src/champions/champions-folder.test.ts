@@ -118,7 +118,7 @@ test('a champion does not replace one that was accepted later', async () => {
   expect(readChampions(folder).map(({ champion }) => champion.buildId)).toEqual(['new']);
 });
 
-test('the others are saved even if the runner lost the sources of one champion', async () => {
+test('saves the other champions even if the runner lost the sources of one', async () => {
   const runner = runnerWith('kernel.yaml');
   const lossy = {
     ...runner,
@@ -151,7 +151,7 @@ test.each<[string, (file: ChampionsFile) => void, string]>([
     ({ builds }) => (builds['b']!.sources = `sources/${'0'.repeat(16)}/k`),
     'must be the folder of its',
   ],
-])('an entry %s is refused', async (_, change, reason) => {
+])('refuses a file with an entry %s', async (_, change, reason) => {
   await saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith('kernel.yaml'));
   const place = path.join(folder, 'champions.json');
   const file = JSON.parse(readFileSync(place, 'utf8')) as ChampionsFile;

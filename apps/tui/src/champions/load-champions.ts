@@ -19,7 +19,7 @@ export interface LoadedChampion {
   readonly job: string;
   /** The reason why the champion was not accepted; empty if it was. */
   readonly reason: string;
-  /** The champion as this runner has it. */
+  /** The champion as this runner lists it. */
   readonly champion?: Champion | undefined;
 }
 
