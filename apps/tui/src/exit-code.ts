@@ -1,4 +1,6 @@
-/** How a command ends: the exit codes, and the error for a wrong command line. Every start of fa-tui loads this. */
+/**
+ * How a command ends: the exit codes, and the error for a wrong command line. Every start of fa-tui loads this file.
+ */
 import type { ExitCode as JobExitCode } from '@flashcore/shared/contract';
 
 /** An error about an invalid command line; its text says what was expected. */

@@ -9,8 +9,8 @@ import { UsageError } from './exit-code.ts';
 type NamedFiles = Readonly<Record<string, string | undefined>>;
 
 /**
- * Checks that each file can be written before a job runs, because its result could not be stored. Throws UsageError
- * with the option's name.
+ * Checks before a job runs that each file can be written, because otherwise the job's result would be lost. Throws
+ * UsageError with the option's name.
  */
 export function requireWritable(files: NamedFiles): void {
   for (const [option, file] of Object.entries(files)) if (file !== undefined) requireOne(option, path.resolve(file));

@@ -112,7 +112,7 @@ export async function runTui({
     leave: () => leave(),
     copy: clipboard(stdout, process.env),
     edit,
-    // Waits for the terminal's reply, because an editor would interpret a late reply as keys.
+    // Waits for the terminal's reply about its background, because an editor would interpret a late reply as keys.
     lend: async (borrower) => {
       await background?.settled();
       await guard.lend(borrower);

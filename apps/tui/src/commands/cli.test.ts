@@ -60,7 +60,7 @@ test("a shape that the kernel does not take exits with 2, and prints the kernel'
   expect(stderr).toMatch(/1x1x64x128.*D == 64/);
 });
 
-test('new makes a kernel that builds under its own id, and refuses the id of a kernel of the runner', async () => {
+test('new makes a kernel that builds under its own id, and refuses an id that one of the runner’s kernels has', async () => {
   const folder = path.join(home, 'my_kernel');
   const { code, stdout } = await run('new', folder);
   expect(code).toBe(0);

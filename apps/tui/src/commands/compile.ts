@@ -68,7 +68,7 @@ export async function compileKernel(
   const ptxName = `${path.basename(source, '.py')}.ptx`;
   const yaml = manifestOfCompiled(files[MANIFEST_FILE]!, { id, source: ptxName, ptx: made.ptx, resolved });
   parseManifest(yaml, path.join(folder, MANIFEST_FILE), manifest.problem.brought);
-  // The PTX names the Python file without its folder.
+  // The PTX names the Python file without its folder, so the file is copied to the top of the new folder.
   const python = entryOf(files, source)!;
   const others = withoutEntry(files, source);
   makeFolder(folder);

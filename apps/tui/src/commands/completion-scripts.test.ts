@@ -51,7 +51,7 @@ const linesOf = (text: string): string[] => text.split('\n').filter((line) => li
 /** The line in zsh after Tab. */
 async function inZsh(line: string): Promise<string> {
   const setup = `PROMPT='> '; autoload -U compinit; compinit -u -D; source "${home}/zsh"; LISTMAX=0; zstyle ':completion:*' menu no`;
-  // The widget writes the line to a file once it is completed.
+  // The widget completes the line and then writes it to a file.
   const script = `zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell ${shellWord(setup)}

@@ -59,7 +59,7 @@ test.each<[what: string, fields: HostFields, expected: Partial<Record<keyof Chec
   ['a runner of before', { freeDiskBytes: undefined, time: undefined }, { name: 'disk', state: 'limited' }],
   ['a clock ahead', { time: timestampFromMs(NOW_MS + 3600_100) }, { found: "3,600 s ahead of the client's" }],
   ['a clock behind', { time: timestampFromMs(NOW_MS - 5000) }, { found: "5 s behind the client's" }],
-])('%s', (_, fields, expected) => {
+])('reports what is wrong with %s', (_, fields, expected) => {
   const [first] = checksOf(fields);
   for (const [key, value] of Object.entries(expected))
     expect(first![key as keyof Check], key).toMatch(value instanceof RegExp ? value : new RegExp(`^${value}$`));

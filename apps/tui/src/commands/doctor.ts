@@ -43,7 +43,7 @@ const MARKS: Record<State, readonly [mark: string, role: Role]> = {
   limited: ['⚠', 'warn'],
   failed: ['✗', 'bad'],
 };
-/** The package is in NVIDIA's repository; developer.nvidia.com/cuda-downloads says how to add that. */
+/** The package is in NVIDIA's repository; developer.nvidia.com/cuda-downloads says how to add the repository. */
 const TOOLKIT = 'apt-get install cuda-toolkit, then put /usr/local/cuda/bin on PATH';
 /** Install commands by tool: for Debian and its derivatives and, if it differs, for macOS. */
 const INSTALLS: Readonly<Record<string, readonly [debian: string, mac?: string]>> = {

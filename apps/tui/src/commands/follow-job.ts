@@ -46,7 +46,7 @@ type OnConnection = NonNullable<WatchOptions['onConnection']>;
 /** Opens the stream of a job's events. */
 export type OpenEvents = (options: Pick<WatchOptions, 'onConnection' | 'onExpired'>) => AsyncIterable<JobEvent>;
 
-/** The part of a runner that following a job needs. */
+/** The part of a connection that following a job needs. */
 interface FollowedRunner {
   readonly client: Pick<RunnerClient, 'getJob'> & Partial<Pick<RunnerClient, 'readArtifact' | 'listJobs'>>;
   readonly revive?: Connection['revive'];

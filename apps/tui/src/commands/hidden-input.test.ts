@@ -27,7 +27,7 @@ test.for([
   [['fct_', 'x\nmore'], 'fct_x'],
   [['fct_x'], 'fct_x'],
   [[], ''],
-] as const)('a pipe gives the first line of %j, without a prompt', async ([pieces, token]) => {
+] as const)('reads the first line of %j from a pipe and shows no prompt', async ([pieces, token]) => {
   let shown = '';
   expect(await readSecret('Token: ', Readable.from(pieces), { write: (text: string) => void (shown += text) })).toBe(
     token,

@@ -108,7 +108,7 @@ async function activeJobs({ runner, hooks, connect }: HostedRunner, context: Com
 
 /**
  * True if the host is down or no runner listens on it. Behind ssh, only ssh's own error can tell. Without ssh, a runner
- * that can't be reached is taken to be not running.
+ * that can't be reached is assumed not to be running.
  */
 const hasNoRunner = (error: FlashcoreError): boolean =>
   error instanceof SshError

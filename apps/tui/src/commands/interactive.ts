@@ -11,7 +11,7 @@ import type { CommandContext } from './context.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
 import { ExitCode } from '../exit-code.ts';
 
-/** The kernel of `npm start`: it passes its gates and uses tensor cores. */
+/** The kernel that `npm start` runs: it passes its gates and uses tensor cores. */
 const DEFAULT_KERNEL = 'fa_v2_wmma';
 
 /**
@@ -64,7 +64,7 @@ interface OpenTuiOptions {
   readonly watchFolder?: WatchFolder;
 }
 
-// Loaded only when view 7 turns to the problems.
+// Loads this code only when view 7 first shows the problems.
 const readProblems = async (): Promise<readonly ListedProblem[]> =>
   (await import('./problem-kernels.ts')).listedProblems();
 

@@ -20,8 +20,8 @@ export type KernelArgument =
     };
 
 /**
- * Reads a kernel argument. 64 hexadecimal digits are a build_id. A folder is recognized by a path separator, or by a
- * kernel.yaml in the folder of this name in the current folder or the project's folder of kernels. The manifest is
+ * Reads a kernel argument. 64 hexadecimal digits are a build_id. A text with a path separator is a folder, and so is
+ * the name of a folder with a kernel.yaml in the current folder or in the project's folder of kernels. The manifest is
  * checked here, so that a mistake is reported before a runner is contacted. Errors: UsageError, INVALID_MANIFEST with
  * path and key.
  */

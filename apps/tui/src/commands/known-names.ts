@@ -114,7 +114,7 @@ async function fromRunner(
 
 type TargetAddress = Pick<Target, 'address' | 'security'>;
 
-/** The runner that the command would use; undefined if it is the embedded one and that is not running. */
+/** The runner that the command would use; undefined if that is the embedded runner and it is not running. */
 function targetOf(environment: NodeJS.ProcessEnv, asked: string | undefined): TargetAddress | undefined {
   if (asked) return resolveTarget(asked, {}, environment);
   const configured = configuredRunner(environment);

@@ -42,7 +42,7 @@ function progressOf(isTTY: boolean, events = EVENTS, format = PLAIN) {
 
 afterEach(() => vi.useRealTimers());
 
-test('in a log, progress is lines, without escape sequences from the compiler', () => {
+test("progress in a log is whole lines, without the compiler's escape sequences", () => {
   const { written, progress } = progressOf(false);
   progress.stop();
   expect(written.join('')).toBe(
@@ -79,7 +79,7 @@ test('in a terminal, the status line is redrawn below the lines and disappears a
   expect(written.filter((piece) => piece.endsWith('\n')).every((piece) => !piece.startsWith('\r'))).toBe(true);
 });
 
-test('progress shows the number of finished cases, whatever their places in the list', () => {
+test('progress shows the number of finished cases, whatever their order in the list', () => {
   const { written, progress, take } = progressOf(true);
   take(
     eventsOf([

@@ -14,7 +14,7 @@ interface ProgressStream {
 }
 
 const FRAME_MS = 100;
-// A log needs no line for every seed: one every few seconds shows that the job is alive.
+// A log does not need a line for every seed. One line every few seconds shows that the job is alive.
 const SPARSE_STATUS_MS = 5_000;
 const ROLES: Record<LogTone, Role> = {
   plain: 'dim',
@@ -62,7 +62,7 @@ export class LiveProgress {
     if (this.#timer) this.#draw();
   }
 
-  // Writes the status from time to time. Only for logs, because in a terminal a timer draws the status line.
+  // Writes the status to a log from time to time. In a terminal a timer draws the status line instead.
   #tellSparsely(): void {
     if (this.#timer !== undefined || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
     this.#lastSparseAt = Date.now();

@@ -163,7 +163,7 @@ interface MadeKernel {
   readonly id: string;
   readonly folder: string;
   readonly from: string;
-  /** The original, as a value for --champion. */
+  /** The kernel that was copied, as a value for --champion. */
   readonly champion: string;
   readonly files: readonly string[];
 }

@@ -250,7 +250,10 @@ function numberOf(text: string | undefined): number | undefined {
   return text.trim() === '' ? Number.NaN : Number(text);
 }
 
-/** The text that says how to come back to a job that continues after the program exits, with its runner. */
+/**
+ * The text that says how to come back to a job that continues after the program exits. Its commands name the runner if
+ * this command line did.
+ */
 export function comeBack(job: string, { runner, startRunner }: Pick<GlobalOptions, 'runner' | 'startRunner'>): string {
   const at = `${runner ? ` --runner ${runner}` : ''}${startRunner ? ' --start-runner' : ''}`;
   return `The job goes on. Watch it: fa-tui watch ${shortName(job)}${at}   Cancel it: fa-tui cancel ${shortName(job)}${at}`;

@@ -68,7 +68,7 @@ function problemIn(folder: string): string | undefined {
   return text === undefined ? undefined : (/^problem: *['"]?(\w+)/m.exec(text)?.[1] ?? DEFAULT_PROBLEM);
 }
 
-/** The text of a file; undefined for a folder, a pipe, a file that is too large, or none at all. */
+/** The text of a file; undefined if the file is missing, too large, a folder or a pipe. */
 function readableText(file: string): string | undefined {
   try {
     return readForeignText(file, MAX_TREE_BYTES);
@@ -147,7 +147,7 @@ function shortBlocks(entry: ListedProblem): Block[] {
   ];
 }
 
-/** For programs. */
+/** A problem as JSON, for the programs that read it. */
 const plainProblem = ({ id, problem, error, sets, kernels }: ListedProblem): object => ({
   id,
   ...(error !== undefined && { error }),

@@ -225,7 +225,7 @@ test('a benchmark file without any figure gives a message on stderr', async () =
   });
 });
 
-test('without a command and a terminal, one line gives the expected arguments, and the exit code is 2', async () => {
+test('without a command and a terminal, fa-tui prints one line with the expected arguments and exits with 2', async () => {
   expect(await run()).toEqual({
     code: 2,
     stdout: '',
@@ -274,7 +274,7 @@ test('--help goes to stdout with exit code 0 and names every command', async () 
     expect(stdout).toContain(`\n  ${name} `);
 });
 
-test('the help of commands that open the terminal program has --inline and --mouse', async () => {
+test('the help of commands that open the terminal program lists --inline and --mouse', async () => {
   const heeds = async (...command: string[]): Promise<boolean> =>
     /--inline/.test((await run(...command, '--help')).stdout);
   expect([

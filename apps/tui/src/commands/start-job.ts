@@ -91,12 +91,12 @@ export function withPlan(options: JobCommandOptions, context: CommandContext): J
   return plan === undefined ? options : { ...options, plan };
 }
 
-/** Makes a request for a kernel and, if the options name a champion, for that. */
+/** Makes a request from the references to a kernel and, if the options name one, to its champion. */
 type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
 
 /**
- * Makes the request from a command's options, apart from the kernel. Errors: UsageError, INVALID_REQUEST for a
- * malformed shape.
+ * Makes all of a request but the references to kernels from a command's options. Errors: UsageError, INVALID_REQUEST
+ * for a malformed shape.
  */
 export function plannedRequest(command: JobAction, options: JobCommandOptions): RequestFor {
   const common = { options: jobSettings(options), variant: variantSettings(options) };
