@@ -16,7 +16,7 @@ export interface Connection {
    */
   readonly kind: 'embedded' | 'remote';
   readonly address: string;
-  /** The runner for people to read, such as "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
+  /** A text that names the runner for people, such as "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
   readonly description: string;
   /**
    * Restarts an embedded runner at the same address after it was killed, or settles when a broken ssh tunnel works
@@ -24,7 +24,7 @@ export interface Connection {
    * reason why the runner can't be reached.
    */
   readonly revive?: () => Promise<string | void>;
-  /** For a host that has hooks in the settings. */
+  /** The record of the runner's host; undefined unless the settings have hooks for the host. */
   readonly instance?: InstanceRecord | undefined;
   /** Ends the connection and its tunnel, if it has one. */
   readonly close: () => void;

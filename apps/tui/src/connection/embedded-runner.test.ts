@@ -71,7 +71,9 @@ async function kill(pid: number): Promise<void> {
   await until(() => !isRunning(pid));
 }
 
-/** The built runner in another folder that is laid out so that the runner finds kernels and proto. */
+/**
+ * Copies the built runner to another folder, in which the runner finds kernels and proto at the usual relative paths.
+ */
 function otherCheckout(): string {
   const dist = path.join(folder, 'apps/runner/dist');
   cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
@@ -85,7 +87,7 @@ function otherCheckout(): string {
   return path.join(dist, 'main.js');
 }
 
-/** Another checkout whose runner has another digest. */
+/** Another checkout, whose runner has another digest. */
 function otherBuild(): string {
   const program = otherCheckout();
   appendFileSync(program, '// another build\n');
@@ -162,7 +164,7 @@ test('a busy runner of another build is used unchanged', async () => {
   await verify.return();
 });
 
-test('a runner that fails to start is an immediate error with the end of its log', async () => {
+test('the error about a runner that fails to start comes at once and contains the end of its log', async () => {
   const program = path.join(folder, 'main.js');
   writeFileSync(program, 'throw new Error("no such luck");');
   writeFileSync(path.join(folder, 'worker.js'), '');
@@ -176,7 +178,7 @@ test('a runner that fails to start is an immediate error with the end of its log
   expect(Date.now() - startedAt).toBeLessThan(5_000);
 });
 
-test('a runner that is not built is an error that says how to build it', async () => {
+test('the error about a runner that is not built says how to build it', async () => {
   const program = path.join(folder, 'nowhere.js');
   await expect(ensure({ program })).rejects.toThrow(/Run: npm ci --ignore-scripts=false$/);
   expect(existsSync(directory)).toBe(false);

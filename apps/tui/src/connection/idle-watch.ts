@@ -22,7 +22,7 @@ const MAX_PAUSE_MS = 60_000;
  * it is idle.
  */
 const UNREACHABLE_LIMIT_MS = 60 * 60_000;
-/** A check that took longer means that this machine slept in between. */
+/** If a check took longer than this, the machine slept during the check. */
 const MAX_ROUND_MS = 2 * 60_000;
 const STOP_ATTEMPTS = 3;
 

@@ -20,11 +20,10 @@ interface LaunchOptions {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** The same flag as in bin/flashcore-runner.js. With it a start is over before the first garbage collection. */
+/** With this flag a start is over before the first garbage collection. bin/flashcore-runner.js sets the same flag. */
 const NODE_FLAGS = ['--min-semi-space-size=32'];
 const LOG_TAIL_LINES = 12;
-// The runner that wins the race has the lock before it answers, so a client whose runner lost waits this long for the
-// winner.
+// Time that a client whose runner lost the race waits for the winner, which takes the lock before it answers.
 const RACE_LIMIT_MS = 8_000;
 
 /** Starts a runner as a process in its own session, so that Ctrl-C and the end of this terminal do not reach it. */

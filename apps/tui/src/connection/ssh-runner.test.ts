@@ -94,29 +94,32 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     expect(ownFolders()).toEqual([]);
   });
 
-  test.for(['ssh', "sshd's session"])('a stream continues after the end of %s, with each event once', async (which) => {
-    const { client, revive } = await reach(box());
-    const events: JobEvent[] = [];
-    const told: string[] = [];
-    last = 3;
-    let back: Promise<unknown> | undefined;
-    const onConnection = (state: string): void => {
-      told.push(state);
-      if (state === 'reconnecting') back = revive!();
-    };
-    for await (const event of client.watch(JOB, { onConnection })) {
-      events.push(event);
-      if (event.sequence !== 3n) continue;
-      if (which === 'ssh') process.kill(ownSsh()[0]!, 'SIGKILL');
-      else sshd.cutSessions();
-      last = EVENTS.length;
-    }
-    await back;
-    expect([events.map(({ sequence }) => sequence), told]).toEqual([
-      EVENTS.map(({ sequence }) => sequence),
-      ['reconnecting', 'connected'],
-    ]);
-  });
+  test.for(['ssh', "sshd's session"])(
+    'a stream continues after the end of %s and yields each event once',
+    async (which) => {
+      const { client, revive } = await reach(box());
+      const events: JobEvent[] = [];
+      const told: string[] = [];
+      last = 3;
+      let back: Promise<unknown> | undefined;
+      const onConnection = (state: string): void => {
+        told.push(state);
+        if (state === 'reconnecting') back = revive!();
+      };
+      for await (const event of client.watch(JOB, { onConnection })) {
+        events.push(event);
+        if (event.sequence !== 3n) continue;
+        if (which === 'ssh') process.kill(ownSsh()[0]!, 'SIGKILL');
+        else sshd.cutSessions();
+        last = EVENTS.length;
+      }
+      await back;
+      expect([events.map(({ sequence }) => sequence), told]).toEqual([
+        EVENTS.map(({ sequence }) => sequence),
+        ['reconnecting', 'connected'],
+      ]);
+    },
+  );
 
   test('ssh ends when the program ends, even if the program is killed', { timeout: 90_000 }, async () => {
     last = 3;
@@ -210,7 +213,7 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     expect([variables.includes('FLASHCORE_HOME='), variables.includes('FLASHCORE_TOKEN')]).toEqual([true, false]);
   });
 
-  test('an existing master connection is used', async () => {
+  test("uses ssh's master connection if there is one", async () => {
     execFileSync('ssh', ['-F', sshd.config, '-fNM', 'shared'], { stdio: 'ignore' });
     const before = sshd.sessions();
     expect((await reach(`ssh://shared/${runner.port}`)).client.host.apiVersion).toBe('v1');
@@ -256,6 +259,6 @@ test.each([
   ['ssh://box:70000', /70000 is not a port of sshd/],
   ['ssh://box/0', /0 is not a port of a runner/],
   ["ssh://box/a'b", /neither a port nor the path of a socket/],
-])('%s is refused', (text, why) => {
+])('the address %s is refused', (text, why) => {
   expect(() => parseAddress(text)).toThrow(why);
 });

@@ -14,7 +14,7 @@ interface SshRunner {
 }
 
 interface SshRunnerOptions {
-  /** ssh://… */
+  /** An address such as ssh://host/port. */
   readonly address: string;
   readonly security: ClientSecurity | undefined;
   readonly environment: NodeJS.ProcessEnv;

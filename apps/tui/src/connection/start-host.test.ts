@@ -165,7 +165,10 @@ test('a host is watched from the beginning of its start, and the cost of a runni
   expect(Date.now() - instance.lastUsed()).toBeLessThan(60_000);
 });
 
-/** Preloaded: a sleep takes only a millisecond, but advances the clock by its full time. */
+/**
+ * Source of a module that a process preloads. In that process a sleep takes only a millisecond, but the clock advances
+ * by the sleep's full time.
+ */
 const FAST_SLEEP = `import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
 const { setTimeout: sleep } = timers;

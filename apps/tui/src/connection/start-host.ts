@@ -64,7 +64,7 @@ export async function startHost(hosted: HostedRunner): Promise<Connection> {
   const begin = Date.now();
   // From now on the host may cost money, even if the command fails.
   instance.write({ startedAt: since ?? begin, usdPerHour: hooks.usdPerHour });
-  // Waiting is a use of the host, even while no runner is running on it.
+  // A client that waits counts as a use of the host, even while no runner is running there.
   instance.touch();
   const use = setInterval(() => instance.touch(), USE_EVERY_MS);
   try {

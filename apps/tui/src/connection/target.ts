@@ -68,7 +68,7 @@ export function givenSecurity(flags: TlsFlags, environment: NodeJS.ProcessEnv): 
   if (tlsKey !== undefined) requirePrivate(tlsKey);
   return {
     ...(tlsCa !== undefined && { authority: read('--tls-ca', tlsCa) }),
-    // A given certificate replaces the login's token, and a given token its certificate.
+    // A given certificate replaces the login's token, and a given token replaces the login's certificate.
     ...(tlsCert !== undefined &&
       key !== undefined && { certificate: read('--tls-cert', tlsCert), key, token: undefined }),
     ...(token !== undefined && { token }),

@@ -55,7 +55,7 @@ test.each([
   });
 });
 
-test('endless output is cut', async () => {
+test("a hook's endless output is cut", async () => {
   const { message } = await problemOf(['sh', '-c', 'head -c 3000000 /dev/zero | tr "\\0" x; exit 1']);
   expect(message.length).toBeLessThan(1_000);
 });
@@ -94,7 +94,7 @@ test.each([
     'A login expired: renew it (the settings can name the command: login of its hooks)',
   ],
   ['the disk of the instance expired', undefined],
-])('%s', (text, wanted) => {
+])('expiredLogin() of %s', (text, wanted) => {
   expect(expiredLogin(text, undefined)).toBe(wanted);
 });
 

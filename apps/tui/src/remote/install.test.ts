@@ -39,7 +39,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** An archive with the bundle's two programs, which are this clone's or run a script. */
+/**
+ * An archive with the bundle's two programs. They are this clone's programs or, if `script` is given, run the script.
+ */
 function bundle(name: string, script?: string): string {
   const stage = path.join(folder, name, 'flashcore');
   mkdirSync(stage, { recursive: true });

@@ -5,7 +5,7 @@ import { sshProcess, type SshHost } from './ssh-command.ts';
 
 interface HostCommand {
   readonly command: string;
-  /** Absent: no input. */
+  /** The command's input; absent for none. */
   readonly input?: Readable;
   readonly limitMs: number;
   /** True if ssh may ask a person at the terminal. */
@@ -39,7 +39,7 @@ export function runOnHost(
     let spawnError: NodeJS.ErrnoException | undefined;
     ssh.stdout.setEncoding('utf8').on('data', (text: string) => (stdout = (stdout + text).slice(0, MAX_OUTPUT)));
     ssh.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-MAX_OUTPUT)));
-    // A host that stops reading gives the reason by its exit code.
+    // If the host stops reading, its exit code gives the reason, so the error of the pipe is not reported.
     ssh.stdin.on('error', () => input?.destroy());
     if (input) {
       input.once('error', (error) => {
