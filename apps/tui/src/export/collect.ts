@@ -54,7 +54,7 @@ export interface Wanted {
 
 /**
  * The kernel with everything that exports need; if `backward` is given, also the kernel of the backward pass. Errors:
- * NothingToExport; withToldForms()'s; those of the Build RPC, of GetKernel and of ReadArtifact.
+ * NothingToExport; those of withToldForms(), of the Build RPC, of GetKernel and of ReadArtifact.
  */
 export async function collectKernel(
   connection: Connection,
@@ -311,7 +311,10 @@ const ARCH = /^sm_\d{2,3}[af]?$/;
 const DIGEST = /^[0-9a-f]{64}$/;
 const FLAG = /^(?:-std=c\+\+\d\d|-O\d|--use_fast_math|-lineinfo|-maxrregcount=\d+|-arch=sm_\w+|-D\w+(?:=[\w.+-]+)?)$/;
 
-/** The kernel, with texts joined into single lines. Errors: INTERNAL that names a part without the expected form. */
+/**
+ * Checks the parts that the runner sent and returns the kernel, with line ends removed from the texts of its origin.
+ * Errors: INTERNAL, which names a part without the expected form.
+ */
 export function withToldForms(kernel: ExportedKernel): ExportedKernel {
   const { arch, flags, parameters, manifest, origin } = kernel;
   const names = Object.keys(parameters);

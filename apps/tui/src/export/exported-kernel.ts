@@ -104,8 +104,8 @@ export function warningAtImport(kernel: Pick<ExportedKernel, 'manifest' | 'verdi
   return text === undefined ? '' : `import warnings\n\nwarnings.warn(${JSON.stringify(text)}, stacklevel=2)\n`;
 }
 
-// The canonical shape, a shape with half of its work, one with a length that fills no tile, and longer ones; each with
-// and without the mask.
+// The canonical shape, a shape with half of its work, one whose length is not a multiple of a tile, and longer ones;
+// each with and without the mask.
 const SHAPES = ['2x8x512x64', '1x8x512x64', '1x8x113x64', '2x8x1024x64', '1x8x2048x64'];
 
 /** Shapes for exported data sets, limited to those that the kernel takes. */

@@ -197,7 +197,7 @@ pythonTest.each([...LADDER, 'flashcore_v12'])("GPU MODE's rules accept the submi
   expect(text).toMatch(/^def custom_kernel\(data: input_t\) -> output_t:$/m);
 });
 
-test('a kernel that contains the word that GPU MODE refuses is not exported for it, and the error gives the line', () => {
+test("a kernel with the word that GPU MODE's server refuses is not exported for GPU MODE, and the error gives the line", () => {
   const kernel = exported('fa_v1_baseline');
   const [unit, ...others] = kernel.sources;
   const text = `// one stream\nint bitstream;\n${unit!.text}`;
@@ -408,7 +408,7 @@ pythonTest("FlashInfer-Bench's solution is built for the exported architecture, 
   const kernel = { ...exported('flashcore_v11'), flags: ['-std=c++17', '-O3', '-maxrregcount=168', '-arch=sm_90a'] };
   const solution = Object.entries(flashInferFiles(kernel)).find(([path]) => path.startsWith('solutions/'))![1];
   const { sources } = SOLUTION.parse(JSON.parse(solution));
-  // Replaces tvm_ffi.cpp. Its load() reads the environment variable and adds extra_cuda_cflags after -O2.
+  // Replaces the module tvm_ffi.cpp. The real load() reads TVM_FFI_CUDA_ARCH_LIST and adds extra_cuda_cflags after -O2.
   const built = python(
     `import json, os, sys, types
 calls = []

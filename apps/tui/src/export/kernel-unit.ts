@@ -51,7 +51,7 @@ const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''
 export const capability = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
 
 interface UnitOptions {
-  /** Changes the kernel's text. */
+  /** Returns the source to export for a source of the kernel. */
   readonly rewrite?: (source: string) => string;
   readonly queue?: LaunchQueue;
 }
@@ -143,8 +143,8 @@ export function inlineSources(sources: readonly SourceText[]): string {
 }
 
 /**
- * Removes comments, because KernelBench's checker reads text rather than C++ and would take words in them for tricks.
- * Line breaks are kept, so that a compiler's message still points to the correct line.
+ * Removes comments, because KernelBench's checker reads text rather than C++ and would mistake words in them for
+ * tricks. Line breaks are kept, so that a compiler's message still points to the correct line.
  */
 export function withoutComments(source: string): string {
   const TOKEN = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\/\/[^\n]*|\/\*[^]*?\*\//g;

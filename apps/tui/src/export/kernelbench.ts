@@ -5,7 +5,7 @@
 import { warningAtImport, type ExportedKernel } from './exported-kernel.ts';
 import { inlineExtension, kernelUnit, torchBinding, renameToken, withoutComments } from './kernel-unit.ts';
 
-// The checker refuses these words everywhere.
+// Words that KernelBench's checker refuses anywhere in the text.
 const REFUSED_WORDS = ['pass', 'try', 'except'];
 
 export const kernelBenchFiles = (kernel: ExportedKernel): Record<string, string> => ({

@@ -91,8 +91,8 @@ const shapes = fc.sample(
 type Case = ShapeFields;
 
 /**
- * Cases for Python's plans. These also take grouped heads, another number of keys than of queries, and masks that end
- * at the last key.
+ * Cases for plans in Python. These plans also take grouped heads, numbers of keys that differ from the number of
+ * queries, and masks that end at the last key.
  */
 const cases: readonly Case[] = [
   ...shapes,
@@ -113,7 +113,7 @@ const cases: readonly Case[] = [
   ),
 ];
 
-/** Tensors by number: first Q, K, V and O, as in the C++ plans. */
+/** The tensors in the order of their numbers: first Q, K, V and O, as in the C++ plans. */
 const tensorsOf = ({ problem }: Manifest): string[] => {
   const names = ['Q', 'K', 'V', 'O'];
   return [...names, ...problem.tensors.map(({ name }) => name).filter((name) => !names.includes(name))];
@@ -289,7 +289,7 @@ describe.each(kernels)('$id', (kernel) => {
     expect(pythonPrints(kernel, cases)).toEqual(runners);
   });
 
-  test('C++ gives the same plans', { timeout: 180_000 }, () => {
+  test('C++ plans the same launches as the runner', { timeout: 180_000 }, () => {
     expect(cppPrinted()[kernel.id]).toEqual(expected);
   });
 
@@ -388,7 +388,7 @@ int main() {
 /** -0 becomes 0, because no launch depends on the difference. */
 const withoutSign = (value: unknown): unknown => (value === 0 ? 0 : value);
 
-test('kernels that need initial values can only be exported to Python; kernels in other dtypes and those of the repository, to all formats', () => {
+test("kernels that need initial values are exported only to Python; kernels in other dtypes and the repository's kernels are exported to all formats", () => {
   const foreign = (id: string, format: ExportFormat = 'hf'): string | undefined => {
     const path = join(ROOT, 'test/fixtures/foreign', id, 'kernel.yaml');
     return exportProblem(parseManifest(readFileSync(path, 'utf8'), path), format);
@@ -480,7 +480,7 @@ test.each<
     'torch',
     /: Q lies in memory in another order than flashcore_v12 has it; choose variants of one layout/,
   ],
-])('%s with %o and the backward pass %s as %s', (forward, parameters, backward, format, reason) => {
+])('export of %s with %o and the backward pass %s as %s', (forward, parameters, backward, format, reason) => {
   const [first, second] = [forward, backward].map((each) => {
     const manifest = parseManifest(readFileSync(join(ROOT, each, 'kernel.yaml'), 'utf8'), join(ROOT, each));
     return manifestOfVariant(manifest, resolveVariant(manifest, each === forward ? { parameters } : {}).parameters);
@@ -521,7 +521,7 @@ test.each<[kernel: string, format: ExportFormat, reason: string | undefined, par
     "flashcore_v12 can't be exported: Q, K, V, O lie in memory in an order of its own, and callers of this format have the problem's: --torch and --wheel export any layout; or choose a variant without layouts",
     { BSHD: 1 },
   ],
-])('%s as %s: %s', (kernel, format, reason, parameters = {}) => {
+])('export of %s as %s: %s', (kernel, format, reason, parameters = {}) => {
   const path = join(ROOT, 'examples/kernels', kernel, 'kernel.yaml');
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);
   const resolved = resolveVariant(manifest, { parameters }).parameters;
@@ -533,7 +533,7 @@ test.each([
   ['Dv', '512'],
   ['Dv + 64', '512 + 64'],
   ['2 * Dv', '*'],
-])('a dimension whose axis has the default %s is %s if the kernel does not use the axis', (text, dim) => {
+])('with the default %s for its axis, a dimension is %s if the kernel does not use the axis', (text, dim) => {
   const path = join(ROOT, 'examples/kernels/mla_rows/kernel.yaml');
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);
   const defaults = manifest.problem.defaults.map((axis) =>

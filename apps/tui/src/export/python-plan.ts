@@ -99,7 +99,7 @@ const SCALE = 'scale';
 /** Callers pass the mask and the scale after the extents, by position. */
 const UNNAMED = ['causal', SCALE];
 
-/** None stands for the problem's own value; if the kernel does not use the value, no other is accepted. */
+/** None stands for the problem's own value. If the kernel does not use the value, every other value is refused. */
 const settledCode = ({ id }: Manifest, name: string, usual: string, unused: boolean): string[] => [
   `${name} = ${usual} if ${name} is None else float(${name})`,
   ...(unused

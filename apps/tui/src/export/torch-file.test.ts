@@ -43,8 +43,8 @@ function kernelOf(
 }
 
 /**
- * Counts calls by name and stores the last launch: grid, stream, and the first 8 bytes of each parameter. It also
- * provides DLPack's C exchange API for the tensors in TORCH.
+ * A replacement for the driver. It counts calls by name and stores the last launch: grid, stream, and the first 8 bytes
+ * of each parameter. It also provides DLPack's C exchange API for the tensors in TORCH.
  */
 const DRIVER = `
 #include <cstdint>
@@ -96,7 +96,7 @@ int cuLaunchKernelEx(const Config* config, void*, void** parameters, void**) {
 }
 `;
 
-/** The part of PyTorch that the file uses. A tensor is an address with a shape. */
+/** A replacement for PyTorch with the parts that the file uses. A tensor is an address with a shape. */
 const TORCH = `
 import ctypes, sys, types, json, contextlib, warnings
 class Size(tuple): pass
@@ -199,7 +199,7 @@ describe.skipIf(missing('python3'))('the PyTorch file', () => {
 
   const QKV = 'q, k, v, o = (Tensor(4096 * (index + 1), (2, 8, 512, 64)) for index in range(4))\n';
 
-  test('a second call at the same addresses does nothing but launch, on the stream of that call', () => {
+  test("a second call with the same addresses only launches, on the second call's stream", () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}
@@ -287,7 +287,7 @@ print(json.dumps(seen))`,
     ]);
   });
 
-  test('a prepared call checks dtype, shape and layout again', () => {
+  test('a call that repeats a prepared launch still checks dtype, shape and layout', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}

@@ -1,6 +1,6 @@
 /**
- * The part of an exported PyTorch file that launches: modules, tensor maps, and launches that are prepared once per
- * case and addresses. Needs the file's constants.
+ * The part of an exported PyTorch file that launches: modules, tensor maps, and launches that are prepared once for
+ * each case and its addresses. Needs the file's constants.
  */
 export const LAUNCHER = String.raw`_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _MAX_DYNAMIC_SHARED = 8

@@ -72,13 +72,16 @@ const SCALE = 'scale';
 const FIRST_NUMBERS = ['causal', SCALE, 'window', 'softcap'];
 const INTEGERS = new Set(['causal', 'window']);
 
-/** Tensors that the launches take, and numbers that a caller may give; by the names of the problem, if no others. */
+/**
+ * The operator of a manifest: the tensors that the launches take, and the numbers that a caller may give. Without
+ * `names` they have their names in the problem.
+ */
 export function operatorOf(manifest: Manifest, dtype: TensorDtype, names?: Names): Operator {
   const { problem, launches, layouts, uses } = manifest;
   const taken = new Set(
     launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))),
   );
-  // Axes that the kernel does not use have their defaults.
+  // The defaults of the axes that the kernel does not use.
   const usual = new Map(
     problem.defaults.filter(({ name }) => !uses.has(name)).map(({ name, default: { text } }) => [name, text]),
   );
@@ -285,8 +288,8 @@ ${[...checked].map((each) => `    ${prefix}_kernel.check_rank("${each}", ${each}
 
 /**
  * The PyTorch operators, and the functions that bypass the dispatcher in eager calls. `name` is the operator's name in
- * PyTorch. `recorded` makes the call that replaces an eager call which autograd records, from that call's arguments.
- * `result` names the outputs that attention() returns.
+ * PyTorch. If autograd has to record an eager call, the code that `recorded` makes from the call's arguments replaces
+ * the call. `result` names the outputs that attention() returns.
  */
 export function operatorCode(
   operator: Operator,
@@ -369,7 +372,7 @@ const indented = (code: string, columns: number): string => code.replaceAll(/^(?
 const described = ({ argument, dims, layout }: OperatorTensor): string =>
   `${argument} [${dims.join(', ')}]${layout ? ` in memory as [${layout.map((dim) => dims[dim]).join(', ')}]` : ''}`;
 
-/** The code that allocates an output, and the inputs that have its extents. */
+/** The code that allocates an output, and the inputs whose extents the code reads. */
 function newOutput(
   { dims, dtype, layout }: OperatorTensor,
   inputs: readonly OperatorTensor[],

@@ -107,7 +107,7 @@ function placed(name: string, { tensors }: Operator, argument = name): string {
   return `${name}.transpose(1, 2)${moved}`;
 }
 
-/** The end of flash_attn_func. */
+/** Code for the end of flash_attn_func: the call of the operator, and the return of its result. */
 function flashCall(operator: Operator): string {
   const layouts = operator.tensors.some(({ layout }) => layout);
   const inputs = ['q', 'k', 'v'].map((each) =>
@@ -612,7 +612,7 @@ q and o are [B, S, H, D], S at most 8, whose last query sees the last key; ${
 lengths is int32 on the device: a CUDA graph reads it at each replay, so that lengths may grow.
 ${paged ? 'BatchDecodeWithPagedKVCacheWrapper' : 'single_decode_with_kv_cache'} has FlashInfer's signature. There is no backward.`;
 
-/** By problem. The file of any other problem has only the operator. */
+/** The signatures by problem. The file of a problem that is not listed has only the operator. */
 export const SIGNATURES: Readonly<Record<string, Signatures>> = {
   attention: { about: attentionAbout, backward: 'attention_backward', code: attentionCode },
   attention_varlen: { about: () => VARLEN_ABOUT, code: varlenCode },
