@@ -67,7 +67,7 @@ export const byPlace = (figures: readonly Figure[]): { place: Place; figures: Fi
     figures: group,
   }));
 
-/** The backend to beat, with the smallest median. */
+/** The backend with the smallest median, which a kernel has to beat. */
 export const fastestSdpa = ({ sdpa }: Pick<BenchmarkResult, 'sdpa'>): SdpaResult | undefined =>
   sdpa
     .filter((each) => isSdpa(each) && each.latency !== undefined)

@@ -213,7 +213,7 @@ const JUNIT: Readonly<Record<string, { in: string; must: string[]; may?: string[
   'system-out': { in: 'testcase', must: [] },
 };
 
-test('JUnit elements are in the right places, with correct numbers', () => {
+test('JUnit elements are below their required parents, and their counts are correct', () => {
   const xml = written('junit');
   const open: string[] = [];
   const counts: Record<string, number> = {};

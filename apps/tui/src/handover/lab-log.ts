@@ -1,7 +1,7 @@
 /**
- * The lab log: how the attempts ended, the failures first; then the attempts in order, each with its reason, changes,
- * figures before and after, gates, decision and cost; then the next steps. Hypotheses are the notes about a job and its
- * proposer's thoughts.
+ * The lab log: how the attempts ended, with the failures first. Then come the attempts in order, each with its reason,
+ * changes, figures before and after, gates, decision and cost. The next steps are at the end. An attempt's hypothesis
+ * is the notes about its job and its proposer's thoughts.
  */
 import { DecisionKind, Outcome, type Decision, type GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, fact, facts, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';

@@ -310,7 +310,7 @@ test.each([
 ] as const)('hostile titles, notes and names are not interpreted in the page %s', (_, make) => {
   const report = make();
   const html = PAGE_WRITERS.html(report);
-  // Only the page's own markup remains after all texts are removed.
+  // The tags are only those of the page's own markup, and none is left open by a foreign text.
   expect(html.match(/<\/?([a-zA-Z!][\w-]*)/g)!.filter((tag) => !OWN_TAGS.test(tag))).toEqual([]);
   expect(html).not.toMatch(/<script|[\u001b\u202e]/);
   expect(html.match(/<title>/g)!.length).toBe(html.match(/<\/title>/g)!.length);
@@ -363,7 +363,7 @@ test('text read from files can neither control a terminal nor mislead a reader',
   expect(new FileSource([folder]).jobs.map((each) => each.job?.label)).toEqual(['mine']);
 });
 
-test('a file without results is refused by name, but skipped in a folder', () => {
+test('a file without results is refused if it is named, and skipped if it is in a named folder', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const other = path.join(folder, 'other.json');

@@ -1,6 +1,6 @@
 /**
- * `rbk_config.yaml`: a benchmark request in the notes' format. A setting that this program can't follow is refused by
- * name.
+ * `rbk_config.yaml`: a benchmark request in the format of the lab notes. A setting that this program can't follow is
+ * refused by name.
  */
 import { yamlFile, type TensorDtype } from '@flashcore/shared/kernels';
 
@@ -8,7 +8,7 @@ const { strict, text, integer, flag, listOf, oneOf } = yamlFile;
 
 const MOST_EXTENT = 1_000_000;
 
-/** Dtype names in the notes. */
+/** Names of dtypes in rbk_config.yaml. */
 const DTYPES = {
   fp16: 'fp16',
   float16: 'fp16',

@@ -133,7 +133,7 @@ export class FileSource implements ResultSource {
   }
 }
 
-/** Cleans the texts, as for a runner's, because files can come from anywhere. */
+/** Cleans the texts, as the texts from a runner are cleaned, because files can come from anywhere. */
 const messageOf = <Schema extends DescMessage>(schema: Schema, json: JsonValue): MessageShape<Schema> =>
   plainMessage(schema, fromJson(schema, json, { ignoreUnknownFields: true }));
 

@@ -13,7 +13,7 @@ import {
 import { readForeignText } from '@flashcore/shared/files';
 import { errorText } from '@flashcore/shared/text';
 
-/** Far more than a job's log can contain. */
+/** Limit on the size of a recording, far above what a job's log can contain. */
 const MAX_RECORDING_BYTES = 256 * 2 ** 20;
 
 export interface Recorder {
