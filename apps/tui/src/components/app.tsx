@@ -12,7 +12,7 @@ import { Screen, Rows } from './screen.tsx';
 
 /** The context of commands, without the parts that need a mounted component. */
 export interface AppContext extends Omit<KeyContext, 'lendTerminal' | 'suspend'> {
-  /** Runs `borrower` while it has the terminal instead of Ink. */
+  /** Runs a function during which another program has the terminal instead of Ink. */
   readonly lend: TerminalGuard['lend'];
   readonly jobControl: typeof jobControl;
 }
@@ -68,7 +68,10 @@ interface InlineProps {
   readonly lent: { readonly current: boolean };
 }
 
-/** The program below the prompt. `lent` is set while another program has the terminal and log lines must wait. */
+/**
+ * fa-tui with --inline, which draws below the prompt. `lent` is set while another program has the terminal and log
+ * lines must wait.
+ */
 function Inline({ store, theme, lent }: InlineProps) {
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { write } = useStdout();

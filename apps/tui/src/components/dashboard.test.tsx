@@ -75,7 +75,7 @@ test('if the kernel does not compile, gates are only counted, and a caret marks 
 test.each([
   [80, 24],
   [200, 60],
-] as const)('at %dx%d no cases are announced after a failed build while the job runs', async (columns, rows) => {
+] as const)('at %dx%d a running job whose build failed announces no cases', async (columns, rows) => {
   const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: () => uncompiled().slice(0, -1) });
@@ -237,13 +237,13 @@ test.each([
     {},
     /Correct {2}D=64 [^]* B +H +S +causal +Hkv +Skv +verdict [^]* 1 +6 +49 +2 +2 +113 +✓ pass +7\.99 +1\.23e-2/,
   ],
-  // Too many columns for 80 cells.
+  // These values make more columns than 80 cells have room for.
   [
     'a text',
     { window: 33, softcap: 20 },
     / max err +of limit +mean .*mismatch[^]*B=1,D=64,\S*… +✓ pass +7\.99 +- +1\.23e-2/,
   ],
-])('a case with many values does not cut the figures of view 2: %s', async (_, more, shown) => {
+])('a case with many values leaves the figures of view 2 uncut: %s', async (_, more, shown) => {
   const terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: false } });
   const values = { B: 1, D: 64, H: 6, Hkv: 2, S: 49, Skv: 113, causal: 2, ...more };
   const probe = { shape: { values }, verdict: Verdict.PASS, elements: 1n, maxAbsError: 7.99, meanAbsError: 0.0123 };

@@ -50,7 +50,7 @@ function expectWhole(screen: string, columns: number, rows: number): void {
   expect(lines.slice(2, -2).filter((line) => cellWidth(line) !== columns && /^[│╭╰|+]/.test(line))).toEqual([]);
 }
 
-/** A row of a heat map: "s16" and its cells. */
+/** Replaces the characters of heat-map cells with spaces, in rows that consist of a label such as "s16" and cells. */
 const withoutInk = (screen: string): string =>
   screen.replace(/(?<=│ |  )s\d+ +[^│]*/g, (row) => row.replace(/[ .:\-=+*#%@]+/g, ' '));
 
@@ -61,7 +61,8 @@ describeScenes(VIEW_SCENES, async (scene, size) => {
   const [plain, ascii, sixteen, full] = (await Promise.all(
     Object.values(MODES).map((theme) => show(scene, size, theme)),
   )) as [Shown, Shown, Shown, Shown];
-  // Color never changes a character, except that colored heat-map cells have no ink.
+  // Color changes no character except in a heat map, whose cells have a background color instead of characters in
+  // 24-bit color.
   expect(sixteen.text).toBe(plain.text);
   expect(withoutInk(full.text)).toBe(withoutInk(plain.text));
   expect(ascii.text).toMatch(/^[\x20-\x7e\n]*$/);

@@ -16,7 +16,7 @@ interface PaintedRowsProps {
   readonly width: number;
 }
 
-/** Draws rows as text elements, one each. Only visible rows become elements. */
+/** Draws each row as one text element. Only visible rows become elements. */
 function PaintedRows({ rows, width }: PaintedRowsProps) {
   return (
     <Box flexDirection="column" width={width} height={rows.length} flexShrink={0}>

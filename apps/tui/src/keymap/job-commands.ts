@@ -41,7 +41,7 @@ function filterOf(state: AppState): string {
 
 const NOT_LISTED = '7 lists no kernel for this: F there adds faulty ones, and fa-tui run FOLDER a folder of yours';
 
-/** They must come before the commands that move, because they have the same keys. */
+/** Must come before the commands that move the cursor, because both groups have the same keys. */
 export const MARK_COMMANDS = [
   {
     id: 'mark-job',

@@ -14,7 +14,7 @@ test('only the text between the markers changes', () => {
   expect(withKeyTable('no markers', 'new')).toBeUndefined();
 });
 
-test('the palette prefers exact keys to words that contain them, and the start of a name to its middle', () => {
+test('a search for a command prefers exact keys to words that contain them, and the start of a name to its middle', () => {
   expect(findCommands('b')[0]?.id).toBe('pin');
   expect(findCommands('w')[0]?.id).toBe('wrap');
   expect(findCommands('W')[0]?.id).toBe('watch-folder');

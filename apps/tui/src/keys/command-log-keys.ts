@@ -19,7 +19,7 @@ export const openCommandLog = ({ store }: KeyContext): void =>
 
 const STEPS: Readonly<Record<string, number>> = { up: -1, k: -1, down: 1, j: 1, pageup: -10, pagedown: 10 };
 
-/** Any other key closes the dialog. */
+/** Handles a key in the dialog. Keys that do not move the selection close the dialog. */
 export function pressInCommandLog(
   key: string,
   { selected }: Extract<Overlay, { kind: 'commands' }>,

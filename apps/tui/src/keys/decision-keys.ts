@@ -9,7 +9,7 @@ import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
 const PAGE_ROWS = 10;
-// The runner's own limit.
+// The runner's limit on a note.
 const MOST_NOTE_CHARACTERS = 4096;
 
 /** Opens the dialog about the marked or shown job. If the decision is refused, shows the reason and opens nothing. */

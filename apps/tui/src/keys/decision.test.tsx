@@ -106,7 +106,7 @@ test.each([
   ['flashcore_v11.nsight', 'a', 'plan nsight accepts nothing: run it with a plan such as merge'],
   ['slower', 'a', 'it did not pass'],
   ['faster', 'u', 'it was neither accepted nor rejected, or that was undone already'],
-])('%s: %s is refused at once', async (name, key, reason) => {
+])('for the job %s the key %s is refused at once', async (name, key, reason) => {
   await show(name);
   await terminal.press(key);
   expect([dialog(), said()?.endsWith(`: ${reason}`)]).toEqual([undefined, true]);
@@ -152,7 +152,7 @@ test('a result can no longer be accepted after the champion that it was compared
   expect(await terminal.screen()).toMatch(/cannot be accepted: the champion that it was compared with was withdrawn/);
 });
 
-test('undoing an acceptance names the champion afterwards', async () => {
+test('the dialog for undoing an acceptance names the champion that follows', async () => {
   const [first] = await show('faster');
   const before = 'jobs/0190f3e2-0000-4000-8000-000000000000';
   const accepted = (job: string, over: string, number: bigint) =>

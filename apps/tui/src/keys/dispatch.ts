@@ -170,7 +170,7 @@ function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: KeyContex
   }
 }
 
-// Frame, tabs, search and hints.
+// Rows of the help above and below its list: frame, tabs, search and hints.
 const HELP_CHROME_ROWS = 10;
 
 const helpPage = ({ store }: KeyContext): number => Math.max(1, store.state.ui.rows - HELP_CHROME_ROWS);
@@ -186,7 +186,10 @@ function tellNothing(text: string | undefined, { store }: KeyContext): void {
   if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
 }
 
-/** The log moves to the typed text. Enter keeps the search; Escape returns to the position before. */
+/**
+ * Handles a key in the search of the log. The log moves to the typed text. Enter keeps the search; Escape returns to
+ * the position before.
+ */
 function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { store }: KeyContext): void {
   if (key === 'escape') {
     store.dispatch({ type: 'search', query: before.query });
@@ -201,7 +204,9 @@ function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { sto
   store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: typed, before } });
 }
 
-/** The list is filtered by the typed text. Enter keeps the filter; Escape removes it. */
+/**
+ * Handles a key in the filter of a list. The typed text filters the list. Enter keeps the filter; Escape removes it.
+ */
 function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: KeyContext): void {
   if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
   if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });

@@ -242,7 +242,7 @@ test('a key that has no effect here shows the reason and the remedy, and the nex
   expect(notice()).toBe(undefined);
 });
 
-test('if no row of view 6 is marked, keys apply to the shown job; pressing 6 again shows the jobs', async () => {
+test('if a list of view 6 is empty, keys apply to the shown job; pressing 6 again shows the jobs', async () => {
   for (const event of modelledEvents('bank_conflict_32way')) terminal.store.dispatch({ type: 'job-event', event });
   const [{ job = '' } = {}] = modelledEvents('bank_conflict_32way');
   terminal.store.dispatch({ type: 'attach', job });
@@ -252,7 +252,7 @@ test('if no row of view 6 is marked, keys apply to the shown job; pressing 6 aga
   expect(ui().jobList).toBe('jobs');
 });
 
-test('s in view 4 sorts the lines with the largest figure first and scrolls to them, and the hottest line is marked', async () => {
+test('the key s in view 4 sorts the lines with the largest figure first and scrolls to them, and the hottest line is marked', async () => {
   show(modelledEvents('bank_conflict_32way'));
   await terminal.resize(80, 24);
   await terminal.press('4G');
@@ -285,7 +285,7 @@ test("next to the PTX, the cursor stays on its source line when the lines are so
   expect((await about())?.slice(1)).toEqual(['328', '34', '2']);
   await terminal.press('jss');
   expect((await about())?.[2]).toBe('35');
-  // When sorted by conflicts, the first line is the only line that has any.
+  // When sorted by bank conflicts, the first line is the only one that has conflicts.
   await terminal.press('g');
   expect((await about())?.[2]).toBe('34');
   expect(await terminal.screen()).toMatch(/▸ +34 /);
@@ -347,7 +347,7 @@ test('the help lists every command, finds commands by words, and runs the one un
   expect([ui().view, ui().overlay]).toEqual(['latency', undefined]);
 });
 
-test('the help names the commands of a shell that a search may mean', async () => {
+test('a search in the help that matches no key names the shell command that may be meant', async () => {
   await terminal.press('?evol');
   expect(await terminal.screen()).toMatch(/No key matches "evol"\. In a shell there is fa-tui evolve; --help says/);
 });
@@ -464,13 +464,13 @@ test('copying view 1 takes the whole log without added line breaks, and Y takes 
   });
 });
 
-test('the help finds the form of view 7 by what it runs', () => {
+test('the help finds the form of view 7 by the commands that the form runs', () => {
   const { state } = terminal.store;
   for (const query of ['tune', 'verify'])
     expect(findCommands(query, { ...state, here: [] }).map(({ id }) => id)).toContain('run-kernel');
 });
 
-test('PageDown in the help moves by what the screen shows', async () => {
+test('PageDown in the help moves by as many rows as the screen shows', async () => {
   await terminal.press('?');
   await terminal.press(raw('pagedown'));
   expect(ui().overlay).toMatchObject({ kind: 'help', selected: 30 });
@@ -563,7 +563,7 @@ test('a view is copied as text, Markdown, data or picture, and the name of the f
   expect(await terminal.screen()).toMatch(/it is in \/tmp\/gates\.svg/);
 });
 
-test('e opens the source at the place that the job points to, in view 7 the source of the selected kernel, then redraws the screen', async () => {
+test('the key e opens the source at the place that the job points to, or in view 7 the source of the selected kernel, and then redraws the screen', async () => {
   const before = await terminal.screen();
   await terminal.press('e');
   await terminal.press('7je');
@@ -577,7 +577,7 @@ test('e opens the source at the place that the job points to, in view 7 the sour
   expect((await terminal.screen()).split('\n').slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
 });
 
-test("e asks before it opens a file that differs from an older job's source, and offers the job's copy", async () => {
+test("the key e asks before it opens a file that differs from an older job's source, and offers the job's copy", async () => {
   const text = Buffer.from('// as it was');
   const source = create(ArtifactSchema, {
     ...{ kind: ArtifactKind.SOURCE, fileName: 'flashcore_v9.cu', sha256: sha256Of(text) },
@@ -607,7 +607,7 @@ test("e asks before it opens a file that differs from an older job's source, and
   expect(terminal.edited[1]?.file).toMatch(/kernels\/flashcore_v9\/flashcore_v9\.cu$/);
 });
 
-test('e in view 4 opens the hottest line, and next to the PTX the line under the cursor', async () => {
+test('the key e in view 4 opens the hottest line, and next to the PTX it opens the line under the cursor', async () => {
   await enterScene(terminal, { ...VIEW_SCENES['profile-ptx']!, keys: '4e' });
   const hottest = terminal.edited[0]!;
   expect((await terminal.screen()).includes(`▸ ${hottest.line} `)).toBe(true);
@@ -669,7 +669,7 @@ test('click and wheel move the cursor while the mouse is on, and leaving turns t
   expect(ui().selected.kernels).toBe(2);
   await terminal.press('\u001b[<64;50;10M');
   expect([ui().view, ui().selected.kernels]).toEqual(['kernels', 0]);
-  // A job of the rail is selected in view 6, whatever list that view showed.
+  // A click on a job in the rail selects the job in view 6, whatever list view 6 showed before.
   await terminal.press('6t7');
   const rail = (await terminal.screen()).split('\n');
   const job = rail.findIndex((line) => line.includes(' fa_v2_wmma'));
@@ -683,7 +683,7 @@ test('click and wheel move the cursor while the mouse is on, and leaving turns t
   );
 });
 
-test('W completes paths with Tab, and Ctrl-T chooses to run the smallest case first', async () => {
+test('the prompt of W completes paths with Tab, and Ctrl-T in it chooses to run the smallest case first', async () => {
   await terminal.press('W');
   await terminal.press(CTRL_U);
   await terminal.press(`${process.cwd()}/app`);
@@ -694,7 +694,7 @@ test('W completes paths with Tab, and Ctrl-T chooses to run the smallest case fi
   expect(await terminal.screen()).toMatch(/quick: smallest case first/);
 });
 
-test('W expands ~ to the home folder, and reports a missing folder while keeping the typed text', async () => {
+test('the prompt of W expands ~ to the home folder, and reports a missing folder while keeping the typed text', async () => {
   await terminal.press('W');
   await terminal.press(CTRL_U);
   await terminal.press('~/no such folder\r');
@@ -725,7 +725,7 @@ test('Ctrl-C also leaves from a prompt', async () => {
   expect(terminal.left()).toBe(true);
 });
 
-test('t in 7 turns to the problems; Enter opens the definition, and there the form of a kernel', async () => {
+test('the key t in view 7 shows the problems; Enter opens a definition, and Enter in the definition opens the form of a kernel', async () => {
   await terminal.press('7');
   await terminal.press('t');
   await expect.poll(() => terminal.screen()).toMatch(/7 Problems [^]*▸ broken[^]*✗ problems\/broken\/problem.yaml:3/);
@@ -735,7 +735,7 @@ test('t in 7 turns to the problems; Enter opens the definition, and there the fo
   expect(await terminal.screen()).toMatch(/▸ my_norm +rows N groups .* 4 +1 +-/);
   await terminal.press(raw('enter'));
   expect(await terminal.screen()).toMatch(/7 Problem my_norm [^]*groups +1 +groups of columns[^]*G +in +\[rows, N\]/);
-  // Its only kernel is in a folder that this session does not read.
+  // The only kernel of the problem is in a folder that this session does not read.
   await terminal.press(raw('enter'));
   expect(terminal.store.state.ui.overlay).toBeUndefined();
   const kernel = create(KernelSchema, { kernelId: 'norm', problem: 'my_norm' });

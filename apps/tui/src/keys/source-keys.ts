@@ -13,7 +13,7 @@ import type { KeyContext } from './handler.ts';
 /** How to open a source that has changed since its job. */
 export type ChangedSource = 'ask' | 'file' | 'copy';
 
-/** Opens the source at the error, and shows whether it was edited. Asks first if it is not the job's source. */
+/** Opens the source at the error, and shows whether it was edited. Asks first if the file is not the job's source. */
 export async function editSource(context: KeyContext, changed: ChangedSource = 'ask'): Promise<void> {
   const { store } = context;
   const target = sourceTarget(store.state);
@@ -47,16 +47,16 @@ export async function openNotes({ store, lendTerminal, edit }: KeyContext): Prom
 
 type Told = Pick<Notice, 'text' | 'tone'>;
 
-/** Shows how it went, or the error. */
+/** Runs `body`, then shows its message or its error. */
 async function telling(store: Store, body: () => Promise<Told | undefined>): Promise<void> {
   const told = await body().catch((error: unknown): Told => ({ text: errorText(error), tone: 'bad' }));
   if (told !== undefined) store.dispatch({ type: 'notice', ...told });
 }
 
-/** The user has to answer before anything is opened. */
+/** Means that the user has to answer a question before a file is opened. */
 const ASKED = Symbol('asked');
 
-/** Undefined if no folder of this machine has the kernel. */
+/** Opens the source on this machine. Undefined if no folder of this machine has the kernel. */
 async function editLocal(
   target: SourceTarget,
   { store, lendTerminal, edit, kernelsDirectory }: KeyContext,
@@ -83,7 +83,10 @@ async function editLocal(
   return edited;
 }
 
-/** After the kernel's newest job, a changed source is what the user works on, so nobody has to be asked. */
+/**
+ * True if the shown job is the kernel's newest. If the source has changed since then, the user is working on it, so no
+ * question is necessary.
+ */
 const isNewest = ({ state }: Store, { kernelId }: SourceTarget): boolean =>
   state.jobs.find((job) => job.kernelId === kernelId)?.name === state.attached;
 
