@@ -16,7 +16,7 @@ test('job names in a text are shortened as elsewhere on the screen', () => {
   expect(withShortNames('busy: jobs/cd695de1-ea32-4e84-a80c-9e038af3271b')).toBe('busy: cd695de1');
 });
 
-test('finding kinds in a reason become words, and other capitals stay', () => {
+test('kinds of findings in a reason are written as words, and other capitals stay', () => {
   expect(
     [
       'NAN_OUTPUT: all NaN; DEADLOCK: at k.cu:9',
@@ -43,7 +43,7 @@ test('a race is called a race, because its result may be right', () => {
   ]);
   expect(outcomeWord({ ...raced, summary: 'UNINITIALISED_READ: of S_smem' })).toBe('uninitialised read');
   expect(outcomeWord({ ...raced, summary: 'WRONG_RESULT: 9 of 64' })).toBe('wrong result');
-  // A number that is wrong is wrong, whatever made it so.
+  // An output that is NaN is a wrong result, whatever caused it.
   expect(outcomeWord({ ...raced, summary: 'NAN_OUTPUT: all' })).toBe('wrong result');
   expect(outcomeWord(undefined)).toBe('unspecified');
 });

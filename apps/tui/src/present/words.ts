@@ -55,7 +55,7 @@ const inWords = (name: string): string =>
     .replaceAll('_', ' ')
     .replace(/\bnan\b/, 'NaN');
 
-/** Findings of a kernel whose output may be right all the same, so "wrong result" would be untrue. */
+/** Findings of a kernel whose output may be right despite the finding, so that "wrong result" would be untrue. */
 const NAMES_ITS_STATE: ReadonlySet<string> = new Set([
   FindingKind[FindingKind.RACE],
   FindingKind[FindingKind.UNINITIALISED_READ],
@@ -128,7 +128,7 @@ export const shapeShort = (shape: Shape | undefined): string => (shape === undef
 /** A shape with the name of its case; "-" if there is none. */
 export const caseText = (shape: Shape | undefined): string => (shape === undefined ? '-' : formatCase(shape));
 
-/** "not measured: …" for the bare reason from the runner. */
+/** Text such as "not measured: …", made from a reason that the runner gave. */
 export const notMeasured = (reason: string | undefined): string =>
   reason ? `not measured: ${reasonText(reason)}` : 'not measured, and the runner gives no reason';
 

@@ -98,7 +98,7 @@ export interface FrameLine {
 
 /**
  * The frame's lines in at most `width` cells. If the column is known and visible, a caret is below the line; otherwise
- * a mark is in the gutter. A color would not help users without colors.
+ * a mark is in the gutter. A color instead of a mark would be lost on screens without colors.
  */
 export function frameLines({ line, column, firstLine, lines }: CodeFrame, width: number): FrameLine[] {
   const cells = String(firstLine + lines.length - 1).length;

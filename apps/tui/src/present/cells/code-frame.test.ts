@@ -8,7 +8,7 @@ const shown = (column: number): string[] =>
     ({ gutter, text }) => gutter + text,
   );
 
-test('the place is marked without color: by a caret, or in the gutter if the column is not known', () => {
+test('a place in a source is marked without color: by a caret, or in the gutter if the column is not known', () => {
   expect(shown(3)).toEqual([' 9 │ {', '10 │   x = y;', '   │   ^', '11 │ }']);
   expect(shown(0)).toEqual([' 9 │ {', '10 ▸   x = y;', '11 │ }']);
 });

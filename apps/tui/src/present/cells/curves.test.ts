@@ -45,7 +45,7 @@ test('the roofline plot has exactly the requested size, and its points are below
   ).toMatchSnapshot();
 });
 
-test('an ECDF rises from the samples below the bins to those above them and keeps its size', () => {
+test('an ECDF fills exactly the requested size, even if samples lie above the bins', () => {
   const bins = { low: 10, binWidth: 1, counts: [10, 40, 40, 10], underflow: 0, overflow: 0 };
   expect(
     text(

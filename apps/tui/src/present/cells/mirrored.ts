@@ -1,4 +1,7 @@
-/** Two latency histograms over one axis: bars of the first grow up from it, those of the second down. */
+/**
+ * Two latency histograms over one axis: the bars of the first grow up from the axis, and the bars of the second grow
+ * down.
+ */
 import { axisValues } from './ecdf.ts';
 import { run, type Row } from './row.ts';
 import type { HistogramData } from './histogram.ts';

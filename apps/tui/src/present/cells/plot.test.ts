@@ -149,7 +149,7 @@ test('the column that readers need most is cut last, wherever it is', () => {
   expect(rowWidth(rows[0]!)).toBeLessThanOrEqual(40);
 });
 
-test('parts keep their order; the least important parts are dropped first, and a long form never displaces another part', () => {
+test('the parts of a row keep their order; the least important parts are dropped first, and a long form never displaces another part', () => {
   const parts = [
     { rank: 2, forms: [[run('fa-tui')]] },
     { rank: 0, forms: [[run('connected to runner')], [run('up')]] },
@@ -224,7 +224,7 @@ test('heat levels rise with the error, over three decades', () => {
   );
 });
 
-test('the window contains the selected rows and nothing beyond the ends', () => {
+test('a window of rows contains the selected rows and nothing beyond the ends of the list', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 200 }),

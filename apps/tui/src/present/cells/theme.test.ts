@@ -28,7 +28,7 @@ test('a light terminal with 16 colors gets neither yellow nor cyan', () => {
   expect(codes.filter((on) => [33, 36, 37, 93, 96, 97].includes(on))).toEqual([]);
 });
 
-test('the setting chooses the palette of a light terminal', () => {
+test('the setting `background` chooses the palette of a light terminal', () => {
   const environment = { TERM: 'xterm-256color' };
   expect(themeOf(environment, { background: 'light' })).toEqual({ colors: '256', ascii: false, light: true });
   expect(themeOf(environment, { background: 'auto' })).toEqual({ colors: '256', ascii: false });

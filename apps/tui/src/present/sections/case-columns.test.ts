@@ -4,7 +4,7 @@ import { rowText } from '../cells/row.ts';
 import { table } from '../cells/table.ts';
 import { caseColumns, sharedText } from './case-columns.ts';
 
-/** Each row is a shape, and the name of its case. */
+/** The lines of a table of cases with these shapes and names. The first line is the text that all cases share. */
 function shown(rows: readonly (readonly [string, string?])[], width = 80): string[] {
   const shapes = rows.map(([text, name = '']) => ({ ...parseShape(text), name }));
   const { header, rows: lines } = table(caseColumns(shapes, { shape: (shape) => shape, width }), shapes, width);
@@ -15,7 +15,7 @@ test('plain attention keeps its short form', () => {
   expect(shown([['2x8x512x64'], ['2x8x512x64c']])).toEqual(['', 'case', '2x8x512x64', '2x8x512x64c']);
 });
 
-test('axes and attributes that differ have columns, in their order, and the others are said once', () => {
+test('axes and attributes that differ among the cases have columns, in their given order, and the others are shown once', () => {
   expect(
     shown(
       [
@@ -34,18 +34,18 @@ test('axes and attributes that differ have columns, in their order, and the othe
   ]);
 });
 
-test('an axis that only a later case gives keeps its place', () => {
+test('an axis that only a later case gives keeps its usual place', () => {
   expect(shown([['B=7,H=4,Skv=200,D=64'], ['B=3,H=4,Skv=200,D=64,S=4']])).toEqual([
     'H=4, D=64, Skv=200',
     ...['B  S', '7  -', '3  4'],
   ]);
 });
 
-test('without names there is no column for them', () => {
+test('cases without names have no column of names', () => {
   expect(shown([['rows=1,N=64'], ['rows=129,N=64']])).toEqual(['N=64', 'rows', '   1', ' 129']);
 });
 
-test('one case keeps its text, and so do cases whose columns would leave too little room for the figures', () => {
+test('a single case is shown as one text, and so are cases whose columns would leave too little room for the figures', () => {
   expect(shown([['rows=33,N=4096', 'Llama-3 8B']])).toEqual(['', 'case', 'N=4096,rows=33 (Llama-3 8B)']);
   expect(sharedText([1, 2].map(() => ({ ...parseShape('rows=33,N=4096'), name: 'Llama-3 8B' })))).toBe(
     'N=4096,rows=33 (Llama-3 8B)',

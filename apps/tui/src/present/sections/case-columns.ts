@@ -1,6 +1,7 @@
 /**
- * The cases of a table. Plain attention has its short form, such as "2x8x512x64c". Of other problems, each axis or
- * attribute that differs among the rows has a column; what all rows share is said once, by sharedText().
+ * The first columns of a table of cases. Plain attention has its short form, such as "2x8x512x64c". For other problems,
+ * each axis or attribute that differs among the rows has a column, and sharedText() returns the values that all rows
+ * share.
  */
 import type { Shape } from '@flashcore/shared/contract';
 import { formatShape, valuesOf } from '@flashcore/shared/kernels';
@@ -20,15 +21,18 @@ interface CaseOf<Item> {
 
 const LEAST_NAME_CELLS = 16;
 const LEAST_TEXT_CELLS = 20;
-/** Axes that only some cases give keep their usual place before the others. */
+/** These axes come first, even if only some of the cases give them. */
 const FIRST = ['B', 'H', 'S', 'D'];
-/** Between two columns of a table. */
+/** Cells between two columns of a table. */
 const GAP = 2;
-/** For the other columns of a table: a verdict, two errors, mismatches and NaN. */
+/** Cells for the other columns of a table: a verdict, two errors, mismatches and NaN. */
 const FIGURE_CELLS = 42;
 /** The width of a report in a terminal. */
 const REPORT_CELLS = 100;
-/** After the errors that can be spared, because the details of a row have its name too. */
+/**
+ * Drop rank of the name, which is dropped after the less important errors, because the details of a row also contain
+ * the name.
+ */
 const NAME_DROP = 0.3;
 
 /** The first columns of a table of `items`. */
@@ -69,8 +73,9 @@ export function sharedBlocks(shapes: readonly (Shape | undefined)[]): Block[] {
 }
 
 /**
- * Axes and attributes that differ, in the order in which the cases give them, behind FIRST. Undefined if each row has
- * its case as a text: a single case, plain attention, and more columns than leave room for the figures.
+ * The axes and attributes that differ among the cases: those of FIRST, then the others in the order in which the cases
+ * give them. Undefined if each row shows its case as a text: for a single case, for plain attention, and if the columns
+ * would leave too little room for the figures.
  */
 function axesApart(shapes: readonly (Shape | undefined)[], width = REPORT_CELLS): string[] | undefined {
   if (shapes.length < 2 || areShort(shapes)) return undefined;

@@ -37,7 +37,7 @@ function conditionFacts(conditions: DeviceConditions): Fact[] {
   ).facts.slice();
 }
 
-/** The same facts in one line, or the reason why they are not known. */
+/** The conditions in one line, or the reason why they are not known. */
 export function conditionsText(conditions: DeviceConditions | undefined): string {
   if (!conditions) return 'not recorded';
   const known = conditionFacts(conditions).map(({ label, value }) => `${label} ${value}`);

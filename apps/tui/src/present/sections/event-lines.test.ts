@@ -6,7 +6,7 @@ import { logLinesOf } from './event-lines.ts';
 const textsOf = (...payloads: Parameters<typeof eventsOf>[0]) =>
   eventsOf(payloads).flatMap((event) => logLinesOf(event).map(({ text }) => text));
 
-test('a case without output has no error of 0, and its line gives the reason for the failure', () => {
+test('the line of a case without output gives the reason for the failure instead of an error of 0', () => {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
   expect(
     textsOf(

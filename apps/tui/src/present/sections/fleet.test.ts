@@ -41,7 +41,7 @@ const about = {
   titleOf: (job: string) => (job === 'jobs/01234567-89ab' ? 'flashcore_v6 USE_WMMA=0' : undefined),
 };
 
-test('the page shows where kernels are built, or why they are not built before a GPU is taken', () => {
+test('the page of a fleet shows where kernels are built, or why they are not built before a GPU is taken', () => {
   const told = (builds: MessageInitShape<typeof FleetBuildsSchema>): string =>
     plainLines(fleetBlocks(create(FleetSchema, { ...fleet, builds: create(FleetBuildsSchema, builds) }), about), {
       ...PLAIN,
@@ -55,7 +55,7 @@ test('the page shows where kernels are built, or why they are not built before a
   );
 });
 
-test('the page has partitions with cost, the queue by user, nodes with missing abilities, and running jobs', () => {
+test('the page of a fleet has partitions with cost, the queue by user, nodes with missing abilities, and running jobs', () => {
   const lines = plainLines(fleetBlocks(fleet, about), { ...PLAIN, width: 120 });
   expect(lines.slice(0, 22)).toEqual([
     'Partitions  3 of 16 GPUs free',
@@ -108,7 +108,7 @@ test('a partition shows no memory, rather than 0 B, until a pilot has reported i
   expect([labels(0n).includes('memory'), labels(2n ** 37n).includes('memory')]).toEqual([false, true]);
 });
 
-test("the emulator's memory is its host's", () => {
+test("the emulator's memory is labelled as its host's", () => {
   const device = create(DeviceSchema, { memoryBytes: 2n ** 34n, simulated: true });
   expect(deviceFacts(device).find(({ value }) => value === '16 GiB')?.label).toBe("host's memory");
 });

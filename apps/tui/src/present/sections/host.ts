@@ -40,7 +40,7 @@ export const deviceFacts = (device: Device): Fact[] =>
 const stateText = ({ state, stateReason }: Device): string =>
   !stateReason ? STATE_WORDS[state] : withShortNames(`${STATE_WORDS[state]}: ${stateReason}`);
 
-// Device properties behind a manifest's `cluster` and `l2_persist`.
+// The device properties that a manifest's `cluster` and `l2_persist` need.
 const launchText = ({ clusters, persistingL2Bytes }: Device): string =>
   [
     clusters ? 'clusters' : '',

@@ -60,7 +60,7 @@ test("a job that the runner could not carry out shows the reason and the job's n
   ]);
 });
 
-test('without finite elements there is no error, rather than an error of 0', () => {
+test('a case without finite elements shows no error, rather than an error of 0', () => {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
   const cases = [
     {
@@ -145,7 +145,7 @@ test("a gate's color is on its mark, not on its title", () => {
   expect(htmlPage('gates', blocks)).toContain('<td><span class="bad">✗</span> parity</td>');
 });
 
-test('a gate decided by a modelled figure says so in its verdict, value and number; a measured gate does not', () => {
+test('a gate decided by a modelled figure says so in its verdict, its value and the tally; a measured gate does not', () => {
   const gate = (title: string, verdict: Verdict, level: string, modelled: boolean) =>
     create(GateResultSchema, { title, verdict, level, modelled, value: 3, comparison: '<', target: 5, unit: '%' });
   const lines = plainLines(
@@ -186,7 +186,7 @@ test('the distance between two percentages is in points', () => {
   expect(distances).toEqual(['52.4 points short', '52.4 points short', '20 % short']);
 });
 
-test('a deadlock lists its threads as ranges, an access gives its place', () => {
+test('a finding about a deadlock lists its threads as ranges, and one about an access names the place', () => {
   const waiting = Array.from({ length: 40 }, (_, x) => ({
     thread: [x, 0, 0],
     block: [2, 1, 0],
@@ -225,7 +225,7 @@ test('a deadlock lists its threads as ranges, an access gives its place', () => 
   ]);
 });
 
-test("a race comes without the error of the launch that the emulator's checker stopped", () => {
+test("a finding about a race omits the error of the launch that the emulator's checker stopped", () => {
   const cudaError = 'CUDA_ERROR_LAUNCH_FAILED';
   const raced = create(FindingSchema, { kind: FindingKind.RACE, message: 'two threads, one byte', cudaError });
   expect(plainLines(findingsBlocks([raced]), PLAIN)).toEqual(['Findings', '  RACE', '    two threads, one byte']);

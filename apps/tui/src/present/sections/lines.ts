@@ -110,7 +110,10 @@ export function sortedLines<Line extends ShownLine>(lines: readonly Line[], sort
   return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)));
 }
 
-/** The line with the largest figure of the order shown; in the order of the file, with the most instructions. */
+/**
+ * The line with the largest figure of the order shown. In the order of the file, it is the line with the most
+ * instructions.
+ */
 export const hottestLine = (lines: readonly ShownLine[], sort: Sort = 'line'): ShownLine | undefined =>
   sortedLines(lines, sort === 'line' ? 'instructions' : sort)[0];
 

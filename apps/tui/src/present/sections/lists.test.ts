@@ -124,7 +124,7 @@ test("the history has each job's cost and its result against the champion, if it
   ]);
 });
 
-test('in the history a run without a time is shown as neither ranked nor unranked, unless its rules already decide that', () => {
+test('the history shows "-" instead of "yes" for a ranked run without a time, and "no" for a run that is not ranked', () => {
   const ranked = (isRanked: boolean, p50Us?: number) =>
     create(ExperimentSummarySchema, { job, p50Us, ranking: { ranked: isRanked, reasons: [], rulesDigest: '' } });
   const column = historyReport([ranked(true, 5.8), ranked(true), ranked(false)], PLAIN)
@@ -167,7 +167,7 @@ test('the list of kernels has lesson, needs and parameters, and the reason why a
   ]);
 });
 
-test('names are whole if a program reads the list', () => {
+test('a list that a program reads has uncut names', () => {
   const {
     job: { kernelId },
   } = failedExperiment;

@@ -86,7 +86,10 @@ type GateCounts = Pick<
   'hardGates' | 'hardGatesPassed' | 'gatesPassed' | 'gatesFailed' | 'gatesNotMeasured'
 >;
 
-/** Text such as "3 of 4" about gates that can reject. For an experiment from before plans existed, about all gates. */
+/**
+ * Text such as "3 of 4", which counts the gates that can reject. For an experiment without a plan, from an older
+ * runner, it counts all gates.
+ */
 export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): string {
   if (hardGates > 0) return `${hardGatesPassed} of ${hardGates}`;
   const { gatesPassed, gatesFailed, gatesNotMeasured } = all;
@@ -95,7 +98,7 @@ export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): s
     : `✓${gatesPassed} ✗${gatesFailed} –${gatesNotMeasured}`;
 }
 
-/** If the job passed, the missing gates were not measured. */
+/** If a job passed, its remaining gates were not measured. */
 export function gatesRole(experiment: GateCounts & Partial<Pick<ExperimentSummary, 'job'>>): Role | undefined {
   const { hardGates, hardGatesPassed, gatesFailed, job } = experiment;
   if (!(hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0)) return undefined;

@@ -10,7 +10,7 @@ export interface ListedProblem {
   readonly id: string;
   /** Undefined if the definition or its cases can't be read. */
   readonly problem?: Problem;
-  /** The reason, if they can't. */
+  /** The reason why the definition or its cases can't be read. */
   readonly error?: string;
   readonly sets: Readonly<Record<string, readonly Shape[]>>;
   /** Kernels whose sources are on this machine, the simplest first. */
@@ -38,7 +38,7 @@ const AXIS_COLUMNS: readonly Column<Axis>[] = [
   { title: 'what it is', shrinkTo: 20, cell: ({ about }) => about },
 ];
 
-/** Such as "window (-1, or the case's): keys before a query's own that it sees". Not a table, which would cut it. */
+/** Text such as "window (-1, or the case's): keys before a query's own that it sees". A table would cut the text. */
 const attributeText = ({ name, value, default: fallback, about }: Attribute): string =>
   `${name} (${value ? `= ${value.text}` : `${fallback}, or the case's`}): ${about}`;
 

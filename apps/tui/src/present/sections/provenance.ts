@@ -63,7 +63,7 @@ const runnerText = ({ runnerVersion, runnerBuildId, hostName, schedulerJob }: Pr
   `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}${schedulerJob === undefined ? '' : `, pilot of job ${schedulerJob}`}`;
 
 function costText(result: JobResult): string {
-  // A build does not use the device, but the job holds it all the same.
+  // A build does not use the device, but the job holds the device while it builds.
   const held = `device held for ${formatSeconds(result.deviceSeconds)}`;
   if (result.costUsd === undefined) return result.costMissing ? `${held}, ${result.costMissing}` : held;
   const rate =

@@ -23,7 +23,7 @@ const flash = {
 };
 const cudnn = { ...flash, backend: 'sdpa/cudnn', sdpaMeanAbsError: 1e-5 };
 
-test('there is a row per case with both errors against the reference, and a line per backend', () => {
+test('the section about SDPA has a row per case with both errors against the reference, and a line per backend', () => {
   const cases = ['2x8x512x64', '2x8x512x64c'].map((text) => ({
     shape: parseShape(text),
     sdpa: [cudnn, flash, { backend: 'sdpa/efficient', version, missing: 'no' }],

@@ -29,7 +29,7 @@ const tune = create(TuneResultSchema, {
   complete: true,
 });
 
-test('a search has a table with the reasons why variants were dropped, the best variant and the front', () => {
+test('a search has a table with the reasons why variants were dropped, the best variant and the Pareto front', () => {
   expect(plainLines(tuneBlocks(tune), { ...PLAIN, width: 100 })).toEqual([
     'Search over variants  2 of 9 combinations, drawn at random',
     '  ranked by median latency',
