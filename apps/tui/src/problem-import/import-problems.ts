@@ -42,7 +42,7 @@ interface ImportPlan extends RecognisedBy {
   readonly to: string;
 }
 
-/** Limits larger than any data set, so that the folder with all of a user's files is refused. */
+/** Limits that no data set exceeds, so that a folder with all of a user's files is refused. */
 const MOST_DEPTH = 6;
 const MOST_FILES = 4096;
 const WORKLOAD_BYTES = 8 * HAND_WRITTEN_BYTES;

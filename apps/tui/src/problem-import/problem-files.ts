@@ -12,7 +12,7 @@ export type ProblemFiles = Readonly<Record<'problem.yaml' | 'cases.yaml', string
 /** If nothing is paged, the drawn tables include lengths near multiples of this number of rows. */
 const TILE = 64;
 const LOG2_OF_E = 1.4426950408889634;
-/** Tensors that the definition lacks; the judge draws its tables from them. */
+/** Tensors that the definition lacks. The judge draws the tables of a case from them. */
 const KEY_LENGTHS = 'kv_lengths';
 const QUERY_LENGTHS = 'qo_lengths';
 const LONGEST = 'kv_len';
