@@ -21,7 +21,7 @@ export interface Cell {
 interface Hit {
   readonly view: ViewId;
   readonly by: number;
-  /** The job under the cell, in the rail, which leaves jobs of the list out. */
+  /** The job under the cell, if the cell is in the rail, which shows only some of the listed jobs. */
   readonly job?: string | undefined;
 }
 

@@ -87,7 +87,7 @@ test('panes exactly fill the screen at every size and for every view', () => {
   }
 });
 
-test('no view returns too wide or too many rows at any size, and table heads are never cut', async () => {
+test('at any size, no view returns rows that are too wide or too many, and table heads are never cut', async () => {
   const store = await loadedStore();
   for (const [columns, rows] of SIZES) {
     store.dispatch({ type: 'resize', columns, rows });

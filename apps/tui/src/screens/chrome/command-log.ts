@@ -6,7 +6,7 @@ import type { AppState, LoggedCommand, Overlay } from '../../state/app-state.ts'
 import type { PaneContent, Size } from '../pane/view.ts';
 
 const EMPTY = 'No key has started, cancelled or decided anything yet. Such keys add their command line here.';
-/** "08:46:54" and the mark of the cursor. */
+/** Cells of a time such as "08:46:54", and of the row's head: the cursor's mark, the time and a gap. */
 const TIME_CELLS = 8;
 const HEAD_CELLS = 2 + TIME_CELLS + 2;
 

@@ -22,7 +22,7 @@ function shown(form: RunForm, selected: string, height = 40): { remark: string |
   return { remark, rows: body.map((row) => rowText(row).trimEnd()) };
 }
 
-test('every wrong field is marked, the remark names all, and each gives its reason under the cursor', () => {
+test('every wrong field is marked, the remark names them all, and the field under the cursor gives its reason', () => {
   const wrong = typed(FORM, { shape: '9-zz', seeds: 'zz-9', samples: 'zz-9', registers: 'zz-9' });
   const { rows, remark } = shown(wrong, 'samples');
   expect(rows.filter((row) => row.startsWith('✗ ')).map((row) => row.split(/ +/)[1])).toEqual([
@@ -34,12 +34,12 @@ test('every wrong field is marked, the remark names all, and each gives its reas
   expect(rows.join('\n')).toContain('"zz-9": must be a number of samples from 1 to 1000000');
 });
 
-test('a field without typing says how it changes, and the rule counts the fields below', () => {
+test('a field that takes no typed text says how to change it, and a line counts the fields that do not fit', () => {
   expect(shown(FORM, 'param:STAGES').rows.find((row) => row.startsWith('▸'))).toMatch(/1 of 2, ← → change it$/);
   expect(shown(FORM, 'kernel', 10).rows.join('\n')).toMatch(/^ ↓ \d+ more fields ─+$/m);
   expect(shown(FORM, 'kernel').rows.join('\n')).not.toContain('more field');
 });
 
-test('a typed text that matches no kernel shows none', () => {
+test('for a typed text that matches no kernel, the field shows "none"', () => {
   expect(shown(typed(FORM, { kernel: '1x1x64x64' }), 'kernel').rows[0]).toMatch(/← none → +\/1x1x64x64█ 0 match/);
 });

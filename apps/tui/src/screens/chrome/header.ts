@@ -91,7 +91,7 @@ function progressForms(job: JobView, now: number): Row[] {
   ];
 }
 
-/** A benchmark's " hot 39/~56", or the steps of other phases; empty for a build. */
+/** Text such as " hot 39/~56" for a benchmark, or the steps of other phases; empty for a build. */
 function detailOf(job: JobView, phase: PhaseView): string {
   const live = phase.phase === Phase.BENCHMARK ? liveBenchmark(job.variants.at(-1)) : undefined;
   if (live?.latency === undefined || live.result !== undefined)

@@ -71,7 +71,7 @@ function withRail({ columns, view, hasFinding }: LaidOut, height: number): PaneB
 
 /** The panes for correctness, and for latency or the finding. The log gets the remaining rows. */
 function runPanes(hasFinding: boolean, height: number): readonly (readonly [PaneId, number])[] {
-  // Seven parity cases in two columns, and the worst element in two rows.
+  // Room for seven parity cases in two columns, and for the worst element in two rows.
   const correct = Math.min(9, Math.floor(height * 0.3));
   const latency = Math.max(8, Math.floor(height * 0.28));
   return [

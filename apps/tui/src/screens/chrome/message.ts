@@ -43,7 +43,7 @@ export function messageRows(state: AppState, width: number): Row[] {
     : wrapped(fittingText(state, state.watching, width), 'accent', width);
 }
 
-/** The whole text if it fits into a row, else with the folder's name for its path. */
+/** The text with the folder's path if it fits into a row, otherwise with only the folder's name. */
 function fittingText(state: AppState, watching: WatchedFolder, width: number): string {
   const text = watchingText(state, watching);
   return cellWidth(text) <= width - 2

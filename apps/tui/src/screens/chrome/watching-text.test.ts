@@ -41,7 +41,7 @@ test('a cancelled save is not described as a change of the outcome', () => {
   expect(saveDifference(view('flashcore_v9'), { ...cancelled, outcome: Outcome.CRASHED })).toMatch(/^\w+→crashed, /);
 });
 
-test('where the path does not fit into the row, the folder has its name only', () => {
+test("if a watched folder's path does not fit into the row, only the folder's name is shown", () => {
   const folder = `/home/ada/${'a/'.repeat(30)}my_kernel`;
   const state = reduce(START, { type: 'watching', folder });
   expect(messageRows(state, 80).map((row) => rowText(row).trim())).toEqual([

@@ -55,7 +55,7 @@ test('elements outside the tolerance are marked, and those inside are not', () =
   expect([role(1e-3), role(1e-2)]).toEqual(['bad', 'text']);
 });
 
-test('results without worst elements show the worst of all in its block, and a note in the other blocks', () => {
+test('if a result has only the overall worst element, its block shows that element and the other blocks show a note', () => {
   const old = create(CaseResultSchema, {
     shape,
     worst: result.worst!,

@@ -66,7 +66,7 @@ function railJobs(jobs: readonly Job[], attached: string | undefined, height: nu
 
 interface RailJob {
   readonly job: Job;
-  /** Jobs above or below this one are left out. */
+  /** An arrow if jobs above or below this row are left out. */
   readonly gap: '↑' | '↓' | ' ';
 }
 

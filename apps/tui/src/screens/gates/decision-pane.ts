@@ -107,7 +107,7 @@ const pilotOf = ({ result }: JobView): string =>
 function resultBlocks(job: JobView, hasChampion: boolean): Block[] {
   const variant = job.result?.variants.find(({ fallback }) => !fallback);
   if (variant === undefined) return [];
-  // Without a champion, the effect above says so already.
+  // Without a champion, the sentence about the effect already says that there is none.
   const compared = variant.comparison === undefined && !hasChampion ? [] : comparisonBlocks(variant);
   return [...compared, ...(variant.difference === undefined ? [] : changeBlocks(variant.difference))];
 }

@@ -53,7 +53,7 @@ test('a later row about a variant replaces the earlier one', () => {
   ]);
 });
 
-test('live, the fastest variant leads, dropped variants come last with the reason, and the front is made from the results known so far', () => {
+test('in a live race the fastest variant leads, dropped variants come last with the reason, and the Pareto front is made from the results known so far', () => {
   const pane = textOf({ ...job, tuned: ROWS });
   expect(pane.title).toBe('3 Latency  race of 4 variants, 1 dropped  LIVE');
   expect(pane.body.map(rowText).map((text) => text.trimEnd())).toEqual([
@@ -68,7 +68,7 @@ test('live, the fastest variant leads, dropped variants come last with the reaso
   ]);
 });
 
-test('an ended job shows its own table and front', () => {
+test('an ended job shows the table and the Pareto front of its result', () => {
   const result = create(JobResultSchema, {
     tune: {
       variants: [{ ...ROWS[1]!, rank: 1 }, { ...ROWS[0]!, rank: 2 }, ROWS[2]!],

@@ -32,7 +32,7 @@ export function list<Item>(
   const shown = laid.rows.slice(start, start + visible);
   const rows = shown.map((row, index): Row => {
     const isSelected = start + index === selected;
-    // There are more rows below.
+    // "↓" marks the last row shown if there are more rows below it.
     const rest = index === shown.length - 1 && start + shown.length < items.length ? '↓ ' : '  ';
     const whole: Row = [run(isSelected ? '▸ ' : rest), ...row];
     return isSelected && focused ? selectRow(whole, width) : fitRow(whole, width);
@@ -40,7 +40,7 @@ export function list<Item>(
   return [[run(start > 0 ? '↑ ' : '  '), ...laid.header], ...rows].slice(0, height);
 }
 
-/** The header and two rows. */
+/** Fewest rows of the upper list: the header and two items. */
 const LEAST_UPPER = 3;
 
 /** A list above the details of its selected item. `share` limits the list's share of the height. */

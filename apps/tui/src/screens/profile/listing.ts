@@ -112,7 +112,7 @@ function sourceRows(state: AppState, lines: readonly ListedLine[], { language, .
     ...(isCounted ? [instructions!] : []),
     { title: language, align: 'right', drop: 1, cell: ({ count }: ListedLine) => run(formatCount(count), 'dim') },
     ...others.map((column) =>
-      // The source has half of the width before other figures get any.
+      // The source keeps at least half of the width. The columns of other figures share the rest.
       column.shrinkTo === undefined ? column : { ...column, shrinkTo: Math.floor(look.width / 2) },
     ),
   ] satisfies Column<ListedLine>[];

@@ -41,7 +41,7 @@ test('a shape that all times share is in the title; otherwise it has a column, w
   ]);
 });
 
-test('the preview gives the reasons why a job is not ranked once', () => {
+test('the preview names the reasons why a job is not ranked, and does not repeat them', () => {
   const reasons = ['plan explore accepts nothing'];
   const experiment = create(ExperimentSummarySchema, {
     job: { ...failedExperiment.job, summary: `1 of 1 case correct; not ranked: ${reasons[0]}` },

@@ -41,10 +41,10 @@ function timeRun(experiment: ExperimentSummary): Run {
   );
 }
 
-/** What id, name, cases, p50 and time need beyond the figures of other tables. */
+/** Cells that id, name, cases, p50 and time need in addition to the cells that caseColumns() leaves for figures. */
 const OTHER_CELLS = 24;
 
-/** The shapes, where they differ: one column, or one for each axis that differs. */
+/** The columns for shapes that differ: one column, or one for each axis that differs. */
 function shapeColumns(experiments: readonly ExperimentSummary[], width: number): Column<ExperimentSummary>[] {
   const axes = caseColumns(experiments, { shape: shownCase, width: width - OTHER_CELLS });
   if (axes.some(({ align }) => align === 'right')) return axes;

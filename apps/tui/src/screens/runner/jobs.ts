@@ -56,7 +56,7 @@ function jobs(state: AppState, size: Size): PaneContent {
         ),
       shrinkTo: 20,
     },
-    // The line below the list names the kind too.
+    // This column may be dropped, because the line below the list names the kind too.
     { title: 'kind', drop: 4, cell: ({ kind }) => KIND_WORDS[kind] },
     { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),

@@ -68,7 +68,7 @@ const columns = (now: number, common: string | undefined): Column<KernelRow>[] =
     shrinkTo: 18,
   },
   { title: 'verdict', cell: verdictRun, shrinkTo: 16 },
-  // Times of different shapes do not compare, so each row then keeps its shape.
+  // Times of different shapes are not comparable, so each row then names its shape.
   ...(common === undefined ? [{ title: 'shape', cell: ({ last }: KernelRow) => run(shownShape(last), 'dim') }] : []),
   { title: 'p50 hot', align: 'right', cell: timing(TimingMode.HOT) },
   { title: 'cold', align: 'right', drop: 4, cell: timing(TimingMode.COLD) },
@@ -239,7 +239,7 @@ function parameterText(parameter: KernelParameter, device: Device | undefined): 
 
 const MOST_RESULTS = 3;
 
-/** A job passes with gates that nobody measured, so "0 of 1 passed" would contradict it. */
+/** A job can pass although gates were not measured, and "0 of 1 passed" would seem to contradict that. */
 function hardGatesText(experiment: ExperimentSummary): string {
   const { hardGates, hardGatesPassed, job } = experiment;
   const open = job?.outcome === Outcome.PASSED ? hardGates - hardGatesPassed : 0;

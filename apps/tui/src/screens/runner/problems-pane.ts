@@ -89,7 +89,7 @@ export function problemsPane(state: AppState, { width, height }: Size): PaneCont
   };
 }
 
-/** The problem with the runner's kernels too. */
+/** The problem with the runner's kernels along with the listed ones. */
 const withRunners = (state: AppState, listed: ListedProblem): ListedProblem => ({
   ...listed,
   kernels: kernelsOfProblem(state, listed).map(({ id, folder = '' }) => ({ id, folder })),
