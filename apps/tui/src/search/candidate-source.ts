@@ -7,7 +7,7 @@ import { NoProposal, type Answer } from './protocol.ts';
 
 type Change = ReturnType<typeof parsePatch>[number];
 
-/** Applying an honest patch to the largest source takes far less time. */
+/** Time limit on applying a patch. An honest patch to the largest source takes far less. */
 const PATCH_LIMIT_MS = 1_000;
 
 /** A candidate of a search: its files and its parameters for the compiler. */

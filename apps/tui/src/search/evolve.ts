@@ -340,7 +340,7 @@ const labelsOf = (
 
 const oneLine = (text: string): string => sanitize(text.replace(/\s+/g, ' ')).trim();
 
-/** True if trial `next` does not follow because the search has used up its trials, its budget or its patience. */
+/** True if the search ends before trial `next`, because it has used up its trials, its budget or its patience. */
 export function isComplete(
   store: Pick<SearchStore, 'plan'>,
   trials: readonly Trial[],

@@ -189,7 +189,7 @@ const run = (store: SearchStore, { inFlight, runner, signal, onTrial }: Run): Pr
     onNote: () => undefined,
   });
 
-/** The job's name contains a digest of the request's id. */
+/** Of each evaluation only the metrics are kept, because a job's name contains a digest of its request's id. */
 const withoutJobs = (trials: readonly Trial[]): object[] =>
   trials.map(({ evaluation, ...trial }) => ({ ...trial, metrics: evaluation?.metrics }));
 

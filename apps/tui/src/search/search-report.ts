@@ -4,7 +4,7 @@ import type { SearchPlan } from './search-store.ts';
 import { spent } from './evolve.ts';
 import { isRight, type Trial } from './trial.ts';
 
-/** An island without trial 0, which belongs to all islands. */
+/** The figures of an island. Trial 0 is not counted, because it belongs to all islands. */
 interface IslandSummary {
   readonly island: number;
   readonly trials: number;
@@ -108,7 +108,7 @@ function medianRatio(root: Trial | undefined, best: Trial): number | null {
   return first === undefined || own === undefined ? null : first / own;
 }
 
-/** The line for a trial at its end. */
+/** The line that reports a trial when the trial has ended. */
 export function trialLine({ trial, island, status, score, name, parents, why }: Trial): string {
   const on = island === undefined ? '' : ` on island ${island}`;
   const from = parents.length > 0 ? ` from ${parents.join(' and ')}` : '';

@@ -71,7 +71,7 @@ export class SearchStore {
       throw invalid(`There is no search ${path.basename(folder)}: searches lie in ${path.dirname(folder)}`);
     const plan = JSON.parse(readForeignText(file, MAX_FILE_BYTES)) as Omit<SearchPlan, 'version'> & { version: number };
     if (plan.version !== VERSION) throw invalid(`${file} is of version ${plan.version}, this program reads ${VERSION}`);
-    // Searches stored before islands existed have one.
+    // A search that was stored before searches had islands has one island.
     const { islands = 1 } = plan as Partial<SearchPlan>;
     return new SearchStore(folder, { ...plan, islands, version: VERSION });
   }

@@ -100,17 +100,20 @@ describe('a trial', () => {
       { status: 'wrong', score: 0 },
       { correct: false, combined_score: SCORES.RAN + SCORES.SHARE_OF_CASES },
     ],
-  ])('that is FASTER and %s on held-out shapes', (verdict, trial, evaluation) => {
-    const detail = `held-out: ${HeldOutVerdict[verdict]}`;
-    const judged = judge({ ...FASTER, heldOut: { verdict, detail, shapes: 2 } });
-    expect(judged).toMatchObject(trial);
-    expect(judged.score).toBeCloseTo(trial.score);
-    expect(judged.why).toContain(detail);
-    expect(judged.evaluation).toMatchObject({
-      ...evaluation,
-      text_feedback: expect.stringContaining(detail) as string,
-    });
-  });
+  ])(
+    'that is FASTER gets its status and score from the verdict on held-out shapes: HeldOutVerdict %s',
+    (verdict, trial, evaluation) => {
+      const detail = `held-out: ${HeldOutVerdict[verdict]}`;
+      const judged = judge({ ...FASTER, heldOut: { verdict, detail, shapes: 2 } });
+      expect(judged).toMatchObject(trial);
+      expect(judged.score).toBeCloseTo(trial.score);
+      expect(judged.why).toContain(detail);
+      expect(judged.evaluation).toMatchObject({
+        ...evaluation,
+        text_feedback: expect.stringContaining(detail) as string,
+      });
+    },
+  );
 
   test('that is correct and within the margin is valid but not accepted', () => {
     const within = { ...FASTER, comparison: { ...FASTER.comparison, verdict: ComparisonVerdict.WITHIN_MARGIN } };
@@ -516,14 +519,14 @@ const TRIALS = [
 describe('select()', () => {
   const options = { population: 5, seed: 3, islands: 1 };
 
-  test('gives free and insight the best accepted trial, and insight also gets thoughts', () => {
+  test('in the configurations free and insight gives the best accepted trial, and in insight also thoughts', () => {
     const free = select(5, TRIALS, { ...options, config: 'free' });
     expect([free.operator, free.parents.map(({ trial }) => trial), free.thoughts]).toEqual(['init', [1], []]);
     const { thoughts } = select(5, TRIALS, { ...options, config: 'insight' });
     expect(thoughts.toSorted()).toEqual(['t1', 't3', 't4']);
   });
 
-  test('crosses and mutates correct trials in full, the better one first; parents depend only on seed and trials', () => {
+  test('in the configuration full crosses and mutates correct trials, the better one first; parents depend only on seed and trials', () => {
     const full = { ...options, config: 'full' as const };
     expect(select(5, TRIALS, full)).toEqual(select(5, TRIALS, full));
     const chosen = Array.from({ length: 40 }, (_, seed) => select(4, TRIALS.slice(0, 4), { ...full, seed }));
