@@ -101,7 +101,7 @@ export class RunnerLists {
     try {
       this.#store.dispatch({ type: 'problems', problems: (await this.#problems?.()) ?? [] });
     } catch (error) {
-      // A folder of problems that cannot be read.
+      // The folder of problems cannot be read, so the list stays empty and a notice shows the reason.
       if (!(error instanceof FlashcoreError)) throw error;
       this.#store.dispatch({ type: 'problems', problems: [] });
       this.#store.dispatch({ type: 'notice', text: error.message, tone: 'warn' });
@@ -126,7 +126,10 @@ export class RunnerLists {
     );
   }
 
-  /** Reads the leaderboard of `place`; by default of the place that is shown. The first time, the runner chooses. */
+  /**
+   * Reads the leaderboard of `place`; by default of the place that is shown. If none is shown yet, the runner chooses
+   * the place.
+   */
   async leaderboard(place = this.#store.state.leaderboard?.place): Promise<void> {
     await this.#questions.ask(async (signal) =>
       this.#store.dispatch({

@@ -312,37 +312,42 @@ const savedFolder = (): string => {
 test.each([
   ['passes', Outcome.PASSED, ['verify', 'runExperiment']],
   ['fails', Outcome.WRONG_RESULT, ['verify']],
-])('a quick watch whose smallest case %s', async (_, outcome, methods) => {
-  const asked: { method: string; request: unknown }[] = [];
-  const client: RunnerPort = {
-    ...fakeRunner(),
-    uploadFolder: () => Promise.resolve(create(KernelReferenceSchema, { source: { case: 'kernelId', value: 'k' } })),
-    start: (method, request) => {
-      asked.push({ method, request });
-      const name = `jobs/${asked.length}`;
-      return (async function* () {
-        await Promise.resolve();
-        yield* eventsOf(
-          [
-            { case: 'created', value: { job: { name, label: 'k', state: JobState.QUEUED } } },
-            { case: 'finished', value: { outcome } },
-          ],
-          name,
-        );
-      })();
-    },
-  };
-  const store = begin(client);
-  session?.watchFolder({
-    folder: savedFolder(),
-    requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }),
-    quick: true,
-  });
-  await vi.waitFor(() => expect(asked.map(({ method }) => method)).toEqual(methods));
-  expect(asked[0]?.request).toMatchObject({ settings: { shapes: [{ heads: 4, sequenceLength: 128 }], seedCount: 1 } });
-  // Both jobs belong to one version, so there is no earlier version to compare with.
-  expect(store.state.watching?.jobBefore).toBeUndefined();
-});
+])(
+  'a quick watch runs the rest of a version only if its smallest case passes: the case %s',
+  async (_, outcome, methods) => {
+    const asked: { method: string; request: unknown }[] = [];
+    const client: RunnerPort = {
+      ...fakeRunner(),
+      uploadFolder: () => Promise.resolve(create(KernelReferenceSchema, { source: { case: 'kernelId', value: 'k' } })),
+      start: (method, request) => {
+        asked.push({ method, request });
+        const name = `jobs/${asked.length}`;
+        return (async function* () {
+          await Promise.resolve();
+          yield* eventsOf(
+            [
+              { case: 'created', value: { job: { name, label: 'k', state: JobState.QUEUED } } },
+              { case: 'finished', value: { outcome } },
+            ],
+            name,
+          );
+        })();
+      },
+    };
+    const store = begin(client);
+    session?.watchFolder({
+      folder: savedFolder(),
+      requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }),
+      quick: true,
+    });
+    await vi.waitFor(() => expect(asked.map(({ method }) => method)).toEqual(methods));
+    expect(asked[0]?.request).toMatchObject({
+      settings: { shapes: [{ heads: 4, sequenceLength: 128 }], seedCount: 1 },
+    });
+    // Both jobs belong to one version, so there is no earlier version to compare with.
+    expect(store.state.watching?.jobBefore).toBeUndefined();
+  },
+);
 
 test('a watched save is read to its end while another job is on the screen', async () => {
   const asked: string[] = [];
@@ -354,7 +359,7 @@ test('a watched save is read to its end while another job is on the screen', asy
       const name = `jobs/save-${asked.length}`;
       return (async function* () {
         yield* eventsOf([{ case: 'created', value: { job: { name, label: 'k', state: JobState.QUEUED } } }], name);
-        // The stream of a job that runs on is left when another job is opened.
+        // The stream of a running job does not end by itself. It is aborted when another job is opened.
         await new Promise((resolve) => signal?.addEventListener('abort', resolve));
       })();
     },

@@ -29,7 +29,7 @@ const HOST_EVERY_MS = 10_000;
 // The interval of readings, which are read only while they are shown, because each reading runs a program on the host.
 const READINGS_EVERY_MS = 2_000;
 const TICK_MS = 1_000;
-/** Larger than the runner's own limits (InstructionListing) allow. */
+/** Limit on a listing of instructions, larger than the runner's limits on an InstructionListing allow. */
 const MAX_LISTING_BYTES = 16 * 2 ** 20;
 
 interface SessionOptions {
@@ -167,7 +167,7 @@ export class Session {
           this.#store.dispatch({ type: 'version-started', job, isRest });
         };
         // If another job is opened meanwhile, this one is read to its end without being shown: the next save is
-        // compared with it, and after a quick case the others follow.
+        // compared with it, and in a quick run the remaining cases follow it.
         const ended = this.#run(request, started).then(() => (name === '' ? undefined : this.read(name)));
         await Promise.race([ended, superseded]);
         if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');

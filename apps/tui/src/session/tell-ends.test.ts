@@ -42,6 +42,6 @@ test('at the end of a job longer than 10 s, the bell rings, or a notification gi
   expect(told(job(60), 'none', ENDED_MS)).toEqual([]);
 });
 
-test('neither a short job rings, nor a job that ended long before it was shown', () => {
+test('neither a short job nor a job that ended long before it was shown rings the bell', () => {
   expect([told(job(20), 'bell', ENDED_MS), told(job(60), 'bell', ENDED_MS + 600_000)]).toEqual([[], []]);
 });

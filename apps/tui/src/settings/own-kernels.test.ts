@@ -44,7 +44,7 @@ test('a missing folder is not listed, and a folder with a broken manifest is lis
   expect(kernels[0]?.manifestError).toMatch(/kernel\.yaml/);
 });
 
-test('keeps the latest twenty', async () => {
+test('lists only the latest twenty folders', async () => {
   for (let index = 1; index <= 25; ++index) own().remember(kernelFolder(`k${index}`));
   expect(await listed()).toEqual(Array.from({ length: 20 }, (_, index) => `k${25 - index}`));
 });

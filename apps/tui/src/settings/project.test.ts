@@ -13,7 +13,7 @@ afterEach(() => rmSync(root, { recursive: true }));
 
 const write = (text: string, folder = '.'): void => writeFileSync(path.join(root, folder, 'flashcore.yaml'), text);
 
-test('the nearest file applies, and its folders are relative to it', () => {
+test('the nearest flashcore.yaml applies, and its folders are relative to it', () => {
   write('champions: best\n');
   expect(findProject(path.join(root, 'a/b'))).toEqual({
     file: path.join(root, 'flashcore.yaml'),
@@ -28,7 +28,7 @@ test('the nearest file applies, and its folders are relative to it', () => {
   });
 });
 
-test.each(['', '# nothing yet\n\n# plan: merge\n'])('%j sets nothing', (text) => {
+test.each(['', '# nothing yet\n\n# plan: merge\n'])('a flashcore.yaml that contains %j sets nothing', (text) => {
   write(text, 'a');
   write('plan: merge\n');
   expect(findProject(path.join(root, 'a/b'))).toEqual({ file: path.join(root, 'a/flashcore.yaml') });
@@ -45,7 +45,7 @@ test.each([
   ['runer: gpu', 'unknown key "runer" (did you mean "runner"?)'],
   ['- plan', 'wanted a mapping'],
   ['plan: [', 'not valid YAML'],
-])('%j is refused with file and key', (text, message) => {
+])('a flashcore.yaml that contains %j is refused with file and key', (text, message) => {
   write(text);
   expect(() => findProject(root)).toThrow(path.join(root, 'flashcore.yaml'));
   expect(() => findProject(root)).toThrow(message);

@@ -33,7 +33,7 @@ import type {
 import type { SavedView } from './saved-view.ts';
 
 export type Action =
-  // From the runner.
+  // Actions that the runner causes.
   | { type: 'job-event'; event: JobEvent }
   // The runner no longer has the events before number `first`.
   | { type: 'events-expired'; job: string; first: bigint }
@@ -68,7 +68,7 @@ export type Action =
   // The command line that is equivalent to a key that was pressed.
   | { type: 'command'; text: string }
   | { type: 'tick'; now: number }
-  // From the user.
+  // Actions of the user.
   | { type: 'restore'; view: SavedView }
   | { type: 'resize'; columns: number; rows: number }
   | { type: 'show'; view: ViewId }

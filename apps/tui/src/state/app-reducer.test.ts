@@ -152,7 +152,7 @@ test('the history hides a superseded save even if only a verification followed i
   expect([historyOf(filtered).length, hiddenText(filtered)]).toEqual([2, '']);
 });
 
-test('a kernel keeps the figures of its last run that was not stopped', () => {
+test('the figures of a kernel are those of its last run that was not stopped', () => {
   const experiment = (name: string, outcome: Outcome, kernelId = 'k'): ExperimentSummary =>
     create(ExperimentSummarySchema, { job: { name, kernelId, outcome, state: JobState.ENDED } });
   const last = lastExperiments([

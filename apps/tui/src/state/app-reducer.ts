@@ -23,7 +23,7 @@ import { shownFinding } from './source-place.ts';
 
 const MOST_COMMANDS = 200;
 const NOTICE_MS = 12_000;
-/** The user has read a message after this time, so the next key is about something else. */
+/** After this time the user is assumed to have read a message, so the next key removes the message. */
 const READ_MS = 1_500;
 
 export function reduce(state: AppState, action: Action): AppState {

@@ -47,7 +47,7 @@ export interface LogPosition {
   /** Number of cells that are scrolled off to the left; only while long lines are cut. */
   readonly left: number;
   readonly query: string;
-  /** Show only lines that match. */
+  /** True to show only lines that match the query. */
   readonly filter: boolean;
 }
 
@@ -160,7 +160,7 @@ export interface UiState {
   readonly selected: Readonly<Record<ViewId, number>>;
   readonly jobList: JobList;
   readonly kernelList: KernelList;
-  /** Also list the kernels under kernels/faulty. */
+  /** True to also list the kernels under kernels/faulty. */
   readonly faulty: boolean;
   /** True if fa-tui handles wheel and clicks. Then the terminal selects text only while Shift is held. */
   readonly mouse: boolean;
@@ -176,9 +176,9 @@ export interface UiState {
   readonly mapCursor?: { readonly row: number; readonly column: number } | undefined;
   /** Head whose error map is shown, counted through all batches; absent: the largest error over all heads. */
   readonly mapHead?: number | undefined;
-  /** The last form that was run; r repeats it. */
   /** The job that the user last opened from a list. A job that this program starts is shown without being opened. */
   readonly openedJob?: string | undefined;
+  /** The last form that was run; r repeats it. */
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
   /** Sort order of the source lines of view 4. */
   readonly lineSort: LineSort;

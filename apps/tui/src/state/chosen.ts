@@ -87,7 +87,7 @@ export function kernelToRun(state: AppState): ListedKernel | undefined {
 const usable = (kernel: ListedKernel | undefined): ListedKernel | undefined =>
   kernel?.manifestError === undefined ? kernel : undefined;
 
-/** "★ " for the jobs of current champions, as the leaderboard has it. */
+/** "★ " for the jobs of current champions, as in the leaderboard; empty for other jobs. */
 export const championMark = ({ champions }: Pick<AppState, 'champions'>, name: string | undefined): string =>
   champions.some(({ job }) => job === name) ? '★ ' : '';
 

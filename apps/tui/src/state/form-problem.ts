@@ -62,7 +62,7 @@ function shapesProblem(form: RunForm, text: string): string | undefined {
   try {
     const shapes = shapesOf(text);
     if (shapes.length > MOST_SHAPES) return `${shapes.length} shapes: must be at most ${MOST_SHAPES}`;
-    // The runner knows the values of a case that is only named.
+    // A case that is given only by its name is not checked, because only the runner knows the case's values.
     const known = shapes.filter((shape) => !isOnlyNamed(shape));
     return known.map((shape) => refusalOf(form, shape)).find((refusal) => refusal !== undefined);
   } catch (error) {

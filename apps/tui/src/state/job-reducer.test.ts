@@ -101,7 +101,7 @@ test('progress within a case is counted in seeds', () => {
   expect(phase && phaseShare(phase)).toBeCloseTo((3 + 2 / 5) / 7);
 });
 
-test('the number of finished cases is shown out of all cases, even while none of them is running', () => {
+test('the number of finished cases is shown next to the number of all cases, even while no case is running', () => {
   const after = EVENTS.findIndex(({ payload }) => payload.case === 'caseResult');
   const [variant] = replay(EVENTS.slice(0, after + 1)).variants;
   expect([variant!.cases.length, variant!.verifying, casesInAll(variant!)]).toEqual([1, undefined, 7]);

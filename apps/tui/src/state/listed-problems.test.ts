@@ -16,7 +16,7 @@ const IN_PROBLEMS: Action[] = [
   { type: 'kernel-list', list: 'problems' },
 ];
 
-test('the cursor stays on its problem while the definition opens and closes, and starts anew among the kernels', () => {
+test('the cursor stays on its problem while the definition opens and closes, and is on the first kernel when kernels are shown', () => {
   const chosen = after(...IN_PROBLEMS, { type: 'move', by: 5 });
   const opened = reduce(chosen, { type: 'kernel-list', list: 'definition' });
   const closed = reduce(opened, { type: 'kernel-list', list: 'problems' });
@@ -31,7 +31,7 @@ test('kernels that arrive while problems are listed move no cursor', () => {
   expect([selectedProblem(state)?.id, selectedKernel(state)?.kernelId]).toEqual(['my_norm', 'b']);
 });
 
-test('a filter of the problems is not that of the kernels', () => {
+test('problems and kernels have separate filters', () => {
   const state = after(...IN_PROBLEMS, { type: 'list-filter', list: 'problems', text: 'sqrt MEAN' });
   expect([problemsOf(state).map(({ id }) => id), state.ui.filters.kernels]).toEqual([['my_norm'], '']);
 });

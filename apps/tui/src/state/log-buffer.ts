@@ -8,7 +8,8 @@ const CHUNK_LINES = 1_024;
 const BEYOND_LATIN1 = /[^\u0000-\u00ff]/;
 const TONES: readonly LogTone[] = ['plain', 'routine', 'phase', 'good', 'bad', 'warn'];
 
-// Every frame lays out the end of the log and the lines that the user reads, so these chunks stay open.
+// Number of chunks that stay inflated, because every frame lays out the end of the log and the lines that the user
+// reads.
 const OPENED_CHUNKS = 4;
 const BYTES_A_LINE = { times: 8, ends: 4, kinds: 2 };
 const TEXT_AT = CHUNK_LINES * (BYTES_A_LINE.times + BYTES_A_LINE.ends + BYTES_A_LINE.kinds);

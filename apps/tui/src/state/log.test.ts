@@ -36,7 +36,7 @@ test('lines keep their text through many thousands of appends, whatever their ch
   expect(Array.from({ length: 4_100 }, (_, index) => log.at(900 + index))).toEqual(lines.slice(900));
 });
 
-test('a million lines take about 40 MiB, and never more than 64', () => {
+test('a million log lines take about 40 MiB, and never more than 64 MiB', () => {
   const program = `const { LogBuffer } = await import(${JSON.stringify(new URL('./log-buffer.ts', import.meta.url).href)});
     (await import(${JSON.stringify(new URL('./log-buffer.ts', import.meta.url).href)})).keepYoungGeneration();
     const before = process.memoryUsage.rss();
@@ -90,7 +90,7 @@ test.each([
   ['a[4]', ['int a[4]', 'int a4'], [0, 1]],
   // An expression that could take exponential time is searched for only as plain text.
   ['(a+)+$', ['aaaa', 'x(a+)+$y'], [1]],
-])('a search for %s', (query, texts, expected) => {
+])('finds the matching lines for the search %s', (query, texts, expected) => {
   const search = new LogSearch(query);
   search.advance(buffer(texts));
   expect(search.matches).toEqual(expected);

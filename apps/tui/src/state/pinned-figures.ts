@@ -82,7 +82,7 @@ function errorFigures({ pinned: { variant: pinned }, shown: { variant: shown } }
   ];
 }
 
-// For other counters, neither direction is better.
+// The better direction of each counter. For a counter that is not listed, neither direction is better.
 const BETTER: Record<string, PairedFigure['better']> = {
   gpu_time_us: 'less',
   tensor_pipe_percent: 'more',
@@ -107,7 +107,7 @@ function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown }
             name,
             before: value,
             after: other.value,
-            // Counts are exact, so that both differ by the difference shown.
+            // Counts keep all their digits, so that the two counts differ by exactly the difference shown.
             format: (given: number) => formatNumber(Number.isInteger(given) ? given : Number(given.toPrecision(4))),
             unit: unit.replace('instructions', 'instr.'),
             better: entryOf(BETTER, name),

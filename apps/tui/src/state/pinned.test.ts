@@ -45,7 +45,7 @@ function verdictOf(a: JobEvent[], b: JobEvent[], samples: Record<string, number[
   return pinnedComparison(store.state)?.pairs[0];
 }
 
-test('the ratio is that of pinned to shown, and its interval decides', () => {
+test('the ratio is the pinned median divided by the shown one, and its interval decides the verdict', () => {
   const faster = verdictOf(job('a', 'sa'), job('b', 'sb'), { sa: around(10), sb: around(12) });
   expect(faster).toMatchObject({ verdict: 'faster' });
   expect(faster?.ratio?.ratio).toBeCloseTo(1.2, 10);

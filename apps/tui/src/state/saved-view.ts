@@ -42,7 +42,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
   };
 }
 
-/** Restores the saved view, but not its job: the session shows it, because the job may no longer exist. */
+/** Restores the saved view except its job. The job may no longer exist, so the session looks for it and shows it. */
 export function withSavedView(
   state: AppState,
   {

@@ -90,7 +90,7 @@ export function shownFinding(state: AppState): ShownFinding | undefined {
 /** The source at the finding; if the kernel does not compile, the source at the first error. */
 export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>): CodeFrame | undefined {
   const isCompile = finding.kind === FindingKind.COMPILE_FAILED;
-  // A compiler's message also has the column.
+  // The frame of a compiler's message is preferred, because it also has the column.
   const told = isCompile ? variant.diagnostics.find(({ severity }) => severity === 'error')?.frame : undefined;
   return told ?? finding.frame;
 }
