@@ -32,7 +32,7 @@ const TIME_TOLERANCE = 5;
 const RSS_TOLERANCE = 1.05;
 
 /**
- * Wall time is reliable only on a quiet machine, so these tests run only in `npm run test:all`. `npm run bench`
+ * Wall time is reliable only on a quiet machine, so tests of wall time run only in `npm run test:all`. `npm run bench`
  * measures ratios instead.
  */
 const timed: (name: string, body: () => Promise<void>) => void = ALL_TESTS ? test : () => undefined;
@@ -141,9 +141,9 @@ timed('from the command to the first frame: at most 0.3 s of the processor, or 1
   const start = async (): Promise<void> => {
     program = await openBudgetProgram({ probed: false, compileCache });
   };
-  // The first start after a build fills the compile cache for later starts, and Node never replaces an entry. In the
-  // cache that all tests share, a short command may come first, and its entries lack the functions that only the screen
-  // calls.
+  // The first start fills a compile cache of its own for the later starts. In the cache that all tests share, a short
+  // command may already have written the entries; they lack the functions that only the screen calls, and Node never
+  // replaces an entry.
   await start();
   await program.leave();
   program.close();

@@ -11,7 +11,7 @@ test.each([
   ['hx', ['/k/a kernel.cu:87:9']],
   ['code -n', ['--wait', '--goto', '/k/a kernel.cu:87:9']],
   ['my-editor', ['/k/a kernel.cu']],
-])('%s gets the line in its own form', (editor, wanted) => {
+])('the editor %s gets the line in the form that it understands', (editor, wanted) => {
   expect(editorArguments(editor, place)).toEqual(wanted);
 });
 

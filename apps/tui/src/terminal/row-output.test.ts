@@ -54,7 +54,7 @@ const pieces = fc.array(fc.record({ x: fc.integer({ min: 0, max: 23 }), y: fc.in
   maxLength: 6,
 });
 
-test('shows the same cells as the original, whatever is written and wherever', async () => {
+test("the fast path shows the same cells as Ink's Output, whatever is written and wherever", async () => {
   await fc.assert(
     fc.asyncProperty(pieces, fc.boolean(), async (written, clipped) => {
       const clip = clipped ? { x1: 2, x2: 20, y1: 1, y2: 4 } : undefined;

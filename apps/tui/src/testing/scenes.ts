@@ -141,7 +141,7 @@ export async function enterScene(
   if (all[0] !== undefined) store.dispatch({ type: 'attach', job: all[0].job });
   for (const event of all) store.dispatch({ type: 'job-event', event });
   stage?.(terminal);
-  // The scene is already in a comparison in view 3 here; the keys come last, because the data that it needs must be
+  // The scene is already in a comparison in view 3 here. The keys come last, because the data of the comparison must be
   // added first.
   await terminal.press(keys);
 }

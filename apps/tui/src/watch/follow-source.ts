@@ -45,7 +45,7 @@ export async function followSource(options: FollowSourceOptions): Promise<void> 
       onProblem(version.problem);
       continue;
     }
-    // The content is that of the running version again; in between was a version that could not be read.
+    // The content equals the running version's again, after a version that could not be read.
     if (version.digest === current?.digest) continue;
     if (current !== undefined) onSave?.();
     try {

@@ -75,6 +75,6 @@ test.each([
   ['flashcore_v6.cu:87', { file: 'flashcore_v6.cu', line: 87, column: 0 }],
   ['at k.cu:9:3 (barrier 2)', { file: 'k.cu', line: 9, column: 3 }],
   ['nowhere', undefined],
-])('the place in "%s"', (text, place) => {
+])('parsePlace() reads the place in "%s"', (text, place) => {
   expect(parsePlace(text)).toEqual(place);
 });
