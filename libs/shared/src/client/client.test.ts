@@ -253,7 +253,7 @@ test('connect() names an address where nothing, another service or another versi
   );
 });
 
-test('malformed requests get INVALID_ARGUMENT in unary and streaming calls, and the server lives on', async () => {
+test('malformed requests get INVALID_ARGUMENT in unary and streaming calls, and the server keeps running', async () => {
   const runner = await started({
     watchJob: () => {
       throw new Error('a malformed request reached its handler');

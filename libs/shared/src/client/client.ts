@@ -54,7 +54,7 @@ export interface ConnectOptions {
 
 export interface CallOptions {
   signal?: AbortSignal | undefined;
-  /** Default 30 s. */
+  /** Time limit of the call; default 30 s. */
   timeoutMs?: number | undefined;
   /** If set, the call waits for a lost runner, as a job's stream does; by default it gives up within a second. */
   resume?: ResumeOptions | undefined;

@@ -109,7 +109,7 @@ export const SERVER_OPTIONS: ServerOptions = {
   'grpc.keepalive_timeout_ms': 10_000,
   'grpc.max_receive_message_length': 16 * 1024 * 1024,
   'grpc.max_send_message_length': 64 * 1024 * 1024,
-  // Per connection, including unary calls; further calls wait at the client.
+  // Limit for each connection, which includes unary calls. Further calls wait at the client.
   'grpc.max_concurrent_streams': 256,
   'grpc.enable_channelz': 0,
   interceptors: [refuseMalformedRequests],
@@ -133,8 +133,9 @@ class MalformedRequest {
 }
 
 /**
- * Answers a malformed request. Messages that a stream's handler sends afterwards are dropped: grpc-js would write it
- * after the end, which destroys the stream before its status is sent, and the client would wait until its deadline.
+ * Answers a malformed request. Messages that a stream's handler sends afterwards are dropped. Otherwise grpc-js would
+ * write them after the end, which destroys the stream before its status is sent, and the client would wait until its
+ * deadline.
  */
 function refuseMalformedRequests(...[, call]: Parameters<ServerInterceptor>): ServerInterceptingCall {
   let isRefused = false;

@@ -46,7 +46,7 @@ export async function* jobEvents({ channel, address }: Link, from: EventsFrom, o
             });
       for await (const { event } of responses) {
         if (event === undefined || event.sequence <= afterSequence) continue;
-        // There is a gap; ask again from the last certain event.
+        // Events are missing, so this asks again from the last event that came in order.
         if (event.sequence !== afterSequence + 1n) break;
         name = event.job;
         afterSequence = event.sequence;

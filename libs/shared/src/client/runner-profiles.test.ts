@@ -68,7 +68,7 @@ test('save() copies all files for the owner only, and remove() deletes all of th
     [profiles.file, ...readdirSync(kept).map((name) => join(kept, name))].map((file) => statSync(file).mode & 0o777),
   ).toEqual([0o600, 0o600, 0o600, 0o600]);
   expect(statSync(kept).mode & 0o777).toBe(0o700);
-  // Log in again with the files of the previous login.
+  // A second login uses the files of the previous login.
   profiles.save({ name: 'box', address: '10.0.0.5:2', ca: join(kept, 'ca.crt') });
   expect(profiles.find('box')).toMatchObject({
     address: '10.0.0.5:2',
@@ -83,7 +83,7 @@ test('save() copies all files for the owner only, and remove() deletes all of th
 });
 
 test.for(['{', '[]', '{"a:1":{"cert":"client.crt"}}', '{"a:1":{"certificate":"x"}}', '{"a:1":{"ca":"none.crt"}}'])(
-  '%s is refused, and the error names the file',
+  'a profiles file with the content %s is refused, and the error names the file',
   (text) => {
     write(text);
     expect(() => profiles.find('a:1')).toThrow(profiles.file);

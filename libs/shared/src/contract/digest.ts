@@ -5,8 +5,8 @@ import { invalidRequest } from './errors.ts';
 declare const parsed: unique symbol;
 
 /**
- * SHA-256 as 64 lower-case hexadecimal digits. Files are stored under it, so no unchecked text may be used as one. Only
- * the functions of this file create it.
+ * SHA-256 as 64 lower-case hexadecimal digits. Stored files are named after digests, so an unchecked text must never be
+ * used as one. Only the functions of this file create a value of this type.
  */
 export type Sha256 = string & { readonly [parsed]: 'sha256' };
 

@@ -24,7 +24,8 @@ import {
 
 export const ERROR_DOMAIN = 'flashcore.dev';
 const DETAILS_KEY = 'grpc-status-details-bin';
-// Large statuses block a grpc-js connection, and clients with default limits lose them, so both parts stay small.
+// Large statuses block a grpc-js connection, and clients with default limits lose them, so details and message stay
+// small.
 const MAX_DETAILS_BYTES = 1024;
 const MAX_MESSAGE_BYTES = 1024;
 

@@ -3,7 +3,8 @@
  * says what was wanted, what was found, and what to do.
  */
 import { randomUUID } from 'node:crypto';
-// Not imported from the package itself, which loads Node's HTTP/2; fa-tui's first frame must not wait for that.
+// Imports this file rather than the package, because the package loads Node's HTTP/2, which would delay fa-tui's first
+// frame.
 import { Status as status } from '@grpc/grpc-js/build/src/constants.js';
 import { ErrorReason } from '../generated/flashcore/runner/v1/error_reason_pb.js';
 import type { EnumName } from './message-types.ts';

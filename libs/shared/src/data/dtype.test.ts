@@ -31,24 +31,27 @@ test('smallValues(int8) has the values of all 256 bytes', () => {
   );
 });
 
-test.each(FLOATS)('smallBits(%s) gives each number its byte, and rounds those between two to the even one', (dtype) => {
-  const { largest } = DTYPES[dtype].format;
-  const values = smallValues(dtype);
-  const last = values.indexOf(largest);
-  for (const sign of [0, 0x80])
-    for (let byte = 0; byte < last; byte += 1) {
-      const [low, high] = [values[sign | byte]!, values[sign | (byte + 1)]!];
-      const middle = (low + high) / 2;
-      const even = sign | (byte % 2 === 0 ? byte : byte + 1);
-      const near = Math.abs(high - low) / 64;
-      const [above, below] = sign ? [middle - near, middle + near] : [middle + near, middle - near];
-      expect([dtype, byte, ...smallBits(Float32Array.of(low, below, middle, above), dtype)]).toEqual([
-        dtype,
-        byte,
-        ...[sign | byte, sign | byte, even, sign | (byte + 1)],
-      ]);
-    }
-});
+test.each(FLOATS)(
+  'smallBits(%s) encodes each number as its byte, and rounds a number halfway between two others to the even one',
+  (dtype) => {
+    const { largest } = DTYPES[dtype].format;
+    const values = smallValues(dtype);
+    const last = values.indexOf(largest);
+    for (const sign of [0, 0x80])
+      for (let byte = 0; byte < last; byte += 1) {
+        const [low, high] = [values[sign | byte]!, values[sign | (byte + 1)]!];
+        const middle = (low + high) / 2;
+        const even = sign | (byte % 2 === 0 ? byte : byte + 1);
+        const near = Math.abs(high - low) / 64;
+        const [above, below] = sign ? [middle - near, middle + near] : [middle + near, middle - near];
+        expect([dtype, byte, ...smallBits(Float32Array.of(low, below, middle, above), dtype)]).toEqual([
+          dtype,
+          byte,
+          ...[sign | byte, sign | byte, even, sign | (byte + 1)],
+        ]);
+      }
+  },
+);
 
 test.each([
   ['e4m3', [448, 464, 500, 1e30, Infinity], 0x7e],
@@ -64,7 +67,7 @@ test.each([
   ['int8', [-127.5001, -128, -1e30], 0x80],
   ['int8', [0.5, -0.5, 0, NaN], 0],
   ['int8', [1.5, 2.5, 2], 2],
-] as const)('smallBits(%s) of %j is %j each: it saturates', (dtype, values, byte) => {
+] as const)('smallBits(%s) saturates: each number in %j becomes the byte %j', (dtype, values, byte) => {
   expect([...smallBits(Float32Array.from(values), dtype)]).toEqual(values.map(() => byte));
 });
 
@@ -74,7 +77,7 @@ test('bitsOf() and fillOf() know the formats of 8 bits', () => {
   expect(valueProblem(128, 'int8')).toBe('wanted an integer of -128 to 127, as int8 is, found 128');
 });
 
-test('rangeOf() is what conversions saturate at', () => {
+test('rangeOf() returns the values at which conversions saturate', () => {
   expect((['e4m3', 'e5m2', 'int8'] as const).map(rangeOf)).toEqual([
     [-448, 448],
     [-57_344, 57_344],
@@ -82,7 +85,7 @@ test('rangeOf() is what conversions saturate at', () => {
   ]);
 });
 
-test('the rounding of a format of 8 bits is half of its last place, and of its smallest step', () => {
+test('the rounding error of an 8-bit format is half a unit in the last place, at least that of the smallest normal number', () => {
   for (const dtype of TENSOR_DTYPES) {
     const { bytes, format, rounding } = DTYPES[dtype];
     if (bytes > 1) continue;

@@ -29,7 +29,7 @@ interface ElementFacts {
   readonly triton: string;
 }
 
-/** A grid of numbers. An integer format has its steps of 1 as if all of its numbers were subnormal. */
+/** The numbers of a format. An integer format is described as if all of its numbers were subnormal, with steps of 1. */
 export interface NumberFormat {
   /** Bits after the leading bit. */
   readonly mantissa: number;
@@ -41,8 +41,8 @@ export interface NumberFormat {
 export interface DtypeFacts extends ElementFacts {
   readonly format: NumberFormat;
   /**
-   * What an honest kernel's rounding may cost: `unit` times the element, or times `smallest` if that is more. Products
-   * of fp32 may be tf32, and kernels may take subnormal numbers of bf16 and fp32 for 0.
+   * Limit on the error of an honest kernel's rounding: `unit` times the element, or times `smallest` if that is more.
+   * Products of fp32 may be tf32, and kernels may take subnormal numbers of bf16 and fp32 for 0.
    */
   readonly rounding: { readonly unit: number; readonly smallest: number };
   /**
@@ -51,8 +51,8 @@ export interface DtypeFacts extends ElementFacts {
    */
   readonly exponents: { readonly least: number; readonly most: number };
   /**
-   * Distributions divide Q by powers of two up to this exponent and multiply K by them. Beyond fp16's range where the
-   * dtype has a larger one, because such tensors must not pass as fp16.
+   * Distributions divide Q by powers of two up to this exponent and multiply K by them. If the dtype has a larger range
+   * than fp16, the powers are beyond fp16's range, because such tensors must not pass as fp16.
    */
   readonly channelExponent: number;
   /** A distribution's N(0, 1) is drawn as this many of the dtype's units. */
@@ -122,7 +122,7 @@ export const DTYPES: Readonly<Record<TensorDtype, DtypeFacts>> = {
     header: undefined,
     closeness: '2e-3',
   },
-  // Without infinity, and with one NaN of each sign: __nv_fp8_e4m3, torch.float8_e4m3fn.
+  // This format has no infinity, and one NaN of each sign: __nv_fp8_e4m3, torch.float8_e4m3fn.
   e4m3: {
     bytes: 1,
     number: 4,
@@ -157,7 +157,8 @@ export const DTYPES: Readonly<Record<TensorDtype, DtypeFacts>> = {
     header: 'cuda_fp8.h',
     closeness: '5e-1',
   },
-  // Drawn numbers go from -127 to 127, because a symmetry may flip their signs. 32 units: 127 is four deviations.
+  // Drawn numbers go from -127 to 127, because a symmetry may flip their signs. With 32 units a standard deviation, 127
+  // is four of them.
   int8: {
     bytes: 1,
     number: 6,
@@ -197,7 +198,7 @@ export const DTYPE_BYTES: Readonly<Record<WorkspaceDtype, 1 | 2 | 4>> = {
   uint8: 1,
 };
 
-/** Formats of 8 bits. Their conversions saturate: what is beyond the largest number becomes that. */
+/** Formats of 8 bits. Their conversions saturate: a number beyond the largest one becomes the largest. */
 export type SmallDtype = 'e4m3' | 'e5m2' | 'int8';
 export const isSmall = (dtype: WorkspaceDtype): dtype is SmallDtype => dtype !== 'uint8' && DTYPE_BYTES[dtype] === 1;
 
@@ -278,7 +279,8 @@ function floatByte(value: number, dtype: 'e4m3' | 'e5m2'): number {
   if (Number.isNaN(value)) return NAN_BYTE;
   const magnitude = Math.min(Math.abs(value), largest);
   const exponent = Math.max(least, exponentOf(magnitude));
-  // An exponent more is 2 ** mantissa codes more, and so is a mantissa that is rounded up to 2.
+  // Each step of the exponent adds 2 ** mantissa codes. A mantissa that is rounded up to 2 adds as many, which gives
+  // the next exponent.
   const code = ((exponent - least) << mantissa) + roundedToEven(magnitude / 2 ** (exponent - mantissa));
   return (value < 0 || Object.is(value, -0) ? SIGN : 0) | code;
 }
@@ -306,7 +308,7 @@ function roundedToEven(value: number): number {
 const word = new Uint32Array(1);
 const wordAsFloat = new Float32Array(word.buffer);
 
-/** floor(log2(value)) of a number that fp32 has as a normal one; less for a smaller one. */
+/** floor(log2(value)) of a number that is normal in fp32; less for a subnormal number. */
 function exponentOf(value: number): number {
   wordAsFloat[0] = value;
   return (word[0]! >>> 23) - 127;

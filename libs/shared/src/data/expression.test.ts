@@ -4,7 +4,7 @@ import { evaluate, ExpressionError, parseExpression } from './expression.ts';
 
 const value = (text: string, scope: Record<string, number> = {}) => evaluate(parseExpression(text), scope);
 
-test('evaluates each expression to its value', () => {
+test('evaluate() returns the value of each expression', () => {
   const scope = { B: 2, H: 8, S: 500, D: 64, causal: 1 };
   expect(
     [

@@ -94,8 +94,8 @@ type Scope = Readonly<Record<string, number>>;
 type Compiled = (scope: Scope) => number;
 
 /**
- * Compiled to functions, which take a third of the time of walking the tree: drawing shapes evaluates expressions
- * thousands of times.
+ * Expressions compiled to functions, which take a third of the time of walking the tree: drawing shapes evaluates
+ * expressions thousands of times.
  */
 const COMPILED = new WeakMap<ExpressionNode, Compiled>();
 

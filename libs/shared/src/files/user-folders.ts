@@ -87,6 +87,6 @@ const WHY: Readonly<Record<string, string>> = {
   ENOENT: 'no folder can be made there',
 };
 
-/** Why a folder could not be created or written to, for the caller's text; undefined if the reason is another. */
+/** Why a folder could not be created or written to, for the caller's text; undefined for any other error. */
 export const whyUnwritable = (error: unknown): string | undefined =>
   entryOf(WHY, (error as NodeJS.ErrnoException | undefined)?.code ?? '');
