@@ -101,7 +101,7 @@ export interface Cases {
   };
   /** For each set, the weights of its shapes in their geometric mean, in the order of the shapes. */
   readonly weights: Readonly<Record<string, readonly number[]>>;
-  /** Used for what a request leaves open. */
+  /** Values for the fields that a request leaves out. */
   readonly defaults: {
     readonly set: string;
     readonly tolerance: string;
@@ -143,7 +143,7 @@ const weight = () =>
   });
 const caseName = z.string().refine(isCaseName, { error: (issue) => wanted(CASE_NAME_FORM, issue.input) });
 const weightedSchema = (problem: Problem) =>
-  // An axis called `name` comes first: the cases of its problem have no names.
+  // If the problem has an axis called `name`, `name` is that axis, and the problem's cases have no names.
   strict({ name: caseName.optional(), ...extentsOf(problem), weight: weight().default(1) }).transform(
     ({ weight: ofCase, ...written }) => ({
       shape: caseOf(written),
@@ -166,7 +166,7 @@ const distribution = strict({
 type WrittenDistribution = z.infer<typeof distribution>;
 
 const tolerance = { atol: positive(), rtol: positive() };
-/** The tolerances of a profile for dtypes other than fp16. Without one, a dtype has that of fp16. */
+/** The tolerances of a profile for dtypes other than fp16. A dtype without its own tolerance has that of fp16. */
 const OTHER_DTYPES = Object.fromEntries(
   TENSOR_DTYPES.flatMap((dtype) => (dtype === 'fp16' ? [] : [[dtype, strict(tolerance).optional()]])),
 ) as Record<Exclude<TensorDtype, 'fp16'>, z.ZodOptional<ReturnType<typeof strict<typeof tolerance>>>>;
@@ -209,7 +209,10 @@ function casesSchema(problem: Problem) {
   });
 }
 
-/** A name belongs to one case, and a case has one name, whichever sets it is in: results are told apart by both. */
+/**
+ * A name belongs to one case, and a case has one name, in all sets together, because results are told apart by name and
+ * shape.
+ */
 function nameClashes(
   sets: Readonly<Record<string, readonly Partial<WeightedShape>[]>>,
 ): { path: (string | number)[]; message: string }[] {
@@ -217,7 +220,7 @@ function nameClashes(
   const names = new Map<string, string>();
   return Object.entries(sets).flatMap(([set, cases]) =>
     cases.flatMap(({ shape }, index) => {
-      // A case with a fault of its own has no shape yet.
+      // A case that another rule refused has no shape.
       if (!shape?.name) return [];
       const path = ['sets', set, index, 'name'];
       const text = formatShape(shape);
@@ -231,8 +234,9 @@ function nameClashes(
 }
 
 /**
- * A shape of a request with its name in cases.yaml: a case that is only named gets its values, and values that are a
- * named case's get its name. Any other name of the request is dropped. Errors: INVALID_REQUEST.
+ * A shape of a request with its name in cases.yaml. If the request gives only a name, the shape gets the values of the
+ * case with this name. If the values are those of a named case, the shape gets its name. Any other name of the request
+ * is dropped. Errors: INVALID_REQUEST.
  */
 export function namedCase(asked: Shape, known: readonly Shape[], field: string): Shape {
   const named = known.filter(({ name: ofCase }) => ofCase !== '');
@@ -345,7 +349,10 @@ interface AskedTolerances {
   readonly ownTolerances: Readonly<Record<string, AbsoluteRelative>>;
 }
 
-/** An output's own tolerance, or the request's. An output of 8 bits may also be off by what rounding to it costs. */
+/**
+ * An output's own tolerance, or the request's. For an output in an 8-bit format, the tolerance includes the error of
+ * rounding to the format.
+ */
 export function toleranceOfOutput(
   { tolerance: named, dtype }: { readonly tolerance?: string | undefined; readonly dtype: TensorDtype },
   { tolerance: asked, ownTolerances }: AskedTolerances,

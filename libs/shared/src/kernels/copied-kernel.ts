@@ -1,4 +1,4 @@
-/** Creates the user's own kernel as a copy of another one. Folders are texts by path. */
+/** Creates the user's own kernel as a copy of another one. A folder is given as the texts of its files by path. */
 import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import { FlashcoreError } from '../contract/errors.ts';
 import { BROUGHT_PATHS, broughtFiles } from '../problems/installed-problems.ts';

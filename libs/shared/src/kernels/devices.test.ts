@@ -140,7 +140,7 @@ test('the tensor peak depends on the dtype: bf16 equals fp16, and fp32 has half 
   expect(seconds).toEqual([1, 1, 2, 1 / 2, 1 / 2, 1 / 2]);
 });
 
-test('the busiest multiprocessor sets the pace of one wave, and the last wave that of several', () => {
+test('with a single wave the busiest multiprocessor determines the efficiency, and with several waves the last one does', () => {
   const of = (ctas: number, ctasPerSm: number, multiprocessors: number) => {
     const { waves, tailEfficiencyPercent, text } = launchWaves({ shape: '', ctas, ctasPerSm, multiprocessors });
     return [Number(waves.toFixed(2)), Math.round(tailEfficiencyPercent), text];

@@ -40,8 +40,8 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const WARP_THREADS = 32;
 const MAX_THREADS_PER_CTA = 1024;
-// These are the same on sm_80 to sm_90 (cuda_occupancy.h). Registers are allocated per warp in units of 256, on four
-// sub-partitions. Shared memory is allocated in units of 128 bytes.
+// These units are the same on sm_80 to sm_90 (cuda_occupancy.h). Registers are allocated per warp in units of 256, on
+// four sub-partitions. Shared memory is allocated in units of 128 bytes.
 const REGISTER_UNIT = 256;
 const SUB_PARTITIONS = 4;
 const SMEM_UNIT_BYTES = 128;
@@ -208,7 +208,10 @@ export function occupancy({ registers, smem, threads }: CtaResources, sheet: Arc
   return { ctasPerSm, warpsPerSm, percent: (100 * warpsPerSm) / (sheet.maxThreadsPerSm / WARP_THREADS), limiter };
 }
 
-/** Registers that a CTA occupies on its SM. They are allocated per warp, and the warps in whole sub-partitions. */
+/**
+ * Registers that a CTA occupies on its SM. Each warp gets its own registers, and the number of warps is rounded up to a
+ * multiple of the sub-partitions.
+ */
 export const registersPerCta = (registers: number, threads: number): number =>
   registersPerWarpOf(registers) * roundUp(Math.ceil(threads / WARP_THREADS), SUB_PARTITIONS);
 

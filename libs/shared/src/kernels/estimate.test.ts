@@ -41,7 +41,7 @@ test('the clock and the work of a CTA scale the cycles', () => {
   expect(estimateLatency(L4, { ...work, ctas: 64 }, measured).highUs).toBeCloseTo(41);
 });
 
-test('low is never above high, and no unit exceeds its peak', () => {
+test('the low bound is never above the high bound, and no unit exceeds its peak', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 4096 }),

@@ -287,7 +287,10 @@ class LaunchCompiler {
     return { kind: 'struct', bytes, fields: compiled };
   }
 
-  /** A kernel's signature is decided when the kernel is compiled, so that shapes can't decide about its arguments. */
+  /**
+   * A kernel's signature is decided when the kernel is compiled, so the condition of an argument must not depend on the
+   * shape.
+   */
   #tensorOfVariants({ tensor, when }: RawTensorOfVariants, key: Key): ManifestArgument {
     const condition = this.#parse(when, [...key, 'when']);
     const other = condition.names.find((name) => !this.#parameters.has(name));

@@ -273,7 +273,7 @@ test("a number in the shared part of launches is not replaced by a launch's own 
   expect(launch!.sharedBytes).toBe(1005);
 });
 
-test('launches of lists count towards the maximum of a manifest', () => {
+test('launches in `each` lists count towards the maximum number of launches in a manifest', () => {
   const launch = '      - { entry: short_rows, with: { rows: 16, threads: 64 } }\n';
   const list = ALIKE.replace(/ {2}- each:\n(?: {6}.*\n)+/, `  - each:\n${launch.repeat(17)}`);
   const twice = `${list}${list.slice(list.indexOf('  - each:'))}`;
@@ -300,7 +300,7 @@ test.each([
     'each: []\n',
     'each: wanted at least one',
   ],
-])('launches alike are refused with their place: %s', (_, written, instead, message) => {
+])('the error about launches that share their fields names the place: %s', (_, written, instead, message) => {
   expect(() => parseManifest(ALIKE.replace(written, instead), 'kernel.yaml')).toThrow(message);
 });
 
@@ -535,7 +535,7 @@ test.each([
   ['block: [64, 1, 1]', 'block: [64, 1]', 'launches[1].block', /three expressions/],
   ['lesson: small', 'lesson: [small', '', /not valid YAML/],
   ['lesson: small', 'title: small', '', /line 4: not valid YAML: the key "title" appears twice/],
-])('a manifest with %j as %j is refused at %j', (was, is, key, message) => {
+])('a manifest with %j replaced by %j is refused at %j', (was, is, key, message) => {
   const error = thrown(() => parseManifest(SPLIT_KV.replace(was, is), 'split_kv/kernel.yaml'));
   expect(error.reason).toBe('INVALID_MANIFEST');
   expect(error.message).toMatch(message);
@@ -549,7 +549,7 @@ test.each([
   ['partial_O: "4 *', 'partial_O: "4 / (S - S) *', 'workspace.partial_O'],
   ['when: "SPLITS > 1"', 'when: "1 % 0"', 'launches[1].when'],
   ['{ int32: "S / 2" }', '{ int32: "S / 3" }', 'launches[0].arguments[9]'],
-])('an expression without a usable value is reported as a fault of the manifest: %j as %j', (was, is, key) => {
+])('an expression without a usable value is reported as a fault of the manifest: %j replaced by %j', (was, is, key) => {
   const manifest = parseManifest(SPLIT_KV.replace(was, is), 'split_kv/kernel.yaml');
   expect(thrown(() => planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64')))).toMatchObject({
     reason: 'INVALID_MANIFEST',
@@ -692,7 +692,7 @@ test('parameters decide the dtype of Q, K, V and O, in the plan and for initial 
   ]);
 });
 
-test('a parameter for one more dtype leaves the labels of the others alone', () => {
+test('a parameter for a further dtype does not change the labels of variants in other dtypes', () => {
   const written = INITIALISED.replace(
     'math:',
     'parameters:\n  BF16: { values: [0, 1], default: 0, about: b }\n  FP32: { values: [0, 1], default: 0, about: f }\nmath:',
@@ -716,7 +716,7 @@ test.each([
   ['shape: [D]', 'shape: [D, X]', 'workspace.untouched.shape[1]', 'unknown name "X"'],
   ['"B * H * 8"', '[1]', 'workspace.bytes', 'wanted bytes, or { dtype: fp32'],
   ['inputs: bf16', 'inputs: fp8', 'math.inputs', 'fp16, bf16, fp32'],
-])('%s → %s is refused at %s', (from, to, key, text) => {
+])('a manifest with %s replaced by %s is refused at %s', (from, to, key, text) => {
   const error = thrown(() => parseManifest(INITIALISED.replace(from, to), 'initialised/kernel.yaml'));
   expect({ reason: error.reason, key: error.metadata['key'], message: error.message }).toEqual({
     reason: 'INVALID_MANIFEST',

@@ -24,7 +24,7 @@ import {
 } from '../problems/installed-problems.ts';
 import type { Problem, ProblemFiles } from '../problems/problem.ts';
 
-/** Real manifests take about 10 ms. */
+/** Time limit on parsing. Real manifests take about 10 ms. */
 const PARSE_LIMIT_MS = 800;
 
 export const MANIFEST_FILE = 'kernel.yaml';
@@ -90,7 +90,7 @@ function readManifest(yamlText: string, path: string, brought: ProblemFiles | un
   };
 }
 
-/** The fibre engine needs C++ source, and each of its threads runs one CTA at a time. */
+/** The emulator's fibre engine takes only C++ source, and each of its threads runs one CTA at a time. */
 const needsPtxEngine = ({ source, launches }: RawManifest): boolean =>
   isPtxSource(source) ||
   isTritonSource(source) ||

@@ -55,7 +55,8 @@ test('refuses a manifest that is a link to another file, before it is read', asy
   symlinkSync('../id_ed25519', path.join(folder, 'kernel.yaml'));
   const refused = { reason: 'INVALID_MANIFEST', message: expect.not.stringContaining('private key') as string };
   await expect(readSourceTree(folder)).rejects.toMatchObject(refused);
-  // fa-tui and agents name a kernel by its folder this way, and a runner lists its kernels this way.
+  // fa-tui and agents read the manifest of a folder with the first function, and a runner lists its kernels with the
+  // second.
   await expect(loadManifest(folder)).rejects.toMatchObject(refused);
   expect(() => readManifestText(folder, 'mine/kernel.yaml')).toThrow(
     'mine/kernel.yaml: wanted a kernel.yaml, found a link to another file: put the manifest in its place',

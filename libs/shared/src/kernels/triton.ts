@@ -9,7 +9,7 @@ import { TRITON_SCRATCH_ARGUMENTS } from './manifest.ts';
 import type { ResolvedVariant } from './variant.ts';
 
 export interface TritonRequestOptions {
-  /** Path of the Python from where the compiler runs. */
+  /** Path of the Python file, relative to the folder in which the compiler runs. */
   source: string;
   entry: string;
   types: readonly string[];
@@ -26,7 +26,7 @@ export const tritonRequest = ({ source, entry, types, resolved, arch }: TritonRe
   capability: Number(/\d+/.exec(arch)?.[0]),
 });
 
-/** Triton's number types for the manifest's. */
+/** Triton's name for each number type of a manifest. */
 const NUMBERS = {
   bool: 'i1',
   int8: 'i8',

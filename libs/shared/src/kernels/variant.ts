@@ -114,7 +114,8 @@ function archNumber(arch: string): number | undefined {
 }
 
 /**
- * On the emulator, a build for another architecture uses the facts of that architecture's first GPU, like its estimate.
+ * On the emulator, a build for another architecture uses the facts of that architecture's first GPU, as the estimate
+ * does.
  */
 function factsFor(device: DeviceFacts | undefined, arch: string | undefined): DeviceFacts | undefined {
   if (!device?.simulated || !arch || family(arch) === family(device.arch ?? '')) return device;
@@ -185,8 +186,8 @@ function labelOf(
     fastMath,
   }: Pick<ResolvedVariant, 'parameters' | 'arch' | 'maxRegisters' | 'fastMath'>,
 ): string {
-  // The default of a parameter of another dtype than the variant's says nothing, so that one more leaves the label of
-  // others alone.
+  // The label leaves out a parameter that decides another dtype and has its default, so that a further dtype does not
+  // change the labels of existing variants.
   const dtype = inputsOf(manifest, parameters);
   const ofOthers = new Set(dtypeParameters(manifest, dtype));
   const isUnnamed = (name: string, value: number): boolean =>

@@ -20,7 +20,7 @@ import type { GatesFile, Plan, PlanGate } from './gate.ts';
 import { gateId, gateLevel, gateOperator, gateSchema } from './gate-schema.ts';
 import { TIMING_MODES } from './metrics.ts';
 
-/** Real files take about 20 ms. */
+/** Time limit on parsing. Real files take about 20 ms. */
 const PARSE_LIMIT_MS = 800;
 const MAX_GATES = 256;
 const MAX_PLANS = 64;

@@ -96,7 +96,7 @@ const cold = {
   sdpa: [sdpa('sdpa/flash', 2.4), sdpa('sdpa/cudnn', 1.9)],
 };
 
-test('without measurements every gate is not measured with a reason, except gates on the folder itself', () => {
+test('without measurements every gate is NOT_MEASURED with a reason, except gates on the folder itself', () => {
   const all = Object.values(answers({}));
   expect(all.length).toBe(file.gates.length);
   const measured = all.filter(({ verdict, detail, value }) => {
@@ -553,11 +553,11 @@ test.each([
   ['target: 64', 'target: many', /target: wanted a number, found "many"/],
   ['id: shared_memory', 'id: registers', /the id "registers" is taken/],
   ['default: merge', 'default: merg', /default: "merg" is not a plan of this file \(did you mean "merge"\?\)/],
-])('gates.yaml with %j as %j is refused', (was, is, message) => {
+])('gates.yaml with %j replaced by %j is refused', (was, is, message) => {
   expect(() => parseGates(read('gates.yaml').replace(was, is), 'gates.yaml')).toThrow(message);
 });
 
-test('cases.yaml has seven parity cases, and faults are named', () => {
+test('cases.yaml has seven parity cases, and an error about it names the fault', () => {
   expect(cases.sets.parity.length).toBe(7);
   expect(cases.distributions['saturated']).toMatchObject({ name: 'saturated', q: 'normal', logitScale: 32 });
   expect(toleranceProfile(cases, 'strict')).toEqual({ atol: 1e-3, rtol: 1e-3 });

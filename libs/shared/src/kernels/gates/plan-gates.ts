@@ -120,7 +120,9 @@ export interface GateNeeds {
   legacyLoop: boolean;
 }
 
-/** Errors: INVALID_REQUEST for a shape that is neither a case set nor a shape. */
+/**
+ * The measurements that these gates need. Errors: INVALID_REQUEST for a text that is neither a case set nor a shape.
+ */
 export function gateNeeds(gates: readonly PlannedGate[], cases: Cases): GateNeeds {
   const judged = gates.filter(({ level, phase }) => level !== 'off' && phase !== 'group');
   const timed = judged.filter(({ phase }) => phase === 'benchmark');

@@ -27,7 +27,7 @@ export interface GateContext {
   variant: VariantResult;
   /** Parity and canonical shapes, and the parity profile. */
   cases: Cases;
-  /** Those of title, lesson and NOTES.md that are missing. */
+  /** The documentation that the kernel lacks: title, lesson or NOTES.md. */
   undocumented: readonly string[];
   /** Why the job does not compare with a champion; undefined if it does, or ended before the comparison. */
   noChampion: string | undefined;

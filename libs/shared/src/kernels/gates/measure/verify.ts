@@ -174,7 +174,10 @@ function failedOthers({ variant: { verify: result }, cases }: GateContext): Case
   return (result?.cases ?? []).filter((each) => each.verdict === Verdict.FAIL && !isParityShape(each));
 }
 
-/** A failed probe counts as a failed case. Passed probes do not count, so a right kernel has only its cases. */
+/**
+ * A failed probe counts as a failed case. Passed probes do not count, so the share of a correct kernel is only about
+ * its cases.
+ */
 const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
   result ? allProbes(result).filter(({ verdict }) => verdict === Verdict.FAIL) : [];
 
