@@ -24,14 +24,17 @@ export type CaseValues = Readonly<Record<string, number>>;
 export interface TensorExtent {
   readonly name: string;
   readonly direction: 'in' | 'out';
-  /** Selects the rule of a distribution that draws it. */
+  /** Selects the rule with which a distribution draws the tensor. */
   readonly role: TensorRole;
   /** Outermost first. */
   readonly dims: readonly number[];
-  /** The dimensions in memory, outermost first, as indices of `dims`; undefined: they lie there as in `dims`. */
+  /** The dimensions in memory, outermost first, as indices of `dims`; undefined if the order is that of `dims`. */
   readonly layout?: readonly number[];
   readonly dtype: ElementDtype;
-  /** Draws the tensor; undefined: a distribution does. `derived`: the built-in oracle computes it from other inputs. */
+  /**
+   * The rule that draws the tensor; undefined if a distribution draws it. `derived`: the built-in oracle computes the
+   * tensor from other inputs.
+   */
   readonly draw?: DrawRule<number> | { readonly kind: 'derived' };
   /** Rows that belong to a sequence; undefined: all rows. */
   readonly rows?: OwnedRows;
@@ -79,7 +82,7 @@ export function axisViolations(problem: Problem, given: CaseValues): FieldViolat
   }
 }
 
-/** What is wrong with what a problem computes from a case. Errors: ExpressionError if a value is not finite. */
+/** The faults of the values that a problem computes from a case. Errors: ExpressionError if a value is not finite. */
 function computedViolations(problem: Problem, given: CaseValues): FieldViolation[] {
   const all = caseValues(problem, given);
   const drawn = problem.tensors.flatMap((tensor) => drawViolation(problem, tensor, all));
@@ -102,13 +105,13 @@ function computedViolations(problem: Problem, given: CaseValues): FieldViolation
     : [{ field: '', description: `${problem.id}: ${wrong}; correct it in problem.yaml, or \`require\` another case` }];
 }
 
-/** For values that are equally finite in every dtype. */
+/** Used where any dtype serves, because the values are finite in every dtype or in none. */
 const SOME_DTYPE: TensorDtype = TENSOR_DTYPES[0];
 
-/** A list of keys is drawn from an array of all of them. */
+/** Limit on keys, because a list of keys is drawn from an array of all keys. */
 const MOST_KEYS = 2 ** 24;
 
-/** The expressions in a rule that count something. */
+/** The expressions of a drawing rule whose values are counts. */
 function drawnExtents(draw: ProblemTensor['draw']): Expression[] {
   switch (draw?.kind) {
     case 'lengths':
@@ -174,7 +177,7 @@ function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, va
 /** Refuses lists of keys for other sequences, heads or queries than those of Q and K. */
 function selectedViolation(problem: Problem, name: string, values: CaseValues): FieldViolation[] {
   const { operands, tables } = problem.operands;
-  // A table of a problem's own reference has any meaning.
+  // If the problem has its own reference, a table may have any meaning, so nothing is checked.
   if (operands.selected?.tensor !== name) return [];
   const extent = (operand: OperandName, axis: OperandAxis): number | undefined => {
     const { tensor, axes } = operands[operand]!;
@@ -185,7 +188,7 @@ function selectedViolation(problem: Problem, name: string, values: CaseValues): 
   const queries = draw?.kind === 'selected' && draw.queries ? evaluate(draw.queries, values) : 1;
   const rows = Math.ceil((extent('q', 's') ?? 1) / queries);
   const keys = draw?.kind === 'selected' ? evaluate(draw.keys, values) : 0;
-  // The rows of a paged cache bound no list; the lengths do.
+  // In a paged cache, the sequence lengths limit a list; the number of rows does not.
   const most = tables.page_table ? keys : (extent('k', 's') ?? 1);
   const wrong = [
     ['sequences', extent('selected', 'b'), tables.query_offsets ? undefined : (extent('q', 'b') ?? 1)],
@@ -257,7 +260,7 @@ export function problemCase(
 ): ProblemCase {
   const values = caseValues(problem, given);
   const tensors = tensorExtents(problem, values, dtype, declared);
-  // Twice a drawn integer of 8 bits may be none.
+  // Doubling a drawn 8-bit integer may give a number that 8 bits cannot hold.
   const isIntegers = (name: string): boolean =>
     tensors.some((tensor) => tensor.name === name && tensor.direction === 'in' && tensor.dtype === 'int8');
   return {

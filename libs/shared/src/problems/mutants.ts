@@ -16,7 +16,7 @@ import { entryOf } from '../text/entry-of.ts';
 export interface ProblemMutant {
   readonly name: string;
   readonly about: string;
-  /** Its place in messages: file, line and key. */
+  /** The mutant's place in messages: file, line and key. */
   readonly place?: string;
   readonly change: MutantChange;
 }
@@ -138,7 +138,7 @@ function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): str
     if (along.length === 0) continue;
     if (out) return `the output ${tensor} has the axis ${name}: set one that only inputs have`;
     const { owners = [], row } = (rows === undefined ? undefined : ownersAndRow(tensors, rows)) ?? {};
-    // Along its last dimension a list of keys may end early.
+    // A list of keys may end early along its last dimension, so the extent of this dimension may have another value.
     if (draw?.selected && along.length === 1 && along[0]!.trim() === name && read!.at(-1)!.trim() === name) continue;
     const isOwned = [...owners, ...(row === undefined ? [] : [row])].some((text) => namesIn(text).includes(name));
     if (draw || isOwned || along.some((text) => text.trim() !== name))

@@ -17,7 +17,7 @@ const recordOf = <Name extends string, Schema extends z.ZodType>(names: readonly
   Object.fromEntries(names.map((each) => [each, schema])) as Record<Name, Schema>;
 const dims = listOf(expression, 8).min(1, 'wanted at least one dimension');
 
-/** Dtypes that a tensor has instead of the kernel's, by the kernel's. */
+/** The dtypes that a tensor has instead of the kernel's dtype, by the kernel's dtype. */
 export type OtherDtypes = Readonly<Partial<Record<TensorDtype, TensorDtype | undefined>>>;
 
 const NO_OTHERS: OtherDtypes = {};

@@ -77,7 +77,7 @@ test.each([
     'out: [G, M, "N - 8"]',
     'grouped_matmul: C has the dimension N - 8: wanted an integer of 1 to 2147483647',
   ],
-])('with %s written as %s, a case without a fitting value is refused', (was, is, message) => {
+])('with %s replaced by %s, a case without a fitting value is refused', (was, is, message) => {
   const problem = parseProblem(MATMUL.replace(was, is), 'problem.yaml');
   const found = axisViolations(problem, { G: 1, M: 4 });
   expect(found.map(({ field }) => field)).toEqual(['']);
@@ -123,7 +123,7 @@ test.each([
   ['"K % 8 == 0"', '"K % 8 = 0"', 12, 'require[0].require', /equality is ==/],
   ['  G: { about', '  mean: { about', 10, 'attributes.mean', /name "mean" is taken by axes: choose another/],
   ['title:', 'titel:', undefined, '', /unknown key "titel".*title/],
-])('%s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
+])('a problem with %s replaced by %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
   expect(MATMUL).toContain(was);
   const error = (() => {
     try {
@@ -283,7 +283,7 @@ test.each([
   ],
   ['R: { in: [B, H, 2], dtype: same_as(Q)', 'R: { in: [B, H, 2], dtype: fp32', 'reference.q', /R must be an input/],
   ['v: V[b s h d]', 'v: V | KR[b s h d]', 'reference.v', /only q and k of attention can be two tensors/],
-])('%s as %s is refused in the flat cache', (was, is, key, message) => {
+])('a problem with a flat cache and %s replaced by %s is refused', (was, is, key, message) => {
   expect(FLAT).toContain(was);
   const read = () => parseProblem(FLAT.replace(was, is), 'p/problem.yaml');
   expect(read).toThrow(message);
@@ -337,7 +337,7 @@ test.each([
     /sdpa computes `op: attention` of Q, K, V and O as \[b h s d\].*: leave it out/,
   ],
   ['Q: { in: [B, H, S, D]', 'Q: { in: [H, B, S, D]', 'baselines[0]', /with Q: \{ in: \[B, H, S, D\] \}: leave it out/],
-])('a baseline with %s as %s is refused', (was, is, key, message) => {
+])('baselines with %s replaced by %s are refused', (was, is, key, message) => {
   expect(ATTENTION).toContain(was);
   const read = () => parseProblem(ATTENTION.replace(was, is), 'p/problem.yaml');
   expect(read).toThrow(message);
@@ -361,7 +361,7 @@ test.each([
   ['"O[b s h d]"', '"O_splits[p b s h d]"', 'reference.o', /merge writes o: make O_splits an output/],
   ['lse: "LSE[b h s]"', 'q: "O_splits[b s h d]"', 'reference.q', /merge has no q: it has o_parts, lse_parts, o, lse/],
   ['op: merge', 'op: merge\n  lse_base: 10', 'reference.lse_base', /wanted 2/],
-])('merge with %s as %s is refused', (was, is, key, message) => {
+])('the problem merge with %s replaced by %s is refused', (was, is, key, message) => {
   expect(MERGE).toContain(was);
   const read = () => parseProblem(MERGE.replace(was, is), 'p/problem.yaml');
   expect(read).toThrow(message);
@@ -374,7 +374,7 @@ test.each([
   ['{ keys: Skv }', '{ keys: "Skv - 12" }', 'wanted an integer of 1 to 2147483647, found -4'],
   ['{ keys: Skv }', '{ keys: "Skv / 3" }', 'found 2.666'],
   ['{ keys: Skv }', '{ keys: "Skv * 1000000000" }', ''],
-])('%s as %s is refused for a case with 8 keys', (was, is, message) => {
+])('with %s replaced by %s, a case with 8 keys is refused', (was, is, message) => {
   const of = parseProblem(SELECTED.replace(was, is).replaceAll(', rows: selected', ''), 'problem.yaml');
   const shape = shapeOf({ B: 1, S: 1, H: 2, Hkv: 1, Skv: 8, topk: 4, D: 8 });
   expect(caseViolations(of, shape, 'shape').map(({ description }) => description)).toEqual([
@@ -435,7 +435,7 @@ test.each([
     'mutants.half_of_list_left_out.set.Skv',
     /K cannot be cut along Skv/,
   ],
-])('selected keys with %s as %s are refused', (was, is, key, message) => {
+])('selected keys with %s replaced by %s are refused', (was, is, key, message) => {
   expect(SELECTED).toContain(was);
   const lengths = is.includes('most: Skv') ? 'op: attention\n  key_lengths: lengths' : 'op: attention';
   const read = () => parseProblem(SELECTED.replace(was, is).replace('op: attention', lengths), 'p/problem.yaml');
@@ -449,7 +449,7 @@ test.each([
   ['in: [B, S, Hkv, topk]', 'in: [S, S, Hkv, topk]', /must have 3 sequences, got 9/],
   ['{ keys: Skv }', '{ keys: Skv, queries: 4 }', /must have 3 lists for each 4 queries, got 9/],
   ['{ keys: Skv }', '{ keys: Skv + 1 }', /must select among the 30 rows of K, got 31/],
-])('a case is refused whose lists with %s as %s do not fit', (was, is, message) => {
+])('with %s replaced by %s, a case is refused because its lists do not fit', (was, is, message) => {
   // Rows of K and V belong to lists only if their dimensions have the same names.
   const text = SELECTED.replaceAll(', rows: selected', '')
     .replace(/.*lists_of_next.*\n/g, '')
@@ -458,7 +458,7 @@ test.each([
   expect(axisViolations(parseProblem(text, 'problem.yaml'), given)[0]?.description).toMatch(message);
 });
 
-test('the work of selected keys is that of full lists, and no key that none of them names is read', () => {
+test('the FLOPs of selected keys are those of full lists, and keys that no list names add no traffic', () => {
   const problem = installedProblem('attention_selected');
   const workOf = (given: Record<string, number>) => {
     const values = caseValues(problem, { B: 2, S: 1, H: 8, Hkv: 2, Skv: 1000, topk: 10, D: 64, ...given });
@@ -471,7 +471,7 @@ test('the work of selected keys is that of full lists, and no key that none of t
     flops: 2 * 2 * 8 * 1000 * 128,
     bytes: queries + 1000 * keys + 4000 * lists,
   });
-  // 5000 places with random keys of 1000 name nearly all.
+  // Lists with 5,000 places in all, filled at random from 1,000 keys, name nearly every key.
   const many = workOf({ S: 500 });
   expect(many.flops).toBe(500 * 2 * 2 * 8 * 10 * 128);
   expect((many.bytes - 500 * (queries + 10 * lists)) / keys).toBeCloseTo((5000 * 1000) / 6000);
@@ -501,7 +501,7 @@ test.each([
   ['mask[b s k]', 'mask[b s d]', 'reference.bias', /bias has one number a key: leave d out/],
   ['k: K[b s h d]', 'k: K[b k h d]', 'reference.k', /only bias and selected have the dimension k/],
   ['LSE[b h]', 'LSE[b k]', 'reference.lse', /lse has one number a row: leave d and k out/],
-])('%s as %s is refused with its key and remedy', (was, is, key, message) => {
+])('a problem with sinks and %s replaced by %s is refused with key and remedy', (was, is, key, message) => {
   expect(WITH_SINKS).toContain(was);
   const read = () => parseProblem(WITH_SINKS.replace(was, is), 'p/problem.yaml');
   expect(read).toThrow(message);
@@ -629,12 +629,15 @@ test.each([
   ],
   ['o: O[b h d]\n  lse: LSE[b h]', 'o: O[b h d]\n  lse_base: 2', 26, 'reference.lse_base', /it is the base of lse/],
   ['op: attention', 'op: own', 22, 'reference.q', /a reference of its own reads tensors by name: leave it out/],
-])('%s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
-  expect(DECODE).toContain(was);
-  const read = () => parseProblem(DECODE.replace(was, is), 'p/problem.yaml');
-  expect(read).toThrow(message);
-  expect(read).toThrow(`p/problem.yaml:${line}: ${key}: `);
-});
+])(
+  'a problem with a paged cache and %s replaced by %s is refused with file, line, key and remedy',
+  (was, is, line, key, message) => {
+    expect(DECODE).toContain(was);
+    const read = () => parseProblem(DECODE.replace(was, is), 'p/problem.yaml');
+    expect(read).toThrow(message);
+    expect(read).toThrow(`p/problem.yaml:${line}: ${key}: `);
+  },
+);
 
 test('every installed problem can be read, and its folder has its id', () => {
   expect(installedProblems()).toContain(DEFAULT_PROBLEM);
@@ -700,7 +703,7 @@ test.each([
   ['round: e4m3', 'times: J', 19, 'mutants.in_e4m3.times', /unknown axis "J"/],
   ['tensor: A, ', '', 19, 'mutants.in_e4m3', /wanted exactly one of `set` and `tensor`/],
   ['round: e4m3', 'rund: e4m3', 19, 'mutants.in_e4m3', /unknown key "rund"/],
-])('a mutant with %s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
+])('a mutant with %s replaced by %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
   expect(MUTANTS).toContain(was);
   const read = () => parseProblem(withMutants(was, is), 'p/problem.yaml');
   expect(read).toThrow(message);

@@ -49,7 +49,7 @@ export interface Problem {
   readonly flops: Expression;
   /** Minimum traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
   readonly bytes: Expression | undefined;
-  /** What the runner times along with kernels, on the cases that these compute. */
+  /** What the runner times along with kernels, on the cases that these baselines compute. */
   readonly baselines: readonly Baseline[];
   /** Axes with a default, each after the axes that its default names. */
   readonly defaults: readonly DefaultAxis[];
@@ -120,7 +120,7 @@ export interface ProblemTensor extends TensorRules {
   readonly dtypes: readonly TensorDtype[];
   /** The tensor's dtype for every kernel; undefined: the kernel's dtype. */
   readonly ownDtype: ElementDtype | undefined;
-  /** The tensor's dtype for kernels of some dtypes; a tensor with one for every kernel has none here. */
+  /** The tensor's dtypes for kernels of some dtypes; empty for a tensor with one dtype for every kernel. */
   readonly otherDtypes: OtherDtypes;
   /** Whether only kernels that take this output as an argument have it. */
   readonly optional: boolean;
@@ -274,7 +274,7 @@ class ProblemCompiler {
       if ('own' in written) return { dtypes: [], ownDtype: written.own, otherDtypes: {} };
       seen.add(at);
       const { sameAs } = written;
-      // The tensor's own word comes before that of the tensor it follows.
+      // A tensor's own entry takes precedence over an entry of the tensor that its `same_as` names.
       otherDtypes = { ...written.others, ...otherDtypes };
       const others = Object.keys(this.#raw.tensors);
       if (!others.includes(sameAs)) {
@@ -291,7 +291,7 @@ class ProblemCompiler {
     }
   }
 
-  /** SDPA is called by the extents of Q. */
+  /** Refuses a baseline of a problem that SDPA cannot compute, because SDPA is called with the extents of Q. */
   #baselines(): readonly Baseline[] {
     const { baselines, reference, tensors } = this.#raw;
     for (const [index, name] of baselines.entries()) {

@@ -157,7 +157,7 @@ test('a slower shape rejects, an unknown one leaves the verdict open, and otherw
   ]).toEqual([FASTER, NOT_JUDGED, SLOWER, WITHIN_MARGIN, NOT_JUDGED]);
 });
 
-test('one shape in two modes is two comparisons of one shape, and the deciding one names its mode', () => {
+test('a shape in two modes counts as two comparisons of one shape, and the text of the deciding one names its mode', () => {
   const shape = parseShape('2x8x512x64');
   const inModes = (hot: ComparisonVerdict, cold: ComparisonVerdict) =>
     judgeComparison(

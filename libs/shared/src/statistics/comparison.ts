@@ -10,11 +10,14 @@ import {
 import { formatShape, sameShape } from '../kernels/shape.ts';
 import { EMULATOR_TIMES } from '../text/numbers.ts';
 
-/** See ComparisonRule. A kernel differs from itself by 1 %; a change below 3 % is not worth a new champion. */
+/**
+ * The limits that ComparisonRule describes. Two copies of one kernel differ by 1 %, and a change below 3 % is not worth
+ * a new champion.
+ */
 export const COMPARISON_RULE = { acceptRatio: 1.03, floorRatio: 0.99, noiseLimit: 0.015 } as const;
 /** Minimum number of samples of a build for a reliable interval. */
 const LEAST_SAMPLES = 30;
-/** Minimum number of blocks of the self-check, which has two samples of a build per block: again LEAST_SAMPLES. */
+/** Minimum number of blocks of the self-check. A block has two samples of a build, so this is LEAST_SAMPLES too. */
 const LEAST_SELF_BLOCKS = LEAST_SAMPLES / 2;
 
 type Ratio = Pick<RatioInterval, 'ratio' | 'low' | 'high'>;

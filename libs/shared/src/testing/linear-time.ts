@@ -13,7 +13,7 @@ const FLOOR_MS = 12;
 
 /**
  * Undefined if `read` takes linear time in the length of the texts that `textOf` makes; otherwise describes the times.
- * An error from `read` is as good as a result.
+ * `read` may also throw: only its time counts.
  */
 export function growth(textOf: (length: number) => string, read: (text: string) => unknown): string | undefined {
   const short = leastMs(textOf(SHORT), read);

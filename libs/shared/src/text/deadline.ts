@@ -24,7 +24,7 @@ export function cpuMs(): number {
  * Runs synchronous work and stops it when its time is up, even inside a regular expression, because V8's watchdog
  * thread ends the script. This is a second line of defense for foreign text, in case one of flashcore's scanners is not
  * linear. Stopped work runs no `finally`, so it must only read and compute. If other processes had the processor for
- * most of its time, the work is started again. Errors: DeadlinePassed, and those of the work.
+ * most of the time, the work is started again. Errors: DeadlinePassed, and those of the work.
  */
 export function withinDeadline<Result>(limitMs: number, work: () => Result): Result {
   const globals = globalThis as unknown as Record<symbol, unknown>;

@@ -171,6 +171,6 @@ test.each([
   ['00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01', undefined],
   ['nothing', undefined],
   [undefined, undefined],
-])('traceparent %s', (text, wanted) => {
+])('parseTraceParent() of %s', (text, wanted) => {
   expect(parseTraceParent(text)).toEqual(wanted);
 });
