@@ -26,7 +26,7 @@ test.each([
   ['a text within the only element', { experiments: [{ job: 'jobs/a', labels: { why: 'x'.repeat(9000) } }] }],
   ['many names', { labels: Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`name-${index}`, 'x'])) }],
   ['many fields that are long', { a: 'x'.repeat(3000), b: 'y'.repeat(3000), c: ['z'.repeat(3000)] }],
-])('%s: shortens the longest field', (_, document) => {
+])('the longest field of a document with %s is shortened', (_, document) => {
   const short = fitted(document, 1000);
   expect(documentBytes(short)).toBeLessThanOrEqual(1000);
   expect(documentBytes(short)).toBeGreaterThan(500);

@@ -7,7 +7,7 @@ import { MEASURED_ON, comparisonAnswer, jobState, linksOf, resultAnswer, stateOf
 import { ACTIONS, requestOf, startJob } from './submitted-job.ts';
 import type { ToolContext } from './tool-context.ts';
 
-/** Codex and Claude Desktop end a call after 60 s. */
+/** Limit on waiting in one call, because Codex and Claude Desktop end a call after 60 s. */
 const MAX_WAIT_SECONDS = 45;
 
 const STARTS = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };

@@ -8,7 +8,7 @@ import type { ToolContext } from './tool-context.ts';
 
 export const ACTIONS = [...JOB_ACTIONS, 'tune'] as const;
 
-/** A job as an agent requests it. */
+/** The arguments with which an agent requests a job. */
 interface Submitted {
   readonly action: (typeof ACTIONS)[number];
   readonly kernel: string;
@@ -23,7 +23,7 @@ interface Submitted {
   readonly champion_parameters?: Record<string, number>;
   readonly device?: string | undefined;
   readonly labels: Record<string, string>;
-  /** Only for tune. */
+  /** Only for the action tune. */
   readonly values?: Record<string, number[]>;
   readonly max_variants?: number | undefined;
   readonly max_device_seconds?: number | undefined;

@@ -12,7 +12,7 @@ export class LazyRunner {
     this.#connect = connect;
   }
 
-  /** Errors: those of connecting. The next call tries again. */
+  /** The connection. Errors: those of connecting; the next call then tries again. */
   get(): Promise<Connection> {
     this.#connection ??= this.#connect().catch((error: unknown) => {
       this.#connection = undefined;
