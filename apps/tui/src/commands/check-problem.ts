@@ -6,7 +6,7 @@ import { ExitCode, UsageError } from '../exit-code.ts';
 export interface CheckProblemOptions {
   readonly dtype?: string;
   readonly tolerance?: string;
-  /** Only for `problem import`. */
+  /** The options from here on are only for `problem import`. */
   readonly to?: string;
   readonly from?: string;
   readonly anyReference?: boolean;

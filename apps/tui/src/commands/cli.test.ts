@@ -149,8 +149,8 @@ test('completion knows the kernels and jobs of a running runner', async () => {
   const { stdout } = await run('build', 'fa_v1_baseline', '--json', '--quiet');
   const { job } = JSON.parse(stdout) as { job: { name: string } };
   const short = job.name.slice('jobs/'.length, 'jobs/'.length + 8);
-  // A runner that does not answer in time is treated as not running, so on a loaded machine a word may need a second
-  // try.
+  // A runner that does not answer in time is treated as not running, so on a loaded machine the completion of a word
+  // may need a second try.
   const asked = async (...words: string[]) => (await run('__complete', ...words)).stdout;
   const offers = (words: string[], expected: RegExp) =>
     vi.waitFor(async () => expect(await asked(...words)).toMatch(expected), { timeout: 30_000 });
@@ -222,7 +222,7 @@ test('--quiet leaves stderr empty', async () => {
 });
 
 describe.runIf(existsSync('/dev/full'))('a full disk', () => {
-  test('under stdout exits with 3 and a message', async () => {
+  test('under stdout makes the program exit with 3 and a message', async () => {
     const child = spawn('/bin/sh', ['-c', `exec ${shellWord(process.execPath)} ${shellWord(BIN)} host > /dev/full`], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, FLASHCORE_HOME: home },

@@ -15,7 +15,10 @@ const COLUMNS: readonly Column<EffectiveSetting>[] = [
   { title: 'from', shrinkTo: 12, cell: ({ from }) => piece(from, from === 'default' ? 'dim' : undefined) },
 ];
 
-/** `fa-tui config show|path|validate|schema`: the user's settings. */
+/**
+ * `fa-tui config show|path|validate|schema`: shows the user's settings, prints their path, checks them, or prints their
+ * schema.
+ */
 export function config(action: string, context: CommandContext): Promise<ExitCode> {
   const { environment } = context.surroundings;
   const file = settingsFile(environment);

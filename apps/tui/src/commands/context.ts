@@ -185,7 +185,10 @@ export class CommandContext {
     return name ? { name, from: '--runner' } : configuredRunner(this.surroundings.environment);
   }
 
-  /** Errors: UsageError for TLS flags if only a project's file chose the host that would receive them. */
+  /**
+   * The credentials for this runner. Errors: UsageError for TLS flags if only a project's file chose the host that
+   * would receive them.
+   */
   #credentialsFor(runner: string | undefined): Credentials {
     const { environment } = this.surroundings;
     const asked = this.#asked();

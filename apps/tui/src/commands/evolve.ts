@@ -44,7 +44,7 @@ export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | '
 
 const DEFAULTS = { trials: 45, population: 5, islands: 1, proposerSeconds: 300, seed: 1, jobSeconds: 900 } as const;
 
-/** The number of jobs that a runner allows a user by default. */
+/** Limit on islands: the number of jobs that a runner allows a user by default. */
 const MAX_ISLANDS = 16;
 
 /** The options for the experiments, without --seed and --config, which apply to the search. */
@@ -54,7 +54,10 @@ const experimentOptions = ({ seed: _seed, config: _config, ...options }: EvolveC
 /** Options of the experiments that are stored with a search, so that it can be resumed. */
 const KEPT = ['plan', 'shape', 'seeds', 'samples', 'maxSeconds', 'device', 'arch', 'maxRegisters', 'fastMath'] as const;
 
-/** `fa-tui evolve <kernel> --proposer CMD`, `--resume ID`, `--show ID`, `--schema`. */
+/**
+ * Starts a search with `fa-tui evolve <kernel> --proposer CMD`, resumes one with `--resume ID`, shows one with `--show
+ * ID`, and prints the proposer's schema with `--schema`.
+ */
 export async function evolveCommand(
   kernelText: string,
   options: EvolveCommandOptions,

@@ -132,7 +132,7 @@ async function tellQueue(
   if (!waits || client.listJobs === undefined) return;
   const { jobs } = await client.listJobs({ pageSize: 200 }, { resume: { onConnection } });
   const ahead = queueText(jobs, job);
-  // The text is empty if the job has left the queue by now, which is also possible if the event is old.
+  // `ahead` is empty if the job has left the queue since, for example because the event is old.
   if (ahead !== '') progress.line(`queued, ${sanitize(ahead)}`);
 }
 

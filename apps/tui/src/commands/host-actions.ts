@@ -32,7 +32,7 @@ interface HostOptions {
   readonly bundle?: string;
 }
 
-/** `fa-tui host install|start|stop ssh://box`. */
+/** `fa-tui host install|start|stop ssh://box`: installs the bundle on the host, starts the host, or stops it. */
 export function hostCommand(action: string, options: HostOptions, context: CommandContext): Promise<ExitCode> {
   switch (action) {
     case 'install':

@@ -28,7 +28,7 @@ interface PageOptions {
   readonly label?: string[];
 }
 
-/** `fa-tui kernels [--all]`: the runner's ladder; with --all also the faulty fixtures. */
+/** `fa-tui kernels [--all]`: lists the runner's ladder; with --all also the faulty fixtures. */
 export function listKernels({ all }: { readonly all?: boolean }, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.listKernels({ includeFaulty: all ?? false });
@@ -38,7 +38,7 @@ export function listKernels({ all }: { readonly all?: boolean }, context: Comman
   });
 }
 
-/** `fa-tui host`: devices, tools and isolation of the runner's host. */
+/** `fa-tui host`: shows devices, tools and isolation of the runner's host. */
 export function showHost(context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client, instance }) => {
     const since = instance && instanceText(instance);
@@ -53,7 +53,7 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
   });
 }
 
-/** `fa-tui fleet`: the cluster behind a gateway. Errors: UsageError if the runner is not a gateway. */
+/** `fa-tui fleet`: shows the cluster behind a gateway. Errors: UsageError if the runner is not a gateway. */
 export function showFleet(context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const { host } = await client.getHost({});
@@ -71,7 +71,7 @@ export function showFleet(context: CommandContext): Promise<ExitCode> {
   });
 }
 
-/** `fa-tui jobs`: newest first. */
+/** `fa-tui jobs`: lists the runner's jobs, newest first. */
 export function listJobs(options: PageOptions, context: CommandContext): Promise<ExitCode> {
   const page = pageSettings(options);
   return context.withRunner(async ({ client }) => {
@@ -82,7 +82,7 @@ export function listJobs(options: PageOptions, context: CommandContext): Promise
   });
 }
 
-/** `fa-tui history`: ended experiments, newest first. */
+/** `fa-tui history`: lists ended experiments, newest first. */
 export function listHistory(options: PageOptions, context: CommandContext): Promise<ExitCode> {
   const page = pageSettings(options);
   return context.withRunner(async ({ client }) => {

@@ -28,7 +28,7 @@ const FIRST_KERNEL = 'fa_v1_baseline';
 
 interface NewKernelOptions {
   readonly from?: string;
-  /** A file of PTX. */
+  /** The PTX file to start from. */
   readonly fromPtx?: string;
   /** A file of Python with functions under @triton.jit. */
   readonly fromTriton?: string;

@@ -1,6 +1,6 @@
 /** Groups of command-line options. Each function adds its options to a command and returns the command. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
-// Not imported from shared/kernels, because that would load YAML and zod at every start of fa-tui.
+// Imported from shared/dtypes rather than shared/kernels, which would load YAML and zod at every start of fa-tui.
 import { TENSOR_DTYPES } from '@flashcore/shared/dtypes';
 import { RIVALS, SDPA_BACKENDS } from '@flashcore/shared/rivals';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';

@@ -122,7 +122,7 @@ function casesFor(problem: Problem): Cases {
   return parseCases(readFileSync(file, 'utf8'), file);
 }
 
-/** `fa-tui problem list [problem]`: all problems in short, or the definition of one. */
+/** `fa-tui problem list [problem]`: lists all problems, or shows the definition of one. */
 export async function listProblems(only: string, context: CommandContext): Promise<ExitCode> {
   if (only !== '') requireProblem(only);
   const problems = await listedProblems(only === '' ? undefined : [only]);

@@ -24,7 +24,7 @@ const HOST_ACTIONS = ['install', 'start', 'stop'];
 
 /** A copy of PROBLEM_PROGRAMS, because importing that would load the problems at each command's start. */
 const PROGRAMS: readonly ProblemProgram[] = ['kernelbench', 'gpumode', 'sol-execbench'];
-/** Not TENSOR_DTYPES itself, for the same reason. */
+/** A copy of TENSOR_DTYPES, for the same reason as PROGRAMS. */
 const DTYPES: readonly TensorDtype[] = ['fp16', 'bf16', 'fp32', 'e4m3', 'e5m2', 'int8'];
 
 const PROBLEM_EXAMPLES = `

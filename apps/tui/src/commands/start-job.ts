@@ -28,8 +28,8 @@ import { kernelReference, otherName, parseKernelArgument, storedReference } from
 import { type ExitCode, UsageError } from '../exit-code.ts';
 
 /**
- * `fa-tui run|build|verify|bench|profile <kernel or folder>`. An empty text selects SDPA without a kernel. All mistakes
- * in the command line are reported before a runner is contacted.
+ * Starts the job of `fa-tui run|build|verify|bench|profile <kernel or folder>`. An empty `kernelText` selects SDPA
+ * without a kernel. All mistakes in the command line are reported before a runner is contacted.
  */
 export async function startJob(
   command: JobAction,
