@@ -81,7 +81,7 @@ async function lastBusy({ connect, log }: IdleWatch): Promise<number | undefined
     const { jobs } = await connection.client.listJobs({ pageSize: 1 });
     return Math.max(0, ...jobs.map(({ endTime }) => (endTime ? timestampMs(endTime) : 0)));
   } catch (error) {
-    // Without a runner there is no job.
+    // Without a runner there are no jobs, so the time of the last one is 0.
     if (error instanceof SshError && error.standing === 'no-runner') return 0;
     log(`could not ask: ${(error as Error).message}`);
     return undefined;

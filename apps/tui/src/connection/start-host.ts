@@ -43,7 +43,7 @@ export async function connectToHost(hosted: HostedRunner): Promise<Connection> {
     if (!mayStart) throw stopped(runner, error);
     notify(`host: ${runner} can't be reached; starting it${rate(hooks)}: ${shownCommand(hooks.start)}`);
   }
-  // The record describes an earlier start.
+  // The record describes an earlier start of the host.
   instance.forget();
   return startHost(hosted);
 }

@@ -94,7 +94,7 @@ test.each([
     'A login expired: renew it (the settings can name the command: login of its hooks)',
   ],
   ['the disk of the instance expired', undefined],
-])('expiredLogin() of %s', (text, wanted) => {
+])('for the message %j, expiredLogin() returns %j', (text, wanted) => {
   expect(expiredLogin(text, undefined)).toBe(wanted);
 });
 
