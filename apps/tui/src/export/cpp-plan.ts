@@ -28,7 +28,8 @@ export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] =>
 ];
 
 /**
- * Plain C++17 without CUDA. The generated code throws std::invalid_argument for a shape that the kernel does not take.
+ * The plan as plain C++17 without CUDA. The generated code throws std::invalid_argument for a shape that the kernel
+ * does not take.
  */
 export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const entries = entriesOf(manifest);

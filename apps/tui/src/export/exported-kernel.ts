@@ -41,7 +41,7 @@ export interface ExportedKernel {
   readonly license: string | undefined;
   /** The runner's last verdict; undefined if there is none. */
   readonly verdict: LastVerdict | undefined;
-  /** The kernel of the backward pass, which reads what this kernel writes. Only in PyTorch files. */
+  /** The kernel of the backward pass, which reads what this kernel writes. Set only for PyTorch files. */
   readonly backward?: ExportedKernel;
 }
 
@@ -62,9 +62,9 @@ export interface MeasuredShape {
   readonly protocol: string;
   /** Versions of the libraries measured with the kernel. */
   readonly libraries: Readonly<Record<string, string>>;
-  /** RFC 3339. */
+  /** Time of the measurement, in the form of RFC 3339. */
   readonly time: string;
-  /** Medians in microseconds. */
+  /** Medians of the kernel and of sdpa/math, in microseconds. */
   readonly us: number;
   readonly referenceUs: number;
   readonly maxAbsoluteError: number;

@@ -484,7 +484,7 @@ test('the last verdict is the newest one on the same sources and parameters, wha
   expect(lastVerdict([wrong], sms)).toEqual(verdict);
 });
 
-// robust-kbench's task folder (HEAD 078f5ba, 2025-11-22).
+// The schema of robust-kbench's task folder as data (HEAD 078f5ba, 2025-11-22).
 const CONFIGS = z.array(z.record(z.string(), z.union([z.number(), z.boolean()]))).min(1);
 const TASK_CONFIG = z.strictObject({
   single_input_configs: CONFIGS,

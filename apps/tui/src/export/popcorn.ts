@@ -8,7 +8,7 @@ import { inlineExtension, kernelUnit, torchBinding, withoutComments } from './ke
 
 const REFUSED_WORD = /stream/i;
 
-/** Errors: NothingToExport if the kernel's code has the refused word. */
+/** Returns the text of the submission. Errors: NothingToExport if the kernel's code has the refused word. */
 export function popcornFile(kernel: ExportedKernel): string {
   const { manifest, origin } = kernel;
   for (const { path, text } of kernel.sources) {

@@ -1,7 +1,7 @@
 /**
  * The part of an exported PyTorch file that repeats a prepared launch from C. Python needs microseconds to read tensors
- * and to look up the launch that was prepared for them; C needs a fraction of one. The host's C compiler builds it,
- * without headers, when the first launch is prepared. If that fails, the file launches from Python.
+ * and to look up the launch that was prepared for them; C needs a fraction of one. The host's C compiler builds this
+ * part, without headers, when the first launch is prepared. If that fails, the file launches from Python.
  */
 export const BINDING = String.raw`_BINDING_SOURCE = r"""
 #include <stdint.h>

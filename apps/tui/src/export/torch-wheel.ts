@@ -5,7 +5,7 @@ import type { ExportedKernel } from './exported-kernel.ts';
 import { unverifiedNotice, verdictText } from './exported-kernel.ts';
 import { torchFile } from './torch-file.ts';
 
-/** Files of the folder: one wheel, whose module is the kernel's id. */
+/** Files of the folder: one wheel, whose module has the kernel's id as its name. */
 export function wheelFiles(kernel: ExportedKernel): Record<string, Uint8Array> {
   const { manifest, origin, backward } = kernel;
   const kernels = backward ? [kernel, backward] : [kernel];
