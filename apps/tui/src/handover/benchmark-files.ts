@@ -14,7 +14,7 @@ function named(figures: readonly Figure[]): { figure: Figure; name: string }[] {
   }));
 }
 
-/** github-action-benchmark's customSmallerIsBetter. */
+/** Figures in the format customSmallerIsBetter of github-action-benchmark. */
 export const actionBenchmark = (figures: readonly Figure[]): unknown =>
   named(figures).map(({ figure, name }) => {
     const { latency } = figure.benchmark;
@@ -27,7 +27,7 @@ export const actionBenchmark = (figures: readonly Figure[]): unknown =>
     };
   });
 
-/** Bencher's metric format: latency in nanoseconds, with the interval of the median. */
+/** Figures in Bencher's metric format: latency in nanoseconds, with the interval of the median. */
 export const bencherMetrics = (figures: readonly Figure[]): unknown =>
   Object.fromEntries(
     named(figures).map(({ figure, name }) => {
@@ -41,7 +41,7 @@ export const bencherMetrics = (figures: readonly Figure[]): unknown =>
     }),
   );
 
-/** hyperfine's export, in seconds, without samples if they were not fetched. */
+/** Figures in the format of hyperfine's export: in seconds, without samples if they were not fetched. */
 export const hyperfineResults = (figures: readonly Figure[]): unknown => ({
   results: named(figures).map(({ figure, name }) => {
     const { latency } = figure.benchmark;

@@ -119,7 +119,7 @@ test('a CSV cell can neither break its row nor become a formula', () => {
   expect(row).toMatch(/^"'=1\+1,""x""",2x8x512x64,cold,fp16,/);
 });
 
-// KernelBench's eval_results.json (HEAD 423217d, 2026-03-05).
+// The schema of KernelBench's eval_results.json as data (HEAD 423217d, 2026-03-05).
 const STATS = z.strictObject({
   mean: z.number(),
   std: z.number(),
@@ -188,8 +188,8 @@ test('fast_p is the share of all kernels that are correct and more than p times 
     geo_mean_speedup: number;
   }[];
   expect(others).toEqual([]);
-  // Medians measured on that day: v6 is 0.315, v10 1.310 and v11 1.552 times as fast as the fastest backend; the fourth
-  // kernel does not compile.
+  // By the medians in the measured files, v6 is 0.315, v10 1.310 and v11 1.552 times as fast as the fastest backend.
+  // The fourth kernel does not compile.
   expect(summary).toMatchObject({
     place: 'NVIDIA H200, flashcore-protocol 3',
     total_count: 4,

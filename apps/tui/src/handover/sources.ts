@@ -84,7 +84,7 @@ export class RunnerSource implements ResultSource {
 
 /**
  * Reads the JSON that --json prints about ended jobs and for `fa-tui champions --trail`. In a folder, subfolders and
- * other JSON are skipped. A file named by the user must contain one of the two.
+ * other JSON are skipped. A file that the user names must contain one of these documents.
  */
 export class FileSource implements ResultSource {
   readonly jobs: readonly GetJobResponse[];

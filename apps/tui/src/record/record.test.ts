@@ -28,7 +28,7 @@ function record(name: string): string {
   return file(name);
 }
 
-test('a recording contains the same events when it is read back', () => {
+test('reading a recording returns the recorded events', () => {
   expect(readRecording(record('same'))).toEqual(sampleEvents());
 });
 
