@@ -172,7 +172,7 @@ function pin({ store, session }: KeyContext): void {
   const job = chosenJob(store.state);
   if (job === undefined) return;
   store.dispatch({ type: 'pin', job });
-  // Read because view 4 compares the lines of the shown job with this job's.
+  // Reads the pinned job, because view 4 compares the lines of the shown job with those of the pinned one.
   void session.read(job);
   store.dispatch({
     type: 'notice',
