@@ -7,7 +7,7 @@ import { run, type Row } from './row.ts';
 import type { HistogramData } from './histogram.ts';
 
 const UP = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-// No font has hanging blocks for every eighth, only a line, a half and a whole block.
+// No font has a block for every eighth that hangs from the top of a cell, only a line, a half block and a whole block.
 const DOWN = [' ', '▔', '▔', '▀', '▀', '▀', '▀', '█', '█'];
 
 interface Mirrored {

@@ -34,7 +34,7 @@ test('a histogram is drawn in 40x7 cells', () => {
   ]);
 });
 
-test('a heat map in 30x6 cells has ink that depends on the decade, marks for the worst block and NaN, and a legend', () => {
+test('a heat map in 30x6 cells shades errors by decade, marks the worst block and NaN, and has a legend', () => {
   const values = [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, Number.NaN];
   expect(
     lines(
@@ -61,7 +61,7 @@ test('a heat map of an output without four dimensions has indices without letter
   ]);
 });
 
-test('a cell with a background color has no ink over it, but keeps its mark', () => {
+test('a cell with a background color has no shading characters, but keeps its mark', () => {
   const rows = heatMap(
     { rows: 1, columns: 2, blockRows: 16, blockColumns: 16, values: [1, 0.5] },
     { width: 30, height: 3, worst: { row: 0, column: 0 } },
@@ -82,7 +82,7 @@ test('a heat map merges blocks that do not fit, and keeps the largest error and 
   expect(rows.flat().filter(({ role }) => role === 'bad')).toHaveLength(1);
 });
 
-test('a single sample is a thin bar', () => {
+test('the bar of a single sample is thin instead of filling the plot', () => {
   expect(
     rowText(
       histogram({ low: 5, binWidth: 1, counts: [1], underflow: 0, overflow: 0 }, { width: 40, height: 4 })[0] ?? [],

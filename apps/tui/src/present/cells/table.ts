@@ -77,7 +77,7 @@ function shrink<Item>(
   leastOf: LeastOf = ({ shrinkTo }) => shrinkTo,
 ): Laid<Item>[] {
   let excess = totalWidth(columns) - width;
-  // Starts at the right, because names are on the left and remarks on the right.
+  // Cuts columns from right to left, because names are on the left and remarks on the right.
   return columns.reduceRight<Laid<Item>[]>((laidOut, laid) => {
     const least = leastOf(laid.column);
     const cut = least === undefined ? 0 : Math.max(0, Math.min(excess, laid.width - least));

@@ -53,7 +53,7 @@ export function takesUnicode(environment: Record<string, string | undefined>): b
   return !locale || /utf-?8/i.test(locale);
 }
 
-/** Ink's own switch for screen readers. */
+/** INK_SCREEN_READER is Ink's switch for screen readers. */
 export const isScreenReader = (environment: Record<string, string | undefined>): boolean =>
   environment['INK_SCREEN_READER'] === 'true';
 
@@ -90,7 +90,7 @@ const COLORED: Record<Role, Codes> = {
 
 const indexed = (code: number) => [`38;5;${code}`, 39] as const;
 
-/** Colors of the 256 with a contrast of at least 4.5 on white. */
+/** Colors among the 256 that have a contrast of at least 4.5 on white. */
 const LIGHT: Record<Role, Codes> = {
   ...COLORED,
   accent: [indexed(24)],

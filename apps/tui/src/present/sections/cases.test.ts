@@ -37,7 +37,7 @@ test('a drawn shape that fails has a row, and the smallest failing shape names t
   );
 });
 
-test('the facts of view 2 have the error in rounding units, and the shape that the case was found from', () => {
+test('the facts of view 2 contain the error in rounding units, and the shape from which the case was derived', () => {
   const facts = caseFacts(verify.drawn.at(-1) as CaseResult);
   const texts = JSON.stringify(facts);
   expect(texts).toContain('42.5 (limit 2');

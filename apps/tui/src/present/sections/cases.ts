@@ -156,7 +156,7 @@ export function caseFacts(result: CaseResult): Fact[] {
     result.deterministic === undefined
       ? fact('deterministic', 'not checked', 'dim')
       : fact('deterministic', deterministic, result.deterministic ? undefined : 'warn'),
-    // The ratio takes only finite elements into account, so without any it would be 0.
+    // The ratio takes only finite elements into account, so without finite elements it would be 0.
     ...(result.rounding && hasFinite(result) ? [roundingFact(result.rounding)] : []),
     ...(result.foundFrom ? [fact('found from', shapeShort(result.foundFrom))] : []),
     fact('plain attention', formatError(result.fp16MaxAbsError)),

@@ -151,7 +151,7 @@ const inUseText = ({ heldSeconds, usedSeconds }: Partition): string =>
 function costText({ name, heldSeconds }: Partition, devices: readonly Device[]): string {
   const rate = devices.find(({ deviceId }) => deviceId.endsWith(`:${name.toLowerCase()}`))?.usdPerHour;
   if (rate === undefined) return 'not known';
-  // Emulator time is free.
+  // A rate of 0 is the emulator's, whose time is free.
   return rate === 0 ? '-' : formatCost((rate * heldSeconds) / 3600);
 }
 

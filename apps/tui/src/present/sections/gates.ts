@@ -34,7 +34,7 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
 function amountText(distance: number, { target, unit }: Pick<GateResult, 'target' | 'unit'>): string {
-  // A percentage of a percentage would be taken for the difference of the two.
+  // Text such as "2 %" would be read as a relative difference, so the difference of two percentages is given in points.
   if (unit === '%' || unit === 'share') return `${formatNumber(unit === '%' ? distance : distance * 100)} points`;
   return target === 0 || COUNTED.has(unit) ? formatInUnit(distance, unit) : formatPercent((distance / target) * 100);
 }

@@ -91,7 +91,10 @@ export function sdpaSpeedupText({ speedup, sdpaInTurns }: LeaderboardEntry): str
   return speedup === undefined ? '-' : `${sdpaInTurns ? '' : '≈'}${formatSpeedup(speedup)}`;
 }
 
-/** Where the kernel comes from: the search and trial that found it, or the steps below it. For SDPA, its software. */
+/**
+ * Where the kernel comes from: the search and trial that found it, or the steps of the ladder below it. For SDPA, its
+ * software.
+ */
 export function originText({ sdpaVersion, labels, lineage }: LeaderboardEntry): string {
   if (sdpaVersion !== '') return sdpaVersion;
   const { search, trial, parents } = labels;

@@ -53,8 +53,8 @@ export function lineColumns(lines: readonly ShownLine[], before?: ProfileResult)
 }
 
 /**
- * Each line's instructions compared with those of the same line before. Lines are paired by their text, because an edit
- * above changes their numbers; lines with the same text are paired in order.
+ * Each line's instructions compared with those of the same line in `before`. Lines are paired by their text, because an
+ * edit above changes their numbers; lines with the same text are paired in order.
  */
 function changeColumn(lines: readonly ShownLine[], before: ProfileResult): Column<ShownLine> {
   const counts = Map.groupBy(before.lines, ({ text }) => text.trim());

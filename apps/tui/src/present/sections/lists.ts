@@ -180,7 +180,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }
 
-/** "-" for an experiment from before ranked runs existed, and for a run without a time, which has nothing to rank. */
+/** "-" for an experiment of a runner without ranked runs, and for a run without a time, which has nothing to rank. */
 function rankedPiece({ ranking, p50Us }: ExperimentSummary): Piece {
   if (ranking === undefined || (ranking.ranked && p50Us === undefined)) return piece('-', 'dim');
   return piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');

@@ -35,7 +35,7 @@ export interface PairedTime {
   readonly mode: string;
   readonly beforeUs: number | undefined;
   readonly afterUs: number | undefined;
-  /** Median before divided by median after. Above 1, the job after is faster. */
+  /** Median of the earlier job divided by median of the later job. Above 1, the later job is faster. */
   readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
   readonly verdict?: PairedVerdict | undefined;
   /** The reason why there is no ratio. */
