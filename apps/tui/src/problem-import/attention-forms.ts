@@ -41,7 +41,7 @@ export interface Form {
   readonly scaledBy: number;
 }
 
-/** The reason why a definition cannot be imported. */
+/** Thrown with the reason why a definition cannot be imported. */
 export class NotImportable extends Error {
   override readonly name = 'NotImportable';
 }
@@ -230,7 +230,10 @@ function requireMask(definition: Definition, { op, queries }: Layout): void {
   );
 }
 
-/** Errors: NotImportable if nobody has compared the reference with the operation, unless `anyReference` is set. */
+/**
+ * Requires that somebody has compared the reference with the operation, unless `anyReference` is set. Errors:
+ * NotImportable.
+ */
 export function requireReference(definition: Definition, form: string, { anyReference }: RecognisedBy): void {
   const digest = referenceDigest(definition);
   if (entryOf(KNOWN_REFERENCES, form)?.has(digest) || anyReference) return;

@@ -230,7 +230,7 @@ describe('a definition that is an installed problem', () => {
   const refusedFor = (more: object): string | undefined =>
     importProblems({ from: folderOf({ 'it.json': { ...GEMM, ...more } }), to: into(), anyReference: false })[0]?.reason;
 
-  test('gives only a file of its shapes, each once', () => {
+  test('is imported as a file of its shapes only, with each shape once', () => {
     const workload = (axes: object) => JSON.stringify({ definition: GEMM.name, workload: { axes, inputs: {} } });
     const from = folderOf({
       'definitions/gemm/gemm_n64_k96.json': GEMM,

@@ -32,7 +32,7 @@ export function problemFiles(form: Form, cases: ImportedCases): ProblemFiles {
   return files;
 }
 
-/** Differences between the problem and the definition. */
+/** Descriptions of the differences between the problem and the definition. */
 function differences({ keys, queries, wholePages, absent }: Form): string[] {
   const drawn = [...(queries === 'packed' ? [QUERY_LENGTHS] : []), KEY_LENGTHS].join(' and ');
   return [

@@ -26,7 +26,7 @@ const ROUNDING_ROOM = 8;
 /** Limit on values in fp16, well below its largest number, 65504. */
 const MOST_IN_FP16 = 16_384;
 
-/** Errors: NotImportable; INVALID_MANIFEST if the names do not fit problem.yaml. */
+/** The files of the folder. Errors: NotImportable; INVALID_MANIFEST if the names do not fit problem.yaml. */
 export function programFiles(imported: Program): ProgramFiles {
   const { id, file, form, program, described } = imported;
   const tensors = called(declaredOf(described, program));
