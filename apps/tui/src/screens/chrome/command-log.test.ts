@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { initialState } from '../../state/app-state.ts';
 import { commandLogPane } from './command-log.ts';
 
-test("a folder's name cannot write to the terminal from the command log", () => {
+test("escape sequences in a folder's name do not reach the terminal from the command log", () => {
   const state = {
     ...initialState({ runner: { label: 'here', embedded: true }, columns: 80, rows: 24, now: 0 }),
     commandLog: [{ time: 0, text: "fa-tui run './\u001b[2Jmine\u0007'" }],

@@ -25,7 +25,7 @@ export function commandLogPane(
   return { title, remark: 'y copies, Esc closes', body: rows.slice(start, start + height) };
 }
 
-/** A long command line continues below itself. */
+/** The rows of a command line. A long one wraps. */
 function entryRows({ time, text }: LoggedCommand, { width, selected }: { width: number; selected: boolean }): Row[] {
   const head: Row = [run(selected ? '▸ ' : '  '), run(formatTimeOfDay(time).slice(0, TIME_CELLS), 'dim'), run('  ')];
   return wrapRows(sanitize(text), width - HEAD_CELLS, { hang: 2 }).map((line, index) => {

@@ -133,7 +133,7 @@ function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
 
 const isBeside = ({ width, height }: Size): boolean => width >= SIDE_BY_SIDE || height < 14;
 
-// Facts about the cell under the cursor, or the key that moves one.
+// Rows for the facts about the cell under the cursor, or for the hint that Enter shows the cursor.
 const CURSOR_ROWS = 5;
 
 /**
