@@ -626,7 +626,7 @@ test('a stored search is unchanged when read back, keeps other processes out, an
   expect(() => SearchStore.open(environment, 'none')).toThrow(/no search none/);
   expect(() => SearchStore.open(environment, '../x')).toThrow(/no search/);
   await store.locked(async () => {
-    await expect(again.locked(() => Promise.resolve(1))).resolves.toBe(1); // the same process may lock again
+    await expect(again.locked(() => Promise.resolve(1))).resolves.toBe(1); // The same process may lock again.
     return undefined;
   });
   const summary = summaryOf(store.plan, trials);
