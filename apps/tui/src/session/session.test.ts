@@ -49,7 +49,7 @@ test('a session loads all lists and shows the running job', async () => {
   expect(store.log.end).toBeGreaterThan(40);
 });
 
-test('if a job is running, a terminal opens on that job rather than on the job that it showed last', async () => {
+test('if a job is running, a session opens with that job rather than with the job that it showed last', async () => {
   const store = begin(fakeRunner(), { lastJob: 'jobs/22222222-0000-4000-8000-000000000004' });
   await vi.waitFor(() => expect(store.state.attached).toBe(SAMPLE_JOB));
 });

@@ -172,7 +172,7 @@ test('replaying parts of the log in any order, and then the rest, gives the same
   );
 });
 
-test('the view is that of a prefix of the log, whatever the order of events', () => {
+test('whatever events arrive, and in whatever order, the view is that of a prefix of the log', () => {
   fc.assert(
     fc.property(fc.shuffledSubarray(EVENTS), (events) => {
       const view = replay(events);

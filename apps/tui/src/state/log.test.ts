@@ -85,7 +85,7 @@ test('a search over many lines yields when its time slice is over, and continues
 test.each([
   ['spill|warn', ['0 spills', 'warning: unused', 'nothing'], [0, 1]],
   ['Used \\d+ registers', ['Used 61 registers', 'Used many registers'], [0]],
-  // An invalid expression is matched as plain text; a valid one that is also found as plain text matches both ways.
+  // An invalid expression is matched as plain text. A valid one is matched both as an expression and as plain text.
   ['int[', ['int[4] a', 'float b'], [0]],
   ['a[4]', ['int a[4]', 'int a4'], [0, 1]],
   // An expression that could take exponential time is searched for only as plain text.
