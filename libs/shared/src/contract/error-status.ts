@@ -172,7 +172,7 @@ function truncate(text: string, maxBytes: number): string {
 function reasonOfCode(code: status): ErrorReasonName {
   switch (code) {
     case status.INVALID_ARGUMENT:
-    case status.RESOURCE_EXHAUSTED: // grpc-js's own status for a message over the size limit
+    case status.RESOURCE_EXHAUSTED: // grpc-js' own status for a message over the size limit
       return 'INVALID_REQUEST';
     case status.UNIMPLEMENTED:
       return 'NOT_IMPLEMENTED';

@@ -55,7 +55,7 @@ export interface DtypeFacts extends ElementFacts {
    * than fp16, the powers are beyond fp16's range, because such tensors must not pass as fp16.
    */
   readonly channelExponent: number;
-  /** A distribution's N(0, 1) is drawn as this many of the dtype's units. */
+  /** The number in the dtype that stands for a 1 of a distribution's N(0, 1). */
   readonly drawnUnit: number;
   /** Dense tensor-core peak, relative to fp16's. */
   readonly tensorRate: number;
