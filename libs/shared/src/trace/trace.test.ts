@@ -91,7 +91,7 @@ test('each attempt of a cluster job has its node and its own track, and a lost l
   });
 });
 
-test('a running job ends with its last event, and without events there are no spans', () => {
+test('the span of a running job ends with its last event, and without events there are no spans', () => {
   expect(jobSpans([])).toEqual([]);
   expect(jobSpans(EVENTS.slice(0, 3)).map(({ untilUs }) => untilUs / 1e6)).toEqual([12, 12, 12, 12]);
 });
@@ -171,6 +171,6 @@ test.each([
   ['00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01', undefined],
   ['nothing', undefined],
   [undefined, undefined],
-])('parseTraceParent() of %s', (text, wanted) => {
+])('parseTraceParent(%j) is %j', (text, wanted) => {
   expect(parseTraceParent(text)).toEqual(wanted);
 });
