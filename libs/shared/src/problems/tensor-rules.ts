@@ -14,9 +14,9 @@ import { entryOf } from '../text/entry-of.ts';
  *   places in a pool of pages. With one dimension, the pages of a sequence follow those of the previous sequence.
  * - `page_offsets`: the start of each sequence's pages in such a table, one more than there are sequences.
  * - `selected`: lists of keys along the last dimension, each with distinct keys in random order, then -1. One list
- *   has as many keys as it can, one is empty, and one has a single key. Keys are below `keys`, and below the length `of`
- *   of the list's sequence, which the dimension `owner` counts. `queries` consecutive queries share a list; absent:
- *   each query has its own.
+ *   has as many keys as it can, one is empty, and one has a single key. Keys are below `keys`, and below the length
+ *   `of` of the list's sequence, which the dimension `owner` counts. `queries` consecutive queries share a list;
+ *   absent: each query has its own.
  * - `last_pages`: rows in the last page of each sequence; 0 if it has no page.
  */
 export type DrawRule<Extent> =
