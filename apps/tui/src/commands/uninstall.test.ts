@@ -46,7 +46,7 @@ test('if the settings folder is a link, only the link is removed', async () => {
   expect([existsSync(settings), existsSync(dotfiles)]).toEqual([false, true]);
 });
 
-test('a host that was started from here and may still cost money is stopped first', async () => {
+test('uninstalling is refused while a host that was started from here may still cost money', async () => {
   writeFileSync(path.join(settings, 'fa-tui.yaml'), 'hooks:\n  gpu-box:\n    start: [start]\n    stop: [stop]\n');
   new Instance('gpu-box', { FLASHCORE_HOME: home }).write({ startedAt: 1 });
   await expect(purged('yes\n')).rejects.toThrow('gpu-box was started from here and may still cost');

@@ -57,8 +57,8 @@ const COLUMNS: readonly Column<Row>[] = [
 ];
 
 /**
- * A projected latency is met if the figure is at most its upper end. For other claims and metrics only the ratio is
- * given.
+ * A projected latency is met if the measured one is at most the upper end of the projection. For other claims and
+ * metrics only the ratio is given.
  */
 function judged(said: Expectation): string {
   const { measured, kind, low, high, metric } = said;
