@@ -13,6 +13,7 @@ import json
 import pathlib
 import sys
 
+MAX_BYTES = 4 * 2**20
 OPTIONS = {"num_warps": "NUM_WARPS", "num_stages": "NUM_STAGES", "num_ctas": "NUM_CTAS"}
 
 
@@ -30,6 +31,17 @@ def names_in(node):
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
+def free_names(node):
+    """Names that a function takes from the module, without those of its decorators; all names of a statement."""
+    if not isinstance(node, ast.FunctionDef):
+        return names_in(node)
+    parts = [node.args, *node.body]
+    own = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    for part in parts:
+        own |= {each.id for each in ast.walk(part) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return set().union(*map(names_in, parts)) - own
+
+
 def targets_of(statement):
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return set().union(*(names_in(target) for target in targets))
@@ -41,7 +53,9 @@ class Kernels:
         try:
             module = ast.parse(text)
         except SyntaxError as error:
-            fail(f"{name}:{error.lineno}: must be Python: {error.msg}")
+            fail(f"{name}:{error.lineno or 1}: must be Python: {error.msg}")
+        except RecursionError:
+            fail(f"{name}: must be Python that is nested less deeply")
         self.imports = [each for each in module.body if isinstance(each, (ast.Import, ast.ImportFrom))]
         self.jitted = {
             each.name: each
@@ -61,7 +75,7 @@ class Kernels:
             if wanted not in self.jitted:
                 fail(f"{name}: must have {wanted} under @triton.jit; it has {', '.join(self.jitted) or 'none'}")
             return self.jitted[wanted]
-        called = set().union(*(names_in(each) - {each.name} for each in self.jitted.values()), set())
+        called = set().union(*(free_names(each) - {each.name} for each in self.jitted.values()), set())
         entries = [each for each in self.jitted if each not in called]
         if len(entries) != 1:
             fail(f"{name}: --entry: give one of its kernels: {', '.join(entries or self.jitted) or 'it has none'}")
@@ -75,8 +89,7 @@ class Kernels:
             if id(node) in found:
                 continue
             found[id(node)] = node
-            local = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-            for name in names_in(node) - local:
+            for name in free_names(node):
                 if name in self.jitted:
                     waiting.append(self.jitted[name])
                 waiting += [each for each in self.assigned.get(name, []) if id(each) in self.top]
@@ -91,8 +104,13 @@ class Kernels:
 
     def python(self, entry):
         nodes = self.needed(entry)
-        used = set().union(*map(names_in, nodes))
-        kept = [each for each in self.imports if any((alias.asname or alias.name).split(".")[0] in used for alias in each.names)]
+        jits = [decorator for node in self.jitted.values() for decorator in node.decorator_list if is_jit(decorator)]
+        used = set().union(*map(free_names, nodes), *map(names_in, jits))
+        kept = [
+            each
+            for each in self.imports
+            if any((alias.asname or alias.name).split(".")[0] in used for alias in each.names)
+        ]
         return "\n\n\n".join(["\n".join(map(self.text_of, kept)), *map(self.text_of, nodes)]) + "\n"
 
     def options(self, entry):
@@ -121,7 +139,9 @@ class Kernels:
             given = [(OPTIONS.get(each.arg), each.value) for each in call.keywords]
             for settings in call.args[:1]:
                 if isinstance(settings, ast.Dict):
-                    given += [(getattr(key, "value", None), value) for key, value in zip(settings.keys, settings.values)]
+                    given += [
+                        (getattr(key, "value", None), value) for key, value in zip(settings.keys, settings.values)
+                    ]
                 elif isinstance(settings, ast.Call):
                     given += [(each.arg, each.value) for each in settings.keywords]
             for name, value in given:
@@ -149,7 +169,9 @@ def parameters_of(entry):
         {
             "name": each.arg,
             "constexpr": each.annotation is not None and "constexpr" in ast.unparse(each.annotation),
-            "default": default.value if isinstance(default, ast.Constant) and type(default.value) in (int, bool) else None,
+            "default": default.value
+            if isinstance(default, ast.Constant) and type(default.value) in (int, bool)
+            else None,
         }
         for each, default in zip(given, defaults)
     ]
@@ -159,6 +181,8 @@ def main():
     file, wanted = sys.argv[1], (sys.argv[2:] or [""])[0]
     name = pathlib.Path(file).name
     try:
+        if pathlib.Path(file).stat().st_size > MAX_BYTES:
+            fail(f"{name}: must be at most {MAX_BYTES} bytes of Python")
         text = pathlib.Path(file).read_text("utf8")
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{name}: must be a readable text: {error}")
