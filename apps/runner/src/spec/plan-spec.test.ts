@@ -44,6 +44,7 @@ test('a benchmark, and a request that names backends, always measure SDPA', () =
   const judged = judgedByPlan('merge');
   expect(mayReuseSdpa('benchmark', { asked: {}, judged: undefined })).toBe(false);
   expect(mayReuseSdpa('runExperiment', { asked: { sdpaBackends: ['flash'] }, judged })).toBe(false);
+  expect(mayReuseSdpa('runExperiment', { asked: { rivals: ['flex'] }, judged })).toBe(false);
   expect(mayReuseSdpa('tune', { asked: { sdpaBackends: [] }, judged: undefined })).toBe(true);
 });
 

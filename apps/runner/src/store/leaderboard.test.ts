@@ -282,3 +282,19 @@ test('SDPA has a row per backend and version: its best valid time in the mode, n
   ]);
   expect(board.at({ ...place, mode: TimingMode.COLD }).map(kernelAndTime)).toContainEqual(['sdpa/flash', 3]);
 });
+
+test("another rival has a row as SDPA's backends have, and no part in speedups over SDPA", () => {
+  const database = databaseOf({ kernelId: 'a', outcome: PASSED, measured: { p50: 4 } });
+  keepSdpa(database, {
+    backends: [
+      { name: 'flash_attention_3', p50Us: 5, version: 'flash-attention 0251105a, build 6f1d3c20' },
+      { name: 'sdpa/cudnn', p50Us: 8 },
+    ],
+  });
+  const rows = new Leaderboard(database, OPTIONS).at(place);
+  expect(rows.map(({ label, sdpaVersion, speedup }) => [label, sdpaVersion, speedup])).toEqual([
+    ['a USE_WMMA=1', '', 2],
+    ['flash_attention_3', 'flash-attention 0251105a, build 6f1d3c20', undefined],
+    ['sdpa/cudnn', 'PyTorch 2.11.0', undefined],
+  ]);
+});

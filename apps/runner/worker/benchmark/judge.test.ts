@@ -457,3 +457,52 @@ test('doubled values are exact, and their limits are doubled too', async () => {
   });
   expect(largest.every((value) => value > 2 && value < 12)).toBe(true);
 });
+
+test.each([
+  [
+    'heads of plain attention',
+    attentionCase({ batch: 1, heads: 3, sequenceLength: 9, headDim: 8, causal: true }, 'fp16'),
+  ],
+  [
+    'a set of another problem, without the optional output',
+    problemCase(
+      installedProblem('attention_decode'),
+      { B: 3, H: 4, Hkv: 2, S: 2, Skv: 5, D: 8 },
+      'bf16',
+      new Set(['LSE']),
+    ),
+  ],
+])('the file for rivals has %s with its right answer', async (_, timed) => {
+  const plan: LaunchPlan = { ...timed, launches: [], workspace: [] } as never;
+  const judge = await Judge.open(
+    { driver, reference, judgeImage },
+    {
+      builds: [{ image: '', plan, launchLimitMs: 1 }],
+      ...{ seed: '7', trials: [], tolerance: TOLERANCE, ownTolerances: {}, judgeRounding: true },
+    },
+  );
+  const path = join(folder, `drawn-${timed.problem}`);
+  judge.writeDrawn(path);
+  judge.close();
+  const bytes = new Uint8Array(readFileSync(path)).buffer;
+  let offset = 0;
+  const next = (length: number, width: number): ArrayBuffer => {
+    const part = bytes.slice(offset, offset + length * width);
+    offset += Math.ceil((length * width) / 16) * 16;
+    return part;
+  };
+  const inputs = Object.fromEntries(
+    timed.tensors
+      .filter(({ direction }) => direction === 'in')
+      .map((tensor) => {
+        const bits = emptyBits(elementsOfTensor(tensor), tensor.dtype);
+        return [tensor.name, new (bits.constructor as typeof Uint16Array)(next(bits.length, bits.BYTES_PER_ELEMENT))];
+      }),
+  );
+  const output = outputOf(timed);
+  const given = new Float32Array(next(elementsOfTensor(output), 4));
+  expect(offset).toBe(bytes.byteLength);
+  const { want } = reference.answers(inputs as TensorsByName, timed).get(output.name)!;
+  expect(Math.max(...want.map((value, index) => Math.abs(value - given[index]!)))).toBeLessThan(1e-6);
+  expect(Math.max(...given)).toBeGreaterThan(0.5);
+});
