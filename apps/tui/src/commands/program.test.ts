@@ -110,6 +110,11 @@ describe('bad usage exits with 2, prints nothing on stdout, and says what is exp
       () => /--seed xyz: must be hexadecimal/,
     ],
     ['a backend of SDPA that is none', () => ['bench', '--sdpa', 'flsh'], () => /all, flash, cudnn, efficient, math/],
+    [
+      'a rival that is none',
+      () => ['bench', 'x', '--rivals', 'flex,fa4'],
+      () => /Must be some of all, flash_attention_3, /,
+    ],
     ['the former name of an option', () => ['bench', '--baseline', 'sdpa'], () => /now --sdpa, for example --sdpa all/],
     [
       'a parameter without a value',

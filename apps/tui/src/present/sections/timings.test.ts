@@ -55,3 +55,28 @@ test('slow samples that were kept are reported next to the clock, with the reaso
     'stamped; the device was throttled in 20 %; they are kept: those of SDPA have no clock to drop them by',
   ]);
 });
+
+test('a rival has its commit, build and largest error, and one without a figure says why', () => {
+  const text = sectionOf({
+    latency: describe([8, 9, 10, 11, 12]),
+    sdpa: [
+      {
+        name: 'flash_attention_3',
+        version: 'flash-attention 0251105a, build 6f1d3c20',
+        latency: describe([20]),
+        ...{ speedup: 2, speedupLow: 1.9, speedupHigh: 2.1, maxAbsError: 2.5e-4 },
+      },
+    ],
+    missingRivals: [
+      { name: 'flashinfer', reason: 'not found: install it' },
+      { name: 'sdpa/cudnn', version: 'PyTorch 2.11.0', reason: 'wrong: 1 of 4 elements' },
+    ],
+  })
+    .join(' ')
+    .replaceAll(/\s+/g, ' ');
+  expect(text).toMatch(
+    /flash_attention_3 p50 20\.00 us, .*\(flash-attention 0251105a, build 6f1d3c20; largest error 2\.50?e-4\)/,
+  );
+  expect(text).toContain('flashinfer not measured: not found: install it');
+  expect(text).toContain('sdpa/cudnn not measured: wrong: 1 of 4 elements (PyTorch 2.11.0)');
+});

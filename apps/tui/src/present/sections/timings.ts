@@ -13,6 +13,7 @@ import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact, type PlotMark } from '../blocks.ts';
 import {
   formatCount,
+  formatError,
   counted,
   formatSpeedupInterval,
   formatMicroseconds,
@@ -241,8 +242,8 @@ function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult)
 const missingRivalText = ({ version, reason }: Pick<MissingRival, 'version' | 'reason'>): string =>
   `${notMeasured(reason)}${version === '' ? '' : ` (${version})`}`;
 
-const sdpaText = ({ latency, speedup, speedupLow, speedupHigh, version, reused }: SdpaResult): string =>
-  `${latency ? `p50 ${formatMicroseconds(latency.p50Us)}, ` : ''}speedup ${formatSpeedupInterval({ ratio: speedup, low: speedupLow, high: speedupHigh })} (${version}${reused ? `; ${reuseText(reused)}` : ''})`;
+const sdpaText = ({ latency, speedup, speedupLow, speedupHigh, version, reused, maxAbsError }: SdpaResult): string =>
+  `${latency ? `p50 ${formatMicroseconds(latency.p50Us)}, ` : ''}speedup ${formatSpeedupInterval({ ratio: speedup, low: speedupLow, high: speedupHigh })} (${version}${reused ? `; ${reuseText(reused)}` : ''}${maxAbsError === undefined ? '' : `; largest error ${formatError(maxAbsError)}`})`;
 
 function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResult): string {
   const share = (samples: number): string => formatPercent((100 * samples) / latency!.samples);
