@@ -1,9 +1,10 @@
 /*
- * Stands for flash_attention_3.so in tests, on a CPU: attention without a mask, with the arguments of forward.cu. The
- * head dimension decides how it misbehaves.
+ * Stands for flash_attention_3.so in tests, on a CPU: attention without a mask, with the arguments of forward.cu and
+ * decode.cu. The head dimension decides how it misbehaves.
  */
 #include <math.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,3 +65,14 @@ int fa3_bf16_64(ARGUMENTS) { return 0; }
 
 /* A CUDA error. */
 int fa3_bf16_96(ARGUMENTS) { return 700; }
+
+int64_t fa3_decode_fp16_64_floats(int B, int H, int Hkv, int S, int Skv, int multiprocessors) {
+  return multiprocessors;
+}
+
+/* One query and one head of K and V, so that memory is as in forward.cu. */
+int fa3_decode_fp16_64(half* q, half* k, half* v, half* o, float* lse, int* semaphore, float* scratch, int B, int H,
+                       int Hkv, int S, int Skv, float scale, int multiprocessors, void* stream) {
+  scratch[multiprocessors - 1] = 1;
+  return S == 1 && Hkv == 1 ? attention(64, q, k, v, o, B, H, Hkv, S, Skv, scale) : 1;
+}

@@ -133,7 +133,8 @@ function benchmarkReasons(asked: BenchmarkSpec, fixed: BenchmarkSpec): string[] 
     ...(sameShapes ? [] : ['benchmark shapes chosen by the client']),
     ...(fixed.modes.every((mode) => asked.modes.includes(mode)) ? [] : ['timing modes chosen by the client']),
     ...(limits.length > 0 ? [`the client limits ${limits.join(', ')}`] : []),
-    ...(asked.sdpaBackends.length + asked.rivals.length > 0 ? ['rivals chosen by the client'] : []),
+    ...(asked.sdpaBackends.length > 0 ? ['SDPA backends chosen by the client'] : []),
+    ...(asked.rivals.length > 0 ? ['rivals chosen by the client'] : []),
   ];
 }
 

@@ -107,7 +107,7 @@ function resultOf({
             simulated,
             valid,
             latency: { samples: 9, p50Us: p50 },
-            sdpa: speedups.map((speedup) => ({ speedup })),
+            sdpa: speedups.map((speedup) => ({ name: 'sdpa/flash', speedup })),
           },
         ],
         ...(wrong === 'while compared' && { findings: [{ kind: FindingKind.WRONG_RESULT }] }),
