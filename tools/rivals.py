@@ -299,6 +299,13 @@ def refuse_fa3_backward(case):
         raise Refused(f"D={case.D} is not among its head dimensions, 64 and 128")
 
 
+def refuse_fa3_decode(case):
+    case.refuse_layouts()
+    case.refuse_forms("window", "softcap", "sinks", "alibi")
+    if case.D not in (64, 128, 256):
+        raise Refused(f"D={case.D} is not among its head dimensions, 64, 128 and 256")
+
+
 def addresses(tensors):
     return [ctypes.c_void_p(each.data_ptr()) for each in tensors]
 
@@ -325,6 +332,27 @@ def fa3_attention(host, case, inputs):
     def call(inputs):
         o = host.output((case.B, case.H, case.S, case.Dv), q)
         tensors = addresses([*(inputs[name] for name in "QKV"), o, lse, semaphore])
+        launch(host, function, *tensors, *sizes, scale, sms)
+        return {"O": o}
+
+    return call
+
+
+def fa3_decode(host, case, inputs):
+    case.refuse_lengths(inputs)
+    name = f"fa3_decode_{SHORT_NAMES[case.dtype]}_{case.D}"
+    function, floats = function_of(host, name), function_of(host, f"{name}_floats")
+    floats.restype = ctypes.c_int64
+    sizes, sms = (case.B, case.H, case.Hkv, case.S, case.Skv), multiprocessors(host)
+    device, torch = inputs["Q"].device, host.torch
+    lse = torch.empty(case.B, case.H, case.S, dtype=torch.float32, device=device)
+    semaphore = torch.zeros(1, dtype=torch.int32, device=device)
+    scratch = torch.empty(floats(*sizes, sms), dtype=torch.float32, device=device)
+    scale = ctypes.c_float(case.D**-0.5)
+
+    def call(inputs):
+        o = host.output(inputs["Q"].shape, inputs["Q"])
+        tensors = addresses([*(inputs[name] for name in "QKV"), o, lse, semaphore, scratch])
         launch(host, function, *tensors, *sizes, scale, sms)
         return {"O": o}
 
@@ -481,6 +509,7 @@ RIVALS = {
         shared_object("flash_attention_3", "FLASH_ATTENTION CUTLASS"),
         {
             "attention": Form(HALVES, refuse_fa3, fa3_attention),
+            "attention_decode": Form(HALVES, refuse_fa3_decode, fa3_decode),
             "attention_backward": Form(HALVES, refuse_fa3_backward, fa3_backward),
         },
     ),

@@ -189,6 +189,12 @@ class DrawnFile:
             for each in case.inputs
         }
         self.wanted = {each["name"]: next_tensor(each["dims"], torch.float32) for each in case.outputs}
+        self.copied = []
+
+    def copies(self, count):
+        while len(self.copied) < count:
+            self.copied.append({name: each.clone() for name, each in self.inputs.items()})
+        return self.copied[:count]
 
 
 def in_layout(tensor, layout):
@@ -231,15 +237,15 @@ class Pool:
 
 
 class Slots:
-    """Copies of drawn inputs for n calls."""
+    """Copies of drawn inputs for n calls. Rivals have them in common, because they take turns."""
 
-    def __init__(self, case, drawn, launches):
-        self.drawn = drawn
+    def __init__(self, case, file, launches):
+        self.drawn = drawn = file.inputs
         input_bytes = sum(each.nelement() * each.element_size() for each in drawn.values())
         own = sum(math.prod(each["dims"]) for each in case.outputs) * next(iter(drawn.values())).element_size()
         in_cache = max(LEAST_SLOTS, POOL_BYTES // input_bytes)
         self.launches = max(1, min(launches, in_cache, OWN_BYTES // (input_bytes + own)))
-        self.sets = [{name: each.clone() for name, each in drawn.items()} for _ in range(self.launches)]
+        self.sets = file.copies(self.launches)
 
     def inputs(self, index):
         return self.sets[index]
@@ -270,7 +276,7 @@ class Subject:
 
     def pool_of(self, launches):
         if not self.case.pooled:
-            return Slots(self.case, self.file.inputs, launches)
+            return Slots(self.case, self.file, launches)
         return Pool(self.torch, self.case.inputs[0]["dims"], getattr(self.torch, self.case.dtype), launches)
 
     def selected(self):

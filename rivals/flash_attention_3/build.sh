@@ -1,19 +1,21 @@
 #!/bin/sh
 # Builds flash_attention_3.so: functions fa3_fp16_64, fa3_bf16_64 and so on (forward.cu), by the head dimension of Q and
-# K, and for head dimensions 64 and 128 fa3_backward_fp16_64 and so on (backward.cu). Beside it, a record in JSON says
-# from which commits and with which flags: fa-tui bench --rivals shows them, and calls no object without its record.
+# K, fa3_decode_fp16_64 and so on for 64, 128 and 256 (decode.cu), and fa3_backward_fp16_64 and so on for 64 and 128
+# (backward.cu). Beside it, a record in JSON says from which commits and with which flags: fa-tui bench --rivals shows
+# them, and calls no object without its record.
 #
 #   rivals/flash_attention_3/build.sh FLASH_ATTENTION CUTLASS [OUT]
 #
 # OUT: rivals/built/flash_attention_3.so, or that name in $FLASHCORE_RIVALS, where runners look.
 # In the environment, WIDTHS="64 128" builds only those of 64, 96, 128, 192 and 256 (V's is the same, and 128 for 192),
-# DTYPES="fp16" or "bf16" and PASSES="forward" or "backward" only that of the two. JOBS: how many compile at once, 1.
+# DTYPES="fp16" or "bf16" only that of the two, PASSES="forward" some of forward, decode and backward. JOBS: how many
+# compile at once, 1.
 #
 # FLASH_ATTENTION and CUTLASS: checkouts of Dao-AILab/flash-attention at 0251105a and of NVIDIA/cutlass at 7127592, the
 # commit that it pins; for copies without .git, FLASH_COMMIT and CUTLASS_COMMIT say which. Takes nvcc 12.8 or later and
 # one to two minutes a function, three to eight for a backward pass; needs no GPU and no PyTorch.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,14p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,16p' "$0"; exit 2; }
 for needed in "$1/hopper/flash_fwd_launch_template.h" "$2/include/cutlass/cutlass.h"; do
   [ -f "$needed" ] || { echo "there is no $needed: give checkouts of flash-attention and cutlass, in this order" >&2; exit 2; }
 done
@@ -47,9 +49,10 @@ for width in ${WIDTHS:-64 96 128 192 256}; do
   values=$([ "$width" = 192 ] && echo 128 || echo "$width")
   for dtype in ${DTYPES:-fp16 bf16}; do
     case $dtype in fp16) element=cutlass::half_t is_bf16=false ;; *) element=cutlass::bfloat16_t is_bf16=true ;; esac
-    for pass in ${PASSES:-forward backward}; do
+    for pass in ${PASSES:-forward decode backward}; do
       case $pass-$width in
         forward-*) function=fa3_${dtype}_$width ;;
+        decode-64 | decode-128 | decode-256) function=fa3_decode_${dtype}_$width ;;
         backward-64 | backward-128) function=fa3_backward_${dtype}_$width ;;
         *) continue ;;
       esac
