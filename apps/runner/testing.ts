@@ -28,7 +28,7 @@ export { HOPPER } from './worker/timing/machine.ts';
 export { blocksToTrace, kernelCycles } from './worker/timing/kernel-cycles.ts';
 export { operationsOf, type Operation } from './worker/timing/operations.ts';
 export { readTrace, type TracedLaunch } from './worker/timing/trace.ts';
-export { Judge } from './worker/benchmark/judge.ts';
+export { DrawnAhead, Judge } from './worker/benchmark/judge.ts';
 export { OutputLedger } from './worker/benchmark/output-ledger.ts';
 export { countersOf } from './src/profile/counters.ts';
 export { ReferenceBook } from './worker/verify/reference-book.ts';

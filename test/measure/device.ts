@@ -5,6 +5,7 @@ import {
   ArtifactStore,
   BuildTools,
   CudaDriver,
+  DrawnAhead,
   Judge,
   LoadedCandidate,
   OutputLedger,
@@ -119,6 +120,7 @@ export async function timedKernel(
     {
       driver,
       reference: loadReference(await tools.libraries.reference(listener)),
+      drawnAhead: new DrawnAhead(),
       judgeImage: await tools.libraries.judge({ arch, emulated: simulated }, listener),
     },
     {

@@ -102,6 +102,7 @@ function jobOn({
         ...planProtocol(undefined, create(DeviceSchema, { simulated })),
         tolerance: { profile: 'parity', absolute: 0.01, relative: 0.01 },
         sdpaBackends: [],
+        rivals: [],
         reuseSdpa: false,
         legacyLaunches: 0,
       },
