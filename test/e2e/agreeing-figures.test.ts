@@ -1,4 +1,4 @@
-/** Figures and labels agree with the data, and refusals explain themselves. */
+/** Figures and labels agree with the data that they show, and refusals say why. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Verdict } from '@flashcore/shared/contract';
@@ -41,7 +41,7 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
-test('champions of an unknown kernel are an error with the nearest names', () => {
+test('asking for the champions of an unknown kernel is an error that names the nearest kernels', () => {
   expect(home.faTui(['champions', '--kernel', 'fa_v1_baselin'])).toMatchObject({
     exitCode: 2,
     stdout: '',
@@ -50,7 +50,7 @@ test('champions of an unknown kernel are an error with the nearest names', () =>
   expect(home.faTui(['champions', '--kernel', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });
 });
 
-test('a leaderboard by means takes a case set of the runner, and refuses a shape next to it', () => {
+test('a leaderboard by means accepts a set of cases that the runner knows, but not together with a shape', () => {
   const board = (...args: string[]) => home.faTui(['leaderboard', ...args]);
   expect(board('--cases', 'succes')).toMatchObject({
     exitCode: 2,

@@ -1,6 +1,6 @@
 /**
- * Bad input gets a clear error at once: what was wanted, what was given, what to do. Exit code 2 (usage) or 3 (the
- * runner could not).
+ * Bad input gets a clear error at once that says what was wanted, what was given and what to do. The exit code is 2 for
+ * a usage error, and 3 if the runner could not do its work.
  */
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -77,7 +77,7 @@ test('the daemon reports a port in use and exits with 3', async () => {
   }
 });
 
-test('an address beyond loopback is refused until there is TLS', async () => {
+test('the daemon refuses an address beyond loopback without TLS', async () => {
   await using other = new Home();
   await expect(other.startDaemonAt('0.0.0.0:0')).rejects.toThrow(/exit code 2[^]*TLS/);
 });

@@ -1,4 +1,4 @@
-/** The archive for a GPU host, unpacked on a system without the repository, npm or node_modules. */
+/** The archive for a GPU host runs on a system that has no repository, no npm and no node_modules. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,8 @@ import { Home, ROOT } from '../support/home.ts';
 
 const TITLE = 'the bundle runs from a folder of its own, with what a host has: compilers';
 
-// Leaves out Node, whose 35 MB take half a minute to pack. `npx nx bundle runner` itself fails above 60 MB.
+// The archive here is packed without Node, whose 35 MB take half a minute. `npx nx bundle runner` itself fails above 60
+// MB.
 test.skipIf(missing('xz-utils'))(TITLE, { timeout: 300_000 }, async () => {
   await using home = new Home();
   const folder = mkdtempSync(join(tmpdir(), 'fc-bundle-'));
@@ -17,7 +18,7 @@ test.skipIf(missing('xz-utils'))(TITLE, { timeout: 300_000 }, async () => {
   mkdirSync(join(folder, 'out/flashcore'), { recursive: true });
   execFileSync(process.execPath, [join(ROOT, 'tools/bundle-runner.ts'), '--out', join(folder, 'out'), '--no-node'], {
     stdio: 'ignore',
-    // Packed for speed: twice the size in a tenth of the time.
+    // xz's fastest level: the archive is twice as large and takes a tenth of the time.
     env: { ...process.env, XZ_OPT: '-0' },
   });
   expect(readdirSync(join(folder, 'out')).toSorted()).toEqual(['flashcore', expect.stringMatching(/\.tar\.xz$/)]);

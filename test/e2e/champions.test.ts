@@ -25,7 +25,7 @@ let repository: string;
 let saved: string;
 
 beforeAll(async () => {
-  // The cases are small, so a ranked run takes seconds.
+  // The owner's cases are small, so a ranked run takes seconds.
   kernels = ownersKernels(first.path);
   for (const home of [first, second]) await home.startDaemonAt('127.0.0.1:0', '--kernels', kernels);
   repository = join(first.path, 'my répository');
@@ -78,13 +78,13 @@ test('accept --save writes the champion with its sources as they were when it wa
     expect(readFileSync(join(saved, sources, name)), name).toEqual(readFileSync(join(repository, 'my_kernel', name)));
 });
 
-test('champions --save adds only champions that the folder does not have', () => {
+test('champions --save adds only the champions that the folder lacks', () => {
   const before = readFileSync(join(saved, 'champions.json'), 'utf8');
   expect(first.faTui(['champions', '--save', saved]).exitCode).toBe(0);
   expect(readFileSync(join(saved, 'champions.json'), 'utf8')).toBe(before);
 });
 
-test('new --from a build copies the sources it was built from', () => {
+test('new --from a build copies the sources that the build was made from', () => {
   const { response } = first.runJson(['build', 'fa_v2_wmma']);
   const { buildId } = response.result!.variants[0]!.build!;
   const { exitCode, stderr } = first.faTui(['new', 'a_copy', '--from', buildId], { cwd: repository });
@@ -93,7 +93,7 @@ test('new --from a build copies the sources it was built from', () => {
   expect(readdirSync(join(repository, 'a_copy'))).toContain('a_copy.cu');
 });
 
-test('another runner runs the saved champion again and accepts it once', () => {
+test('a second runner runs a saved champion again and accepts it only once', () => {
   const { exitCode, loaded } = load(second, saved);
   expect([exitCode, loaded]).toEqual([0, expect.objectContaining({ state: 'accepted', reason: '' })]);
   const champions = second.faTui(['champions', '--json']);
@@ -110,7 +110,7 @@ test('another runner runs the saved champion again and accepts it once', () => {
   expect([again.exitCode, again.loaded]).toMatchObject([0, { state: 'champion already', job: loaded.job }]);
 });
 
-test('a file cannot make a champion: a wrong kernel is run and not accepted', async () => {
+test('a saved champion whose kernel is wrong is run and not accepted', async () => {
   const folder = await changed('wrong', (source) =>
     edit(source, (text) => edited(text, '= scale * LOG2_E', '= 1.05f * scale * LOG2_E')),
   );
@@ -142,7 +142,7 @@ test.each([
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('champions.json: must be a file of')]);
 });
 
-test('sources that were changed after saving are neither run nor overwritten', () => {
+test('a saved champion whose sources were changed is neither run nor overwritten', () => {
   const folder = join(repository, 'edited');
   cpSync(saved, folder, { recursive: true });
   const file = championsFile(folder);
@@ -161,7 +161,7 @@ test('sources that were changed after saving are neither run nor overwritten', (
   }
 });
 
-test('a champion that cannot be loaded does not stop the next champion, and the report has both', () => {
+test('a champion that cannot be loaded does not stop the next one, and the report lists both', () => {
   const folder = join(repository, 'two');
   cpSync(saved, folder, { recursive: true });
   const file = championsFile(folder);

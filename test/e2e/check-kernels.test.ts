@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { Home, ROOT } from '../support/home.ts';
 
 const SCRIPT = join(ROOT, 'tools/ci/check-kernels.sh');
-/** A name that would be harmful as a word in a shell, and that begins a workflow command on its second line. */
+/** A file name that would do harm as a word in a shell, and whose second line is a workflow command. */
 const HOSTILE = '-x $(touch harm)\n::error::no';
 
 const home = new Home();
@@ -67,7 +67,7 @@ test('judges only the kernels that a commit touches', { timeout: 300_000 }, () =
   expect([status, stderr]).toEqual([2, '']);
   expect(stdout).toContain('kernels/right, emulator: exit status 0');
   expect(stdout).not.toContain('untouched');
-  // The name stays on one line, and no part of it is a workflow command.
+  // The file's name is printed on one line, so GitHub reads no part of it as a workflow command.
   expect(stdout.split('\n').filter((line) => line.startsWith('::error'))).toEqual([
     expect.stringMatching(/^::error file=-x \$\(touch harm\)%0A%3A%3Aerror%3A%3Ano\/kernel\.yaml,title=.*no_such_key/),
   ]);
@@ -76,10 +76,10 @@ test('judges only the kernels that a commit touches', { timeout: 300_000 }, () =
   expect(readFileSync(join(home.path, 'gh.log'), 'utf8')).toContain('--method POST repos/someone/attention/issues/7');
 });
 
-test('a wrong kernel fails with annotations, and the existing comment is edited', { timeout: 300_000 }, () => {
+test('a wrong kernel fails with annotations, and the action edits its existing comment', { timeout: 300_000 }, () => {
   appendFileSync(inRepository('kernels/right/fa_v1_baseline.cu'), 'syntax error here\n');
   commitAll();
-  // The runner of the first test plays the GPU host.
+  // The runner of the first test stands in for the GPU host.
   const host = { FLASHCORE_GPU_RUNNER: home.runnerInfo()!.address };
   const { status, stdout } = check({ GH_TOKEN: 'x', NUMBER: '7', COMMENTS: '4711', ...host });
   expect([status, stdout]).toEqual([
@@ -90,7 +90,7 @@ test('a wrong kernel fails with annotations, and the existing comment is edited'
   expect(readFileSync(join(home.path, 'gh.log'), 'utf8')).toContain('issues/comments/4711');
 });
 
-test('judges nothing if no kernel was touched, and reports a missing base', () => {
+test('the action judges nothing if no kernel was touched, and reports a missing base commit', () => {
   appendFileSync(inRepository('README'), 'y\n');
   commitAll();
   expect(check()).toMatchObject({ status: 0, comment: expect.stringContaining('No kernel is touched') as string });

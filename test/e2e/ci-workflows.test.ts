@@ -1,4 +1,4 @@
-/** The workflows of docs/ci.md: each step's commands run here on the emulator, in a separate folder. */
+/** The workflows of docs/ci.md. The commands of each step run here on the emulator, in a separate folder. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -23,7 +23,7 @@ const [emulator, gpu] = [...readFileSync(join(ROOT, 'docs/ci.md'), 'utf8').match
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** A checkout as the workflows see it, with a `gh` that records its calls. */
+/** A checkout like the workflows' on GitHub, with a `gh` that records its calls. */
 function checkout(name: string, { comments = '' } = {}): { folder: string; env: Record<string, string> } {
   const folder = join(home.path, name);
   mkdirSync(join(folder, 'bin'), { recursive: true });
@@ -94,7 +94,7 @@ test(
   },
 );
 
-test('every step of a workflow runs in this file, or is an action, the install or the login', () => {
+test('every step of a workflow either runs in this file or is an action, the installation or the login', () => {
   const played = new Set(['Verify', 'Reports', 'Comment', 'Judge', 'Reach the runner']);
   const steps = [emulator, gpu].flatMap(({ jobs }) => Object.values(jobs).flatMap((job) => job.steps));
   expect(

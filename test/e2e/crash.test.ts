@@ -38,11 +38,11 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   expect(again[0]!.job).not.toBe(name);
   const end = again.at(-1)!.payload;
   expect(end.case === 'finished' && Outcome[end.value.outcome]).toBe('PASSED');
-  // From now on the request_id refers to the new run, which has ended.
+  // The request_id now belongs to the new run, which has ended.
   expect(await all(client.start('verify', verifyRequest({ requestId, restartInterrupted: true })))).toEqual(again);
 }, 60_000);
 
-test('raw samples that an event has announced to a client still exist after kill -9', async () => {
+test('raw samples that an event has announced to a client survive kill -9', async () => {
   await using home = new Home();
   const first = await home.startDaemon();
   const shapes = [{ batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }];

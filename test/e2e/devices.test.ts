@@ -1,6 +1,6 @@
 /**
- * Several devices on one host, each with a worker and a queue. The emulator presents two, which are distinguished in
- * the same way as those of a GPU host.
+ * Several devices on one host, each with a worker and a queue. The emulator presents two devices, and the runner tells
+ * them apart in the same way as the devices of a GPU host.
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -23,14 +23,14 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** Starts a job and detaches from it. */
+/** Starts a job without waiting for its end. Returns the job's name. */
 function start(...args: string[]): string {
   const { stdout, stderr, exitCode } = home.faTui([...args, '--runner', address, '--detach']);
   expect(exitCode, stderr).toBe(0);
   return stdout.trim();
 }
 
-/** A job on the first device that runs until it is cancelled, even on a fast machine. */
+/** Starts a job on the first device that does not end before it is cancelled, even on a fast machine. */
 const startEndless = (): string => start('verify', 'fa_v1_baseline', '--seeds', '100');
 
 const ended = (name: string): Promise<Job> =>
@@ -46,8 +46,8 @@ const ended = (name: string): Promise<Job> =>
 const seconds = ({ startTime, endTime }: Job): [number, number] =>
   [startTime, endTime].map((time) => Number(time!.seconds) + time!.nanos / 1e9) as [number, number];
 
-test('two jobs on two devices run at the same time, a fault on one does not affect the other, and a third waits for its device', async () => {
-  // This job runs on the first device until it is cancelled, while the second device has faults.
+test('two devices run jobs at the same time, unaffected by a fault of the other, while a third job waits for its device', async () => {
+  // Runs on the first device until it is cancelled, while kernels fault on the second device.
   const long = startEndless();
   const faulty = start('verify', 'out_of_bounds', '--device', 'emulator:1', '--seeds', '1', '--shape', '1x1x64x64');
   const good = start('verify', 'fa_v1_baseline', '--device', 'emulator1', '--seeds', '1', '--shape', '1x1x64x64');
@@ -80,7 +80,7 @@ test('"any" selects the device with the fewest jobs', async () => {
   await ended(busy);
 }, 60_000);
 
-test('the host lists its devices; an unknown name is a usage error with the known names', () => {
+test('the host lists its devices, and an unknown device name is a usage error that lists the known names', () => {
   const answer = JSON.parse(home.faTui(['host', '--json', '--runner', address]).stdout) as {
     host: { devices: { deviceId: string }[] };
   };
@@ -91,7 +91,7 @@ test('the host lists its devices; an unknown name is a usage error with the know
   expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/emulator, emulator1.*"any"/) as string]);
 });
 
-test('launch options that a device does not support have no effect, and the job reports that', () => {
+test('launch options that the device does not support have no effect, and the job reports that', () => {
   const { response, exitCode, stderr } = home.runJson([
     'verify',
     join(ROOT, 'test/fixtures/launch_options'),

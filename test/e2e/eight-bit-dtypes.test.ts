@@ -1,4 +1,7 @@
-/** Tensors of e4m3, e5m2 and int8 in a user's folder: right kernels pass, and mistakes of such formats are found. */
+/**
+ * Tensors of e4m3, e5m2 and int8 in a user's folder: correct kernels pass, and the mistakes typical of these formats
+ * are found.
+ */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,7 +10,7 @@ import { withoutToolkit } from '../ladder/builds.ts';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
 
 const LIMIT_MS = 600_000;
-/** The engine on fibres has no header for fp8. */
+/** The fibre engine has no header for fp8. */
 const withPtx = test.skipIf(missing('nvcc') && missing('clang'));
 const home = new Home();
 const repository = join(home.path, 'repository');
@@ -85,7 +88,7 @@ reference: { op: own }
 work: { flops: "rows * N" }
 `;
 
-/** The exact quotient: the judge saturates it and knows what rounding costs. */
+/** Computes the exact quotient. The judge saturates it and knows how much error rounding to 8 bits adds. */
 const QUANTIZED = `#include "flashcore_reference.h"
 
 void reference(const flashcore::Case& c) {
@@ -96,7 +99,7 @@ void reference(const flashcore::Case& c) {
 }
 `;
 
-/** The conversion of a float \`x\` to a byte. */
+/** C++ expressions that convert a float \`x\` to a byte of each format. */
 const CONVERSIONS = {
   e4m3: '__nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3)',
   e5m2: '__nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E5M2)',
@@ -162,10 +165,10 @@ withPtx.each(
   expect([exitCode, stdout]).toEqual([1, expect.stringMatching(finding)]);
 });
 
-// The emulator times rows of 128.
+// The timed rows on the emulator have length 128.
 withPtx.each([
   ['e4m3', '__nv_cvt_float_to_fp8(N == 128 ? 1.2f * x : x, __NV_SATFINITE, __NV_E4M3)'],
-  // Quotients of 10,000 and more, whose relative tolerance must be that of the saturated answer.
+  // Quotients of 10,000 and more are saturated. Their relative tolerance must be that of the saturated value.
   ['e4m3', '__nv_cvt_float_to_fp8(N == 128 ? fmaxf(-256.0f, fminf(256.0f, x)) : x, __NV_SATFINITE, __NV_E4M3)'],
   ['int8', 'max(-128, min(127, __float2int_rn(x) + (N == 128)))'],
 ] as const)(
@@ -195,7 +198,7 @@ test.each(inFull(['e4m3', 'e5m2', 'int8'], (dtype) => dtype === 'e4m3'))(
   },
 );
 
-/** gemm_tiles with a change of its manifest or its source. */
+/** A copy of gemm_tiles with one change in its manifest or its source. */
 function gemm(id: string, file: 'kernel.yaml' | 'gemm_tiles.cu', was: string, is: string): string {
   const path = join(repository, id);
   cpSync(join(ROOT, 'examples/kernels/gemm_tiles'), path, { recursive: true });
@@ -262,7 +265,7 @@ work: { flops: "4 * B * H * S * S * D" }
 const ROWS = `#include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
-// A thread has a query. Keys are read twice: for the maximum, and for the sums.
+// One thread computes one query. It reads the keys twice: for the maximum, and for the sums.
 extern "C" __global__ void rows(const __nv_fp8_e4m3* Q, const __nv_fp8_e4m3* K, const __nv_fp8_e4m3* V,
                                 const int* lengths, __nv_bfloat16* O, int H, int S, float scale) {
   const int query = blockIdx.x * 32 + threadIdx.x, head = blockIdx.y;
@@ -305,7 +308,7 @@ toggle: "there are no tensor cores"
 
 withPtx('the built-in attention takes Q, K and V of e4m3 with O of bf16', { timeout: LIMIT_MS }, () => {
   const right = folder('rows', { 'kernel.yaml': ROWS_MANIFEST, 'rows.cu': ROWS });
-  // Verifies too. Drawn shapes would take this kernel minutes.
+  // `bench` also verifies the kernel. The drawn shapes of `run` would take this kernel minutes.
   const bench = faTui('bench', right, '--samples', '5', '--max-seconds', '1');
   expect([bench.exitCode, bench.stdout]).toEqual([0, expect.stringMatching(/tensors +e4m3/)]);
   const beyond = folder('beyond', {
@@ -332,7 +335,7 @@ test.skipIf(missing('clang') || !ALL_TESTS)(
   },
 );
 
-test('an unknown dtype is refused with those that are known', () => {
+test('an unknown dtype is refused, and the message lists the known dtypes', () => {
   const known = 'fp16, bf16, fp32, e4m3, e5m2, int8';
   const problem = edited(QUANTIZE, 'id: quantize', 'id: quantize_fp8').replace('[e4m3, e5m2, int8]', '[fp8]');
   folder('wrong-problems/quantize_fp8', { 'problem.yaml': problem, 'reference.cpp': QUANTIZED });
@@ -340,7 +343,7 @@ test('an unknown dtype is refused with those that are known', () => {
     env: { FLASHCORE_PROBLEMS: join(repository, 'wrong-problems') },
     cwd: repository,
   });
-  // One problem that cannot be read hides no others.
+  // A problem that cannot be read hides no other problem.
   expect([list.exitCode, list.stdout.replaceAll(/\s+/g, ' ')]).toEqual([
     0,
     expect.stringContaining(`a list of ${known}`),

@@ -1,4 +1,4 @@
-/** `fa-tui evaluate` and the adapters of examples/, each called the way its framework calls it. */
+/** `fa-tui evaluate`, and the adapters in examples/, each called in the way its framework calls it. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ function evaluate(
   return { ...done, found: (done.stdout === '' ? {} : JSON.parse(done.stdout)) as Evaluation };
 }
 
-test("a wrong candidate gets exit code 0, its fault and place, and a score below every correct candidate's", () => {
+test("a wrong candidate gets exit code 0, its fault with the line, and a score below every correct candidate's", () => {
   const { exitCode, found } = evaluate(RACE);
   expect([exitCode, found.correct, found.stage]).toEqual([0, false, 'verify']);
   expect(found.text_feedback).toMatch(/^RACE: .*missing_syncthreads\.cu:11[^]*remedy: Put a __syncthreads\(\)/);
@@ -65,7 +65,7 @@ test(
   },
 );
 
-test('a candidate that does not compile, and a folder with a wrong manifest, get a judgement too', () => {
+test('evaluate also judges a candidate that does not compile and a folder with a wrong manifest', () => {
   const broken = join(home.path, 'broken.cu');
   writeFileSync(broken, 'this is no CUDA');
   const compiled = evaluate(broken);
@@ -79,7 +79,7 @@ test('a candidate that does not compile, and a folder with a wrong manifest, get
   expect(refused.found.text_feedback).toMatch(/kernel\.yaml/);
 });
 
-test('exits with 3 and no stdout if a candidate cannot be judged, and with 2 on a usage error', () => {
+test('evaluate exits with 3 and prints nothing to stdout if it cannot judge, and with 2 on a usage error', () => {
   const away = home.faTui(['evaluate', right, '--base', 'fa_v1_baseline', '--runner', '127.0.0.1:1', ...QUICK]);
   expect([away.exitCode, away.stdout]).toEqual([3, '']);
   const late = evaluate(right, '--timeout', '0.2', '--repeat');

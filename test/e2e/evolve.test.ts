@@ -1,4 +1,4 @@
-/** `fa-tui evolve` on the emulator: the loop, mistakes of proposers, cheats, and the proposers of examples/. */
+/** `fa-tui evolve` on the emulator: its loop, proposers that fail, cheating kernels, and the proposers of examples/. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -37,7 +37,10 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** A proposer that answers trial N with entry N of `answers`; `body` computes the answers from the request. */
+/**
+ * A proposer that answers trial N with entry N of `answers`; `body` is its code, which computes `answers` from the
+ * request.
+ */
 function scripted(name: string, body: string): string {
   const file = join(home.path, `${name}.mjs`);
   writeFileSync(
@@ -79,7 +82,7 @@ test(
     expect(shown).toMatch(
       /2 trials, 2 right \(100 %\), 0 accepted[^]*The emulator’s times judge nothing[^]*Lineage\n {2}0 root/,
     );
-    // The search is complete, so resuming it runs nothing.
+    // The search has already run all its trials, so resuming it runs no job.
     const resumed = home.faTui(['evolve', '--resume', summary.search, '--json']);
     expect(JSON.parse(resumed.stdout)).toEqual(summary);
   },
@@ -170,7 +173,7 @@ test(
     const proposer = 'node examples/proposers/parameters.mjs';
     const folder = join(home.path, 'islands');
     layOutSmallKernel(folder);
-    // A source that no other test has compiled.
+    // The source must be new to the build cache.
     const source = join(folder, 'missing_syncthreads.cu');
     writeFileSync(source, `${readFileSync(source, 'utf8')}// islands\n`);
     const args = ['--proposer', proposer, '--trials', '2', '--islands', '2', '--seed', '7', '--config', 'full'];
@@ -216,8 +219,8 @@ test('a proposer that cannot be started ends the search', { timeout: 180_000 }, 
 });
 
 const CHEATS = join(ROOT, 'kernels/cheating');
-// One cheat that the compiler reports, and one that timing exposes. The runner treats all cheats alike, whoever
-// proposes them; cheating-kernels.test.ts and drawn-shapes.test.ts test the other cheats.
+// One cheat that the compiler reports, and one that timing exposes. cheating-kernels.test.ts and drawn-shapes.test.ts
+// test the other cheats, because the runner does not care who proposed a kernel.
 const cheats = ['host_include', 'right_when_checked'];
 
 test('cheating kernels from a proposer are caught, and none is accepted', { timeout: 600_000 }, () => {
@@ -299,7 +302,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(pieces).toString('utf8');
 }
 
-test('a usage error exits with 2, a kernel that is itself wrong with 1', { timeout: 120_000 }, () => {
+test('evolve exits with 2 on a usage error, and with 1 if the starting kernel is wrong', { timeout: 120_000 }, () => {
   const usage = (...args: string[]) => home.faTui(['evolve', ...args]);
   expect(usage('fa_v1_baseline')).toMatchObject({
     exitCode: 2,

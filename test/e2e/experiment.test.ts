@@ -1,6 +1,6 @@
 /**
- * The whole path with real input: kernel folder → daemon → compilers → emulator → gates, through fa-tui as a
- * user runs it.
+ * The whole path with real input: kernel folder → daemon → compilers → emulator → gates, through fa-tui called as a
+ * user calls it.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,8 +31,7 @@ test.each(inFull(['fa_v2_wmma', 'flashcore_v6'], (kernel) => kernel === 'flashco
       PARITY_SHAPES.map((shape) => [shape, 'PASS']),
     );
     for (const { maxAbsError, meanAbsError, nanCount, unwrittenCount } of variant!.verify!.cases) {
-      // The parity profile allows 1e-2. An online softmax with fp32 accumulation stays far below (SPEC's WMMA kernel:
-      // 4.9e-4).
+      // The parity profile allows 1e-2. An online softmax with fp32 accumulation stays far below that.
       expect(maxAbsError).toBeLessThan(2e-3);
       expect(meanAbsError).toBeLessThan(1e-4);
       expect([nanCount, unwrittenCount]).toEqual([0n, 0n]);
@@ -51,7 +50,7 @@ test.each(inFull(['fa_v2_wmma', 'flashcore_v6'], (kernel) => kernel === 'flashco
   180_000,
 );
 
-test('a kernel folder outside the repository, copied and changed, runs on a runner that never saw it', async () => {
+test('a copied and changed kernel folder outside the repository runs on a runner that has never seen it', async () => {
   const folder = join(home.path, 'my_kernel');
   cpSync(join(ROOT, 'kernels/fa_v1_baseline'), folder, { recursive: true });
   const manifest = readFileSync(join(folder, 'kernel.yaml'), 'utf8');

@@ -15,23 +15,24 @@ const fixtures = readdirSync(FOLDER, { withFileTypes: true })
     const { finding, shape, needsPtxEngine } = parseManifest(readFileSync(path, 'utf8'), path).faulty!;
     return { id, finding: FindingKind[finding], shape: formatShape(shape), needsPtxEngine };
   })
-  // libs/emulator/tests/probes/faulty_test.cpp tests the kernels that need the PTX engine; here they would need a
-  // second build of the emulator.
+  // libs/emulator/tests/probes/faulty_test.cpp tests the kernels that need the PTX engine; running them here would need
+  // a second build of the emulator.
   .filter(({ needsPtxEngine }) => !needsPtxEngine);
-// Only ncu's counters or a GPU can show these faults: a machine without them must not report them.
+// These faults are visible only to a GPU or in ncu's counters, so without a GPU they must not be reported.
 const NEEDS_GPU = ['BANK_CONFLICTS'];
-// Findings that come from ptxas.
+// Findings that the runner takes from ptxas.
 const NEEDS_NVCC = ['REGISTER_SPILLS', 'SMEM_LIMIT', 'MISSING_ENTRY'];
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// The short form has a finding of the compiler, one of the race checker and one of the probes; the runner's
-// faulty-kernels.test.ts has more.
+// The short form has one finding of the compiler, one of the race checker and one of the probes. The runner's
+// faulty-kernels.test.ts tests more.
 const SHORT = [
   'syntax_error',
   'missing_syncthreads',
-  // Correct on the first two inputs of a case. The probes find the fault, although the run names its shape.
+  // This kernel is correct on the first two inputs of a case. The probes find its fault even if the run names the
+  // shape.
   'fp16_sums',
 ];
 
@@ -42,9 +43,9 @@ const tried = inFull(
 const TITLE = '$id is named $finding, exit code 1';
 
 /**
- * Findings after which the device's process is replaced or its launch was aborted, so a good kernel runs next. After
- * other findings the device is undisturbed, because the launch completed or never began; reliability/faulty.test.ts
- * runs a good kernel after some of them.
+ * Findings of an aborted launch or of a device process that had to be replaced. After such a finding the test runs a
+ * good kernel. After other findings the device is undisturbed, because the launch completed or never began.
+ * reliability/faulty.test.ts runs a good kernel after some of them.
  */
 const DISTURBING = ['OUT_OF_BOUNDS', 'MISALIGNED_ADDRESS', 'INVALID_WARP_MASK', 'DEADLOCK', 'RACE', 'TIMED_OUT'];
 
@@ -76,7 +77,7 @@ function isNamed({ id, finding, shape }: (typeof fixtures)[number]): void {
   expect(Outcome[good.response.job!.outcome]).toBe('PASSED');
 }
 
-/** Checks the figures that a finding of its kind must have. */
+/** Checks that the finding has the figures that its kind requires. */
 function expectEvidence({ kind, location, threads, message, remedy }: Finding): void {
   expect(message).not.toBe('');
   expect(remedy).not.toBe('');

@@ -1,4 +1,4 @@
-/** The ladder's final report in docs/results is what its recorded command makes of the results in docs/results. */
+/** The ladder's final report in docs/results is the output of its recorded command on the stored results. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -14,7 +14,7 @@ test('the ladder’s final report is what its recorded command prints', async ()
   const commands = readFileSync(join(measuredFolder(basename(FOLDER)), 'commands.txt'), 'utf8');
   const [command = ''] = commands.split('\n');
   const words = command.replace(/^npx fa-tui /, '').split(' ');
-  // Paths are inserted only after splitting the command, because a checkout's path may have spaces.
+  // Paths are inserted after the command is split into words, because a checkout's path may have spaces.
   const placed = words
     .slice(0, words.indexOf('-o'))
     .map((word) => word.replace(/docs\/results\/([^/ ]+)/g, (_, campaign: string) => measuredFolder(campaign)));
@@ -24,7 +24,7 @@ test('the ladder’s final report is what its recorded command prints', async ()
   expect(await formatMarkdown(printed, path)).toBe(readFileSync(path, 'utf8'));
 });
 
-/** Expands a star as the shell does: to the files of a folder with this prefix and suffix. */
+/** Expands a star like the shell: to the files whose names have this prefix and this suffix. */
 function filesOf(pattern: string): string[] {
   const [before = '', after = ''] = pattern.split('*');
   const folder = dirname(before);

@@ -47,8 +47,8 @@ press() { tm send-keys -t fa "$@"; }
 cursor() { screen | grep -o '▸ [^│]*' | sed -E 's/ +([0-9]+ [a-z]+ ago|just now) *$//' || true; }
 
 # until_seen PATTERN KEY: presses KEY until the screen has PATTERN, and after each press waits until the cursor has
-# moved. Other changes of the screen are ignored: on a busy machine they appear before the cursor moves, and an extra
-# press would go past the target.
+# moved. Other changes of the screen do not count: on a busy machine they may come before the cursor moves, and pressing
+# KEY then would move the cursor past its target.
 until_seen() {
   local before
   for _ in $(seq 40); do

@@ -9,7 +9,7 @@ import { Home, ROOT } from '../support/home.ts';
 test.skipIf(missing('tmux'))(
   'a first-time user starts fa-tui and compares two kernels with keys only, and sees each step on the screen',
   async () => {
-    // A fresh folder for each try, because the script starts where no job has run.
+    // Each try gets a fresh folder, because the script expects that no job has run yet.
     await using home = new Home();
     const script = spawn('bash', [join(ROOT, 'test/e2e/first-steps.sh')], {
       env: { ...home.env, LIMIT_S: '240' },

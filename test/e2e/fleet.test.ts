@@ -11,7 +11,7 @@ import { Home, ROOT } from '../support/home.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
 
 const SHAPE = '1x1x64x64';
-// Not made if all tests are skipped, because nothing would remove it then.
+// If all tests are skipped no folder is made, because no test would remove it.
 const folder = missing('slurm-wlm') ? '' : mkdtempSync(join(tmpdir(), 'fc-sl-'));
 const home = new Home();
 let slurm: SlurmCluster | undefined;
@@ -24,7 +24,7 @@ interface Changes {
   reach?: number;
   gres?: string;
   device?: string;
-  /** Additional keys of the partition. */
+  /** More keys for the partition. */
   more?: string;
 }
 
@@ -67,14 +67,14 @@ afterAll(async () => {
 
 const fleet = async (): Promise<Fleet> => (await client.getHost({})).host!.fleet!;
 
-/** A job that runs for seconds, so that whatever happens to its pilot happens in the middle of the job. */
+/** A job that runs for seconds, so that a test can stop its pilot while the job runs. */
 const longVerification = (by = client) =>
   by.start('verify', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
     settings: { shapes: [{ batch: 1, heads: 4, sequenceLength: 512, headDim: 64 }], seedCount: 100 },
   });
 
-test.skipIf(missing('slurm-wlm'))('a kernel that does not compile ends at the gateway: no pilot is requested', () => {
+test.skipIf(missing('slurm-wlm'))('a kernel that does not compile ends at the gateway, which requests no pilot', () => {
   const { exitCode, response } = home.runJson(['verify', 'syntax_error', '--shape', SHAPE, '--runner', address]);
   expect([exitCode, response.job!.outcome, response.result!.deviceSeconds]).toEqual([1, Outcome.COMPILE_FAILED, 0]);
   expect(slurm!.ask('squeue', '--noheader')).toBe('');
@@ -135,36 +135,40 @@ test.skipIf(missing('slurm-wlm'))(
   },
 );
 
-test.skipIf(missing('slurm-wlm'))('a preempted pilot gives its job back', { timeout: 180_000 }, async () => {
-  const events: JobEvent[] = [];
-  let preempted = false;
-  for await (const event of longVerification()) {
-    events.push(event);
-    if (event.payload.case !== 'verifyProgress' || preempted) continue;
-    preempted = true;
-    slurm!.ask(
-      'sbatch',
-      '--partition=high',
-      '--nodes=2',
-      '--gres=gpu:4',
-      '--exclusive',
-      '--output=/dev/null',
-      '--wrap=sleep 1',
+test.skipIf(missing('slurm-wlm'))(
+  'a job whose pilot is preempted passes in a second attempt',
+  { timeout: 180_000 },
+  async () => {
+    const events: JobEvent[] = [];
+    let preempted = false;
+    for await (const event of longVerification()) {
+      events.push(event);
+      if (event.payload.case !== 'verifyProgress' || preempted) continue;
+      preempted = true;
+      slurm!.ask(
+        'sbatch',
+        '--partition=high',
+        '--nodes=2',
+        '--gres=gpu:4',
+        '--exclusive',
+        '--output=/dev/null',
+        '--wrap=sleep 1',
+      );
+    }
+    const reasons = events.flatMap(({ payload }) =>
+      payload.case === 'attemptStarted' ? [payload.value.reason ?? ''] : [],
     );
-  }
-  const reasons = events.flatMap(({ payload }) =>
-    payload.case === 'attemptStarted' ? [payload.value.reason ?? ''] : [],
-  );
-  // Slurm informs the pilot, and the gateway checks Slurm's queue; either may be first.
-  expect(['the scheduler ends the pilot', 'its pilot has ended']).toContain(reasons[1]);
-  expect(reasons).toHaveLength(2);
-  expect(events.at(-1)!.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.PASSED } });
-});
+    // Slurm informs the pilot, and the gateway sees it in Slurm's queue. Either may come first.
+    expect(['the scheduler ends the pilot', 'its pilot has ended']).toContain(reasons[1]);
+    expect(reasons).toHaveLength(2);
+    expect(events.at(-1)!.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.PASSED } });
+  },
+);
 
 test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are reported at the start', () => {
   const start = (env: Record<string, string>, partition: string, gres?: string) =>
     home.runnerCommand(['gateway', '--slurm', fleetFile(1, partition, { gres }), '--data', join(folder, 'd')], { env });
-  // Shared between the nodes, like a home directory on a cluster.
+  // Makes every folder look like one on NFS, as a home directory on a cluster is.
   const onNfs = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
     fs.statfsSync = () => ({ type: 0x6969 }); syncBuiltinESMExports();`;
   expect(start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(onNfs)}` }, 'low')).toMatchObject({
@@ -181,7 +185,7 @@ test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are r
     exitCode: 2,
     stderr: expect.stringContaining('partition nowhere: wanted one of low, high') as string,
   });
-  // Node is installed here, but Slurm is not.
+  // This PATH has Node but not Slurm.
   expect(start({ PATH: join(ROOT, 'node_modules/.bin') }, 'low')).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining('Install') as string,
@@ -262,14 +266,14 @@ test.skipIf(missing('slurm-wlm'))(
   },
 );
 
-test.skipIf(missing('slurm-wlm'))('no token is in anything that other users can read', () => {
+test.skipIf(missing('slurm-wlm'))("neither the pilots' logs nor Slurm's job records contain a token", () => {
   const logs = [join(home.path, 'fleet'), join(folder, 'scratch')].flatMap((path) =>
     readdirSync(path, { withFileTypes: true })
       .filter((entry) => entry.isFile() && /^pilot[.-]/.test(entry.name))
       .map(({ name }) => readFileSync(join(path, name), 'utf8')),
   );
   expect(logs.join('')).not.toMatch(/TOKEN=/);
-  // If the node has cgroups, programs on it are limited and ended together; if not, the log says so.
+  // If the node has cgroups, the runner limits programs and ends them together. If not, the log says so.
   expect(logs.filter((log) => log.includes('cgroups of boxes')).length).toBeGreaterThan(0);
   expect(slurm!.ask('scontrol', 'show', 'job')).not.toMatch(/[\w-]{43}/);
 });

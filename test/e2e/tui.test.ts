@@ -83,7 +83,7 @@ test.skipIf(missing('nvcc') && missing('clang')).each(SIZES)(
       await expectWhole(terminal, rows);
       terminal.type('g');
       await until(() => shownLine() !== hottest);
-      // If the table has lines of several files, its rows also name the file.
+      // If the table has lines of several files, each row also names its file.
       expect(terminal.text()).toMatch(new RegExp(`▸ .*\\b${shownLine()} `));
       terminal.type('H');
       await until(() => shownLine() === hottest);
@@ -98,12 +98,12 @@ test.skipIf(missing('nvcc') && missing('clang')).each(SIZES)(
   60_000,
 );
 
-test('a terminal that is too small is reported', async () => {
+test('fa-tui says that the terminal is too small', async () => {
   const terminal = openScreen(home, { columns: 50, rows: 12 });
   try {
     await terminal.waitFor(/too small/i);
     terminal.resize(80, 24);
-    await terminal.waitFor(/\[\d \w+\]/); // The view shown when the program last ended.
+    await terminal.waitFor(/\[\d \w+\]/); // The view that was on the screen when fa-tui last ended.
     terminal.type('q');
     expect(await terminal.exit).toBe(0);
   } finally {
@@ -112,7 +112,7 @@ test('a terminal that is too small is reported', async () => {
 });
 
 /**
- * Checks that boxes are closed at their right edge in every row, and that the last row has the key hints. Waits a
+ * Checks that the boxes are closed at their right edge in every row and that the last row has the key hints. Waits a
  * moment for a frame that is still being written.
  */
 async function expectWhole(terminal: Terminal, rows: number): Promise<void> {

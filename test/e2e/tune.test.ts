@@ -1,4 +1,4 @@
-/** `fa-tui tune` on the emulator: the table, and a search that a kill -9 of the runner interrupts. */
+/** `fa-tui tune` on the emulator: its table, and a search during which the runner is killed with kill -9. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,17 +25,21 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('ranks by registers and shared memory, and says that emulator times are not judged', { timeout: 180_000 }, () => {
-  const { exitCode, stdout, stderr } = home.faTui(search(kernel));
-  expect(exitCode, stderr).toBe(0);
-  expect(stdout).toMatch(
-    /2 variants\n +ranked by registers, then shared memory: emulator times are not GPU times[^]*variant +registers[^]*TILE=32[^]*not timed[^]*Best: TILE=/,
-  );
-  expect(stderr).toMatch(/TILE=16: right, \d+ registers/);
-});
+test(
+  'tune ranks by registers and shared memory, and says that emulator times are not judged',
+  { timeout: 180_000 },
+  () => {
+    const { exitCode, stdout, stderr } = home.faTui(search(kernel));
+    expect(exitCode, stderr).toBe(0);
+    expect(stdout).toMatch(
+      /2 variants\n +ranked by registers, then shared memory: emulator times are not GPU times[^]*variant +registers[^]*TILE=32[^]*not timed[^]*Best: TILE=/,
+    );
+    expect(stderr).toMatch(/TILE=16: right, \d+ registers/);
+  },
+);
 
 test(
-  'after kill -9 of the runner the same request continues, and nothing is measured twice',
+  'after kill -9 of the runner the same request continues the search, and nothing is measured twice',
   { timeout: 240_000 },
   async () => {
     await using own = new Home();
@@ -57,7 +61,7 @@ test(
   },
 );
 
-test('Ctrl-C leaves the search running and prints its name', { timeout: 180_000 }, async () => {
+test('Ctrl-C prints the name of the search and leaves it running', { timeout: 180_000 }, async () => {
   const client = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), [...search(kernel), '--remeasure'], {
     cwd: ROOT,
     env: home.env,
@@ -78,7 +82,7 @@ test('Ctrl-C leaves the search running and prints its name', { timeout: 180_000 
   expect(home.faTui(['watch', shown], { timeoutMs: 120_000 }).exitCode).toBe(0);
 });
 
-test('a usage error exits with 2 and says what to do', () => {
+test('tune exits with 2 on a usage error and says what to do', () => {
   const usage = (...args: string[]) => home.faTui(['tune', ...args]);
   const cases: [string[], RegExp][] = [
     [['flashcore_v8', '--set', 'BLOCK_Q'], /--set BLOCK_Q: must be NAME=A,B,C/],

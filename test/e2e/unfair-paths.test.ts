@@ -1,6 +1,7 @@
 /**
- * The client's own programs as unfair ways to become champion: a search, an evaluation, an agent, a champions file, and
- * each of them again after a restart. apps/runner/src/acceptance/unfair-attempts.test.ts tests the unfair requests.
+ * Unfair ways to become champion through the client's own programs: a search, an evaluation, an agent and a champions
+ * file, and each of them once more after a restart of the runner. apps/runner/src/acceptance/unfair-attempts.test.ts
+ * tests unfair requests to the runner.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,9 +21,9 @@ const home = new Home();
 let daemon: ChildProcess;
 let kernels: string;
 let champion: string;
-/** A ranked run from the time before there was a champion to compare with. */
+/** The job of a ranked run that had no champion to compare with. */
 let stale: string;
-/** A kernel that is wrong for heads of four blocks, which the easy shape does not have. */
+/** The folder of a kernel that is wrong for heads of four blocks. The easy shape has no such heads. */
 let wrong: string;
 const attempts: { by: string; job: string }[] = [];
 
@@ -59,7 +60,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('no run that was compared before there was a champion is accepted', () => {
+test('a ranked run from before there was a champion is not accepted', () => {
   attempts.push({ by: 'a stale run', job: stale });
   expectRefused(attempts.at(-1)!);
 });
@@ -96,7 +97,7 @@ console.log(JSON.stringify({ name: 'same', thought: 'none', files: { '${KERNEL}.
   }
 });
 
-test('no evaluated candidate and no winner of a tune is accepted', { timeout: 180_000 }, () => {
+test('neither an evaluated candidate nor the winner of a tune is accepted', { timeout: 180_000 }, () => {
   const evaluated = home.faTui(['evaluate', join(wrong, `${KERNEL}.cu`), '--base', KERNEL, ...EASY, '--json']);
   const { experiment } = JSON.parse(evaluated.stdout) as { experiment: string };
   attempts.push({ by: 'an evaluation', job: experiment });
@@ -105,7 +106,7 @@ test('no evaluated candidate and no winner of a tune is accepted', { timeout: 18
   expectRefused(attempts.at(-1)!);
 });
 
-test('no kernel is accepted through an agent', { timeout: 180_000 }, async () => {
+test('an agent cannot get a kernel accepted', { timeout: 180_000 }, async () => {
   const agent = new Client({ name: 'dishonest', version: '1' });
   await agent.connect(
     new StdioClientTransport({

@@ -1,6 +1,6 @@
 /**
  * `fa-tui uninstall --purge` removes everything that belongs to flashcore and nothing that belongs to the user, and
- * refuses while a runner works.
+ * refuses to run while a runner has work.
  */
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,21 +49,25 @@ test("--yes removes the data folder, settings and logins, and keeps the user's f
   expect(readdirSync(home.path)).toEqual(['my notes.txt']);
 });
 
-test('a runner that its owner started with `serve` is left alone, with all its data', { timeout: 60_000 }, async () => {
-  const home = newHome();
-  const { process: daemon } = await home.startDaemon();
-  expect(home.faTui(['uninstall', '--purge', '--yes'])).toMatchObject({
-    exitCode: 2,
-    stderr: expect.stringContaining(`(process ${daemon.pid}): stop it first`) as string,
-  });
-  expect(home.runnerCommand(['purge', '--yes'])).toMatchObject({
-    exitCode: 3,
-    stderr: expect.stringContaining('A runner serves') as string,
-  });
-  expect(readdirSync(home.path)).toEqual(expect.arrayContaining(['artifacts', 'flashcore.db', 'lock.db', 'sources']));
-});
+test(
+  'uninstall leaves a runner that its owner started with `serve` alone, with all its data',
+  { timeout: 60_000 },
+  async () => {
+    const home = newHome();
+    const { process: daemon } = await home.startDaemon();
+    expect(home.faTui(['uninstall', '--purge', '--yes'])).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining(`(process ${daemon.pid}): stop it first`) as string,
+    });
+    expect(home.runnerCommand(['purge', '--yes'])).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining('A runner serves') as string,
+    });
+    expect(readdirSync(home.path)).toEqual(expect.arrayContaining(['artifacts', 'flashcore.db', 'lock.db', 'sources']));
+  },
+);
 
-test('a folder that no runner has used is not a data folder, whatever it contains', () => {
+test('uninstall does not treat a folder that no runner has used as a data folder, whatever the folder contains', () => {
   const home = newHome();
   for (const name of ['builds', 'sources', 'tmp']) mkdirSync(join(home.path, name));
   expect(home.runnerCommand(['purge', '--yes'])).toMatchObject({
