@@ -1,6 +1,6 @@
 /**
- * Bad input for each RPC, against the real pipeline: the right status within a second, no hang, no UNKNOWN, no stack
- * trace, no path of the host.
+ * Bad input for each RPC, against the real pipeline. The right status must come within a second, without a hang,
+ * UNKNOWN, a stack trace or a path of the host.
  */
 import { status } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
@@ -44,7 +44,7 @@ test('no bad input started a job', async () => {
   expect((await fixture.client.listJobs()).jobs).toEqual([]);
 });
 
-/** The reason, then the fields in the status's order; a status with many fields has only the first few. */
+/** The reason and then the fields, in the status's order. A status with many fields names only the first few. */
 function summary({ code, details, metadata }: RawAnswer): string[] {
   const error = Object.assign(new Error(details), { code, details, metadata }) as ServiceError;
   if (code === status.OK || !hasErrorDetails(error)) return [status[code], details];

@@ -1,5 +1,5 @@
 /**
- * The bytes of a cache hit are verified: whatever happens to the files, a damaged build is built again and never
+ * The cache verifies the bytes of a hit. Whatever happens to its files, a damaged build is compiled again and never
  * served.
  */
 import { readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
@@ -67,7 +67,7 @@ campaign(
   },
 );
 
-/** A unit for a "compiler" that copies its source. */
+/** A compile unit whose "compiler" copies the source. */
 const unit = (name: string): CompileUnit => ({
   compiler: { name: 'g++', path: '/bin/sh', version: '1', identity: 'sh' },
   target: 'test',

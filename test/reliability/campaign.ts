@@ -1,6 +1,6 @@
 /**
- * Tests of many random rounds: few in `npm test` and `npm run test:all`, all in `npx nx soak test`. Every failure names
- * the seed that repeats it.
+ * Tests that run many random rounds: a few in `npm test`, more in `npm run test:all`, and all in `npx nx soak test`.
+ * Every failure names the seed that repeats it.
  */
 import { appendFileSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,11 +10,11 @@ import { test } from 'vitest';
 import type { PromiseId } from './promises.ts';
 
 const SOAK = process.env['FLASHCORE_SOAK'] === '1';
-/** FLASHCORE_ROUNDS: the number of rounds to use instead, for running one campaign at a time. */
+/** FLASHCORE_ROUNDS replaces the number of rounds, to run a single campaign at any length. */
 const ROUNDS = Number(process.env['FLASHCORE_ROUNDS'] ?? 0);
 /** FLASHCORE_MINUTES: the length of soak tests that run for a given time. */
 export const MINUTES = Number(process.env['FLASHCORE_MINUTES'] ?? 2);
-/** FLASHCORE_SEED repeats a run: the same seed gives the same rounds, although not the same scheduling. */
+/** FLASHCORE_SEED repeats a run. The same seed gives the same rounds, but not the same scheduling of processes. */
 const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 export interface Campaign {
@@ -22,7 +22,7 @@ export interface Campaign {
   random: Random;
   rounds: number;
   soak: boolean;
-  /** A figure for docs/reliability.md: what was counted, and the result. */
+  /** Records a figure for docs/reliability.md: a description of what was counted, and the result. */
   figure: (what: string, value: string) => void;
 }
 
@@ -36,18 +36,18 @@ export interface Rounds {
 }
 
 export interface CampaignOptions {
-  /** The promise that the campaign demonstrates. */
+  /** The promise that the campaign tests. */
   promise: PromiseId;
   rounds: Rounds;
-  /** Limit on the campaign's time outside the soak; default: 5. */
+  /** Limit on the campaign's time outside the soak, in minutes; default: 5. */
   minutes?: number;
   /** True if something that the campaign needs is missing. */
   skip?: boolean;
 }
 
 /**
- * A vitest test whose body gets random numbers and its number of rounds. The time limit allows for a machine busy with
- * other work. In the soak it is an hour plus the given minutes.
+ * A vitest test whose body gets random numbers and its number of rounds. The time limit leaves room for other work on
+ * the machine. In the soak the limit is an hour plus the given minutes.
  */
 export function campaign(
   name: string,
@@ -86,7 +86,7 @@ export interface Figure {
   seed: number;
 }
 
-/** Figures go to the file that the soak names; `npm test` records none. */
+/** Appends a figure to the file that the soak names. `npm test` records no figures. */
 function record(figure: Omit<Figure, 'seed'>): void {
   const file = process.env['FLASHCORE_FIGURES'];
   if (file) appendFileSync(file, `${JSON.stringify({ ...figure, seed: SEED } satisfies Figure)}\n`);
@@ -121,7 +121,7 @@ export function percentile(values: readonly number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Runs a task for each item, up to this many at once. The first failure ends all of them. */
+/** Runs a task for each item, at most this many at the same time. The first failure ends all of them. */
 export async function inLanes<Item>(
   lanes: number,
   items: readonly Item[],

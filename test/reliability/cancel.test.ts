@@ -14,10 +14,10 @@ import { campaign, integer, percentile } from './campaign.ts';
 
 const GONE_WITHIN_MS = 2_000;
 const IDLE_WORKER = /worker\.js$/;
-/** Small, so that the benchmark starts soon, but long enough to be cancelled during it. */
+/** A small shape, so that the benchmark starts soon. It still takes long enough to be cancelled. */
 const SHAPES = [{ batch: 1, heads: 4, sequenceLength: 128, headDim: 64 }];
 const SMALL = { verify: { shapes: SHAPES, seedCount: 40 }, benchmark: { shapes: SHAPES, protocol: { maxSeconds: 5 } } };
-/** When to cancel: some time after the job has reported that it reached this point. */
+/** When to cancel: a random delay after the job has reported that it reached this point. */
 const AIMS: { name: string; fresh?: true; reached: (event: JobEvent) => boolean; mostMs: number }[] = [
   { name: 'queue', fresh: true, reached: ({ payload }) => payload.case === 'created', mostMs: 20 },
   {
@@ -51,7 +51,8 @@ campaign(
     let late = 0;
     for (let round = 0; round < rounds; round += 1) {
       const aim = AIMS[round % AIMS.length]!;
-      // A new source if compilers have to run; without a new source, other aims are reached sooner.
+      // A kernel whose source is new makes the compilers run. Other aims use the cached build, because the job then
+      // reaches them sooner.
       const kernel =
         aim.fresh || round < AIMS.length ? await freshKernel(home, client, `${round} ${random.uniform()}`) : built!;
       if (!aim.fresh) built = kernel;
@@ -60,7 +61,7 @@ campaign(
         delayMs: integer(random, 0, aim.mostMs),
         daemon: daemon.pid!,
       });
-      // On a fast machine the job may have ended just before.
+      // On a fast machine the job may have ended just before CancelJob.
       expect([Outcome.CANCELLED, Outcome.PASSED, Outcome.FAILED], aim.name).toContain(cancelled.outcome);
       goneMs.push(cancelled.goneMs);
       killed += cancelled.killed.length;
@@ -101,7 +102,7 @@ interface Cancelled {
 
 interface Cancelling {
   aim: (typeof AIMS)[number];
-  /** Time from the aim to CancelJob. */
+  /** Time from reaching the aim to CancelJob. */
   delayMs: number;
   /** The runner's process. */
   daemon: number;
@@ -143,8 +144,8 @@ async function cancelAt(
 }
 
 /**
- * A worker that waits for its next request may stay, because it belongs to the device and not to the job. A worker that
- * computes, and anything else, belongs to the job.
+ * The processes that still work for the job. A worker that waits for its next request belongs to the device and may
+ * stay. A worker that computes, and every other process, belongs to the job.
  */
 async function busyOf(processes: ProcessInfo[]): Promise<ProcessInfo[]> {
   const others = processes.filter(({ command }) => !IDLE_WORKER.test(command));

@@ -10,9 +10,9 @@ export class CutProxy implements AsyncDisposable {
   #cuts: number[] = [];
   #allowed = Infinity;
   #isDown = false;
-  /** Number of the runner's bytes that were passed on since cutAfter(). */
+  /** How many of the runner's bytes the proxy has passed on since cutAfter(). */
   passed = 0;
-  /** Number of connections that were cut since cutAfter(). */
+  /** How many connections the proxy has cut since cutAfter(). */
   cuts = 0;
 
   private constructor(address: string, target: string) {
@@ -38,8 +38,8 @@ export class CutProxy implements AsyncDisposable {
   }
 
   /**
-   * Passes on the first number of the runner's bytes, then resets the connection. The second number counts from there,
-   * and so on.
+   * Passes on as many of the runner's bytes as the first number says, then resets the connection. The second number
+   * counts the bytes after that cut, and so on.
    */
   cutAfter(...bytes: number[]): void {
     this.passed = this.cuts = 0;
@@ -47,7 +47,7 @@ export class CutProxy implements AsyncDisposable {
     this.#allowed = this.#cuts.shift() ?? Infinity;
   }
 
-  /** Resets all connections, and every new one until `restore()`. */
+  /** Resets all connections, and resets every new one until `restore()`. */
   interrupt(): void {
     this.#isDown = true;
     for (const socket of this.#sockets) socket.destroy();
@@ -86,7 +86,7 @@ export class CutProxy implements AsyncDisposable {
       this.cuts += 1;
       this.#allowed = this.#cuts.shift() ?? Infinity;
       runner.pause();
-      // Cuts only after the passed bytes have arrived.
+      // Cuts only after the client has received the bytes that were passed on.
       client.write(part, close);
     });
   }

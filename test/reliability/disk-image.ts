@@ -1,6 +1,6 @@
 /**
- * The contents of a disk after a power cut, from the record of disk-recorder.cpp. A file's bytes and name are safe once
- * the file was synced, and a name also once its folder was synced; POSIX promises nothing else.
+ * Computes the contents of a disk after a power cut from the record of disk-recorder.cpp. Syncing a file makes its
+ * bytes and its name safe. Syncing a folder makes the names in it safe. POSIX promises nothing else.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -8,7 +8,7 @@ import type { Random } from '@flashcore/shared/statistics';
 
 const SECTOR_BYTES = 512;
 
-/** What happens to operations that no sync made safe. */
+/** What happens to the operations that no sync has made safe. */
 export type Fate = 'all are kept' | 'all are lost' | 'names are kept' | 'some are kept';
 export const FATES: readonly Fate[] = ['all are lost', 'names are kept', 'some are kept'];
 
@@ -72,7 +72,7 @@ interface PowerCut {
   readonly random: Random;
 }
 
-/** Files by path relative to `root`, as they are when the power fails after all these operations. */
+/** The disk's files, by path relative to `root`, if the power fails after all these operations. */
 export function imageOf(operations: readonly Recorded[], { root, fate, random }: PowerCut): Map<string, Buffer> {
   const kept = keptOperations(operations, fate, random);
   const names = new Map<string, number>();
@@ -100,7 +100,10 @@ export function imageOf(operations: readonly Recorded[], { root, fate, random }:
   return new Map([...names].map(([path, file]) => [relative(root, path), contents.get(file) ?? Buffer.alloc(0)]));
 }
 
-/** Writes the files below a folder. The index of a write-ahead log is shared memory, so no disk keeps it. */
+/**
+ * Writes the files below a folder. Leaves out the index of a write-ahead log, which is shared memory and therefore on
+ * no disk.
+ */
 export function layOut(image: ReadonlyMap<string, Buffer>, folder: string): void {
   mkdirSync(folder, { recursive: true });
   for (const [path, bytes] of image) {
@@ -113,8 +116,8 @@ export function layOut(image: ReadonlyMap<string, Buffer>, folder: string): void
 function keptOperations(operations: readonly Recorded[], fate: Fate, random: Random): Operation[] {
   if (fate === 'all are kept') return [...operations];
   const safe = safeOperations(operations);
-  // A disk may write names in another order only if the difference cannot be observed, so all names up to some name are
-  // kept.
+  // A disk may reorder changes of names only if nobody can observe the order. An image therefore keeps all changes up
+  // to some point and loses the rest.
   const names = operations.flatMap((operation, index) => (isName(operation) && !safe.has(index) ? [index] : []));
   const last = { 'names are kept': Infinity, 'all are lost': -1, 'some are kept': pickFrom(names, random) };
   const namesUpTo = last[fate];
@@ -140,7 +143,7 @@ function torn(operation: Extract<Operation, { kind: 'write' }>, random: Random):
   return pieces;
 }
 
-/** Indices of operations that a sync made safe: the sync began after them and has ended. */
+/** Indices of the operations that a sync has made safe: the sync began after the operation, and has ended. */
 function safeOperations(operations: readonly Recorded[]): Set<number> {
   const ended = new Set(operations.flatMap((each) => (each.kind === 'synced' ? [each.number] : [])));
   const safe = new Set<number>();

@@ -19,7 +19,7 @@
 namespace {
 
 struct Open {
-  std::string folder;  // the folder's path; "" if this is a file
+  std::string folder;  // its path if this is a folder, "" if it is a file
   long file = 0;
   bool appends = false;
   ino_t inode = 0;
@@ -72,7 +72,7 @@ __attribute__((constructor)) void begin() {
 
 bool recorded(const char* path) { return log_fd >= 0 && path && std::string(path).compare(0, root.size(), root) == 0; }
 
-// Descriptors may also be closed by direct system calls and then reused for other files.
+// Compares inodes, because a direct system call may close a descriptor, which another file then reuses.
 bool recording(int fd) {
   struct stat found;
   const auto open = opened.find(fd);

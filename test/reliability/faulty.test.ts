@@ -34,9 +34,10 @@ const QUICK = [
 const SLOW = ['endless_loop'];
 
 const SIGNATURE = '(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal)';
-/** Kernels that are in no folder: on the emulator a kernel's source is also a host program. */
+/** Kernels that exist only in this test. On the emulator a kernel's source is also a host program. */
 const WRITTEN: Record<string, { workspace: string; source: string }> = {
-  // Allocates all memory that Q, K, V and O leave, so that it is not refused earlier; the guard bytes make it too much.
+  // Requests all the memory that Q, K, V and O leave, so the planner does not refuse it. The guard bytes then exceed
+  // the memory.
   'all memory': {
     workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionCase(shape, 'fp16').bytes, 0)}" }\n`,
     source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n`,
@@ -85,7 +86,7 @@ campaign(
     const { address, process: daemon } = await home.startDaemon();
     using client = await RunnerClient.connect({ address });
     const wanted = await control(client);
-    // Processes left by earlier runs of this test that were killed.
+    // Processes that killed runs of this test have left.
     const before = new Set(sleeping().map(({ pid }) => pid));
     const outcomes = new Map<string, number>();
     const ways = [...QUICK, ...Object.keys(WRITTEN), ...(soak ? SLOW : []), 'kill the worker'];
@@ -98,7 +99,7 @@ campaign(
       ),
     );
     for (let round = 0; round < rounds; round += 1) {
-      // The first three rounds try the worst faults.
+      // The first three rounds test the worst faults.
       const way = ['kill the worker', 'children', 'all memory'][round] ?? pick(random, ways);
       const outcome =
         way === 'kill the worker'
@@ -106,7 +107,7 @@ campaign(
           : await verify(client, written.get(way) ?? named(way));
       expect(outcome.outcome, way).not.toBe(Outcome.PASSED);
       if (way === 'all memory') expect(Outcome[outcome.outcome]).toBe('OUT_OF_MEMORY');
-      // The job ends when the fault is known. The processes that it started end a moment later, with or without a
+      // The job ends when the runner knows the fault. The job's processes end a moment later, with or without a
       // sandbox.
       const left = (): unknown[] => sleeping().filter(({ pid }) => !before.has(pid));
       await expect.poll(left, { timeout: 2_000, message: `processes that ${way} left` }).toEqual([]);
@@ -135,7 +136,7 @@ async function verify(client: RunnerClient, kernel: KernelReference | ReturnType
   throw new Error('the stream has no end');
 }
 
-/** The control job's figures, except its times. */
+/** The control job's result without its times. */
 async function control(client: RunnerClient): Promise<unknown> {
   const { outcome, result } = await verify(client, named('fa_v2_wmma'));
   expect(outcome).toBe(Outcome.PASSED);
@@ -144,7 +145,10 @@ async function control(client: RunnerClient): Promise<unknown> {
   return cases.map((one) => ({ ...(toJson(CaseResultSchema, one) as object), seconds: 0 }));
 }
 
-/** A sandboxed worker is two processes, and the inner one ends with the outer. */
+/**
+ * Kills a process if it still exists. A sandboxed worker has two processes, and the inner one may end with the outer
+ * one.
+ */
 function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
@@ -153,7 +157,7 @@ function killIfThere(pid: number): void {
   }
 }
 
-/** Does the same as the OS's out-of-memory killer or an administrator. */
+/** Kills the worker, as the OS's out-of-memory killer or an administrator would. */
 async function killWorker(client: RunnerClient, daemon: number): Promise<JobFinished> {
   const request = {
     kernel: { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } },

@@ -17,7 +17,7 @@ import { readProcess } from '../support/process-tree.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
 import { campaign, integer, pick } from './campaign.ts';
 
-/** File for a run's figures; default: none. */
+/** File to write a run's figures to. By default none is written. */
 const RESULT = process.env['FLASHCORE_FLEET_RESULT'];
 const VICTIMS = ['pilot', 'slurmd', 'slurmctld', 'gateway'] as const;
 const GIVE_UP_MS = 600_000;
@@ -33,8 +33,8 @@ campaign(
   },
   async ({ random, rounds, soak, seed, figure }) => {
     await using fleet = await startFleet(soak ? 8 : 2);
-    // Compiles everything that later experiments need, because a part that is killed every few seconds would never get
-    // that far.
+    // Compiles everything that later experiments need, because pilots that are killed every few seconds would never
+    // finish compiling.
     checkStream(await watched(fleet, -1));
     const started = performance.now();
     const ended = new AbortController();
@@ -96,9 +96,9 @@ interface Fleet extends AsyncDisposable {
   pilotPids: () => number[];
   killGateway: () => Promise<void>;
   startGateway: () => Promise<void>;
-  /** Events refused because their lease had ended, over all gateways, as last reported before each was killed. */
+  /** How many events the gateways refused because the lease had ended. A killed gateway counts with its last report. */
   refusedEvents: () => Promise<number>;
-  /** Ends everything, and returns the processes that are left. */
+  /** Ends everything, and returns the processes that remain. */
   end: () => Promise<string[]>;
 }
 
@@ -137,10 +137,10 @@ partitions:
     client.close();
     await home[Symbol.asyncDispose]();
     slurm[Symbol.dispose]();
-    // A controller killed before it saved its state has forgotten a pilot, which would run for five more minutes
-    // without a gateway. A pilot that ends by itself meanwhile is not an error.
+    // If slurmctld was killed before it saved its state, it has forgotten a pilot. Without a gateway that pilot would
+    // run for five more minutes. It is not an error if a pilot has already ended by itself.
     for (const pid of pilotPids()) spawnSync('kill', [String(pid)]);
-    // Slurm's KILL, and processes left by a killed pilot, have some seconds to end.
+    // Processes that Slurm kills, and those that a killed pilot left, get some seconds to end.
     const left = (): string[] => processesOf(folder);
     await waitFor('processes to end', () => left().length === 0 || undefined, 30_000).catch(() => undefined);
     const still = left();
@@ -170,7 +170,7 @@ partitions:
   };
 }
 
-/** "pid command" of the processes whose command line contains a text. */
+/** The processes whose command line contains the text, as "pid command". */
 const processesOf = (text: string): string[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -192,7 +192,7 @@ async function killAround(fleet: Fleet, { random, everyMs, most, signal }: Killi
   const victims = [...VICTIMS];
   while (kills.length < most) {
     const pauseMs = integer(random, ...everyMs);
-    // Each part is killed once before any part is killed again.
+    // Kills every part once before it kills a part for the second time.
     const victim = pick(random, victims);
     victims.splice(victims.indexOf(victim), 1);
     if (victims.length === 0) victims.push(...VICTIMS);
@@ -205,7 +205,7 @@ async function killAround(fleet: Fleet, { random, everyMs, most, signal }: Killi
   return kills;
 }
 
-/** Kills one of these parts and restarts it. Returns whether there was a process to kill. */
+/** Kills one of these parts, and restarts it if it is not a pilot. Returns whether there was a process to kill. */
 async function strike(
   fleet: Fleet,
   victim: Victim,
@@ -229,12 +229,12 @@ async function strike(
   // eslint-disable-next-line flashcore/no-fixed-wait -- the part is down for this long
   await sleep(downMs);
   fleet.slurm.start(daemon);
-  // A controller killed before it saved its state reuses job numbers and drains their nodes.
+  // After a kill before it saved its state, the controller reuses job numbers and drains the nodes of the old jobs.
   fleet.slurm.resume();
   return true;
 }
 
-/** One experiment of the smallest shape, watched through all cuts. */
+/** Runs one experiment on the smallest shape and watches it across all cuts. */
 async function watched({ client }: Fleet, index: number): Promise<JobEvent[]> {
   const events: JobEvent[] = [];
   const asked = {
@@ -249,7 +249,9 @@ async function watched({ client }: Fleet, index: number): Promise<JobEvent[]> {
 const attemptsOf = (events: readonly JobEvent[]): number =>
   events.filter(({ payload }) => payload.case === 'attemptStarted').length;
 
-/** Checks that the stream has no gap and one end, and that the attempt that finished has each result once. */
+/**
+ * Checks that the stream has no gap and exactly one end, and that the attempt that finished reported each result once.
+ */
 function checkStream(events: readonly JobEvent[]): void {
   expect(events.map(({ sequence }) => Number(sequence))).toEqual(events.map((_, index) => index + 1));
   const cases = events.map(({ payload }) => payload.case);
@@ -265,7 +267,7 @@ function checkStream(events: readonly JobEvent[]): void {
   expect(numbers).toEqual(numbers.map((_, index) => index + 1));
 }
 
-/** Checks that the store has these jobs, ended, with the events that their clients saw. */
+/** Checks that the store has all these jobs as ended, with the events that their clients saw. */
 async function checkStored({ client }: Fleet, seen: readonly JobEvent[][]): Promise<void> {
   const names = seen.map((events) => events[0]!.job);
   expect(new Set(names).size).toBe(names.length);

@@ -27,7 +27,7 @@ function goodReply(sequence: number): Buffer {
   return frame;
 }
 
-/** A good reply with changed bytes, a cut, or only random bytes. */
+/** A good reply with changed or missing bytes, or only random bytes. */
 function mutated(random: Random, sequence: number): Buffer {
   const frame = goodReply(sequence);
   const way = pick(random, ['chance', 'cut', 'changed', 'changed']);
@@ -38,7 +38,7 @@ function mutated(random: Random, sequence: number): Buffer {
   return frame;
 }
 
-/** Undefined if the frame is refused. */
+/** The decoded reply; undefined if the decoder refuses the frame. */
 function decoded(frame: Buffer, sequence: number): ReturnType<typeof decodeReply> | undefined {
   try {
     return decodeReply(frame, sequence, 'cuInit');
@@ -82,7 +82,8 @@ campaign(
       const frame = mutated(random, 1);
       writeFileSync(path, frame);
       const reply = decoded(frame, 1);
-      // Every second process stays alive; after a cut frame it would hang until the step's time limit.
+      // After an invalid frame every second process stays alive. After a cut frame none does, because the reader would
+      // wait for the rest until the step's time limit.
       const stays = reply !== undefined || (round % 2 === 1 && frame.length === REPLY_BYTES);
       const script = `cat "${path}" >&4; ${stays ? 'exec sleep 30' : ':'}`;
       using library = new RemoteLibrary(
@@ -91,7 +92,7 @@ campaign(
       );
       if (reply) {
         ends.taken += 1;
-        // A reply "there is no such function" means that the library is wrong, not that the frame is wrong.
+        // A well-formed reply may say that there is no such function. That is a fault of the library, not of the frame.
         if (reply.found) expect(library.call('cuInit', 0)).toBe(reply.code);
         else expect(() => library.call('cuInit', 0)).toThrow(TypeError);
         continue;

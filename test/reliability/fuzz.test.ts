@@ -131,7 +131,7 @@ function watchHealth(address: string): { end(): Promise<number[]> } {
   };
 }
 
-/** Mostly messages with extreme values, some with flipped bits, cut off, or random bytes. */
+/** Mostly messages with extreme values, some of them with flipped bits or cut off, or only random bytes. */
 function randomRequest(random: Random, rpc: RpcName, jobs: string[]): Buffer[] {
   const { input, methodKind } = KernelRunnerService.method[rpc];
   const count = methodKind === 'client_streaming' ? integer(random, 0, 4) : 1;

@@ -20,7 +20,10 @@ const NO_CHAMPION = 'none';
 
 type Decision = { kind: 'accept' | 'undo'; job: string } | { kind: 'read' };
 
-/** All results were compared with no champion, so a result can be accepted only while there is no champion. */
+/**
+ * The model of decisions about results that had no champion to compare with. One can be accepted only while there is no
+ * champion.
+ */
 const CHAMPION: Model<string, Decision, string> = {
   initial: NO_CHAMPION,
   step: (champion, operation, answer) => {
@@ -34,7 +37,7 @@ const CHAMPION: Model<string, Decision, string> = {
 
 type JobCall = { kind: 'cancel' | 'read' };
 
-/** A job ends at some moment, and its outcome stays the same from then on. */
+/** The model of a job: it ends at some moment, and from then on its outcome stays the same. */
 const JOB: Model<string, JobCall, string> = {
   initial: 'live',
   step: (state, { kind }, answer) => {
@@ -44,7 +47,7 @@ const JOB: Model<string, JobCall, string> = {
   },
 };
 
-test('the search finds an order exactly if the history has one', () => {
+test('orderOf() finds an order if and only if the history has one', () => {
   const accept = (job: string, calledAt: bigint, answeredAt: bigint): Call<Decision, string> => ({
     operation: { kind: 'accept', job },
     answer: 'done',
@@ -61,9 +64,9 @@ test('the search finds an order exactly if the history has one', () => {
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 1n, 8n)], CHAMPION)).toBeDefined();
   // A stale read: another read had seen the champion before this read was called.
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 4n, 5n)], CHAMPION)).toBeUndefined();
-  // Two acceptances over the same champion.
+  // Two acceptances, each of which expects that there is no champion.
   expect(orderOf([accept('a', 1n, 9n), accept('b', 1n, 9n)], CHAMPION)).toBeUndefined();
-  // A lost acceptance.
+  // An acceptance that a later read does not see.
   expect(orderOf([accept('a', 1n, 2n), read(NO_CHAMPION, 3n, 4n)], CHAMPION)).toBeUndefined();
 });
 
@@ -134,7 +137,7 @@ campaign(
   },
 );
 
-/** A daemon that is killed and restarted now and then, and its client. */
+/** A daemon that is killed and restarted at random, and its client. */
 class Killed implements AsyncDisposable {
   readonly #folder: string;
   readonly #random: Random;
@@ -159,7 +162,7 @@ class Killed implements AsyncDisposable {
     this.#killing = this.#killNowAndThen();
   }
 
-  /** Calls until some daemon answers. */
+  /** Repeats the call until a daemon answers. */
   async answer<Result>(call: (client: RunnerClient) => Promise<Result>): Promise<Result> {
     for (;;) {
       try {
@@ -202,7 +205,7 @@ class Killed implements AsyncDisposable {
   }
 }
 
-/** Each client makes its calls one after another, concurrently with the other clients. */
+/** Every client makes its calls one after another. The clients run concurrently. */
 async function concurrently<Made>(random: Random, call: (own: Random) => Promise<Made>): Promise<Made[]> {
   const all = await Promise.all(
     Array.from({ length: CLIENTS }, async () => {

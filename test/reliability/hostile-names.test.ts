@@ -1,7 +1,7 @@
 /**
- * Puts texts that would lead out of a folder, if used as a path, into every text field of every request of both
- * services, as listed in the contract. Each is refused, nothing on the disk is deleted or changed, and the daemon keeps
- * serving. A new field is covered as soon as the contract has it.
+ * Puts texts that would lead out of a folder if they were used as a path into every text field of every request of both
+ * services. The contract lists the fields. Each request is refused, nothing on the disk is deleted or changed, and the
+ * daemon keeps serving. A new field is covered as soon as the contract has it.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -19,7 +19,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RawClient, type RawAnswer } from '../support/raw-call.ts';
 import { inLanes } from './campaign.ts';
 
-/** Texts that never become a path, a name or a key. Their length is limited, but a value such as "../x" is allowed. */
+/**
+ * Fields that are never used as a path, a name or a key. The length of their text is limited, but a value such as
+ * "../x" is allowed.
+ */
 const FREE_TEXTS: readonly string[] = [
   'BenchmarkSettings.sdpa_backends',
   'GetLeaderboardRequest.device_name',
@@ -43,7 +46,7 @@ let folder: ReturnType<typeof temporaryFolder>;
 let gateway: ChildRunner;
 let clients: { runner: RawClient; fleet: RawClient };
 let session: string;
-/** Digests at whose path there is something other than a file. */
+/** Digests in whose place the data folder has something other than a file. */
 let planted: Record<string, string>;
 
 beforeAll(async () => {
@@ -78,18 +81,18 @@ afterAll(async () => {
 
 const METHODS: DescMethod[] = [...KernelRunnerService.methods, ...FleetService.methods];
 /**
- * Of Attach's fields, only those of `register`: a gateway reads nothing else before a pilot has registered.
- * pilot-pool.test.ts tests a pilot's messages under a lease.
+ * Attach is tested only with the fields of `register`, because a gateway reads nothing else before a pilot has
+ * registered. pilot-pool.test.ts tests a pilot's messages under a lease.
  */
 const FIELDS = METHODS.flatMap((method) => textsOf(method.input).map((path) => ({ method, path }))).filter(
   ({ method, path }) => method.name !== 'Attach' || path[0]!.name === 'register',
 );
 
-test('the contract has texts of both services', () => {
+test('the list of text fields covers both services, and every free text is still in some request', () => {
   const found = FIELDS.map(({ method, path }) => `${method.name} ${nameOf(path)}`);
   for (const wanted of ['ReadBuild sha256', 'Build kernel.tree.files.path', 'WatchJob name', 'Attach register.node'])
     expect(found).toContain(wanted);
-  // A free text that is no longer in any request must be removed from the list.
+  // The list may not name a free text that no request has any longer.
   const named = FIELDS.map(({ path }) => path.at(-1)!).map(({ parent, name }) => `${parent.name}.${name}`);
   expect(FREE_TEXTS.filter((free) => !named.includes(free))).toEqual([]);
 });
@@ -132,7 +135,7 @@ test('SIGTERM still ends the daemon after all hostile names', async () => {
   expect(await gateway.end('SIGTERM')).toBe(0);
 });
 
-/** Whether an invalid name must be refused here. Attach refuses a pilot in several other ways. */
+/** Whether the field's invalid name must be the reason of the refusal. Attach may refuse a pilot for other reasons. */
 const mustRefuse = (method: DescMethod, path: readonly DescField[]): boolean =>
   method.name !== 'Attach' && !FREE_TEXTS.includes(`${path.at(-1)!.parent.name}.${path.at(-1)!.name}`);
 
@@ -156,7 +159,7 @@ function hostileValues(path: readonly DescField[]): string[] {
   return DIGEST.test(path.at(-1)!.name) ? [...outside, ...noDigests] : outside;
 }
 
-/** Field paths to every text of a message; list elements, map keys and map values have the path of their field. */
+/** Field paths to every text of a message; texts in lists and maps have the path of the list or map. */
 function textsOf(desc: DescMessage, above: readonly DescField[] = []): DescField[][] {
   return desc.fields.flatMap((field) => {
     const path = [...above, field];
@@ -228,7 +231,7 @@ async function registered(submitted: string): Promise<string> {
   return own;
 }
 
-/** Puts other things in the place of files, in every store of a data folder. */
+/** Puts links, pipes and folders in the place of files, in every store of a data folder. */
 function plant(data: string): Record<string, string> {
   const digests = Object.fromEntries(
     ['a link', 'a pipe', 'a folder', 'a link for its folder', 'a damaged file'].map((kind) => [kind, sha256Of(kind)]),
@@ -258,8 +261,8 @@ function plant(data: string): Record<string, string> {
 }
 
 /**
- * The contents of the disk: links with their targets, pipes, and files by digest, so that it does not matter where a
- * store has moved them.
+ * The contents of the disk: links with their targets, pipes, and files. Files are listed by digest, so that moving a
+ * file within the store makes no difference.
  */
 function contentsOf(root: string): string[] {
   return readdirSync(root, { recursive: true, encoding: 'utf8' })

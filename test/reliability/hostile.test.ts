@@ -1,6 +1,6 @@
 /**
- * kill -9 of the real daemon while kernels with attacking host code run on the emulator: everything that clients know
- * of still exists after the restart, no process is left, and a good kernel's result is bit for bit the same.
+ * kill -9 of the real daemon while kernels with attacking host code run on the emulator: after the restart everything
+ * that clients know of still exists, no process remains, and a good kernel's result is bit-equal.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,11 +25,11 @@ const CONTROL = { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' }
 const CONTROL_LENGTH = 64;
 const LENGTHS = Object.keys(ATTACKS).map((_, index) => FIRST_LENGTH + index);
 const PROCESSES_GONE_MS = 5_000;
-/** Limit on the time in which a restart must have resolved the jobs that were running. */
+/** How soon after a restart the runner must have ended the jobs that were running before. */
 const RESOLVED_WITHIN_MS = 5_000;
 
 interface Told {
-  /** Length of the flood; undefined for the good kernel. */
+  /** Length of the log flood; undefined for the good kernel. */
   length: number | undefined;
   requestId: string;
   seen: JobEvent[];
@@ -81,7 +81,7 @@ async function uploaded(home: Home): Promise<KernelReference> {
   return reference;
 }
 
-/** The good kernel's figures, except its times. */
+/** The good kernel's result without its times. */
 async function control(home: Home): Promise<unknown> {
   const { address, process: daemon } = await home.startDaemon();
   using client = await RunnerClient.connect({ address });
@@ -142,8 +142,8 @@ async function ended(daemon: number, end: () => unknown): Promise<void> {
 }
 
 /**
- * Checks after a restart that each named job has all its events and ended once, and that no attack passed. Returns the
- * number of named jobs.
+ * Checks after a restart that every job whose name a client learned has all its events and ended once, and that no
+ * attack passed. Returns the number of these jobs.
  */
 async function checkTold(home: Home, told: readonly Told[]): Promise<number> {
   const { address, process: daemon } = await home.startDaemon();

@@ -33,8 +33,8 @@ campaign(
       await expectNothingRuns(daemon);
       const waited = waitedMs('self') - waitedBefore + waitedMs(daemon.child.pid!);
       restartsMs.push(performance.now() - restart - waited);
-      // Every third round checks its own jobs and those of the two rounds before, because logs do not change
-      // afterwards.
+      // Every third round also checks the jobs of the two rounds before it. That is late enough, because logs do not
+      // change after they end.
       if (round % 3 === 2 || round === rounds - 1) await checkTold(daemon, told.splice(0));
     }
     await daemon[Symbol.asyncDispose]();
@@ -64,7 +64,7 @@ campaign(
         requestId: seededUuid(random),
       }));
       const started = performance.now();
-      // A client may keep looking for the daemon for some seconds.
+      // Measured when the daemon ends, because a client may keep looking for it for some seconds more.
       const diedAfterMs = new Promise<number>((resolve) =>
         doomed.child.once('exit', () => resolve(performance.now() - started)),
       );
@@ -81,7 +81,7 @@ campaign(
   },
 );
 
-/** How long a process has waited for a processor since it started, by Linux; 0 if unknown. */
+/** How long a process has waited for a processor since it started, as Linux counts it; 0 if unknown. */
 function waitedMs(pid: number | 'self'): number {
   const path = `/proc/${pid}/schedstat`;
   return existsSync(path) ? Number(readFileSync(path, 'utf8').split(' ')[1]) / 1e6 : 0;

@@ -1,6 +1,6 @@
 /**
- * No leak: the daemon's memory, descriptors and threads stay flat over a series of jobs, cancels, cut streams and bad
- * requests.
+ * The daemon does not leak: its memory, descriptors and threads stay constant over a series of jobs, cancellations, cut
+ * streams and bad requests.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { expect } from 'vitest';
 import { campaign, inLanes, pick } from './campaign.ts';
 
 const LANES = 4;
-/** Allowed growth over the soak. */
+/** The relative growth that the soak allows. */
 const FLAT = 0.05;
 const SETTLED = 0.01;
 
@@ -71,8 +71,8 @@ campaign(
 type State = Awaited<ReturnType<typeof settled>>;
 
 /**
- * Works in stretches until a stretch changes the resident memory by less than 1 %: by then code is compiled, and
- * SQLite's cache and malloc's arenas have their final size.
+ * Repeats the work until a repetition changes the resident memory by less than 1 %. By then V8 has compiled the code,
+ * and SQLite's cache and malloc's arenas have reached their final size.
  */
 async function warmUp(
   daemon: ChildRunner,
@@ -92,7 +92,7 @@ async function oneJob(random: Random, daemon: ChildRunner): Promise<void> {
   using client = await RunnerClient.connect({ address: daemon.address });
   const way = random.uniform();
   if (way < 0.2) {
-    // The stream is dropped after its first event, and then the job is cancelled.
+    // The client drops the stream after its first event and then cancels the job.
     const { job } = await firstEvent(client.start('build', kernel('hang')));
     await client.cancelJob({ name: job });
     await collect(client.watch(job));
@@ -116,7 +116,7 @@ async function settled({
   const folder = `/proc/${child.pid}`;
   if (!existsSync(folder)) throw new Error('the daemon has ended');
   return {
-    // Measured after a garbage collection, so that only what the daemon keeps is counted.
+    // Measured after a garbage collection, so that it counts only what the daemon keeps.
     liveMiB: await liveMiB(),
     rssMiB: rssMiB(),
     descriptors: readdirSync(`${folder}/fd`).length,

@@ -1,7 +1,7 @@
 /**
- * Histories of leases, across kill -9 of the gateway: pilots come back with their job, without it, or too late, give it
- * back, repeat events, skip events, and send events under another pilot's lease. Some sequential order of what they did
- * explains each job's log and each answer.
+ * Histories of leases, across kill -9 of the gateway: Pilots come back with their job, without their job, or too late.
+ * They give a job back, repeat or skip events, and send events under another pilot's lease. Some sequential order of
+ * these operations explains each job's log and each answer.
  */
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,10 +32,12 @@ import { orderOf, type Call, type Model } from './linearizable.ts';
 
 const JOBS = 8;
 const PILOTS = 3;
-/** Maximum number of a job's events. */
+/** The most events that a job has. */
 const EVENTS = 12;
 
-/** `lease`: the current lease, or the last one if there is none now. `heard`: how many of its events are stored. */
+/**
+ * `lease` is the current lease or, if there is none, the last one. `heard` is how many events of that lease are stored.
+ */
 interface LeaseState {
   lease: number;
   live: boolean;
@@ -45,14 +47,14 @@ interface LeaseState {
 
 type Operation =
   | { kind: 'assign'; lease: number }
-  /** Stores an event of the job; `last`: whether it ends the job. */
+  /** Stores an event of the job. `last` is true for the event that ends the job. */
   | { kind: 'store'; lease: number; sequence: number; last: boolean }
-  /** The pilot that got the lease `held` registers again, and claims to have the job or not. */
+  /** The pilot that once got the lease `held` registers again. `claims`: whether it says that it still has the job. */
   | { kind: 'return'; held: number; claims: boolean };
 
 /**
- * "" for an operation without an answer. A pilot that returns gets "gone", or the number of events that the gateway
- * has.
+ * "" if the operation has no answer. A returning pilot is answered with "gone", or with the number of events that the
+ * gateway has.
  */
 type Answer = string;
 
@@ -140,7 +142,7 @@ interface Seen {
   at: bigint[];
 }
 
-/** A gateway that is killed and restarted now and then, with a pilot for each submission. */
+/** A gateway that is killed and restarted at random, with one pilot per submission. */
 class Cluster implements AsyncDisposable {
   readonly #folder: string;
   readonly #random: Random;
@@ -149,7 +151,7 @@ class Cluster implements AsyncDisposable {
   #gateway: ChildRunner | undefined;
   #client: RunnerClient | undefined;
   #loops: Promise<void>[] = [];
-  /** The pilots' operations, by job. */
+  /** The operations of all pilots, by job. */
   readonly calls = new Map<string, Call<Operation, Answer>[]>();
   /** The time when each event was first sent, by the event's tag. */
   readonly sentAt = new Map<string, bigint>();
@@ -193,12 +195,12 @@ class Cluster implements AsyncDisposable {
       seen.at.push(process.hrtime.bigint());
       this.seen += 1;
     }
-    // A later watch from the beginning finds the same log.
+    // A later watch from the beginning must return the same log.
     expect(await collect(this.client.watch(seen.events[0]!.job))).toEqual(seen.events);
     return seen;
   }
 
-  /** Everything that happened to a job: the pilots' operations, and the job's log. */
+  /** What happened to a job: its pilots' operations, and its log. */
   watched({ events, at }: Seen) {
     const name = events[0]!.job;
     const tags = events.map(({ payload }) => {
@@ -230,7 +232,8 @@ class Cluster implements AsyncDisposable {
 
   async #killNowAndThen(): Promise<void> {
     while (!this.#ended.signal.aborted) {
-      // The next kill waits until clients have seen new events, because clients give up a runner that stays away.
+      // The next kill waits until clients have seen new events, because a client gives up if the gateway is away for
+      // too long.
       const killAt = this.seen + integer(this.#random, 5, 25);
       while (this.seen < killAt && !this.#ended.signal.aborted) await someTime(5);
       if (this.#ended.signal.aborted) return;
@@ -251,13 +254,13 @@ class Cluster implements AsyncDisposable {
     );
   }
 
-  /** Starts each submitted pilot once, as Slurm does, and ends its job when it has ended. */
+  /** Starts each submitted pilot once, as Slurm does, and removes its job from the queue when the pilot has ended. */
   async #startPilots(): Promise<void> {
     while (!this.#ended.signal.aborted) {
       for (const id of readdirSync(this.queue)) {
         if (this.#pilots.has(id)) continue;
         const token = readFileSync(join(this.queue, id), 'utf8');
-        // The gateway was killed before it wrote the token.
+        // The gateway was killed before it had written the token.
         if (token === '') continue;
         const pilot = new Pilot(this, { id, token, random: new Random(integer(this.#random, 0, 2 ** 31)) });
         this.#pilots.set(
@@ -282,7 +285,7 @@ class Cluster implements AsyncDisposable {
   }
 }
 
-/** Pilots act, and gateways are killed, at any moment. */
+/** A random pause, because pilots act and gateways are killed at any moment. */
 const someTime = (ms: number): Promise<void> =>
   new Promise((resolve) => {
     // eslint-disable-next-line flashcore/no-fixed-wait -- see above
@@ -294,7 +297,7 @@ type Told = AttachResponse['message'];
 interface LeasedJob {
   name: string;
   lease: number;
-  /** Number of its last event. */
+  /** Number of the job's last event. */
   events: number;
 }
 
@@ -310,14 +313,14 @@ interface PilotParts {
   random: Random;
 }
 
-/** A pilot whose program is wrong in every way that the protocol allows. */
+/** A pilot that makes every mistake that the protocol allows. */
 class Pilot {
   readonly #cluster: Cluster;
   readonly #id: string;
   readonly #token: string;
   readonly #random: Random;
   readonly #session: string;
-  /** The job that the pilot has, or had. */
+  /** The job that the pilot has, or the last one it had. */
   #job: LeasedJob | undefined;
 
   constructor(cluster: Cluster, { id, token, random }: PilotParts) {
@@ -342,7 +345,7 @@ class Pilot {
     }
   }
 
-  /** Uses one connection. Returns false if the pilot may not come back. */
+  /** Uses one connection until it ends. Returns false if the pilot may not come back. */
   async #fliesOn(link: Link, ended: AbortSignal): Promise<boolean> {
     const held = this.#job;
     const claims = held !== undefined && this.#random.uniform() < 0.85;
@@ -350,8 +353,8 @@ class Pilot {
     link.say({ case: 'register', value: this.#registration(claims ? held.lease : 0) });
     const answer = await link.next(ended);
     if (answer?.case !== 'registered') {
-      // A refused pilot may not come back. If there was no answer, it is unknown what the gateway did, and the pilot
-      // may try again.
+      // A refused pilot may not come back. Without an answer, nobody knows what the gateway did, and the pilot may try
+      // again.
       if (link.isRefused && held) this.#returned(held, { claims, calledAt, answer: 'gone' });
       link.leave();
       return !link.isRefused && !ended.aborted;
@@ -379,7 +382,7 @@ class Pilot {
     this.#cluster.noteCall(name, { kind: 'return', held: lease, claims }, { answer, calledAt });
   }
 
-  /** Sends the events after a number, with some mistakes. Returns false if the pilot may not come back. */
+  /** Sends the events after this number, with some mistakes. Returns false if the pilot may not come back. */
   async #tells(link: Link, after: number, ended: AbortSignal): Promise<boolean> {
     const { lease, events } = this.#job!;
     for (let sequence = after + 1; sequence <= events && !link.isOver && !ended.aborted; sequence += 1) {
@@ -404,8 +407,8 @@ class Pilot {
   }
 
   /**
-   * The link breaks, and the scheduler ends the pilot's job meanwhile, so another pilot gets the lease. Then this pilot
-   * comes back.
+   * Breaks the link for so long that the scheduler ends the pilot's Slurm job and another pilot gets the lease. Then
+   * this pilot comes back.
    */
   async #isAwayTooLong(link: Link): Promise<boolean> {
     link.leave();
@@ -414,7 +417,7 @@ class Pilot {
     return true;
   }
 
-  /** Sends an event that must not be stored: under another lease, or after a gap. */
+  /** Sends an event that the gateway must not store, because it is under another lease or follows a gap. */
   #strays(link: Link, lease: number, sequence: number): void {
     link.say({ case: 'event', value: { lease: BigInt(lease), event: warning(`stray ${lease}`, sequence) } });
   }
@@ -453,7 +456,7 @@ class Link {
   readonly #call: ClientDuplexStream<AttachRequest, AttachResponse>;
   readonly #told: Told[] = [];
   isOver = false;
-  /** Whether the gateway itself has refused the pilot. */
+  /** Whether the gateway itself refused the pilot, rather than the connection failing. */
   isRefused = false;
 
   constructor(channel: Client) {

@@ -1,6 +1,6 @@
 /**
- * Checks whether a history of concurrent calls could have come from sequential calls, where each takes effect at one
- * moment between its call and its answer. The search is Wing and Gong's (1993), with Lowe's (2017) memory of states.
+ * Checks whether sequential calls can explain a history of concurrent calls, if each call takes effect at one moment
+ * between its start and its answer. The search is Wing and Gong's (1993), with Lowe's (2017) memory of states.
  */
 
 /** A client's call with its answer. */
@@ -11,14 +11,14 @@ export interface Call<Operation, Answer> {
   readonly answeredAt: bigint;
 }
 
-/** The effect of sequential calls; states are compared as JSON. */
+/** The effects of calls made one after another. States are compared as JSON. */
 export interface Model<State, Operation, Answer> {
   readonly initial: State;
   /** The state after the operation; undefined if the operation cannot have this answer in this state. */
   readonly step: (state: State, operation: Operation, answer: Answer) => State | undefined;
 }
 
-/** An order of the calls that the model explains; undefined if there is no such order. */
+/** An order of the calls that the model explains; undefined if none exists. */
 export function orderOf<State, Operation, Answer>(
   history: readonly Call<Operation, Answer>[],
   { initial, step }: Model<State, Operation, Answer>,
@@ -39,7 +39,7 @@ export function orderOf<State, Operation, Answer>(
       waiting[0]!.call.answeredAt,
     );
     return waiting.some(({ call, index }) => {
-      // Another call was answered before this one was made.
+      // Another call was answered before this call started, so this call cannot come first.
       if (call.calledAt > firstAnswer) return false;
       const next = step(state, call.operation, call.answer);
       if (next === undefined) return false;

@@ -1,7 +1,7 @@
 /**
- * Every distribution of cases.yaml against every mistake of kernels/faulty that only some inputs reveal: the matrix of
- * docs/inputs.md. Distributions that belong to a case's seeds are run as probes here, so that each is judged
- * separately.
+ * Runs every mistake of kernels/faulty that only some inputs reveal on every distribution of cases.yaml, which gives
+ * the matrix of docs/inputs.md. Distributions that cases normally draw with their seeds are probes here, so that each
+ * is judged separately.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ interface CasesText {
   probes: { distributions: Record<string, unknown> };
 }
 
-/** The runner's kernels, with all distributions as probes. */
+/** A copy of the runner's kernels in which all distributions are probes. */
 function everythingProbed(parent: string): string {
   const folder = join(parent, 'kernels');
   cpSync(join(ROOT, 'kernels'), folder, { recursive: true });
@@ -55,7 +55,10 @@ function everythingProbed(parent: string): string {
   return folder;
 }
 
-/** The distributions on which a kernel failed, and those that were tried. A kernel that crashed failed on all. */
+/**
+ * The distributions on which a kernel failed, and all distributions that were tried. A kernel that crashed counts as
+ * failed on all.
+ */
 async function probed(client: RunnerClient, kernelId: string) {
   const events = await collect(
     client.start('verify', {

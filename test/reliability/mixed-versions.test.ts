@@ -1,7 +1,7 @@
 /**
- * The last released version together with this one: each version's fa-tui with the other's runner, and each version's
- * runner on the other's data folder. The released version is the commit that last wrote proto/released.binpb
- * (docs/versions.md).
+ * The last released version works with this version: each version's fa-tui with the other version's runner, and each
+ * version's runner on the other version's data folder. The released version is the commit that last wrote
+ * proto/released.binpb (docs/versions.md).
  */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -38,7 +38,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** Starts a version's daemon on a data folder, with made-up jobs. */
+/** Starts a version's daemon on a data folder that has made-up jobs. */
 async function serve(version: Version, folder: string): Promise<{ address: string } & AsyncDisposable> {
   const address = `unix:${folder}.s`;
   const child: ChildProcess = spawn(
@@ -74,7 +74,7 @@ function faTui(version: Version, address: string, ...args: string[]): { status: 
   return { status, out: status === 0 && args.includes('--json') ? stdout : `${stdout}${stderr}` };
 }
 
-/** Everything that a version's fa-tui lists: names and ends of jobs, experiments and champions. */
+/** All that a version's fa-tui lists: the jobs with their names and outcomes, the experiments and the champions. */
 function listed(version: Version, address: string): unknown {
   const read = (...args: string[]) => JSON.parse(faTui(version, address, ...args, '--json').out) as Lists;
   return {
@@ -89,7 +89,7 @@ interface Lists {
   champions?: { job: string; label: string; buildId: string }[];
 }
 
-/** Works with a runner as a user does: builds, runs, accepts, and cancels. */
+/** Uses a runner as a user does: builds, runs, accepts and cancels. */
 async function use(version: Version, address: string): Promise<void> {
   const faultless = (...args: string[]) => {
     const { status, out } = faTui(version, address, ...args);

@@ -1,6 +1,6 @@
 /**
- * Thousands of submits at once: the queue is bounded, clients beyond it learn when to try again, and the health check
- * stays fast. Then SIGTERM, twice, under that load, with a job that ignores being stopped.
+ * Thousands of requests at once: the queue is bounded, a refused client learns when to try again, and the health check
+ * stays fast. Then two SIGTERMs come under that load, while a job that ignores its cancellation runs.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { firstEvent, kernel, startChildRunner, temporaryFolder } from '@flashcore/runner/testing-daemon';

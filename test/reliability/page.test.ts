@@ -10,11 +10,11 @@ test('docs/reliability.md matches the figures of the last soak', async () => {
   expect(readFileSync(PAGE_PATH, 'utf8')).toBe(await reliabilityPage(run));
 });
 
-test.each(Object.entries(PROMISES))('%s: the tests that show it exist', (_, { tests }) => {
+test.each(Object.entries(PROMISES))('%s: the tests that show the promise exist', (_, { tests }) => {
   expect(tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 
-test('every campaign of this folder that reports figures has them in the last soak', () => {
+test('the last soak has figures of every campaign of this folder that reports figures', () => {
   const campaigns = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.test.ts'))
     .flatMap((name) =>

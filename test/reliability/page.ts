@@ -1,6 +1,6 @@
 /**
- * docs/reliability.md: every promise with the tests that show it and the results of the last soak. `node
- * test/reliability/page.ts` writes it.
+ * `node test/reliability/page.ts` writes docs/reliability.md: every promise, with the tests that show it and the
+ * results of the last soak.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ export const PAGE_PATH = join(ROOT, 'docs/reliability.md');
 export interface SoakRun {
   figures: readonly (Figure & {
     date: string;
-    /** Processors, system and Node's version. */
+    /** The machine's processors, its system and the version of Node. */
     machine: string;
   })[];
 }

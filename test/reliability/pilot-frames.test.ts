@@ -1,6 +1,7 @@
 /**
- * Mutated frames of pilots: over a socket to a gateway's process, and, in larger numbers, to the handlers of a gateway
- * in this process whose pilot has jobs. Each frame is answered or refused, and the gateway serves on.
+ * Sends mutated frames as a pilot: over a socket to a gateway in a separate process, and in larger numbers to the
+ * handlers of a gateway in this process, whose pilot has jobs. The gateway answers or refuses each frame and keeps
+ * serving.
  */
 import { EventEmitter, once } from 'node:events';
 import http2 from 'node:http2';
@@ -43,27 +44,30 @@ import { randomMessage } from './random-messages.ts';
 const FAULTS = [status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED, status.CANCELLED];
 const LANES = 32;
 /**
- * Frames on one link of a pilot. The gateway ends the link at the first invalid frame, so a link is counted as one
- * frame.
+ * How many frames are sent on one link of a pilot. The gateway ends the link at the first invalid frame, so the whole
+ * link counts as one frame.
  */
 const OF_A_LINK = 50;
 /**
- * Frames on a link of a pilot with a job. OF_CALLS is the share of calls among them; the others are events of the job.
+ * How many frames are sent on a link of a pilot with a job. OF_CALLS is the share of these that are calls. The others
+ * are events of the job.
  */
 const OF_A_JOB = 200;
 const OF_CALLS = 0.85;
-/** Share of calls for a file that the pilot may name; each of these calls writes or reads the disk. */
+/** Share of the calls that name a file that the pilot may access. Each of them writes or reads the disk. */
 const OF_FILES = 0.1;
-/** Turns of the event loop within which a waiting job reaches a free pilot. */
+/** How many turns of the event loop a waiting job may take to reach a free pilot. */
 const TURNS = 500;
-/** Far above what a machine busy with other work needs, and below what a hang takes. */
+/** Far more than a machine that is busy with other work needs, and less than a hang takes. */
 const MOST_HEALTH_MS = 15_000;
-/** Allowed growth of the gateway's resident memory over all frames. A job may store 256 MiB, all of it on the disk. */
+/**
+ * Allowed growth of the gateway's resident memory over all frames. The 256 MiB that a job may store are on the disk.
+ */
 const MOST_GROWTH_MIB = 400;
 const fleetFile = (pilots: string, partition: string): string =>
   `listen: ${pilots}\nreach: ${pilots}\nbundle: /opt/flashcore\nbuilds: { at: pilots }\npartitions: [{ partition: gpu, device: NVIDIA L4, idle_seconds: 86400, ${partition} }]\n`;
 
-/** Counts statuses, and refuses those that mean a fault. */
+/** Counts the statuses, and fails the test on a status that means a fault. */
 class Statuses {
   readonly #codes = new Map<string, number>();
 
@@ -114,7 +118,7 @@ campaign(
       sent += calls.length + 1;
       await link(frames, session);
       if ((await link([], session)) === status.OK) continue;
-      // The gateway dropped the pilot. It submits another pilot once the scheduler has ended the dropped one.
+      // The gateway has dropped the pilot. It submits another pilot when the scheduler has ended the dropped pilot.
       for (const name of readdirSync(queue)) rmSync(join(queue, name));
       await until(() => readdirSync(queue).length > 0);
       session = secret(random);
@@ -163,7 +167,7 @@ campaign(
         pilot = await gateway.nextPilot(pilot);
         continue;
       }
-      // A pilot that comes back keeps its job, or gets a job that another pilot has lost.
+      // A returning pilot keeps its job, or gets a job that another pilot has lost.
       await gateway.ensureJob();
       if (link.lease === 0n) await link.hears('assignment', TURNS);
       for (let left = OF_A_JOB; left > 0 && !link.isOver; left -= 1) {
@@ -189,7 +193,7 @@ campaign(
   },
 );
 
-/** The bytes of a connection on which a client calls ReadBuild. */
+/** The bytes that a client sends on a connection to call ReadBuild. */
 async function callAsSent(session: string): Promise<Buffer> {
   const sent: Buffer[] = [];
   const socket = new Duplex({
@@ -218,7 +222,10 @@ async function callAsSent(session: string): Promise<Buffer> {
   return Buffer.concat(sent);
 }
 
-/** Bytes with parts changed, cut off, left out, doubled or replaced; the preface mostly stays. */
+/**
+ * A copy of the bytes with parts changed, cut off, left out, doubled or replaced. The HTTP/2 preface mostly stays
+ * intact.
+ */
 function garbled(random: Random, bytes: Buffer): Buffer {
   const least = random.uniform() < 0.9 ? http2Preface.length : 0;
   const at = integer(random, least, bytes.length - 1);
@@ -240,7 +247,7 @@ const http2Preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 const noise = (random: Random, length: number): Buffer =>
   Buffer.from(Array.from({ length }, () => integer(random, 0, 255)));
 
-/** Sends bytes on a connection of their own, and closes it. */
+/** Sends bytes on a separate connection and closes it. */
 async function delivered(path: string, bytes: Buffer): Promise<void> {
   let queueIsFull: boolean;
   do {
@@ -260,7 +267,10 @@ interface OpenPilot {
   session: string;
 }
 
-/** A gateway in this process, with its handlers. Its scheduler starts nothing: pilots are tokens in a map. */
+/**
+ * Starts a gateway in this process, with access to its handlers. Its scheduler starts no processes: a submitted pilot
+ * is a token in a map.
+ */
 async function startOpenGateway(folder: string, random: Random) {
   const tokens = new Map<string, string>();
   const taken = new Set<string>();
@@ -282,7 +292,7 @@ async function startOpenGateway(folder: string, random: Random) {
   const served = vi.spyOn(Server.prototype, 'addService');
   const runner = await startTestRunner({
     fleet: file,
-    // A fault is printed with its cause.
+    // The log prints a fault of the gateway with its cause.
     logger: createLogger('error'),
     dataDirectory: join(folder, 'data'),
     createPlanner: (planner) =>
@@ -294,7 +304,7 @@ async function startOpenGateway(folder: string, random: Random) {
   return {
     handlers,
     address: runner.runner.address,
-    /** Another pilot that the gateway submitted; the scheduler ends the previous pilot. */
+    /** Ends the previous pilot as the scheduler would, and returns the next pilot that the gateway submits. */
     nextPilot: async (before?: OpenPilot): Promise<OpenPilot> => {
       if (before) tokens.delete(before.job);
       const free = (): string | undefined => [...tokens.keys()].find((job) => !taken.has(job));
@@ -303,7 +313,7 @@ async function startOpenGateway(folder: string, random: Random) {
       taken.add(job);
       return { job, token: tokens.get(job)!, session: secret(random) };
     },
-    /** Ensures that there is a job; a new job is watched to its end by a client. */
+    /** Starts a job if there is none. A client watches it to its end. */
     ensureJob: async (): Promise<void> => {
       if (jobs.isOpen) return;
       await jobs.watched;
@@ -342,7 +352,7 @@ const UNARY: readonly DescMethod[] = Object.values(OTHERS);
 const isMessage = (value: unknown): value is Message =>
   typeof value === 'object' && value !== null && '$typeName' in value;
 
-/** A pilot's stream as the handler of Attach sees it. */
+/** A pilot's stream from the point of view of the handler of Attach. */
 class Link extends EventEmitter {
   readonly destroyed = false;
   lease = 0n;
@@ -402,8 +412,8 @@ class Link extends EventEmitter {
   }
 
   /**
-   * Waits for a message of the gateway. Resolves with true if it came, and with false if the link ended first, or after
-   * this many turns of the event loop.
+   * Waits for a message of the gateway. Resolves with true when the message comes, and with false if the link ends
+   * first or this many turns of the event loop have passed.
    */
   async hears(said: AttachResponse['message']['case'], turns = Infinity): Promise<boolean> {
     for (let turn = 0; turn < turns && !this.#told.has(said) && !this.isOver; turn += 1)
@@ -435,7 +445,7 @@ function leasedFrame(random: Random, link: Link): Buffer {
   );
 }
 
-/** Makes a message agree with the pilot's registration, so that more of it is read. */
+/** Makes a message agree with the pilot's registration, so that the gateway reads more of it. */
 function makeCredible(value: unknown): void {
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return;
   for (const [name, inner] of Object.entries(value)) {
@@ -448,7 +458,7 @@ function makeCredible(value: unknown): void {
   if (said.$typeName === 'flashcore.runner.v1.Device') Object.assign(said, DEVICE);
 }
 
-/** A pilot's request, sometimes for a file that it may name. */
+/** A request of a pilot, sometimes for a file that the pilot may access. */
 function unaryFrame(random: Random, method: DescMethod, files: readonly string[]): Buffer {
   if (random.uniform() > OF_FILES) return mutatedMessage(random, method);
   const message = randomMessage(random, method.input, ['jobs/none'], 2) as StoreArtifactRequest;
@@ -456,7 +466,7 @@ function unaryFrame(random: Random, method: DescMethod, files: readonly string[]
   return damaged(random, bytesOf(method.input, message), 0.1);
 }
 
-/** The bytes, or with this probability some of them changed. */
+/** Returns the bytes, with this probability with some of them changed. */
 function damaged(random: Random, bytes: Buffer, probability: number): Buffer {
   if (random.uniform() < probability)
     for (let left = bytes.length && integer(random, 1, 4); left > 0; left -= 1)

@@ -1,6 +1,6 @@
 /**
- * Power cuts: records everything that the daemon does to its disk, and recreates disks as a cut at any moment could
- * have left them. Everything that a client knew before the cut must exist when a daemon starts on such a disk.
+ * Records everything that the daemon does to its disk, and recreates disks as a power cut at any moment could have left
+ * them. Everything that a client knew before the cut must exist when a daemon starts on such a disk.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -91,11 +91,11 @@ campaign(
 
 interface Upload {
   readonly files: SourceFile[];
-  /** The time of the answer that the files are stored. */
+  /** When the runner answered that the files are stored. */
   readonly at: bigint;
 }
 
-/** Uploads kernel folders, one after another, until the daemon is gone. */
+/** Uploads kernel folders, one after another, until the daemon is killed. */
 async function uploads(address: string, folder: string): Promise<Upload[]> {
   const kept: Upload[] = [];
   const client = await RunnerClient.connect({ address });

@@ -1,6 +1,6 @@
 /**
- * The promises of flashcore, and the tests that show them. docs/reliability.md is made from this table and from the
- * figures of the last soak.
+ * flashcore's promises, and the tests that show that it keeps them. docs/reliability.md is made from this table and
+ * from the figures of the last soak.
  */
 export const PROMISES = {
   'jobs-survive': {

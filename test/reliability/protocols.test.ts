@@ -1,6 +1,6 @@
 /**
- * Mutated frames of coding agents and proposers, whose programs are somebody else's. Each frame is answered or refused,
- * and the reader keeps serving. pilot-frames.test.ts tests the frames of pilots.
+ * Sends mutated frames as coding agents and proposers, which are other people's programs. flashcore answers or refuses
+ * each frame and keeps serving. pilot-frames.test.ts tests the frames of pilots.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,13 +15,13 @@ import { Home, ROOT } from '../support/home.ts';
 import { RawClient } from '../support/raw-call.ts';
 import { besideData, campaign, integer, pick } from './campaign.ts';
 
-/** Lines sent to an agent's server between two checks that it still serves. */
+/** How many lines an agent sends to its server between two checks that the server still answers. */
 const OF_A_BATCH = 1_000;
-/** Far above what a machine busy with other work needs, and below what a hang takes. */
+/** Far more than a machine that is busy with other work needs, and less than a hang takes. */
 const MOST_HEALTH_MS = 15_000;
 /** Allowed growth of the resident memory of the agents' server and its runner, after the first tenth of the lines. */
 const MOST_GROWTH_MIB = 300;
-/** The manifest of a small kernel: it is read for every answer that follows the protocol. */
+/** The manifest of a small kernel. fa-tui reads it for every answer of a proposer that follows the protocol. */
 const MANIFEST = `id: choices
 title: "Choices"
 lesson: "two"
@@ -52,7 +52,7 @@ campaign(
     const waiting = new Map<string, (result: unknown) => void>();
     createInterface({ input: server.stdout }).on('line', (line) => {
       const answer = JSON.parse(line) as { id?: unknown; error?: unknown; result?: { isError?: boolean } };
-      // A fault in the program itself would be reported with this text.
+      // fa-tui would report a bug of its own with this text.
       expect(line).not.toContain('A fault of fa-tui itself');
       if (answer.error !== undefined) kinds.errors += 1;
       else if (answer.result?.isError) kinds.refusals += 1;
@@ -88,7 +88,7 @@ campaign(
       resident.push(residentMib(server.pid!) + daemon.rssMiB());
     }
     expect(Math.max(...health)).toBeLessThan(MOST_HEALTH_MS);
-    // The first tenth fills caches and heaps, so growth is measured after it.
+    // The first tenth of the lines fills caches and heaps, so growth is measured after it.
     const grownMib = Math.max(...resident) - Math.max(...resident.slice(0, Math.ceil(resident.length / 10)));
     expect(grownMib).toBeLessThan(MOST_GROWTH_MIB);
     expect(besideData([home.path, folder.path])).toEqual(before);
@@ -158,7 +158,7 @@ const WILD: readonly unknown[] = [
   ],
 ];
 
-/** A call of each tool. From time to time its job is replaced by a job that exists. */
+/** A valid call of each tool. Now and then its job is replaced by one that exists. */
 const CALLS: Readonly<Record<string, object>> = {
   list_kernels: { include_faulty: true, offset: 0 },
   read_kernel: { kernel: 'ok', file: 'kernel.yaml', offset: 0 },
@@ -189,7 +189,7 @@ const CALLS: Readonly<Record<string, object>> = {
   undo: { job: 'jobs/none', note: 'why' },
 };
 
-/** A line from an agent: often with hostile arguments in an intact call, else damaged anywhere. */
+/** A line from an agent. Often it is an intact call with hostile arguments, else it is damaged anywhere. */
 function mutatedLine(random: Random, job: string): string {
   const id = integer(random, 1, 1e9);
   const request = (method: string, params: object) => ({ jsonrpc: '2.0', id, method, params });
@@ -217,7 +217,7 @@ function mutatedLine(random: Random, job: string): string {
 
 const oneLine = (text: string): string => text.replaceAll('\n', ' ');
 
-/** A document with a changed value or name, or its text with characters flipped, cut off or doubled. */
+/** A document with a changed value or name, or with characters of its text flipped, cut off or doubled. */
 function mutatedText(random: Random, document: object | string): string {
   if (typeof document === 'object' && random.uniform() < 0.5) return JSON.stringify(withWildValue(random, document));
   const text = typeof document === 'string' ? document : JSON.stringify(document);

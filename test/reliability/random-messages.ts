@@ -4,11 +4,11 @@ import { reflect } from '@bufbuild/protobuf/reflect';
 import { type Random } from '@flashcore/shared/statistics';
 import { integer, pick } from './campaign.ts';
 
-/** A message whose fields have extreme values or are unset; texts may be names of these jobs. */
+/** A message in which each field is unset or has an extreme value. Its texts may be names of these jobs. */
 export function randomMessage(random: Random, desc: DescMessage, jobs: readonly string[], depth: number): Message {
   const message = create(desc);
   const target = reflect(desc, message, false);
-  // Of the fields of a oneof, the first one drawn is set, so each must sometimes come first.
+  // If several fields of a oneof are drawn, the first one is set. A random field therefore comes first.
   const first = integer(random, 0, Math.max(0, desc.fields.length - 1));
   for (const field of [...desc.fields.slice(first), ...desc.fields.slice(0, first)]) {
     if (random.uniform() < 0.35 || (field.oneof && target.oneofCase(field.oneof))) continue;

@@ -1,4 +1,7 @@
-/** The same request_id and body give the same job, however many clients send it at once; another body is refused. */
+/**
+ * The same request_id with the same body gives the same job, however many clients send it at once. The same request_id
+ * with another body is refused.
+ */
 import { collect, kernel, startTestRunner } from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
 import { PATIENT_MS } from '@flashcore/shared/testing';
@@ -18,7 +21,7 @@ campaign(
       const requestId = seededUuid(random);
       const copies = integer(random, 2, 16);
       const answers = Array.from({ length: copies }, async (_, index) => {
-        // An id in upper case is the same id. The last copy has another body.
+        // An id in upper case counts as the same id. The last copy has another body.
         const id = index % 2 === 0 ? requestId : requestId.toUpperCase();
         const kernelId = index === copies - 1 ? 'flood_1' : 'flood_20';
         const events = await collect(
@@ -30,8 +33,8 @@ campaign(
       const found = await Promise.all(answers);
       const names = new Set(found.filter((answer) => answer !== 'REQUEST_ID_REUSED'));
       expect(names.size, found.join('\n')).toBe(1);
-      // The request that arrives first gets the id. If that is the copy with another body, all others are refused;
-      // otherwise only that copy is.
+      // The request that arrives first gets the id. If it is the copy with the other body, all other copies are
+      // refused. Otherwise only the copy with the other body is refused.
       expect([1, copies - 1]).toContain(found.filter((answer) => answer === 'REQUEST_ID_REUSED').length);
       expect((await fixture.client.listJobs({ pageSize: 1000 })).jobs).toHaveLength(Math.min(round + 1, 1000));
     }

@@ -13,12 +13,12 @@ import { waitFor } from '@flashcore/shared/testing';
 import { campaign, integer } from './campaign.ts';
 
 const QUICK = ['--shape', '1x1x64x64', '--seeds', '1', '--samples', '10', '--max-seconds', '0.2'];
-/** Trials per kill. */
+/** How many trials the search has for each kill. */
 const TRIALS_PER_KILL = 3;
 
 /**
- * Of every three trials, one is correct, one does not compile and one has no proposal, so all results are known in
- * advance.
+ * A proposer whose results are known in advance: in every three trials, one kernel is correct, one does not compile,
+ * and one trial gets no proposal.
  */
 const PROPOSER = `import { readFileSync } from 'node:fs';
 const { trial, base } = JSON.parse(readFileSync(0, 'utf8'));
@@ -36,24 +36,24 @@ campaign(
     layOutSmallKernel(kernel, { source: 'kernel.cu' });
     const proposer = join(home.path, 'proposer.mjs');
     writeFileSync(proposer, PROPOSER);
-    // Up to two candidates are in flight when the kill comes.
+    // Two islands, so that up to two candidates are in flight when the kill comes.
     let args = ['evolve', kernel, ...QUICK, '--trials', String(trials), '--islands', '2'];
     args.push('--proposer', `node ${proposer}`);
     const kills = Math.floor(trials / TRIALS_PER_KILL);
     for (let kill = 0; kill < kills; ++kill) {
       const client = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, { cwd: ROOT, env: home.env, stdio: 'ignore' });
       const from = ended(home);
-      // After some more trials, at any moment of the next one.
+      // Kills at some moment of a trial, after at least one more trial has ended.
       await waitFor('a trial to end', () => ended(home) > from || client.exitCode !== null || undefined, 120_000);
       // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
       await sleep(integer(random, 0, 1500));
       args = ['evolve', '--resume', searchOf(home)];
-      // The last kill ends client and runner.
+      // Every second kill, counted back from the last one, also ends the runner.
       if ((kills - kill) % 2 === 1) {
         const pid = home.runnerInfo()?.pid;
         if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
-        // This client continues with the next runner for a while.
-        // eslint-disable-next-line flashcore/no-fixed-wait -- so does the next kill
+        // Lets this client continue with the next runner for a while.
+        // eslint-disable-next-line flashcore/no-fixed-wait -- the next kill comes at any moment
         await sleep(integer(random, 200, 1500));
       }
       client.kill('SIGKILL');
@@ -86,7 +86,7 @@ function searchOf(home: Home): string {
   return search;
 }
 
-/** Number of trials that have ended. */
+/** How many trials of the search have ended. */
 function ended(home: Home): number {
   if (!existsSync(searches(home)) || readdirSync(searches(home)).length === 0) return 0;
   const folder = join(searches(home), searchOf(home), 'trials');
@@ -94,7 +94,7 @@ function ended(home: Home): number {
   return readdirSync(folder).filter((name) => existsSync(join(folder, name, 'trial.json'))).length;
 }
 
-/** The trial of every job that has a result. */
+/** The number of the trial for every job that has a result. */
 function decidedJobs(home: Home): number[] {
   const listed = home.faTui(['jobs', '--limit', '1000', '--label', `search=${searchOf(home)}`, '--json']).stdout;
   const { jobs } = JSON.parse(listed) as { jobs: { outcome: string; labels: Record<string, string> }[] };

@@ -1,8 +1,8 @@
 /**
- * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json,
- * and makes docs/reliability.md from it. FLASHCORE_SEED repeats a run. Arguments are names of files, to run only some:
- * `node test/reliability/soak.ts kill streams`; --test TEXT runs only the tests with this text in their names.
- * --minutes is the time during which unread streams are opened: two hours by default.
+ * `npx nx soak test`: the long form of the reliability tests. Prints the figures, stores them in docs/reliability.json,
+ * and makes docs/reliability.md from it. FLASHCORE_SEED repeats a run. Arguments name the files to run, as in `node
+ * test/reliability/soak.ts kill streams`. --test TEXT runs only the tests with this text in their names. --minutes is
+ * how long unread streams are opened: two hours by default.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
     FLASHCORE_FIGURES: figuresFile,
   };
   const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
-  // One file at a time, because figures of memory and time need an otherwise idle machine.
+  // Runs one file at a time, because figures of memory and time need an otherwise idle machine.
   const flags = ['run', '--project', 'test', '--no-file-parallelism', '--testNamePattern', values.test];
   const { status } = spawnSync(process.execPath, [join(ROOT, 'node_modules/vitest/vitest.mjs'), ...flags, ...tests], {
     cwd: ROOT,
@@ -55,7 +55,7 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
   return status ?? 1;
 }
 
-/** A partial run replaces only the figures of its tests. */
+/** Stores the figures. A partial run replaces only the figures of its own tests. */
 async function store(figures: readonly Figure[]): Promise<void> {
   const machine = `${availableParallelism()} processors (${cpus()[0]?.model.trim() ?? 'unknown'}), ${process.platform}, Node ${process.versions.node}`;
   const before = readRun();

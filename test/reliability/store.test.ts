@@ -1,6 +1,6 @@
 /**
- * Stores that fail: every call of the store, with ENOSPC, EIO and SQLITE_BUSY, while jobs run. The daemon survives,
- * reports that it takes no work, and continues when the fault is gone.
+ * Makes every call of the store fail with ENOSPC, EIO and SQLITE_BUSY while jobs run. The daemon survives, reports that
+ * it accepts no work, and continues when the fault is gone.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -25,11 +25,11 @@ import { campaign, integer, pick, seededUuid } from './campaign.ts';
 
 const KERNELS = ['ok', 'ticks_40', 'flood_900', 'sleep_200', 'error'];
 /**
- * As long as another program's backup might hold the lock. A lock of this length once ended a runner and its later
- * jobs.
+ * How long the lock is held: as long as another program's backup might hold it. A lock of this length once ended a
+ * runner and its later jobs.
  */
 const LOCKED_MS = 4_000;
-/** Limit on the time of a call that writes nothing, while the lock is held, on a busy machine. */
+/** Time limit for a call that writes nothing while the lock is held. It leaves room for a busy machine. */
 const ANSWER_MS = 1_000;
 /** Errors that a client may get while nothing can be stored. */
 const TOLD = ['DISK_FULL', 'STORE_UNAVAILABLE', 'JOB_NOT_FOUND'];
@@ -43,7 +43,7 @@ campaign(
       using folder = temporaryFolder();
       const fault = `${pick(random, ['ENOSPC', 'EIO', 'SQLITE_BUSY'])} ${integer(random, 1, 60)} ${integer(random, 100, 900)}`;
       const environment = { ...process.env, FLASHCORE_STORE_FAULT: fault };
-      // The case of a store that fails from the first call on is tested next: it is an error at the start.
+      // The next test covers a store that fails from the first call on, which is an error at the start.
       await (await startChildRunner(...flags(folder.path))).end('SIGTERM');
       await using daemon = await startChildRunnerIn(environment, ...flags(folder.path));
       using client = await RunnerClient.connect({ address: daemon.address });
@@ -51,7 +51,7 @@ campaign(
       const names = await Promise.all(wanted.map((one) => run(client, one, counts)));
       await upload(client);
       await serving(client, daemon, fault);
-      // Every job announced to a client ended once, and its log is complete.
+      // Every job whose name a client learned has ended once, and its log is complete.
       for (const name of new Set(names.filter((one) => one !== undefined))) {
         await until(async () => (await client.getJob({ name })).job?.state === JobState.ENDED);
         const log = await collect(client.watch(name));
@@ -187,7 +187,7 @@ campaign(
   },
 );
 
-/** A file system of 8 MiB; undefined if this user may not mount one. */
+/** Mounts a file system of 8 MiB. Undefined if this user may not mount one. */
 function smallDisk(path: string): (Disposable & { path: string; fill(): void; empty(): void }) | undefined {
   mkdirSync(path);
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', path]).status !== 0) return undefined;
@@ -221,7 +221,7 @@ async function run(
   return name;
 }
 
-/** Uploads a file while the store may be failing. */
+/** Uploads a file while the store may fail. */
 async function upload(client: RunnerClient): Promise<void> {
   try {
     await client.findMissingSources({ files: [] });
@@ -230,7 +230,7 @@ async function upload(client: RunnerClient): Promise<void> {
   }
 }
 
-/** Waits until the runner takes work again without help. */
+/** Waits until the runner accepts work again by itself. */
 async function serving(client: RunnerClient, daemon: ChildRunner, fault: string): Promise<void> {
   await until(async () => {
     expect([daemon.child.exitCode, daemon.child.signalCode], `${fault}\n${daemon.stderr}`).toEqual([null, null]);

@@ -27,7 +27,7 @@ campaign(
     const free = [...proxies];
     await inLanes(LANES, offsets, async (offset) => {
       const { proxy, client } = free.pop()!;
-      // Every other stream starts a job. In every third case the resumed stream is cut too.
+      // Every other stream starts a job. In every third case the resumed stream is cut as well.
       const again = offset % 3 === 0 ? [(offset * 7) % bytes] : [];
       proxy.cutAfter(offset, ...again);
       const seen = await collect(
@@ -46,7 +46,8 @@ campaign(
       await proxy[Symbol.asyncDispose]();
     }
     const jobs = await countJobs(fixture.client);
-    // One job for the log, and one for each start: no stream that was cut before its first event started a second job.
+    // One job for the log, and one for each stream that started a job: a stream that was cut before its first event did
+    // not start a second job.
     expect(jobs).toBe(1 + offsets.filter((offset) => offset % 2 !== 0).length);
     run.figure(
       'cuts at byte offsets of a recorded stream',
@@ -63,7 +64,7 @@ async function openLane(
   return { proxy, client: await RunnerClient.connect({ address: proxy.address }) };
 }
 
-/** The number of bytes that the runner sends for a whole watch. */
+/** How many bytes the runner sends for a whole watch. */
 async function streamBytes(fixture: TestRunner, job: string): Promise<number> {
   const { proxy, client } = await openLane(fixture, 99);
   proxy.cutAfter();
@@ -75,7 +76,7 @@ async function streamBytes(fixture: TestRunner, job: string): Promise<number> {
 
 function chooseOffsets({ random, rounds }: Campaign, bytes: number): number[] {
   if (rounds >= bytes) return Array.from({ length: bytes }, (_, offset) => offset);
-  // Offsets within the frame headers at both ends are always included; the rest is random.
+  // Always cuts within the frame headers at both ends of the stream. The other offsets are random.
   return [
     ...new Set([
       ...Array(12).keys(),

@@ -1,4 +1,4 @@
-/** Jobs that a daemon announced to clients before it ended in the middle of its work. */
+/** Jobs whose names a daemon had sent to clients before it ended in the middle of its work. */
 import { join } from 'node:path';
 import { collect, kernel, type ChildRunner } from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
@@ -9,14 +9,14 @@ export interface Told {
   requestId: string;
   kernelId: string;
   seen: JobEvent[];
-  /** When each event arrived, in ns of the monotonic clock. */
+  /** When each event arrived, in ns of CLOCK_MONOTONIC. */
   seenAt: bigint[];
 }
 
 /** Flags of a daemon whose data is in the folder. */
 export const flags = (folder: string): string[] => ['--data', join(folder, 'data'), '--address', `unix:${folder}/s`];
 
-/** Jobs that were running at the crash are resolved by the time that the runner answers. */
+/** Checks that no job is running: the daemon ends the jobs that a crash interrupted before it answers. */
 export async function expectNothingRuns(daemon: ChildRunner): Promise<void> {
   using client = await RunnerClient.connect({ address: daemon.address });
   const running = await client.listJobs({ state: JobState.RUNNING });
@@ -24,14 +24,17 @@ export async function expectNothingRuns(daemon: ChildRunner): Promise<void> {
   expect([...running.jobs, ...queued.jobs]).toEqual([]);
 }
 
-/** Starts jobs and kills the daemon some time later, unless it ends itself. Returns what clients had seen by then. */
+/**
+ * Starts jobs, and kills the daemon some time later unless it has ended by itself. Returns what clients had seen until
+ * then.
+ */
 export async function loadUntilKilled(
   daemon: ChildRunner,
   wanted: { kernelId: string; requestId: string }[],
   afterMs: number,
 ): Promise<Told[]> {
   const client = await RunnerClient.connect({ address: daemon.address }).catch((error: unknown) => {
-    // A failpoint may end it before the first client connects.
+    // A failpoint may have ended the daemon before the first client connected.
     if (daemon.child.exitCode === null && daemon.child.signalCode === null) throw error;
     return undefined;
   });
@@ -63,8 +66,8 @@ export async function loadUntilKilled(
 }
 
 /**
- * Checks that each announced job exists and ended once, that its log has no gaps and begins with what the client saw,
- * and that the request finds the same job.
+ * Checks that each job exists and has ended once, that its log has no gap and begins with the events that the client
+ * saw, and that the same request finds the same job.
  */
 export async function checkTold(daemon: ChildRunner, told: Told[]): Promise<void> {
   const { exitCode, signalCode } = daemon.child;

@@ -1,5 +1,6 @@
 /**
- * Memory with watchers that never read: opens thousands of streams, on few connections and on many, for a given time.
+ * Watchers that never read do not make the daemon's memory grow. For a given time the test opens thousands of streams,
+ * on few connections and on many.
  */
 import type { ClientHttp2Session } from 'node:http2';
 import { setTimeout } from 'node:timers/promises';
@@ -44,12 +45,12 @@ campaign(
       sessions.forEach((session) => session.destroy());
     };
     const inUse = async (): Promise<number> => {
-      // The memory of the previous round's streams is freed once the runner has seen that their connections are closed.
+      // The runner frees the streams of the previous round when it has seen that their connections are closed.
       // eslint-disable-next-line flashcore/no-fixed-wait -- until the runner has seen that connections are closed
       await setTimeout(FAREWELL_MS);
       return daemon.liveMiB();
     };
-    // malloc and V8 keep memory that they once took, so only growth from round to round after the first is a leak.
+    // malloc and V8 keep memory that they have once taken, so only growth after the first round is a leak.
     await round();
     const first = { resident: daemon.rssMiB(), used: await inUse() };
     const until = Date.now() + (soak ? MINUTES * 60_000 : 0);
@@ -66,7 +67,7 @@ campaign(
   },
 );
 
-/** Many watches of a job on one connection; none of them is read. */
+/** Opens many watches of a job on one connection and reads none of them. */
 function unreadStreams(address: string, job: string): ClientHttp2Session {
   const session = unreadConnection(address);
   for (let count = 0; count < STREAMS_PER_CONNECTION; count += 1) unreadWatch(session, job);

@@ -22,7 +22,7 @@ import { expect } from 'vitest';
 import { campaign, percentile } from './campaign.ts';
 
 const WATCHERS = 50;
-/** In `npm test` other tests take their share of the processors. */
+/** The lower limit is for `npm test`, where other tests use the processors too. */
 const MIN_EVENTS_PER_SECOND = { soak: 20_000, ci: 4_000 };
 const MAX_GROWTH_MIB = 100;
 
@@ -45,8 +45,8 @@ campaign(
     const watched: number[] = [];
     const before = daemon.rssMiB();
     let most = before;
-    // The two kinds of runs take turns, in reversed order each round, because the machine's other load changes from
-    // round to round.
+    // Runs with and without watchers take turns, in an order that each round reverses, because the other load on the
+    // machine changes.
     for (let round = 0; round < rounds; round += 1) {
       for (const watchers of round % 2 === 0 ? [0, WATCHERS] : [WATCHERS, 0]) {
         const { seconds, rssMiB } = await timeJob(daemon, lines, watchers);
@@ -61,14 +61,14 @@ campaign(
       `${WATCHERS} paused watchers, ${lines} log lines, ${rounds} rounds: resident memory grew by ${(most - before).toFixed(0)} MiB at most, the job took ${longer(ratio)} % longer (95 % interval ${longer(low)} to ${longer(high)} %; ${percentile(alone, 0.5).toFixed(2)} s alone)`,
     );
     expect(most - before).toBeLessThan(MAX_GROWTH_MIB);
-    // In `npm test` other tests run at the same time and use the processors; only the soak judges time.
+    // Only the soak judges time, because in `npm test` other tests use the processors at the same time.
     if (soak) expect(ratio).toBeLessThan(1.05);
   },
 );
 
 /**
  * Returns how many seconds the job's flood took, by the times of its events, and the daemon's memory at its end.
- * Watchers connect before the flood. With or without watchers, the same number of connections is open.
+ * Watchers connect before the flood. The number of open connections is the same with and without watchers.
  */
 async function timeJob(
   daemon: ChildRunner,
@@ -94,8 +94,8 @@ async function timeJob(
 }
 
 /**
- * A client on its own connection that requests a job's events and reads one. A client that has never read makes grpc-js
- * buffer without limit; after one read, grpc-js stops the sender.
+ * A client on its own connection that requests a job's events and reads one. For a client that has never read, grpc-js
+ * buffers without limit. After one read, grpc-js stops the sender.
  */
 class PausedWatcher implements Disposable {
   readonly #client: Client;
@@ -122,7 +122,7 @@ class PausedWatcher implements Disposable {
       Buffer.from(toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }))),
     );
     call.once('data', () => call.pause());
-    call.on('error', () => undefined); // The call is cut in the end.
+    call.on('error', () => undefined); // The test cuts the call at its end.
     this.#call = call;
   }
 
