@@ -6,10 +6,10 @@ import { compared } from './ratios.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-test('compared() calls code worse if it takes 1.3 times as long in all three tries', () => {
+test('compared() calls code worse only if it takes 1.3 times as long in all three tries', () => {
   expect(compared(() => 1.4)).toEqual({ worse: true, quotients: [1.4, 1.4, 1.4] });
   expect(compared(() => 1.3)).toEqual({ worse: false, quotients: [1.3] });
-  // One busy moment; the second try is normal again.
+  // The machine was busy during the first try only.
   expect(compared((attempt) => [1.4, 1.1][attempt]!)).toEqual({ worse: false, quotients: [1.4, 1.1] });
 });
 
@@ -31,7 +31,7 @@ test('against.ts refuses a missing commit, an unknown commit and an unknown benc
   }
 });
 
-// Each CI run shows that unchanged code is not reported as slower.
+// Shows in each CI run that against.ts does not report unchanged code as slower.
 if (ALL_TESTS)
   test('against.ts exits with 1 if one bench does its work twice', () => {
     const head = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();

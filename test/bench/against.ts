@@ -1,7 +1,8 @@
 /**
- * `npm run bench:against -- COMMIT [--short] [--only ID,…]`: measures what users feel, in turns with this code and with
- * a commit's code, on this machine. The exit code is 1 if something takes 1.3 times as long as with the commit's code
- * in three tries. --slow ID does the work of one bench twice, to see that the slowdown is noticed.
+ * `npm run bench:against -- COMMIT [--short] [--only ID,…]`: measures on this machine the delays that users feel,
+ * alternating between this code and the code of a commit. The exit code is 1 if something takes 1.3 times as long as
+ * with the commit's code in three tries. --slow ID does the work of one bench twice, to check that the slowdown is
+ * reported.
  */
 import { parseArgs } from 'node:util';
 import { compared } from './ratios.ts';
@@ -54,10 +55,7 @@ function comparison(id: string, { earlier, now }: Codes): { text: string; isWors
   return { text: `${first.what}: ${ours} ms, before ${its}: ${told}${isWorse ? ': WORSE' : ''}`, isWorse };
 }
 
-/**
- * This code and the earlier code take turns to be first, because the machine may be busier during the first
- * measurement.
- */
+/** Alternates which code is measured first, because the machine may be busier during the first measurement. */
 function quotientAgain(id: string, { earlier, now }: Codes, attempt: number): number {
   const inTurn = attempt % 2 === 1 ? [now, earlier] : [earlier, now];
   const taken = new Map(inTurn.map((code) => [code, code.figure(id)!.milliseconds]));

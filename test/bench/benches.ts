@@ -24,8 +24,8 @@ async function timed(work: () => unknown): Promise<number> {
 }
 
 /**
- * Processor time of this process (client and runner together) for the work, in milliseconds. A busy machine adds little
- * to it.
+ * Milliseconds of processor time that this process (client and runner together) spends on the work. Other load on the
+ * machine hardly changes this figure.
  */
 async function computed(work: () => unknown): Promise<number> {
   const before = cpuMs();
@@ -33,7 +33,7 @@ async function computed(work: () => unknown): Promise<number> {
   return cpuMs() - before;
 }
 
-/** The program that measures fa-tui's screens, built by `node tools/build.mjs bench`. */
+/** The program that measures how fast fa-tui draws its screens, built by `node tools/build.mjs bench`. */
 interface Frames {
   viewFrames(): Promise<number>;
   logFrames(): Promise<number>;
@@ -42,7 +42,7 @@ interface Frames {
 
 const FRAMES_PROGRAM = join(import.meta.dirname, '../dist/bench/frames.js');
 
-/** The benches in the order in which they run. Each opens the runner or files that it needs. */
+/** The benches in the order in which they run. Each function opens the runner or the files that its bench needs. */
 const BENCHES = {
   rpc: async (stack) => {
     const folder = stack.use(temporaryFolder()).path;
@@ -84,7 +84,7 @@ const BENCHES = {
       );
     return {
       what: 'flashcore_v6 built before, verified at 1x4x128x64',
-      // Fibres or PTX: the runner's default engine, `auto`, chooses.
+      // The runner's default engine, `auto`, chooses between fibres and PTX.
       yardstick: `fa_v1_baseline, the scalar kernel, verified likewise, on ${missing('nvcc') && missing('clang') ? 'fibres' : 'PTX'}`,
       measure: verify('flashcore_v6'),
       measureYardstick: verify('fa_v1_baseline'),
@@ -119,7 +119,7 @@ const BENCHES = {
 
 export const BENCH_IDS: readonly string[] = Object.keys(BENCHES);
 
-/** Opens some benches together with everything that they run on. Disposing of the result closes all of it. */
+/** Opens the named benches and everything that they need. Disposing of the result closes all of it. */
 export async function openBenches(ids: readonly string[]): Promise<AsyncDisposable & { benches: Bench[] }> {
   await using stack = new AsyncDisposableStack();
   const benches: Bench[] = [];
@@ -131,7 +131,8 @@ export async function openBenches(ids: readonly string[]): Promise<AsyncDisposab
 async function realRunner(stack: AsyncDisposableStack): Promise<RunnerClient> {
   const createWithHost: typeof createPlanner = (options) => createPlanner({ ...options, host: TEST_HOST });
   const start = () => startTestRunner({ createPlanner: createWithHost });
-  // Client and runner share this process. On a busy machine the first call may exceed its limit of five seconds.
+  // Client and runner share this process, so on a busy machine the first call may exceed its limit of five seconds. Try
+  // three times.
   return stack.use(await start().catch(start).catch(start)).client;
 }
 
@@ -140,8 +141,8 @@ const STARTS = 4;
 const MS_A_TICK = 10;
 
 /**
- * Milliseconds of processor time that Node takes for a program, run four times because the system counts in hundredths
- * of a second.
+ * Milliseconds of processor time that Node takes to run a program. The program runs four times because the system
+ * counts in hundredths of a second.
  */
 function startedCpuMs(args: string[]): number {
   const before = childrenTicks();
@@ -155,7 +156,7 @@ function childrenTicks(): number {
   return Number(fields[13]) + Number(fields[14]);
 }
 
-/** The compiler, called as a user would call it on the kernel with the compile error. */
+/** Finds a compiler on PATH, and the command that calls it directly on the kernel with the compile error. */
 function bareCompiler(): { name: string; command: string[] } {
   const source = join(ROOT, 'kernels/faulty/syntax_error/syntax_error.cu');
   const includes = ['-I', join(ROOT, 'kernels')];
@@ -171,7 +172,9 @@ async function repeated(call: () => Promise<unknown>): Promise<number> {
   });
 }
 
-/** Like the store: some hundred rows per transaction, each of them synced to the disk. */
+/**
+ * Inserts rows as the runner's store does: some hundred per transaction, and each transaction is synced to the disk.
+ */
 function insertRows(path: string): void {
   using database = new DatabaseSync(path);
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS rows (text BLOB)');
@@ -185,7 +188,10 @@ function insertRows(path: string): void {
 
 export const UNKNOWN_BENCH = 2;
 
-/** The benches named in a comma-separated list, or all. Ends the program with exit code 2 if a name is unknown. */
+/**
+ * The benches named in a comma-separated list, or all benches if the list is undefined. Ends the program with exit code
+ * 2 if a name is unknown.
+ */
 export function wantedBenches(list: string | undefined): readonly string[] {
   const ids = list?.split(',') ?? BENCH_IDS;
   const unknown = ids.find((id) => !BENCH_IDS.includes(id));

@@ -15,7 +15,7 @@ export interface Echo extends Disposable {
   call(): Promise<void>;
 }
 
-/** A grpc-js server on a Unix socket that returns what it receives, and a client of it. */
+/** A grpc-js server on a Unix socket that returns every message it receives, and a client connected to it. */
 export async function openEcho(path: string): Promise<Echo> {
   const server = new Server();
   server.addService(

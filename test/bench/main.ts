@@ -1,7 +1,7 @@
 /**
- * `npm run bench [-- --short] [-- --only ID,…] [-- --out FILE]`: measures what users feel, each as a ratio to a
- * yardstick of the same run. --slow ID does the work of one bench twice. `against.ts` compares with the code of a
- * commit.
+ * `npm run bench [-- --short] [-- --only ID,…] [-- --out FILE]`: measures the delays that users feel. Each is a ratio
+ * to a yardstick that is measured in the same run. --slow ID does the work of one bench twice. `against.ts` compares
+ * this code with the code of a commit.
  */
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';

@@ -9,7 +9,7 @@ import { UNKNOWN_BENCH } from './benches.ts';
 /** A checkout whose benches can be run. */
 export interface MeasuredCode {
   /**
-   * Runs a bench there; undefined if that code has no such bench.
+   * Runs a bench of this checkout. Returns undefined if its code has no such bench.
    *
    * @throws Error if the program fails.
    */
@@ -20,7 +20,7 @@ export interface MeasuredCode {
 export const thisCode = (args: readonly string[]): MeasuredCode => codeIn(ROOT, args);
 
 /**
- * The code of a commit, in a checkout of its own.
+ * The code of a commit, in a separate checkout.
  *
  * @throws Error if the commit is unknown or does not install.
  */

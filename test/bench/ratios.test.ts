@@ -3,29 +3,30 @@ import { cpuMs } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { figureOf, slowed, type Bench } from './ratios.ts';
 
-/** Enough rounds that a busy machine does not move the median by a third. */
+/** With this many rounds, a busy machine moves the median by less than a third. */
 const ROUNDS_OF_TEST = 15;
 
-/** A bench whose measurements take the listed milliseconds; each list's first entry is used once. */
+/** A bench whose measurements return the listed milliseconds in turn, and then repeat the last. */
 function bench(ours: number[], yardstick: number[]): Bench {
   const next = (values: number[]) => () => Promise.resolve(values.length > 1 ? values.shift()! : values[0]!);
   return { id: 'a', what: 'b', yardstick: 'c', measure: next(ours), measureYardstick: next(yardstick) };
 }
 
 test("figureOf() drops the first round and takes the median of the rounds' ratios", async () => {
-  // The machine is half as fast from the third round on, which changes no ratio.
+  // From the third round on the machine is half as fast for both, so the ratios stay the same.
   const figure = await figureOf(bench([900, 20, 20, 40, 40, 40], [1, 10, 10, 20, 20, 20]));
   expect(figure).toMatchObject({ milliseconds: 40, yardstickMilliseconds: 20, ratio: 2 });
 });
 
-test('notices work that is done twice, and passes unchanged work', async () => {
+test('figureOf() reports a bench that does its work twice as slower, and unchanged work as equal', async () => {
   const hashing = (bytes: number) => (): Promise<number> => {
     const before = cpuMs();
     createHash('sha256').update(Buffer.alloc(bytes)).digest();
     return Promise.resolve(cpuMs() - before);
   };
   const work = { id: 'a', what: 'b', yardstick: 'c', measure: hashing(8e6), measureYardstick: hashing(4e6) };
-  // For ratios to the yardstick: another process on the same core slows both.
+  // The comparison uses ratios to the yardstick because another process on the same core slows both the work and the
+  // yardstick.
   const ratioOf = async (each: Bench) => (await figureOf(each, ROUNDS_OF_TEST)).ratio;
   const once = await ratioOf(work);
   const quotientOf = async (each: Bench) => (await ratioOf(each)) / once;

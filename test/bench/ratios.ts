@@ -46,7 +46,7 @@ export async function figureOf(bench: Bench, keptRounds = ROUNDS): Promise<Figur
 
 export const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
 
-/** The bench with its work done twice, which a comparison must notice. */
+/** A copy of the bench that does its work twice. A comparison must report it as slower. */
 export const slowed = (bench: Bench): Bench => ({
   ...bench,
   measure: async () => (await bench.measure()) + (await bench.measure()),
@@ -63,9 +63,10 @@ export interface Comparison {
 }
 
 /**
- * Tries again while the code looks worse. The code is worse if it looks worse in every try.
+ * Measures again while the code looks worse. The code counts as worse only if it looks worse in every try.
  *
- * @param quotientOf measures both and returns now divided by before; tries count from 0.
+ * @param quotientOf measures the code before and now, and returns now divided by before. It gets the number of the try,
+ * from 0.
  */
 export function compared(quotientOf: (attempt: number) => number): Comparison {
   const quotients: number[] = [];

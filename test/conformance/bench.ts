@@ -1,6 +1,4 @@
-/**
- * The environment of a check: a driver library, a compiler for it, and modules loaded from test/conformance/kernels.
- */
+/** What a check runs on: a driver library, a compiler for it, and modules loaded from test/conformance/kernels. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -54,7 +52,7 @@ export class Bench {
     return this.#modules.get(name)!;
   }
 
-  /** Allocates device memory with these contents. */
+  /** Allocates device memory and copies these values to it. */
   upload(values: NodeJS.ArrayBufferView): DevicePointer {
     const address = this.driver.allocate(values.byteLength);
     this.driver.upload(address, values);
@@ -106,7 +104,7 @@ function argumentSlot(argument: Exclude<Argument, { tensorMap: TensorMap }>): Bu
   return slot;
 }
 
-/** Sources of test/conformance/kernels by name, and the entries launched from each. */
+/** The kernel sources of test/conformance/kernels by name, and which entries the suite launches from each. */
 export interface Suite {
   [source: string]: {
     entries: string[];
@@ -136,7 +134,7 @@ export interface Images {
   modules: Record<string, string>;
 }
 
-/** Used instead of a driver library: the emulator with its PTX engine, compiled here. */
+/** A target in place of a driver library's path: the emulator with its PTX engine, compiled by this program. */
 export const PTX_ENGINE = 'emulator-ptx';
 
 /**
@@ -161,7 +159,7 @@ export async function compileImages(
   const tools = new Toolchain();
   await tools.askCompilers();
   const simulated = target === 'emulator';
-  // A library with the PTX engine takes the PTX that nvcc makes before it assembles the kernels.
+  // A library with the PTX engine gets PTX, which nvcc produces before it assembles the kernels.
   const engine = target === PTX_ENGINE || target.endsWith('libcuda_emu.so');
   const cxx = tools.cxx();
   const nvcc = tools.nvcc();
@@ -208,10 +206,12 @@ function archOf(target: string, { simulated, engine }: { simulated: boolean; eng
   return engine ? EMULATED_ARCH : new CudaDriver(target, 0).facts.arch;
 }
 
-/** The architecture that the PTX engine's device reports. A build for sm_90 gets a Hopper's limits on any device. */
+/**
+ * The architecture that the PTX engine's device reports. A build for sm_90 runs with a Hopper's limits on any device.
+ */
 const EMULATED_ARCH = 'sm_89';
 
-/** The fibre engine has no architecture: it runs sm_90 code, but no code that only sm_90a can run. */
+/** The fibre engine has no architecture. It runs code for sm_90, except for code that needs sm_90a. */
 function hasArch(arch: string, needs: 'sm_90' | 'sm_90a'): boolean {
   if (arch === '') return needs === 'sm_90';
   return needs === 'sm_90' ? Number(arch.slice(3)) >= 90 : arch === 'sm_90';
@@ -228,9 +228,9 @@ export function openBench({ library, modules }: Images): Bench {
   return new Bench(driver, new Map(Object.entries(modules).map(([name, path]) => [name, driver.loadModule(path)])));
 }
 
-/** A test of one function of kernels/primitives: its inputs and the wanted output. */
+/** A test of one function of kernels/primitives: its inputs and the expected output. */
 export interface PrimitiveCase {
-  /** Name of the function and, if it has several cases, of the case. */
+  /** Name of the function, followed by the name of the case if the function has several cases. */
   name: string;
   instruction: string;
   source: string;
@@ -241,11 +241,11 @@ export interface PrimitiveCase {
   /** Passes the first input as a tensor map rather than a pointer. */
   tensorMap?: Omit<TensorMap, 'address'>;
   outputBytes: number;
-  /** The exact bits, or a bound on an approximation's error. */
+  /** Either the exact bits of the output, or a bound on an approximation's error. */
   rule: { bits: Uint8Array } | Bound;
 }
 
-/** `errorOf` returns the error of an output relative to what the definition allows: a value up to 1 passes. */
+/** `errorOf` returns the error of an output divided by the error that the definition allows. A value up to 1 passes. */
 export interface Bound {
   text: string;
   errorOf(output: Uint8Array): number;

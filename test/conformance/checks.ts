@@ -12,7 +12,7 @@ export interface Check {
 
 const range = (length: number, value: (index: number) => number): number[] =>
   Array.from({ length }, (_, index) => value(index));
-/** Small integers and halves: exact in fp16, and their products and sums exact in fp32. */
+/** Small integers as fp16. They are exact in fp16, and their products and sums are exact in fp32. */
 const exactHalves = (length: number, seed: number): Float16Array =>
   Float16Array.from(range(length, (i) => (((i * 37 + seed * 11) % 17) - 8) / 2));
 

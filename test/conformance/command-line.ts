@@ -1,6 +1,6 @@
 /**
- * Shared by flashcore-conformance and flashcore-primitives, which may run on hosts that lack something and report what
- * is missing.
+ * Code of both flashcore-conformance and flashcore-primitives. On a host that lacks something they report what is
+ * missing.
  */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 
@@ -27,7 +27,7 @@ export function readArguments<const Options extends NonNullable<ParseArgsConfig[
 
 /**
  * Returns the exit status of `run`. If it fails, prints what went wrong with the named library and a remedy, and
- * returns 3. A TypeError or RangeError is a fault of this program and is thrown on, with its stack trace.
+ * returns 3. Rethrows a TypeError or RangeError with its stack trace, because that is a bug of this program.
  */
 export async function withPlainErrors(library: string | undefined, run: () => Promise<number>): Promise<number> {
   try {

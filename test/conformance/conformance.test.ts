@@ -10,7 +10,7 @@ import { compileImages } from './bench.ts';
 import checks from './checks.ts';
 import { PRIMITIVES } from './primitives.ts';
 
-// The emulator's library is compiled once for both tests.
+// Both tests use one compiled copy of the emulator's library.
 const env = { ...process.env, FLASHCORE_CONFORMANCE_CACHE: mkdtempSync(join(tmpdir(), 'fc-conformance-')) };
 afterAll(() => rmSync(env.FLASHCORE_CONFORMANCE_CACHE, { recursive: true }));
 

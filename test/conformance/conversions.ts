@@ -21,7 +21,7 @@ export function packHalf2(): PrimitiveCase {
     1e-30,
     -0,
   ]);
-  const count = Math.floor(values.length / 512) * 256; // pairs in whole blocks; the last pairs have the special values
+  const count = Math.floor(values.length / 512) * 256; // whole blocks; the special values are at the end
   const pairs = values.slice(values.length - 2 * count);
   const packed = halves([...pairs]);
   return {
@@ -72,7 +72,7 @@ export function exp2Approx(): PrimitiveCase {
     return Math.max(
       ...range(x.length, (i) => {
         const want = 2 ** x[i]!;
-        // .ftz: a subnormal becomes zero, or is within one rounding of the smallest normal number
+        // With .ftz a subnormal result becomes zero or, if rounding reaches it, the smallest normal number.
         if (want < 2 ** -126 && y[i] === 0) return 0;
         if (want < 2 ** -126) return want > 2 ** -126 * (1 - 2 ** -22) ? 1 : Infinity;
         return Math.abs(y[i]! - want) / want / 2 ** -22;

@@ -42,7 +42,7 @@ export function mbarrierPhases(): PrimitiveCase {
   };
 }
 
-/** Chunk c of a row is at c XOR a phase: the row modulo 8, or for rows of 64 bytes half the row modulo 4. */
+/** Chunk c of a row is stored at c XOR phase. The phase is row % 8, or (row / 2) % 4 for rows of 64 bytes. */
 export function swizzledOffsets(): PrimitiveCase {
   const out = [64, 128, 256].flatMap((rowBytes) =>
     range(32, (row) =>
@@ -64,14 +64,14 @@ export function swizzledOffsets(): PrimitiveCase {
   };
 }
 
-/** The rows of a head, in elements. */
+/** Selects rows of one head; all fields count elements. */
 interface Rows {
   first: number;
   stride: number;
   elements: number;
 }
 
-/** A box of 16 rows from row 32 on, eight of them past the end, as stored with the 128-byte swizzle. */
+/** A box of 16 rows from row 32 on, eight of them past the end, in the layout of the 128-byte swizzle. */
 function tmaBox(
   at: Pick<PrimitiveCase, 'name' | 'instruction' | 'entry'>,
   tensorMap: NonNullable<PrimitiveCase['tensorMap']>,

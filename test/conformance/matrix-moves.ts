@@ -5,8 +5,8 @@ import { range, bytes, pair } from './test-numbers.ts';
 const rowOfLane = (lane: number): number => (5 * lane + 3) % 32;
 
 /**
- * Lane l gets, from matrix m, the elements (row l / 4, columns 2 (l % 4) and + 1), or transposed those of (rows …,
- * column l / 4). Lanes 8 m .. 8 m + 7 give the addresses of its rows.
+ * Lane l gets, from matrix m, the elements (row l / 4, columns 2 (l % 4) and + 1), or if transposed (rows 2 (l % 4) and
+ * + 1, column l / 4). Lanes 8 m .. 8 m + 7 give the addresses of its rows.
  */
 export function ldmatrix(matrices: 2 | 4, transposed: boolean): PrimitiveCase {
   const elements = Uint16Array.from(range(256, (i) => (i * 2654435761) >>> 16));

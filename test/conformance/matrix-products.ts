@@ -75,8 +75,8 @@ export function mma(
 }
 
 /**
- * The manual specifies neither order nor rounding of the sums, so this allows sixteen additions that each truncate
- * instead of rounding.
+ * The manual specifies neither the order of the additions nor their rounding. The bound therefore allows sixteen
+ * additions that each truncate.
  */
 const sumsWithin = (want: readonly number[], magnitude: readonly number[]): Bound => ({
   text: 'error at most 2^-20 of the sum of magnitudes',
@@ -87,14 +87,17 @@ const sumsWithin = (want: readonly number[], magnitude: readonly number[]): Boun
     }),
 });
 
-/** Source of wgmma's operands: A from registers or shared memory, B K-major or MN-major, or both MN-major. */
+/**
+ * Where wgmma's operands come from: A in registers (rs) or in shared memory (ss); B K-major, or MN-major (bt); or both
+ * A and B MN-major (atbt).
+ */
 type Operands = 'rs' | 'rs_bt' | 'ss' | 'ss_atbt';
 
 const ENTRY_SUFFIX: Readonly<Record<Operands, string>> = { rs: '', rs_bt: '_bt', ss: '_ss', ss_atbt: '_ss_atbt' };
 
 /**
- * wgmma m64nNk16 four times, over a depth of 64. A is given as fragments [step][thread][4], or as rows if it is in
- * shared memory; D as [thread][N / 2].
+ * Four wgmma m64nNk16 in sequence cover a depth of 64. A is given as fragments [step][thread][4], or as rows if it is
+ * in shared memory; D as [thread][N / 2].
  */
 export function wgmma(N: 64 | 72 | 80 | 96 | 128 | 256, operands: Operands, values = exact): PrimitiveCase {
   const A = values(64 * 64, N + 1).map(Math.f16round);
@@ -118,7 +121,8 @@ export function wgmma(N: 64 | 72 | 80 | 96 | 128 | 256, operands: Operands, valu
       }),
     ).flat();
   const rowsAlongN = (): number[] => range(N * 64, (i) => B[(i % 64) * N + (i >> 6)]!);
-  // Row 16 w + g (+ 8), column 8 j + 2 c (+ 1) is d[4 j + 2 (row half) + (column half)] of thread 32 w + 4 g + c.
+  // The element in row 16 w + g (+ 8), column 8 j + 2 c (+ 1) is d[4 j + 2 (row half) + (column half)] of thread 32 w +
+  // 4 g + c.
   const accumulators = (of: ArrayLike<number>): number[] =>
     range(128, (thread) =>
       range(

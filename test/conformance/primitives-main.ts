@@ -1,5 +1,5 @@
 /**
- * Compares every PTX instruction of kernels/primitives with its definition and, on a GPU, with its emulated twin:
+ * Compares every PTX instruction of kernels/primitives with its definition and, on a GPU, with its emulation:
  *   node primitives.js                      on the emulator
  *   node primitives.js --ptx-engine compile on the emulator's PTX engine
  *   node primitives.js libcuda.so.1         on a GPU and on the emulator; uses the host's nvcc and C++ compiler
@@ -29,7 +29,7 @@ const NOT_CARRIED = 'not carried: the emulator has no twin';
 
 interface Agreement {
   agrees: boolean;
-  /** Number of bytes that differ or, if the rule is a bound, the largest error as a fraction of it. */
+  /** The number of bytes that differ. If the rule is a bound: the largest error, as a fraction of the bound. */
   detail: string;
 }
 
@@ -116,8 +116,8 @@ function judge({ rule }: PrimitiveCase, output: Uint8Array): Agreement {
 }
 
 /**
- * Compares bit for bit. If the rule is a bound, both outputs must keep within it, and the number of differing bytes is
- * reported.
+ * Compares the GPU's output with the emulator's bit for bit. If the rule is a bound, it suffices that both outputs keep
+ * within it; differing bytes are counted and reported.
  */
 function compare({ rule }: PrimitiveCase, gpu: Uint8Array, emulator: Uint8Array): Agreement {
   const { agrees, detail } = sameBits(gpu, emulator);

@@ -1,6 +1,6 @@
 /**
- * Tests every function of kernels/primitives separately: its inputs, and the output by the definition of its
- * instruction (PTX ISA), computed here by the obvious method.
+ * Tests every function of kernels/primitives separately. A case has the function's inputs and the output that the PTX
+ * ISA defines for its instruction, computed here in the most obvious way.
  */
 import type { Suite, PrimitiveCase } from './bench.ts';
 import { packBfloat2, packHalf2, exp2Approx } from './conversions.ts';

@@ -33,8 +33,8 @@ export function normals(count: number, seed: number): number[] {
 }
 
 /**
- * Multiples of 1/8 up to 1: products and sums of 64 of them are exact in fp32, and of 16 in fp16 too, so the order of
- * summation does not matter.
+ * Multiples of 1/8 up to 1: products, and sums of 64 products, are exact in fp32, and sums of 16 products in fp16 too,
+ * so the order of summation does not matter.
  */
 export const exact = (count: number, seed: number): number[] => {
   const random = generator(seed);
@@ -44,7 +44,7 @@ export const exact = (count: number, seed: number): number[] => {
 export const words = (count: number, seed: number): Uint32Array =>
   Uint32Array.from(range(count, (i) => Math.imul(i + seed, 2654435761) >>> 0));
 
-// The output's error; Infinity if any element is NaN, so that a NaN never passes.
+// Returns the output's error, or Infinity if any element is NaN, so that a NaN never passes.
 export function largest(output: Uint8Array, errorOf: (output: Uint8Array) => number): number {
   const error = errorOf(output);
   return Number.isNaN(error) ||

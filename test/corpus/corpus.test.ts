@@ -10,11 +10,11 @@ import { cheatsInFolder, isAnswered, nameOf, readCorpus } from './corpus.ts';
 import { runCorpus } from './run-corpus.ts';
 
 const { families, cheats, honest } = readCorpus();
-// Each of these cheats is found in a different way. The other cheats of their families take as long and test nothing
-// new.
+// Each of these cheats is detected by a different rule. The other cheats of their families take as long and would add
+// no coverage.
 const CHEATS = ['e4m3_keys_and_values', 'child_launch', ...(ALL_TESTS ? ['function_static'] : [])];
-// This cheat is caught because it reads unwritten memory, which the fibre engine does not check. On fibres that memory
-// holds noise, so the cheat has no effect.
+// This cheat relies on reading unwritten memory. The PTX engine reports such a read. The fibre engine does not check
+// for it, and the memory holds noise there, so the cheat has no effect.
 const CAUGHT_ON_PTX = ['flags_never_reset'];
 const HONEST = ['honest_ways WAY=1', 'honest_ways WAY=17'];
 /** Number of seeds on a tiny shape, for each honest kernel. */
@@ -24,7 +24,7 @@ test('there are ten families, at least 60 cheats and 60 honest kernels', () => {
   expect([Object.keys(families).length, cheats.length >= 60, honest.length >= 60]).toEqual([10, true, true]);
 });
 
-test('cheatsInFolder() finds kernels that corpus.yaml does not list, and throws where there are none', () => {
+test('cheatsInFolder() finds kernels that corpus.yaml does not list, and throws if a folder has no kernel', () => {
   const root = repositoryRoot();
   const found = cheatsInFolder(join(root, 'kernels/cheating')).find(({ name }) => name === 'small_values');
   expect(found).toMatchObject({

@@ -6,7 +6,7 @@ import { repositoryRoot } from '../support/repository-root.ts';
 
 export const CORPUS_FILE = 'kernels/corpus/corpus.yaml';
 
-/** One of the repository's kernels, with values for some of its parameters. */
+/** A kernel of the repository, with values for some of its parameters. */
 export interface CorpusKernel {
   /** An id, or a folder: absolute, or relative to the repository's root. */
   kernel: string;
@@ -20,7 +20,7 @@ export interface Cheat extends CorpusKernel {
   gains: string;
   /** The rule that should stop the cheat, as a key of `rules`. */
   rule: string;
-  /** For each place where the cheat is not caught, the reason; in all other places it must be caught. */
+  /** Why the cheat is not caught, for each place where it passes. In all other places it must be caught. */
   passes: Readonly<Partial<Record<Place, string>>>;
 }
 
@@ -78,8 +78,8 @@ export function readCorpus(): Corpus {
 }
 
 /**
- * Cheats that are not in corpus.yaml: every kernel in `folder` is a cheat, named after its own folder. Errors: if there
- * is no kernel.
+ * Cheats that are not in corpus.yaml: every kernel below `folder` counts as a cheat and has the name of its folder.
+ * Errors: if there is no kernel.
  */
 export function cheatsInFolder(folder: string): Cheat[] {
   const found = readdirSync(folder, { withFileTypes: true })
@@ -94,12 +94,12 @@ export function cheatsInFolder(folder: string): Cheat[] {
   return found;
 }
 
-/** Whether a cheat is caught, gains nothing, or has a documented reason why it passes in this place. */
+/** Whether a cheat is caught, gains nothing, or passes for a reason that corpus.yaml documents for this place. */
 export const isAnswered = (
   { caught, rule, passes }: Pick<Cheat, 'rule' | 'passes'> & { caught: boolean },
   place: Place,
 ): boolean => caught || rule === 'no_gain' || passes[place] !== undefined;
 
-/** "flashcore_v9 STAGES=3", as in the tables. */
+/** The name in the tables, such as "flashcore_v9 STAGES=3". */
 export const nameOf = ({ kernel, parameters }: CorpusKernel): string =>
   [kernel.split('/').at(-1), ...Object.entries(parameters).map(([name, value]) => `${name}=${value}`)].join(' ');

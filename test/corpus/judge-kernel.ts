@@ -19,9 +19,9 @@ import type { CorpusKernel } from './corpus.ts';
 /** A runner's judgement of a kernel. */
 export interface Judgement {
   outcome: string;
-  /** Why the runner could not judge the kernel, which is then neither caught nor cleared. */
+  /** Why the runner could not judge the kernel. Such a kernel is neither caught nor cleared. */
   error?: string;
-  /** Kind and text of each finding; empty if the kernel passes. */
+  /** Kind and text of each finding. Empty if the kernel passes. */
   findings: { kind: string; message: string }[];
   /** Results of the checks on timed outputs. */
   checks: string[];
@@ -30,7 +30,7 @@ export interface Judgement {
   seconds: number;
 }
 
-/** Only correctness decides. The result could be accepted, so every rule of ranked runs applies. */
+/** A plan whose only gate is correctness. The result could be accepted, so every rule of ranked runs applies. */
 const GATES = `default: corpus
 gates:
   - { id: correctness, title: Correct, metric: parity_cases_passed, op: "==", target: 1, unit: share, source: fp64 reference, why: "a wrong kernel has no speed" }
@@ -38,14 +38,14 @@ plans:
   corpus: { title: The corpus, about: "correctness", from: "kernels/corpus/corpus.yaml", metrics: none, champion: false, fallback: none, gates: { correctness: hard } }
 `;
 
-/** Used on the emulator, where a kernel takes seconds. On a GPU an experiment's default shapes are used. */
+/** The shape on the emulator, where a kernel takes seconds. On a GPU the experiment's default shapes apply. */
 const SMALL: readonly Shape[] = [parseShape('1x2x64x64')];
 const SMALL_PROTOCOL = { minSamples: 20, maxSamples: 40, maxSeconds: 0.4 };
 const GPU_PROTOCOL = { maxSeconds: 1 };
 
 export async function judgeKernel(client: RunnerClient, kernel: CorpusKernel): Promise<Judgement> {
   const { simulated } = client.host.devices[0]!;
-  // Other problems have their own small shapes.
+  // Problems other than attention define their own small shapes.
   const small = simulated && isAttention(kernel);
   return judgementOf(
     await finished(client, 'runExperiment', {
@@ -61,21 +61,21 @@ export async function judgeKernel(client: RunnerClient, kernel: CorpusKernel): P
   );
 }
 
-/** Compiles the kernel and does nothing else. */
+/** Compiles the kernel without running it. */
 export async function buildKernel(client: RunnerClient, kernel: CorpusKernel): Promise<void> {
   await finished(client, 'build', { kernel: await referenceOf(client, kernel), variant: variantOf(kernel) });
 }
 
-/** Maximum seeds of one request. */
+/** The most seeds that one request may have. */
 const MAX_SEEDS = 100;
 
-/** Verifies many drawn inputs on a tiny shape, in as many jobs as the number of seeds requires. */
+/** Verifies many drawn inputs on a tiny shape, split into jobs of at most MAX_SEEDS seeds. */
 export async function verifyKernel(client: RunnerClient, kernel: CorpusKernel, seeds: number): Promise<Judgement> {
   try {
     return await verifyAt(parseShape('1x1x17x64'), { client, kernel, seeds });
   } catch (error) {
     if (!(error instanceof FlashcoreError) || error.reason !== 'SHAPE_UNSUPPORTED') throw error;
-    // Some kernels take whole tiles only.
+    // A shape that also suits kernels that support only whole tiles.
     return verifyAt(parseShape('1x1x32x64'), { client, kernel, seeds });
   }
 }

@@ -11,7 +11,7 @@ const ROOT = repositoryRoot();
 export const PAGE_PATH = join(ROOT, 'docs/cheating.md');
 const MAX_TEXT = 160;
 
-/** The content of each file, by file name. */
+/** What each run judged, by the run's name in the files. */
 const RUNS = {
   before: 'emulator, before the rules',
   emulator: 'emulator',
@@ -47,7 +47,7 @@ export function cheatingPage(): Promise<string> {
   const lines = [
     '# Kernels that cheat, and kernels that do not',
     '',
-    // .prettierrc.json leaves this page's wide tables unpadded, which also keeps the prose in long lines.
+    // .prettierrc.json leaves this page's wide tables unpadded. The same setting keeps its prose in long lines.
     '<!-- markdownlint-disable MD013 -->',
     '',
     `Written by \`npm run corpus:page\` from [what the runs stored](results/${folder}). [kernels/corpus](../kernels/corpus/corpus.yaml) has ${cheats.length} dishonest kernels in ${Object.keys(families).length} families, written by people who read the judge's source, and ${honest.length} honest ones. Run both with \`node test/dist/corpus.js --out FILE\` in a clone after \`npm run build\`, or in the bundle for GPU hosts with \`bin/node test/dist/corpus.js --out FILE\`; it starts a runner of its own and takes the host's first device.`,
@@ -101,7 +101,7 @@ export function cheatingPage(): Promise<string> {
   return formatMarkdown(lines.join('\n'), PAGE_PATH);
 }
 
-/** The finding, or "passes" with what the cheat gained. */
+/** The finding that caught the cheat, or "passes" with what the cheat gained. */
 function verdictOf(cheat: Cheat, run: Run, result: CorpusResult): string {
   const judged = result.cheats.find(({ name }) => name === cheat.name);
   if (!judged) return 'not run';

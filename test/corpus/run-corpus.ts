@@ -13,7 +13,7 @@ export type JudgedCheat = Pick<Cheat, 'family' | 'name' | 'parameters' | 'rule' 
   Judgement & { caught: boolean };
 export type JudgedHonest = { kernel: string; parameters: CorpusKernel['parameters'] } & Judgement & {
     passed: boolean;
-    /** Number of seeds on a tiny shape, after the experiment; absent if none were requested. */
+    /** The number of seeds on a tiny shape that followed the experiment. Absent if none were requested. */
     seeds?: number;
   };
 
@@ -28,11 +28,14 @@ export interface CorpusResult {
 export interface CorpusRun {
   cheats: readonly Cheat[];
   honest: readonly Honest[];
-  /** Inputs on a tiny shape for each honest kernel; 0: only the experiment. */
+  /** The number of inputs on a tiny shape for each honest kernel. 0: only the experiment. */
   seeds: number;
-  /** Address of an existing runner; undefined: a runner is started. */
+  /** Address of an existing runner. If undefined, the program starts a runner. */
   address?: string | undefined;
-  /** If a runner is started: the number of other runners that compile all kernels beforehand, in parallel; 0: none. */
+  /**
+   * The number of additional runners that compile all kernels beforehand, in parallel. 0: none. Used only if the
+   * program starts the runner.
+   */
   builders: number;
   onLine?: (line: string) => void;
   /** Called after each kernel with the results so far. */
@@ -79,7 +82,7 @@ export async function runCorpus(run: CorpusRun): Promise<CorpusResult> {
   return result;
 }
 
-/** Merges the results of an earlier run on the same device with those that were run again, in the corpus's order. */
+/** Merges an earlier run on the same device with the kernels that have run again, in the corpus's order. */
 export function merged(earlier: CorpusResult, now: CorpusResult, { cheats, honest }: Corpus): CorpusResult {
   if (earlier.device !== now.device)
     throw new Error(`A file is about one device, got ${earlier.device} and ${now.device}: name another file`);
@@ -97,14 +100,14 @@ export function merged(earlier: CorpusResult, now: CorpusResult, { cheats, hones
   };
 }
 
-/** Whether the run ended without findings and without an error. */
+/** Whether the kernel was judged without an error and without findings. */
 const clears = ({ findings, outcome }: Judgement): boolean =>
   findings.length === 0 && !['ERROR', 'CANCELLED', 'INTERRUPTED', 'TIMED_OUT'].includes(outcome);
 
 const reasonOf = ({ findings, error, outcome }: Judgement): string =>
   error ?? findings.map(({ kind, message }) => `${kind}: ${message}`).at(0) ?? outcome;
 
-/** Compiles kernels into a cache. Compile errors are ignored here, and reported when the kernel is judged. */
+/** Compiles kernels into a cache. Ignores compile errors, because they are reported when the kernel is judged. */
 async function buildAhead(kernels: readonly CorpusKernel[], builders: number, cache: string): Promise<void> {
   const left = [...kernels];
   const build = async (): Promise<void> => {
@@ -125,8 +128,8 @@ const START_LIMIT_MS = 300_000;
 type OwnRunner = { address: string } & AsyncDisposable;
 
 /**
- * Starts the bundled runner on loopback; its data folder is removed afterwards. `buildCache` is a folder of compiled
- * kernels. Errors: if the runner ends, with the runner's log.
+ * Starts the bundled runner on loopback; its data folder is removed when it ends. `buildCache` is a folder of compiled
+ * kernels. Errors: if the runner ends early; the error has the runner's log.
  */
 async function startOwnRunner(buildCache?: string): Promise<OwnRunner> {
   const data = mkdtempSync(join(tmpdir(), 'fc-corpus-'));

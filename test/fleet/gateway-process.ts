@@ -1,12 +1,12 @@
-/** A gateway in a separate process. Its scheduler asks the parent process for pilots. */
-// Uses the daemon's heap settings.
+/** A gateway in a separate process. When its scheduler needs a pilot, it asks the parent process to start one. */
+// Sets the heap limits that the daemon uses.
 import '@flashcore/runner/memory';
 import { createGateway, parseFleet, startTestRunner, type Scheduler } from '@flashcore/runner/testing-daemon';
 
 /** Messages between a gateway's process and the program that measures it. */
 export type FromGateway =
   | { type: 'serves'; address: string }
-  /** Asks for a pilot to be started. */
+  /** Asks the parent process to start a pilot. */
   | { type: 'pilot'; token: string }
   | { type: 'use'; rssMib: number; cpuMs: number };
 

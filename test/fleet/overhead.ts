@@ -1,7 +1,7 @@
 /**
- * `npx nx fleet-overhead test`: measures what a gateway adds, over gRPC and with a pilot: seconds from a request to its
- * start, submissions per second, memory of 10,000 waiting jobs and 1,000 idle watchers. Writes
- * docs/results/fleet-…/overhead.json.
+ * `npx nx fleet-overhead test`: measures the cost of a gateway, over gRPC and with a pilot: the seconds from a request
+ * to the start of its job, submissions per second, and the memory of 10,000 waiting jobs and of 1,000 idle watchers.
+ * Writes docs/results/fleet-…/overhead.json.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -30,7 +30,7 @@ import type { FromGateway, ToGateway } from './gateway-process.ts';
 
 const STARTS = 200;
 const QUEUED = 10_000;
-/** Requests in flight at a time, over all connections. */
+/** How many requests are in flight at the same time, over all connections. */
 const AT_ONCE = 32;
 const CONNECTIONS = 4;
 const WATCHERS = 1_000;
@@ -122,7 +122,7 @@ async function watchAll(job: string): Promise<number> {
       const events = client.watch(job, { afterSequence: 0 })[Symbol.asyncIterator]();
       await events.next();
       open += 1;
-      // The stream ends when the gateway ends.
+      // Each stream stays open until the gateway ends.
       void events.next().catch(() => undefined);
     }
   }
@@ -161,7 +161,7 @@ async function heard<Type extends FromGateway['type']>(
   }
 }
 
-/** Runs a pilot whose jobs send one event and end. The job after the timed ones keeps running. */
+/** Runs a pilot whose jobs send one event and end. The job that follows the timed jobs keeps running. */
 async function fly(gateway: string, token: string): Promise<void> {
   let jobs = 0;
   const tree: JobBody = ({ emit, signal }) => {

@@ -12,7 +12,7 @@ export interface SimulatedPoint extends Simulation {
   gpus: number;
   jobs: number;
   whole: boolean;
-  /** Seconds that a perfect list scheduler takes. */
+  /** Seconds that an ideal list scheduler needs for the same jobs. */
   listSeconds: number;
 }
 
@@ -20,9 +20,9 @@ export const OVERHEAD = 'docs/results/fleet-2026-11-22/overhead.json';
 
 export interface Overhead {
   machine: string;
-  /** From a request to the event that names the node where it starts, with an idle pilot. */
+  /** With an idle pilot: the time from a request to the event that names the node. */
   startMs: Quantiles;
-  /** From a request to the pilot's first event. */
+  /** The time from a request to the pilot's first event. */
   firstEventMs: Quantiles;
   queued: number;
   submitsPerSecond: number;

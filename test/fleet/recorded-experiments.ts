@@ -17,7 +17,7 @@ const RUNS = [
   ['h200-first-day-2026-11-22/jobs', /\.json$/],
 ] as const;
 
-/** Experiments with the ladder's kernels that ran on an H200, from docs/results: their length and their events. */
+/** Experiments with the ladder's kernels that ran on an H200 (docs/results): how long each took, and its events. */
 export function recordedExperiments(): RecordedExperiment[] {
   return RUNS.flatMap(([folder, names]) => experimentsOf(folder, names)).flatMap((job) => recorded(job) ?? []);
 }
@@ -36,8 +36,8 @@ function recorded({ job, result }: GetJobResponse): RecordedExperiment | undefin
 }
 
 /**
- * The events that the job must have sent, reconstructed from its result. Compiler lines and progress are missing,
- * because the result does not have them.
+ * Reconstructs a job's events from its result. Compiler output and progress are missing, because the result does not
+ * contain them.
  */
 function eventsOf({ variants, phaseTimes }: JobResult): JobEvent['payload'][] {
   return [
@@ -56,8 +56,8 @@ function eventsOf({ variants, phaseTimes }: JobResult): JobEvent['payload'][] {
 }
 
 /**
- * The same experiment as a job that sends few events, to measure what many short jobs cost a cluster without their
- * results.
+ * A copy of the experiment whose job sends one log line and an empty result, to measure what many short jobs cost a
+ * cluster apart from their results.
  */
 export const terse = (experiment: RecordedExperiment): RecordedExperiment => ({
   ...experiment,

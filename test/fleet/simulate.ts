@@ -1,7 +1,7 @@
 /**
- * `npx nx fleet-sim test`: a gateway with a simulated cluster, on experiments that ran on an H200. Runs the points of
+ * `npx nx fleet-sim test`: runs a gateway on a simulated cluster, with jobs recorded on an H200. Measures the points of
  * the table in docs/fleet.md, writes docs/results/fleet-…/simulated.json, and makes the table and the plot from it.
- * With --nodes and --jobs it only prints one point.
+ * With --nodes and --jobs it measures one point and only prints it.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -15,10 +15,13 @@ import { SIMULATED, type SimulatedPoint, writePage } from './page.ts';
 import { recordedExperiments, terse } from './recorded-experiments.ts';
 
 const GPUS_PER_NODE = 8;
-/** The longest start of a runner with its worker on the H200's host. */
+/** The longest time that a runner and its worker took to start on the H200's host. */
 const START_SECONDS = 3;
 const USERS = 20;
-/** A job's events cost as much as all other work, so most points leave them out, and one point measures their cost. */
+/**
+ * A job's events cost as much as all its other work. Most points therefore leave the events out, and one point measures
+ * their cost.
+ */
 const POINTS: readonly Point[] = [
   { nodes: 200, jobs: 1_000, whole: false },
   { nodes: 20, jobs: 1_000, whole: true },
@@ -31,7 +34,7 @@ const POINTS: readonly Point[] = [
 interface Point {
   nodes: number;
   jobs: number;
-  /** Whether jobs send all their events, with results of 55 KB. */
+  /** Whether jobs send all their events and their results of 55 KB. */
   whole: boolean;
 }
 
@@ -48,7 +51,7 @@ if (values.nodes === undefined) runAll();
 else {
   const point = { nodes: numberOf('nodes', values.nodes), jobs: numberOf('jobs', values.jobs), whole: values.whole };
   process.stdout.write(`${JSON.stringify(await simulate(point))}\n`);
-  // Timers of jobs that have already ended would keep the process alive.
+  // Timers of ended jobs would keep the process alive.
   process.exit(0);
 }
 
@@ -95,8 +98,8 @@ async function simulate({ nodes, jobs: count, whole }: Point): Promise<Simulated
 }
 
 /**
- * Seconds that jobs of the given lengths take on `gpus` GPUs. Each job starts in order on the first free GPU, and only
- * the jobs take time.
+ * Seconds that jobs of the given lengths take on `gpus` GPUs if they start in order, each on the first free GPU, and
+ * scheduling takes no time.
  */
 export function listSchedule(seconds: readonly number[], gpus: number): number {
   // Times at which the GPUs become free, as a binary heap.

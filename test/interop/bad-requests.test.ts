@@ -1,7 +1,4 @@
-/**
- * The table of bad requests and duplicate requests, sent from another language: Python's gRPC must get the same answers
- * as grpc-js.
- */
+/** Python's gRPC sends the table of bad and duplicate requests, and must get the same answers as grpc-js. */
 import { create, toBinary, toJson, type DescMessage } from '@bufbuild/protobuf';
 import { createPlanner, startTestRunner } from '@flashcore/runner/testing-daemon';
 import { KernelRunnerService } from '@flashcore/shared/contract';
@@ -16,7 +13,7 @@ interface Answer {
   fields: string[];
   seconds: number;
   details: string;
-  /** Name of the job in the first event. */
+  /** The job's name in the first event. */
   first: string;
 }
 
@@ -59,8 +56,8 @@ test.skipIf(missing('python3-grpcio'))(
 );
 
 /**
- * The request in the proto's JSON mapping, or as bytes if JSON cannot express it: Python reads a NaN as a string, but
- * not an enum's unknown number.
+ * The request in the proto's JSON mapping, or as bytes if Python's reader does not accept that JSON. It accepts a NaN
+ * as a string, but not an unknown number of an enum.
  */
 function requestOf(
   rpc: (typeof rows)[number][1],

@@ -1,9 +1,9 @@
 """Bad input from another language: sends each request of a table to a runner and prints what came back.
 
-Usage: bad_requests.py ADDRESS DESCRIPTOR_SET <rows.json
-A row is {"rpc": "Verify", "request": {...}} with the request in the proto's JSON mapping, or {"rpc": ..., "bytes":
-"hex"} for bytes that no encoder produces; {"rpc": ..., "copies": n} sends a request n times at once. Prints one JSON list: per row its answers, each {"code", "reason", "fields",
-"seconds", "details", "first"}, `first` being the first event's job.
+Usage: bad_requests.py ADDRESS DESCRIPTOR_SET <rows.json A row is {"rpc": "Verify", "request": {...}} with the request
+in the proto's JSON mapping, or {"rpc": ..., "bytes": "hex"} for bytes that no encoder produces; {"rpc": ..., "copies":
+n} sends n copies of a request at the same time. Prints one JSON list: per row its answers, each {"code", "reason",
+"fields", "seconds", "details", "first"}, where `first` is the job in the first event.
 """
 
 import concurrent.futures
@@ -16,7 +16,7 @@ from google.protobuf import json_format
 
 from watch_again import PACKAGE, Runner
 
-# google.rpc.Status with ErrorInfo and BadRequest, as in grpc-status-details-bin, with the field numbers of
+# google.rpc.Status with ErrorInfo and BadRequest, as in grpc-status-details-bin, using the field numbers of
 # google/rpc/status.proto and error_details.proto.
 DETAILS_KEY = "grpc-status-details-bin"
 
@@ -47,7 +47,7 @@ def fields_of(data):
 
 
 def details_of(error):
-    """(reason, violated fields) of a status; empty if it has no details."""
+    """Returns (reason, violated fields) of a status. Both are empty if the status has no details."""
     status = dict(error.trailing_metadata() or ()).get(DETAILS_KEY)
     reason, fields = "", []
     for number, detail in fields_of(status or b""):

@@ -1,6 +1,7 @@
 /**
- * Compares the built-in operation with the Python references of FlashInfer-Bench definitions, which only this test
- * runs: the fixture's definition, and every definition below $FLASHINFER_DEFINITIONS. Needs PyTorch; a CPU is enough.
+ * Compares the built-in operation with the Python references of FlashInfer-Bench definitions, for the fixture's
+ * definition and every definition below $FLASHINFER_DEFINITIONS. Nothing else runs these references. Needs PyTorch; a
+ * CPU is enough.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -49,7 +50,7 @@ function caseOf(name: string): ProblemCase {
   return problemCase(problem, Object.fromEntries(given), 'bf16', new Set(['lse']));
 }
 
-/** The inputs of the first seed for which most rows see a key. */
+/** The inputs and answers of the first seed with which most rows have a key. */
 function drawn(of: ProblemCase) {
   for (let seed = 1; ; seed += 1) {
     const inputs = drawInputs(of, { seed: seed.toString(16), rule: NORMAL });
@@ -87,7 +88,7 @@ test.skipIf(missing('python3-torch')).each(definitions.map((file) => [basename(f
     let compared = 0;
     for (const [row, total] of lse.entries()) {
       const got = Number(results[1]![row]!.replace('inf', 'Infinity'));
-      // Some references compute 0 / 0 for rows without a key.
+      // Some references compute 0 / 0 for a row without keys.
       if (Number.isNaN(got) || Number.isNaN(Number(results[0]![row * columns]))) {
         expect([name, row, total]).toEqual([name, row, -Infinity]);
         continue;

@@ -1,4 +1,4 @@
-/** examples/node-client, which has only the .proto files, against a real runner. */
+/** examples/node-client, which uses only the .proto files, against a real runner. */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

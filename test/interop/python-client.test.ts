@@ -1,6 +1,6 @@
 /**
- * The API from another language: Debian's Python gRPC client starts Build, drops the stream and resumes without gap or
- * repeat.
+ * The API from another language: Debian's Python gRPC client starts Build, drops the stream and resumes it without
+ * missing or repeating an event.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Outcome } from '@flashcore/shared/contract';

@@ -12,8 +12,8 @@ interface PythonOptions {
 }
 
 /**
- * Runs a program of this folder with a runner's address and the contract as a file, and returns the JSON that it
- * prints. The runner may be in this process.
+ * Runs a program of this folder with a runner's address and a file that describes the contract. Returns the JSON that
+ * the program prints. The runner may be in this process.
  */
 export async function runPython(
   program: string,
@@ -23,7 +23,7 @@ export async function runPython(
   const descriptors = join(folder, 'flashcore.binpb');
   execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], {
     cwd: ROOT,
-    // Otherwise the cache would stay in the user's home.
+    // Keeps the cache out of the user's home, where nothing would remove it.
     env: { ...process.env, BUF_CACHE_DIR: join(folder, 'buf') },
   });
   const child = spawn(PYTHON, [join(import.meta.dirname, program), address, descriptors, ...args], {

@@ -1,8 +1,8 @@
 """A client in another language: starts Build, drops the stream, and resumes watching after the last event it saw.
 
-Usage: watch_again.py ADDRESS DESCRIPTOR_SET KERNEL_ID CUT_AFTER
-Prints one JSON document: the event numbers of each piece, the payload names, and the outcome.
-The messages are made at run time from a FileDescriptorSet (`buf build -o`), so no generated Python is needed.
+Usage: watch_again.py ADDRESS DESCRIPTOR_SET KERNEL_ID CUT_AFTER Prints one JSON document: the event numbers of each
+piece, the payload names, and the outcome. The message classes are made at run time from a FileDescriptorSet (`buf build
+-o`), so no generated Python is needed.
 """
 
 import json

@@ -1,5 +1,6 @@
 /**
- * The parts of the ladder to verify: the builds of each kernel, the shapes to run, and the shapes that it must refuse.
+ * Which parts of the ladder to verify: each kernel's builds, the shapes to run, and the shapes that the kernel must
+ * refuse.
  */
 import { readFileSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join, delimiter } from 'node:path';
@@ -15,17 +16,15 @@ import {
 } from '@flashcore/shared/kernels';
 import { ROOT } from '../support/home.ts';
 
-/** A kernel with values for some of its parameters; the others keep their defaults. */
+/** A kernel with values for some of its parameters. The other parameters keep their defaults. */
 export interface LadderBuild {
   kernel: string;
   parameters: Readonly<Record<string, number>>;
-  /** Why parity fails, if a manifest documents that it does. */
+  /** The manifest's reason why parity fails; undefined if parity must pass. */
   failsBecause: string | undefined;
 }
 
-/**
- * Builds that fail parity although their manifests offer them; the parameter exists so that its effect can be measured.
- */
+/** Builds that a manifest offers although they fail parity, because the parameter exists to measure its effect. */
 const FAILS_PARITY = [
   {
     kernel: 'fa_s512_v3_wmma',
@@ -35,17 +34,17 @@ const FAILS_PARITY = [
   },
 ];
 
-/** The default build, every config, and every other value of each parameter separately; without duplicates. */
+/** The default build, every config, and one build for every other value of each parameter, without duplicates. */
 export function buildsOf(manifest: Manifest): LadderBuild[] {
   const alone = choicesOf(manifest).flatMap(([name, { values }]) => values.map((value) => ({ [name]: value })));
   return distinct(manifest, [{}, ...Object.values(manifest.configs), ...alone]);
 }
 
 /**
- * As few builds as cover every value: the default, the configs, and builds that combine the values still missing (the
- * first value of each parameter in one build, the second values in the next). If a combination needs more shared memory
- * than an L4 has, its values get separate builds. A toggle (0 or 1) also gets a separate build, because the path that
- * it disables would hide the effect of other parameters.
+ * As few builds as cover every parameter value: the default build, the configs, and builds that combine the missing
+ * values (the first missing value of each parameter in one build, the second ones in the next). If a combination needs
+ * more shared memory than an L4 has, its values get separate builds. A toggle (0 or 1) also gets a separate build,
+ * because a disabled path would hide the effect of other parameters.
  */
 export function coveringBuilds(manifest: Manifest): LadderBuild[] {
   const given = distinct(manifest, [{}, ...Object.values(manifest.configs)]);
@@ -74,7 +73,8 @@ const fitsL4 = (manifest: Manifest, parameters: Record<string, number>): boolean
     ({ sharedBytes }) => sharedBytes <= archLimits('sm_89')!.smemPerCtaOptinBytes,
   );
 
-// A parameter derived from the device only selects among launches, and shapes already cover all launches.
+// Parameters derived from the device are left out: they only select a launch, and the shapes already cover all
+// launches.
 const choicesOf = (manifest: Manifest) =>
   Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice === undefined);
 
@@ -93,13 +93,14 @@ export const variantArguments = ({ parameters }: LadderBuild): string[] =>
   Object.entries(parameters).flatMap(([name, value]) => ['--set', `${name}=${value}`]);
 
 /**
- * Tiny shapes for which an L4's 58 SMs select every launch of flashcore_v10: 32 rows per CTA, 64 and 128; head
+ * Tiny shapes for which an L4's 58 SMs select every launch of flashcore_v10: 32, 64 and 128 rows per CTA; head
  * dimensions 64 and 128.
  */
 const EVERY_LAUNCH = ['1x1x113x64c', '1x58x33x64', '1x59x17x64', '1x1x65x128c', '1x59x17x128'];
 
 /**
- * The seven parity shapes, then lengths that no tile divides; also those of head dimension 128 if the kernel takes it.
+ * The seven parity shapes, and shapes with lengths that no tile divides. Both include head dimension 128 if the kernel
+ * supports it.
  */
 export function shapesOf(manifest: Manifest): { parity: string[]; odd: string[] } {
   const { sets } = parseCases(readFileSync(join(ROOT, 'kernels/cases.yaml'), 'utf8'), 'kernels/cases.yaml');
@@ -108,15 +109,15 @@ export function shapesOf(manifest: Manifest): { parity: string[]; odd: string[] 
 }
 
 /**
- * The few shapes that `npm test` has time for: a ragged causal tile, a row that sees a single key, and shapes that
- * reach the other launches.
+ * The few shapes that `npm test` has time for: a ragged causal tile, a row with a single visible key, and shapes that
+ * reach the launches that the other shapes miss.
  */
 export function fewShapesOf(manifest: Manifest): string[] {
   const [ragged, ...others] = EVERY_LAUNCH.filter((shape) => takes(manifest, shape));
   return [ragged!, '1x1x1x64', ...(manifest.launches.length > 1 ? others : [])];
 }
 
-/** Shapes that violate a limit of the manifest, each with that limit's text. */
+/** Shapes that violate a limit of the manifest, each with the text of the limit. */
 export function refusedShapes(manifest: Manifest): { shape: string; because: string }[] {
   return ['1x1x64x32', '1x1x64x128', '1x65536x1x64', '1x1x1048577x64'].flatMap((shape) => {
     const refused = checkShape(manifest, resolveVariant(manifest), parseShape(shape));
@@ -127,9 +128,11 @@ export function refusedShapes(manifest: Manifest): { shape: string; because: str
 const takes = (manifest: Manifest, shape: string): boolean =>
   checkShape(manifest, resolveVariant(manifest), parseShape(shape)) === undefined;
 
-/** Environment of a machine without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. */
+/**
+ * Environment of a machine without a CUDA toolkit, where clang makes the emulator's PTX with the project's own headers.
+ */
 export const withoutToolkit = (): Record<string, string> => ({
-  // If CUDA_HOME names a missing folder, the runner does not look elsewhere for a toolkit.
+  // If CUDA_HOME names a missing folder, the runner does not look for a toolkit anywhere else.
   CUDA_HOME: '/none',
   CUDA_PATH: '',
   PATH: (process.env['PATH'] ?? '')
@@ -139,19 +142,19 @@ export const withoutToolkit = (): Record<string, string> => ({
 });
 
 /**
- * Folders in which NVRTC is looked for: where test/ladder/nvrtc.test.ts says to install the wheel nvidia-cuda-nvrtc,
- * and the toolkit's.
+ * Where to look for NVRTC: the folder in which test/ladder/nvrtc.test.ts installs the wheel nvidia-cuda-nvrtc, and the
+ * toolkit's folder.
  */
 const NVRTC = [join(import.meta.dirname, '../../node_modules/.cache/nvrtc/nvidia/cu13/lib'), '/usr/local/cuda/lib64'];
 const HEADERS = '/usr/local/cuda/include';
 
-/** The folder of this machine's NVRTC; undefined if the machine lacks NVRTC or CUDA's headers. */
+/** The folder of this machine's NVRTC; undefined if NVRTC or CUDA's headers are missing. */
 export const nvrtcFolder = (): string | undefined =>
   existsSync(join(HEADERS, 'cuda_fp16.h'))
     ? NVRTC.find((folder) => existsSync(folder) && readdirSync(folder).some((name) => name.startsWith('libnvrtc.so')))
     : undefined;
 
-/** Environment of a machine without nvcc: makes a toolkit in `folder` that has only NVRTC and CUDA's headers. */
+/** Environment of a machine without nvcc. Makes a toolkit in `folder` that has only NVRTC and CUDA's headers. */
 export function withNvrtcOnly(folder: string): Record<string, string> {
   const toolkit = join(folder, 'toolkit');
   mkdirSync(toolkit);

@@ -1,6 +1,7 @@
 /**
- * A host without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. The full run has every
- * kernel of the ladder and the findings of faulty kernels; `npm run front-ends` compares all their results with nvcc's.
+ * A host without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. The full run covers
+ * every kernel of the ladder and the findings of faulty kernels. `npm run front-ends` compares all these results with
+ * those of nvcc.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ import { Home, ROOT } from '../support/home.ts';
 
 const SHORT = 'flashcore_v6';
 const LIMIT_MS = 600_000;
-// Each is found at the same line as with nvcc; none of these findings comes from ptxas.
+// Each fault is found at the same line as with nvcc. None of these findings needs ptxas.
 const FAULTY = ['out_of_bounds', 'missing_syncthreads', 'static_smem_69kb', 'missing_entry', 'syntax_error'];
 
 const builds = inFull(await ladderSteps(), ({ id }) => id === SHORT).flatMap((step) =>
@@ -46,7 +47,7 @@ describe.skipIf(missing('clang'))('PTX that clang makes without a CUDA toolkit',
       expect(result!.provenance!.tools.map(({ name }) => name)).toEqual(
         expect.arrayContaining(['clang++', 'emulator', 'device headers']),
       );
-      // The first test compiles the emulator.
+      // Long enough for the first test, which also compiles the emulator.
     },
     LIMIT_MS,
   );

@@ -2,8 +2,8 @@
  * `npm run counters`: profiles the ladder's builds on the emulator's PTX engine and compares them with what ncu read on
  * a GPU (docs/results/h200-…/run.*.json). Prints a line per build and writes
  * docs/results/emulator-<date>/counters.json, from which `npm run ladder` makes the table in docs/emulator.md. Exit
- * code 1: a build differs by more than 0.1 points of conflicts or 1 % of the wavefronts per request, and the page does
- * not list it as open.
+ * code 1: for some build the conflicts differ by more than 0.1 percentage points, or the wavefronts per request by more
+ * than 1 %, and the page does not list the build as open.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

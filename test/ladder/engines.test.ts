@@ -1,6 +1,7 @@
 /**
- * The fibre engine, which hosts with only g++ use, against the PTX engine: both give the same verdicts, and their
- * outputs have the same distance to the reference. The full run has every kernel of the ladder that fibres can run.
+ * Compares the fibre engine, which hosts with only g++ use, with the PTX engine: both give the same verdicts, and their
+ * outputs have the same error against the reference. The full run covers every kernel of the ladder that fibres can
+ * run.
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -19,7 +20,7 @@ const steps = inFull(
   ({ id }) => id === 'flashcore_v6',
 );
 
-describe.skipIf(missing('nvcc') && missing('clang'))('the fibre engine against the PTX engine', () => {
+describe.skipIf(missing('nvcc') && missing('clang'))('the fibre engine agrees with the PTX engine', () => {
   const home = { ptx: new Home(), fibres: new Home() };
   const address = { ptx: '', fibres: '' };
   beforeAll(async () => {
@@ -51,7 +52,7 @@ describe.skipIf(missing('nvcc') && missing('clang'))('the fibre engine against t
       expect(ptx.cases.every(({ verdict }) => verdict === Verdict.PASS)).toBe(true);
       for (const [at, { meanAbsError }] of fibres.cases.entries()) {
         const ofPtx = ptx.cases[at]!.meanAbsError;
-        // With a single key the error is 0.
+        // With a single key both errors are 0.
         expect(Math.abs(meanAbsError - ofPtx)).toBeLessThanOrEqual(0.1 * ofPtx);
       }
     },

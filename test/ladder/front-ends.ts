@@ -1,11 +1,12 @@
 /**
  * `npm run front-ends [-- --with nvcc,nvrtc,clang] [-- --few] [kernel …]`: runs every kernel of the ladder and every
- * faulty one on the emulator's PTX engine, with the PTX of each front end that is installed or that `--with` names
- * (nvrtc: as on a host with only its library and CUDA's headers; clang: as on a host without a toolkit). Compares
- * verdicts of the covering builds, and findings with their lines. `--few`: two small cases per build instead of the
- * parity cases. Prints a line per build and writes docs/results/emulator-<date>/front-ends.<front end>.json, from which
- * `npm run ladder` makes the table in docs/emulator.md. If that file has the same day and compilers, it keeps the rows
- * of other kernels. Exit code 1: a front end's result differs from the first one's.
+ * faulty one on the emulator's PTX engine, with PTX from each front end that is installed, or from those that `--with`
+ * names (nvrtc: as on a host that has only NVRTC's library and CUDA's headers; clang: as on a host without a toolkit).
+ * Compares the verdicts of the covering builds, and the findings with their lines. `--few`: two small cases per build
+ * instead of the parity cases. Prints a line per build and writes docs/results/emulator-<date>/front-ends.<front
+ * end>.json, from which `npm run ladder` makes the table in docs/emulator.md. If that file is from the same day and the
+ * same compilers, the rows of other kernels stay in it. Exit code 1: a front end's result differs from that of the
+ * first front end.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -120,7 +121,7 @@ function verdictOf(response: GetJobResponse): string {
   return outcome === 'PASSED' && found === 'none' ? outcome : `${outcome}: ${found}`;
 }
 
-/** Compares the front ends on one build and saves the result at once, because a run takes a quarter of an hour. */
+/** Compares the front ends on one build. Saves the result at once, because a whole run takes a quarter of an hour. */
 function compare(kernel: string, build: string, outcomeOf: (by: FrontEnd) => string): void {
   const outcomes = frontEnds.map((by) => {
     const outcome = outcomeOf(by);
@@ -135,7 +136,7 @@ function compare(kernel: string, build: string, outcomeOf: (by: FrontEnd) => str
   console.log([kernel, build, ...outcomes, same ? '' : 'DIFFER'].join(' | '));
 }
 
-/** Kinds of findings with their lines, in alphabetical order. */
+/** The findings' kinds and lines, in alphabetical order. */
 function findingsOf({ result }: GetJobResponse): string {
   const found = result!.variants.flatMap(({ findings }) =>
     findings.map(({ kind, location }) => `${FindingKind[kind]}${location ? ` ${location.file}:${location.line}` : ''}`),

@@ -1,4 +1,6 @@
-/** Every kernel of the ladder as a user runs it, on small shapes: a short version of `npm run ladder:verify`. */
+/**
+ * Runs every kernel of the ladder as a user runs it, on small shapes. This is a short form of `npm run ladder:verify`.
+ */
 import { afterAll, describe, expect, test } from 'vitest';
 import { Outcome, Verdict, type CaseResult } from '@flashcore/shared/contract';
 import { formatShape, parseShape, planLaunches, resolveVariant, type Manifest } from '@flashcore/shared/kernels';
@@ -14,7 +16,7 @@ afterAll(() => home[Symbol.asyncDispose]());
 const steps = await ladderSteps();
 const emulated = steps.filter((step) => step.emulated === true);
 
-test('the ladder has its twelve steps, and the Hopper steps run only on the PTX engine', () => {
+test('the ladder has twelve steps, and the Hopper steps run only on the PTX engine', () => {
   expect(steps.map(({ id }) => id)).toEqual([
     'fa_v1_baseline',
     'fa_v2_wmma',
@@ -73,7 +75,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     ]);
     const { build, verify, benchmarks, gates } = response.result!.variants[0]!;
     expect(figures(verify!.cases), stderr).toEqual([[first, 'PASS', SEEDS, 'PASS', true]]);
-    // Compared only if nvcc is installed; docs/results has its recorded output (tools/ladder/steps.test.ts).
+    // Compared only if nvcc is installed. docs/results has nvcc's recorded output (tools/ladder/steps.test.ts).
     expect(
       build!.entries.filter(
         ({ spillStoreBytes, spillLoadBytes, stackBytes }) => spillStoreBytes + spillLoadBytes + stackBytes > 0,
@@ -94,7 +96,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
       probes.map(({ verdict, inputs }) => [Verdict[verdict], inputs.length > 5]),
       stderr,
     ).toEqual(probes.map(() => ['PASS', true]));
-    // Kernels that take masks or separate key lengths have more probes.
+    // Kernels with masks or separate key lengths have more than two probes.
     expect(probes.length).toBeGreaterThanOrEqual(2);
   });
 
@@ -122,7 +124,8 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
         ] as const,
     ),
   )('%s', (_, build) => {
-    // Builds that fail do so for a few elements in ten thousand, so these seeds are known to have some.
+    // A build that fails parity is wrong in a few of ten thousand elements. These seeds are known to produce wrong
+    // elements.
     const cases = build.failsBecause
       ? ['--shape', '1x4x128x64', ...[1, 2, 3, 4, 5].flatMap((seed) => ['--seed', String(seed)])]
       : ['--shape', '1x1x113x64c', '--seeds', String(SEEDS)];

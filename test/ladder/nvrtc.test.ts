@@ -1,7 +1,7 @@
 /**
- * A host with NVRTC and CUDA's headers but without nvcc; `npm run front-ends` compares more with nvcc's PTX. Skipped if
- * the machine has no NVRTC: it is in CUDA's toolkit, or `pip install --no-deps --target node_modules/.cache/nvrtc
- * nvidia-cuda-nvrtc==13.0.88` installs it.
+ * A host with NVRTC and CUDA's headers but without nvcc. `npm run front-ends` compares more results with those of nvcc.
+ * Skipped if the machine has no NVRTC, which comes with CUDA's toolkit or with `pip install --no-deps --target
+ * node_modules/.cache/nvrtc nvidia-cuda-nvrtc==13.0.88`.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { Home, ROOT } from '../support/home.ts';
 const LIMIT_MS = 600_000;
 
 test(
-  "with NVRTC's PTX, a fault has its line, and the result has registers and the tools in its provenance",
+  "with NVRTC's PTX a fault has its line, and the result has the registers, and the tools in its provenance",
   async ({ skip }) => {
     if (nvrtcFolder() === undefined) return skip('no NVRTC here, or no headers of CUDA: install cuda-toolkit');
     await using home = new Home();

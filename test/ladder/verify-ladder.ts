@@ -1,10 +1,10 @@
 /**
  * `npm run ladder:verify [-- [--engine ptx|fibres] [kernel …]]`: verifies every build of every kernel on one of the
- * emulator's engines (default: ptx) with five seeds per case. Fibres leave out the kernels for Hopper. The default
- * build runs through `fa-tui run --json` on the parity shapes; every build runs through `fa-tui verify --json` on
- * lengths that no tile divides and on the probes; shapes that a limit refuses are tried too. Prints a line per build
- * and writes the results to docs/results/emulator-ladder-<date>/ladder.json. If kernels are named, their results
- * replace those in the newest of these files. Exit code 0: everything is as wanted.
+ * emulator's engines (default: ptx) with five seeds per case. Fibres cannot run the kernels for Hopper, so these are
+ * left out. The default build runs through `fa-tui run --json` on the parity shapes; every build runs through `fa-tui
+ * verify --json` on lengths that no tile divides and on the probes. Shapes beyond a limit must be refused. Prints a
+ * line per build and writes the results to docs/results/emulator-ladder-<date>/ladder.json. If kernels are named, their
+ * results replace those in the newest of these files. Exit code 0: every result is as expected.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,12 +31,12 @@ interface BuildReport {
   kernel: string;
   label: string;
   sourceDigest: string;
-  /** "passed": every case passed; "fails as documented": it failed, and the manifest says why. */
+  /** "passed": every case passed. "fails as documented": the build failed, and the manifest says why. */
   verdict: 'passed' | 'fails as documented' | 'failed';
   outcome: string;
   summary: string;
   seconds: number;
-  /** ptxas's output for sm_89, or for sm_90a if the kernel is for Hopper; empty without nvcc. */
+  /** ptxas's figures for sm_89, or for sm_90a if the kernel is for Hopper. Empty without nvcc. */
   entries: ReturnType<typeof resources>;
   cases: {
     shape: string;
@@ -59,7 +59,7 @@ interface Refusal {
   message: string;
 }
 
-/** Taken from the last run, because it is the same for all builds. */
+/** The provenance of the last run, because all builds have the same. */
 let provenance: { device?: string; tools?: string[]; protocol?: string } = {};
 
 const { values, positionals } = parseArgs({
@@ -115,7 +115,7 @@ async function verifyLadder(wanted: string[]): Promise<number> {
 }
 
 interface Report {
-  /** Tools of the build's last job. */
+  /** The tools that the build's last job used. */
   tools?: string[];
   command: string;
   started: string;
@@ -125,7 +125,7 @@ interface Report {
   builds: BuildReport[];
   refusals: Refusal[];
   gpuOnly: string[];
-  /** Kernels that were verified again later, and when. */
+  /** The kernels that were verified again later, each with the date. */
   renewed?: Record<string, string>;
 }
 
@@ -146,7 +146,7 @@ function engineIn({ tools }: { tools?: string[] }): string | undefined {
   return tools?.find((tool) => tool.startsWith('emulator '));
 }
 
-/** Replaces the results of kernels that were verified again. */
+/** Replaces the results of the kernels that were verified again. */
 function renew(part: Report): void {
   const folder = foldersWith(/^ladder\.json$/).at(-1);
   if (folder === undefined) return;
@@ -167,8 +167,8 @@ function renew(part: Report): void {
 }
 
 /**
- * Runs the default build through a whole experiment on the parity shapes with the probes, then on odd lengths; any
- * other build on the probes and on odd lengths.
+ * Runs the default build through a whole experiment on the parity shapes with the probes, and then on odd lengths. Any
+ * other build runs only on the probes and on odd lengths.
  */
 function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   const { odd } = shapesOf(step);
@@ -226,8 +226,8 @@ function resources(entries: EntryResources[]) {
 }
 
 /**
- * Considers only cases and probes: an experiment that a hard gate rejects (for registers, say) may still have correct
- * outputs.
+ * Considers only cases and probes, because an experiment that a hard gate rejects (for its registers, say) may still
+ * have correct outputs.
  */
 function verdictOf(
   { cases, probes }: Pick<BuildReport, 'cases' | 'probes'>,

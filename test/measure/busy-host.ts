@@ -1,6 +1,6 @@
 /**
- * Measures whether a host that compiles changes the measured times: takes samples while nvcc is stopped (A) and while
- * it runs (B), in blocks A B B A on the same inputs, hot and cold.
+ * Measures whether compilers that run on the host change the measured times. Takes hot and cold samples on the same
+ * inputs while nvcc is stopped (A) and while it runs (B), in blocks A B B A.
  *   node busy-host.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 40] [--processes 8]
  *     [--niceness 19] [--flags=--split-compile=0]
  * Prints one JSON object.
@@ -18,7 +18,7 @@ import { onDevice, timedKernel, type MeasuredDevice } from './device.ts';
 type State = 'still' | 'busy';
 
 const BLOCK: readonly State[] = ['still', 'busy', 'busy', 'still'];
-/** Samples per turn. The first sample after a change is dropped. */
+/** Samples per turn. The first sample after each switch between A and B is dropped. */
 const SAMPLES = { hot: 6, cold: 16 } as const;
 
 const { values: options } = parseArgs({
@@ -61,7 +61,7 @@ async function main(device: MeasuredDevice): Promise<void> {
   }
 }
 
-/** Takes samples on an idle host and on a busy host. */
+/** Takes samples while the host is idle and while it is busy. */
 function measure(sampler: Sampler, samples: number, host: Compilers): object {
   const us: Record<State, number[]> = { still: [], busy: [] };
   for (let warmUp = 0; warmUp < 20; ++warmUp) sampler.sample();
@@ -83,12 +83,12 @@ function measure(sampler: Sampler, samples: number, host: Compilers): object {
 
 interface Load {
   cwd: string;
-  /** Number of compilers that run at a time. */
+  /** How many compilers run at the same time. */
   count: number;
   niceness: string;
 }
 
-/** Runs nvcc in a loop, in process groups that can be stopped and continued. */
+/** Runs nvcc in loops, in process groups that can be stopped and continued. */
 class Compilers {
   readonly #folder = mkdtempSync(join(tmpdir(), 'fc-busy-'));
   readonly #loops: ChildProcess[];

@@ -1,6 +1,7 @@
 /**
- * Measures whether the kernels that stamp the clock around samples change the measured times: takes samples with and
- * without them in blocks A B B A on the same inputs, hot and cold, and compares their clocks with NVML's.
+ * Measures whether the kernels that stamp the clock around a sample change the measured times. Takes hot and cold
+ * samples on the same inputs with and without these kernels, in blocks A B B A, and compares the clock frequencies from
+ * the stamps with NVML's.
  *   node clock-stamps.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 100]
  *     [--nvml libnvidia-ml.so.1]
  * Prints one JSON object.
@@ -54,7 +55,7 @@ async function main(device: MeasuredDevice): Promise<void> {
   );
 }
 
-/** Takes samples without stamps (A) and with them (B). */
+/** Takes samples without clock stamps (A) and with them (B). */
 function measure(samplers: readonly [Sampler, Sampler], stamps: ClockStamps): object {
   const samples: [number[], number[]] = [[], []];
   const clocks: number[] = [];

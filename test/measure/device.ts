@@ -27,8 +27,8 @@ export interface MeasuredDevice {
 }
 
 /**
- * Calls `use` with device 0 of a driver ("emulator": flashcore's own, with this engine) and a compiler for it. The
- * compiler's folder is removed afterwards.
+ * Calls `use` with device 0 of a driver library and a compiler for it. The library "emulator" is flashcore's emulator
+ * with the given engine. The compiler's folder is removed afterwards.
  */
 export async function onDevice(
   driverName: string,
@@ -102,7 +102,7 @@ export interface TimedKernel {
   loaded: LoadedCandidate;
   /** Launches in a hot sample. */
   launchesPerSample: number;
-  /** Times one launch, or launchesPerSample launches. */
+  /** `single` times one launch, `several` times launchesPerSample launches. */
   single: TimedBuild;
   several: TimedBuild;
 }

@@ -1,10 +1,11 @@
 /**
- * `npm run engines [kernel …]`: CPU seconds of the emulator's engines on one thread, for the launches of the seven
- * parity cases with one seed. Runs both engines in turns for two rounds and takes the minimum of each. Prints a line
- * per kernel and writes docs/results/emulator-<date>/engines.json, from which `npm run ladder` makes the table in
- * docs/emulator.md. Exit code 1: an output differs between the engines by more than the tolerance of the parity cases.
+ * `npm run engines [kernel …]`: measures the CPU seconds that each of the emulator's engines needs on one thread for
+ * the launches of the seven parity cases with one seed. The engines take turns for two rounds, and each engine's
+ * smaller time counts. Prints a line per kernel and writes docs/results/emulator-<date>/engines.json, from which `npm
+ * run ladder` makes the table in docs/emulator.md. Exit code 1: an output differs between the engines by more than the
+ * tolerance of the parity cases.
  *
- * Each measurement is a process of its own (--one ENGINE KERNEL), because the engines are two builds of one library.
+ * Each measurement runs in a separate process (--one ENGINE KERNEL), because the engines are two builds of one library.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +21,7 @@ const ROOT = repositoryRoot();
 
 type Engine = 'fibres' | 'ptx';
 
-/** CPU seconds, and some of the output's numbers, by case. */
+/** CPU seconds and some elements of the output, by case. */
 interface Sweep {
   seconds: Record<string, number>;
   samples: Record<string, number[]>;
@@ -64,7 +65,7 @@ function compareAll(kernels: readonly string[], builds: string): void {
   writeFileSync(join(folder, 'engines.json'), `${JSON.stringify(report, undefined, 2)}\n`);
 }
 
-/** The sum over the cases of each case's minimum over all rounds. */
+/** Takes the minimum over all rounds for each case, and adds these minima. */
 function leastOf(sweeps: readonly Sweep[]): number {
   return Object.keys(sweeps[0]!.seconds).reduce(
     (sum, shape) => sum + Math.min(...sweeps.map(({ seconds }) => seconds[shape]!)),

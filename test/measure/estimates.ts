@@ -1,9 +1,9 @@
 /**
- * `npm run estimates [-- LIBRARY]`: how far the time estimates of the emulator's PTX engine are from an H200's times.
- * Traces a few CTAs of every build for which docs/results has hot medians, walks the traces (worker/timing), and
- * estimates each kernel with a scale fitted to the other kernels. For comparison it also estimates from instruction
- * counts, by the busiest unit. Prints a line per build and writes docs/results/emulator-<date>/estimates.json, of which
- * the runner's constants are a copy. Needs nvcc.
+ * `npm run estimates [-- LIBRARY]`: measures how far the time estimates of the emulator's PTX engine are from the times
+ * on an H200. Traces a few CTAs of every build for which docs/results has hot medians, walks the traces
+ * (worker/timing), and estimates each kernel with a scale fitted to the other kernels. For comparison it also estimates
+ * the time of the busiest unit from instruction counts. Prints a line per build and writes
+ * docs/results/emulator-<date>/estimates.json, from which the runner's constants are copied. Needs nvcc.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -30,17 +30,19 @@ import { repositoryRoot } from '../support/repository-root.ts';
 const ROOT = repositoryRoot();
 const { device: DEVICE, arch: ARCH, clockMhz } = HOPPER;
 const LIMIT_MS = 300_000;
-/** The order of two builds is not judged if they are closer than this. */
+/**
+ * Two builds whose measured times differ by less than this fraction are left out when the order of builds is judged.
+ */
 const APART = 0.05;
 
-/** A build on a shape: its measured time, and the cycles of each model. */
+/** A build on a shape: its measured time, and the cycles that each model gives. */
 interface Row {
   kernel: string;
   label: string;
   shape: string;
   us: number;
   cycles: Record<Model, number>;
-  /** Digest of the code and its launch. */
+  /** Digest of the machine code and of the launch. */
   identity: string;
 }
 
@@ -69,7 +71,7 @@ await onDevice(
   },
   'ptx',
 );
-// Parameters that a build does not use leave its code unchanged: such builds become one row.
+// Builds that differ only in parameters they do not use have the same code, and become one row.
 rows = [...Map.groupBy(rows, ({ identity }) => identity).values()].map((same) => ({
   ...same[0]!,
   us: median(same.map(({ us }) => us)),
@@ -84,7 +86,7 @@ interface Build {
   us: number;
 }
 
-/** Each build and shape once, with the median of all its measurements. */
+/** Every build on every shape once, with the median of all its measurements. */
 function buildsOf(driver: CudaDriver): Build[] {
   const builds = measuredTimes(ladder).flatMap(({ kernel, parameters, shape, us }): Build[] => {
     const manifest = manifestOf(kernel);
@@ -202,7 +204,10 @@ function writeReport(): void {
   for (const each of report.errors) console.log(JSON.stringify(each));
 }
 
-/** The scale with the least squares of relative errors. Each kernel has the same weight, however many builds it has. */
+/**
+ * The scale that minimizes the sum of the squared relative errors. Every kernel has the same weight, however many
+ * builds it has.
+ */
 function scaleOf(model: Model, fitted: readonly Row[]): number {
   const builds = Map.groupBy(fitted, ({ kernel }) => kernel);
   let [wanted, square] = [0, 0];

@@ -1,7 +1,7 @@
 /**
- * Measures how much of a launch the previous launch hides: the time per launch in graphs of 1, 2, 5, 10, 50 and 200
- * launches, and in a graph with an empty kernel after each launch. docs/measuring.md uses the figures to explain why
- * ncu's gpu__time_duration is above the hot figure.
+ * Measures how much of a launch's time overlaps the previous launch, from the time per launch in graphs of 1, 2, 5, 10,
+ * 50 and 200 launches, and in a graph with an empty kernel after each launch. docs/measuring.md uses the figures to
+ * explain why ncu's gpu__time_duration is above the hot figure.
  *   node launch-overlap.js --library libcuda.so.1 --kernels ID,… [--shape 2x8x512x64] [--rounds 60] --jobs DIR
  * Prints one JSON object. Writes DIR/<kernel>.json, which profile-once.js launches for ncu.
  */
@@ -26,10 +26,10 @@ import { compile, onDevice, type MeasuredDevice } from './device.ts';
 const LAUNCHES = [1, 2, 5, 10, 50, 200];
 const SEPARATED_LAUNCHES = 50;
 const SEED = { seed: '666c617368', rule: NORMAL };
-/** Launches of a profiled process; the first ones warm up. */
+/** How often a profiled process launches the kernel. The first launches warm up. */
 const PROFILED_RUNS = 12;
 
-/** A captured graph, and the number that its time is divided by. */
+/** A captured graph, and the number of launches to divide its time by. */
 interface Subject {
   kernel: string;
   name: string;
@@ -82,11 +82,11 @@ async function main({ root, tools, driver, library }: MeasuredDevice): Promise<v
   console.log(JSON.stringify({ device: driver.facts, shape: formatShape(shape), rows }, null, 1));
 }
 
-/** The image is stored with the job, because the artifacts are removed with this process. */
+/** Stores the image with the job, because the build's artifacts are removed when this process ends. */
 function writeJob(jobs: string, id: string, job: ProfileOnceJob): void {
   mkdirSync(jobs, { recursive: true });
   const image = join(jobs, `${id}.cubin`);
-  // Compiled for the entries of one shape, so it is a file.
+  // The candidate of a job for one shape has its image as a file.
   writeFileSync(image, readFileSync(job.candidate.image as string));
   writeFileSync(join(jobs, `${id}.json`), JSON.stringify({ ...job, candidate: { ...job.candidate, image } }));
 }
@@ -121,8 +121,8 @@ function subjectsOf(driver: CudaDriver, { kernel, enqueue }: Loaded, empty: Load
 }
 
 /**
- * Measures in turns, so that all subjects see the same state of the device. The first replay of a turn keeps the stream
- * busy while the timed replay is enqueued.
+ * Measures the subjects in turns, so that all see the same state of the device. The first replay of a turn keeps the
+ * stream busy while the timed replay is enqueued.
  */
 function measure(driver: CudaDriver, subjects: readonly Subject[]): void {
   const events = new EventPair(driver);

@@ -1,8 +1,8 @@
 /**
- * `npm run triton-lines -- FOLDER`: compares what ncu counted for each source line of Triton kernels with the emulator.
- * FOLDER has the lines.* of `python3 tools/gpu_host --sections triton`. Each launch of test/fixtures/triton/counted is
- * repeated on the emulator's PTX engine. Prints a table and writes FOLDER/lines.json. Exit code 1: a figure differs by
- * more than 1 %, or a kernel could not be read.
+ * `npm run triton-lines -- FOLDER`: compares ncu's counts for each source line of Triton kernels with the emulator's.
+ * FOLDER has the files lines.* that `python3 tools/gpu_host --sections triton` wrote. Each launch of
+ * test/fixtures/triton/counted is repeated on the emulator's PTX engine. Prints a table and writes FOLDER/lines.json.
+ * Exit code 1: a figure differs by more than 1 %, or the files of a kernel could not be read.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -43,7 +43,7 @@ function compareAll(library: string): void {
         lines,
       );
     } catch (error) {
-      // The other kernels are still compared.
+      // Goes on, because the other kernels can still be compared.
       console.error(`${name}: ${String(error)}`);
       process.exitCode = 1;
     }

@@ -1,9 +1,9 @@
 /**
- * `npm run walls [rounds]`: seconds that people wait for the emulator when it is warm: verifications on the PTX engine,
- * a whole experiment on it, and the default experiment (`npm start`) on fibres, as on hosts without nvcc and clang.
- * Runs in turns, three rounds by default. Prints a line per command and writes walls.json into
- * docs/results/emulator-<date>, from which `npm run ladder` makes the table in docs/emulator.md. Exit code 1: a command
- * did not end as it should.
+ * `npm run walls [rounds]`: measures the seconds that a user waits for a warm emulator: for verifications on the PTX
+ * engine, a whole experiment on the PTX engine, and the default experiment (`npm start`) on fibres, as on hosts without
+ * nvcc and clang. The commands take turns, for three rounds by default. Prints a line per command and writes walls.json
+ * into docs/results/emulator-<date>, from which `npm run ladder` makes the table in docs/emulator.md. Exit code 1: a
+ * command did not end as it should.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
@@ -19,7 +19,7 @@ interface Command {
   engine: Wall['engine'];
   args: string[];
   wanted: number;
-  /** An experiment on a wrong kernel ends with 1. */
+  /** The expected exit code: 1 for an experiment on a wrong kernel. */
   exitCode: number;
 }
 

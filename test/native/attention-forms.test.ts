@@ -1,4 +1,7 @@
-/** The oracle through its binding: masks, head maps, lengths, sinks, ALiBi and bias, compared with three loops. */
+/**
+ * Compares the oracle, called through its binding, with three plain loops: masks, head maps, lengths, sinks, ALiBi and
+ * bias.
+ */
 import { drawInputs, NORMAL } from '@flashcore/runner/testing';
 import {
   attention as attentionProblem,
@@ -32,7 +35,7 @@ interface Inputs {
   /** Undefined if the case has no sinks. */
   sinks: Float32Array | undefined;
   slopes: Float32Array | undefined;
-  /** The bias at [b, h, i, j]. */
+  /** Returns the bias at [b, h, i, j]. Undefined if the case has no bias. */
   bias: ((at: readonly [number, number, number, number]) => number) | undefined;
 }
 
@@ -98,7 +101,7 @@ test.each([
   expectLoops(problemCase(attentionProblem(), valuesOf(parseShape(text)), 'fp16', new Set(['LSE'])));
 });
 
-test('lse_base: 2 gives LSE as a logarithm in base 2', () => {
+test('lse_base: 2 gives LSE as a base-2 logarithm', () => {
   const values = { B: 2, H: 4, S: 9, Skv: 13, Hkv: 2, D: 16, causal: 2 };
   const natural = problemCase(attentionProblem(), values, 'fp16', new Set(['LSE']));
   expectLoops({ ...natural, operands: { ...natural.operands, lseBase2: true } });
@@ -141,7 +144,7 @@ work: { flops: 1 }
 );
 
 test.each([1, 4])(
-  "FlashInfer's tables, with columns in two tensors, are read as FlashInfer's references read them: page %d",
+  "FlashInfer's tables, with columns in two tensors, are read as FlashInfer's references read them: page size %d",
   (page) => {
     const flat = problemCase(FLAT, { B: 7, S: 21, page }, 'fp16');
     const inputs = drawInputs(flat, { seed: 'f1a7', rule: NORMAL });
@@ -187,7 +190,7 @@ const OWN_DTYPES: readonly Readonly<Record<string, ElementDtype>>[] = [
   { Q: 'int8', K: 'int8', V: 'e4m3' },
 ];
 
-test.each(OWN_DTYPES)('reads Q, K and V of their own dtypes: %j', (dtypes) => {
+test.each(OWN_DTYPES)('the oracle reads Q, K and V when each has its own dtype: %j', (dtypes) => {
   const full = problemCase(attentionProblem(), { B: 2, H: 4, S: 9, Skv: 13, Hkv: 2, D: 16 }, 'fp16', new Set(['LSE']));
   expectLoops({
     ...full,
@@ -208,7 +211,7 @@ test.each(['B', 'H', 'S'] as const)('a bias of [%s, Skv] is the same along the d
   });
 });
 
-/** A function that indexes the case's bias_values along the dimensions that they have. */
+/** A function that reads the case's bias_values. Dimensions that the bias lacks are ignored. */
 function biasOf({ operands, tensors }: ProblemCase, bits: { buffer: ArrayBuffer } | undefined): Inputs['bias'] {
   if (!bits) return undefined;
   const numbers = new Float16Array(bits.buffer);

@@ -6,7 +6,8 @@ import { compiledReference } from '../support/reference.ts';
 
 const reference = await compiledReference();
 
-// Cases: more than one task of the library's threads, an odd number of elements, one element; seeds of 4 to 128 bits.
+// The cases have more elements than one task of the library's threads, an odd number of elements, and one element. The
+// seeds have 4 to 128 bits.
 test.each([
   { seed: 'c0de', dtype: 'fp16', batch: 2, heads: 9, sequenceLength: 512, headDim: 64 },
   { seed: 'c0de', dtype: 'bf16', batch: 1, heads: 9, sequenceLength: 512, headDim: 64 },
@@ -21,7 +22,7 @@ test.each([
   },
 );
 
-test('an output that does not fit is refused, and nothing is written', () => {
+test('an output buffer that is too small is refused, and nothing is written to it', () => {
   expect(() => reference.normal(new Uint16Array(0), { dtype: 'fp16', key: 1, stream: 1, scale: 1 })).toThrow(
     'BAD_ARGUMENT',
   );

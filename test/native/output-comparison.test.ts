@@ -55,7 +55,7 @@ test('compareOutput() tells NaN, Inf, unwritten and wrong elements apart', () =>
   });
 });
 
-test('the error map names the worst element of each block: the first that is not finite, else the largest error', () => {
+test("the error map names each block's worst element: the first element that is not finite, or else the largest error", () => {
   const blocky: ShapeFields = { batch: 2, heads: 1, sequenceLength: 32, headDim: 16, causal: false };
   const want = new Float64Array(2 * 32 * 16).fill(1);
   const got = halves(want);
@@ -80,7 +80,7 @@ test('the error map names the worst element of each block: the first that is not
   ]);
 });
 
-test('each head has its own map, NaN where one of its elements is not finite', () => {
+test('each head has its own error map, with NaN for blocks that have an element that is not finite', () => {
   const heads: ShapeFields = { batch: 2, heads: 2, sequenceLength: 16, headDim: 8, causal: false };
   const want = new Float64Array(2 * 2 * 16 * 8).fill(1);
   const got = halves(want);
@@ -110,7 +110,7 @@ test('an exact output has no error and norm ratio 1', () => {
   ]);
 });
 
-test('an expected infinity, such as LSE of a row without keys, is correct, and any other value is wrong', () => {
+test('an expected infinity, such as LSE of a row without keys, is correct, and any other value there is wrong', () => {
   const output = outputOf(attentionCase({ ...shape, heads: 1, sequenceLength: 1, headDim: 4 }, 'fp32'));
   const want = Float64Array.of(-Infinity, -Infinity, -Infinity, 2);
   const got = new Uint32Array(Float32Array.of(-Infinity, Infinity, -1e30, 2).buffer);
@@ -141,7 +141,7 @@ interface Disturbed {
 
 const singles = (values: ArrayLike<number>): Uint32Array<ArrayBuffer> =>
   new Uint32Array(Float32Array.from(values).buffer);
-/** bf16 by truncation: any rounding would do here. */
+/** bf16 is made by truncation, because for this test any rounding is good enough. */
 const BITS: Record<ProblemCase['dtype'], (values: Float64Array) => Bits> = {
   fp16: halves,
   bf16: (values) => Uint16Array.from(singles(values), (word) => word >>> 16),
@@ -160,8 +160,8 @@ const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = 
 };
 
 /**
- * One element after another, in double: compareOutput() must match this exactly. Each group of heads with at least 2^16
- * elements has its own sum, and these sums are added in order.
+ * Compares one element after another, in double. compareOutput() must give exactly the same result, so errors are
+ * summed in its order: each group of heads with at least 2^16 elements has a sum, and these sums are added in order.
  */
 function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tolerance }: CompareOptions) {
   const { dtype } = output;
@@ -264,8 +264,8 @@ function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tole
 }
 
 /**
- * Reference values of every size, and outputs that are off by a rounding, a little, a lot, or not finite in a few
- * places.
+ * Reference values of every size, and outputs that differ from them by a rounding, by little or by much, and that are
+ * not finite in a few places.
  */
 function disturbed({ dtype, tensors }: ProblemCase, wrong: number): Disturbed {
   let state = 12_345;

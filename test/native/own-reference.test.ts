@@ -1,4 +1,4 @@
-/** The functions of flashcore_reference.h for a problem's own reference.cpp. */
+/** The functions that flashcore_reference.h gives to a problem's own reference.cpp. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ int main() {
   }
 });
 
-/** Each byte's value as text. */
+/** A program that prints the value of every byte in each 8-bit dtype. */
 const EVERY_BYTE = `#include "flashcore_reference.h"
 int main() {
   using flashcore::Dtype;
@@ -40,7 +40,7 @@ int main() {
     }
 }`;
 
-test('a reference reads every number of 8 bits exactly', () => {
+test('a reference reads every number of an 8-bit dtype exactly', () => {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
   try {
     const [source, program] = [join(folder, 'bytes.cpp'), join(folder, 'bytes')];
@@ -55,7 +55,7 @@ test('a reference reads every number of 8 bits exactly', () => {
   }
 });
 
-/** A case without values, whose only tensor is Y, two fp32 outputs. */
+/** A case with no values, whose only tensor is the output Y of two fp32 elements. */
 function caseOfY(): Buffer {
   const message = Buffer.alloc(4 + 4 + 32 + 3 * 4 + 8);
   message.writeUInt32LE(1, 4);

@@ -19,7 +19,7 @@ type Values = ArrayLike<number>;
 /** One vector of a tensor. */
 type Row = (column: number) => number;
 
-/** Values of each tensor. */
+/** The inputs drawn for a case, and the oracle's outputs. */
 function read(of: ProblemCase, seed: string): { values: Record<string, Values>; want: (name: string) => Values } {
   const inputs = drawInputs(of, { seed, rule: NORMAL }, reference);
   const values = Object.fromEntries(
@@ -160,12 +160,12 @@ test.each([
   }
   const errors = [largestError(want('dQ'), dQ), largestError(want('dK'), dK), largestError(want('dV'), dV)];
   expect(errors.every((error) => error < 1e-9)).toBe(true);
-  // Values rounded to fp16 and fp32.
+  // These inputs are the forward pass's outputs, rounded to fp16 and fp32.
   expect(largestError(O!, o)).toBeLessThan(2e-3);
   expect(largestError(LSE!, lse)).toBeLessThan(1e-6);
 });
 
-/** The problem of a backward pass whose forward pass has sinks, ALiBi and a bias. */
+/** A problem like attention_backward whose forward pass also has sinks, ALiBi and a bias. */
 const WITH_MORE = readFileSync(join(ROOT, 'problems/attention_backward/problem.yaml'), 'utf8')
   .replace(
     '  dQ: { out:',
@@ -244,7 +244,9 @@ test('a table with fewer rows than sequences is refused before the oracle runs',
   );
 });
 
-/** The other order of dimensions, LSE in base 2, and splits in the kernel's dtype. */
+/**
+ * The merge problem as FlashInfer has it: other order of dimensions, LSE in base 2, and splits in the kernel's dtype.
+ */
 const FLASHINFER = readFileSync(join(ROOT, 'problems/merge/problem.yaml'), 'utf8')
   .replace('in: [splits, B, S, H, D], dtype: fp32', 'in: [B, S, splits, H, D], dtype: same_as(O)')
   .replace('p b s h d', 'b s p h d')
@@ -294,7 +296,9 @@ test.each([
 
 const SELECTED = readFileSync(join(ROOT, 'problems/attention_selected/problem.yaml'), 'utf8');
 const WITHOUT_HEADS = SELECTED.replace(/.*lists_of_next_head.*\n/, '');
-/** One list for each sequence; and one for each 4 queries and all heads, with its dimensions in another order. */
+/**
+ * Two forms of lists: one list per sequence; and one per 4 queries for all heads, with its dimensions in another order.
+ */
 const OF_SEQUENCES = WITHOUT_HEADS.replace(/.*lists_of_next_query.*\n/, '')
   .replace('in: [B, S, Hkv, topk]', 'in: [B, topk]')
   .replace('selected[b s h k]', 'selected[b k]');
@@ -302,7 +306,7 @@ const OF_BLOCKS = WITHOUT_HEADS.replace(/.*lists_of_next_query.*\n/, '')
   .replace('in: [B, S, Hkv, topk]', "in: ['ceil(S / 4)', B, topk]")
   .replace('{ keys: Skv }', '{ keys: Skv, queries: 4 }')
   .replace('selected[b s h k]', 'selected[s b k]');
-/** Lists of rows of one pool for all sequences, as DeepSeek's kernels have them. */
+/** All sequences' lists select rows of one pool, as in DeepSeek's kernels. */
 const OF_POOL = SELECTED.replace('K: { in: [B, Skv,', 'K: { in: [Skv,')
   .replace('V: { in: [B, Skv,', 'V: { in: [Skv,')
   .replace('"K[b s h d]"', '"K[s h d]"')

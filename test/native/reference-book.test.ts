@@ -15,12 +15,12 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(setImmediate);
 }
 
-test('a prepared reference equals one computed on demand, with the yardstick of the rule’s first input', async () => {
+test("a prepared reference equals one computed on demand, including the yardstick from the rule's first input", async () => {
   const book = new ReferenceBook(reference);
   const others = inputs.map(({ seed }) => ({ seed, rule: { ...NORMAL, name: 'large', logitScale: 32 } }));
   const all = [...inputs, ...others];
   book.prepare([{ kind, inputs: all, reportPlain: true }]);
-  // All have been started once the last is there.
+  // References are computed in order, so all have been started once the last one is there.
   await until(() => book.stateOf(kind, all.at(-1)!) === 'there');
   for (const [index, input] of all.entries()) {
     const drawn = drawInputs(kind, input);
@@ -42,7 +42,7 @@ test('a prepared reference equals one computed on demand, with the yardstick of 
   }
 });
 
-test('returns each answer once; an answer not yet started is left to the caller and never computed later', async () => {
+test('take() returns each answer once, and leaves an answer that is not yet started to the caller for good', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs, reportPlain: false }]);
   const [first, second, third] = inputs as [Input, Input, Input];
@@ -56,10 +56,10 @@ test('returns each answer once; an answer not yet started is left to the caller 
   expect([(await book.take(kind, first)) !== undefined, await book.take(kind, first)]).toEqual([true, undefined]);
 });
 
-test('waits for a reference that is being computed; returns nothing after clear()', async () => {
+test('take() waits for a reference that is being computed, and returns nothing after clear()', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs, reportPlain: false }]);
-  // The computation starts in a microtask, and ends only after the event loop has turned.
+  // The computation starts in a microtask and ends after a turn of the event loop at the earliest.
   for (let step = 0; step < 100 && book.stateOf(kind, inputs[0]!) !== 'computing'; step += 1) await Promise.resolve();
   expect(book.stateOf(kind, inputs[0]!)).toBe('computing');
   const taken = await book.take(kind, inputs[0]!);
@@ -68,7 +68,7 @@ test('waits for a reference that is being computed; returns nothing after clear(
   expect(await Promise.all(inputs.map((input) => book.take(kind, input)))).toEqual([undefined, undefined, undefined]);
 });
 
-test('does not prepare a case with a tensor too small to stay in place or too large to keep', async () => {
+test('does not prepare a case with a tensor that is too small to stay in place, or too large to keep', async () => {
   const book = new ReferenceBook(reference);
   const small = attentionCase({ ...shape, batch: 1, heads: 1, sequenceLength: 1 }, 'fp16');
   const large = attentionCase({ ...shape, batch: 64, heads: 64, sequenceLength: 4096 }, 'fp16');
@@ -80,7 +80,7 @@ test('does not prepare a case with a tensor too small to stay in place or too la
   await book.clear();
 });
 
-test('keeps only as many answers as fit, and computes the next answer when one was taken', async () => {
+test('keeps only as many answers as fit in memory, and computes the next answer when one was taken', async () => {
   const elements = 2 * 3 * 96 * 64;
   const book = new ReferenceBook(reference, 2 * elements);
   const [first, second, third] = inputs as [Input, Input, Input];
@@ -92,7 +92,7 @@ test('keeps only as many answers as fit, and computes the next answer when one w
   await until(() => book.stateOf(kind, third) === 'there');
   book.prepare([{ kind, inputs: [third, first, second], reportPlain: false }]);
   await until(() => book.stateOf(kind, first) === 'there');
-  // The book waits for room at the third reference, and clear() must still end.
+  // The book is waiting for room for the third reference. clear() must end nevertheless.
   await book.clear();
   expect(book.stateOf(kind, second)).toBeUndefined();
 });

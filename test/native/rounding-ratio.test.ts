@@ -1,6 +1,6 @@
 /**
- * The error as a multiple of the error that rounding explains, compared with loops, and the ratio that honest attention
- * reaches.
+ * The rounding ratio, which is the error as a multiple of the error that rounding explains: it equals the ratio that
+ * plain loops compute, and honest attention stays below its limit.
  */
 import {
   NORMAL,
@@ -23,7 +23,7 @@ const NAN = 0x7e00;
 const shape = { batch: 1, heads: 3, sequenceLength: 37, headDim: 24, causal: false };
 const kind = attentionCase(shape, 'fp16');
 const inputs = drawInputs(kind, { seed: '7', rule: NORMAL });
-/** The answer for attention's first output. */
+/** The oracle's answer for the first output. */
 const answerTo = (inputs: ReturnType<typeof drawInputs>, of: ProblemCase) => {
   const { want, rounding } = reference.answers(inputs, of).get('O')!;
   return { want, rounding: rounding! };
@@ -67,7 +67,7 @@ test('an output with only NaN has no ratio, and tensors of different lengths are
   expect(() => reference.roundingRatio(nothing.subarray(1), answer, output)).toThrow(/wants tensors of/);
 });
 
-test('plain attention, which also rounds its logits, stays below 2 in every dtype; an output in eighths is far above', () => {
+test('plain attention, which also rounds its logits, stays below 2 in every dtype, and an output in eighths is far above', () => {
   for (const dtype of ['fp16', 'bf16', 'fp32'] as const) {
     const of = attentionCase(shape, dtype);
     const drawn = drawInputs(of, { seed: '8', rule: NORMAL });
@@ -78,7 +78,7 @@ test('plain attention, which also rounds its logits, stays below 2 in every dtyp
   expect(reference.roundingRatio(new Uint16Array(coarse.buffer), answer, output).ratio).toBeGreaterThan(30);
 });
 
-/** exp(x) of N(0, 1) over the row's sum, which is the output of a softmax in some other problem. */
+/** Each exp(x) of N(0, 1) divided by the sum of its row, as the softmax of another problem computes it. */
 function softmaxOf(rows: number, columns: number): Float64Array {
   const drawn = drawInputs(attentionCase({ ...shape, sequenceLength: rows, headDim: columns, heads: 1 }, 'fp32'), {
     seed: '10',
@@ -106,7 +106,7 @@ test.each(['fp16', 'bf16', 'fp32'] as const)(
   },
 );
 
-test('the only element of a row is not judged by itself: sums in fp32 may cancel out', () => {
+test('the only element of a row is not judged relative to its own value, because fp32 sums may cancel out', () => {
   const want = Float64Array.from({ length: 50 }, (_, row) => 7 * (-1) ** row);
   want[20] = 1e-4;
   const written = { name: 'C', dims: [50, 1], dtype: 'fp16' as const, rounds: 1 };
@@ -115,12 +115,12 @@ test('the only element of a row is not judged by itself: sums in fp32 may cancel
     const got = Float32Array.from(want, (value, row) => value + (row === 20 ? error : 0));
     return reference.roundingRatio(tensorOf(got, 'fp16'), right, { ...output, ...written }).ratio;
   };
-  // An error as fp32 makes it in sums of this size, and an error as 8 bits make it.
+  // An error of the size that fp32 makes in these sums, and one of the size that 8 bits make.
   expect(ratioOf(1e-6)).toBeLessThan(0.1);
   expect(ratioOf(0.2)).toBeGreaterThan(10);
 });
 
-test('plain attention is the yardstick only if a kernel says that it rounds logits, or has to round them', () => {
+test('plain attention is the yardstick only if a kernel declares that it rounds logits, or cannot avoid it', () => {
   const limits = (['fp16', 'bf16', 'fp32'] as const).map((dtype) =>
     (['fp16', 'fp32'] as const).map((accumulate) =>
       roundingLimitOf({ maxAbsError: 1, roundingRatio: 15 }, { dtype, accumulate }),

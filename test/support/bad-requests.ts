@@ -1,27 +1,27 @@
 /**
- * Bad requests for each RPC, and the reason and fields with which each is refused. Sent by grpc-js
- * (bad-requests.test.ts here) and by Python's gRPC (test/interop).
+ * Bad requests for each RPC, with the reason and the fields that each refusal names. grpc-js
+ * (test/reliability/bad-requests.test.ts) and Python's gRPC (test/interop) send them.
  */
 import { type RpcName, type RpcRequestInit } from '@flashcore/shared/client';
 import { sha256Of } from '@flashcore/shared/kernels';
 
 const V6 = { kernel: { source: { case: 'kernelId', value: 'flashcore_v6' } } } as const;
 const shape = { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 };
-// Just below the limit of an index: 4 GiB per tensor, and 32 GiB for a benchmark's two sets. The emulator has at most
-// 24 GiB.
+// A length just below the index limit: 4 GiB per tensor, so a benchmark's two sets of tensors need 32 GiB. The emulator
+// has at most 24 GiB.
 const LARGER_THAN_DEVICE = { ...shape, sequenceLength: 2 ** 25 - 1 };
 const LARGE = 'x'.repeat(1_000_000);
 const NO_JOB = 'jobs/00000000-0000-4000-8000-000000000000';
 const file = (path: string, size = 1n, sha256 = 'a'.repeat(64)) => ({ path, sha256, sizeBytes: size });
 const tree = (...files: ReturnType<typeof file>[]) =>
   ({ kernel: { source: { case: 'tree', value: { files } } } }) as const;
-/** A reason, and the fields that its violations name, if there are any. */
+/** The reason of a refusal, and the fields that its violations name, if any. */
 export type Wanted = [reason: string, ...fields: string[]];
 export type Row = {
   [Name in RpcName]: [what: string, rpc: Name, request: RpcRequestInit<Name>, ...wanted: Wanted];
 }[RpcName];
 
-/** Errors that are the same for every RPC that starts a job. */
+/** Requests that every RPC that starts a job refuses in the same way. */
 const ofEveryJob = (['build', 'verify', 'benchmark', 'profile', 'runExperiment'] as const).flatMap((rpc): Row[] => [
   ['no kernel', rpc, {}, 'INVALID_REQUEST', 'kernel.source'],
   ['an unset oneof', rpc, { kernel: {} }, 'INVALID_REQUEST', 'kernel.source'],
@@ -371,7 +371,7 @@ export const rows: Row[] = [
   ],
 ];
 
-// Requests that a typed client's encoder refuses to encode.
+// Requests as bytes, because a typed client's encoder refuses to encode them.
 export const wire: [what: string, rpc: RpcName, bytes: string, ...wanted: Wanted][] = [
   ['a page size of 2^64 - 1, which wraps to -1', 'listJobs', '08ffffffffffffffffff01', 'INVALID_REQUEST', 'page_size'],
   ['an enum of ten bytes', 'listJobs', '18ffffffffffffffff7f', 'INVALID_REQUEST', 'state'],

@@ -24,8 +24,8 @@ export function earlierCheckout(commit: string): { folder: string } & Disposable
 }
 
 /**
- * Copies this checkout's dependencies if both have the same package-lock.json: that takes a tenth of an installation's
- * time.
+ * Copies this checkout's dependencies if both checkouts have the same package-lock.json, because copying takes a tenth
+ * of the time of an installation.
  */
 function installDependencies(folder: string): void {
   const [ours, its] = [ROOT, folder].map((checkout) => readFileSync(join(checkout, 'package-lock.json'), 'utf8'));
@@ -45,7 +45,7 @@ function installDependencies(folder: string): void {
  * @throws Error with the output if the exit code is not one of the expected ones.
  */
 export function runIn(folder: string, [command, ...args]: readonly string[], expected = [0]): number {
-  // npm starts the first Node in PATH, which must be this one and not an older one of the machine.
+  // npm starts the first Node in PATH. That must be the Node of this process, not an older one of the machine.
   const environment = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` };
   const { status, error, stdout, stderr } = spawnSync(command!, args, {
     cwd: folder,

@@ -1,4 +1,4 @@
-/** A test's own data directory, with fa-tui and the daemon run on it as a user would. */
+/** A data directory for one test, in which fa-tui and the daemon run as they do for a user. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,7 +32,7 @@ export class Home implements AsyncDisposable {
   #daemons: ChildProcess[] = [];
 
   /**
-   * `environment` is added to the test's own environment for its runner and its fa-tui. The folder's name begins with
+   * The test's runner and fa-tui get the test's environment with `environment` added. The folder's name begins with
    * `prefix`, which must be short, because a Unix socket's path has to stay below 108 bytes.
    */
   constructor(environment: Record<string, string> = {}, prefix = 'fc-') {
@@ -40,7 +40,7 @@ export class Home implements AsyncDisposable {
     this.#prefix = prefix;
   }
 
-  /** Made on first use: if all tests of a file were skipped, nothing would remove it. */
+  /** Made on first use, because nothing would remove the folder if all tests of a file were skipped. */
   get path(): string {
     this.#path ??= mkdtempSync(join(tmpdir(), this.#prefix));
     return this.#path;
@@ -51,7 +51,7 @@ export class Home implements AsyncDisposable {
     return this.#env;
   }
 
-  /** Runs `fa-tui` to its end. `cwd` is the repository's root. */
+  /** Runs `fa-tui` to its end, in the repository's root unless `cwd` names another folder. */
   faTui(args: string[], options: RunOptions = {}): CommandResult {
     return this.#run(join(BIN, 'fa-tui'), args, options);
   }
@@ -140,7 +140,7 @@ export class Home implements AsyncDisposable {
     }
   }
 
-  /** Ends the daemons, including the embedded runner, and removes the data. */
+  /** Ends the daemons, including the embedded runner, and removes the directory. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#path === undefined) return;
     const info = this.runnerInfo();
@@ -156,7 +156,7 @@ export class Home implements AsyncDisposable {
 const environmentOf = (home: string) => ({
   ...process.env,
   FLASHCORE_HOME: home,
-  // Tests do not use the user's settings and state on this machine.
+  // Keeps the tests away from the user's settings and state on this machine.
   XDG_CONFIG_HOME: join(home, 'config'),
   XDG_STATE_HOME: join(home, 'state'),
   NO_COLOR: '1',
@@ -166,7 +166,7 @@ const environmentOf = (home: string) => ({
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie (a child that this process has not waited for yet) also answers, but it is not alive.
+    // A zombie (a child that this process has not yet waited for) also has this file, but it is not alive.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch (error) {
     if (['ESRCH', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;

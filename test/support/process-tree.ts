@@ -1,10 +1,13 @@
-/** Descendants of a process, by /proc (Linux). */
+/** The descendants of a process, read from Linux's /proc. */
 import { readFileSync, readdirSync } from 'node:fs';
 
 export interface ProcessInfo {
   pid: number;
   parent: number;
-  /** Ticks since the machine started. Together with the pid this identifies a process forever. */
+  /**
+   * When the process started, in ticks since the machine started. Pid and start identify a process even if the pid is
+   * reused.
+   */
   startTicks: string;
   /** User and system time, in ticks of 10 ms. */
   cpuTicks: number;
@@ -26,10 +29,10 @@ export function descendants(root: number): ProcessInfo[] {
   return found;
 }
 
-/** True if exactly this process is still running. */
+/** True if this process is still running, rather than another one with the same pid. */
 export const stillRuns = ({ pid, startTicks }: ProcessInfo): boolean => readProcess(pid)?.startTicks === startTicks;
 
-/** Undefined if the process is gone, or is a zombie that only waits to be collected. */
+/** Reads a process. Undefined if it has ended or is a zombie. */
 export function readProcess(pid: number): ProcessInfo | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

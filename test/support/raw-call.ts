@@ -1,4 +1,4 @@
-/** Calls with bytes instead of messages, to send what no typed client would. */
+/** Calls that send bytes instead of messages, for requests that no typed client can send. */
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { fromBinary, type DescMethod } from '@bufbuild/protobuf';
 import { type RpcName } from '@flashcore/shared/client';
@@ -13,7 +13,8 @@ export interface RawAnswer {
   /** The answers received, as bytes. */
   messages: Buffer[];
   /**
-   * Processor time of this process during the call: the client's, and the runner's if the runner is in this process.
+   * Processor time that this process used during the call. It includes the runner's time if the runner is in this
+   * process.
    */
   cpuSeconds: number;
 }
@@ -63,7 +64,7 @@ export class RawClient implements Disposable {
       };
       if (methodKind === 'client_streaming') {
         const call = this.#client.makeClientStreamRequest(path, pass, pass, metadata, options, answered);
-        call.on('error', () => undefined); // The callback gets the error.
+        call.on('error', () => undefined); // The callback receives the error.
         for (const request of requests) call.write(request);
         call.end();
       } else if (methodKind === 'unary') {

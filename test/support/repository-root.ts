@@ -2,7 +2,9 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The folder that contains kernels/ and apps/: above this file, both in the repository and in the GPU-host bundle. */
+/**
+ * Finds the folder above this file that contains kernels/ and apps/, in the repository and in the GPU host's bundle.
+ */
 export function repositoryRoot(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(folder, 'kernels/cases.yaml'))) {

@@ -17,7 +17,7 @@ export const openScreen = (
   { args = [], columns = 120, rows = 40, env = {} }: ScreenOptions = {},
 ): Terminal => new Terminal(FA_TUI, args, { columns, rows, cwd: ROOT, env: { ...home.env, ...env } });
 
-/** Rows that are too long or whose box is open on the right, and a message if the last row has no key hints. */
+/** Rows that are too long or whose box has no right edge, and a message if the last row has no key hints. */
 export function cutLines(terminal: Terminal): string[] {
   const lines = terminal.lines();
   const cut = lines.filter(

@@ -5,14 +5,14 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '@flashcore/shared/testing';
 
-/** A Slurm cluster on this machine: two nodes with four GPUs each, which are /dev/null. */
+/** A Slurm cluster on this machine. It has two nodes, each with four GPUs that are really /dev/null. */
 export interface SlurmCluster extends Disposable {
   /** Value of SLURM_CONF. */
   conf: string;
-  /** Output of one of Slurm's commands. Errors: the command's. */
+  /** Runs one of Slurm's commands and returns its output. Errors: those of the command. */
   ask: (program: string, ...args: string[]) => string;
   kill: (daemon: SlurmDaemon, signal: NodeJS.Signals) => void;
-  /** Starts a daemon that was killed; it continues from its saved state. */
+  /** Starts a daemon that was killed. It continues from its saved state. */
   start: (daemon: SlurmDaemon) => void;
   /** Resumes nodes that Slurm drained, as an administrator would; does nothing while the controller is down. */
   resume: () => void;
@@ -52,7 +52,7 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
       if (daemon === 'slurmctld') run('slurmctld', ['-f', conf]);
       else run('slurmd', ['-f', conf, '-N', daemon.replace('slurmd-', '')]);
     },
-    // Refused if no node is drained.
+    // scontrol fails if no node is drained, which is no error here.
     resume: () =>
       void spawnSync('scontrol', ['update', `NodeName=${NODES.join(',')}`, 'State=RESUME'], {
         env: { ...process.env, SLURM_CONF: conf },
@@ -61,7 +61,8 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
     [Symbol.dispose]() {
       const env = { ...process.env, SLURM_CONF: conf };
       spawnSync('scancel', ['--user=root'], { env });
-      // A gateway leaves its pilots to the next gateway, so Slurm's TERM ends them while its daemons are still running.
+      // A gateway does not end its pilots, because the next gateway uses them. Slurm has to end them while its daemons
+      // are still running.
       spawnSync('sh', ['-c', 'until test -z "$(squeue --noheader)"; do sleep 0.1; done'], { env, timeout: 10_000 });
       const files = readdirSync(folder).filter((name) => name.endsWith('.pid'));
       for (const file of files) endProcess(Number(readFileSync(join(folder, file), 'utf8')));
@@ -88,7 +89,7 @@ function endProcess(pid: number): void {
   if (pid > 0 && existsSync(`/proc/${pid}`)) process.kill(pid, 'SIGKILL');
 }
 
-/** `ports`: of the controller and of each node. */
+/** `ports`: the port of the controller and the port of each node. */
 const slurmConf = (folder: string, { ports, socket }: { ports: number[]; socket: string }): string => `
 ClusterName=flashcore
 SlurmctldHost=${hostname()}(127.0.0.1)

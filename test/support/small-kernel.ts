@@ -6,8 +6,8 @@ const FROM = join(ROOT, 'kernels/faulty/missing_syncthreads');
 
 /**
  * Writes a small correct kernel that builds in a second: kernels/faulty/missing_syncthreads with its barriers, and with
- * the rows of a tile as a parameter, TILE. It takes only short sequences, so of the probes only the one with 197 rows
- * runs, a quarter of the work of all probes.
+ * the rows of a tile as a parameter, TILE. It supports only short sequences, so only the probe with 197 rows runs,
+ * which is a quarter of the work of all probes.
  */
 export function layOutSmallKernel(folder: string, { source = 'missing_syncthreads.cu' } = {}): void {
   mkdirSync(folder);

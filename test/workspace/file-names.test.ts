@@ -6,7 +6,7 @@ import { ROOT } from '../support/home.ts';
 
 interface Pair {
   readonly folders: readonly [string, string];
-  /** The only file name that both folders may share. */
+  /** If set, the only file name that both folders may have. */
   readonly only?: string;
   readonly why: string;
 }
@@ -32,7 +32,7 @@ const isPair = (a: string, b: string): boolean =>
       nameOf(a) === only && ((isIn(a, one) && isIn(b, other)) || (isIn(a, other) && isIn(b, one))),
   );
 
-/** Files of one app that share a base name without being a deliberate pair. */
+/** Files of one app that have the same base name and are not a deliberate pair. */
 function namesakes(files: readonly string[]): string[] {
   const byName = Object.groupBy(files, nameOf);
   return Object.values(byName).flatMap((sharing = []) =>
@@ -47,7 +47,8 @@ test.each(['apps/runner', 'apps/tui', 'libs/shared', 'tools'])('no two files of 
     cwd: ROOT,
     encoding: 'utf8',
   });
-  // lint-rules.test.ts may run at the same time; it puts probes with the same name into many folders.
+  // Ignores the probes that lint-rules.test.ts, which may run at the same time, puts with the same name into many
+  // folders.
   const files = listed
     .split('\n')
     .filter((file) => /(?<!\.test|\.d)\.tsx?$/.test(file) && !/generated|-rule-probe/.test(file));

@@ -11,7 +11,7 @@ const { scripts, nx } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf
   scripts: Record<string, string>;
   nx: { targets: { lint: { options: { commands: string[] } } } };
 };
-// An empty repository with this one's rules.
+// An empty repository with the format rules of this repository.
 const folder = mkdtempSync(join(tmpdir(), 'fc-format-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 beforeAll(() => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
-// Not in the user's home, where the cache would stay.
+// A temporary folder, because a cache in the user's home would stay there.
 const cache = mkdtempSync(join(tmpdir(), 'flashcore-buf-'));
 afterAll(() => rmSync(cache, { recursive: true }));
 const buf = (...args: string[]) =>

@@ -20,7 +20,7 @@ const PROBES: Probe[] = [
   { folder: 'apps/runner/src/store', imports: '../jobs/job-context.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/rpc', imports: '../experiment/planner.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/sdpa', imports: '../profile/counters.ts', errors: [ROOMS] },
-  // Refused because eslint.config.mjs's table does not list this import.
+  // The table in eslint.config.mjs does not allow this import.
   { folder: 'apps/runner/src/findings', imports: '../runner.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/phases', imports: '../../worker/driver/cuda-error.ts', errors: [ROOMS] },
   { folder: NEW_ROOM, imports: '../store/database.ts', errors: [ROOMS] },
@@ -31,10 +31,10 @@ const PROBES: Probe[] = [
   { folder: 'test/support', imports: '../reliability/cut-proxy.ts', errors: [ROOMS] },
   { folder: 'tools/lint', imports: '../terminal.ts', errors: [ROOMS] },
   { folder: 'libs/shared/src/text', imports: '../contract/errors.ts', errors: [ROOMS] },
-  // A circle of two files, although they import only types from each other.
+  // Two files that import each other, although only types.
   { folder: 'apps/runner/src/spec', name: 'circle-a', imports: './circle-b.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/spec', name: 'circle-b', imports: './circle-a.ts', errors: [ROOMS] },
-  // Only the sandbox starts programs.
+  // Only the sandbox and the files listed as STARTS_PROGRAMS may start programs.
   { folder: 'apps/runner/src/profile', imports: 'node:child_process', errors: [IMPORTS] },
   { folder: 'apps/runner/src/access', imports: 'child_process', errors: [IMPORTS] },
   { folder: 'apps/runner/worker/verify', imports: 'node:child_process', errors: [IMPORTS] },
@@ -101,9 +101,9 @@ const SHAPES: ShapeProbe[] = [
   { name: 'nothing', text: `export const f = (of: { a: 1; b: 1 }) => [of, '${LONG}'];` },
 ];
 interface ShapeProbe {
-  /** The rule, or the part of a rule, that the text breaks. */
+  /** The rule that the text breaks, or the part of a rule. */
   name: string;
-  /** Default: tools. */
+  /** The folder to put the file into; default: tools. */
   folder?: string;
   text: string;
 }
@@ -118,13 +118,14 @@ const SHAPE_RULES: readonly (readonly [string, string])[] = [
 ];
 const shapeFile = ({ name, folder = 'tools' }: ShapeProbe): string => join(ROOT, folder, `line-rule-probe-${name}.ts`);
 let errorsByFile = new Map<string, string[]>();
-// A separate project graph: other tests also run nx, and a graph made while the probes exist has a circle of projects.
+// nx keeps this test's project graph in a separate folder. A graph that is made while the probes exist has a circle of
+// projects, and other tests run nx too.
 const graphFolder = mkdtempSync(join(tmpdir(), 'fc-graph-'));
 process.env['NX_WORKSPACE_DATA_DIRECTORY'] = graphFolder;
 
 beforeAll(async () => {
-  // Without nx's project graph @nx/enforce-module-boundaries reports nothing. `npm run lint` runs through nx, so it
-  // always has the graph.
+  // Without nx's project graph @nx/enforce-module-boundaries reports nothing. `npm run lint` always has the graph,
+  // because it runs through nx.
   execFileSync(bin('nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore' });
   for (const probe of PROBES) {
     mkdirSync(join(ROOT, probe.folder), { recursive: true });
@@ -156,7 +157,7 @@ test.each(PROBES)('a file in $folder that imports $imports has the errors $error
   expect(errorsByFile.get(probeFile(probe))).toEqual(probe.errors);
 });
 
-test.each(SHAPES)('code that breaks $name is refused for only that reason', (probe) => {
+test.each(SHAPES)('code that breaks $name is refused for that reason and no other', (probe) => {
   const rule = SHAPE_RULES.find(([name]) => probe.name.startsWith(name))?.[1];
   expect(errorsByFile.get(shapeFile(probe))).toEqual(rule === undefined ? [] : [rule]);
 });
@@ -175,7 +176,7 @@ test('a table is refused if rooms import each other or a room is unknown', () =>
   expect(() => checkTable({ jobs: ['stor'] })).toThrow('jobs may import from stor, which is no room');
 });
 
-/** Uses the repository's rules except those that need types, which take most of the time. */
+/** Lints with the repository's rules, except those that need types: these take most of the time. */
 function lint(files: string[]): Promise<ESLint.LintResult[]> {
   const overrideConfig = [
     tseslint.configs.disableTypeChecked as Linter.Config,

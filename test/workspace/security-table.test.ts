@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** The cells of the table rows below a heading of a page. */
+/** The cells of the table below a heading of a page, row by row. */
 function rows(page: string, heading: string): string[][] {
   const text = readFileSync(join(ROOT, page), 'utf8');
   const section = text.slice(text.indexOf(heading)).split('\n## ', 2)[0]!;

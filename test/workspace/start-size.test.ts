@@ -1,10 +1,10 @@
-/** Code that every start of fa-tui reads: the files that main.js imports before any command runs. */
+/** The code that fa-tui reads at every start: the files that main.js imports before any command runs. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 
 const DIST = path.join(import.meta.dirname, '../../apps/tui/dist');
-/** 153 kB on 2026-11-24. With zod and YAML in this code, `fa-tui --version` took twice as long. */
+/** The code had 153 kB on 2026-11-24. With zod and YAML in it, `fa-tui --version` took twice as long. */
 const MOST_BYTES = 250_000;
 
 function importedFiles(main: string): Map<string, number> {
@@ -19,7 +19,7 @@ function importedFiles(main: string): Map<string, number> {
   return sizes;
 }
 
-test('starting fa-tui reads little code: modules that only some commands need are imported on demand', () => {
+test('every start of fa-tui reads little code: modules that only some commands need are imported on demand', () => {
   const sizes = importedFiles('main.js');
   expect(sizes.size).toBeGreaterThan(1);
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);

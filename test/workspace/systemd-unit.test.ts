@@ -1,5 +1,6 @@
 /**
- * The bundle's unit file: the runner accepts its command line, and systemd-analyze, if installed, finds nothing wrong.
+ * The unit file in the bundle for GPU hosts: the runner accepts its command line, and systemd-analyze, if installed,
+ * finds nothing wrong.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,7 +13,10 @@ import { missing } from '@flashcore/shared/testing';
 const UNIT = join(ROOT, 'tools/systemd/flashcore-runner.service');
 const text = readFileSync(UNIT, 'utf8');
 
-/** The unit's settings by section; lines cannot be continued. Throws if a line has another form. */
+/**
+ * Reads the unit's settings by section. Throws if a line is neither a section nor a setting; continued lines are not
+ * supported.
+ */
 function parseUnit(): Map<string, string[]> {
   const settings = new Map<string, string[]>();
   let section = '';
@@ -37,7 +41,8 @@ test('the runner accepts the unit’s command line, and then asks for certificat
   await using home = new Home();
   const { exitCode, stderr } = home.runnerCommand(args);
   expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining('tls init') as string });
-  // Must exceed the runner's own grace period, so that systemd does not kill a runner that is still ending its jobs.
+  // systemd's stop timeout must exceed the runner's grace period, so that systemd does not kill a runner that is still
+  // ending its jobs.
   const grace = Number(args[args.indexOf('--grace-seconds') + 1]);
   expect(Number(settings.get('Service.TimeoutStopSec')![0])).toBeGreaterThan(grace + 10);
   for (const key of ['NoNewPrivileges', 'ProtectHome', 'PrivateTmp'])
@@ -47,7 +52,8 @@ test('the runner accepts the unit’s command line, and then asks for certificat
 test.skipIf(missing('systemd'))('systemd-analyze verify finds nothing wrong', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-unit-'));
   try {
-    // The program and the user do not exist on this machine; everything else stays unchanged.
+    // Replaces the program and the user, which do not exist on this machine. Everything else in the unit stays the
+    // same.
     const unit = join(folder, 'flashcore-runner.service');
     writeFileSync(
       unit,

@@ -1,6 +1,6 @@
 /**
- * Only one file of the PTX engine names instructions of a particular processor; the engine's algorithms use what that
- * file defines.
+ * Only one file of the PTX engine, vectors.h, may name instructions of a particular processor. All other files use the
+ * functions it defines.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
 const ENGINE = join(ROOT, 'libs/emulator/ptx');
-/** Headers, types and functions, for x86 and arm64. */
+/** Names of intrinsics' headers, types and functions, for x86 and arm64. */
 const INTRINSICS =
   /\b(?:\w*mmintrin\.h|immintrin\.h|arm_neon\.h|__m(?:64|128|256|512)[id]?|_mm\d*_\w+|v\w+q_[usf]\d+|__builtin_(?:ia32|neon)_\w+)\b/;
 

@@ -10,14 +10,14 @@ import { ROOT } from '../support/home.ts';
 const versionOf = (folder: string): string =>
   (JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')) as { version: string }).version;
 
-// Not in the user's home, where the cache would stay.
+// A temporary folder, because a cache in the user's home would stay there.
 let cache = '';
 beforeAll(() => {
   cache = mkdtempSync(join(tmpdir(), 'flashcore-buf-'));
 });
 afterAll(() => rmSync(cache, { recursive: true }));
 
-/** buf's report of a change from the released API to the one in a folder; empty if clients keep working. */
+/** buf's report of incompatible changes from the released API to the API in a folder. Empty if clients keep working. */
 const breaks = (folder: string): string => {
   const args = ['breaking', folder, '--against', 'proto/released.binpb'];
   const { stdout, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/buf'), args, {
@@ -50,7 +50,7 @@ test('every package has the version of the repository', () => {
   expect(folders.filter((folder) => versionOf(folder) !== version)).toEqual([]);
 });
 
-test('the changelog lists versions from the latest on, and has the version of package.json or marks it unreleased', () => {
+test('the changelog lists its versions from the latest on, and has the version of package.json or marks it as unreleased', () => {
   const titles = [...readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').matchAll(/^## (.*)$/gm)].map(
     ([, title]) => title!,
   );

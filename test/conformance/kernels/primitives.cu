@@ -1,5 +1,5 @@
-// Each function of kernels/primitives for sm_80, on its own: inputs and results are in device memory, as 32-bit words.
-// Launched with one warp unless stated otherwise.
+// Each function of kernels/primitives for sm_80, launched separately. Inputs and results are in device memory, as
+// 32-bit words. Launched with one warp unless stated otherwise.
 #include <cuda_fp16.h>
 
 #include "primitives/barrier.cuh"
@@ -25,7 +25,7 @@ extern "C" __global__ void exp2_approx_all(const float* x, float* out) {
   out[i] = exp2_approx(x[i]);
 }
 
-// 32 rows of 16 bytes. Lane i gives the address of row (5 i + 3) % 32, so that no wrong order of rows passes by luck.
+// 32 rows of 16 bytes. Lane i gives the address of row (5 i + 3) % 32, so that a wrong row order cannot pass by luck.
 struct Rows {
   alignas(16) uint16_t elements[32][8];
 };

@@ -40,7 +40,7 @@ extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
 }
 
 // A box of 16 rows of 64 halves, from row 32 of head 1 of a tensor [2][40][64]; eight of its rows are past the end. The
-// output is the tile as stored, with the 128-byte swizzle.
+// output is the tile in shared memory, with the 128-byte swizzle.
 extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint32_t* out) {
   __shared__ __align__(1024) uint32_t tile[16 * 32];
   __shared__ __align__(8) uint64_t full;
@@ -55,7 +55,7 @@ extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint
   for (int i = threadIdx.x; i < 16 * 32; i += 32) out[i] = tile[i];
 }
 
-// The same from row 32 of head 1 of batch 1 of a tensor [2][40][3][64], whose heads lie side by side in a row.
+// Like tma_box, but from row 32 of head 1 of batch 1 of a tensor [2][40][3][64]: a row has all heads, side by side.
 extern "C" __global__ void tma_box_of_batch(const __grid_constant__ CUtensorMap map, uint32_t* out) {
   __shared__ __align__(1024) uint32_t tile[16 * 32];
   __shared__ __align__(8) uint64_t full;
@@ -70,7 +70,7 @@ extern "C" __global__ void tma_box_of_batch(const __grid_constant__ CUtensorMap 
   for (int i = threadIdx.x; i < 16 * 32; i += 32) out[i] = tile[i];
 }
 
-// The second half of 64 words, as they are.
+// Copies the second half of 64 words unchanged.
 extern "C" __global__ void bulk_words(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(16) uint32_t words[32];
   __shared__ __align__(8) uint64_t full;
@@ -111,7 +111,7 @@ __device__ void store_tile(unsigned char* tile, const uint4* B, int rows) {
 template <int COUNT, class Step>
 __device__ void product(const uint32_t* A, float* D, Step step) {
   float d[COUNT];
-  for (int i = 0; i < COUNT; ++i) d[i] = 1e30f;  // would show if the first step added to it
+  for (int i = 0; i < COUNT; ++i) d[i] = 1e30f;  // would change the result if the first step added to it
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -202,7 +202,7 @@ extern "C" __global__ void wgmma_m64n128_bt(const uint32_t* A, const uint4* B, f
   });
 }
 
-// Only a part of the last panel is used.
+// The last panel has columns beyond N that the product does not use.
 extern "C" __global__ void wgmma_m64n72_bt(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[2 * 64 * 128];
   store_tile(tile, B, 2 * 64);
