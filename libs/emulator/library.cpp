@@ -1,5 +1,5 @@
-// The whole library as one translation unit. It compiles in a third of the time of its parts, and calls between them
-// are inlined.
+// The whole library as one translation unit. It compiles in a third of the time that its parts would take, and the
+// compiler can inline calls between the parts.
 #if !defined(FLASHCORE_PTX_ENGINE)
 #define FLASHCORE_PTX_ENGINE 0
 #endif
@@ -38,7 +38,7 @@
 #include "ptx/products.h"
 #include "ptx/races.h"
 
-// Without the PTX engine, loading PTX is refused.
+// Without the PTX engine, the library refuses to load PTX.
 namespace flashcore::emu::ptx {
 
 LoadedProgram::LoadedProgram(const std::string&) { throw ProgramError("this build of the emulator has no PTX engine"); }

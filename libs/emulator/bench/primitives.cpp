@@ -21,7 +21,7 @@ double number_in_statistics(const char* name) {
 }
 
 struct Measured {
-  double seconds;  // best of five
+  double seconds;  // best of five runs
   double switches;
 };
 

@@ -1,4 +1,4 @@
-// entries: sync_threads sync_warp shuffle_xor wmma_product wmma_load mma_product scalar_fma half_fma nothing
+// Entries: sync_threads sync_warp shuffle_xor wmma_product wmma_load mma_product scalar_fma half_fma nothing
 #include <cuda_fp16.h>
 #include <mma.h>
 #include "primitives/mma.cuh"
@@ -50,7 +50,7 @@ extern "C" __global__ void mma_product(float* out, int count) {
   out[threadIdx.x] = d[0];
 }
 
-// 16 independent sums from shared memory, as a scalar P V has them.
+// Adds 16 independent sums of products from shared memory, like the loop of a scalar P V.
 template <class T>
 __device__ void multiply_add(const T* tile, float* out, int count) {
   float sums[16] = {};

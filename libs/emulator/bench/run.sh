@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the emulator's speed as CPU time of one core, so that a busy machine matters less. `npm run engines` measures
-# whole kernels.
+# Prints the emulator's speed as CPU time of one core, which depends less on the machine's other load. `npm run engines`
+# measures whole kernels.
 #   bench/run.sh [build folder]
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)

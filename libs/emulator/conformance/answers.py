@@ -1,11 +1,11 @@
 """Runs every form of table.py on a device through the driver API: a GPU's libcuda.so.1, or libcuda_emu.so.
 
-  python3 answers.py LIBRARY [--definitions FILE.json] [--against FILE.json.xz] [--out FILE.json [--digests]]
+python3 answers.py LIBRARY [--definitions FILE.json] [--against FILE.json.xz] [--out FILE.json [--digests]]
 
 Compares the results with the definitions and with the results of another device. Exit code 1: a form does not run, or
 differs by more than the table allows. --out stores the results; --digests stores only digests for forms that allow no
-difference. --definitions stores the defined results, which take seconds to compute and do not depend on the library, so
-that other libraries can be compared with them.
+difference. --definitions stores the defined results, so that runs with other libraries need not compute them again,
+which takes seconds.
 """
 
 import argparse
@@ -52,7 +52,7 @@ class Driver:
             raise RuntimeError(f"{name} failed with {result}{self.fault()}")
 
     def fault(self):
-        """The emulator's report of the fault; empty on a GPU."""
+        """The emulator's report of the latest fault; empty on a GPU."""
         try:
             tell = self.cuda.flashcore_emulator_last_fault
         except AttributeError:
@@ -66,7 +66,7 @@ class Driver:
         self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(ptx.encode()))
 
     def run(self, entry, blocks, lanes, given, wanted_bytes):
-        """The output of one launch; bytes that the entry does not write stay 0."""
+        """Returns the output of one launch. Bytes that the entry does not write stay 0."""
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), self.module, entry.encode())
         pointers = []
@@ -96,7 +96,7 @@ def answer_of(driver, number, each):
 
 
 def packed(each, answer):
-    """Results in the width of their registers, compressed, as text."""
+    """The results, each in the width of its register, compressed and encoded as text."""
     data = bytearray()
     for results in answer:
         for kind, lanes in zip(each.writes, results, strict=True):
@@ -121,7 +121,7 @@ def unpacked(each, text):
 
 
 def ask(library, chosen):
-    """A device's results for these forms, and the errors."""
+    """Runs these forms on a device. Returns its results and its errors."""
     driver = Driver(library)
     driver.load(module_of(chosen))
     answers, wrong = {}, []
@@ -137,7 +137,8 @@ def ask(library, chosen):
 
 
 def ask_apart(library, first, count):
-    """Like ask() for FORMS[first : first + count], in a separate process: a form may crash the driver's compiler."""
+    """Like ask() for FORMS[first : first + count], but in a separate process, because a form may crash the driver's
+    compiler."""
     command = [sys.executable, __file__, library, "--range", str(first), str(count)]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode == 0:
@@ -170,7 +171,8 @@ def compared(each, answer, defined, kept):
 
 
 def defined_in(path, chosen):
-    """The defined results by form name: read from this file, or computed and stored there."""
+    """The defined results by form name. Reads them from this file if it exists, else computes them and stores them
+    there."""
     known = json.loads(path.read_text(encoding="utf8")) if path.exists() else {}
     known |= {each.name: definitions.answer_of(each) for each in chosen if each.name not in known}
     path.write_text(json.dumps(known), encoding="utf8")

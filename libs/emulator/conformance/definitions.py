@@ -1,5 +1,5 @@
-"""The results of each form of table.py by the PTX manual, computed the obvious way: with integers, and with exact
-fractions that are rounded once. tensor.py has matrix products.
+"""The results that the PTX manual defines for each form of table.py, computed in the most obvious way: with integers,
+and with exact fractions that are rounded once. tensor.py has the matrix products.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ def width_of(kind):
 
 
 def signed(value, kind):
-    """The integer in a register."""
+    """The integer that a register's bits represent."""
     width = width_of(kind)
     value &= (1 << width) - 1
     return value - (1 << width) if kind[0] == "s" and value >> (width - 1) else value
@@ -37,7 +37,7 @@ def truncated_division(a, b):
 
 
 def to_bits(value, kind):
-    """An integer in a register; sign-extended if the register is wider."""
+    """The bits of an integer in a register, sign-extended if the register is wider than the type."""
     return value & ((1 << register_bits(kind)) - 1)
 
 
@@ -53,7 +53,7 @@ def shift(value, by, kind, left):
 
 def field(value, position, length, kind):
     width = width_of(kind)
-    if width == 32:  # for 64 bits an H200 uses the whole operands
+    if width == 32:  # with 64 bits an H200 does not mask the operands
         position, length = position & 255, length & 255
     if length == 0:
         return 0
@@ -138,7 +138,8 @@ def carry_chain(op, a, b, c, d):
 
 
 def mixed_carry_chain(ops, width, bits):
-    """A difference adds the complement, and either 1 or the flag."""
+    """The results of sums and differences that share the carry flag. A difference adds b's complement, and 1 or the
+    flag."""
     flag, results = 0, []
     for n, op in enumerate(op for op in ops if op != "cc"):
         a, b = bits[2 * n : 2 * n + 2]
@@ -150,7 +151,8 @@ def mixed_carry_chain(ops, width, bits):
 
 
 def integer(op, kind, a):
-    """`a`: the operands as integers. None if the operation does not work on integers."""
+    """The result of an integer operation. `a` has the operands as integers. None if `op` is not an integer
+    operation."""
     name, _, rest = op.partition(".")
     width = width_of(kind)
     simple = {
@@ -219,7 +221,7 @@ def flushed(x):
 
 
 def sum_of(terms, mode):
-    """The exact sum, and whether a sum of 0 is -0."""
+    """Returns the exact sum, and whether a sum of 0 is -0."""
     if any(math.isnan(x) for x in terms) or (math.inf in terms and -math.inf in terms):
         return math.nan, False
     for x in terms:
@@ -232,7 +234,7 @@ def sum_of(terms, mode):
 
 
 def product_of(a, b):
-    """The exact product, and whether it is negative even if it is 0; inf times 0 is NaN."""
+    """Returns the exact product, and whether its sign is negative (also for 0). inf times 0 is NaN."""
     if math.isinf(a) or math.isinf(b) or math.isnan(a) or math.isnan(b):
         return a * b, False
     return Fraction(a) * Fraction(b), is_negative(a) != is_negative(b)
@@ -261,7 +263,8 @@ def quotient_of(a, b):
 
 
 def root_of(x, kind, mode):
-    """A number near the root that rounds like the root: more digits than any format has, and one more if inexact."""
+    """A number that rounds like the root: the root cut to more digits than any format has, then a digit 1 if
+    inexact."""
     if math.isnan(x) or x < 0:
         return math.nan, False
     if x == 0 or math.isinf(x):
@@ -282,7 +285,7 @@ def smaller_or_larger(op, a, b, with_nan):
 
 
 def near(function, domain=lambda x: True):
-    """Wraps an approximated function: its exact value, in double."""
+    """Makes the definition of an approximated function from its exact value, computed in double."""
 
     def value(x):
         if math.isnan(x) or not domain(x):
@@ -338,14 +341,14 @@ def has_property(test, bits, kind):
         "infinite": magnitude == f.infinity,
         "number": magnitude <= f.infinity,
         "notanumber": magnitude > f.infinity,
-        # An H200 treats 0 as normal.
+        # An H200 counts 0 as normal.
         "normal": magnitude == 0 or 1 << f.mantissa <= magnitude < f.infinity,
         "subnormal": 0 < magnitude < 1 << f.mantissa,
     }[test]
 
 
 def float_operation(mods, kind, bits):
-    """One element; `bits` are the operands' bits. None if the operation is not defined here."""
+    """The result for one element. `bits` are the operands' bits. None if the operation is not defined here."""
     op, flags = mods[0], set(mods[1:])
     mode = next((m for m in ("rz", "rm", "rp") if m in flags), "rn")
     sign = 1 << (FORMATS[kind].bits - 1)
@@ -394,14 +397,15 @@ def float_operation(mods, kind, bits):
 
 
 def joined(join, truth, p):
-    """The comparison combined with the predicate, if there is one."""
+    """Combines the comparison's result with the predicate, if there is one."""
     if p is None:
         return truth
     return {"and": truth and p, "or": truth or p, "xor": truth != p}[join]
 
 
 def set_of(test, to, kind, ftz, bits, join="", p=None):
-    """1.0, or a mask as wide as the result, if the comparison holds; pairs fill each half separately."""
+    """The result of set: 1.0 or a mask as wide as the result if the comparison holds, else 0. Pairs set each half
+    separately."""
     pair = kind.endswith("x2")
     part, width = (kind[:-2], 16) if pair else (kind, register_bits(to))
     truth = bit_pattern(1.0, to.removesuffix("x2")) if to in (kind, "f32") else (1 << width) - 1
@@ -417,7 +421,7 @@ def set_of(test, to, kind, ftz, bits, join="", p=None):
 
 
 def policy_of(name, fraction):
-    """The manual calls a policy opaque. These are the bits that ptxas produces for an H200."""
+    """The bits of a cache policy. The manual calls them opaque; these are the bits that ptxas produces for an H200."""
     first, second = (re.findall(r"L2::evict_(\w+)", name) + ["unchanged"])[:2]
     kind = 0x10 | {"unchanged": 0, "first": 2, "last": 4, "normal": 6}[first] | (second == "first")
     return kind << 56 | (math.ceil(16 * fraction) - 1) << 52
@@ -434,7 +438,7 @@ WHOLE = {
 
 
 def to_integer(x, kind, mode, source):
-    """NaN becomes 0; in conversions from f64 or to 64 bits only the highest bit is set."""
+    """Converts to an integer. NaN becomes 0, but in conversions from f64 or to 64 bits it becomes the highest bit."""
     if math.isnan(x):
         return -1 << (width_of(kind) - 1) if width_of(kind) == 64 or source == "f64" else 0
     if math.isinf(x):
@@ -516,7 +520,7 @@ def shuffled(name, values, by):
 
 
 def warp_operation(name, given):
-    """The results of one warp, a list per result. None if the operation is not a warp's."""
+    """The results of one warp, one list per result. None if the operation is not an operation of a warp."""
     parts = name.split(".")
     if parts[0] == "shfl":
         return shuffled(name, given[0], given[1])
@@ -564,12 +568,13 @@ def transposed(matrix):
 
 
 def row_of(words):
-    """Eight 16-bit elements from four words."""
+    """The eight 16-bit elements of four words."""
     return [words[c // 2] >> 16 * (c & 1) & 0xFFFF for c in range(8)]
 
 
 def matrix_access(name, given):
-    """ldmatrix or stmatrix of one warp. Lane n gives the address of row n, where it stored its four words before."""
+    """ldmatrix or stmatrix of one warp. Lane n gives the address of row n, where it has stored its four words
+    before."""
     count = int(name.split(".x")[1][0])
     rows = [row_of([given[n][lane] for n in range(4)]) for lane in range(32)]
     if name.startswith("ldmatrix"):
@@ -602,12 +607,12 @@ def combined(op, kind, old, value):
 
 
 def flushed_f32(bits):
-    """The bits of an f32, with subnormals replaced by a zero of the same sign."""
+    """The bits of an f32. A subnormal is replaced by zero with the same sign."""
     return bits if bits >> 23 & 0xFF else bits & 0x80000000
 
 
 def atomic_of(each, given):
-    """[result][lane]: the old values for an atom, the new memory contents for a red."""
+    """Results as [result][lane]: the old values for an atom, the new contents of memory for a red."""
     parts = each.name.split(".")
     kind, op = each.writes[0], "add" if "add" in parts else "max"
     count, width = len(each.writes), register_bits(kind) // 8
@@ -732,7 +737,7 @@ def by_warps(each, given, operation):
 
 
 def answer_of(each):
-    """[block][result][lane]; None if the form has no definition here."""
+    """Results as [block][result][lane]. None if the form has no definition here."""
     answer = []
     for given in inputs_of(each):
         op = each.name.split(".")[0]
@@ -756,7 +761,7 @@ def answer_of(each):
 
 
 def parts_of(kind):
-    """The type and number of the floats in a register."""
+    """The type of the floats in a register, and how many the register has."""
     kind = kind.partition(":")[0]
     if kind.endswith("x2"):
         return kind[:-2], 2
@@ -788,7 +793,7 @@ DIGEST = "sha256:"  # no stored answer begins with this
 
 
 def digest(each, answer):
-    """A text that is the same for equal answers. Only for forms that allow no difference."""
+    """A digest that is the same for equal results. Only for forms that allow no difference."""
     values = [
         [_comparable(value, kind) for value in lanes]
         for results in answer
@@ -807,7 +812,8 @@ def _comparable(value, kind):
 
 
 def difference(each, got, want):
-    """Describes the first result that differs by more than the form allows; None if there is none. All NaN are equal."""
+    """Describes the first result that differs by more than the form allows, or returns None. All NaNs count as
+    equal."""
     for block, (results, wanted) in enumerate(zip(got, want, strict=True)):
         for n, kind in enumerate(each.writes):
             for lane in range(each.lanes):

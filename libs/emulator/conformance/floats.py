@@ -1,4 +1,4 @@
-"""Floating-point formats: bits to numbers, and numbers rounded to bits, exactly."""
+"""Floating-point formats: converts bits to numbers, and rounds numbers to bits, exactly."""
 
 import dataclasses
 import math
@@ -73,7 +73,8 @@ def divided(magnitude, exponent):
 
 
 def rounded(value, kind, mode="rn", negative_zero=False, flush=False, saturate_finite=False):
-    """Bits of a number (a Fraction, or a float that may be infinite or NaN) in a format. rn: ties to even; rna: away."""
+    """The bits of a number (a Fraction, or a float that may be infinite or NaN) in a format. rn rounds ties to even,
+    rna away from zero."""
     f = FORMATS[kind]
     top = 0x7E if kind == "e4m3" else f.largest
     sign_bit = 1 << (f.bits - 1)
@@ -111,7 +112,7 @@ def rounded(value, kind, mode="rn", negative_zero=False, flush=False, saturate_f
 
 
 def order_of(bits, kind):
-    """An integer that grows by one from each representable number to the next."""
+    """The position of a number in the order of the representable numbers. Neighbors differ by 1."""
     f = FORMATS[kind]
     magnitude = bits & ((1 << (f.bits - 1)) - 1)
     return -magnitude if bits >> (f.bits - 1) & 1 else magnitude

@@ -1,6 +1,7 @@
-"""The forms of PTX that are compared with a GPU: operands and text of each.
+"""The forms of PTX that are compared with a GPU: the operands and the PTX text of each form.
 
-An operand is named by its type. In `text`, {d0}, {d1} … are written and {a0}, {a1} … are read.
+Each operand is given by its type. In `text`, {d0}, {d1} … are the registers that the form writes, and {a0}, {a1} …
+those that it reads.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ LANES = 64  # per block: two warps, unless a form needs more
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """One entry of the generated module."""
+    """One form, which becomes one entry of the generated module."""
 
     name: str
     text: str
@@ -22,9 +23,9 @@ class Form:
     reads: tuple
     blocks: int = 1
     lanes: int = LANES
-    # Allowed difference between two implementations, in units of the last place of the result. 0: the same bits.
+    # Allowed difference between two implementations, in ulps of the result. 0 means the same bits.
     ulps: int = 0
-    # By operand, the rule for values that are not drawn from the whole range.
+    # For each operand whose values are not drawn from its whole range: the name of the rule.
     ranges: tuple = ()
 
 
@@ -114,7 +115,7 @@ form(
     "u32 u32 u32 u32",
     "mad.lo.cc.u32 {d0}, {a0}, {a1}, {a2}; madc.hi.u32 {d1}, {a0}, {a1}, {a3};",
 )
-# Sums and differences share one flag. A sum that reads the flag shows which value a difference leaves in it.
+# Sums and differences share one carry flag. A sum that reads the flag shows the value that a difference leaves in it.
 for w in ("u32", "u64"):
     four, six = " ".join([w] * 4), " ".join([w] * 6)
     form(f"add.cc.subc.{w}", f"{w} {w}", four, f"add.cc.{w} {{d0}}, {{a0}}, {{a1}}; subc.{w} {{d1}}, {{a2}}, {{a3}};")
@@ -225,7 +226,8 @@ for space in ("shared", "global", "local", "const", "param", "shared::cluster"):
 
 # --- atomics ----------------------------------------------------------------------------------------------------------
 
-# Each lane owns 16 bytes of the memory of the first two operands. Two registers of operands make one word of memory.
+# The memory of the first two operands serves as the atomics' memory. Each lane owns 16 bytes of it, and two operand
+# registers make one word.
 OWN = "bar.sync 0; {{ .reg .b64 %at; mul.wide.u32 %at, {tid}, 8; add.u64 %at, %at, %in; "
 
 
@@ -355,7 +357,7 @@ for eight in ("e4m3x2", "e5m2x2"):
 
 
 def in_register(kind):
-    """PTX has no 8-bit registers."""
+    """The register type that holds a type, because PTX has no 8-bit registers."""
     return kind if int(kind[1:]) > 8 else kind + ":32"
 
 
@@ -470,7 +472,8 @@ def registers(first, count, letter):
 
 
 def mma(shape, d, a, b, c, counts, kinds, **more):
-    """`counts`: registers of D, A, B, C. `kinds`: types from which the operands of A, B, and C are drawn."""
+    """The form of an mma. `counts`: registers of D, A, B and C. `kinds`: the types from which the operands A, B and C
+    are drawn."""
     nd, na, nb, nc = counts
     name = f"mma.sync.aligned.{shape}.row.col.{more.pop('mods', '')}{d}.{a}.{b}.{c}{more.pop('ending', '')}"
     text = f"{name} {registers(0, nd, 'd')}, {registers(0, na, 'a')}, {registers(na, nb, 'a')}, {registers(na + nb, nc, 'a')};"
@@ -499,7 +502,7 @@ for k, na, nb in ((16, 2, 1), (32, 4, 2)):
             mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"))
             mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"), mods="satfinite.")
 mma("m8n8k16", "s32", "s8", "s8", "s32", (2, 1, 1, 2), ("b32", "b32", "s32"))
-# ulps: with fp16 sums, the engine first truncates to fp32, so about one result in some thousands is off by one.
+# For fp16 sums the engine truncates to fp32 first, so about one result in some thousands is off by one ulp.
 for a in ("e4m3", "e5m2"):
     for b in ("e4m3", "e5m2"):
         mma("m16n8k32", "f32", a, b, "f32", (4, 4, 2, 4), (a + "x4:product", b + "x4:product", "f32:product"))
@@ -543,7 +546,8 @@ def wgmma(depth, d, a, b, kinds, ending="", count=4):
         " ".join([kinds[2]] * count),
         " ".join([kinds[0]] * 4 + [kinds[1]] + [kinds[2]] * count),
         text,
-        # The engine truncates sums to fp32 before it rounds them to fp16, so about one in 4,096 is off by one.
+        # The engine truncates sums to fp32 before it rounds them to fp16, so about one result in 4,096 is off by one
+        # ulp.
         ulps=1 if (d, a) == ("f16", "f16") else 0,
         blocks=8,
         lanes=128,
@@ -596,7 +600,7 @@ def moderate(rng):
 
 
 def product(rng, block, kind):
-    """A factor of a matrix product. The spread of magnitudes depends on the block."""
+    """A random factor of a matrix product. The spread of magnitudes depends on the block."""
     spread = (0, 2, 4, 8)[block % 4] if kind != "f64" else 2
     return (rng.getrandbits(24) / 2**24 - 0.5) * 2.0 ** (rng.getrandbits(8) % (2 * spread + 1) - spread)
 
@@ -625,7 +629,7 @@ def one_value(rng, index, kind, block):
         part = kind[:-2]
         return one_float(rng, index, part, rule, block) | one_float(rng, index, part, rule, block) << 16
     if kind.endswith("x4"):
-        # Finite fp8 values: 0x7f is NaN in e4m3; infinities and NaN start at 0x7c in e5m2.
+        # Draws only finite fp8 values: in e4m3 0x7f is NaN, and in e5m2 infinity and NaN start at 0x7c.
         top = 0x7E if kind.startswith("e4m3") else 0x7B
         span = (0x20, 0x40, top, top)[block % 4]
         low = 0x38 - min(span // 2, 0x38)
@@ -636,11 +640,11 @@ def one_value(rng, index, kind, block):
     width = 32 if rule == "32" else bits_of(kind)
     if rule == "shift":
         return rng.getrandbits(3) and rng.getrandbits(7) or rng.getrandbits(32)
-    if rule == "address":  # 47 bits, aligned to a random power of two
+    if rule == "address":  # an address of 47 bits, aligned to a random power of two
         return rng.getrandbits(47) >> (shift := rng.getrandbits(5)) << shift
     if rule == "size":
         return rng.getrandbits(32) >> rng.getrandbits(4)
-    if rule == "policy":  # as createpolicy.fractional makes it, sometimes random bits
+    if rule == "policy":  # a policy as createpolicy.fractional makes it, sometimes random bits
         policy = (0x10 | rng.getrandbits(3)) << 56 | rng.getrandbits(4) << 52
         return rng.getrandbits(64) if rng.getrandbits(3) == 0 else policy
     if rule == "lane":
@@ -661,7 +665,7 @@ def one_value(rng, index, kind, block):
 
 
 def inputs_of(each):
-    """[block][operand][lane]; the same values on every machine."""
+    """The inputs as [block][operand][lane]. They are the same on every machine."""
     rng = random.Random(each.name)
     return [
         [[one_value(rng, lane, kind, block) for lane in range(each.lanes)] for kind in each.reads]

@@ -1,4 +1,4 @@
-"""mma.sync: which register of which lane holds each element, and how an H200 adds the products."""
+"""mma.sync: which lane and register hold each element, and how an H200 adds the products."""
 
 import math
 import re
@@ -41,7 +41,7 @@ def exponent_of(x, least):
 
 
 def fused_sum(pairs, c, least, kept=25):
-    """The exact sum of the products and c, each first truncated at 2^-kept of the largest exponent among them."""
+    """The exact sum of the products and c, each of them first truncated at 2^-kept of the largest term's exponent."""
     # A factor has at most 12 bits, so a double holds each product exactly.
     terms = [(exponent_of(a, least) + exponent_of(b, least), a * b) for a, b in pairs if a and b]
     if c:
@@ -53,7 +53,7 @@ def fused_sum(pairs, c, least, kept=25):
 
 
 def plain_sum(pairs, c):
-    """The sum if an operand is not finite: infinity or NaN."""
+    """The sum if some operand is infinite or NaN."""
     for x, y in pairs:
         c += x * y
     return c
@@ -78,7 +78,7 @@ def sum_of(pairs, c, kinds, is_asynchronous=False):
         unit = Fraction(2) ** (math.frexp(total)[1] - 14)
         return rounded(math.trunc(total / unit) * unit, d)
     if a in ("e4m3", "e5m2"):
-        # Sums the products of the lower two bytes of each register, then of the upper two; c is added last.
+        # Sums the products of the lower two bytes of each register, then those of the upper two, and adds c last.
         total, mode = 0.0, "rz" if d == "f32" else "rn"
         for part in (0, 2):
             chosen = [pair for n, pair in enumerate(pairs) if n % 4 in (part, part + 1)]
@@ -93,7 +93,7 @@ def sum_of(pairs, c, kinds, is_asynchronous=False):
 
 
 def warpgroup_product_of(name, given):
-    """Each warp has 16 rows of A and of the accumulators. The first two warps wrote B."""
+    """The product of a warpgroup: each warp has 16 rows of A and of the accumulators. The first two warps wrote B."""
     right = [given[4][:32], given[4][32:64]]
     results = []
     for first in range(0, 128, 32):
@@ -103,7 +103,7 @@ def warpgroup_product_of(name, given):
 
 
 def product_of(name, given):
-    """[result][lane] of one warp."""
+    """The results of one warp, as [result][lane]."""
     shape = re.search(r"m(\d+)n8k(\d+)", name)
     rows, depth = int(shape.group(1)), int(shape.group(2))
     rows = min(rows, 16)  # rows per warp

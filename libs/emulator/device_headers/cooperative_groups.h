@@ -1,5 +1,5 @@
-// Cooperative groups of one CTA and of a cluster: blocks, tiles of a warp by type and by run-time size,
-// coalesced lanes. Also the grid of a cooperative launch. Tiles of several warps are not supported.
+// Cooperative groups of one CTA and of a cluster: blocks, tiles of a warp (with the size in the type or known only at
+// run time) and coalesced lanes. Also the grid of a cooperative launch. Tiles of several warps are not supported.
 #pragma once
 #include <cuda_runtime.h>
 #include <type_traits>
@@ -22,7 +22,7 @@ FLASHCORE_DEVICE unsigned thread_in_block() {
   return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
 
-/** Shuffles a value: by the type's own function, or word by word. */
+/** Shuffles a value with its type's own shuffle if there is one, else word by word. */
 template <class T, class Shuffle>
 FLASHCORE_DEVICE auto shuffled(T value, Shuffle shuffle, int) -> decltype(shuffle(value)) {
   return shuffle(value);
@@ -41,7 +41,7 @@ FLASHCORE_DEVICE T shuffled(T value, Shuffle shuffle, long) {
   detail::shuffled(                                  \
       value, [=](auto each) -> decltype(NAME(0u, each, 0, 32)) { return NAME(MASK, each, WHERE, WIDTH); }, 0)
 
-/** Lanes of a warp, in the order of their numbers. */
+/** A set of lanes of a warp. Ranks follow the lane numbers. */
 class Lanes {
  public:
   FLASHCORE_DEVICE_MEMBER explicit Lanes(unsigned mask) : mask_(mask) {}
@@ -63,7 +63,7 @@ class Lanes {
   }
   FLASHCORE_DEVICE_MEMBER int any(int predicate) const { return __any_sync(mask_, predicate); }
   FLASHCORE_DEVICE_MEMBER int all(int predicate) const { return __all_sync(mask_, predicate); }
-  /** Bit i is the predicate of the member of rank i. */
+  /** Returns a mask whose bit i is the predicate of the member with rank i. */
   FLASHCORE_DEVICE_MEMBER unsigned ballot(int predicate) const {
     const unsigned votes = __ballot_sync(mask_, predicate);
     unsigned packed = 0;
@@ -73,7 +73,7 @@ class Lanes {
   FLASHCORE_DEVICE_MEMBER unsigned mask() const { return mask_; }
 
  protected:
-  /** The lane of a rank: the position of the mask's n-th set bit. */
+  /** The lane with this rank, which is the position of the mask's n-th set bit. */
   FLASHCORE_DEVICE_MEMBER int lane_of(unsigned rank) const {
     unsigned left = mask_;
     for (unsigned i = 0; i < rank; ++i) left &= left - 1;
@@ -97,7 +97,8 @@ class thread_block {
 };
 FLASHCORE_DEVICE thread_block this_thread_block() { return {}; }
 
-/** All blocks. Those of a cooperative launch meet at a word in the driver's workspace, as with CUDA's header. */
+/** All blocks of the grid. In a cooperative launch they synchronize through a word in the driver's workspace, as in
+   CUDA's header. */
 class grid_group {
  public:
   FLASHCORE_DEVICE_MEMBER static bool is_valid() { return barrier() != nullptr; }
@@ -105,7 +106,7 @@ class grid_group {
     if (!is_valid()) __trap();
     __syncthreads();
     if (detail::thread_in_block() == 0) {
-      // The first block adds enough to flip the highest bit of the sum, which changes with each meeting.
+      // The first block adds enough to flip the sum's highest bit, so that bit changes with each sync().
       const unsigned step = block_rank() == 0 ? 0x80000000u - unsigned(num_blocks() - 1) : 1u;
       __threadfence();
       const unsigned before = atomicAdd(barrier(), step);
@@ -127,7 +128,7 @@ class grid_group {
   }
 
  private:
-  /** The word after the workspace's size; null unless the launch is cooperative. */
+  /** The word that follows the workspace's size; null unless the launch is cooperative. */
   FLASHCORE_DEVICE_MEMBER static unsigned* barrier() {
     unsigned high, low;
     asm("mov.u32 %0, %%envreg1;" : "=r"(high));

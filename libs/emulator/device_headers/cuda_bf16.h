@@ -1,4 +1,4 @@
-// bf16 scalars, pairs and arithmetic. Up to sm_89 bf16 has no add and no mul. An fma with 1 or -0 replaces them.
+// bf16 scalars, pairs and arithmetic. Up to sm_89 bf16 has no add and no mul, so an fma with 1 or -0 replaces them.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -27,7 +27,7 @@ FLASHCORE_BOTH unsigned to_halves(__nv_fp8x2_storage_t pair, __nv_fp8_interpreta
     asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(bits) : "h"(pair));
   return bits;
 }
-/** Without saturation, what rounds beyond the largest number is NaN in e4m3 and infinite in e5m2. */
+/** Without saturation, a value that rounds beyond the largest number becomes NaN in e4m3 and infinity in e5m2. */
 FLASHCORE_BOTH __nv_fp8_storage_t of_float(float value, __nv_saturation_t saturation,
                                            __nv_fp8_interpretation_t format) {
   const __nv_fp8_storage_t saturated = static_cast<__nv_fp8_storage_t>(of_floats(value, 0.0f, format));
@@ -60,7 +60,7 @@ FLASHCORE_BOTH __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8
   return {static_cast<unsigned short>(flashcore::device::fp8::to_halves(x, format))};
 }
 
-// Types whose names end with FORMAT.
+// Defines the types whose names end with FORMAT.
 #define FLASHCORE_FP8(FORMAT, INTERPRETATION)                                                                          \
   struct __nv_fp8_##FORMAT {                                                                                           \
     __nv_fp8_storage_t __x;                                                                                            \

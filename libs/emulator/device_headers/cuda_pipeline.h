@@ -1,4 +1,4 @@
-// The pipeline primitives of cuda_pipeline.h: cp.async, whose commit and wait order what is before them.
+// The pipeline primitives of cuda_pipeline.h: cp.async with its commit and wait, which order earlier memory accesses.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -14,7 +14,7 @@ FLASHCORE_DEVICE void __pipeline_memcpy_async(void* shared, const void* global, 
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(read) : "memory");
 }
 FLASHCORE_DEVICE void __pipeline_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/** In PTX the number must be a constant of the instruction. */
+/** Waits until at most `pending` groups are unfinished. A switch, because PTX needs the number as a constant. */
 FLASHCORE_DEVICE void __pipeline_wait_prior(size_t pending) {
   switch (pending) {
 #define FLASHCORE_WAIT(N) \

@@ -57,7 +57,7 @@ class fragment;
     BUILTIN((int*)target.x, (const int*)memory, stride, detail::IsCol<Layout>::VALUE);               \
   }
 
-// Layouts of A and B, in the order in which the builtins count them.
+// The layouts of A and B, in the order of the builtins' numbers.
 #define FLASHCORE_MULTIPLY(M, N, K, TD, TO, TC, D, C, BUILTIN)                                          \
   template <class LayoutA, class LayoutB>                                                               \
   FLASHCORE_DEVICE void mma_sync(                                                                       \

@@ -1,4 +1,4 @@
-// Clocks, for host functions.
+// The clock functions that host functions may call.
 #pragma once
 #include <cuda_runtime.h>
 

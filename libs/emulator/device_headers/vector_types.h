@@ -37,7 +37,7 @@ constexpr int warpSize = 32;
 
 namespace flashcore::device {
 
-/** threadIdx and the like: reading a field reads a special register. */
+/** The fields of threadIdx and its like. Reading a field reads a special register. */
 #define FLASHCORE_FIELD(NAME, BUILTIN)                   \
   __declspec(property(get = read_##NAME)) unsigned NAME; \
   FLASHCORE_DEVICE_MEMBER static unsigned read_##NAME() { return BUILTIN(); }

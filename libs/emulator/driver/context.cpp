@@ -1,4 +1,4 @@
-// The process's only context (the primary context of the first device that was retained) and its end.
+// The process's only context (the primary context of the first device that was retained), and how it ends.
 #include <atomic>
 #include <mutex>
 
@@ -40,7 +40,7 @@ std::string last_fault() {
 FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   FLASHCORE_REQUIRE(check_device(device));
   if (!context) return CUDA_ERROR_INVALID_VALUE;
-    // All devices would share this process's memory and its one queue, so a second device needs another process.
+    // All devices share this process's memory and its one queue, so using a second device needs a second process.
   if (retained.load() > 0 && context_device.load() != device) return CUDA_ERROR_NOT_SUPPORTED;
   context_device = device;
   ++retained;
@@ -95,7 +95,7 @@ FLASHCORE_DRIVER_API CUresult cuCtxSynchronize() {
   return Queue::instance().sticky_error();
 }
 
-/** Limits are accepted and have no effect: the emulator has its own stack and printf buffer. */
+/** Accepts every limit without effect, because the emulator has its own stack and printf buffer. */
 FLASHCORE_DRIVER_API CUresult cuCtxSetLimit(int limit, size_t) {
   FLASHCORE_REQUIRE(check_context());
   return limit >= 0 && limit <= 8 ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;

@@ -1,4 +1,5 @@
-// The part of the driver API's binary interface that the emulator speaks. Names and numbers are CUDA's (cuda.h 13.0).
+// The part of the driver API's binary interface that the emulator implements. Names and numbers are CUDA's (cuda.h
+// 13.0).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Error names and texts, the same as the real driver's cuGetErrorName and cuGetErrorString return.
+// Names and texts of errors, as the real driver's cuGetErrorName and cuGetErrorString return them.
 #include "cuda_abi.h"
 
 namespace {

@@ -21,7 +21,7 @@ std::string profiles;  // JSON of each launch since counting was turned on, sepa
 TracedBlocks traced;
 std::vector<uint32_t> traces;  // traces of the same launches, one after another
 
-/** Copies as much of the text as fits and always adds the final 0. Returns the length of the whole text. */
+/** Copies as much of the text as fits, with a terminating 0. Returns the length of the whole text. */
 int copy_out(const std::string& text, char* out, size_t capacity) {
   if (out && capacity > 0) {
     const size_t bytes = text.size() < capacity ? text.size() : capacity - 1;
@@ -64,8 +64,8 @@ FLASHCORE_DRIVER_API int flashcore_emulator_set_profiling(int on) {
 }
 
 /**
- * While counting is on, run and trace only `count` blocks (or clusters) of each launch: every `step`th from `first`.
- * Each call of flashcore_emulator_set_profiling ends this.
+ * While counting is on, runs and traces only `count` blocks (or clusters) of each launch: every `step`th one, starting
+ * with `first`. The next call of flashcore_emulator_set_profiling ends this.
  */
 FLASHCORE_DRIVER_API int flashcore_emulator_trace_blocks(uint64_t first, uint64_t step, uint64_t count) {
   if (step == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -82,15 +82,16 @@ FLASHCORE_DRIVER_API int flashcore_emulator_trace(void* out, uint64_t capacity) 
   return static_cast<int>(std::min<size_t>(bytes, INT_MAX));
 }
 
-/** One JSON array: the counts of each launch that succeeded since counting was turned on, in order. */
+/** Writes one JSON array with the counts of each launch that has succeeded since counting was turned on, in order. */
 FLASHCORE_DRIVER_API int flashcore_emulator_profile(char* json, size_t capacity) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
   return copy_out("[" + profiles + "]", json, capacity);
 }
 
 /**
- * Marks a range of device memory for PTX kernels. 1: the guard at the start of an allocation; a kernel that touches it
- * faults. 2: unwritten, whatever bytes it holds; only runs that look for races check this.
+ * Marks a range of device memory for PTX kernels. 1: the guard at the start of an allocation, which makes a kernel
+ * fault that touches it. 2: memory that counts as unwritten, whatever its bytes; only runs that look for races check
+ * this.
  */
 FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uint64_t bytes, int what) {
   if (what == 1) DeviceMemory::instance().hide_start(address, bytes);
@@ -98,20 +99,22 @@ FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uin
   return what == 1 || what == 2 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
-/** The latest fault as one JSON object, or 0 if there was none. flashcore_emulator_clear_fault clears it. */
+/** Writes the latest fault as one JSON object, which flashcore_emulator_clear_fault clears. Returns 0 if there was
+   none. */
 FLASHCORE_DRIVER_API int flashcore_emulator_last_fault(char* json, size_t capacity) {
   return copy_out(last_fault(), json, capacity);
 }
 
 FLASHCORE_DRIVER_API void flashcore_emulator_clear_fault() { set_last_fault(""); }
 
-/** Sets the limit for later launches: longer ones end with CUDA_ERROR_LAUNCH_TIMEOUT and a fault. 0 means no limit. */
+/** Sets the time limit of later launches. A longer launch ends with CUDA_ERROR_LAUNCH_TIMEOUT and a fault. 0 means no
+   limit. */
 FLASHCORE_DRIVER_API int flashcore_emulator_time_limit(uint64_t milliseconds) {
   set_time_limit(milliseconds);
   return 0;
 }
 
-/** Counts since the library was loaded, as one JSON object. */
+/** Writes counts since the library was loaded, as one JSON object. */
 FLASHCORE_DRIVER_API int flashcore_emulator_statistics(char* json, size_t capacity) {
   const GridStatistics statistics = grid_statistics();
   char text[512];

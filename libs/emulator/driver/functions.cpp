@@ -7,7 +7,7 @@
 using namespace flashcore::emu;
 
 namespace {
-// CUfunction_attribute
+// Values of CUfunction_attribute
 constexpr int MAX_THREADS_PER_BLOCK = 0;
 constexpr int SHARED_SIZE_BYTES = 1;
 constexpr int BINARY_VERSION = 6;
@@ -15,7 +15,7 @@ constexpr int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
 constexpr int LAST_ATTRIBUTE = 15;
 }  // namespace
 
-/** Registers and local memory depend on a GPU's compiler; the emulator reports 0. */
+/** Registers and local memory depend on a GPU's compiler, so the emulator reports 0 for both. */
 FLASHCORE_DRIVER_API CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction handle) {
   FLASHCORE_REQUIRE(check_context());
   if (!value || attribute < 0 || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;

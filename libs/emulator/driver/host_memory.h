@@ -1,4 +1,4 @@
-// Records pinned host memory: ordinary memory that the device may touch and that copies read without staging.
+// Records pinned host memory: ordinary memory that kernels may access and that copies read without staging.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -42,7 +42,8 @@ constexpr int ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
 constexpr unsigned MOST_BLOCKS_OF_A_CLUSTER = 16;
 
-/** Clusters need code for sm_90 or later. A cluster size that the code requires overrides a launch without one. */
+/** Clusters need code for sm_90 or later. If the launch names no cluster size, the size that the code requires applies.
+   */
 CUresult check_cluster(const CUlaunchConfig& config, const ptx::Kernel* kernel, dim3& cluster) {
   if (kernel && kernel->function->cluster[0]) {
     const unsigned* required = kernel->function->cluster;
@@ -72,8 +73,7 @@ CUresult check_attributes(const CUlaunchConfig& config, const Function& function
   }
   // The fibre engine runs one block at a time on each thread, so it cannot run a cooperative grid.
   if (plan.cooperative && !function.kernel) return CUDA_ERROR_NOT_SUPPORTED;
-  // A block may use Hopper's amount of shared memory, which is more than an SM of this device has. One such block per
-  // SM is allowed.
+  // A block of sm_90 code may use more shared memory than an SM of this device has. One such block per SM is allowed.
   const int threads = static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
   const int of_multiprocessor = std::max(1, resident_blocks(function, threads, config.sharedMemBytes));
   plan.resident = static_cast<unsigned>(of_multiprocessor * limits::MULTIPROCESSORS);
@@ -82,7 +82,7 @@ CUresult check_attributes(const CUlaunchConfig& config, const Function& function
   return check_cluster(config, function.kernel, plan.cluster);
 }
 
-/** The workspace that the driver gives a cooperative launch: its size and the word that grid.sync() counts in. */
+/** The workspace that the driver gives to a cooperative launch: its size, and the word in which grid.sync() counts. */
 struct GridWorkspace {
   uint32_t bytes = sizeof(GridWorkspace);
   uint32_t barrier = 0;

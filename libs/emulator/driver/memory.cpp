@@ -120,7 +120,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* f
   if (!from || !is_accessible(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   ptx::GlobalShadow::instance().note_written(to, bytes);
   if (HostMemory::instance().covers(from, bytes)) return copy(pointer(to), from, bytes, stream, Wait::No);
-    // Pageable memory may be gone by the time the stream gets here, so stage it now, as the driver does.
+    // The host may free pageable memory before the stream gets to this copy, so stage it now, as the driver does.
   const auto target = Queue::instance().stream(stream);
   if (!target) return CUDA_ERROR_INVALID_HANDLE;
   auto staged =
@@ -192,7 +192,8 @@ FLASHCORE_DRIVER_API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, s
 }
 
 /**
- * Supports only the memory type (MEMORY_TYPE 2) and the bounds of an allocation (RANGE_START_ADDR 11, RANGE_SIZE 12).
+ * Supports only the attributes memory type (MEMORY_TYPE 2) and bounds of the allocation (RANGE_START_ADDR 11,
+ * RANGE_SIZE 12).
  */
 FLASHCORE_DRIVER_API CUresult cuPointerGetAttribute(void* data, int attribute, CUdeviceptr address) {
   FLASHCORE_REQUIRE(check_context());

@@ -1,4 +1,4 @@
-// Modules: the bytes of a shared object are loaded through a file that is unlinked at once.
+// Modules. The bytes of a shared object are loaded through a temporary file that is unlinked at once.
 #include "module.h"
 
 #include <dlfcn.h>
@@ -26,8 +26,8 @@ namespace flashcore::emu {
 
 namespace {
 Handles<LoadedModule, CUmodule>& modules() {
-  // A module returns its variables when it is destroyed, possibly only at process exit. Both singletons are made first,
-  // so they are destroyed after the modules.
+  // A module releases its variables when it is destroyed, possibly as late as process exit. Both singletons are created
+  // before it, so they are destroyed after it.
   DeviceMemory::instance();
   module_files();
   static Handles<LoadedModule, CUmodule> handles;
@@ -36,7 +36,7 @@ Handles<LoadedModule, CUmodule>& modules() {
 std::mutex functions_mutex;
 std::map<CUfunction, std::weak_ptr<LoadedModule>> module_by_function;
 
-/** Kernels call back into this library, so objects loaded later must find its symbols. */
+/** Kernels call back into this library, so modules that are loaded later must find its symbols. */
 void make_own_symbols_global() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -56,7 +56,7 @@ void note_load_failure(const char* kind, const std::string& message, CUresult er
   set_last_fault(to_json(fault));
 }
 
-/** Writes the bytes to a fresh file and its path to `path`. Returns -1 if that failed. */
+/** Writes the bytes to a fresh file and stores its path in `path`. Returns -1 if that failed. */
 int write_temporary(std::string& path, const void* image, size_t bytes) {
   const char* directory = getenv("TMPDIR");
   path = std::string(directory && *directory ? directory : "/tmp") + "/flashcore-module-XXXXXX";
@@ -132,7 +132,7 @@ const Entry* find_entry(const LoadedModule& module, const char* name) {
   return nullptr;
 }
 
-/** An entry of PTX is lowered when it is first looked up. */
+/** Lowers an entry of PTX when it is looked up for the first time. */
 CUresult lower_entry(LoadedModule& module, Function& function) {
   if (!module.program) return CUDA_SUCCESS;
   try {
@@ -205,7 +205,7 @@ FLASHCORE_DRIVER_API CUresult cuModuleLoadDataEx(CUmodule* handle, const void* i
   return cuModuleLoadData(handle, image);
 }
 
-/** Launches that already wait in a stream keep the module loaded until they have run. */
+/** A launch that is already waiting in a stream keeps the module loaded until it has run. */
 FLASHCORE_DRIVER_API CUresult cuModuleUnload(CUmodule handle) {
   FLASHCORE_REQUIRE(check_context());
   return modules().remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

@@ -14,7 +14,7 @@ namespace ptx {
 class LoadedProgram;
 }
 
-/** What cuModuleLoadData received; the call does not pass its size. */
+/** What kind of image cuModuleLoadData received. The call does not pass the image's size. */
 enum class ImageKind { Loadable, OtherMachine, Ptx, Unknown };
 
 struct Image {

@@ -70,7 +70,7 @@ CUresult Queue::record(const std::shared_ptr<Event>& event, const std::shared_pt
 CUresult Queue::wait_for_event(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Event>& event) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (event->captured_in) {
-    // Captured work that waits for an event of the same capture needs no dependency, because a graph runs in capture
+    // Within a capture, waiting for an event of the same capture adds no dependency, because a graph runs in capture
     // order.
     if (stream->capture && stream->capture != event->captured_in) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     stream->capture = event->captured_in;
@@ -163,7 +163,7 @@ void Queue::serve() {
     if (sticky_ == CUDA_SUCCESS) {
       lock.unlock();
       result = entry.operation.run();
-      entry.operation = Operation();  // destroys what the operation holds outside the lock
+      entry.operation = Operation();  // outside the lock, because this destroys what the operation holds
       lock.lock();
     }
     if (result != CUDA_SUCCESS) sticky_ = result;

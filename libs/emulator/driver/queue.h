@@ -1,6 +1,6 @@
 // The device's work, carried out by one thread in order of submission. Operations of a stream run in order. The legacy
 // default stream and blocking streams wait for each other. A stream that waits for a value or an event does not hold up
-// the others.
+// other streams.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -16,7 +16,7 @@
 
 namespace flashcore::emu {
 
-/** Handles of live objects. A handle is valid if the emulator returned it and it has not been destroyed since. */
+/** The handles of live objects. A handle is valid from its creation until its object is destroyed. */
 template <class Object, class Handle>
 class Handles {
  public:
@@ -47,7 +47,7 @@ class Handles {
 
 struct Operation {
   std::function<bool()> ready;  // empty: always ready
-  std::function<CUresult()> run;  // a result other than CUDA_SUCCESS ends the context
+  std::function<CUresult()> run;  // any result but CUDA_SUCCESS ends the context
 };
 
 struct Graph {
@@ -65,7 +65,7 @@ struct Stream {
 struct Event {
   bool timing = true;
   uint64_t recorded = 0;  // counts cuEventRecord calls
-  uint64_t completed = 0;  // the latest record that has run
+  uint64_t completed = 0;  // the number of the latest record that has run
   std::chrono::steady_clock::time_point time;
   std::shared_ptr<Graph> captured_in;
 };
@@ -76,7 +76,7 @@ class Queue {
 
   /** Appends to the stream, or to the graph that it is capturing. */
   CUresult submit(const std::shared_ptr<Stream>& stream, Operation operation);
-  /** Submits the operation and waits until the stream has run it. */
+  /** Submits the operation, and waits until the stream has run it. */
   CUresult submit_and_wait(const std::shared_ptr<Stream>& stream, Operation operation);
   CUresult record(const std::shared_ptr<Event>& event, const std::shared_ptr<Stream>& stream);
   CUresult wait_for_event(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Event>& event);

@@ -1,5 +1,5 @@
 // The checks that every call makes first (the driver is initialized, a context is current, and no fault has ended it),
-// and what the driver keeps for all of them.
+// and the state that all calls share.
 #pragma once
 #include <string>
 #include <vector>
@@ -29,11 +29,11 @@ constexpr int L2_BYTES = 48 * 1024 * 1024;
 }  // namespace limits
 
 CUresult check_initialised();
-/** Also checks that the device exists. */
+/** Checks that the driver is initialized and that the device exists. */
 CUresult check_device(CUdevice device);
 /** Number of devices: one, or FLASHCORE_EMULATOR_DEVICES (up to MAX_DEVICES). */
 int device_count();
-/** Also checks that a context is current on this thread and that no fault has ended it. */
+/** Checks that the driver is initialized, that a context is current on this thread, and that no fault has ended it. */
 CUresult check_context();
 
 /** Sets the fault that flashcore_emulator_last_fault returns: one JSON object, or empty. */
@@ -43,7 +43,7 @@ std::string last_fault();
 /** True while PTX launches are counted; flashcore_emulator_profile returns the counts. */
 bool profiling();
 void add_profile(const std::string& json);
-/** The blocks of each launch to trace; none if launches are not traced. */
+/** Which blocks of each launch to trace; none if launches are not traced. */
 TracedBlocks traced_blocks();
 void add_trace(const std::vector<uint32_t>& words);
 

@@ -16,7 +16,7 @@ FLASHCORE_DRIVER_API CUresult cuStreamCreateWithPriority(CUstream* handle, unsig
   return cuStreamCreate(handle, flags);
 }
 
-/** The stream still runs the work that it already has. */
+/** Destroys the handle. The stream still runs the work that it already has. */
 FLASHCORE_DRIVER_API CUresult cuStreamDestroy_v2(CUstream handle) {
   FLASHCORE_REQUIRE(check_context());
   return Queue::instance().streams.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -48,9 +48,7 @@ FLASHCORE_DRIVER_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event_h
   return Queue::instance().wait_for_event(stream, event);
 }
 
-/**
- * Attributes (L2 access-policy windows and others) are accepted and have no effect, because the emulator has no caches.
- */
+/** Accepts attributes (L2 access-policy windows and others) without effect, because the emulator has no caches. */
 FLASHCORE_DRIVER_API CUresult cuStreamSetAttribute(CUstream handle, int, const void* value) {
   FLASHCORE_REQUIRE(check_context());
   if (!Queue::instance().stream(handle)) return CUDA_ERROR_INVALID_HANDLE;
@@ -94,7 +92,7 @@ FLASHCORE_DRIVER_API CUresult cuEventSynchronize(CUevent handle) {
   return Queue::instance().sticky_error();
 }
 
-/** Host time between the two events. It measures the emulator and says nothing about a GPU. */
+/** The host's time between the two events. It says how fast the emulator is, not how fast a GPU would be. */
 FLASHCORE_DRIVER_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   FLASHCORE_REQUIRE(check_context());
   const auto start = Queue::instance().events.find(start_handle);

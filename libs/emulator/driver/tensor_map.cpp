@@ -1,4 +1,4 @@
-// Tensor maps. Arguments are checked as cuda.h documents for cuTensorMapEncodeTiled.
+// Tensor maps. Arguments are checked by the rules that cuda.h documents for cuTensorMapEncodeTiled.
 #include "../exec/tensor_map.h"
 
 #include "state.h"

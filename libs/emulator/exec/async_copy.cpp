@@ -1,5 +1,6 @@
-// cp.async. A copy is recorded when it is issued. It runs, including the read of its source, only when its thread waits
-// for its group, so a kernel that forgets the wait sees the old contents: poison, or the tile of two stages ago.
+// cp.async. Issuing a copy only records it. The copy, including the read of its source, runs when its thread waits for
+// the copy's group. A kernel that forgets the wait therefore sees the old contents: poison, or the tile of two stages
+// ago.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -36,7 +37,7 @@ __attribute__((visibility("default"))) void flashcore_emu_cp_async_wait(int pend
   Fibre* fibre = current_fibre();
   std::vector<AsyncCopy>& copies = fibre->copies;
   size_t done = 0;
-  // Groups are numbered in commit order. Group open_group is not committed yet.
+  // Groups are numbered in commit order. The group open_group is not committed yet.
   while (done < copies.size()) {
     const AsyncCopy& copy = copies[done];
     if (pending >= 0 && copy.group + static_cast<unsigned>(pending) >= fibre->open_group) break;

@@ -44,7 +44,7 @@ FLASHCORE_HOT Fibre* Block::pop_ready() {
 }
 
 /**
- * Switches to `fibre`. Returns the answer for the current fibre when it runs again. Must be the caller's last
+ * Switches to `fibre`. Returns when the current fibre runs again, with the answer for it. Must be the caller's last
  * statement.
  */
 FLASHCORE_HOT void* Block::switch_to(Fibre* fibre) {
@@ -273,8 +273,8 @@ FLASHCORE_HOT void Block::release_meeting() {
   unsigned waiting = meeting.arrived & ~(1u << fibre->lane);
   meeting.arrived = 0;
   --warp.meetings_in_use;
-    // Put the warp's lanes at the front of the queue, lowest lane first, so it continues while its stacks are in the
-    // cache.
+    // Put the warp's lanes at the front of the queue, lowest lane first, so that it continues while its stacks are
+    // still in the cache.
   while (waiting) {
     const unsigned lane = 31 - __builtin_clz(waiting);
     waiting &= ~(1u << lane);

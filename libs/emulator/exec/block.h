@@ -17,13 +17,13 @@ inline bool operator==(const Place& a, const Place& b) { return a.line == b.line
 
 /**
  * One of the 16 barriers of a block. Barrier 0 without a count is __syncthreads: it completes when all threads that
- * have not exited have arrived (on a GPU, too, an exited thread is treated as arrived).
+ * have not exited have arrived (a GPU also counts exited threads as arrived).
  */
 struct Barrier {
   unsigned arrived = 0;
-  unsigned expected = 0;  // 0: every live thread of the block; else a named barrier, reached from any lines
-  int accumulated = 0;  // __syncthreads_count, _and, _or
-  bool divergent = false;  // threads met here from __syncthreads in different source lines
+  unsigned expected = 0;  // 0: all live threads of the block; else the thread count of a named barrier
+  int accumulated = 0;  // the running result of __syncthreads_count, _and or _or
+  bool divergent = false;  // threads arrived from calls of __syncthreads in different source lines
   Place first_place{};
   Fibre* waiting_head = nullptr;
   Fibre* waiting_tail = nullptr;
@@ -69,9 +69,10 @@ class Block {
   void release_meeting();
   unsigned active_mask() const { return current_fibre()->warp->live; }
   void yield();
-    /** Ends the block and abandons its fibres. */
+    /** Ends the block with this fault, and abandons its fibres. */
   [[noreturn]] void fail(Fault fault);
-  /** Ends a block that exceeded the time limit: the current fibre was running, the others were waiting or ready. */
+  /** Ends a block that exceeded the time limit. The current fibre was running; the other fibres were waiting or ready.
+     */
   [[noreturn]] void fail_at_time_limit(Fault fault);
 
   SharedMemory& shared() { return shared_; }

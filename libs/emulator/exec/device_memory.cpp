@@ -12,7 +12,7 @@ namespace flashcore::emu {
 
 namespace {
 constexpr size_t L4_MEMORY_BYTES = 23034ull << 20;  // what an L4 reports
-constexpr size_t ALIGNMENT = 16;                    // cudaMalloc gives 256; 16 is the widest access
+constexpr size_t ALIGNMENT = 16;                    // cudaMalloc aligns to 256; 16 is the widest access
 constexpr size_t FREED_KEPT = 64;
 size_t guard_bytes() { return 16 * page_bytes(); }  // also catches strided overruns of a row or two
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
@@ -61,7 +61,7 @@ CUresult DeviceMemory::release(CUdeviceptr pointer) {
   used_ -= allocation.bytes;
   freed_.push_back(found->second);
   by_base_.erase(found);
-    // Mapping PROT_NONE over the allocation frees the memory and keeps the address range reserved.
+    // Mapping PROT_NONE over the allocation frees its memory but keeps its addresses reserved.
   mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
        -1, 0);
   if (freed_.size() > FREED_KEPT) {

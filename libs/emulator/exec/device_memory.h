@@ -1,4 +1,4 @@
-// Device allocations. Guard pages surround each allocation, which ends as close to the guard behind it as 16-byte
+// Device allocations. Each one has guard pages before and after it, and ends as close to the second guard as 16-byte
 // alignment allows.
 #pragma once
 #include <cstddef>
@@ -26,13 +26,13 @@ class DeviceMemory {
   bool find(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes);
     /** Gives an allocation a name, which describe() uses instead of its number. */
   void name(CUdeviceptr base, const std::string& name);
-    /** Finds the part of the allocation that kernels may touch; hidden bytes are excluded. */
+    /** Finds the part of the allocation that kernels may access, without its hidden bytes. */
   bool find_visible(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes);
-    /** Hides the first bytes of an allocation as a guard: the PTX engine faults a kernel that touches them. */
+    /** Hides the first bytes of an allocation as a guard. The PTX engine faults a kernel that touches them. */
   void hide_start(CUdeviceptr base, size_t bytes);
-    /** Describes which allocation an address belongs to or misses; empty if none is near. */
+    /** Describes the allocation that contains this address or is near it. Empty if none is near. */
   std::string describe(uint64_t address);
-    /** Describes the first allocation whose slack before the guard page was written; empty if there is none. */
+    /** Describes the first allocation whose slack before the guard page was overwritten. Empty if there is none. */
   std::string overwritten_slack();
   void total_and_free(size_t* total, size_t* free_bytes);
   size_t live_allocations();
@@ -55,7 +55,7 @@ class DeviceMemory {
   std::mutex mutex_;
   std::map<uint64_t, Allocation> by_mapping_;
   std::map<CUdeviceptr, uint64_t> by_base_;
-  std::vector<uint64_t> freed_;  // freed mappings kept unreadable so that a use after free can be named; oldest first
+  std::vector<uint64_t> freed_;  // freed mappings, oldest first, kept unreadable to detect a use after free
   size_t total_;
   size_t used_ = 0;
   uint64_t count_ = 0;

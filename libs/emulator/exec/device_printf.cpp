@@ -1,4 +1,4 @@
-// Device printf. The output is collected in a buffer of a GPU's size (1 MB) and written when the launch has ended.
+// Device printf. The output is collected in a buffer as large as a GPU's (1 MB), and written when the launch has ended.
 #include "launch_plan.h"
 
 #include <algorithm>

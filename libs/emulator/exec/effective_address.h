@@ -1,5 +1,5 @@
-// Computes the address that an x86-64 instruction used. The processor reports the address of a page fault but not of a
-// general-protection fault, which is raised by an address beyond the 48-bit space and by a misaligned vector access.
+// Computes the address that an x86-64 instruction accessed. The processor reports the address for a page fault, but not
+// for a general-protection fault, which an address beyond the 48-bit space or a misaligned vector access raises.
 #pragma once
 
 #if defined(__linux__) && defined(__x86_64__)
@@ -14,7 +14,7 @@ namespace flashcore::emu {
 constexpr int GENERAL_REGISTERS[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                        REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
-/** Position of the ModRM byte and the bits that extend its fields (Intel SDM volume 2, chapter 2). */
+/** Where the ModRM byte is, and the bits that extend its fields (Intel SDM volume 2, chapter 2). */
 struct OperandBytes {
   const uint8_t* modrm;
   int index_extension;  // REX.X
@@ -34,8 +34,8 @@ inline OperandBytes find_modrm(const uint8_t* code) {
 }
 
 /**
- * Address of the memory operand of the interrupted instruction. The scaling of EVEX's short displacements is ignored;
- * the error is below 16 KB.
+ * Address of the memory operand of the interrupted instruction. The scaling of EVEX's short displacements is ignored,
+ * which makes an error below 16 KB.
  */
 inline uint64_t effective_address(const ucontext_t* context) {
   const auto* registers = context->uc_mcontext.gregs;

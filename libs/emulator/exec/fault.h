@@ -1,4 +1,4 @@
-// A fault of a launch: the CUDA error that a GPU would return, and details that a GPU would not give.
+// A fault of a launch: the CUDA error that a GPU would return, with details that a GPU would not give.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -25,15 +25,15 @@ struct Fault {
   uint3 block{};
   bool has_thread = false;
   uint3 thread{};
-  int warp = -1;        // index within the block, if known
-  uint32_t lanes = 0;   // of that warp; the lanes at fault
+  int warp = -1;        // index within the block; -1 if unknown
+  uint32_t lanes = 0;   // the lanes of this warp that are at fault
   bool has_address = false;
   uint64_t address = 0;
   std::string access;   // "read" or "write"
   unsigned bytes = 0;
   std::string buffer;
   const void* program_counter = nullptr;        // resolved to `place` when the fault is published
-  const void* other_program_counter = nullptr;  // of the other thread in a race; its place replaces "{other}"
+  const void* other_program_counter = nullptr;  // of a race's other thread; its place replaces "{other}"
   std::vector<WaitingThread> threads;           // waiting threads of the block (DEADLOCK), or both sides of a RACE
   size_t threads_total = 0;
 };
@@ -44,13 +44,13 @@ std::string describe(const uint3& index);
 std::string describe_code_address(const void* program_counter);
 
 /**
- * The files of loaded modules. They are unlinked right after loading but kept open so that addr2line can read them.
+ * The files of loaded modules. They are unlinked right after loading, but stay open so that addr2line can read them.
  */
 class ModuleFiles {
  public:
   void add(const std::string& path, int descriptor);
   void remove(const std::string& path);
-  /** A path under which another process can read the module loaded from `path`. */
+  /** A path under which another process can read the module that was loaded from `path`. */
   std::string readable_path(const std::string& path);
 
  private:

@@ -21,15 +21,15 @@ struct AsyncCopy {
 
 enum class FibreState : unsigned char { Ready, AtBarrier, AtWarpMeeting, Exited };
 
-/** A switch touches only the second cache line, and `answer`. */
+/** A CUDA thread's fibre. A switch touches only the second cache line, and `answer`. */
 struct alignas(64) Fibre : ThreadState {
-  void* context = nullptr;      // saved place while the fibre is not running
+  void* context = nullptr;      // where the fibre continues; valid while it is not running
   Fibre* next = nullptr;        // in the ready queue or in a barrier's list
   Warp* warp = nullptr;
   const char* waits_for = nullptr;
   Place place{};
   FibreState state = FibreState::Ready;
-  unsigned char meeting = 0;    // slot within its warp
+  unsigned char meeting = 0;    // the slot of the warp's meeting that the fibre waits in
 
   void* answer = nullptr;       // return value of the call that the fibre waits in
   char* stack_top = nullptr;
@@ -63,12 +63,12 @@ class StackPool {
 
 size_t page_bytes();
 
-// The emulator's only assembly: it leaves one stack and continues on another.
+// The emulator's only assembly: switches from one stack to another.
 //
 // A switch ends with an indirect jump, not `ret`: a processor predicts the target of `ret` from the latest call, which
-// another fibre made. Indirect jumps predict well because the lanes of a warp leave one line for the same next line. If
-// the call of switch_context is a function's last statement it compiles to a jump, so a waiting fibre keeps only the
-// frame of saved registers below.
+// another fibre made. Indirect jumps predict well because the lanes of a warp all switch away at one line and continue
+// at the same next line. If the call of switch_context is a function's last statement it compiles to a jump, so a
+// waiting fibre keeps only the frame of saved registers below.
 
 /**
  * Saves the current fibre's place in *from and continues at `to`, which an earlier switch saved or prepare_stack made.

@@ -41,9 +41,9 @@ void tell_limit(Fault& fault, uint64_t milliseconds) {
 }
 
 /**
- * Watches fibre launches: past the limit it signals the threads that run the launch, repeatedly until they stop. One
- * thread watches all launches. It sleeps until the deadline of some earlier launch, so a later launch need not wake it.
- * A new thread for each launch cost three times an empty launch.
+ * Watches fibre launches: past the limit it sends a signal to the threads that run the launch until they stop. One
+ * thread watches all launches, because starting a thread per launch took three times as long as an empty launch. It may
+ * sleep until the deadline of an earlier launch, so a later launch rarely needs to wake it.
  */
 class TimeLimit {
  public:
@@ -91,7 +91,8 @@ class TimeLimit {
   std::vector<pthread_t> threads_;
 };
 
-/** Worker 0 is the launching thread. The others sleep between launches and are woken for grids of several blocks. */
+/** Worker 0 is the launching thread. The other workers sleep between launches, and wake for a grid of several blocks.
+   */
 class WorkerPool {
  public:
   static WorkerPool& instance() {
@@ -249,7 +250,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
     text.replace(at, what.size(), with);
 }
 
-/** Resolves the fault's source places. Not done on the fibre, because it may start a program. */
+/** Resolves the fault's source places. A fibre cannot do this, because it may start a program. */
 void resolve_places(Fault& fault) {
   if (fault.place.empty() && fault.program_counter)
     fault.place = describe_code_address(static_cast<const char*>(fault.program_counter) - 1);
@@ -266,7 +267,7 @@ void resolve_places(Fault& fault) {
     fault.message += ", at " + fault.place;
 }
 
-/** A write between an allocation's end and its guard page raises no signal; look for the bytes that it changed. */
+/** Looks for changed bytes between an allocation's end and its guard page, because a write there raises no signal. */
 GridResult check_slack(const LaunchPlan& plan) {
   GridResult result;
   const std::string slack = DeviceMemory::instance().overwritten_slack();

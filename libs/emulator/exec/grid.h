@@ -12,10 +12,11 @@ struct GridResult {
   Fault fault;
 };
 
-/** Runs all blocks of the launch or stops at the first fault. Only one thread may call it at a time. */
+/** Runs all blocks of the launch, or stops at the first fault. Only one thread may call it at a time. */
 GridResult run_grid(const LaunchPlan& plan);
 
-/** A launch that takes longer ends with a fault that lists where every thread of a block was. 0 means no limit. */
+/** Sets the time limit of launches. A longer launch ends with a fault that lists where every thread of a block was. 0
+   means no limit. */
 void set_time_limit(uint64_t milliseconds);
 
 struct GridStatistics {
@@ -27,12 +28,13 @@ struct GridStatistics {
 GridStatistics grid_statistics();
 
 /**
- * Turns SIGSEGV, SIGBUS, SIGFPE and SIGILL of fibres into faults of their launch. Other code keeps its signal handlers.
+ * Turns SIGSEGV, SIGBUS, SIGFPE and SIGILL in fibres into faults of their launch. Signals in other code go to the
+ * handlers that were installed before.
  */
 void install_fault_signals();
-/** The signal that stops an OS thread's running fibre. The fault lists where each thread of its block was. */
+/** The signal that stops the fibre that an OS thread runs. The fault lists where each thread of the block was. */
 int time_limit_signal();
-/** Call when a new block begins on the calling thread. */
+/** Prepares the calling thread for a new block, which may get the signal once. */
 void expect_time_limit_signal();
 
 /** Gives the calling OS thread the alternate stack for these signals. */

@@ -1,6 +1,6 @@
 // Finds data races in shared memory in modules compiled with -fsanitize=thread, which calls these functions at every
-// access. Two accesses by different threads to one byte, at least one of them a write, race unless they are separated
-// by a barrier of the block or by a meeting of a warp that both belong to.
+// access. Two accesses by different threads to one byte, at least one of them a write, race unless a barrier of the
+// block, or a meeting of the warp to which both threads belong, separates them.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -24,8 +24,8 @@ class RaceDetector {
     uint32_t thread = 0;
     const void* program_counter = nullptr;
   };
-  // Keeps three readers: any reader, one of another warp, and another lane of the first reader's warp. The next writer
-  // differs from at least one of them, so three are enough to notice every unordered reader.
+  // Keeps three readers of a byte: any reader, one of another warp, and another lane of the first reader's warp.
+  // Whichever thread writes next, one of the three is unordered with it if any reader is.
   struct Cell {
     Access writer;
     Access reader;

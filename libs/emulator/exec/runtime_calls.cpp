@@ -1,4 +1,4 @@
-// The calls that kernels make (include/flashcore_emulator/abi.h). They are passed to the running fibre's block.
+// The calls that kernels make (include/flashcore_emulator/abi.h). The block of the running fibre handles them.
 #include <chrono>
 #include <cstring>
 #include <string>

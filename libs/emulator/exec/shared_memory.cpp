@@ -18,8 +18,8 @@ extern "C" void* __tls_get_addr(size_t* module_and_offset);
 namespace flashcore::emu {
 
 namespace {
-// Positions of the two parts in the 32-bit window of cvta.to.shared. Each starts at a multiple of 256 KB, so that
-// arithmetic on low address bits (swizzles) sees the same alignment as in the pointers.
+// Positions of the two parts in the 32-bit window of cvta.to.shared. Each part starts at a multiple of 256 KB, so that
+// arithmetic on low address bits (swizzles) gives the same result as with pointers.
 constexpr unsigned STATIC_WINDOW = 0x00040000;
 constexpr unsigned DYNAMIC_WINDOW = 0x00080000;
 // Largest alignment that a kernel may declare for its dynamic part. The part ends as close to the guard page as this

@@ -19,8 +19,8 @@ struct Region {
 };
 
 /**
- * Static shared memory of a loaded module (a dlopen handle) on the calling OS thread. Empty if the module has none or
- * the platform cannot find it.
+ * The static shared memory that a loaded module (a dlopen handle) has on the calling OS thread. Empty if the module has
+ * none or the platform cannot find it.
  */
 Region static_shared_of(void* library);
 
@@ -32,7 +32,7 @@ class SharedMemory {
 
   /** Poisons the shared memory for a new block. */
   void begin_block(const LaunchPlan& plan);
-  /** First changed byte in the slack between the dynamic part and the guard page; null if none. */
+  /** The first changed byte in the slack between the dynamic part and the guard page; null if there is none. */
   const char* overwritten_slack() const;
 
   const Region& static_part() const { return static_; }
@@ -50,7 +50,7 @@ class SharedMemory {
   char* end_ = nullptr;  // start of the guard behind the dynamic part
   Region static_;
   Region dynamic_;
-  uint64_t static_of_ = 0;  // serial of the module that static_ belongs to
+  uint64_t static_of_ = 0;  // serial of the module whose static part is static_
 };
 
 }  // namespace flashcore::emu

@@ -27,17 +27,18 @@ struct SignalNote {
 };
 thread_local SignalNote note;
 /**
- * Words from the stack of a fibre that was stopped at its time limit, from its stack pointer up. They include the
- * return addresses.
+ * How many words are kept of the stack of a fibre that was stopped at its time limit, from its stack pointer up. They
+ * include return addresses.
  */
 constexpr size_t KEPT_WORDS = 128;
 thread_local const void* kept_stack[KEPT_WORDS];
 thread_local size_t kept_words;
-/** The signal is handled once per block: a second one would interrupt the code that describes where the threads are. */
+/** Each block handles the signal only once, because a second signal would interrupt the code that describes where the
+   threads are. */
 thread_local bool is_told_of_time_limit;
 
 constexpr int TIME_LIMIT_SIGNAL = SIGUSR2;
-/** The exit status with which a shell reports SIGBUS. */
+/** The exit status that a shell reports for a program that SIGBUS ended. */
 constexpr int CUT_SHORT = 128 + SIGBUS;
 constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, TIME_LIMIT_SIGNAL};
 struct sigaction previous_actions[64];
@@ -73,7 +74,8 @@ void redirect(ucontext_t* context, void (*function)(), char* stack_top) {
 }
 
 #if defined(__aarch64__)
-/** For systems that report no syndrome (qemu-user): bit 22 marks a load, except for sign-extending loads. */
+/** For systems that report no exception syndrome (qemu-user): decodes the instruction. Bit 22 marks a load, except for
+   sign-extending loads. */
 int is_store_instruction(uintptr_t program_counter) {
   uint32_t instruction;
   memcpy(&instruction, reinterpret_cast<const void*>(program_counter), sizeof instruction);
@@ -88,7 +90,8 @@ int was_write(const ucontext_t* context) {
 #if defined(__linux__) && defined(__x86_64__)
   return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
 #elif defined(__linux__) && defined(__aarch64__)
-    // The kernel appends records. In the record with the exception syndrome, bit 6 (WnR) is set for a write.
+  // Linux appends records to the signal's context. In the record with the exception syndrome, bit 6 (WnR) is set for
+  // a write.
   constexpr uint32_t ESR_MAGIC_NUMBER = 0x45535201;
   const auto* record = reinterpret_cast<const uint32_t*>(context->uc_mcontext.__reserved);
   while (record[0] != 0 && record[1] != 0) {
@@ -118,7 +121,7 @@ uintptr_t stack_pointer_of(const ucontext_t* context) {
 #endif
 }
 
-/** Copies the fibre's stack before it is reused. */
+/** Copies words of the fibre's stack, because redirect() reuses the stack. */
 void keep_stack(const ucontext_t* context, const char* stack_top) {
   kept_words = 0;
   const uintptr_t top = reinterpret_cast<uintptr_t>(stack_top);
@@ -129,7 +132,8 @@ void keep_stack(const ucontext_t* context, const char* stack_top) {
     kept_stack[kept_words++] = *reinterpret_cast<const void* const*>(at);
 }
 
-/** The address in the kernel's own code: the interrupted instruction, else the nearest return address on the stack. */
+/** An address in the CUDA kernel's own code: the interrupted instruction, else the nearest return address on the stack.
+   */
 const void* kernel_address(const Block& block) {
   Dl_info kernel, other;
   const void* const function = reinterpret_cast<const void*>(block.plan().entry->function);
@@ -210,13 +214,14 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
   if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler == SIG_IGN) return;
   if (previous.sa_handler != SIG_DFL) return previous.sa_handler(signal);
-  // Returning runs the instruction again, now with the default action, so the process ends as it would have.
+  // Returning runs the instruction again, now with the signal's default action, so the process ends as it would have
+  // without this handler.
   ::signal(signal, SIG_DFL);
 }
 
 /**
- * An access past the end of a mapped file: a module was truncated while it ran. Its code, strings and unwind tables may
- * be gone, so the fault cannot be described.
+ * Handles an access past the end of a mapped file, which means that a module was truncated while it ran. Its code,
+ * strings and unwind tables may be gone, so the fault cannot be described.
  */
 [[noreturn]] void end_without_module() {
   static const char TEXT[] = "the kernel's module was cut short while it ran\n";
@@ -227,7 +232,7 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
 void on_signal(int signal, siginfo_t* info, void* context_pointer) {
   auto* context = static_cast<ucontext_t*>(context_pointer);
   ThreadState* thread = flashcore_emu_thread;
-  // Between two fibres nothing can be stopped; the signal is sent again.
+  // Between two fibres there is nothing to stop. The watching thread sends the signal again.
   if (signal == TIME_LIMIT_SIGNAL && (!thread || is_told_of_time_limit)) return;
   if (!thread) return give_to_previous(signal, info, context_pointer);
   if (signal == SIGBUS && info->si_code == BUS_ADRERR) end_without_module();

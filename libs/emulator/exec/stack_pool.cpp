@@ -9,8 +9,9 @@ namespace flashcore::emu {
 
 namespace {
 constexpr size_t STACKS_PER_SLAB = 64;
-// Stacks are whole pages apart, so the same depth in each maps to the same few cache sets. Starting each stack a little
-// lower spreads them; otherwise 128 fibres evict one another at every switch.
+// Stacks are whole pages apart, so the same depth of every stack maps to the same few cache sets, and 128 fibres would
+// evict one another at every switch. Starting each stack a little lower than the previous one spreads them over the
+// sets.
 constexpr size_t COLOURS = 32;
 constexpr size_t COLOUR_BYTES = 448;
 }  // namespace

@@ -1,4 +1,4 @@
-// A CUtensorMap in this emulator's own format: it describes the tiles of a tensor to the copy engine.
+// A CUtensorMap in the emulator's own format. It describes the tiles of a tensor to the copy engine.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -8,12 +8,12 @@ namespace flashcore::emu {
 constexpr int TENSOR_MAP_RANK = 5;
 constexpr unsigned TENSOR_MAP_BYTES = 128;
 
-/** Sizes and strides innermost first. */
+/** Sizes and strides start with the innermost dimension. */
 struct TensorMap {
   static constexpr uint32_t MAGIC = 0x70616d66;
   uint32_t magic = MAGIC;
   uint8_t rank = 0, element_bytes = 0;
-  uint8_t swizzle = 0;  // log2 of the number of 16-byte columns that swizzling permutes: 0 none, 1, 2, 3 for 128 bytes
+  uint8_t swizzle = 0;  // log2 of the number of 16-byte columns that swizzling permutes: 0 (none) to 3 (128 bytes)
   uint8_t fill_nan = 0;
   uint64_t address = 0;
   uint64_t strides[TENSOR_MAP_RANK - 1] = {};  // bytes, from the second dimension on
@@ -26,7 +26,7 @@ struct TensorMap {
     for (int n = 1; n < rank; ++n) rows *= box[n];
     return rows;
   }
-  /** False for a map that a kernel has begun to write (tensormap.replace) and that still lacks something. */
+  /** False for a map that a kernel is writing with tensormap.replace as long as fields are missing. */
   bool is_complete() const {
     if (rank < 1 || rank > TENSOR_MAP_RANK || element_bytes == 0) return false;
     for (int n = 0; n < rank; ++n)

@@ -1,5 +1,5 @@
 // A warp's meetings: shuffles, votes, matrix operations. Lanes meet when they do the same operation with the same mask.
-// Each deposits a pointer and waits; the last lane computes for all and releases the others.
+// Each lane deposits a pointer and waits. The last lane computes for all and releases the others.
 #pragma once
 #include <cstdint>
 
@@ -13,20 +13,21 @@ struct alignas(64) Meeting {
   void* deposits[32];
   int operation = 0;
   unsigned mask = 0;
-  unsigned arrived = 0;  // lanes; 0: the slot is free
+  unsigned arrived = 0;  // number of lanes; 0: the slot is free
 
   /** Returns the deposits when no more lanes are expected; null for lanes that take no part. */
   void** complete();
 };
 
 struct Warp {
-  static constexpr unsigned MAX_MEETINGS = 32;  // masks of waiting lanes are disjoint or differ, so more are impossible
+  static constexpr unsigned MAX_MEETINGS =
+      32;  // masks of waiting lanes are disjoint or differ, so no more are possible
 
   Block* block = nullptr;
   Fibre* lanes = nullptr;  // the fibre of lane 0; the others follow
   unsigned existing = 0;  // lanes that the block has in this warp
-  unsigned live = 0;  // of the existing lanes, those that have not exited
-  uint32_t epoch = 1;  // counts meetings; accesses on different sides of a meeting are ordered
+  unsigned live = 0;  // the existing lanes that have not exited
+  uint32_t epoch = 1;  // number of meetings so far; meetings order accesses before and after them
   unsigned meetings_in_use = 0;
   Meeting meetings[MAX_MEETINGS];
 
@@ -39,7 +40,7 @@ struct Warp {
 };
 
 inline unsigned Warp::find_or_open(int operation, unsigned mask) {
-  const Meeting& first = meetings[0];  // nearly always the only one
+  const Meeting& first = meetings[0];  // nearly always the only meeting
   if (first.arrived != 0 && first.operation == operation && first.mask == mask) return 0;
   return meetings_in_use == 0 ? open(0, operation, mask) : find_among_several(operation, mask);
 }

@@ -1,6 +1,6 @@
-// The process that runs a candidate's code. It loads a driver library and calls the functions that arrive as frames on
-// a pipe; it has no other task. Its runner trusts none of its bytes, whatever the candidate does here
-// (apps/runner/worker/driver/remote-library.ts is the other end).
+// The process that runs a candidate's code. Its only task is to load a driver library and to call the functions that
+// arrive as frames on a pipe. The runner trusts none of the bytes that come back, because the candidate can do anything
+// here (apps/runner/worker/driver/remote-library.ts is the other end).
 //
 //   executor <driver library> <request descriptor> <reply descriptor> <memory descriptor> <memory bytes>
 #include <dlfcn.h>
@@ -18,18 +18,18 @@
 namespace {
 
 constexpr uint32_t REQUEST_MAGIC = 0x31514346;  // "FCQ1"
-constexpr uint32_t REPLY_MAGIC = 0x31504346;    // "FCP1"
+constexpr uint32_t REPLY_MAGIC = 0x31504346;  // "FCP1"
 constexpr int MAX_ARGUMENTS = 12;
 constexpr size_t CONFIG_BYTES = 56, CONFIG_ATTRIBUTES = 40;  // of CUlaunchConfig (cuda.h)
 
 enum class Kind : uint8_t {
-  Value = 0,       // a number, passed as it is
-  Out = 1,         // the function writes eight bytes here
-  Memory = 2,      // an offset in the shared memory
+  Value = 0,  // a number, passed as it is
+  Out = 1,  // the function writes eight bytes here
+  Memory = 2,  // an offset in the shared memory
   Null = 3,
-  Parameters = 4,  // an offset: 64 bytes with a count and a slot's bytes, then the kernel's arguments, a slot each
-  Text = 5,        // the function returns a text, which is copied to this offset
-  Config = 6,      // an offset: a CUlaunchConfig followed by its attributes
+  Parameters = 4,  // an offset: 64 bytes with the slots' number and size, then a kernel argument per slot
+  Text = 5,  // the function returns a text, which is copied to this offset
+  Config = 6,  // an offset: a CUlaunchConfig followed by its attributes
 };
 
 struct Request {
@@ -86,7 +86,7 @@ Reply call(void* library, const Request& request, char* memory) {
   const auto function = reinterpret_cast<Function>(dlsym(library, request.name));
   if (!function) return reply;
   reply.found = 1;
-  if (request.count == 0 && request.unused == 1) return reply;  // only asks whether the function exists
+  if (request.count == 0 && request.unused == 1) return reply;  // the request only asks whether the function exists
   uint64_t values[MAX_ARGUMENTS + 1] = {};
   std::vector<void*> parameters;
   const char* text = nullptr;
@@ -129,7 +129,8 @@ Reply call(void* library, const Request& request, char* memory) {
 
 int main(int count, char** arguments) {
   if (count < 2) return 2;
-  // This process ends with its parent. Its own process group keeps signals to the group away from other processes.
+  // This process ends with its parent. It has its own process group, so that signals to the group reach no other
+  // processes.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);
   void* library = dlopen(arguments[1], RTLD_NOW);
@@ -137,7 +138,7 @@ int main(int count, char** arguments) {
     fprintf(stderr, "%s\n", dlerror());
     return 2;
   }
-  if (count < 6) return 0;  // a trial start: the process runs and the library loads
+  if (count < 6) return 0;  // a trial start, which shows that the process runs and the library loads
   const int requests = atoi(arguments[2]);
   const int replies = atoi(arguments[3]);
   const size_t bytes = strtoull(arguments[5], nullptr, 10);
@@ -153,6 +154,6 @@ int main(int count, char** arguments) {
     const Reply reply = call(library, request, memory);
     if (!write_all(replies, &reply, sizeof reply)) return 0;
   }
-  // Skip destructors, because they could run a candidate's code.
+  // Skips destructors, because they could run the candidate's code.
   _exit(0);
 }

@@ -50,7 +50,7 @@
 [[noreturn]] inline __attribute__((always_inline)) void __trap() { flashcore_emu_fault("TRAP", "executed __trap()"); }
 inline void __brkpt() {}
 
-// Describes the module; one translation unit is one module.
+// Describes the module. Every translation unit is one module.
 extern "C" __attribute__((visibility("default"))) flashcore::emu::Module flashcore_emu_module;
 flashcore::emu::Module flashcore_emu_module = {FLASHCORE_EMULATOR_ABI,
 #if defined(FLASHCORE_INSTRUMENTED)

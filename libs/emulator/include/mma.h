@@ -1,7 +1,7 @@
 // nvcuda::wmma: fragments of half or bf16 operands with float or half accumulators, shapes m16n16k16, m32n8k16,
-// m8n32k16. CUDA does not specify how elements are spread over the lanes. For operands, lane i holds the i-th 32nd of
-// the matrix in row order, twice (num_elements is 16, as on hardware). Accumulators of m16n16 are spread as on sm_80
-// and sm_89.
+// m8n32k16. CUDA does not specify how elements are spread over the lanes. An operand in row order is cut into 32 parts.
+// Lane i holds part i twice (num_elements is 16, as on hardware). Accumulators of m16n16 are spread as on sm_80 and
+// sm_89.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -41,7 +41,8 @@ struct Extent<accumulator, M, N, K> {
 template <class T>
 constexpr bool is_operand_type = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 
-/** Row and column of element i of a lane in a 16 x 16 accumulator: pairs in the four 8 x 8 quarters. */
+/** Row and column of element i of a lane in a 16 x 16 accumulator. Each lane holds a pair of elements in each 8 x 8
+   quarter. */
 __forceinline__ int accumulator_row(int lane, int i) { return lane / 4 + 8 * (i / 2 % 2); }
 __forceinline__ int accumulator_col(int lane, int i) { return 2 * (lane % 4) + i % 2 + 8 * (i / 4); }
 

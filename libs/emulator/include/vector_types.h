@@ -18,7 +18,7 @@ extern "C" [[noreturn]] void flashcore_emu_misaligned(const void* address, unsig
 #endif
 
 #if defined(FLASHCORE_INSTRUMENTED)
-// Compilers do not instrument all of the copies below.
+// The copies below call these hooks themselves, because compilers do not instrument all of them.
 extern "C" void __tsan_read_range(void* address, unsigned long bytes);
 extern "C" void __tsan_write_range(void* address, unsigned long bytes);
 #define FLASHCORE_NOTE_COPY(FROM, TO, BYTES)                                   \
@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) void check_aligned(const void* address, bo
 
 }  // namespace flashcore::emu
 
-// Copying checks both addresses; otherwise the type behaves like an aggregate with the same members.
+// Copying checks both addresses. In everything else the type behaves like an aggregate with the same members.
 #define FLASHCORE_CHECKED_COPY(TYPE, ALIGNMENT)                              \
   TYPE() = default;                                                          \
   inline __attribute__((always_inline)) TYPE(const TYPE& other) {            \

@@ -39,7 +39,7 @@ struct Nvrtc {
   exit(NOT_USABLE);
 }
 
-/** Files "<stem>.so", "<stem>.so.13" … of a folder, longest version first. */
+/** The files "<stem>.so", "<stem>.so.13" … of a folder. Longer versions come first. */
 std::vector<std::string> libraries(const std::string& folder, const std::string& stem) {
   std::vector<std::string> found;
   DIR* all = opendir(folder.c_str());
@@ -56,7 +56,7 @@ std::vector<std::string> libraries(const std::string& folder, const std::string&
 }
 
 Nvrtc load(const std::string& folder) {
-  // NVRTC opens this library by its bare name, which the loader may not find next to libnvrtc.
+  // Opens this library by its path, because the loader may not find it by the bare name that NVRTC uses.
   for (const std::string& path : libraries(folder, "libnvrtc-builtins")) dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   void* library = nullptr;
   for (const std::string& path : libraries(folder, "libnvrtc"))
@@ -112,7 +112,8 @@ Compiled compile(const Nvrtc& nvrtc, const std::string& source, const char* name
   return compiled;
 }
 
-/** Prints "V13.0.88", the version from its PTX, then "sm_75" and the other architectures, one per line. */
+/** Prints the version that NVRTC writes into PTX ("V13.0.88"), then "sm_75" and the other architectures, one per line.
+   */
 int describe(const Nvrtc& nvrtc) {
   const Compiled empty = compile(nvrtc, "extern \"C\" __global__ void empty() {}", "empty.cu", {});
   const size_t at = empty.ptx.find(", V");

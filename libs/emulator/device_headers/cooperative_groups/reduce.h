@@ -1,4 +1,4 @@
-// Reductions over the members of a group; each gets the result.
+// Reductions over the members of a group. Every member gets the result.
 #pragma once
 #include <cooperative_groups.h>
 

@@ -1,4 +1,4 @@
-// Atomic functions of device and shared memory; clang determines which of the two an address belongs to.
+// Atomic functions on device and shared memory. clang determines which of the two an address points to.
 #pragma once
 #include "memory.h"
 

@@ -1,5 +1,5 @@
-// The names that host functions of a .cu use, so that a source with host functions compiles
-// to its device code. Nothing here is defined, because host functions of a kernel never run.
+// The names that host functions of a .cu use, so that the device code of a source with host functions can be compiled.
+// Nothing here is defined, because host functions of a kernel never run.
 #pragma once
 #include "../vector_types.h"
 
@@ -38,7 +38,7 @@ struct cudaDeviceProp {
 // clang compiles <<< >>> to this call if it has no toolkit.
 cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr);
 
-// The C library: first the host overloads of functions that device code also has,
+// First, names of the C library that device code also has, as host overloads,
 __attribute__((host)) void exit(int);
 __attribute__((host)) void abort();
 __attribute__((host)) void __assertfail(const char*, const char*, unsigned, const char*, size_t);
@@ -66,7 +66,7 @@ FLASHCORE_HOST_EXTREMES(double)
 __attribute__((host)) void* memcpy(void*, const void*, size_t);
 __attribute__((host)) void* memset(void*, int, size_t);
 
-// then the names that only host functions use.
+// then names that only host functions use.
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
 #define RAND_MAX 2147483647

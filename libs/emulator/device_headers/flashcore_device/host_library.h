@@ -1,4 +1,5 @@
-// The parts of the standard library that host functions of a .cu use around launches: declared, never run.
+// The parts of the standard library that host functions of a .cu use around launches. They are only declared, because
+// they never run.
 #pragma once
 #include <cstddef>
 #include <cstdint>

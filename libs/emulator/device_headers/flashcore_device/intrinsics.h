@@ -63,7 +63,7 @@ FLASHCORE_MIN_MAX(unsigned long)
 FLASHCORE_MIN_MAX(long long)
 FLASHCORE_MIN_MAX(unsigned long long)
 #undef FLASHCORE_MIN_MAX
-// Mixed operands are converted as in C's arithmetic.
+// For operands of two types, which are converted as C's arithmetic converts them.
 #define FLASHCORE_MIN_MAX_MIXED(A, B, TYPE)                                                               \
   FLASHCORE_BOTH constexpr TYPE min(A a, B b) { return min(static_cast<TYPE>(a), static_cast<TYPE>(b)); } \
   FLASHCORE_BOTH constexpr TYPE min(B a, A b) { return min(static_cast<TYPE>(a), static_cast<TYPE>(b)); } \
@@ -79,7 +79,7 @@ FLASHCORE_BOTH constexpr long long abs(long long a) { return a < 0 ? -a : a; }
 
 // --- rounding modes -------------------------------------------------------------------------------------------
 
-// PTX calls the direction of CUDA's rd "m" (minus) and of ru "p" (plus).
+// PTX names CUDA's rd "m" (minus infinity) and ru "p" (plus infinity).
 #define FLASHCORE_ROUNDED(SUFFIX, PTX)                                                                        \
   FLASHCORE_DEVICE float __fadd_##SUFFIX(float a, float b) { return __nvvm_add_##PTX##_f(a, b); }             \
   FLASHCORE_DEVICE float __fsub_##SUFFIX(float a, float b) { return __nvvm_add_##PTX##_f(a, -b); }            \

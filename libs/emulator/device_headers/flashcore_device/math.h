@@ -1,6 +1,6 @@
-// Functions of floating point. Algorithms have the same steps and constants as CUDA's math library, so that a
-// kernel's results are bit for bit those of nvcc; tests/device_functions.cu and its test compare them. Fast
-// math (-DFLASHCORE_FAST_MATH, with clang's own flags): the approximations of the hardware, subnormals are 0.
+// Floating-point functions. Algorithms have the same steps and constants as CUDA's math library, so that a kernel's
+// results are bit for bit those of nvcc; tests/device_functions.cu and its test compare them. Fast math
+// (-DFLASHCORE_FAST_MATH along with clang's own flags) uses the hardware's approximations and flushes subnormals to 0.
 #pragma once
 #include "intrinsics.h"
 
@@ -114,7 +114,7 @@ FLASHCORE_DEVICE float power(float x, float scale_of_whole, float high, float lo
   return __nvvm_ex2_approx_ftz_f(rest) * __int_as_float(__float_as_int(shifted) << 23);
 }
 
-/** x = mantissa * 2^exponent with mantissa - 1 near 0; `offset`: the bits of the smallest mantissa. */
+/** x = mantissa * 2^exponent with the mantissa near 1. `offset`: the bits of the smallest mantissa. */
 struct Parts {
   float mantissa_less_1, exponent;
 };
@@ -126,7 +126,7 @@ FLASHCORE_DEVICE Parts parts_of(float& x, int offset) {
           __builtin_fmaf(static_cast<float>(exponent), 0x1p-23f, tiny ? -23.0f : 0.0f)};
 }
 
-/** Handles infinity, NaN and 0, for which the polynomials are wrong; x as parts_of() left it. */
+/** Handles infinity, NaN and 0, for which the polynomials are wrong. x is the value that parts_of() left. */
 FLASHCORE_DEVICE float special_log(float x, float log) {
   if (__float_as_uint(x) >= 0x7f800000u) log = __builtin_fmaf(x, INFINITY, INFINITY);
   return x == 0.0f ? -INFINITY : log;

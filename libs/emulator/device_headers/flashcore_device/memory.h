@@ -8,7 +8,7 @@ FLASHCORE_DEVICE void* memset(void* to, int value, size_t bytes) { return __buil
 
 namespace flashcore::device {
 
-/** The type with which a value of BYTES bytes is moved. */
+/** The type that moves a value of BYTES bytes. */
 template <int BYTES>
 struct WordOf;
 template <>
@@ -37,7 +37,7 @@ using Word = typename WordOf<static_cast<int>(sizeof(T))>::type;
 
 }  // namespace flashcore::device
 
-// One access with one hint: 8 bytes are moved as two words, 16 as four.
+// Loads of one hint. 8 bytes are moved as two words, 16 bytes as four.
 #define FLASHCORE_HINTED_LOAD(NAME, HINT, VOLATILE)                                                 \
   namespace flashcore::device {                                                                     \
   FLASHCORE_DEVICE void NAME(unsigned char& to, const void* from) {                                 \
@@ -104,7 +104,7 @@ FLASHCORE_HINTED_STORE(stcs, "cs")
 FLASHCORE_HINTED_STORE(stwt, "wt")
 #undef FLASHCORE_HINTED_STORE
 
-// clang knows shared memory as address space 3, device memory as 1.
+// In clang, shared memory is address space 3 and device memory is address space 1.
 FLASHCORE_DEVICE size_t __cvta_generic_to_shared(const void* pointer) {
   return static_cast<size_t>((unsigned)(unsigned long)(__attribute__((address_space(3))) const void*)(pointer));
 }

@@ -102,7 +102,7 @@ FLASHCORE_DEVICE FLASHCORE_PAIR FLASHCORE_NAME(__halves2, 2)(FLASHCORE_SCALAR lo
 
 // --- arithmetic -----------------------------------------------------------------------------------------------
 
-// For scalars and pairs. Functions named _rn must never be fused with others; here none are.
+// For scalars and pairs. The compiler must never fuse functions named _rn with others; here no function is fused.
 #define FLASHCORE_ARITHMETIC(NAME, FUNCTION)                                            \
   FLASHCORE_DEVICE FLASHCORE_SCALAR __h##NAME(FLASHCORE_SCALAR a, FLASHCORE_SCALAR b) { \
     return FLASHCORE_SCALAR::from_bits(FLASHCORE_BITS::FUNCTION(a.__x, b.__x));         \
@@ -186,8 +186,9 @@ FLASHCORE_DEVICE FLASHCORE_PAIR& operator*=(FLASHCORE_PAIR& a, FLASHCORE_PAIR b)
 
 // --- functions ------------------------------------------------------------------------------------------------
 
-// Use the hardware's approximation in fp32, rounded once. For single inputs of some functions CUDA corrects the last
-// place, because the hardware's approximation rounds wrongly. The emulator's is more precise and needs no correction.
+// Use the hardware's approximation in fp32, rounded once. For a few inputs of some functions CUDA corrects the last
+// bit, because the hardware's approximation leads to a wrong rounding. The emulator's approximation is more precise and
+// needs no correction.
 #define FLASHCORE_FUNCTION(NAME, NAME2, EXPRESSION)                           \
   FLASHCORE_DEVICE FLASHCORE_SCALAR NAME(FLASHCORE_SCALAR a) {                \
     const float x = static_cast<float>(a);                                    \

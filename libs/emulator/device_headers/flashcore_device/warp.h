@@ -31,7 +31,8 @@ FLASHCORE_DEVICE unsigned __match_all_sync(unsigned mask, unsigned value, int* s
   return __nvvm_match_all_sync_i32p(mask, value, same);
 }
 
-// A shuffle's last operand: the lane of a segment that it may not pass, and which lanes share a segment.
+// The last operand of a shuffle: the last lane of a segment that may be read, and a mask that says which lanes share a
+// segment.
 #define FLASHCORE_SHUFFLE(NAME, PTX, LAST)                                                                      \
   FLASHCORE_DEVICE int NAME(unsigned mask, int value, int lane, int width = 32) {                               \
     return __nvvm_shfl_sync_##PTX##_i32(mask, value, lane, (32 - width) << 8 | LAST);                           \

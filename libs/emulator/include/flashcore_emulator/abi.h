@@ -8,14 +8,14 @@
 
 #define FLASHCORE_EMULATOR_ABI 2
 
-// The last parameters of calls that wait: the line of the caller, for deadlock reports.
+// The last parameters of functions that wait: the caller's file and line, for deadlock reports.
 #define FLASHCORE_PLACE_PARAMETERS const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 namespace flashcore::emu {
 
 /**
- * The state of a CUDA thread. The emulator has one per fibre and points at the running one. A thread reads the first 64
- * bytes at its start; behind them the emulator's Fibre adds the fields that each switch touches.
+ * The state of a CUDA thread. The emulator has one per fibre, and a pointer to that of the running fibre. A thread
+ * reads the first 64 bytes when it starts. After these, the emulator's Fibre has the fields that each switch touches.
  */
 struct ThreadState {
   uint3 thread_index;
@@ -24,7 +24,7 @@ struct ThreadState {
   dim3 grid_dim;
   char* dynamic_shared;   // ends at a guard page
   unsigned dynamic_shared_bytes;
-  unsigned linear_index;  // of the thread within its block: x fastest
+  unsigned linear_index;  // index of the thread within its block: x fastest
   unsigned lane;          // linear_index % 32
   unsigned atomic_calls;  // calls made by this thread; see atomics.h
 };
@@ -59,7 +59,7 @@ struct Place {
 struct Entry {
   const char* name;
   unsigned parameter_count;
-  const unsigned* parameter_sizes;    // bytes
+  const unsigned* parameter_sizes;    // in bytes
   const unsigned* parameter_offsets;  // in the packed argument buffer, with CUDA's natural alignment
   unsigned packed_bytes;
   void (*function)();
@@ -79,7 +79,7 @@ struct Module {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// The running fibre. It is always in static TLS, so that a kernel reads it with two loads.
+// The running fibre. It is in static TLS, so that a kernel reads it with two loads.
 extern __thread flashcore::emu::ThreadState* flashcore_emu_thread
 #if !defined(__APPLE__)
     __attribute__((tls_model("initial-exec")))
@@ -93,14 +93,14 @@ int flashcore_emu_barrier(unsigned id, unsigned count, int reduction, int predic
 void flashcore_emu_barrier_arrive(unsigned id, unsigned count, const char* file, int line);
 
 /**
- * Deposits `deposit` at the meeting of the lanes in `mask` and waits for the others. For the last lane to arrive it
- * returns the 32 deposits (null for lanes that take no part); that lane computes for all and calls
- * flashcore_emu_warp_release. For the other lanes it returns null after that call.
+ * Deposits `deposit` at the meeting of the lanes in `mask`. The last lane to arrive gets the 32 deposits (null for
+ * lanes that take no part), computes for all lanes and calls flashcore_emu_warp_release. The other lanes wait for that
+ * call and get null.
  */
 void** flashcore_emu_warp_arrive(int operation, unsigned mask, void* deposit, const char* what, const char* file,
                                  int line);
 void flashcore_emu_warp_release(void);
-/** Lanes of this warp that exist and have not exited. */
+/** The lanes of this warp that exist and have not exited. */
 unsigned flashcore_emu_active_mask(void);
 
 /**
@@ -112,7 +112,8 @@ void flashcore_emu_yield(void);
 [[noreturn]] void flashcore_emu_fault(const char* kind, const char* message);
 
 /**
- * cp.async: recorded now, carried out at the matching wait. If `source_bytes` < `bytes` the rest is filled with zeros.
+ * cp.async: records the copy, which the matching wait carries out. If `source_bytes` < `bytes`, the rest is filled with
+ * zeros.
  */
 void flashcore_emu_cp_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes);
 void flashcore_emu_cp_async_commit(void);

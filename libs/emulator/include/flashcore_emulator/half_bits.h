@@ -1,4 +1,5 @@
-// fp16 and bf16 to float and back, rounding to nearest even, with subnormals, infinities and NaN, exactly as on a GPU.
+// Conversions between fp16 or bf16 and float, rounding to nearest even, with subnormals, infinities and NaN exactly as
+// on a GPU.
 #pragma once
 #include <cstdint>
 
@@ -18,8 +19,8 @@ __forceinline__ float bits_float(uint32_t bits) {
 }
 
 /**
- * For CPUs without conversion instructions. A subnormal half is converted from its integer: its bits, taken as a float,
- * would be subnormal too and read as 0 while .ftz is on.
+ * For CPUs without conversion instructions. A subnormal half is converted from its integer. As a float its bits would
+ * be subnormal too, and read as 0 while .ftz is on.
  */
 __forceinline__ float half_to_float_portable(uint16_t h) {
   const uint32_t exponent = h & 0x7c00, mantissa = h & 0x03ff;
@@ -78,7 +79,8 @@ __forceinline__ uint16_t float_to_bfloat16(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/** Rounds toward zero, down or up: converts to nearest, then steps back if the result is on the wrong side. */
+/** Rounds toward zero, down or up: converts to nearest, and steps back if the result is on the wrong side of the value.
+   */
 template <class ToFloat>
 inline uint16_t step_toward(uint16_t nearest, float x, int direction, ToFloat to_float) {
   const float value = to_float(nearest);
@@ -99,7 +101,7 @@ inline uint16_t float_to_bfloat16_directed(float x, int direction) {
 
 /** a * b + c rounded once to float's format with a sticky last bit, so that rounding it to 16 bits rounds only once. */
 inline float fused_to_odd(float a, float b, float c) {
-  const double product = static_cast<double>(a) * b;  // exact: 11 (or 8) bits times the same number of bits
+  const double product = static_cast<double>(a) * b;  // exact: each factor has at most 11 bits
   const double sum = product + c;
   const double product_part = sum - c;
   const double error = (product - product_part) + (c - (sum - product_part));

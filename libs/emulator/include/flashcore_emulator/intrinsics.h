@@ -33,8 +33,9 @@ __forceinline__ std::common_type_t<A, B> max(A a, B b) {
     return T(a) < T(b) ? T(b) : T(a);
 }
 
-// libm's fmaxf and fminf are calls. These are one instruction and a branch that is never taken; the empty asm keeps the
-// compiler from turning the branch into a detour through an integer register. With one NaN the number wins.
+// libm's fmaxf and fminf are calls. These functions are one instruction and a branch that is rarely taken. The empty
+// asm keeps the compiler from replacing the branch by a detour through an integer register. If one operand is NaN, the
+// other is the result.
 __forceinline__ float flashcore_fmaxf(float a, float b) {
   if (__builtin_expect(b != b, 0)) {
     __asm__("");
@@ -75,7 +76,7 @@ __forceinline__ float __tanf(float x) { return tanf(x); }
 #endif
 
 namespace flashcore::emu {
-/** Hides the origin of a value so that the compiler cannot fuse it into a multiply-add. */
+/** Hides where a value comes from, so that the compiler cannot fuse it into a multiply-add. */
 __forceinline__ float separate(float x) {
 #if defined(__x86_64__)
   __asm__("" : "+x"(x));

@@ -15,10 +15,10 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 
-// A block runs on one OS thread from start to end, so a variable of that OS thread is a variable of the block.
+// A block runs on one OS thread from start to end, so a thread-local variable belongs to exactly one block at a time.
 #define __shared__ thread_local
 
-// The replacement for `extern __shared__ TYPE NAME[];` (README.md, "Dynamic shared memory").
+// Replaces `extern __shared__ TYPE NAME[];` (README.md, "Dynamic shared memory").
 #define FLASHCORE_DYNAMIC_SHARED(NAME, ...) __VA_ARGS__* const NAME = ::flashcore::emu::dynamic_shared()
 
 #define threadIdx (::flashcore::emu::self().thread_index)

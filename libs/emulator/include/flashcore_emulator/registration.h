@@ -57,15 +57,13 @@ int register_entry(Entry& entry, const char* name, void (*function)(Arguments...
   return 1;
 }
 
-// This overload is chosen if the source has no such kernel: only FLASHCORE_EXPECT_ENTRY's placeholder then has the
-// name.
+// The compiler chooses this overload if the source has no such kernel, because then only the placeholder of
+// FLASHCORE_EXPECT_ENTRY has the name.
 inline int register_entry(Entry&, const char*, NoSuchEntry (*)(NoSuchEntry*), long) { return 0; }
 
 }  // namespace flashcore::emu
 
-/**
- * Goes before the kernel's source, so that a missing entry is reported by cuModuleGetFunction (NOT_FOUND), as on a GPU.
- */
+/** Goes before the kernel's source. Makes cuModuleGetFunction report a missing entry (NOT_FOUND), as on a GPU. */
 #define FLASHCORE_EXPECT_ENTRY(NAME) ::flashcore::emu::NoSuchEntry NAME(::flashcore::emu::NoSuchEntry*);
 
 /** Goes after the kernel's source, once per entry. */

@@ -1,4 +1,4 @@
-// Operations of a warp's lanes together: shuffles, votes, matches and reductions. All are built on warp_meeting.
+// Operations of several lanes of a warp: shuffles, votes, matches and reductions. All use warp_meeting.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -53,7 +53,7 @@ inline T shuffle(ShuffleKind kind, unsigned mask, T value, int argument, int wid
         for (int lane = 0; lane < 32; ++lane) {
           if (!lanes[lane]) continue;
           const int source = shuffle_source(kind, lane, lanes[lane]->argument, lanes[lane]->width);
-          // On a GPU it is undefined to read from a lane that takes no part; here the reader gets its own value.
+          // On a GPU, reading from a lane that takes no part is undefined. Here the reader gets its own value.
           if (source >= 0 && source < 32 && lanes[source]) lanes[lane]->result = lanes[source]->value;
         }
       },

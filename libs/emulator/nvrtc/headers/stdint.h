@@ -1,5 +1,5 @@
 #pragma once
-// Under NVRTC, libcu++ also declares these types at namespace scope. If it is installed, use its types.
+// libcu++ declares these types at namespace scope under NVRTC too. Where it is installed, use its types.
 #if __has_include(<cuda/std/cstdint>)
 #include <cuda/std/cstdint>
 #else
