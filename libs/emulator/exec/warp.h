@@ -20,8 +20,7 @@ struct alignas(64) Meeting {
 };
 
 struct Warp {
-  static constexpr unsigned MAX_MEETINGS =
-      32;  // masks of waiting lanes are disjoint or differ, so no more are possible
+  static constexpr unsigned MAX_MEETINGS = 32;  // more are impossible: masks of waiting lanes are disjoint or differ
 
   Block* block = nullptr;
   Fibre* lanes = nullptr;  // the fibre of lane 0; the others follow

@@ -1,5 +1,5 @@
-// Arithmetic, logic, comparisons and conversions. Each is a loop over 32 lanes that the compiler vectorizes. This is a
-// separate translation unit, compiled next to engine.cpp.
+// Arithmetic, logic, comparisons and conversions. Each is a loop over 32 lanes that the compiler vectorizes. A
+// translation unit of its own, because it compiles along with engine.cpp.
 #include "arithmetic/comparisons.h"
 #include "arithmetic/conversions.h"
 #include "arithmetic/floats.h"
@@ -24,7 +24,7 @@ Table make_table() {
   return t;
 }
 
-/** The operation's name in the table, without the modifiers that make no difference here. */
+/** The operation's name in the table, without modifiers that make no difference to this engine. */
 std::string key_of(const Statement& s) {
   std::string key = s.op;
   const bool conversion = s.op == "cvt";
@@ -68,7 +68,7 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
   const auto& table = arithmetic_operations();
   auto found = table.find(key);
   if (s.op == "setp" && found == table.end() && s.mods.size() >= 3) {
-    // setp.lt.and.f32 p|q, a, b, c
+    // Parses forms such as setp.lt.and.f32 p|q, a, b, c.
     std::string plain = "setp." + s.mods[0] + "." + s.mods.back();
     found = table.find(plain);
     ins.count = s.mods[1] == "and" ? 2 : (s.mods[1] == "or" ? 3 : (s.mods[1] == "xor" ? 4 : 0));
@@ -77,7 +77,7 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
     ins.count = 0;
   }
   if (s.op == "cvt" && s.mods.size() == 2) {
-    // The table's conversions need registers exactly as wide as the types.
+    // The table's conversions need registers that are exactly as wide as the types.
     const bool fits = found != table.end() && fits_registers(l, found->second);
     if (!fits && lower_integer_conversion(l, ins)) return true;
   }
@@ -107,7 +107,8 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
   if (s.op == "lop3") ins.imm = s.operands[4].value;
   if (s.op == "bfi") l.extra(ins).d.push_back(l.slot(s.operands[4], 4));
   if (to_unit) saturate_result(l, ins, type.rfind("f16", 0) == 0 ? 2 : op.bytes[0], type == "f16x2" ? 2 : 1);
-  // The processor's mode flushes results of additions and similar operations; these four only select or change bits.
+  // The processor's mode flushes the results of arithmetic. These four operations only select or change bits, so they
+  // flush separately.
   if (has(s, "ftz") && type == "f32" && (s.op == "min" || s.op == "max" || s.op == "neg" || s.op == "abs"))
     flush_result(l, ins);
   return true;

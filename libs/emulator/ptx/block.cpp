@@ -23,7 +23,7 @@ void fill_slot(char* registers, const Kernel::Constant& constant) {
     const uint32_t all = constant.bits ? ALL : 0;
     memcpy(slot, &all, 4);
   }
-  // A register of 128 bits may be declared, but no instruction has a handler for it.
+  // A 128-bit register may be declared, but no instruction has a handler for it.
   const unsigned bytes = std::min<unsigned>(constant.bytes, sizeof constant.bits);
   for (int lane = 0; lane < LANES && bytes; ++lane) memcpy(slot + lane * constant.bytes, &constant.bits, bytes);
 }
@@ -123,7 +123,7 @@ void BlockRun::fill_specials(Warp& w, bool first_block) {
     else if (cluster->fill_special(name, rank, slot, w))
       continue;
     else
-      uniform(0);  // %smid, %gridid … always have the same value
+      uniform(0);  // %smid, %gridid and others are always 0
   }
 }
 
@@ -220,7 +220,7 @@ bool BlockRun::step() {
     else
       while (i) i = i->fn(w, i);
     spins = spins && w.looked && w.yielded;
-    if (shadow && w.yielded) shadow->end();  // it may be looping on unwritten memory
+    if (shadow && w.yielded) shadow->end();  // report unwritten memory now, because the loop may be waiting on it
   }
   return went_on;
 }
@@ -238,8 +238,8 @@ unsigned BlockRun::live_threads() const {
   return live;
 }
 
-// True if lanes of this warp wait at the barrier in another line. Different warps may reach a barrier from different
-// lines; lanes of one warp may not.
+// True if other lanes of this warp wait at the barrier in another line. Different warps may reach a barrier from
+// different lines, but lanes of one warp may not.
 bool BlockRun::waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const {
   return std::any_of(w.others.begin(), w.others.end(), [&](const Split& split) {
     return split.state == SplitState::AtBarrier && split.barrier == id && split.pc != i &&
@@ -255,7 +255,7 @@ void BlockRun::arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uin
     barrier.truths = 0;
     barrier.voters = 0;
   } else if (barrier.expected != expected || waits_elsewhere(w, i, id)) {
-    // Record that the lanes wait here, so that the report lists them too.
+    // Records that these lanes wait here too, so that the report lists them.
     w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
     deadlock("divergent barrier: threads of one block came to different __syncthreads()");
   }
@@ -308,7 +308,7 @@ void BlockRun::complete_barriers_after_exit() {
 }
 
 void BlockRun::deadlock(const char* headline) {
-  if (shadow) shadow->end();  // unwritten memory may be what they wait for
+  if (shadow) shadow->end();  // report unwritten memory now, because the threads may be waiting on it
   Fault fault;
   fault.kind = "DEADLOCK";
   fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;

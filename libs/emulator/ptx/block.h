@@ -1,4 +1,4 @@
-// A block in flight: its warps, its shared memory, its barriers. All of its state is data, so it can pause at any
+// A running block: its warps, its shared memory and its barriers. All its state is data, so the block can pause at any
 // instruction.
 #pragma once
 #include <array>
@@ -22,8 +22,8 @@ struct RecentOperands;
 class BlockRun;
 
 /**
- * Watches the accumulators of a warp's asynchronous products until the warp waits for them. Uses the program's
- * registers, not slots, because a slot may be reused by another register.
+ * Watches the accumulators of a warp's asynchronous products until the warp waits for them. Identifies accumulators by
+ * the program's register, because registers may share a slot.
  */
 class Products {
  public:
@@ -45,11 +45,11 @@ class Products {
     const Ins* changed = nullptr;  // the instruction that changed it after the product
   };
   void check_fences(Warp& w, const Ins* i, const ProductStep& step) const;
-  std::vector<Accumulator> states_;  // by number
+  std::vector<Accumulator> states_;  // by number of the register
   uint32_t committed_ = 0, fences_ = 0;
 };
 
-/** A cp.async that was issued, for the lanes whose copies have not been carried out yet. */
+/** A cp.async that was issued, for the lanes whose copy has not been carried out yet. */
 struct Copy {
   uint32_t mask;
   unsigned warp;
@@ -64,9 +64,9 @@ struct Copy {
 };
 
 struct BlockBarrier {
-  unsigned arrived = 0, expected = 0;  // threads; expected 0: all live threads
+  unsigned arrived = 0, expected = 0;  // number of threads; expected 0: all live threads
   unsigned waiting = 0;                // arrived threads that wait
-  int truths = 0;                      // true predicates of a bar.red
+  int truths = 0;                      // number of true predicates of a bar.red
   unsigned voters = 0;
 };
 
@@ -74,7 +74,7 @@ struct RunCounters {
   uint64_t blocks = 0, barriers = 0;
 };
 
-/** A block of a PTX kernel. After one block has ended, the object runs another. */
+/** A running block of a PTX kernel. After a block has ended, the object runs another one. */
 class BlockRun {
  public:
   BlockRun();
@@ -82,7 +82,7 @@ class BlockRun {
   /** Places the block's threads at the kernel's first instruction. */
   void begin(const LaunchPlan& plan, uint3 index, Cluster& cluster, unsigned rank);
   bool alive() const;
-  /** Runs each warp as far as it can go. Returns false if no warp could continue. Errors: Fault. */
+  /** Runs each warp as far as it can go. Returns false if no warp could go on. Errors: Fault. */
   bool step();
   void finish();
   /** After a fault the next block starts with fresh state. */
@@ -101,31 +101,31 @@ class BlockRun {
   char* shared = nullptr;
   uint32_t shared_bytes = 0;
   char* local = nullptr;
-  uint64_t local_bytes = 0, local_stride = 0;  // a thread's local memory; from one thread's to the next
+  uint64_t local_bytes = 0, local_stride = 0;  // bytes per thread, and the distance between two threads' memory
   const char* parameters = nullptr;
   uint32_t parameter_bytes = 0;
-  bool waited_for_launch = false;  // a thread has waited for the launch before
+  bool waited_for_launch = false;  // some thread has executed griddepcontrol.wait
   struct Range {
     uint64_t base = 1, end = 0;
   };
   std::vector<Range> ranges;  // by Ins::cache
   std::vector<Copy> copies;
   uint64_t copies_issued = 0;
-  std::vector<std::array<uint32_t, LANES>> open_groups;  // open groups of cp.async, by warp
+  std::vector<std::array<uint32_t, LANES>> open_groups;  // the open group of cp.async, by warp and lane
   std::array<BlockBarrier, 16> barriers;
-  std::array<PhaseClocks, 16> barrier_clocks;  // of the same barriers, for the race check
+  std::array<PhaseClocks, 16> barrier_clocks;  // clocks of `barriers`, for the race check
   PhaseClocks cluster_clocks;
   Shadow* shadow = nullptr;      // null unless the run looks for races
   Counters* observed = nullptr;  // null unless launches are counted
-  uint32_t epoch = 1;            // number of times that all warps met, for the race check
-  bool spins = false;  // in the latest step every warp that ran only polled memory that others write
+  uint32_t epoch = 1;            // how often all warps have met, for the race check
+  bool spins = false;  // in the latest step, all warps that ran only polled memory that others write
   Cluster* cluster = nullptr;
-  unsigned rank = 0;  // within the cluster
+  unsigned rank = 0;  // rank within the cluster
   Mbarriers mbarriers;
   std::vector<Products> products;  // by warp
   std::unique_ptr<RecentOperands> recent;  // operands of recent products
 
-  /** Lanes arrive at the barrier. Completes it if they were the last. */
+  /** Lanes arrive at the barrier. Completes the barrier if they were the last. */
   void arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths, bool waits);
   void complete_if_full(unsigned id);
   void complete_barriers_after_exit();
@@ -136,9 +136,9 @@ class BlockRun {
   void attach();
   bool waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const;
 
-  /** Sets the special registers that change from block to block; in a launch's first block sets all of them. */
+  /** Sets the special registers that change from block to block. In a launch's first block it sets all of them. */
   void fill_specials(Warp& w, bool first_block);
-  /** Adds each thread's place to the fault. */
+  /** Adds to the fault where each thread of the block is. */
   void describe_threads(Fault& fault) const;
 
   const LaunchPlan* plan_ = nullptr;

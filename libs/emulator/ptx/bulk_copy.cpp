@@ -14,12 +14,13 @@ namespace {
 
 constexpr unsigned TILE_ALIGNMENT = 128, BULK_ALIGNMENT = 16;
 
-/** Permutes the 16-byte columns of a row. The row's number comes from the address itself. */
+/** Permutes the 16-byte columns of a row. The address itself determines the row's number. */
 inline uint32_t swizzled(uint32_t address, unsigned mode) {
   return address ^ ((address >> 7 & ((1u << mode) - 1)) << 4);
 }
 
-/** Calls visit(row of the box, its place in device memory, first byte, number of bytes inside the tensor). */
+/** Calls visit(row of the box, its address in device memory, first byte, number of bytes inside the tensor) for each
+   row. */
 template <class Visit>
 void each_row(const TensorMap& map, const int32_t* at, const Visit& visit) {
   const int64_t first = at[0], last = first + map.box[0];
@@ -83,7 +84,7 @@ TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_
   return map;
 }
 
-/** Faults if the tile reads or writes anything outside device memory. */
+/** Faults if the tile would read or write anything outside device memory. */
 void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map, const int32_t* at, Access access) {
   Ins device = tensor;
   device.space = GLOBAL_SPACE;
@@ -92,7 +93,8 @@ void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map,
   });
 }
 
-/** addresses: destination, tensor or source, barrier. b: mask of the receiving blocks, or NO_SLOT. */
+/** Operands: addresses has destination, tensor or source, and barrier. b is the mask of receiving blocks, or NO_SLOT.
+   */
 void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignment) {
   const Ins& to = i->extra->addresses[0];
   const Ins& at = i->extra->addresses[2];
@@ -133,7 +135,7 @@ const Ins* each_active(Warp& w, const Ins* i, const Visit& visit) {
   return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
 }
 
-/** extra->c: coordinates. */
+/** Operands: extra->c has the coordinates. */
 void read_coordinates(Warp& w, const Ins* i, unsigned lane, int32_t* at) {
   for (size_t n = 0; n < i->extra->c.size(); ++n) at[n] = w.reg<int32_t>(i->extra->c[n])[lane];
 }
@@ -151,7 +153,7 @@ const Ins* load_tile(Warp& w, const Ins* i) {
   });
 }
 
-/** extra->a[0]: bytes. */
+/** Operands: extra->a[0] has the number of bytes. */
 unsigned bulk_bytes(Warp& w, const Ins* i, unsigned lane) {
   const uint32_t bytes = w.reg<uint32_t>(i->extra->a[0])[lane];
   if (bytes % BULK_ALIGNMENT)
@@ -176,7 +178,7 @@ void note_store(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned by
   w.block->shadow->bulk_store_begins(w, i, lane, from, bytes);
 }
 
-/** addresses: tensor, source. */
+/** Operands: addresses has tensor and source. */
 const Ins* store_tile(Warp& w, const Ins* i) {
   return each_active(w, i, [&](unsigned lane) {
     const Ins &tensor = i->extra->addresses[0], &source = i->extra->addresses[1];
@@ -203,7 +205,7 @@ const Ins* store_tile(Warp& w, const Ins* i) {
   });
 }
 
-/** put(to, from, bytes) stores or adds the bytes to device memory. */
+/** put(to, from, bytes) stores the bytes to device memory or adds them there. */
 template <class Put>
 const Ins* send_bulk(Warp& w, const Ins* i, Access access, const Put& put) {
   return each_active(w, i, [&](unsigned lane) {
@@ -225,7 +227,7 @@ const Ins* store_bulk(Warp& w, const Ins* i) {
 
 float flushed(float value) { return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value; }
 
-/** Each float is added atomically by itself. Subnormal inputs and results are 0, as those of vector atomics. */
+/** Adds each float in a separate atomic. Subnormal inputs and results count as 0, as in vector atomics. */
 const Ins* add_bulk(Warp& w, const Ins* i) {
   return send_bulk(w, i, Access::ReadWrite, [](char* to, const char* from, unsigned bytes) {
     for (unsigned at = 0; at < bytes; at += sizeof(float)) {
@@ -244,13 +246,13 @@ const Ins* add_bulk(Warp& w, const Ins* i) {
 
 const Ins* no_prefetch(Warp&, const Ins* i) { return i + 1; }
 
-// Stores have already been carried out; groups matter only to the race check.
+// Stores have been carried out when they were issued. Groups matter only to the race check.
 const Ins* commit_stores(Warp& w, const Ins* i) {
   if (!w.block->shadow) return i + 1;
   return each_active(w, i, [&](unsigned lane) { w.block->shadow->commit_bulk_stores(w, lane); });
 }
 
-/** imm: number of groups that may still be reading. */
+/** Operands: imm is the number of groups that may still be reading. */
 const Ins* wait_for_stores(Warp& w, const Ins* i) {
   if (!w.block->shadow) return i + 1;
   return each_active(

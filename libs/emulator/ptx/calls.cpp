@@ -14,7 +14,7 @@ namespace flashcore::emu::ptx {
 namespace {
 
 constexpr size_t MOST_STATEMENTS = 4'000'000;
-// Limit for a kernel that calls by address: each such call contains the bodies of all functions that it may call.
+// Limit for a kernel that calls by address, because each such call contains the bodies of all functions it may call.
 constexpr size_t MOST_STATEMENTS_OF_CHOICES = 400'000;
 
 void note_names(const Operand& o, std::set<std::string>& names) {
@@ -22,7 +22,7 @@ void note_names(const Operand& o, std::set<std::string>& names) {
   for (const Operand& item : o.items) note_names(item, names);
 }
 
-/** Names used as values, including functions whose address is taken. Direct calls are not included. */
+/** Names used as values, which includes functions whose address is taken but not functions that are called directly. */
 std::set<std::string> names_used_as_values(const Program& program) {
   std::set<std::string> names;
   for (const Variable& variable : program.globals)
@@ -66,13 +66,14 @@ class Inliner {
            out_.statements.size() + callee.statements.size() < most;
   }
 
-  /** `names` maps the function's parameters and variables to their names here. The entry itself keeps its names. */
+  /** `names` maps the function's parameters and variables to their names in the result. The entry keeps its own names.
+     */
   void add_body(const Function& f, const Names& names, bool called) {
     const auto first_register = called ? static_cast<int>(out_.registers.size()) : 0;
     if (called) out_.registers.insert(out_.registers.end(), f.registers.begin(), f.registers.end());
     const auto first_table = static_cast<int64_t>(out_.branch_tables.size());
     std::vector<int> at(f.statements.size() + 1);
-    std::vector<size_t> own, returns;  // statements that jump, by their index here
+    std::vector<size_t> own, returns;  // statements that jump, by their index in the result
     for (size_t n = 0; n < f.statements.size(); ++n) {
       at[n] = static_cast<int>(out_.statements.size());
       Statement s = f.statements[n];
@@ -117,7 +118,7 @@ class Inliner {
     bind(callee.parameters, call.operands[2].items);
     for (const Variable& variable : callee.variables) {
       Variable here = variable;
-      // A function is active only once at a time, so its local variables need only one place.
+      // A function is active only once at a time, so one copy of its local variables is enough.
       if (variable.space == Space::Local) names[variable.name] = here.name = callee.name + "/" + variable.name;
       const bool known = std::any_of(out_.variables.begin(), out_.variables.end(), [&](const Variable& v) {
         return v.name == here.name && v.space == here.space && v.bytes >= here.bytes;

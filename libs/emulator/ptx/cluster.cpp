@@ -116,7 +116,7 @@ SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address,
     fault.message = "named an address outside of shared memory where one of shared memory is wanted";
     w.fail(i, lane, std::move(fault));
   }
-  // The address is checked, but the race check sees neither a read nor a write.
+  // Checks the address, but records neither a read nor a write for the race check.
   Shadow* const shadow = w.block->shadow;
   w.block->shadow = nullptr;
   resolve_one(w, i, lane, address, bytes, alignment, Access::ReadWrite);
@@ -180,14 +180,14 @@ ClusterRun::Step ClusterRun::step(InFlight& each) {
   for (unsigned rank = 0; rank < each.cluster.size(); ++rank)
     step.went_on |= each.blocks[rank]->mbarriers.land_all(*each.blocks[rank]);
   step.spins = false;
-  // Nothing outside a cluster can end a wait of its blocks; code that waits for other blocks polls memory instead.
+  // Nothing outside a cluster can end a wait at its barriers. Code that waits for blocks outside polls memory instead.
   if (!step.went_on) waiting->deadlock("all threads of the block wait and none can go on");
   return step;
 }
 
 void ClusterRun::run_to_the_end(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most) {
-  // After this many rounds in which every warp only polled memory, the warps may be waiting for blocks that have not
-  // begun.
+  // After this many rounds in which every warp only polled memory, other clusters begin, because the warps may be
+  // waiting for them.
   constexpr unsigned ROUNDS_TO_OTHERS = 4;
   const FlushSubnormals flush(plan.kernel->flush_subnormals);
   uint3 index;
@@ -255,7 +255,7 @@ const Ins* cluster_wait(Warp& w, const Ins* i) {
   return w.mask ? w.go_on_at(i + 1) : w.pick();
 }
 
-/** imm: the window of a generic address; b: the rank. */
+/** Operands: imm is the window of a generic address, b the rank. */
 template <class T>
 const Ins* map_address(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);

@@ -1,5 +1,5 @@
-// Blocks that run side by side and access each other's shared memory (sm_90). A launch without clusters has one block
-// in each cluster.
+// Blocks that run side by side and access each other's shared memory (sm_90). In a launch without clusters, every
+// cluster has one block.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -23,16 +23,16 @@ class Cluster {
   unsigned size() const { return static_cast<unsigned>(blocks_.size()); }
   BlockRun& block(unsigned rank) const { return *blocks_[rank]; }
   /**
-   * Returns the block whose shared memory an offset names, and removes the rank from the offset. If the offset names no
-   * block of the cluster it stays as it is and belongs to none. Faults if that block has ended.
+   * Returns the block whose shared memory an offset names, and removes the rank from the offset. An offset that names
+   * no block of the cluster stays as it is. Faults if the named block has ended.
    */
   BlockRun& owner(Warp& w, const Ins* i, unsigned lane, uint32_t& offset) const;
   /** Returns false if `name` is not a special register of clusters. */
   bool fill_special(const std::string& name, unsigned rank, uint32_t slot, Warp& w) const;
 
-  /** barrier.cluster.arrive for these lanes. */
+  /** These lanes execute barrier.cluster.arrive. */
   void arrive(Warp& w, uint32_t lanes);
-  /** The lanes that need not wait. */
+  /** Returns the lanes that may pass the barrier. */
   uint32_t passed(Warp& w, const Ins* i, uint32_t lanes);
   /** Ends the phase if all live threads have arrived. */
   void complete_if_full();
@@ -43,28 +43,28 @@ class Cluster {
   std::vector<BlockRun*> blocks_;
   uint32_t phase_ = 1;
   bool arrived_ = false;  // a lane arrived in this phase
-  /** The phase in which a lane arrived and has not waited yet, by rank and warp; 0: none. */
+  /** By rank, warp and lane: the phase in which the lane arrived without having waited yet; 0: none. */
   std::vector<std::vector<std::array<uint32_t, LANES>>> arrivals_;
 };
 
-/** An address in the shared memory of a block of the cluster. */
+/** An address in the shared memory of some block of the cluster. */
 struct SharedPlace {
   BlockRun* block;
   uint32_t offset;
 };
 
-/** Raises the fault of a use that the hardware leaves undefined. */
+/** Faults because of a use that the hardware leaves undefined. */
 [[noreturn]] void misused(Warp& w, const Ins* i, unsigned lane, const char* kind, const std::string& message);
 
 /** Resolves a lane's address. Faults unless it is aligned and the whole range is shared memory. */
 SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, unsigned alignment);
 
-/** Takes the next cluster of the grid and its index. Returns false if none is left. */
+/** Takes the next cluster of the grid and sets its index. Returns false if none is left. */
 using NextCluster = std::function<bool(uint3&)>;
 
 /**
- * Runs clusters of PTX kernels on one OS thread: one after another, or side by side if running clusters may wait for
- * clusters that have not begun.
+ * Runs clusters of PTX kernels on one OS thread: one after another, or several at the same time if a running cluster
+ * may wait for one that has not begun.
  */
 class ClusterRun {
  public:
@@ -72,14 +72,14 @@ class ClusterRun {
   ~ClusterRun();
   /**
    * Runs until `next` has no more clusters. Returns false if a block faulted; fault() then describes why. `at_once`
-   * clusters begin together; at most `most` run side by side.
+   * clusters begin together. At most `most` clusters run at the same time.
    */
   bool run(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most);
   const Fault& fault() const { return fault_; }
   RunCounters counters() const;
   /**
-   * A cluster still running at `deadline` ends with a fault that lists where its threads are. `faulted` is set when
-   * another block of the launch has faulted.
+   * A cluster that still runs at `deadline` ends with a fault that lists where its threads are. `faulted` becomes true
+   * when another block of the launch has faulted.
    */
   void set_ends(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>& faulted) {
     deadline_ = deadline;

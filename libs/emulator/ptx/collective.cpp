@@ -55,7 +55,7 @@ const Ins* sync_warp(Warp& w, const Ins* i) {
       if (!(members[k] >> k & 1)) fail_membership(w, i, k, members[k]);
       if (members[k] != wanted) waiting |= 1u << k;
     }
-  if (waiting) {  // several masks at once: handle one after another
+  if (waiting) {  // the lanes name several masks: handle one mask after another
     w.others.push_back({i, waiting});
     w.mask &= ~waiting;
     here &= ~waiting;
@@ -76,7 +76,7 @@ const Ins* sync_warp(Warp& w, const Ins* i) {
 
 enum class Shuffle : uint8_t { Up, Down, Butterfly, Index };
 
-/** Computes the lane that each lane reads, and the lanes whose source is inside their segment. */
+/** Computes which lane each lane reads, and which lanes have a source inside their segment. */
 template <Shuffle MODE>
 uint32_t sources_of(const uint32_t* b, const uint32_t* c, uint32_t* sources) {
   uint32_t inside = 0;
@@ -97,8 +97,9 @@ uint32_t sources_of(const uint32_t* b, const uint32_t* c, uint32_t* sources) {
 }
 
 /**
- * a: values, b: distance, c: clamp and segment mask, extra->a[0]: members, extra->d[0]: predicate or NO_SLOT. If
- * distance and mask are constants, extra->b has the sources and extra->c the lanes whose source is inside.
+ * Operands: a has the values, b the distance, c the clamp and the segment mask, extra->a[0] the members, extra->d[0] a
+ * predicate or NO_SLOT. If distance and mask are constants, extra->b has the lanes to read and extra->c the lanes whose
+ * source is inside the segment.
  */
 template <Shuffle MODE>
 const Ins* shuffle(Warp& w, const Ins* i) {
@@ -109,7 +110,7 @@ const Ins* shuffle(Warp& w, const Ins* i) {
         known ? i->extra->c[0] : sources_of<MODE>(w.reg<uint32_t>(i->b), w.reg<uint32_t>(i->c), computed);
     const uint32_t* const sources = known ? i->extra->b.data() : computed;
     permute_lanes(w.reg<uint32_t>(i->a), sources, t);
-    // The value read from a lane that takes no part is undefined.
+    // A value that is read from a lane that takes no part is undefined.
     uint32_t undefined = 0;
     if (__builtin_expect(m != ALL, 0))
       for (int k = 0; k < LANES; ++k)
@@ -163,7 +164,7 @@ bool lower_shuffle(Lowering& l, Ins& ins) {
 
 enum class Vote : uint8_t { All, Any, Uniform, Ballot };
 
-/** imm: true if the predicate is negated. */
+/** Operands: imm is true if the predicate is negated. */
 template <Vote MODE>
 const Ins* vote(Warp& w, const Ins* i) {
   return together(w, i, w.reg<uint32_t>(i->b), [&](uint32_t m) {
@@ -226,7 +227,7 @@ bool lower_match(Lowering& l, Ins& ins) {
   return true;
 }
 
-/** options[0]: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor. */
+/** Operands: options[0] is 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor. */
 template <class T>
 const Ins* reduce(Warp& w, const Ins* i) {
   return together(w, i, w.reg<uint32_t>(i->b), [&](uint32_t m) {

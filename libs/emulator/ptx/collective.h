@@ -1,4 +1,4 @@
-// Instructions that lanes of a warp carry out together. They wait until all lanes of the member mask are at the
+// Instructions that the lanes of a warp execute together. Lanes wait until all lanes of their member mask are at the
 // instruction.
 #pragma once
 #include "block.h"
@@ -6,13 +6,13 @@
 
 namespace flashcore::emu::ptx {
 
-/** Groups the split's lanes by the members that they name. Faults if a lane is not among its own members. */
+/** Groups the lanes of a split by the member mask that they name. Faults if a lane is not in its own mask. */
 struct Meeting {
   uint32_t ready = 0;  // lanes that can continue
   uint32_t waiting = 0;  // lanes that wait for others
 };
 
-/** True if all lanes in `m` name the same members and these include no other live lane. */
+/** True if all lanes in `m` name the same members, and no other live lane is a member. */
 inline bool all_here(Warp& w, const uint32_t* members, uint32_t m) {
   const uint32_t wanted = members[__builtin_ctz(m)];
   const uint32_t differs = ~lanes_with(members, wanted);
@@ -22,13 +22,11 @@ inline bool all_here(Warp& w, const uint32_t* members, uint32_t m) {
 [[noreturn]] void fail_membership(Warp& w, const Ins* i, unsigned lane, uint32_t members);
 /** Adds lanes that already wait at this instruction to the running split. */
 void join_waiting(Warp& w, const Ins* i);
-/**
- * The lane that each lane shuffles from: `computed`, or the constant sources found when the instruction was lowered.
- */
+/** The lane that each lane reads in a shuffle: `computed`, or the constant lanes that lowering has found. */
 const uint32_t* shuffle_sources(Warp& w, const Ins* i, uint32_t* computed);
 const Ins* after_meeting(Warp& w, const Ins* i, uint32_t waiting);
 
-/** Runs body(lanes) for each group of lanes whose members are all here. The others wait. */
+/** Runs body(lanes) for each group of lanes whose members have all arrived. The other lanes wait. */
 template <class Body>
 inline const Ins* together(Warp& w, const Ins* i, const uint32_t* members, Body body) {
   uint32_t m = w.active(i);

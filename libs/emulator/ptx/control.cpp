@@ -37,7 +37,7 @@ const Ins* branch_by_table(Warp& w, const Ins* i) {
   return w.pick();
 }
 
-/** A jump target: lanes that already wait here join the split. */
+/** A jump target. Lanes that already wait here join the split. */
 const Ins* label(Warp& w, const Ins* i) {
   if (w.others.empty()) return i + 1;
   bool earlier = false;
@@ -86,8 +86,8 @@ const Ins* unsupported(Warp& w, const Ins* i) {
 // --- barriers -------------------------------------------------------------------------------------------------------
 
 /**
- * b: barrier number, c: number of threads, or NO_SLOT. options[0]: reduction; options[1]: true if it waits; a: a
- * predicate.
+ * Operands: a is a predicate, b the barrier's number, c the number of threads or NO_SLOT. options[0] is the reduction,
+ * options[1] is true if the instruction waits.
  */
 const Ins* barrier(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -152,7 +152,7 @@ const Ins* clock_register(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** The text at a generic address, as far as it is in device memory. */
+/** The text at a generic address, up to the end of device memory there. */
 std::string text_at(Warp& w, const Ins* i, unsigned lane, uint64_t address) {
   Ins generic = *i;
   generic.space = GENERIC_SPACE;
@@ -176,7 +176,7 @@ T argument(Warp& w, const Ins* i, unsigned lane, uint64_t& at) {
   return value;
 }
 
-/** Formats one conversion. `%c` of 0 is a character too. */
+/** Formats one conversion. `%c` with the value 0 writes a character too. */
 template <class T>
 std::string converted(const std::string& conversion, T value) {
   char few[512];
@@ -189,7 +189,7 @@ std::string converted(const std::string& conversion, T value) {
   return text;
 }
 
-/** Formats printf's text with its arguments, which are packed in local memory. */
+/** Formats printf's text with the arguments, which are packed in local memory. */
 std::string formatted(Warp& w, const Ins* i, unsigned lane, const std::string& format, uint64_t at) {
   std::string out;
   for (size_t n = 0; n < format.size(); ++n) {
@@ -230,7 +230,7 @@ uint64_t passed(Warp& w, unsigned lane, int offset) {
   return value;
 }
 
-/** options[0] and [1]: places of the arguments; [2]: place of the answer, or -1. */
+/** Operands: options[0] and [1] are the offsets of the two arguments in local memory, [2] that of the result or -1. */
 const Ins* call_printf(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   for (unsigned lane = 0; lane < LANES; ++lane) {
@@ -287,7 +287,7 @@ bool lower_call(Lowering& l, Ins& ins) {
 
 const Ins* nothing(Warp&, const Ins* i) { return i + 1; }
 
-/** griddepcontrol.wait. The launch before has ended, because launches run one after another here. */
+/** griddepcontrol.wait. The previous launch has ended, because this engine runs launches one after another. */
 const Ins* wait_for_launch(Warp& w, const Ins* i) {
   if (w.active(i)) w.block->waited_for_launch = true;
   return i + 1;

@@ -23,7 +23,7 @@ void Counters::executed(Warp& w, const Ins* i) {
 
 namespace {
 
-/** Data-stage passes of an access of up to 4 bytes: each pass serves one distinct word per bank. */
+/** Passes through the data stage for an access of up to 4 bytes. Each pass serves one distinct word per bank. */
 unsigned passes(const uint32_t* words, unsigned count) {
   unsigned per_bank[32] = {};
   unsigned most = 0;
@@ -37,9 +37,7 @@ unsigned passes(const uint32_t* words, unsigned count) {
   return most;
 }
 
-/**
- * True if every two active lanes that are `distance` apart (1: neighbors, 2: every other lane) have the same address.
- */
+/** True if lanes k and k ^ distance have the same address wherever both are active. */
 bool pairs(uint32_t m, const uint32_t* offsets, unsigned distance) {
   for (unsigned k = 0; k < LANES; ++k)
     if ((m >> k & 1) && (m >> (k ^ distance) & 1) && offsets[k] != offsets[k ^ distance]) return false;
@@ -51,9 +49,10 @@ struct Passes {
 };
 
 /**
- * Passes of one access with `width` bytes per lane, and the number without conflicts. Four bytes take one part, 8 take
- * two (halves of the warp), 16 take four (quarters). Two parts are combined if every active lane has its neighbor's
- * address, or that of the lane two further. Checked against ncu's counters on an H200 (docs/emulator.md).
+ * Passes of one access with `width` bytes per lane, and how many it would take without conflicts. An access of 4 bytes
+ * has one part, one of 8 bytes has two (halves of the warp), one of 16 bytes has four (quarters). Two parts are
+ * combined if every active lane has the address of its neighbor, or of the lane two further. Checked against ncu's
+ * counters on an H200 (docs/emulator.md).
  */
 Passes shared_passes(uint32_t m, unsigned width, const uint32_t* offsets) {
   const unsigned words_each = width <= 4 ? 1 : width / 4, lanes = LANES / words_each;
@@ -151,7 +150,7 @@ bool is_float(const Statement& s) {
   return is_one_of(type, {"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"});
 }
 
-/** The family that an instruction is counted in. */
+/** The family under which an instruction is counted. */
 const char* family_of(const Statement& s) {
   if (is_tensor(s)) return "tensor";
   if (is_one_of(s.op, {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh"})) return "special_function";
@@ -164,7 +163,7 @@ const char* family_of(const Statement& s) {
   return "integer";
 }
 
-/** m16n8k16: 2 x 16 x 8 x 16. */
+/** FLOPs of an mma, for m16n8k16 2 x 16 x 8 x 16. */
 uint64_t tensor_flops(const Statement& s) {
   for (const std::string& mod : s.mods) {
     unsigned m, n, k;
@@ -173,7 +172,7 @@ uint64_t tensor_flops(const Statement& s) {
   return 0;
 }
 
-/** FLOPs of one lane; a special function is one FLOP. */
+/** FLOPs of one lane. A special function counts as one FLOP. */
 unsigned lane_flops(const Statement& s, const std::string& family) {
   if (family == "special_function") return 1;
   if (family != "fma" && family != "float") return 0;

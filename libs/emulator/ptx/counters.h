@@ -1,4 +1,4 @@
-// A profiler's counts: per instruction while blocks run, then per source line of a launch.
+// A profiler's counts: by instruction while blocks run, then by source line of a launch.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -10,14 +10,14 @@
 
 namespace flashcore::emu::ptx {
 
-/** The same counts as Nsight Compute's, by instruction. */
+/** Counts by instruction, defined as in Nsight Compute. */
 class Counters {
  public:
   struct Line {
     uint64_t executed = 0;       // warp instructions
     uint64_t threads = 0;        // active lanes
-    uint64_t requests = 0;       // shared or global
-    uint64_t idle_requests = 0;  // to shared memory, with no active lane
+    uint64_t requests = 0;       // to shared or global memory
+    uint64_t idle_requests = 0;  // requests to shared memory with no active lane
     uint64_t wavefronts = 0;     // of shared memory
     uint64_t ideal = 0;          // wavefronts without bank conflicts
     uint64_t sectors = 0;        // of global memory, 32 bytes each

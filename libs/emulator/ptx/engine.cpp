@@ -1,4 +1,4 @@
-// The PTX engine as one translation unit. It is compiled for the processor that it runs on, whose vectors hold the 32
+// The PTX engine as one translation unit. It is compiled for the processor of this machine, because vectors hold the 32
 // lanes.
 #include "halves.h"
 // The standard library's headers come first, because half_bits.h defines CUDA's names as macros.
@@ -29,6 +29,6 @@
 #include "waits.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"
-// After the tensor files, because it uses the matrix layouts of both.
+// Comes after the tensor files, because it uses the matrix layouts of both mma and wgmma.
 #include "taint.cpp"
 #include "wellformed.cpp"

@@ -14,7 +14,7 @@ constexpr uint32_t NOWHERE = ~0u;
 
 uint8_t low_bytes(unsigned bytes) { return bytes >= 8 ? ALL_BYTES : static_cast<uint8_t>((1u << bytes) - 1); }
 
-/** 2 for "f16" or "u16"; 0 if the type has no such width. */
+/** The width in bytes: 2 for "f16" or "u16"; 0 if the type's name has no width. */
 unsigned bytes_of_type(const std::string& type) {
   if (type.empty() || (type[0] != 'f' && type[0] != 'u' && type[0] != 's' && type[0] != 'b')) return 0;
   return static_cast<unsigned>(atoi(type.c_str() + (type.rfind("bf", 0) == 0 ? 2 : 1))) / 8;
@@ -102,7 +102,7 @@ class Maker {
       flow_.lengths.push_back(1 + 2 * static_cast<uint32_t>(length.value));
       terms += flow_.lengths.back();
     }
-    // Refuse fma.run in a form that fuse.cpp does not write, which can only come from the input.
+    // Refuses an fma.run in a form that fuse.cpp does not write, because it must come from the input.
     if (terms + flow_.lengths.size() != flow_.sources.size() || flow_.lengths.size() != flow_.results.size())
       flow_.kind = FlowKind::Any;
   }
@@ -127,7 +127,7 @@ class Maker {
     else
       add_source(o, n);
   }
-  /** Constants keep their position, because packing and choosing depend on each source's position. */
+  /** Adds a source. Constants keep their position, because packing and choosing depend on it. */
   void add_source(const Operand& o, size_t n) {
     const bool is_register = o.kind == OperandKind::Register && o.reg >= 0;
     const bool is_predicate = is_register && registers_[static_cast<size_t>(o.reg)].bytes == 0;

@@ -1,4 +1,4 @@
-// Which source registers of a statement flow into which results; used to track unwritten values.
+// Which source registers of a statement flow into which results. Used to track unwritten values.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,18 +9,18 @@ namespace flashcore::emu::ptx {
 
 /** How sources flow into results. */
 enum class FlowKind : uint8_t {
-  Clean,      // the results carry nothing that is tracked
+  Clean,      // the results contain no tracked value
   Any,        // each source flows into all results, lane by lane
   Move,       // copied byte by byte
   Halves,     // pairs of 16 bits: each half flows into the same half
-  PackHalves,  // packs two floats into a pair, the upper one first
+  PackHalves,  // packs two floats into a pair, the first into the upper half
   Pack,       // places several registers side by side
   Unpack,
   Widen,      // converts the halves of a pair to separate numbers
-  Run,        // chains of multiply-adds: each flows into its own result
+  Run,        // chains of multiply-adds: the sources of a chain flow into its result
   Permute,    // prmt with a constant selector
-  Select,     // chosen by the third source, a predicate
-  Both,       // and of predicates, perhaps after a comparison: a false one decides
+  Select,     // select: the third source, a predicate, chooses
+  Both,       // and of predicates, perhaps with a comparison: a false one decides
   Either,     // or of predicates: a true one decides
   Load,
   Store,
@@ -35,25 +35,25 @@ enum class FlowKind : uint8_t {
   WarpSums,   // wmma.load and wmma.store of C and D
   WarpProduct,
   GroupProduct,  // wgmma
-  Ends           // no results: the sources decide what happens
+  Ends           // no results: the sources determine what happens next
 };
 
 struct Flow {
   struct Source {
     uint32_t slot;
-    uint8_t bytes;   // bit mask of the bytes that flow
+    uint8_t bytes;   // bit mask of the register's bytes that flow
     bool is_predicate = false, is_negated = false;
   };
   FlowKind kind = FlowKind::Clean;
   std::vector<Source> sources;
   std::vector<uint32_t> results;  // slots
   std::vector<uint32_t> addresses;
-  std::vector<uint32_t> lengths;  // for Run: number of sources of each chain
+  std::vector<uint32_t> lengths;  // for Run: the number of sources of each chain
   uint32_t guard = ~0u;
-  uint32_t selector = 0;  // for Permute the selector; for Pack and Unpack the bytes of a part
+  uint32_t selector = 0;  // for Permute: the selector; for Pack and Unpack: the bytes of a part
 };
 
-/** `slots`: the slot of each register. */
+/** `slots` has the slot of each register. */
 Flow flow_of(const Statement& s, const std::vector<uint32_t>& slots, const std::vector<Register>& registers);
 
 }  // namespace flashcore::emu::ptx

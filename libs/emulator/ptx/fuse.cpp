@@ -10,7 +10,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-constexpr size_t MOST_LINKS = 256;  // of a run: each link keeps registers in use for longer
+constexpr size_t MOST_LINKS = 256;  // limit of a run, because each link keeps registers in use for longer
 constexpr size_t NONE = ~size_t(0);
 constexpr int NO_REGISTER = -1;
 
@@ -22,7 +22,7 @@ bool is_multiply_add(const Statement& s) {
          s.mods.back() == "f32";
 }
 
-/** A multiply-add followed by those that use its result as their summand. */
+/** A multiply-add, followed by those that each use the previous result as their summand. */
 struct Sum {
   std::vector<size_t> links;
 };
@@ -54,7 +54,7 @@ class Fusion {
     size_t begin, end;
   };
 
-  /** Treats the first operand of every statement as written. */
+  /** Records the first operand of every statement as written. */
   void note_writes() {
     writes_.assign(f_.registers.size(), {});
     for (size_t n = 0; n < f_.statements.size(); ++n)
@@ -74,7 +74,7 @@ class Fusion {
     const auto next = std::upper_bound(at.begin(), at.end(), after);
     return next != at.end() && *next < before;
   }
-  /** True if nothing between `n` and `until` writes the inputs of `n`, except the register `own`. */
+  /** True if no statement between `n` and `until` writes an input of `n`. Writes to the register `own` do not count. */
   bool inputs_keep(size_t n, size_t until, int own = NO_REGISTER) const {
     const Statement& s = f_.statements[n];
     for (size_t o = 1; o < 4; ++o) {
@@ -87,8 +87,8 @@ class Fusion {
   // --- halves ---------------------------------------------------------------------------------------------------------
 
   /**
-   * Finds the block's only multiply-add that uses the value widened by `n`, as a factor. NONE if there is not exactly
-   * one.
+   * Finds the multiply-add that has the value widened by `n` as a factor. NONE unless it is the value's only use and in
+   * the same basic block.
    */
   size_t only_use(const Mentions& mentions, int reg, int pair, size_t n, size_t end) const {
     const std::vector<size_t>& at = mentions.of(reg);
@@ -122,7 +122,7 @@ class Fusion {
 
   // --- chains and runs ------------------------------------------------------------------------------------------------
 
-  /** Finds the multiply-add that uses the result of `n` as its summand, if nothing else uses that result. */
+  /** Finds the multiply-add that has the result of `n` as its summand. NONE if anything else uses that result. */
   size_t next_link(const Mentions& mentions, size_t n, size_t end) const {
     const int result = f_.statements[n].operands[0].reg;
     const std::vector<size_t>& at = mentions.of(result);
@@ -158,14 +158,14 @@ class Fusion {
   }
   int result_of(const Sum& chain) const { return f_.statements[chain.links.back()].operands[0].reg; }
 
-  /** True if a chain may move to `at`, before the chains already there. */
+  /** True if a chain may move down to `at`, before the chains in `there`. */
   bool may_go(const Mentions& mentions, const Sum& chain, size_t at, const std::vector<const Sum*>& there) const {
     const size_t from = chain.links.back();
     const int result = result_of(chain);
-    // The statements of the chains already there are treated as in between, except the last one, which is at `at`
-    // itself; the check below covers its inputs.
+    // The statements of the chains in `there` lie between, except the one at `at` itself. The last check below covers
+    // its inputs.
     if (mentioned_between(mentions, result, from, at)) return false;
-    // A sum carried by a loop is written by its last link to the register that it began from.
+    // If a loop carries the sum, the last link writes the register that the chain starts from.
     for (const size_t link : chain.links)
       if (!inputs_keep(link, at, result)) return false;
     return std::none_of(there.begin(), there.end(),
@@ -185,7 +185,7 @@ class Fusion {
         run.clear();
         links = 0;
       }
-      run.push_back(&chain);  // last chain first
+      run.push_back(&chain);  // the last chain of the block comes first
       links += chain.links.size();
     }
     write(run);
@@ -230,7 +230,7 @@ class Fusion {
 
   Function& f_;
   std::vector<Block> blocks_;
-  std::vector<std::vector<size_t>> writes_;  // statements that write each register, in order
+  std::vector<std::vector<size_t>> writes_;  // for each register, the statements that write it, in order
 };
 
 }  // namespace

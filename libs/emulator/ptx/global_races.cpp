@@ -1,4 +1,4 @@
-// Races in device memory, and reads of device memory that was never written.
+// Finds races in device memory, and reads of device memory that was never written.
 #include <algorithm>
 #include <utility>
 
@@ -123,7 +123,7 @@ bool GlobalShadow::unordered(const Shadow& shadow, const Touch& earlier, const T
   return !orders_.is_lost() && !shadow.is_of_cluster(earlier.block) && !shadow.is_acquired(earlier.block, earlier.mark);
 }
 
-/** Handles an access that may meet others of its kind: plain accesses race with it. */
+/** Handles an access that does not race with others of its kind, such as an atomic. It races with plain accesses. */
 void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& region, Cell& cell, const Touch& now,
                         Access access, uint64_t address, unsigned bytes) {
   const bool writes = access != Access::Read, waits = i->sharing == Sharing::Waiting;
@@ -135,7 +135,7 @@ void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& reg
   if (writes) {
     look_at(cell.reader, false);
     look_at(cell.other, false);
-    if (!cell.writer.launch) cell.writer.launch = ~0u;  // written, but never races
+    if (!cell.writer.launch) cell.writer.launch = ~0u;  // counts as written, but never races
   }
   AtomicUses<Touch>& uses = region.atomics_at(address - region.base);
   uses.note(now, access, i->is_checked, [&](const Touch& earlier) { return unordered(shadow, earlier, now); });
@@ -143,7 +143,7 @@ void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& reg
   cell.has_atomics = true;
 }
 
-/** Finds atomics that may come before or after a plain access to their bytes. */
+/** Finds atomics that are not ordered with a plain access to their bytes. */
 void GlobalShadow::look_for_atomics(const Shadow& shadow, Warp& w, const Ins* i, Region& region, const Touch& now,
                                     bool writes, uint64_t address, unsigned bytes) {
   const AtomicUses<Touch>& uses = region.atomics_at(address - region.base);
@@ -225,7 +225,8 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
   }
 }
 
-/** A programmatic launch may access what the launch before uses only after griddepcontrol.wait. */
+/** Faults if a programmatic launch accesses what the previous launch uses before it has executed griddepcontrol.wait.
+   */
 void GlobalShadow::look_for_launch_before(Warp& w, const Ins* i, const Cell& cell, const Touch& now, bool writes,
                                           uint64_t address, unsigned bytes) {
   const auto look_at = [&](const Touch& earlier, bool wrote) {

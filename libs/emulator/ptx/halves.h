@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "vectors.h"
-// Included last: it defines kernel names as macros, which break the standard library's headers.
+// Included last, because it defines kernel names as macros, which break the standard library's headers.
 #include "../include/flashcore_emulator/half_bits.h"
 #undef __noinline__
 
@@ -27,7 +27,7 @@ inline void floats_of(const uint16_t* halves, float* floats, int count) {
   for (int i = 0; i < count; ++i) floats[i] = half_to_float(halves[i]);
 }
 
-/** Converts the low and the high halves of pairs. */
+/** Converts the low halves and the high halves of pairs. */
 inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int count) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   for (; count >= 16; count -= 16, pairs += 16, low += 16, high += 16) {
@@ -45,7 +45,8 @@ inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int 
 
 /**
  * Reads 32 words at base + addresses[lane] + offset if all are within the 128 bytes that start at lane 0's word and
- * below `end`. Returns false and reads nothing otherwise, or if the processor cannot select among them in one step.
+ * below `end`. Otherwise, or if the processor cannot select among these words in one step, returns false and reads
+ * nothing.
  */
 inline bool words_nearby(const char* base, uint32_t end, const uint32_t* addresses, uint32_t offset, uint32_t* words) {
 #if defined(FLASHCORE_WIDE_VECTORS)
@@ -75,7 +76,7 @@ inline void halves_of(const float* floats, uint16_t* halves, int count) {
   for (i = 0; i < count; ++i) halves[i] = floats[i] != floats[i] ? 0x7fff : halves[i];
 }
 
-/** While an object lives, subnormal floats are read and written as 0, as .ftz requires. */
+/** As long as an object exists, subnormal floats are read and written as 0, as .ftz requires. */
 class FlushSubnormals {
  public:
   explicit FlushSubnormals(bool on) : saved_(vectors::float_mode()) {

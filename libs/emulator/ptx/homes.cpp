@@ -6,7 +6,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** The origin of a register's value: not known yet, one array, or anything else. */
+/** Where a register's address comes from: not known yet, one array, or anything else. */
 struct Origin {
   const Home* array = nullptr;
   bool is_other = false;
@@ -30,7 +30,7 @@ class Origins {
   }
 
  private:
-  /** Updates a statement's result. Returns true if that changed the known origin of a register. */
+  /** Updates the origin of a statement's result. Returns true if that changed what is known of a register. */
   bool define(const Statement& s) {
     if (s.operands.empty() || !has_destination(s)) return false;
     const Origin made = made_by(s);

@@ -1,4 +1,5 @@
-// Addresses and words of 32 lanes at once. Each function uses wide vectors, or a plain loop if there are none.
+// Functions on the addresses and words of all 32 lanes. Each uses wide vectors, or a plain loop if the processor has
+// none.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -11,7 +12,7 @@ namespace flashcore::emu::ptx {
 
 enum class Pattern : uint8_t { Uniform, Contiguous, Scattered };
 
-/** offsets = a + add; returns whether all of them are at most `last` and have no bit of `low`. */
+/** Computes offsets = a + add. Returns whether all offsets are at most `last` and have no bit of `low` set. */
 inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint32_t low, uint32_t* offsets) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -30,7 +31,7 @@ inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint3
 #endif
 }
 
-/** at = a + add; returns whether all of them are in [first, last] and have no bit of `low`. */
+/** Computes at = a + add. Returns whether all addresses are in [first, last] and have no bit of `low` set. */
 inline bool addresses_inside(const uint64_t* a, uint64_t add, uint64_t first, uint64_t last, uint64_t low,
                              uint64_t* at) {
 #if defined(FLASHCORE_WIDE_VECTORS)
@@ -99,11 +100,11 @@ inline uint32_t lanes_with(const uint32_t* words, uint32_t wanted) {
 #endif
 }
 
-/** Includes at least the first two lanes with each address, and few others. */
+/** A mask that includes at least the first two lanes of each address, and few others. */
 inline uint32_t two_of_each(const uint32_t* offsets) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
-  // Separately for each half of the warp.
+  // Computed separately for each half of the warp.
   const Words low = equal_before(words_at(offsets)), high = equal_before(words_at(offsets + 16));
   const Words one = all_words(1);
   return ~(which_have(low, low - one) | which_have(high, high - one) << 16);
@@ -129,7 +130,7 @@ inline void permute_lanes(const uint32_t* from, const uint32_t* lanes, uint32_t*
 #if defined(FLASHCORE_WIDE_VECTORS)
 /**
  * Takes four vectors, each with four rows of four words, and returns the first words of all rows, then the second words
- * and so on: the 4 x 4 words of each quarter are transposed. Doing it twice restores the input.
+ * and so on: the 4 x 4 words of each quarter are transposed. Calling it twice restores the input.
  */
 FLASHCORE_OPERATION void columns_of(const vectors::Words* rows, vectors::Words* columns) {
   using namespace vectors;
@@ -142,7 +143,7 @@ FLASHCORE_OPERATION void columns_of(const vectors::Words* rows, vectors::Words* 
 }
 #endif
 
-/** Reads a row of 16 bytes per lane into four registers. `at` gives a lane's address. */
+/** Reads a row of 16 bytes per lane into four registers. `at` returns a lane's address. */
 template <class At>
 inline void rows_to_registers(const At& at, uint32_t* const* registers) {
 #if defined(FLASHCORE_WIDE_VECTORS)
@@ -185,7 +186,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
   if (end < 16) return false;
   const Words low = words_at(addresses) + all_words(add), high = words_at(addresses + 16) + all_words(add);
   if (which_above(larger(low, high), all_words(end - 16)) | which_have(low | high, all_words(15))) return false;
-  // Each eight lanes read the same row.
+  // The fast case in which every eight lanes read the same row.
   if (!(which_differ(low, first_of_eights(low)) | which_differ(high, first_of_eights(high)))) {
     for (int begin = 0; begin < LANES; begin += 16) {
       const Words rows = rows_at(base + (addresses[begin] + add), base + (addresses[begin + 8] + add));
@@ -196,7 +197,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
     }
     return true;
   }
-  // All rows are within 128 bytes.
+  // The fast case in which all rows are within 128 bytes.
   const uint32_t first = addresses[0] + add;
   const Words a = low - all_words(first), b = high - all_words(first);
   if (end - first < 128 || which_at_least(larger(a, b), all_words(128))) {
@@ -222,7 +223,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
 #endif
 }
 
-/** True if the words of each eight lanes, at addresses[lane] + add, are next to each other and all below `end`. */
+/** True if, in every group of eight lanes, the words at addresses[lane] + add are adjacent, and all are below `end`. */
 inline bool eights_of_words(uint32_t end, const uint32_t* addresses, uint32_t add) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -272,7 +273,7 @@ FLASHCORE_OPERATION vectors::Floats factor(const char* registers, uint32_t slot,
 }
 #endif
 
-/** to = c + all a * b of the chain, each fused, in order. `c` and `to` may be the same register. */
+/** to = c + all a * b of the chain, in order, each addition fused. `c` and `to` may be the same register. */
 inline void multiply_add_chain(const char* registers, const Chain& chain, const Link* links, float* to) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -313,7 +314,7 @@ inline void multiply_add_chain(const char* registers, const Chain& chain, const 
 #endif
 }
 
-/** Runs four chains of floats at once for all lanes and reads their common factors only once. */
+/** Runs four chains of floats together for all lanes. Reads their common factors only once. */
 inline void multiply_add_four(char* registers, const Chain* chains, const Link* links) {
   const uint32_t count = chains[0].count;
 #if defined(FLASHCORE_WIDE_VECTORS)

@@ -39,8 +39,8 @@ LoadedProgram::LoadedProgram(const std::string& text) : program_(parse(text)) {
 }
 
 /**
- * Writes the addresses in a variable's initial value. A symbol that the module lacks gets address 0, so using it is a
- * finding.
+ * Writes the addresses in a variable's initial value. A symbol that the module lacks gets address 0, so a kernel that
+ * uses it gets a finding.
  */
 void LoadedProgram::relocate(const Variable& variable) {
   for (const Relocation& relocation : variable.relocations) {

@@ -12,7 +12,7 @@ namespace flashcore::emu::ptx {
 
 class LoadedProgram {
  public:
-  /** Errors: ProgramError; std::bad_alloc where the module's variables do not fit. */
+  /** Errors: ProgramError; std::bad_alloc if the module's variables do not fit into device memory. */
   explicit LoadedProgram(const std::string& text);
   ~LoadedProgram();
   LoadedProgram(const LoadedProgram&) = delete;

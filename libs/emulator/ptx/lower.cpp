@@ -21,8 +21,8 @@ namespace {
 // --- which registers are needed where -------------------------------------------------------------------------------
 
 /**
- * True if the destination may take the slot of a source that ends here: each lane's sources are read before its result
- * is written.
+ * True if the destination may take the slot of a source that is not needed afterwards, because the handler reads each
+ * lane's sources before it writes the lane's result.
  */
 bool may_share(const Statement& s) {
   static const std::set<std::string> NOT = {"shfl", "match",    "redux", "vote",  "atom", "movmatrix", "mma",
@@ -36,7 +36,7 @@ class Bits {
   bool get(size_t n) const { return words_[n / 64] >> (n % 64) & 1; }
   void set(size_t n) { words_[n / 64] |= 1ull << (n % 64); }
   void clear(size_t n) { words_[n / 64] &= ~(1ull << (n % 64)); }
-  /** this |= other & ~without. Returns true if that set new bits. */
+  /** Adds the other set, without the set `without`. Returns true if that set new bits. */
   bool add(const Bits& other, const Bits* without = nullptr) {
     bool grew = false;
     for (size_t n = 0; n < words_.size(); ++n) {
@@ -135,7 +135,7 @@ std::vector<Interval> live_intervals(const Function& f) {
 constexpr uint64_t MOST_SHARED_BYTES = 1 << 20;
 constexpr uint64_t MOST_LOCAL_BYTES = 512 * 1024;  // CUDA C++ Programming Guide, "Technical Specifications"
 
-/** An infinity: neither a factor of 0 nor a maximum hides it. */
+/** Infinity, because neither a factor of 0 nor a maximum hides it. */
 uint64_t poison_of(const Register& reg) {
   if (!reg.is_float || reg.bytes < 4) return REGISTER_POISON;
   return reg.bytes == 4 ? 0x7f800000 : 0x7ff0000000000000;
@@ -236,7 +236,7 @@ class Lower final : public Lowering {
     }
     ins.imm += static_cast<int64_t>(base);
     if (ins.space == PARAMETER_SPACE || locals_.count(o.name)) {
-      // A kernel's parameter is read at its offset; a call's parameter is in local memory.
+      // A kernel's parameter is read at its offset. The parameter of a call is in local memory.
       if (locals_.count(o.name)) ins.space = LOCAL_SPACE;
     }
     if (ins.space == SHARED_SPACE) {
@@ -244,7 +244,7 @@ class Lower final : public Lowering {
       ins.imm = 0;
       return;
     }
-    // Here the constant is the whole address, because handlers add the offset to it.
+    // Here the constant is the whole address. Handlers add the offset to it.
     ins.a = constant(static_cast<uint64_t>(ins.imm), 8);
     ins.wide_address = 1;
     if (ins.space != PARAMETER_SPACE && current_->op != "call") ins.imm = 0;
@@ -313,7 +313,7 @@ class Lower final : public Lowering {
     return found->second;
   }
   uint32_t special(const std::string& name, unsigned bytes) {
-    // Special registers with 64 bits, and predicates: launches are not numbered, and clusters depend on the launch.
+    // Special registers of 64 bits, and predicates. Launches have no numbers here, and clusters depend on the launch.
     if (bytes == 8 && (name == "%gridid" || name == "%current_graph_exec")) return constant(0, 8);
     const bool is_predicate = bytes == 0 && name == "%is_explicit_cluster";
     if (bytes != 4 && !is_predicate)
@@ -391,7 +391,7 @@ class Lower final : public Lowering {
     }
     kernel_->local_bytes = static_cast<unsigned>(local);
   }
-  /** The variable's own part of a mangled name (`tile` of _ZZ6kernelPfE4tile); else the whole name. */
+  /** The variable's own part of a mangled name (`tile` in _ZZ6kernelPfE4tile), or else the whole name. */
   static std::string source_name(const std::string& name) {
     for (size_t at = name.size(); at-- > 2;) {
       if (!isdigit(static_cast<unsigned char>(name[at - 1])) || isdigit(static_cast<unsigned char>(name[at]))) continue;
@@ -448,7 +448,7 @@ class Lower final : public Lowering {
       if (intervals[reg].read_first)
         kernel_->read_before_written.push_back({slot, poison_of(function_.registers[reg]), bytes});
     }
-    // A register that is written and never read still needs a slot for its writes.
+    // A register that is written but never read also needs a slot, for the writes.
     for (size_t n = 0; n < slots_.size(); ++n)
       if (slots_[n] == NO_SLOT) slots_[n] = sink(function_.registers[n].bytes);
   }
@@ -483,7 +483,7 @@ class Lower final : public Lowering {
     } catch (const ProgramError& error) {
       why_ = error.what();
     }
-    if (!carried || !ins.fn) {  // reported when a thread reaches the instruction
+    if (!carried || !ins.fn) {  // reported only if a thread reaches the instruction
       if (program_.complete) throw ProgramError("it uses " + not_carried(s, why_), place());
       ins = plain;
       ins.fn = unsupported_handler();
@@ -495,7 +495,7 @@ class Lower final : public Lowering {
   }
 
   const Program& program_;
-  std::unique_ptr<Function> simplified_;  // moved into the kernel at the end
+  std::unique_ptr<Function> simplified_;  // moved into the kernel when lowering ends
   const Function& function_;
   const Addresses& globals_;
   std::unique_ptr<Kernel> kernel_;
@@ -507,7 +507,7 @@ class Lower final : public Lowering {
   std::vector<uint32_t> slots_;
   std::vector<bool> waiting_, checked_;
   uint32_t frame_ = 0;
-  std::string why_;  // reason why the current statement is not supported
+  std::string why_;  // why the current statement is not supported
 };
 
 }  // namespace

@@ -38,7 +38,8 @@ void Mbarriers::complete_if_full(BlockRun& block, uint32_t offset, Mbarrier& bar
   ++barrier.phase;
   barrier.pending = barrier.expected;
   barrier.clocks.end_phase();
-  // Orders that warps of another block establish between warps of this block are not tracked.
+  // An arrival from another block may order warps of this block. That is not tracked, so a new epoch orders all of
+  // them.
   if (std::exchange(barrier.from_outside, false)) ++block.epoch;
   if (!std::exchange(barrier.awaited, false)) return;
   for (Warp& w : block.warps())
@@ -110,7 +111,7 @@ namespace {
 
 // --- initialization ---------------------------------------------------------------------------------------------------
 
-/** b: number of arrivals per phase. */
+/** Operands: b is the number of arrivals per phase. */
 const Ins* initialise(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i), *count = w.reg<uint32_t>(i->b);
   for (unsigned lane = 0; lane < LANES; ++lane) {
@@ -141,7 +142,8 @@ const Ins* invalidate(Warp& w, const Ins* i) {
 
 enum ArriveOption { COUNTS_BYTES = 1, DROPS = 2, ARRIVES = 4, TAKES_BYTES = 8, RELAXED = 16 };
 
-/** options[0]: ArriveOption; b: number of arrivals or bytes, or NO_SLOT for one; d: the state, or NO_SLOT. */
+/** Operands: options[0] is an ArriveOption; b the number of arrivals or bytes, or NO_SLOT for one; d the state or
+   NO_SLOT. */
 const Ins* arrive(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   const int options = i->extra->options[0];
@@ -182,7 +184,8 @@ const Ins* arrive(Warp& w, const Ins* i) {
   return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
 }
 
-/** options[0]: true if the arrival is one of the phase's (.noinc), false if it is an additional one. */
+/** Operands: options[0] is true if the arrival is one of the phase's expected arrivals (.noinc), false if it is
+   additional. */
 const Ins* arrive_after_copies(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   for (unsigned lane = 0; lane < LANES; ++lane) {
@@ -207,8 +210,8 @@ const Ins* arrive_after_copies(Warp& w, const Ins* i) {
 // --- waits ------------------------------------------------------------------------------------------------------------
 
 /**
- * d: done; b: a parity (PARITY) or the state of an arrival. A try_wait (BLOCKS) waits. A test_wait that fails lets the
- * other warps run.
+ * Operands: d tells whether the phase is complete; b is a parity (PARITY) or the state of an arrival. A try_wait
+ * (BLOCKS) waits. A test_wait that fails lets the other warps run.
  */
 template <bool PARITY, bool BLOCKS>
 const Ins* wait(Warp& w, const Ins* i) {

@@ -1,5 +1,5 @@
 // Phase barriers in shared memory (sm_90): threads arrive, and bulk copies count their bytes. A barrier's state is kept
-// here, separate from the 8 bytes that the barrier occupies in shared memory.
+// in these classes, not in the 8 bytes that the barrier occupies in shared memory.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -15,11 +15,11 @@ class BlockRun;
 class Warp;
 struct Ins;
 
-/** A bulk copy to shared memory that was issued. It is carried out when a thread waits for its barrier. */
+/** A bulk copy to shared memory that was issued. It is carried out when a thread waits at its barrier. */
 struct BulkCopy {
   const Ins* ins;
-  BlockRun *issuer, *block;  // `block`: the block whose shared memory is written
-  unsigned warp, lane;  // of the issuer
+  BlockRun *issuer, *block;  // `block` is the block whose shared memory is written
+  unsigned warp, lane;  // warp and lane of the thread that issued it
   uint32_t to;
   unsigned bytes;
   const char* from;  // source of a copy without a tensor map
@@ -31,16 +31,16 @@ struct BulkCopy {
 /** cp.async.mbarrier.arrive: the thread arrives when its earlier cp.async have been carried out. */
 struct CopyArrival {
   unsigned warp, lane;
-  uint64_t before;  // Copy::number
+  uint64_t before;  // the Copy::number below which copies are meant
   uint32_t stamp;  // for the race check
 };
 
 struct Mbarrier {
-  uint32_t expected = 0;  // arrivals per phase
-  int64_t pending = 0;  // arrivals still missing in this phase
-  int64_t bytes = 0;  // bytes that copies still have to deliver
+  uint32_t expected = 0;  // number of arrivals per phase
+  int64_t pending = 0;  // number of arrivals still missing in this phase
+  int64_t bytes = 0;  // number of bytes that copies still have to deliver
   uint64_t phase = 0;
-  bool awaited = false;  // true if threads wait here
+  bool awaited = false;  // true if threads wait at the barrier
   const Ins* made = nullptr;  // the instruction that initialized it
   const Ins* announced = nullptr;  // the instruction that last announced bytes
   std::vector<BulkCopy> coming;
@@ -62,13 +62,13 @@ class Mbarriers {
   Mbarrier& initialise(uint32_t offset, uint32_t count, const Ins* i);
   /** The barrier at this offset; null if there is none. */
   Mbarrier* find(uint32_t offset);
-  /** Ends the phase if nothing is missing, which releases the waiting threads. */
+  /** Ends the phase if no arrival or byte is missing, which releases the waiting threads. */
   void complete_if_full(BlockRun& block, uint32_t offset, Mbarrier& barrier);
   /** Carries out the copies that count their bytes at this barrier. */
   void land(BlockRun& block, uint32_t offset, Mbarrier& barrier);
   /** Carries out the copies of all barriers. Returns false if there were none. */
   bool land_all(BlockRun& block);
-  /** Adds the barriers that threads wait for, and what each of them lacks. */
+  /** Adds to the message the barriers that threads wait at, and what each barrier lacks. */
   void describe_waited(const BlockRun& block, std::string& message) const;
 
  private:
@@ -76,13 +76,13 @@ class Mbarriers {
   unsigned made_ = 0;
 };
 
-/** The initialized barrier that a lane names. Faults if there is none. */
+/** The initialized barrier that a lane's address names. Faults if there is none. */
 Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, BlockRun** block, uint32_t* offset);
 
-/** Carries out the cp.async that an arrival waits for. */
+/** Carries out the cp.async copies that an arrival waits for. */
 void land_copies(BlockRun& block, const CopyArrival& arrival);
 
-/** Carries out a bulk copy, whose bytes are counted by a barrier of the block `counting`. */
+/** Carries out a bulk copy whose bytes a barrier of the block `counting` counts. */
 void carry_out(const BulkCopy& copy, BlockRun& counting, Mbarrier& barrier);
 
 }  // namespace flashcore::emu::ptx

@@ -1,4 +1,4 @@
-// Loads, stores, atomics and cp.async, each address checked.
+// Loads, stores, atomics and cp.async. Every address is checked.
 #include "lanes.h"
 #include "lower.h"
 #include "memory/addresses.h"

@@ -8,7 +8,7 @@
 
 namespace flashcore::emu::ptx {
 
-/** Removes a statement but keeps its place, because a jump may lead there. */
+/** Removes a statement but keeps its index, because a jump may lead there. */
 inline void remove(Statement& s) {
   s.op.clear();
   s.mods.clear();
@@ -51,7 +51,7 @@ inline RegisterUse registers_of(const Statement& s) {
   return use;
 }
 
-/** Statements that mention each register, in order. A statement that mentions it twice is listed twice. */
+/** For each register, the statements that mention it, in order. A statement that mentions it twice is listed twice. */
 class Mentions {
  public:
   explicit Mentions(const Function& f) : places_(f.registers.size()) {

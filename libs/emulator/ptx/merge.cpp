@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned WIDEST = 16;
 // ptxas puts three loads before the first cp.async of a basic block. Their predicate is always false, so no lane takes
-// part and no wavefront results, but ncu counts them as requests.
+// part and there are no wavefronts, but ncu counts the loads as requests.
 constexpr unsigned LOADS_BEFORE_ASYNC_COPY = 3;
 
 /** Largest power of two up to 16 that divides a number. */
@@ -22,7 +22,7 @@ unsigned power_of_two_in(int64_t value) {
   return value == 0 ? WIDEST : static_cast<unsigned>(std::min<uint64_t>(bits & (~bits + 1), WIDEST));
 }
 
-/** The power of two that each register is always a multiple of: the smallest among all values written to it. */
+/** For each register, a power of two that divides all its values: the smallest among all values written to it. */
 class Alignments {
  public:
   Alignments(const Program& program, const Function& function) : program_(program), function_(function) {
@@ -60,7 +60,7 @@ class Alignments {
   unsigned of_symbol(const std::string& name) const {
     for (const auto* variables : {&program_.shared, &function_.variables})
       for (const Variable& v : *variables)
-        // ptxas places variables of fixed size itself, so it knows a larger alignment than the declaration states.
+        // ptxas places variables of fixed size itself, so it knows that their alignment is larger than declared.
         if (v.name == name) return v.bytes >= WIDEST ? WIDEST : std::min(v.align, WIDEST);
     return 1;
   }
@@ -109,8 +109,8 @@ bool is_shared(const Statement& s) {
 }
 
 /**
- * Joins neighbors of the same width into an access of twice that width if its address is a multiple of that width.
- * Repeats until none are left.
+ * Joins two adjacent accesses of the same width into one of twice that width, if its address is a multiple of its
+ * width. Repeats until no two can be joined.
  */
 void join(const Group& group, std::vector<Joined>& joined) {
   struct Run {
@@ -169,7 +169,7 @@ std::vector<Joined> joined_accesses(const Program& program, const Function& func
       const unsigned bytes = bytes_of_access(s);
       const std::string key = (address.reg >= 0 ? "%" + std::to_string(address.reg) : address.name) + "@" +
                               std::to_string(s.guard) + (s.guard_negated ? "!" : "");
-      // An access in between that may touch the same bytes keeps neighbors apart.
+      // Neighbors are not joined if an access between them may touch the same bytes.
       close([&](const Group& group) {
         if (loads && group.loads) return false;
         if (group.base != key) return true;
@@ -210,7 +210,7 @@ std::vector<CountedAccess> counted_accesses(const Program& program, const Functi
     counted[first].bytes = each.bytes;
     counted[first].shift = static_cast<int>(each.offset - s.operands[s.op == "ld" ? 1 : 0].value);
   }
-  bool copied = false;  // this basic block has had a cp.async
+  bool copied = false;  // this basic block has already had a cp.async
   for (size_t n = 0; n < function.statements.size(); ++n) {
     const Statement& s = function.statements[n];
     if (s.is_label) copied = false;

@@ -12,11 +12,12 @@
 
 namespace flashcore::emu::ptx {
 
-/** Stamps are those of marks (races.h). A warp's stamp grows with its barriers, meetings and fences. */
+/** Accesses that a warp has published. Stamps are those of marks (races.h); a warp's stamp grows with its barriers,
+   meetings and fences. */
 struct Published {
   uint32_t block, warp;
-  uint32_t own;    // accesses of this warp up to this stamp
-  uint32_t since;  // accesses of any warp of the block up to this stamp: those before a barrier of the block
+  uint32_t own;    // accesses of this warp are included up to this stamp
+  uint32_t since;  // accesses of all warps of the block are included up to this stamp, which is that of a barrier
 };
 
 /** The accesses that are ordered before an observer, by block and warp. */
@@ -34,19 +35,20 @@ class Clock {
 
 /** How a synchronizing instruction may order other accesses. */
 struct Ordering {
-  bool fences = false;    // or has release semantics
+  bool fences = false;    // it is a fence or has release semantics
   bool of_device = false;  // its scope is larger than the block
   bool acquires = true;
-  bool of_async_proxy = false;  // fence.proxy.async, of shared memory
+  bool of_async_proxy = false;  // it is fence.proxy.async of shared memory
 };
 Ordering ordering_of(const Statement& s);
-/** True for barriers that need not order a whole block, mbarriers and products of a warpgroup. */
+/** True for an instruction that may order only some warps of a block: a barrier of some warps, an mbarrier or a product
+   of a warpgroup. */
 bool synchronises_some(const Statement& s);
 
-/** For one launch: what was published at which address of device memory. */
+/** For one launch: which accesses were published at which address of device memory. */
 class PublishedOrders {
  public:
-  /** True if there was too much to track; then any two blocks are treated as possibly ordered. */
+  /** True if there was too much to track. Any two blocks are then treated as possibly ordered. */
   bool is_lost() const { return lost_; }
   uint32_t launch() const { return static_cast<uint32_t>(launch_); }
   void begin(uint64_t launch);
@@ -63,12 +65,12 @@ class PublishedOrders {
 
 /**
  * The actors that access a block's shared memory: its 32 warps, the copies that deliver bytes for an mbarrier, and the
- * tensor cores that read operands for a warpgroup. Several mbarriers share a number if a block has more of them than
- * there are numbers.
+ * tensor cores that read operands for a warpgroup. If a block has more mbarriers than there are numbers for copies,
+ * several mbarriers share a number.
  */
 constexpr unsigned ACTORS = 64, FIRST_COPIER = 32, COPIERS = 24, FIRST_WARPGROUP = 56, WARPGROUP_WARPS = 4;
 
-/** The accesses of each actor up to this stamp. */
+/** For each actor, the stamp up to which its accesses are included. */
 using ActorClock = std::array<uint32_t, ACTORS>;
 inline void join(ActorClock& into, const ActorClock& other) {
   for (unsigned n = 0; n < ACTORS; ++n) into[n] = std::max(into[n], other[n]);
@@ -83,7 +85,7 @@ struct PhaseClocks {
   }
 };
 
-/** Within a block: the order that its warps have established among themselves. */
+/** The order that the warps of a block have established among themselves. */
 class WarpOrders {
  public:
   void begin(size_t warps);
@@ -98,19 +100,19 @@ class WarpOrders {
     any_ = true;
     join(passed_[warp], clock);
   }
-  /** Publishes what is ordered before the warp, and its own accesses up to `own`. */
+  /** Publishes the accesses that are ordered before the warp, and the warp's own accesses up to `own`. */
   void publish(unsigned warp, ActorClock& into, uint32_t own) const {
     join(into, passed_[warp]);
     into[warp] = std::max(into[warp], own);
   }
   void acquire(unsigned warp, uint64_t address);
-  /** `own`: the warp's accesses up to this stamp are followed by a fence. */
+  /** A fence follows the warp's accesses up to the stamp `own`. */
   void publish(unsigned warp, uint64_t address, uint32_t own);
 
  private:
   static constexpr size_t MOST_ADDRESSES = 1 << 16;
   bool lost_ = false;
-  bool any_ = false;  // something is in passed_
+  bool any_ = false;  // passed_ has entries
   std::vector<ActorClock> passed_;  // by warp
   std::unordered_map<uint64_t, ActorClock> published_;
 };

@@ -36,7 +36,7 @@ class Parser {
     requests();
     next();
     while (token_.kind != Token::End) top_level();
-    // LLVM writes .file after the code.
+    // Done after parsing, because LLVM writes .file after the code.
     for (const auto& [place, name] : callers_) program_.places[place].file = file_named(name);
     return std::move(program_);
   }
@@ -47,7 +47,7 @@ class Parser {
     std::map<std::string, int> labels;
   };
 
-  /** The runner's requests: comments on the first lines. */
+  /** Reads the runner's requests, which are comments on the first lines. */
   void requests() {
     static const std::string MARK = "// flashcore: ";
     for (size_t at = 0; text_.compare(at, MARK.size(), MARK) == 0;) {
@@ -103,7 +103,7 @@ class Parser {
     }
     if (is_word(c) || c == '.') {
       ++at_;
-      // Directives may follow one another without a space: .reg.b16
+      // A directive may follow another without a space, as in .reg.b16.
       const bool directive = c == '.';
       while (at_ < text_.size() && (is_word(text_[at_]) || (text_[at_] == '.' && !directive) ||
                                     (text_[at_] == ':' && at_ + 1 < text_.size() && text_[at_ + 1] == ':'))) {
@@ -140,7 +140,7 @@ class Parser {
     return minus ? negated(value) : value;
   }
   static int64_t negated(int64_t value) { return static_cast<int64_t>(0 - static_cast<uint64_t>(value)); }
-  /** The extent of an array or an alignment. */
+  /** Reads the extent of an array, or an alignment. */
   uint64_t extent(uint64_t most) {
     const int64_t value = integer();
     if (value < 0 || static_cast<uint64_t>(value) > most) fail("a size of " + std::to_string(value));
@@ -189,8 +189,9 @@ class Parser {
   }
 
   /**
-   * Compilers do not escape quotes in a folder's name, so such a path ends at the line's last quote. This applies only if
-   * a quote touches the next word, which ptxas refuses: code after a complete path must not become part of the path.
+   * Compilers do not escape quotes in a folder's name, so a path with quotes ends at the line's last quote. A path
+   * counts as such only if its second quote touches the next word, which ptxas refuses. Otherwise code after a complete
+   * path would become part of the path.
    */
   void take_quotes_of_path() {
     if (at_ >= text_.size() || !is_word(text_[at_])) return;
@@ -217,7 +218,7 @@ class Parser {
         place.inlined_at = place_of(file, line, static_cast<int>(integer()));
       }
     }
-    // clang writes line 0 for an instruction that it moved; keep the current line.
+    // clang writes line 0 for an instruction that it moved. Such an instruction keeps the current line.
     if (place.line == 0) return;
     if (!place.inlined_at) place.inlined_at = caller_in_comment(loc_at);
     program_.places.push_back(place);
@@ -232,14 +233,15 @@ class Parser {
   }
 
   /**
-   * The caller named in the comment behind a .loc, such as `// standard.py:290:36 @[ kernel.py:14:25 ]`; 0 if there is
-   * none. LLVM leaves inlined_at out for functions without a linkage name, and Triton's own functions have none.
+   * The caller that the comment behind a .loc names, such as `// standard.py:290:36 @[ kernel.py:14:25 ]`; 0 if there
+   * is none. The comment is needed because LLVM writes no inlined_at for functions without a linkage name, such as
+   * Triton's own.
    */
   int caller_in_comment(size_t at_loc) {
     const size_t end = std::min(text_.find('\n', at_loc), text_.size());
     const std::string line = text_.substr(at_loc, end - at_loc);
     int caller = 0;
-    // The outermost call is the last one.
+    // The outermost call is named last.
     for (size_t at = line.rfind("@[ "); at != std::string::npos && at > 0; at = line.rfind("@[ ", at - 1)) {
       const size_t start = at + 3, stop = std::min(line.find(' ', start), line.size());
       const std::string name = line.substr(start, stop - start);
@@ -253,7 +255,7 @@ class Parser {
     }
     return caller;
   }
-  /** 0 if there is none. */
+  /** The number of the file with this name; 0 if there is none. */
   int file_named(const std::string& name) const {
     for (size_t n = 0; n < program_.files.size(); ++n)
       if (base_name(program_.files[n]) == name) return static_cast<int>(n);
@@ -290,7 +292,7 @@ class Parser {
     fail("the emulator does not carry " + directive);
   }
 
-  /** .align 16 .b8 name[64] = {1, 2}; several names may follow in one declaration. */
+  /** Reads declarations such as .align 16 .b8 name[64] = {1, 2}, which may have several names. */
   void variable(Space space, std::vector<Variable>& into, bool external) {
     Variable variable;
     variable.space = space;
@@ -445,8 +447,8 @@ class Parser {
   }
 
   struct Branch {
-    int statement;     // index of the statement, or -1
-    int table, entry;  // of Function::branch_tables
+    int statement;     // index of the statement; -1 if it is an entry of a table
+    int table, entry;  // indices into Function::branch_tables and its entries
     std::string label;
     int depth;
   };
@@ -550,7 +552,7 @@ class Parser {
     if (directive == ".param") {
       std::vector<Variable> list;
       variable(Space::Parameter, list, false);
-      // Arguments of a call are passed in the thread's local memory.
+      // Arguments of a call go through the thread's local memory.
       for (Variable& each : list) {
         each.space = Space::Local;
         function_.variables.push_back(std::move(each));
@@ -579,7 +581,7 @@ class Parser {
     for (size_t dot; (dot = opcode.find('.', start)) != std::string::npos; start = dot + 1)
       (start == 0 ? s.op = opcode.substr(0, dot) : s.mods.emplace_back(opcode.substr(start, dot - start)));
     (start == 0 ? s.op = opcode.substr(start) : s.mods.emplace_back(opcode.substr(start)));
-    // The modifiers that simplify.cpp and fuse.cpp introduce may not appear in the input.
+    // The input may not have the modifiers that simplify.cpp and fuse.cpp introduce.
     for (const std::string& mod : s.mods)
       if (mod == "run" || mod == "low" || mod == "high" || mod == "pair") fail("there is no ." + mod);
     if (s.op == "call") return call(std::move(s));
@@ -611,7 +613,7 @@ class Parser {
     function_.statements.push_back(std::move(s));
   }
 
-  /** call (answer), name, (parameters). Values stored to the parameters become operands. */
+  /** Reads call (result), name, (parameters). The values stored to the parameters become operands. */
   void call(Statement s) {
     Operand answers, arguments;
     answers.kind = arguments.kind = OperandKind::Vector;
@@ -725,17 +727,17 @@ class Parser {
     }
   };
   std::map<LineKey, int> places_by_line_;
-  std::vector<std::pair<size_t, std::string>> callers_;  // places whose file is known by its name alone
+  std::vector<std::pair<size_t, std::string>> callers_;  // places whose file is known only by its name
 };
 
-/** True for CUDA's own headers and Triton's own functions; the kernel's place is the line that uses them. */
+/** True for CUDA's own headers and Triton's own functions, whose callers' lines are reported instead. */
 bool is_toolkit_file(const std::string& path) {
   for (const char* part : {"/targets/", "/cuda", "/crt/", "triton/language/"})
     if (path.find(part) != std::string::npos) return true;
-  return path == "standard.py";  // Triton's, in PTX that names files without folders
+  return path == "standard.py";  // a file of Triton, in PTX that names files without folders
 }
 
-/** Path below the folder of the kernel, or of all kernels, as the build names it. */
+/** The path as the build names it: below the folder of the kernel, or of all kernels. */
 std::string shown_path(const std::string& path) {
   for (const char* folder : {"/kernel/", "/kernels/"}) {
     const size_t at = path.rfind(folder);

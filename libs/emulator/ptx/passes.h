@@ -1,4 +1,4 @@
-// Passes over a function before lower.cpp decodes its statements: facts about the function, and changes in it.
+// Passes over a function before lower.cpp decodes its statements. They find facts about the function, or change it.
 #pragma once
 #include <map>
 #include <string>
@@ -14,27 +14,28 @@ uint64_t function_address(size_t n);
 
 /**
  * Returns the entry with all calls to the program's own functions inlined. A call by address becomes a choice among the
- * matching functions whose address is taken. A recursive call stays a call; a thread that reaches it gets a finding.
+ * matching functions whose address is taken. A recursive call stays a call, and causes a finding if a thread reaches
+ * it.
  */
 Function with_calls_inlined(const Program& program, const Function& entry);
 
 /**
- * Widens halves directly from their pair, as SASS does, and joins neighboring loads of shared memory and sums of
- * products. A removed statement has no opcode but keeps its index. While looking for races, only loads of one source
- * line are joined. `counted`: sums of products stay separate.
+ * Widens halves directly from their pair, as SASS does, and joins adjacent loads of shared memory and sums of products.
+ * A removed statement has no opcode but keeps its index. If the run looks for races, only loads of the same source line
+ * are joined. `counted`: sums of products stay separate.
  */
 Function simplified(const Program& program, const Function& function, bool counted);
 
-/** True if there is a wgmma; its accumulators must not be read before a wait. */
+/** True if the function has a wgmma, whose accumulators must not be read before a wait. */
 bool has_asynchronous_products(const Function& function);
 
-/** Fills in Kernel's data on the accumulators of asynchronous products, if there are any. */
+/** Fills in the data of Kernel about accumulators of asynchronous products, if the function has any. */
 void watch_products(const Function& function, Kernel& kernel);
 
 /**
- * Turns the fma.f32 of a basic block into fma.run: several chains, in each of which a result is the next link's
- * summand. An operand that is half of a pair and used only once is widened on the way. A run replaces the last of its
- * fma; none of its inputs is written in between. The results have the same bits.
+ * Turns the fma.f32 statements of a basic block into fma.run, which has several chains. In a chain, each result is the
+ * summand of the next link. An operand that is half of a pair and used only once is widened within the run. A run takes
+ * the place of its last fma, and no statement in between writes an input. The results have the same bits.
  *
  * fma.run {results}, {summand, a, b, a, b …, summand, a, b …}, {lengths}; an operand's `value` selects the part of
  * its register: 0 all of it, 1 the lower half, 2 the upper half.
@@ -42,16 +43,16 @@ void watch_products(const Function& function, Kernel& kernel);
 void fuse_multiply_adds(Function& f);
 
 /**
- * Indexed by statement: true for a volatile load on which a loop waits. It reads the same address repeatedly, and the
- * value decides whether the loop continues. Compilers load once before such a loop, so another load of the same line is
+ * Indexed by statement: true for a volatile load that a loop waits on. It reads the same address repeatedly, and the
+ * value decides whether the loop continues. Compilers load once before such a loop, so other loads of the same line are
  * marked too.
  */
 std::vector<bool> waiting_loads(const Program& program, const Function& function);
 
 /**
  * Indexed by statement: true for a load if an atomic at the same address follows in the text, as in a loop around
- * atomicCAS() and in `if (x > *most) atomicMax(most, x)`, where a value that is out of date does no harm. True for an
- * atomic whose result is used.
+ * atomicCAS() and in `if (x > *most) atomicMax(most, x)`, where an outdated value does no harm. Also true for an atomic
+ * whose result is used.
  */
 std::vector<bool> checked_accesses(const Function& function);
 
@@ -72,7 +73,7 @@ struct Joined {
 /** All joined accesses of a function. */
 std::vector<Joined> joined_accesses(const Program& program, const Function& function);
 
-/** The accesses as a profile counts them, indexed by statement. */
+/** The accesses as a profile counts them, by statement. */
 std::vector<CountedAccess> counted_accesses(const Program& program, const Function& function);
 
 }  // namespace flashcore::emu::ptx

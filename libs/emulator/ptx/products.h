@@ -9,17 +9,17 @@ namespace flashcore::emu::ptx {
 
 #if defined(FLASHCORE_WIDE_VECTORS)
 
-// A vector of 16 rows holds row 4 * (n % 4) + n / 4 at position n. Interleaving four registers of four rows each twice
-// (columns_of) gives this order. Registers of A and of accumulators have the same layout, so both get it.
+// A vector of 16 rows holds row 4 * (n % 4) + n / 4 at position n. columns_of() gives this order when it transposes
+// four registers of four rows each. Both A and the accumulators have it, because their registers have the same layout.
 
-/** Exponents of halves as words, each plus 15; subnormals have exponent 1. */
+/** The exponents of halves, each plus 15, as words. Subnormals have exponent 1. */
 FLASHCORE_OPERATION vectors::Shorts exponents_of_halves(vectors::Shorts magnitudes, vectors::Shorts& highest) {
   const vectors::Shorts exponents = vectors::larger(magnitudes >> 10, vectors::all_shorts(1));
   highest = vectors::larger(highest, exponents);
   return exponents;
 }
-// As a byte, a product's exponent (biased like a float's) is left minus right. It is 0 if one factor is 0, because byte
-// subtraction saturates at 0.
+// A product's exponent, biased like a float's, is the left byte minus the right byte. If a factor is 0 it is 0, because
+// the byte subtraction saturates at 0.
 FLASHCORE_OPERATION vectors::Shorts left_exponents(vectors::Words halves, vectors::Shorts& highest) {
   const vectors::Shorts magnitudes = vectors::as_shorts(halves & vectors::all_words(0x7fff7fff));
   const vectors::Shorts exponents = exponents_of_halves(magnitudes, highest);
@@ -35,13 +35,13 @@ FLASHCORE_OPERATION bool are_special(vectors::Shorts highest) {
   return vectors::which_equal(highest, vectors::all_shorts(31)) != 0;
 }
 
-/** A, with 16 x 16 halves. */
+/** The operand A of 16 x 16 halves. */
 struct LeftOperand {
   vectors::Floats columns[16];
-  vectors::Words exponents[4];  // one byte for each of four columns, the second and third swapped
+  vectors::Words exponents[4];  // each word has a byte for each of four columns, the second and third swapped
   bool special;
 
-  /** Registers: rows 0 to 7, rows 8 to 15, then the same rows of columns 8 to 15. */
+  /** The four registers have rows 0 to 7, then rows 8 to 15, then the same rows of columns 8 to 15. */
   void read(const uint32_t* const* registers) {
     using namespace vectors;
     Shorts highest = {};
@@ -62,14 +62,14 @@ struct LeftOperand {
   }
 };
 
-/** B, with 16 x 8 halves, column after column. */
+/** The operand B of 16 x 8 halves, column after column. */
 struct RightOperand {
   alignas(64) float numbers[8][16];
   alignas(64) uint32_t
       exponents[2][32];  // by depth / 8 and column: four words; the first and the third have four rows' bytes each
   bool special;
 
-  /** Registers: depth 0 to 7, then depth 8 to 15. */
+  /** The two registers have depths 0 to 7 and 8 to 15. */
   void read(const uint32_t* const* registers) {
     using namespace vectors;
     Shorts highest = {};
@@ -91,21 +91,22 @@ struct RightOperand {
 };
 
 /**
- * sums[8 columns] += a * b. Returns false and changes nothing if a number's size does not allow the integer arithmetic.
+ * sums[8 columns] += a * b. Returns false and changes nothing if some number is too large for the integer arithmetic.
  */
 inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, vectors::Floats* sums) {
   using namespace vectors;
   constexpr int BIAS = 127, KEPT = 25, LOWEST = -100;
   if (a.special || b.special) return false;
-  // The amount to add to a number's exponent so that 2^-25 of the largest number becomes 1. Computed for all columns
-  // before their sums, because each step waits for the previous one and only other columns can fill that time.
+  // The amount to add to a number's exponent so that 2^-25 of the largest number becomes 1. All columns' shifts are
+  // computed before the sums, because each step depends on the previous one and only work on other columns can fill the
+  // wait.
   Words shifts[8], highest = {};
   for (int c = 0; c < 8; ++c) {
     Words bytes = less_bytes(a.exponents[0], all_words(b.exponents[0][4 * c]));
 #pragma GCC unroll 4
     for (int k = 1; k < 4; ++k)
       bytes = larger_bytes(bytes, less_bytes(a.exponents[k], all_words(b.exponents[k / 2][4 * c + k % 2 * 2])));
-    // Move the largest of a row's four bytes to the upper byte.
+    // Moves the largest of a row's four bytes to the upper byte.
     bytes = larger_bytes(bytes, bytes << 16);
     bytes = larger_bytes(bytes, bytes << 8);
     const Words own = as_words(sums[c]) & all_words(0x7fffffff);
@@ -128,7 +129,7 @@ inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, vectors
       second += scaled(a.columns[k + 8] * all_floats(b.numbers[c][k + 8]));
     }
     const Words sum = first + second;
-    // A sum of 17 terms, each below 2^27, may overflow.
+    // A sum of 17 terms, each below 2^27, may overflow 32 bits.
     overflow |= overflow_of(first, second, sum);
     results[c] = cut_to_floats(sum) * as_floats(all_words(BIAS << 23) - shift);
   }
@@ -137,7 +138,7 @@ inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, vectors
   return true;
 }
 
-/** Caches recent operands, because most products share one with the previous product. */
+/** Caches recent operands, because most products have an operand in common with the previous product. */
 template <class Operand, int REGISTERS>
 class Recent {
  public:
@@ -159,7 +160,7 @@ class Recent {
  private:
   static constexpr unsigned ENTRIES = 2;
   struct Entry {
-    uint32_t slot = ~0u;  // of its first register, in any warp
+    uint32_t slot = ~0u;  // the slot of its first register, in any warp
     alignas(64) uint32_t registers[REGISTERS][32];
     Operand operand;
   };
@@ -179,7 +180,8 @@ struct RecentOperands {
   Recent<RightOperand, 2> right;
 };
 
-/** Accumulators of 16 x 8: registers 0 and 1 hold rows 0 to 7, registers 2 and 3 rows 8 to 15; even and odd columns. */
+/** Reads accumulators of 16 x 8. Registers 0 and 1 hold rows 0 to 7, registers 2 and 3 rows 8 to 15. Even registers
+   hold even columns. */
 inline void read_sums(const float* const* registers, vectors::Floats* sums) {
   using namespace vectors;
   for (int odd = 0; odd < 2; ++odd) {
@@ -199,7 +201,8 @@ inline void write_sums(float* const* registers, const vectors::Floats* sums) {
   }
 }
 
-/** The same for halves: register 0 holds rows 0 to 7, register 1 rows 8 to 15, each with pairs of columns. */
+/** Reads accumulators of halves. Register 0 holds rows 0 to 7 and register 1 rows 8 to 15, each with pairs of columns.
+   */
 inline void read_half_sums(const uint32_t* const* registers, vectors::Floats* sums) {
   using namespace vectors;
   Words rows[4], pairs[4];
@@ -210,7 +213,7 @@ inline void read_half_sums(const uint32_t* const* registers, vectors::Floats* su
     sums[2 * n + 1] = floats_of_upper(pairs[n]);
   }
 }
-/** The sums must not be infinite or NaN. */
+/** Writes accumulators of halves. No sum may be infinite or NaN. */
 inline void write_half_sums(uint32_t* const* registers, const vectors::Floats* sums) {
   using namespace vectors;
   Words pairs[4], rows[4];

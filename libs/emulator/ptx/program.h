@@ -1,4 +1,4 @@
-// PTX after parsing: functions with statements, registers, variables, and the source lines they came from.
+// PTX after parsing: functions with their statements, registers and variables, and the source lines they came from.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -8,13 +8,14 @@
 
 namespace flashcore::emu::ptx {
 
-/** An error in a PTX text, or a part of it that this engine does not support. `place` is the kernel's line if known. */
+/** An error in a PTX text, or a feature of PTX that this engine does not support. `place` is the kernel's line if
+   known. */
 struct ProgramError : std::runtime_error {
   ProgramError(const std::string& message, std::string where = "") : std::runtime_error(message), place(where) {}
   std::string place;
 };
 
-/** A list of a statement's parts. An index past its end means that the input program is malformed. */
+/** A list of the parts of a statement. An index past its end means that the input program is malformed. */
 template <class T>
 class Listed : public std::vector<T> {
  public:
@@ -36,10 +37,10 @@ enum class OperandKind : uint8_t { Register, Immediate, Special, Symbol, Address
 struct Operand {
   OperandKind kind = OperandKind::Sink;
   bool negated = false;  // the ! of a predicate
-  char literal = 0;  // of an immediate: 'f' for 0f…, 'd' for 0d… or a decimal fraction; else an integer
+  char literal = 0;  // for an immediate: 'f' for 0f…, 'd' for 0d… or a decimal fraction, 0 for an integer
   int reg = -1;  // index into Function::registers; for an Address its base, or -1
   int64_t value = 0;  // bits of an immediate; offset of an address
-  std::string name;  // symbol (or an address's base) or special register
+  std::string name;  // a symbol or special register; for an address the symbol that is its base
   Listed<Operand> items;  // items of a vector {a, b} or a pair d|p; coordinates of an address
 };
 
@@ -50,24 +51,24 @@ struct Statement {
   bool guard_negated = false;
   Listed<Operand> operands;
   int place = 0;  // into Program::places
-  int target = -1;  // of a branch: index of a statement
+  int target = -1;  // for a branch: the index of a statement
   bool is_label = false;  // true if a jump leads here
 };
 
 struct Register {
-  unsigned bytes = 0;  // per lane: 2, 4 or 8; 0 for a predicate
+  unsigned bytes = 0;  // bytes per lane: 2, 4 or 8; 0 for a predicate
   bool is_float = false, is_integer = false;  // as declared; both false: bits
 };
 
 enum class Space : uint8_t { Global, Constant, Shared, Local, Parameter };
 
 /**
- * Bytes of an initial value that hold part of an address of a variable or function. Written once all addresses are
- * known.
+ * Bytes of an initial value that hold a variable's or function's address, or a part of it. They are written when all
+ * addresses are known.
  */
 struct Relocation {
   uint64_t at = 0;
-  unsigned bytes = 0, shift = 0;  // number of bytes of the address, from its bit `shift`
+  unsigned bytes = 0, shift = 0;  // the number of the address's bytes to write, from its bit `shift` on
   std::string name;
   int64_t offset = 0;
 };
@@ -77,9 +78,9 @@ struct Variable {
   Space space = Space::Global;
   unsigned align = 1;
   uint64_t bytes = 0;
-  bool external = false;  // extern .shared: the dynamic part
+  bool external = false;  // declared extern .shared: the dynamic part
   uint64_t offset = 0;  // within its memory space
-  std::string initial;  // initial bytes of a global or constant, as many as were written
+  std::string initial;  // the initial bytes of a global or constant, as many as the text has
   std::vector<Relocation> relocations;
 };
 
@@ -116,15 +117,16 @@ struct Program {
   std::vector<Variable> shared;  // shared variables of the module
   std::vector<Function> functions;  // entries
   std::vector<Function> callable;  // functions that the entries call
-  bool races = false;  // the text asks for the race check: "// flashcore: races"
-  bool complete = false;  // an entry with an instruction that is not carried is an error: "// flashcore: complete"
+  bool races = false;  // the text has "// flashcore: races", which asks for the race check
+  bool complete = false;  // "// flashcore: complete": an unsupported instruction in any entry is an error
   /** 89 for sm_89, 90 for sm_90a. */
   unsigned architecture() const {
     return static_cast<unsigned>(atoi(target.c_str() + (target.rfind("sm_", 0) == 0 ? 3 : 0)));
   }
-  /** "flashcore_v6.cu:43": the innermost line outside CUDA's own headers. Empty if unknown. */
+  /** "flashcore_v6.cu:43": the innermost line that is not in CUDA's own headers. Empty if unknown. */
   std::string describe(int place) const;
-  /** Like describe(), but always a line of the kernel's own file: for code in its headers, the line that calls them. */
+  /** Like describe(), but a line of the kernel's own file. For code in the kernel's headers, it is the line that calls
+     it. */
   std::string describe_in_kernel(int place) const;
   /** The outermost call that inlined the place; empty if none did. */
   std::string describe_caller(int place) const;
@@ -135,8 +137,8 @@ struct Program {
 Program parse(const std::string& text);
 
 /**
- * The error that ptxas would report in a statement of the input, so that a kernel that runs here also compiles for a
- * GPU; empty if no rule finds one.
+ * The error that ptxas would report for a statement, so that a kernel that runs on the emulator also compiles for a
+ * GPU. Empty if no rule finds one.
  */
 std::string fault_of(const Statement& statement, const Function& function);
 

@@ -1,4 +1,4 @@
-// Races in shared memory.
+// Finds races in shared memory.
 #include "races.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ void Shadow::end() {
   if (taint.reached) throw *std::exchange(taint.reached, std::nullopt);
 }
 
-/** The warp's current position. */
+/** The warp's stamp, and the epochs for which it is valid. */
 Shadow::Seen& Shadow::seen_by(Warp& w) {
   if (block_->epoch != seen_epoch_) {
     end();
@@ -92,7 +92,7 @@ Mark Shadow::mark(Warp& w, const Ins* i) {
          (i->is_checked ? MEETS_ATOMICS : 0);
 }
 
-/** The thread that made an access; of a warpgroup its first. */
+/** The thread that made an access; for a warpgroup's product, its first thread. */
 unsigned Shadow::thread_at(Mark mark) const {
   const unsigned actor = actor_of(mark);
   if (actor < FIRST_COPIER) return thread_of(mark);
@@ -104,7 +104,7 @@ unsigned Shadow::thread_at(Mark mark) const {
 void Shadow::arrives(Warp& w, PhaseClocks& clocks, bool releases) {
   Seen& seen = seen_by(w);
   warp_orders_.publish(w.index, clocks.arriving, releases ? seen.stamp : fences_[w.index].block);
-  step(seen);  // later accesses are not before the barrier
+  step(seen);  // accesses after this are not ordered before the barrier
 }
 
 uint32_t Shadow::arrives_after_copies(Warp& w) {
@@ -136,7 +136,7 @@ bool Shadow::reads_operands() const {
                      [](const auto& groups) { return groups.done < groups.all.size(); });
 }
 
-/** A product is complete only if all four warps have come to it, and with it what they did before. */
+/** Orders the product's reads before the warp, and with them what the four warps did before they committed it. */
 void Shadow::waited_for_products(const Warp& w, uint32_t number) {
   const ProductGroup& group = group_of(w, number);
   ProductGroups& groups = products_[w.index / WARPGROUP_WARPS];
@@ -158,7 +158,7 @@ void Shadow::fenced(const Warp& w) { fenced_[w.index] = block_->epoch; }
 
 void Shadow::fence(Warp& w, const Ins* i) {
   fenced(w);
-  mark(w, i);  // records what is new since then
+  mark(w, i);  // records the warp's new epochs before the fence
   const Ordering& order = orderings_[i->statement];
   if (order.fences) fence(w, order.of_device);
   if (order.of_async_proxy) fence_proxy(w);
@@ -175,7 +175,7 @@ void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* o
   }
 }
 
-/** The fence covers the warp's own stores, and stores of others that a barrier has ordered before it. */
+/** A fence covers the warp's own stores, and the stores of others that a barrier has ordered before it. */
 void Shadow::fence_proxy(const Warp& w) {
   const auto is_fenced = [&](uint32_t at) {
     Stores& stores = stores_[at];
@@ -201,13 +201,13 @@ void Shadow::fence(Warp& w, bool of_device) {
     fence.device = seen.stamp;
     fence.since = since_;
   }
-  seen.stamp = ++stamp_;  // later accesses are not before the fence
+  seen.stamp = ++stamp_;  // accesses after this are not ordered before the fence
 }
 
 /**
- * Handles an atomic, a volatile access or one with memory-order semantics: it acquires what was published at the
- * address, and publishes the accesses that are followed by a fence. Acquiring needs no fence here, because code after a
- * branch on the value runs later.
+ * Handles an atomic, a volatile access or an access with memory-order semantics. It acquires what was published at the
+ * address, and publishes the accesses that a fence follows. Acquiring needs no fence here, because code after a branch
+ * on the value runs later.
  */
 void Shadow::synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses) {
   mark(w, i);
@@ -227,17 +227,17 @@ void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_glo
   if (!is_global) return;
   Clock own = acquired_;
   for (unsigned n = 0; n < fences_.size(); ++n) {
-    // Another warp's fence counts if a barrier followed it.
+    // The fence of another warp counts if a barrier followed it.
     if (fences_[n].device && (n == w.index || fences_[n].device <= since_))
       own.add({linear_block_, n, fences_[n].device, fences_[n].since});
-    // Accesses that a barrier of some warps has ordered before this warp's fence.
+    // Adds the accesses that a barrier of some warps has ordered before this warp's fence.
     const uint32_t passed = warp_orders_.passed(w.index)[n];
     if (n != w.index && fences_[w.index].device && passed) own.add({linear_block_, n, passed, 0});
   }
   GlobalShadow::instance().publish(*this, m, addresses, own);
 }
 
-/** Acquires after the access what was published before it, because other blocks run in the meantime. */
+/** Acquires what was published before the access. Runs after the access, because other blocks run in the meantime. */
 void Shadow::acquire() {
   const uint32_t m = std::exchange(to_acquire_.m, 0);
   for (uint32_t left = m; left; left &= left - 1)
@@ -265,7 +265,8 @@ bool Shadow::unordered(Mark earlier, Mark now) const {
   return !warp_orders_.covers(observer_, actor_of(earlier), stamp);
 }
 
-/** Like unordered(), but for an actor's access at this stamp and without lanes: false if lanes decide. */
+/** True if `now` is ordered after the actor's access at this stamp, whichever lanes made the two. False if that depends
+   on lanes. */
 inline bool Shadow::follows(unsigned actor, uint32_t stamp, Mark now) const {
   if (stamp <= since_) return true;
   if (actor == observer_) return stamp < stamp_of(now) || actor_of(now) != observer_;
@@ -273,8 +274,8 @@ inline bool Shadow::follows(unsigned actor, uint32_t stamp, Mark now) const {
 }
 
 /**
- * PTX's volatile means .relaxed.sys: a single access that orders no other. With fences on both sides, a flag or a lock
- * may have ordered the two accesses. Two volatile writes to one flag are also intended.
+ * PTX's volatile means .relaxed.sys: a single access that orders no other access. If both warps have passed a fence, a
+ * flag or a lock may have ordered the two accesses. Two volatile writes to one flag are also intended.
  */
 bool Shadow::meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
   if (!((earlier | now) & VOLATILE) || (earlier & IN_FLIGHT)) return false;
@@ -283,7 +284,7 @@ bool Shadow::meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writ
   return passed_fence(earlier) && passed_fence(now);
 }
 
-/** Splits cells to this many bytes from now on, because two threads may write the halves of a word. */
+/** Makes cells this small from now on, because two threads may write different parts of a word. */
 void Shadow::refine(unsigned bytes) {
   const unsigned parts = grain_ / bytes;
   std::vector<Cell> finer;
@@ -299,12 +300,12 @@ inline void Shadow::note_reader(Cell& cell, Mark now) const {
   else if (actor_of(cell.reader) != actor_of(now))
     note_other_reader(cell, now);
   else if (stamp_of(cell.reader) != stamp_of(now))
-    cell.reader = now;  // a newer meeting of the same warp replaces the older one
+    cell.reader = now;  // the new access replaces one from an earlier meeting of the same warp
   else
     cell.same_warp = now;
 }
 
-/** Keeps the readers that are not ordered before this one. */
+/** Keeps the readers that are not ordered before the new one. */
 void Shadow::note_other_reader(Cell& cell, Mark now) const {
   if (!by_parts_) {
     cell.other_warp = now;
@@ -336,7 +337,7 @@ void Shadow::check_write(Warp& w, const Ins* i, const Noted& noted, const Cell& 
     if (races(reader, false, now, true)) report(w, reader, false, now, true, byte, noted.bytes);
 }
 
-/** True if the stored value is already there, or an earlier lane of the same instruction stores it. */
+/** True if memory already has the stored value, or an earlier lane of the same instruction stores it. */
 bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned lane, uint32_t byte,
                              unsigned count) const {
   uint32_t value, other = 0;
@@ -352,7 +353,7 @@ bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned
 
 // --- 64 bytes at a time -----------------------------------------------------------------------------------------------
 
-/** Records an access. The reference is valid until the next call. */
+/** Logs an access. The returned reference is valid until the next call. */
 Shadow::Noted& Shadow::note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
   if (__builtin_expect(noted_ >= room_, 0)) make_room();
   Noted& noted = log_[noted_++];
@@ -365,7 +366,7 @@ Shadow::Noted& Shadow::note(Kind kind, Mark now, uint32_t m, unsigned bytes, con
   return noted;
 }
 
-/** Visits each line with its bits between two offsets, as if every lane touched all of them. */
+/** Visits each line between two offsets with its bits, as if every lane touched all of them. */
 template <class Visit>
 inline void Shadow::each_line(uint32_t from, uint32_t to, const Visit& visit) {
   for (uint32_t at = from; at < to;) {
@@ -375,7 +376,7 @@ inline void Shadow::each_line(uint32_t from, uint32_t to, const Visit& visit) {
   }
 }
 
-/** Visits the lines and bits that each lane touches. */
+/** Visits, for each lane, the lines and bits that the lane touches. */
 template <class Visit>
 inline void Shadow::each_lane_piece(const Noted& noted, const Visit& visit) {
   for (uint32_t left = noted.m; left; left &= left - 1) {
@@ -386,14 +387,14 @@ inline void Shadow::each_lane_piece(const Noted& noted, const Visit& visit) {
 }
 
 /**
- * Visits each line with its touched bits and the lanes that touch them, in lane order. APART: two lanes that touch the
- * same bytes are visited one after another.
+ * Visits each line with its touched bits and the lanes that touch them, in lane order. With APART, two lanes that touch
+ * the same bytes are visited separately.
  */
 template <bool APART, class Visit>
 inline void Shadow::each_piece(const Noted& noted, const Visit& visit) {
   const unsigned bytes = noted.bytes;
   const auto first = static_cast<unsigned>(__builtin_ctz(noted.m));
-  // Lanes' addresses are multiples of their width; rows of a matrix need not be.
+  // A lane's address is a multiple of the access's width, except for rows of a matrix.
   if (noted.lane == EACH_LANE && bytes < LINE_BYTES && !(bytes & (bytes - 1)) &&
       !(noted.offsets[first] & (bytes - 1))) {
     const uint64_t ones = (1ull << bytes) - 1;
@@ -417,7 +418,7 @@ inline void Shadow::each_piece(const Noted& noted, const Visit& visit) {
   each_lane_piece(noted, visit);
 }
 
-/** True if a write to one of these bytes since the barrier may not be ordered before `now`. */
+/** True if a write to one of these bytes since the barrier may be unordered with `now`. */
 inline bool Shadow::meets_write(const Line& line, uint64_t bits, Mark now) const {
   return line.write_stamp > since_ && (line.writes & bits) && !follows(line.writer, line.write_stamp, now);
 }
@@ -426,7 +427,7 @@ inline bool Shadow::meets_read(const Line& line, uint64_t bits, Mark now) const 
          !(line.reader == SEVERAL && by_parts_ && follow_readers(line, now));
 }
 
-/** True if `now` comes after the reads of all who have read bytes of the line. */
+/** True if `now` is ordered after all reads of the line. */
 bool Shadow::follow_readers(const Line& line, Mark now) const {
   const uint32_t* stamps = &readers_[static_cast<size_t>(&line - lines_.data()) * columns_];
   const auto warps = static_cast<unsigned>(warps_.size());
@@ -450,7 +451,8 @@ inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark n
   line.read_stamp = others ? std::max(line.read_stamp, stamp_of(now)) : stamp_of(now);
 }
 
-/** Records a write that follows the accesses to its bytes. If it follows all accesses to the line, it replaces them. */
+/** Prepares for a write that is ordered after the accesses to its bytes. If it is ordered after all accesses to the
+   line, these are forgotten. */
 inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
   if (!by_parts_) return;
   if ((line.writes & ~bits) == 0 || follows(line.writer, line.write_stamp, now)) line.writes = 0;
@@ -460,8 +462,8 @@ inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
 }
 
 /**
- * True if the earlier access was one instruction of this warp at the same meeting, and the same lanes touched the same
- * bytes, so that each lane meets only itself.
+ * True if the earlier access was a single instruction of this warp with the same stamp in which the same lanes touched
+ * the same bytes. Each lane then meets only its own access.
  */
 inline bool Shadow::of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const {
   if (index >= noted_ || stamp != stamp_of(noted.now)) return false;
@@ -483,7 +485,7 @@ inline void Shadow::note_write(Line& line, uint64_t bits, Mark now, uint32_t ind
   line.write_stamp = stamp_of(now);
 }
 
-/** Drops the accesses that no later one can race with, except copies in flight. */
+/** Drops the accesses that no later access can race with, except copies in flight. */
 template <class Ordered>
 void Shadow::drop(const Ordered& is_ordered) {
   size_t kept = 0;
@@ -503,7 +505,7 @@ void Shadow::drop(const Ordered& is_ordered) {
   noted_ = kept;
 }
 
-/** Drops what is ordered before all warps that still run. */
+/** Drops the accesses that are ordered before all warps that still run. */
 void Shadow::make_room() {
   if (by_parts_) {
     ActorClock known;
@@ -514,7 +516,8 @@ void Shadow::make_room() {
     drop([&](Mark mark) { return stamp_of(mark) <= since_ || stamp_of(mark) <= known[actor_of(mark)]; });
   }
   if (noted_ > LOG_LENGTH * 3 / 4) {
-    // After this many accesses without a barrier, all lines that they touched are checked cell by cell from now on.
+    // So many accesses without a barrier fill the log. From now on the lines that they touched are checked cell by
+    // cell.
     for (size_t n = 0; n < noted_; ++n)
       each_piece<false>(log_[n], [&](uint32_t line, uint64_t, uint32_t) {
         if (!lines_[line].exact) make_exact(line, log_[noted_ - 1], ALL);
@@ -531,7 +534,7 @@ void Shadow::make_exact(uint32_t line, const Noted& current, uint32_t before) {
   play(current, current.m & before, line);
 }
 
-/** Writes a logged access, which is already known to be ordered, to the cells of one line. */
+/** Writes a logged access, which is known to be ordered after earlier ones, to the cells of one line. */
 void Shadow::play(const Noted& noted, uint32_t lanes, uint32_t line) {
   const uint32_t begin = line * LINE_BYTES;
   for (; lanes; lanes &= lanes - 1) {
@@ -551,7 +554,7 @@ void Shadow::play(const Noted& noted, uint32_t lanes, uint32_t line) {
   }
 }
 
-/** Checks the cells that these lanes touch in one line, and updates them. */
+/** Checks the cells that these lanes touch in a line, and updates the cells. */
 void Shadow::look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line) {
   if (!lines_[line].exact) make_exact(line, noted, (1u << __builtin_ctz(lanes)) - 1);
   const uint32_t begin = line * LINE_BYTES;
@@ -602,7 +605,8 @@ void Shadow::copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigne
 }
 
 /**
- * Finds an address computed from one array that is inside another. That memory is valid, so no other check finds it.
+ * Finds an address that is computed from one array but is inside another. No other check finds it, because that memory
+ * is valid.
  */
 void Shadow::look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
                           const uint32_t* offsets) const {
@@ -690,19 +694,20 @@ inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, u
     least = std::min(least, offsets[k]);
     most = std::max(most, offsets[k]);
   }
-  // Treats everything in between as read; at worst this leads to an exact check.
+  // Treats all bytes between the first and the last as read. At worst this leads to a needless exact check.
   bool near = most + bytes - least <= MOST_LINES * LINE_BYTES;
   if (near)
     each_line(least, most + bytes, [&](uint32_t n, uint64_t bits, uint32_t) { near &= !(bits & ~lines_[n].written); });
   if (near) return each_line(least, most + bytes, visit);
-  // If several lanes read one address, two of them are enough.
+  // If several lanes read one address, checking two of them is enough.
   Noted some = noted;
   some.m = two_of_each(offsets);
   each_piece<false>(some, visit);
   if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
 }
 
-/** Handles an access that may meet others of its kind. A copy in flight and plain accesses race with it. */
+/** Handles an access that does not race with others of its kind, such as an atomic. It races with a copy in flight and
+   with plain accesses. */
 void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
   bool unwritten = false;
   const bool waits = i->sharing == Sharing::Waiting;
@@ -728,10 +733,10 @@ void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
     }
   }
   if (unwritten) read_unwritten(w, i, noted);
-  --noted_;  // do not keep it in the log
+  --noted_;  // does not stay in the log
 }
 
-/** Finds plain accesses of these bytes that may come before or after an atomic. */
+/** Finds plain accesses to these bytes that are not ordered with an atomic. */
 void Shadow::look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line, Access access) {
   if (!lines_[line].exact) make_exact(line, noted, 0);
   const uint32_t begin = line * LINE_BYTES;
@@ -754,7 +759,7 @@ void Shadow::look_for_plain(Warp& w, const Noted& noted, uint32_t lanes, uint32_
   }
 }
 
-/** Finds atomics that may come before or after a plain access to their bytes. */
+/** Finds atomics that are not ordered with a plain access to their bytes. */
 void Shadow::look_for_atomics(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line, bool writes) {
   if (noted.now & (VOLATILE | MEETS_ATOMICS)) return;
   const uint32_t begin = line * LINE_BYTES;
@@ -845,7 +850,7 @@ void Shadow::wait_for_bulk_stores(Warp& w, const Ins* i, unsigned lane, uint32_t
   const uint32_t thread = w.index * LANES + lane;
   const auto is_read = [&](const BulkStore& store) {
     if (store.thread != thread || uint64_t(store.group) + groups >= bulk_groups_[thread]) return false;
-    // For other warps it is read when they are ordered after this one.
+    // Other warps must be ordered after this warp's wait, so the bytes count as read by this warp now.
     uint32_t offsets[LANES];
     std::fill_n(offsets, LANES, store.from);
     read(w, i, 1u << lane, store.bytes, offsets, EACH_LANE, (mark(w, i) & ~PLACE_BITS) | (store.mark & PLACE_BITS));

@@ -1,5 +1,4 @@
-// Records which threads touched each piece of memory, if the run asks for it: finds races, and reads of unwritten
-// memory.
+// Finds races and reads of unwritten memory in runs that ask for it, by recording which threads touched which bytes.
 #pragma once
 #include <array>
 #include <atomic>
@@ -18,23 +17,25 @@
 namespace flashcore::emu::ptx {
 
 /**
- * An access in 64 bits, from the top: a stamp (32 bits; grows with each barrier of the block and each meeting of the
- * warp), whether it is a cp.async in flight (1), whether it is volatile (1) and whether it may meet atomics (1), the
- * source line's number (18), the actor (6, see ACTORS) and the lane (5; of a warpgroup's product: 8 times the warp).
+ * An access in 64 bits. From the top it has a stamp (32 bits, grows with each barrier of the block and each meeting of
+ * the warp), a bit for a cp.async in flight, a bit for a volatile access, a bit for an access that may meet atomics,
+ * the number of the source line (18 bits), the actor (6 bits, see ACTORS) and the lane (5 bits; for a warpgroup's
+ * product 8 times the warp).
  */
 using Mark = uint64_t;
 
 /**
- * The latest atomics and .relaxed, .acquire and .release accesses of four bytes. They never race with each other.
+ * The latest atomics and the latest .relaxed, .acquire and .release accesses to four bytes. These accesses never race
+ * with one another.
  */
 template <class Who>
 struct AtomicUses {
   Who writer{};
-  Who other{};  // wrote before the writer, and not ordered before it
+  Who other{};  // wrote before `writer` and is not ordered before it
   Who reader{};
-  Who observer{};  // has read what the writer wrote, so everything after it comes after the writer
+  Who observer{};  // has read the writer's value, so accesses ordered after it are ordered after the writer
 
-  /** `observes`: the program uses the value that this access read. */
+  /** `observes`: the program uses the value that this access has read. */
   template <class Unordered>
   void note(const Who& now, Access access, bool observes, const Unordered& unordered) {
     if (access == Access::Read) {
@@ -49,7 +50,7 @@ struct AtomicUses {
     observer = Who{};
   }
 
-  /** Calls `found(use, wrote)` for each use that may come before or after a plain access. */
+  /** Calls `found(use, wrote)` for each use that is not ordered with a plain access. */
   template <class Unordered, class Found>
   void each_unordered(bool writes, bool is_after_observer, const Unordered& unordered, const Found& found) const {
     if (!is_after_observer && unordered(writer)) found(writer, true);
@@ -59,12 +60,12 @@ struct AtomicUses {
 };
 
 /**
- * Watches the shared memory of the running block, and reports its accesses to global memory to GlobalShadow.
+ * Watches the shared memory of the running block. Passes the block's accesses to global memory to GlobalShadow.
  *
- * A log records the accesses in order; a barrier empties it. For each 64 bytes (a line) the shadow knows which warps
- * have touched which bytes since the barrier. For nearly every access this is enough to see that it is ordered after
- * all earlier accesses to its bytes. Where it is not, the log is replayed into cells that know lanes and source lines,
- * and from then on accesses to this line are checked in the cells immediately.
+ * A log records the accesses in order; a barrier empties it. For each line of 64 bytes the shadow knows which warps
+ * have touched which bytes since the barrier. That is nearly always enough to see that an access is ordered after all
+ * earlier accesses to its bytes. If it is not enough, the log is replayed into cells that also know lanes and source
+ * lines. From then on accesses to this line are checked in its cells immediately.
  */
 class Shadow {
   static constexpr uint32_t LINE_BYTES = 64;
@@ -72,38 +73,39 @@ class Shadow {
  public:
   Shadow();
   void begin(BlockRun& block);
-  /** Ends the block: throws the faults that could not be reported earlier. */
+  /** Ends the block. Throws the faults that could not be reported earlier. */
   void end();
-  /** Offset k belongs to lane k, or all offsets to lane `lane`. */
+  /** Each offset belongs to the lane of its index, or all offsets belong to the lane `lane`. */
   void access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
               int lane = EACH_LANE);
-  /** A cp.async writes at any time from here until its wait. */
+  /** A cp.async begins, which may write at any time until its wait. */
   void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
-  /** `stamp`: of the cp.async.mbarrier.arrive that waits for the copy; 0 if the warp itself has waited for it. */
+  /** `stamp` is that of the cp.async.mbarrier.arrive that waits for the copy; 0 if the warp itself has waited for it.
+     */
   void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, uint32_t stamp = 0);
-  /** A bulk copy has written for an mbarrier's copier. */
+  /** A bulk copy has written its bytes, as the actor `copier` of its mbarrier. */
   void copy_lands(const Ins* i, unsigned thread, unsigned copier, uint32_t to, unsigned bytes, PhaseClocks& clocks);
-  /** A warpgroup's product reads sixteen bytes for each lane, at any time until a warp waits for its group. */
+  /** A warpgroup's product begins to read 16 bytes per lane, at any time until a warp waits for its group. */
   void operand(Warp& w, const Ins* i, uint32_t m, const uint32_t* offsets);
-  /** A bulk store reads at any time from here until its thread waits for its group. */
+  /** A bulk store begins, which may read at any time until its thread waits for its group. */
   void bulk_store_begins(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
   void commit_bulk_stores(const Warp& w, unsigned lane);
-  /** The lane waits until at most `groups` of its groups are still unread. */
+  /** The lane waits until at most `groups` of its groups have not been read yet. */
   void wait_for_bulk_stores(Warp& w, const Ins* i, unsigned lane, uint32_t groups);
   /**
-   * Marks bytes that another block of the cluster wrote, or a barrier's own bytes, as written and ordered before
-   * everything.
+   * Marks bytes as written and ordered before everything: those that another block of the cluster wrote, and a
+   * barrier's own.
    */
   void written_from_outside(uint32_t offset, unsigned bytes);
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
-  /** True if ld.global.nc reads of the allocation around an address need not be recorded. */
+  /** True if the ld.global.nc reads of the allocation around this address need not be recorded. */
   bool is_quiet(uint64_t address);
 
-  /** A copy to another memory reads these bytes; unwritten ones are a fault. */
+  /** A copy to other memory reads these bytes. An unwritten byte is a fault. */
   void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
   /**
-   * A bulk copy or a wgmma accesses these bytes through the async proxy. A fence.proxy.async must be between a store to
-   * them and this access.
+   * A bulk copy or a wgmma accesses these bytes through the async proxy. Faults if no fence.proxy.async follows an
+   * earlier store to them.
    */
   void by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
     if (!unfenced_.empty()) look_for_stores(w, i, lane, from, bytes, writes);
@@ -112,15 +114,15 @@ class Shadow {
   void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
   Taint taint;
 
-  /** The warp arrives at a barrier of some of the warps, at an mbarrier or at the cluster's barrier. */
+  /** The warp arrives at a barrier of some warps, at an mbarrier or at the cluster's barrier. */
   void arrives(Warp& w, PhaseClocks& clocks, bool releases = true);
-  /** The warp goes on after the latest complete phase. */
+  /** The warp passes a barrier, after its latest complete phase. */
   void passes(const Warp& w, const PhaseClocks& clocks) { warp_orders_.acquire(w.index, clocks.complete); }
-  /** The stamp of the warp's accesses up to a cp.async.mbarrier.arrive. */
+  /** Returns the stamp up to which the warp's accesses precede a cp.async.mbarrier.arrive. */
   uint32_t arrives_after_copies(Warp& w);
-  /** The warp commits a group of products: its number, from 0. */
+  /** The warp commits the group of products with this number, counted from 0. */
   void commits_products(Warp& w, uint32_t group);
-  /** True if a warpgroup's products may still be reading their operands, which no barrier ends. */
+  /** True if products of a warpgroup may still be reading their operands. No barrier ends that. */
   bool reads_operands() const;
   /** The warp has waited for its warpgroup's products up to this group. */
   void waited_for_products(const Warp& w, uint32_t group);
@@ -129,36 +131,36 @@ class Shadow {
 
   /** True if two accesses of this block may happen in either order. */
   bool unordered(Mark earlier, Mark now) const;
-  /** True if the two accesses may happen in either order and are not meant to. */
+  /** True if two accesses may happen in either order and the program does not intend that. */
   bool races(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
     return unordered(earlier, now) && !meant_to_meet(earlier, earlier_wrote, now, writes);
   }
-  /** True if the program intends the two unordered accesses, as for volatile ones. */
+  /** True if the program intends that the two accesses are unordered, as with volatile accesses. */
   bool meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const;
   const BlockRun& block() const { return *block_; }
   unsigned linear_block() const { return linear_block_; }
-  /** True if fences and atomics order the other block's access before this block's accesses. */
+  /** True if fences and atomics order the other block's access before what this block does now. */
   bool is_acquired(uint32_t block, Mark earlier) const;
-  /** True if the block is in the same cluster; a cluster has barriers of its own. */
+  /** True if the block is in the same cluster. A cluster has its own barriers. */
   bool is_of_cluster(uint32_t block) const;
-  /** True if the launch before may still be running, for all that this block knows. */
+  /** True if, as far as this block knows, the previous launch may still be running. */
   bool is_early() const { return block_->plan().programmatic && !block_->waited_for_launch; }
 
  private:
   static constexpr int EACH_LANE = -1;
-  /** 64 bytes, with one bit for each byte. */
+  /** The accesses to 64 bytes, with one bit per byte. */
   struct Line {
-    uint64_t written = 0;  // by this block
-    uint64_t copied = 0;  // by a cp.async in flight
+    uint64_t written = 0;  // bytes that this block has written
+    uint64_t copied = 0;  // bytes that a cp.async in flight writes
     uint64_t writes = 0, reads = 0;  // since the latest barrier, if the stamps are newer than it
-    uint32_t write_stamp = 0, read_stamp = 0;  // of the latest access
-    uint32_t write_note = 0, read_note = 0;  // index in the log, or NO_NOTE: several accesses with one stamp
-    uint32_t atomic_stamp = 0;  // of the latest atomic
+    uint32_t write_stamp = 0, read_stamp = 0;  // stamps of the latest accesses
+    uint32_t write_note = 0, read_note = 0;  // index in the log; NO_NOTE if several accesses have one stamp
+    uint32_t atomic_stamp = 0;  // stamp of the latest atomic
     uint16_t writer = 0, reader = 0;  // actors, or SEVERAL
-    bool exact = false;  // checked in cells immediately
+    bool exact = false;  // accesses are checked in the cells immediately
   };
   enum class Kind : uint8_t { Read, Write, CopyBegins, CopyEnds, FromOutside };
-  /** One instruction's accesses, as they were recorded. */
+  /** The recorded accesses of one instruction. */
   struct Noted {
     Mark now;
     uint32_t m;
@@ -168,15 +170,15 @@ class Shadow {
     uint32_t offsets[LANES];
     Mark mark_of(unsigned k) const { return now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane)); }
   };
-  // Three readers are kept: any reader, one of another warp, and another lane of the first reader's warp. The next
-  // writer differs from at least one of them.
+  // Keeps three readers: any reader, one of another warp, and another lane of the first reader's warp. Any later writer
+  // differs from at least one of them.
   struct Cell {
     Mark writer = 0, reader = 0, other_warp = 0, same_warp = 0;
   };
   struct Seen {
     uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0;
   };
-  /** A group of products: the stamp of its reads, and those of its warps when they committed it. */
+  /** A group of products: the stamp of its reads, and the stamp at which each warp has committed it. */
   struct ProductGroup {
     uint32_t stamp = 0;
     std::array<uint32_t, WARPGROUP_WARPS> committed{};
@@ -236,23 +238,24 @@ class Shadow {
   [[noreturn]] void report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte,
                            unsigned bytes, bool by_async_proxy = false, bool with_atomic = false);
   /**
-   * Keeps the fault until the next barrier. If another thread writes these bytes before that, report the race between
-   * the two instead, because the read came first only by chance.
+   * Keeps the fault until the next barrier. If another thread writes these bytes before the barrier, the race is
+   * reported instead, because the read came first only by chance.
    */
   void note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes);
   Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const;
   std::string buffer_of(uint32_t byte, uint32_t* offset) const;
-  /** "96 of tile (static shared memory)": a byte by its variable, or by its offset if it has none. */
+  /** Names a byte by its variable, as in "96 of tile (static shared memory)", or by its offset if it has no variable.
+     */
   std::string byte_of(uint32_t byte) const;
 
   const BlockRun* block_ = nullptr;
   unsigned linear_block_ = 0;
-  std::vector<Ordering> orderings_;  // by statement of lines_of_
-  Clock acquired_;  // accesses of other blocks that are ordered before this block's
+  std::vector<Ordering> orderings_;  // by statement of the kernel lines_of_
+  Clock acquired_;  // accesses of other blocks that are ordered before what this block does now
   WarpOrders warp_orders_;
-  unsigned observer_ = 0;  // the warp whose access is looked at
-  bool by_parts_ = false;  // the kernel has synchronisation of some of a block's warps
-  /** In such a kernel, the latest read by each warp and warpgroup: readers_[line * columns_ + column]. */
+  unsigned observer_ = 0;  // the warp whose access is being checked
+  bool by_parts_ = false;  // the kernel synchronizes some of a block's warps
+  /** If by_parts_: the stamp of the latest read by each warp and warpgroup, as readers_[line * columns_ + column]. */
   std::vector<uint32_t> readers_;
   unsigned columns_ = 0;
   struct ProductGroups {
@@ -268,39 +271,39 @@ class Shadow {
     uint64_t addresses[LANES];
   } to_acquire_ = {};
   struct Fence {
-    uint32_t block = 0, device = 0, since = 0;  // stamps at the latest fence of each scope; 0: none
+    uint32_t block = 0, device = 0, since = 0;  // the warp's stamps at its latest fence of each scope; 0: none
   };
   std::vector<Fence> fences_;  // by warp
-  /** For 16 bytes: the warps that stored there without a fence.proxy.async since then, and the latest store. */
+  /** For 16 bytes: the warps that have stored there since the latest fence.proxy.async, and the latest store. */
   struct Stores {
     uint32_t warps = 0;
     Mark latest = 0;
   };
   static constexpr uint32_t STORES_BYTES = 16;
   std::vector<Stores> stores_;  // empty if nothing uses the async proxy
-  std::vector<uint32_t> unfenced_;  // indices of the stores_ that have warps
+  std::vector<uint32_t> unfenced_;  // indices of the elements of stores_ that have warps
   bool uses_async_proxy_ = false;
-  unsigned grain_ = 4;  // bytes of a cell
+  unsigned grain_ = 4;  // size of a cell in bytes
   std::vector<Cell> cells_;
   std::vector<Line> lines_;
-  std::vector<AtomicUses<Mark>> atomics_;  // by four bytes; empty before the first atomic
-  uint64_t lines_of_ = 0;  // serial of a kernel
+  std::vector<AtomicUses<Mark>> atomics_;  // for each four bytes; empty before the first atomic
+  uint64_t lines_of_ = 0;  // serial number of the kernel that lines_ belongs to
   std::unique_ptr<Noted[]> log_;
   size_t noted_ = 0;  // number of accesses in the log
-  size_t room_ = 0;   // number of accesses at which those that are ordered before all warps are dropped
-  uint32_t stamp_ = 0;  // the newest
-  uint32_t block_began_ = 0;  // the stamps of this block are greater
-  uint32_t since_ = 0;  // stamp of the latest barrier; everything before is ordered
-  uint32_t seen_epoch_ = 0;  // of the block
+  size_t room_ = 0;  // number of accesses at which the log drops those that are ordered before all warps
+  uint32_t stamp_ = 0;  // the newest stamp
+  uint32_t block_began_ = 0;  // all stamps of this block are greater
+  uint32_t since_ = 0;  // stamp of the latest barrier; everything up to it is ordered
+  uint32_t seen_epoch_ = 0;  // the block's epoch when it was last seen
   std::vector<Seen> warps_;
-  std::vector<uint32_t> fenced_;  // by warp: the block's epoch at the warp's latest fence
+  std::vector<uint32_t> fenced_;  // for each warp, the block's epoch at the warp's latest fence
   struct BulkStore {
     Mark mark;
     uint32_t thread, group, from, bytes;
   };
-  std::vector<BulkStore> bulk_stores_;  // the source of these may not have been read yet
-  std::vector<uint32_t> bulk_groups_;  // number of committed groups, by thread
-  /** Allocations whose ld.global.nc reads need not be recorded unless the host changes something. */
+  std::vector<BulkStore> bulk_stores_;  // stores whose source may not have been read yet
+  std::vector<uint32_t> bulk_groups_;  // for each thread, the number of groups that it has committed
+  /** An allocation whose ld.global.nc reads need not be recorded until the host changes something. */
   struct Quiet {
     uint64_t base, end;
   };
@@ -308,7 +311,8 @@ class Shadow {
   uint64_t quiet_since_ = 0;
 };
 
-/** Does the same for device memory and all blocks of a launch. Written bytes stay known from launch to launch. */
+/** Watches device memory as Shadow watches shared memory, for all blocks of a launch. Written bytes stay known from
+   launch to launch. */
 class GlobalShadow {
  public:
   static GlobalShadow& instance();
@@ -316,17 +320,17 @@ class GlobalShadow {
               const uint64_t* addresses, Mark now);
   void publish(const Shadow& shadow, uint32_t m, const uint64_t* addresses, const Clock& own);
   void acquire(const Shadow& shadow, uint32_t m, const uint64_t* addresses, Clock& into);
-  /** Changes whenever the host or another launch may have changed memory. */
+  /** A number that changes whenever the host or another launch may have changed memory. */
   uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
-  /** Finds the allocation around an address if all of it is written. */
+  /** Finds the allocation around an address, if all its bytes are written. */
   bool find_written(uint64_t address, uint64_t* base, uint64_t* end);
   /** Marks these bytes as unwritten. */
   void mark_unwritten(uint64_t address, uint64_t bytes);
   /** Marks bytes that the host writes as written. */
   void note_written(uint64_t address, uint64_t bytes);
-  /** Call for a launch that was not watched: it may have written anything. */
+  /** To be called for a launch that was not watched, because it may have written anything. */
   void forget_unwritten();
-  /** Call before an allocation is released. */
+  /** To be called before an allocation is released. */
   void forget(uint64_t base);
 
  private:
@@ -337,9 +341,9 @@ class GlobalShadow {
   };
   struct Cell {
     Touch writer, reader, other;
-    uint32_t value = 0;  // value that the writer wrote, if known
+    uint32_t value = 0;  // the value that the writer wrote, if known
     bool is_known = false;
-    bool has_atomics = false;  // Region::atomics may have some of this launch
+    bool has_atomics = false;  // Region::atomics may have entries of this launch
   };
   static constexpr unsigned CHUNK_BYTES = 1024;
   struct Region {
@@ -369,12 +373,12 @@ class GlobalShadow {
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
                                   const Touch& now, bool writes, uint64_t address, unsigned bytes,
                                   bool with_atomic = false);
-  /** Faults a read of `count` unwritten bytes, starting at byte `from` of the access's `bytes`. */
+  /** Faults because `count` bytes from byte `from` of the access's `bytes` are unwritten. */
   static void read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
                              unsigned bytes);
   std::mutex mutex_;
   std::atomic<uint64_t> changes_{1};
-  std::map<uint64_t, Region> regions_;  // by base
+  std::map<uint64_t, Region> regions_;  // by base address
   PublishedOrders orders_;
 };
 

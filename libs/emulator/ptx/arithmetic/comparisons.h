@@ -53,7 +53,7 @@ uint32_t combined(Warp& w, const Ins* i, uint32_t bits) {
   return bits;
 }
 
-/** setp: with .and, .or, .xor and a predicate c; the second destination gets the opposite. */
+/** setp, also with .and, .or or .xor and a predicate c. The second destination gets the opposite of the first. */
 template <Test TEST, class T>
 const Ins* compare(Warp& w, const Ins* i) {
   uint32_t bits = test_lanes<TEST>(w.reg<T>(i->a), w.reg<T>(i->b));
@@ -68,7 +68,7 @@ const Ins* compare(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** set: all ones or 1.0 if the comparison is true. */
+/** set: the result is all ones or 1.0 if the comparison is true, else 0. */
 template <Test TEST, class D, class T>
 const Ins* set_where(Warp& w, const Ins* i) {
   const uint32_t bits = test_lanes<TEST>(w.reg<T>(i->a), w.reg<T>(i->b));

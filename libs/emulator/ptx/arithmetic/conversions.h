@@ -49,13 +49,13 @@ struct ToInteger {
   }
 };
 
-/** Converts integers between widths. S is the type that is read, W the register that holds it. */
+/** Converts integers between widths. S is the source's type, W the type of the register that holds it. */
 template <class S, class W>
 void read_integers(const char* from, int64_t* to) {
   const W* a = reinterpret_cast<const W*>(from);
   for (int k = 0; k < LANES; ++k) to[k] = static_cast<int64_t>(static_cast<S>(a[k]));
 }
-/** D is the resulting type, R the register that it is written to. */
+/** D is the result's type, R the type of the register that it is written to. */
 template <class D, class R>
 void write_integers(Warp& w, uint32_t slot, uint32_t m, const int64_t* from) {
   write_lanes<R>(w, slot, m, [=](int k) { return static_cast<R>(static_cast<D>(from[k])); });
@@ -211,7 +211,7 @@ void saturated(Table& t, const std::string& name) {
   add1<Saturated<D, S>, D, S>(t, "cvt.sat." + name);
 }
 
-/** All conversions except those between integers, most of which lower_integer_conversion() handles. */
+/** All conversions, except those between integers that lower_integer_conversion() handles. */
 void add_conversions(Table& t) {
   from_float<float>(t, "f32");
   from_float<double>(t, "f64");
@@ -221,7 +221,7 @@ void add_conversions(Table& t) {
   from_integer<uint32_t>(t, "u32");
   from_integer<int64_t>(t, "s64");
   from_integer<uint64_t>(t, "u64");
-  // Common conversions between integers; all others go through 64 bits.
+  // The common conversions between integers. All others go through 64 bits.
   add1<ToFloat, int64_t, int32_t>(t, "cvt.s64.s32");
   add1<ToFloat, uint64_t, uint32_t>(t, "cvt.u64.u32");
   add1<ToFloat, uint32_t, uint64_t>(t, "cvt.u32.u64");

@@ -59,7 +59,7 @@ struct Exponential2 {
   }
 };
 
-/** div.approx: if the divisor is 2^126 or more the answer is 0, as the PTX manual says. */
+/** div.approx: the quotient is 0 if the divisor is 2^126 or more, as the PTX manual says. */
 struct DivideApproximately {
   static float of(float a, float b) {
     const float magnitude = __builtin_fabsf(b);

@@ -1,4 +1,4 @@
-// mov of several registers into one, and back.
+// mov of several registers into one, and of one into several.
 #pragma once
 #include "../lanes.h"
 #include "../lower.h"

@@ -34,8 +34,8 @@ const Ins* multiply_adds(Warp& w, const Ins* i) {
 }
 
 /**
- * Marks groups of four chains that may run at once: they have the same shape and factors, and none reads or overwrites
- * another's result.
+ * Marks groups of four chains that may run at the same time: all have the same shape and factors, and no chain reads or
+ * overwrites the result of another.
  */
 void find_fours(Extra& extra) {
   std::vector<Chain>& chains = extra.chains;

@@ -46,7 +46,7 @@ T larger(T a, T b) {
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-/** For integers this behaves like the hardware: the smallest number is its own negative. */
+/** The negative, for integers as on hardware: the negative of the smallest number is that number. */
 template <class T>
 T negative_of(T a) {
   if constexpr (std::is_integral_v<T>)

@@ -1,4 +1,4 @@
-// Resolves addresses. Each is checked against the memory that its window or its instruction names.
+// Resolves addresses. Each address is checked against the memory that its window or its instruction names.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -17,8 +17,8 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-// A warp's turn has 20,000 backward jumps. These costs are subtracted, so that a warp that polls for another lane or
-// warp soon lets it run: after ten failed tries to take a lock, or a hundred looks at a flag.
+// A warp's turn lasts 20,000 backward jumps. A failed try to take a lock and a look at a flag cost this many of them,
+// so that a polling warp soon lets others run: after ten failed tries or a hundred looks.
 constexpr int COST_OF_UNCHANGED = 2'000, COST_OF_LOOK = 200;
 
 const char* verb(Access access) { return access == Access::Read ? "read " : "wrote "; }
@@ -57,7 +57,7 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
   if (dynamic) {
     fault.buffer = "dynamic shared memory";
     const int64_t past = static_cast<int64_t>(at) - fixed - dynamic;
-    // As in other out-of-bounds faults, an access that begins inside is reported as past the end.
+    // As in other out-of-bounds faults, an access that begins inside an allocation is reported as past its end.
     fault.message = verb(access) +
                     (at < 0 ? std::to_string(-static_cast<int64_t>(at)) + " bytes before the start"
                             : std::to_string(std::max<int64_t>(past, 0)) + " bytes past the end") +
@@ -79,7 +79,7 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
   if (!fault.buffer.empty()) {
     CUdeviceptr base;
     size_t size;
-    // The access's first byte may still be inside.
+    // The first byte of the access may still be inside an allocation.
     if (DeviceMemory::instance().find_visible(address, &base, &size)) {
       const uint64_t inside = size - (address - base);
       fault.buffer = std::to_string(bytes - inside) + " bytes past the end of" +
@@ -149,8 +149,8 @@ void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     if (askew) misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
   }
   for (int k = 0; k < LANES; ++k) p.at[k] = reinterpret_cast<char*>(address[k]);
-  // Skip an access to a single allocation that the kernel declares read-only. If the kernel writes it after all, the
-  // comparison of the inputs finds that.
+  // The race check skips accesses to an allocation that the kernel declares read-only. If the kernel writes it after
+  // all, the comparison of the inputs finds that.
   if (__builtin_expect(block.shadow != nullptr, 0) && !(simple && i->read_only && block.shadow->is_quiet(range.base)))
     block.shadow->global(w, i, m, bytes, access, address);
   if (__builtin_expect(block.observed != nullptr, 0)) block.observed->global(i, m, bytes, address);

@@ -45,7 +45,7 @@ T combine(Atomic op, T old, T b, T c) {
   return old;
 }
 
-/** One 16-bit float, or two of them. */
+/** One 16-bit float, or a pair of them. */
 template <uint16_t (*TO)(float), float (*FROM)(uint16_t), class Bits>
 struct Sixteens {
   Bits bits;
@@ -61,7 +61,7 @@ struct Sixteens {
   friend Sixteens operator+(Sixteens a, Sixteens b) {
     return each(a, b, [](float x, float y) { return x + y; });
   }
-  // If one of the numbers is NaN the other is chosen.
+  // If one number is NaN, the result is the other number.
   friend Sixteens smaller_of(Sixteens a, Sixteens b) {
     return each(a, b, [](float x, float y) { return x < y || y != y ? x : (x == y && std::signbit(x) ? x : y); });
   }
@@ -74,7 +74,7 @@ using OneHalf = Sixteens<float_to_half, half_to_float, uint16_t>;
 using OneBfloat = Sixteens<float_to_bfloat16, bfloat16_to_float, uint16_t>;
 using HalfPair = Sixteens<float_to_half, half_to_float, uint32_t>;
 using BfloatPair = Sixteens<float_to_bfloat16, bfloat16_to_float, uint32_t>;
-/** Combines the value in memory with b (and c) and returns the old value. */
+/** Combines the value in memory with b (and c), and returns the old value. */
 template <class T, class Bits>
 Bits combine_at(Atomic op, char* place, Bits b, Bits c, bool& changed) {
   auto* at = reinterpret_cast<Bits*>(place);
@@ -91,7 +91,7 @@ Bits combine_at(Atomic op, char* place, Bits b, Bits c, bool& changed) {
   return found;
 }
 
-/** options[0]: the operation. */
+/** Operands: options[0] is the operation. */
 template <class T, class Bits>
 const Ins* atomic(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -126,7 +126,8 @@ struct Flushed {
 };
 
 /**
- * Applies the operation to each number of a vector separately. options[0]: the operation; extra: d, if wanted, and b.
+ * Applies the operation to each number of a vector separately. Operands: options[0] is the operation; extra has d, if
+ * it is wanted, and b.
  */
 template <class T, class Bits>
 const Ins* atomic_vector(Warp& w, const Ins* i) {
@@ -152,7 +153,7 @@ const Ins* atomic_vector(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** A number type of atomics, with its handlers for scalars and vectors. */
+/** A number type that atomics work on, with its handlers for scalars and vectors. */
 struct AtomicType {
   unsigned bytes;
   Handler one, several;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int IGNORE = 1, NEGATED_IGNORE = 2;
 
-/** c: number of bytes to read, the rest are zeros. With options[1], c is a predicate: if true, all bytes are zeros. */
+/** Operands: c is the number of bytes to read; the rest become zeros. With options[1], c is a predicate, and true makes
+   all bytes zeros. */
 const Ins* copy_async(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
@@ -23,7 +24,7 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   copy.bytes = i->bytes;
   copy.ins = i;
   copy.number = block.copies_issued++;
-  // ncu counts a cp.async as neither a load nor a store, so its write is not counted.
+  // ncu counts a cp.async as neither a load nor a store, so its write to shared memory is not counted.
   Counters* const observed = std::exchange(block.observed, nullptr);
   Shadow* const shadow = std::exchange(block.shadow, nullptr);
   resolve_shared(w, i, m, i->bytes, Access::Write, copy.to);
@@ -73,7 +74,7 @@ const Ins* copy_commit(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** The lanes for which a copy belongs to one of their latest `most` groups, or to the open group. */
+/** The lanes for which a copy belongs to one of the lane's latest `most` groups, or to its open group. */
 template <class Groups>
 uint32_t unfinished(const Copy& copy, const Groups& open, uint64_t most) {
   bool any = false, all = true;
@@ -109,7 +110,8 @@ void forget_landed(std::vector<Copy>& copies) {
 }
 
 /**
- * imm: number of newest committed groups that may be unfinished. Negative: none, and the open group must finish too.
+ * Operands: imm is the number of newest committed groups that may stay unfinished. If negative, all groups must finish,
+ * the open group too.
  */
 const Ins* copy_wait(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);

@@ -10,7 +10,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** Fills a load's four registers with rows of 16 bytes. `read` fills the registers that it receives. */
+/** Fills the four registers of a load with rows of 16 bytes. `read` writes into the registers that it receives. */
 template <class Read>
 void write_rows(Warp& w, const Ins* i, uint32_t m, const Read& read) {
   const std::vector<uint32_t>& slots = i->extra->d;
@@ -94,12 +94,12 @@ const Ins* load_shared(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** True for an access of the whole warp to shared memory that neither the race check nor a profile observes. */
+/** True if the whole warp accesses shared memory, and neither the race check nor a profile observes the access. */
 inline bool plainly_shared(Warp& w, const Ins* i) {
   return w.active(i) == ALL && !i->wide_address && !w.block->shadow && !w.block->observed;
 }
 
-/** Records the accesses for the race check, then runs the plain handler. */
+/** Records the accesses for the race check, and then runs the plain handler. */
 __attribute__((noinline)) const Ins* noted_first(Warp& w, const Ins* i, unsigned bytes, Access access, Handler plain) {
   BlockRun& block = *w.block;
   alignas(64) uint32_t offsets[LANES];
@@ -109,12 +109,12 @@ __attribute__((noinline)) const Ins* noted_first(Warp& w, const Ins* i, unsigned
   block.shadow = shadow;
   return next;
 }
-/** True if the run looks for races and the whole warp makes the access. */
+/** True if the run looks for races and the whole warp takes part in the access. */
 inline bool is_watched(Warp& w, const Ins* i) {
   return __builtin_expect(w.block->shadow != nullptr, 0) && w.active(i) == ALL && !w.block->observed;
 }
 
-/** If the words of each eight lanes are adjacent they are copied. */
+/** Copies the words if those of every eight lanes are adjacent. */
 __attribute__((noinline)) const Ins* load_shared_eights(Warp& w, const Ins* i) {
   const BlockRun& block = *w.block;
   const uint32_t* at = w.reg<uint32_t>(i->a);
@@ -126,7 +126,7 @@ __attribute__((noinline)) const Ins* load_shared_eights(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** Words that are close together are loaded as a block and selected from it. */
+/** Loads words that are close together as one block, and selects them from it. */
 const Ins* load_shared_words(Warp& w, const Ins* i) {
   if (is_watched(w, i)) return noted_first(w, i, 4, Access::Read, load_shared_words);
   const BlockRun& block = *w.block;
@@ -184,7 +184,7 @@ const Ins* store(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** If the words of each eight lanes are adjacent they are copied. */
+/** Copies the words if those of every eight lanes are adjacent. */
 const Ins* store_shared_words(Warp& w, const Ins* i) {
   if (is_watched(w, i)) return noted_first(w, i, 4, Access::Write, store_shared_words);
   const BlockRun& block = *w.block;
@@ -196,11 +196,12 @@ const Ins* store_shared_words(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** True if a vector of such elements fits the registers: bytes are in registers of 16 or 32 bits, halves also in 32. */
+/** True if a vector of such elements fits the registers. Bytes may be in registers of 16 or 32 bits, and so may halves.
+   */
 template <class T, class R>
 constexpr bool in_vectors = sizeof(T) == sizeof(R) || sizeof(R) <= 4;
 
-/** ld.param of a named parameter: the same value for all lanes. */
+/** ld.param of a named parameter, whose value is the same for all lanes. */
 template <class T, class R>
 const Ins* load_parameter(Warp& w, const Ins* i) {
   T value;
@@ -210,7 +211,7 @@ const Ins* load_parameter(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** ld.param of a part of a parameter that is read as a vector: the same value for all lanes. */
+/** ld.param of a part of a parameter that is read as a vector, whose value is the same for all lanes. */
 template <class T, class R, int COUNT>
 const Ins* load_parameters(Warp& w, const Ins* i) {
   T values[COUNT];
@@ -255,7 +256,7 @@ Handler store_of(unsigned count) {
   return nullptr;
 }
 
-/** Finds the handler by the memory's type and the register's bytes. */
+/** Finds the handler by the type in memory and the register's bytes. */
 Handler find_load(const std::string& type, unsigned reg, unsigned count, bool parameter) {
   const bool is_signed = type[0] == 's';
   const int bits = atoi(type.c_str() + (type[0] == 'b' && type[1] == 'f' ? 2 : 1));
@@ -291,7 +292,7 @@ Handler find_store(const std::string& type, unsigned reg, unsigned count) {
   return nullptr;
 }
 
-/** A load of memory that others may write meanwhile, perhaps a flag that is polled. */
+/** A load of memory that others may write in the meantime, such as a flag that the kernel polls. */
 const Ins* look_again(Warp& w, const Ins* i) {
   w.looked = true;
   w.budget -= COST_OF_LOOK;
@@ -313,7 +314,7 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   const unsigned memory_bytes = static_cast<unsigned>(bits) / 8;
   const unsigned bytes = first.kind == OperandKind::Register ? l.register_bytes(first) : std::max(memory_bytes, 2u);
   l.address(at, ins);
-  // True for a kernel's parameter by name. A call's parameter is in local memory.
+  // True if a kernel's parameter is read by its name. The parameter of a call is in local memory.
   const bool parameter = ins.space == PARAMETER_SPACE && at.reg < 0;
   if (parameter && (ins.imm < 0 || memory_bytes * count > l.parameter_bytes() ||
                     ins.imm > l.parameter_bytes() - memory_bytes * count))
