@@ -97,8 +97,10 @@ class thread_block {
 };
 FLASHCORE_DEVICE thread_block this_thread_block() { return {}; }
 
-/** All blocks of the grid. In a cooperative launch they synchronize through a word in the driver's workspace, as in
-   CUDA's header. */
+/**
+ * All blocks of the grid. In a cooperative launch they synchronize through a word in the driver's workspace, as in
+ * CUDA's header.
+ */
 class grid_group {
  public:
   FLASHCORE_DEVICE_MEMBER static bool is_valid() { return barrier() != nullptr; }

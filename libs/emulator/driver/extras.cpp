@@ -99,16 +99,19 @@ FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uin
   return what == 1 || what == 2 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
-/** Writes the latest fault as one JSON object, which flashcore_emulator_clear_fault clears. Returns 0 if there was
-   none. */
+/**
+ * Writes the latest fault as one JSON object, which flashcore_emulator_clear_fault clears. Returns 0 if there was none.
+ */
 FLASHCORE_DRIVER_API int flashcore_emulator_last_fault(char* json, size_t capacity) {
   return copy_out(last_fault(), json, capacity);
 }
 
 FLASHCORE_DRIVER_API void flashcore_emulator_clear_fault() { set_last_fault(""); }
 
-/** Sets the time limit of later launches. A longer launch ends with CUDA_ERROR_LAUNCH_TIMEOUT and a fault. 0 means no
-   limit. */
+/**
+ * Sets the time limit of later launches. A longer launch ends with CUDA_ERROR_LAUNCH_TIMEOUT and a fault. 0 means no
+ * limit.
+ */
 FLASHCORE_DRIVER_API int flashcore_emulator_time_limit(uint64_t milliseconds) {
   set_time_limit(milliseconds);
   return 0;

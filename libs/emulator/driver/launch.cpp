@@ -42,8 +42,9 @@ constexpr int ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
 constexpr unsigned MOST_BLOCKS_OF_A_CLUSTER = 16;
 
-/** Clusters need code for sm_90 or later. If the launch names no cluster size, the size that the code requires applies.
-   */
+/**
+ * Clusters need code for sm_90 or later. If the launch names no cluster size, the size that the code requires applies.
+ */
 CUresult check_cluster(const CUlaunchConfig& config, const ptx::Kernel* kernel, dim3& cluster) {
   if (kernel && kernel->function->cluster[0]) {
     const unsigned* required = kernel->function->cluster;

@@ -71,8 +71,9 @@ class Block {
   void yield();
     /** Ends the block with this fault, and abandons its fibres. */
   [[noreturn]] void fail(Fault fault);
-  /** Ends a block that exceeded the time limit. The current fibre was running; the other fibres were waiting or ready.
-     */
+  /**
+   * Ends a block that exceeded the time limit. The current fibre was running; the other fibres were waiting or ready.
+   */
   [[noreturn]] void fail_at_time_limit(Fault fault);
 
   SharedMemory& shared() { return shared_; }

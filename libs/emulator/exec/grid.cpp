@@ -91,8 +91,9 @@ class TimeLimit {
   std::vector<pthread_t> threads_;
 };
 
-/** Worker 0 is the launching thread. The other workers sleep between launches, and wake for a grid of several blocks.
-   */
+/**
+ * Worker 0 is the launching thread. The other workers sleep between launches, and wake for a grid of several blocks.
+ */
 class WorkerPool {
  public:
   static WorkerPool& instance() {

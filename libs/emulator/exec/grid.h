@@ -15,8 +15,10 @@ struct GridResult {
 /** Runs all blocks of the launch, or stops at the first fault. Only one thread may call it at a time. */
 GridResult run_grid(const LaunchPlan& plan);
 
-/** Sets the time limit of launches. A longer launch ends with a fault that lists where every thread of a block was. 0
-   means no limit. */
+/**
+ * Sets the time limit of launches. A longer launch ends with a fault that lists where every thread of a block was. 0
+ * means no limit.
+ */
 void set_time_limit(uint64_t milliseconds);
 
 struct GridStatistics {

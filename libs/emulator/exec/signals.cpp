@@ -33,8 +33,10 @@ thread_local SignalNote note;
 constexpr size_t KEPT_WORDS = 128;
 thread_local const void* kept_stack[KEPT_WORDS];
 thread_local size_t kept_words;
-/** Each block handles the signal only once, because a second signal would interrupt the code that describes where the
-   threads are. */
+/**
+ * Each block handles the signal only once, because a second signal would interrupt the code that describes where the
+ * threads are.
+ */
 thread_local bool is_told_of_time_limit;
 
 constexpr int TIME_LIMIT_SIGNAL = SIGUSR2;
@@ -74,8 +76,10 @@ void redirect(ucontext_t* context, void (*function)(), char* stack_top) {
 }
 
 #if defined(__aarch64__)
-/** For systems that report no exception syndrome (qemu-user): decodes the instruction. Bit 22 marks a load, except for
-   sign-extending loads. */
+/**
+ * For systems that report no exception syndrome (qemu-user): decodes the instruction. Bit 22 marks a load, except for
+ * sign-extending loads.
+ */
 int is_store_instruction(uintptr_t program_counter) {
   uint32_t instruction;
   memcpy(&instruction, reinterpret_cast<const void*>(program_counter), sizeof instruction);
@@ -132,8 +136,9 @@ void keep_stack(const ucontext_t* context, const char* stack_top) {
     kept_stack[kept_words++] = *reinterpret_cast<const void* const*>(at);
 }
 
-/** An address in the CUDA kernel's own code: the interrupted instruction, else the nearest return address on the stack.
-   */
+/**
+ * An address in the CUDA kernel's own code: the interrupted instruction, else the nearest return address on the stack.
+ */
 const void* kernel_address(const Block& block) {
   Dl_info kernel, other;
   const void* const function = reinterpret_cast<const void*>(block.plan().entry->function);

@@ -41,8 +41,10 @@ struct Extent<accumulator, M, N, K> {
 template <class T>
 constexpr bool is_operand_type = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 
-/** Row and column of element i of a lane in a 16 x 16 accumulator. Each lane holds a pair of elements in each 8 x 8
-   quarter. */
+/**
+ * Row and column of element i of a lane in a 16 x 16 accumulator. Each lane holds a pair of elements in each 8 x 8
+ * quarter.
+ */
 __forceinline__ int accumulator_row(int lane, int i) { return lane / 4 + 8 * (i / 2 % 2); }
 __forceinline__ int accumulator_col(int lane, int i) { return 2 * (lane % 4) + i % 2 + 8 * (i / 4); }
 

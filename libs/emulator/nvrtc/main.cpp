@@ -112,8 +112,9 @@ Compiled compile(const Nvrtc& nvrtc, const std::string& source, const char* name
   return compiled;
 }
 
-/** Prints the version that NVRTC writes into PTX ("V13.0.88"), then "sm_75" and the other architectures, one per line.
-   */
+/**
+ * Prints the version that NVRTC writes into PTX ("V13.0.88"), then "sm_75" and the other architectures, one per line.
+ */
 int describe(const Nvrtc& nvrtc) {
   const Compiled empty = compile(nvrtc, "extern \"C\" __global__ void empty() {}", "empty.cu", {});
   const size_t at = empty.ptx.find(", V");

@@ -19,8 +19,10 @@ inline uint32_t swizzled(uint32_t address, unsigned mode) {
   return address ^ ((address >> 7 & ((1u << mode) - 1)) << 4);
 }
 
-/** Calls visit(row of the box, its address in device memory, first byte, number of bytes inside the tensor) for each
-   row. */
+/**
+ * Calls visit(row of the box, its address in device memory, first byte, number of bytes inside the tensor) for each
+ * row.
+ */
 template <class Visit>
 void each_row(const TensorMap& map, const int32_t* at, const Visit& visit) {
   const int64_t first = at[0], last = first + map.box[0];
@@ -93,8 +95,9 @@ void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map,
   });
 }
 
-/** Operands: addresses has destination, tensor or source, and barrier. b is the mask of receiving blocks, or NO_SLOT.
-   */
+/**
+ * Operands: addresses has destination, tensor or source, and barrier. b is the mask of receiving blocks, or NO_SLOT.
+ */
 void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignment) {
   const Ins& to = i->extra->addresses[0];
   const Ins& at = i->extra->addresses[2];

@@ -66,8 +66,9 @@ class Inliner {
            out_.statements.size() + callee.statements.size() < most;
   }
 
-  /** `names` maps the function's parameters and variables to their names in the result. The entry keeps its own names.
-     */
+  /**
+   * `names` maps the function's parameters and variables to their names in the result. The entry keeps its own names.
+   */
   void add_body(const Function& f, const Names& names, bool called) {
     const auto first_register = called ? static_cast<int>(out_.registers.size()) : 0;
     if (called) out_.registers.insert(out_.registers.end(), f.registers.begin(), f.registers.end());

@@ -225,8 +225,9 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
   }
 }
 
-/** Faults if a programmatic launch accesses what the previous launch uses before it has executed griddepcontrol.wait.
-   */
+/**
+ * Faults if a programmatic launch accesses what the previous launch uses before it has executed griddepcontrol.wait.
+ */
 void GlobalShadow::look_for_launch_before(Warp& w, const Ins* i, const Cell& cell, const Touch& now, bool writes,
                                           uint64_t address, unsigned bytes) {
   const auto look_at = [&](const Touch& earlier, bool wrote) {

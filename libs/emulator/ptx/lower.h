@@ -16,8 +16,9 @@ using Addresses = std::map<std::string, uint64_t>;
 /** Errors: ProgramError, with the source line of an opcode that the engine does not support. */
 std::unique_ptr<Kernel> lower(const Program& program, const Function& function, const Addresses& globals,
                               bool counted = false);
-/** The form of the kernel that profiles count, in which each multiply-add is a separate instruction. Made on first use.
-   */
+/**
+ * The form of the kernel that profiles count, in which each multiply-add is a separate instruction. Made on first use.
+ */
 const Kernel& counted_form(const Kernel& kernel);
 
 /** What the handlers' files may use while an instruction is decoded. */

@@ -142,8 +142,10 @@ const Ins* invalidate(Warp& w, const Ins* i) {
 
 enum ArriveOption { COUNTS_BYTES = 1, DROPS = 2, ARRIVES = 4, TAKES_BYTES = 8, RELAXED = 16 };
 
-/** Operands: options[0] is an ArriveOption; b the number of arrivals or bytes, or NO_SLOT for one; d the state or
-   NO_SLOT. */
+/**
+ * Operands: options[0] is an ArriveOption; b the number of arrivals or bytes, or NO_SLOT for one; d the state or
+ * NO_SLOT.
+ */
 const Ins* arrive(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   const int options = i->extra->options[0];
@@ -184,8 +186,10 @@ const Ins* arrive(Warp& w, const Ins* i) {
   return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
 }
 
-/** Operands: options[0] is true if the arrival is one of the phase's expected arrivals (.noinc), false if it is
-   additional. */
+/**
+ * Operands: options[0] is true if the arrival is one of the phase's expected arrivals (.noinc), false if it is
+ * additional.
+ */
 const Ins* arrive_after_copies(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   for (unsigned lane = 0; lane < LANES; ++lane) {

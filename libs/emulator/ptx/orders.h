@@ -12,8 +12,10 @@
 
 namespace flashcore::emu::ptx {
 
-/** Accesses that a warp has published. Stamps are those of marks (races.h); a warp's stamp grows with its barriers,
-   meetings and fences. */
+/**
+ * Accesses that a warp has published. Stamps are those of marks (races.h); a warp's stamp grows with its barriers,
+ * meetings and fences.
+ */
 struct Published {
   uint32_t block, warp;
   uint32_t own;    // accesses of this warp are included up to this stamp
@@ -41,8 +43,10 @@ struct Ordering {
   bool of_async_proxy = false;  // it is fence.proxy.async of shared memory
 };
 Ordering ordering_of(const Statement& s);
-/** True for an instruction that may order only some warps of a block: a barrier of some warps, an mbarrier or a product
-   of a warpgroup. */
+/**
+ * True for an instruction that may order only some warps of a block: a barrier of some warps, an mbarrier or a product
+ * of a warpgroup.
+ */
 bool synchronises_some(const Statement& s);
 
 /** For one launch: which accesses were published at which address of device memory. */

@@ -66,7 +66,7 @@ struct LeftOperand {
 struct RightOperand {
   alignas(64) float numbers[8][16];
   alignas(64) uint32_t
-      exponents[2][32];  // by depth / 8 and column: four words; the first and the third have four rows' bytes each
+      exponents[2][32];  // by depth / 8 and column: 4 words; the first and third have a byte for each of 4 rows
   bool special;
 
   /** The two registers have depths 0 to 7 and 8 to 15. */
@@ -180,8 +180,10 @@ struct RecentOperands {
   Recent<RightOperand, 2> right;
 };
 
-/** Reads accumulators of 16 x 8. Registers 0 and 1 hold rows 0 to 7, registers 2 and 3 rows 8 to 15. Even registers
-   hold even columns. */
+/**
+ * Reads accumulators of 16 x 8. Registers 0 and 1 hold rows 0 to 7, registers 2 and 3 rows 8 to 15. Even registers hold
+ * even columns.
+ */
 inline void read_sums(const float* const* registers, vectors::Floats* sums) {
   using namespace vectors;
   for (int odd = 0; odd < 2; ++odd) {
@@ -196,13 +198,14 @@ inline void write_sums(float* const* registers, const vectors::Floats* sums) {
   for (int odd = 0; odd < 2; ++odd) {
     Words columns[4], rows[4];
     for (int n = 0; n < 4; ++n) columns[n] = as_words(sums[2 * n + odd]);
-    columns_of(columns, rows);  // twice restores the order
+    columns_of(columns, rows);  // the second call restores the order
     for (int n = 0; n < 4; ++n) put(registers[odd + n / 2 * 2] + n % 2 * 16, rows[n]);
   }
 }
 
-/** Reads accumulators of halves. Register 0 holds rows 0 to 7 and register 1 rows 8 to 15, each with pairs of columns.
-   */
+/**
+ * Reads accumulators of halves. Register 0 holds rows 0 to 7 and register 1 rows 8 to 15, each with pairs of columns.
+ */
 inline void read_half_sums(const uint32_t* const* registers, vectors::Floats* sums) {
   using namespace vectors;
   Words rows[4], pairs[4];

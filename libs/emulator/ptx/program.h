@@ -8,8 +8,9 @@
 
 namespace flashcore::emu::ptx {
 
-/** An error in a PTX text, or a feature of PTX that this engine does not support. `place` is the kernel's line if
-   known. */
+/**
+ * An error in a PTX text, or a feature of PTX that this engine does not support. `place` is the kernel's line if known.
+ */
 struct ProgramError : std::runtime_error {
   ProgramError(const std::string& message, std::string where = "") : std::runtime_error(message), place(where) {}
   std::string place;
@@ -125,8 +126,10 @@ struct Program {
   }
   /** "flashcore_v6.cu:43": the innermost line that is not in CUDA's own headers. Empty if unknown. */
   std::string describe(int place) const;
-  /** Like describe(), but a line of the kernel's own file. For code in the kernel's headers, it is the line that calls
-     it. */
+  /**
+   * Like describe(), but a line of the kernel's own file. For code in the kernel's headers, it is the line that calls
+   * it.
+   */
   std::string describe_in_kernel(int place) const;
   /** The outermost call that inlined the place; empty if none did. */
   std::string describe_caller(int place) const;

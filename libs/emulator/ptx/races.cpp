@@ -265,8 +265,10 @@ bool Shadow::unordered(Mark earlier, Mark now) const {
   return !warp_orders_.covers(observer_, actor_of(earlier), stamp);
 }
 
-/** True if `now` is ordered after the actor's access at this stamp, whichever lanes made the two. False if that depends
-   on lanes. */
+/**
+ * True if `now` is ordered after the actor's access at this stamp, whichever lanes made the two. False if that depends
+ * on lanes.
+ */
 inline bool Shadow::follows(unsigned actor, uint32_t stamp, Mark now) const {
   if (stamp <= since_) return true;
   if (actor == observer_) return stamp < stamp_of(now) || actor_of(now) != observer_;
@@ -451,8 +453,10 @@ inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark n
   line.read_stamp = others ? std::max(line.read_stamp, stamp_of(now)) : stamp_of(now);
 }
 
-/** Prepares for a write that is ordered after the accesses to its bytes. If it is ordered after all accesses to the
-   line, these are forgotten. */
+/**
+ * Prepares for a write that is ordered after the accesses to its bytes. If it is ordered after all accesses to the
+ * line, these are forgotten.
+ */
 inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
   if (!by_parts_) return;
   if ((line.writes & ~bits) == 0 || follows(line.writer, line.write_stamp, now)) line.writes = 0;
@@ -706,8 +710,10 @@ inline __attribute__((always_inline)) void Shadow::read(Warp& w, const Ins* i, u
   if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
 }
 
-/** Handles an access that does not race with others of its kind, such as an atomic. It races with a copy in flight and
-   with plain accesses. */
+/**
+ * Handles an access that does not race with others of its kind, such as an atomic. It races with a copy in flight and
+ * with plain accesses.
+ */
 void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
   bool unwritten = false;
   const bool waits = i->sharing == Sharing::Waiting;

@@ -80,8 +80,9 @@ class Shadow {
               int lane = EACH_LANE);
   /** A cp.async begins, which may write at any time until its wait. */
   void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
-  /** `stamp` is that of the cp.async.mbarrier.arrive that waits for the copy; 0 if the warp itself has waited for it.
-     */
+  /**
+   * `stamp` is that of the cp.async.mbarrier.arrive that waits for the copy; 0 if the warp itself has waited for it.
+   */
   void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets, uint32_t stamp = 0);
   /** A bulk copy has written its bytes, as the actor `copier` of its mbarrier. */
   void copy_lands(const Ins* i, unsigned thread, unsigned copier, uint32_t to, unsigned bytes, PhaseClocks& clocks);
@@ -244,8 +245,9 @@ class Shadow {
   void note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes);
   Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const;
   std::string buffer_of(uint32_t byte, uint32_t* offset) const;
-  /** Names a byte by its variable, as in "96 of tile (static shared memory)", or by its offset if it has no variable.
-     */
+  /**
+   * Names a byte by its variable, as in "96 of tile (static shared memory)", or by its offset if it has no variable.
+   */
   std::string byte_of(uint32_t byte) const;
 
   const BlockRun* block_ = nullptr;
@@ -311,8 +313,10 @@ class Shadow {
   uint64_t quiet_since_ = 0;
 };
 
-/** Watches device memory as Shadow watches shared memory, for all blocks of a launch. Written bytes stay known from
-   launch to launch. */
+/**
+ * Watches device memory as Shadow watches shared memory, for all blocks of a launch. Written bytes stay known from
+ * launch to launch.
+ */
 class GlobalShadow {
  public:
   static GlobalShadow& instance();

@@ -1,4 +1,4 @@
-// Operations that kernels seldom use, done lane by lane from their definitions. Frequent ones use vectors
+// Operations that kernels seldom use, computed lane by lane from their definitions. Frequent operations use vectors
 // (arithmetic.cpp).
 #include <string>
 
@@ -14,8 +14,8 @@ namespace flashcore::emu::ptx {
 namespace {
 
 /**
- * Makes the cache hint of a load. It does not affect values, so loads ignore it. The bits of .fractional are those of
- * ptxas and an H200; other forms give 0.
+ * Makes the cache hint of a load. Loads ignore it, because it does not affect values. The bits of .fractional are those
+ * of ptxas and an H200. Other forms give 0.
  */
 bool lower_policy(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();

@@ -25,7 +25,7 @@ bool is_conversion(const Statement& s, int reg) {
          s.operands[1].kind == OperandKind::Register;
 }
 
-/** Turns mov.b32 {low, high}, %r; cvt.f32.f16 %f, low into cvt.f32.low %f, %r if the half has no other use. */
+/** Turns mov.b32 {low, high}, %r; cvt.f32.f16 %f, low into cvt.f32.low %f, %r if nothing else uses the half. */
 void widen_halves(Function& f) {
   const Mentions mentions_of(f);
   for (size_t n = 0; n + 1 < f.statements.size(); ++n) {
@@ -66,7 +66,7 @@ void widen_halves(Function& f) {
   }
 }
 
-/** Widens both halves of a pair at once if they are widened one after the other. */
+/** Widens both halves of a pair in one statement if two neighboring statements widen them. */
 void widen_pairs(Function& f) {
   const auto half_of = [](const Statement& s) {
     return s.op == "cvt" && s.mods.size() == 2 && (s.mods[1] == "low" || s.mods[1] == "high") ? &s.mods[1] : nullptr;
@@ -94,7 +94,7 @@ void widen_pairs(Function& f) {
   }
 }
 
-/** Joins ld.shared.u32 of neighbors into one ld.shared.v4 or v2 in place of the first. */
+/** Joins ld.shared.u32 of adjacent words into one ld.shared.v4 or v2 in place of the first. */
 void join_loads(const Program& program, Function& f) {
   for (const Joined& joined : joined_accesses(program, f)) {
     const size_t count = joined.statements.size();
@@ -106,7 +106,7 @@ void join_loads(const Program& program, Function& f) {
       const Statement& s = f.statements[n];
       const std::string& type = s.mods.back();
       const int reg = s.operands[0].reg;
-      // A race is reported with the line of its access, so loads of different lines stay separate.
+      // A report of a race names the line of the access, so loads of different lines stay separate.
       fits = fits && (!program.races || program.describe(s.place) == program.describe(f.statements[first].place));
       fits = fits && s.guard < 0 && (type == "u32" || type == "f32" || type == "b32" || type == "s32") &&
              s.operands[0].kind == OperandKind::Register && f.registers[static_cast<size_t>(reg)].bytes == 4 &&
@@ -130,8 +130,8 @@ void join_loads(const Program& program, Function& f) {
 bool is_wmma(const Statement& s, const char* what) { return s.op == "wmma" && s.mods[0] == what; }
 
 /**
- * wmma loads of A and B have registers that repeat others. Only wmma uses them, and it ignores the repeats, so drop
- * them.
+ * Drops the registers of wmma loads of A and B that repeat other registers. Only wmma uses these loads, and it ignores
+ * the repeats.
  */
 void drop_repeated(Function& f) {
   const Mentions mentions_of(f);
@@ -170,8 +170,8 @@ Function simplified(const Program& program, const Function& function, bool count
   widen_pairs(f);
   join_loads(program, f);
   if (!counted) drop_repeated(f);
-  // A profile counts each multiply-add at its own line. While asynchronous products run, the race check must see what
-  // each multiply-add reads.
+  // Multiply-adds stay separate in two cases: a profile counts each one at its own line, and the race check must see
+  // what each one reads while asynchronous products run.
   if (!counted && !(program.races && has_asynchronous_products(f))) fuse_multiply_adds(f);
   return f;
 }

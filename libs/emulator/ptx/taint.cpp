@@ -12,7 +12,7 @@ namespace flashcore::emu::ptx {
 namespace {
 
 constexpr int16_t NO_TAGS = -1;
-// Origins without a line yet; they get the line of the first instruction that computes with the value.
+// These origins have no line yet. They get the line of the first instruction that computes with the value.
 constexpr uint8_t UNWRITTEN_REGISTER = 255, UNWRITTEN_LOCAL = 254, MOST_ORIGINS = 253;
 constexpr uint64_t MOST_LOCAL_FOLLOWED = 64 << 20;  // bytes per block
 constexpr size_t MOST_TAGS = 32000;
@@ -23,7 +23,7 @@ uint8_t bytes_of(Tag tag) { return static_cast<uint8_t>(tag); }
 Tag joined(Tag a, Tag b) { return a ? static_cast<Tag>(a | bytes_of(b)) : b; }
 unsigned lowest(uint32_t lanes) { return static_cast<unsigned>(__builtin_ctz(lanes)); }
 
-/** True if an address of the instruction is in that space; then also gives its offset there. */
+/** True if an address of the instruction is in this space. Then also sets the address's offset in the space. */
 bool lies_in(const Ins* i, uint8_t space, uint64_t window, uint64_t address, uint64_t* offset) {
   if (i->space == space) {
     *offset = address;
@@ -39,7 +39,10 @@ bool is_shared(const Ins* i, uint64_t address, uint64_t* offset) {
   return lies_in(i, SHARED_SPACE, SHARED_WINDOW, address, offset);
 }
 
-/** Turns the bits of a row's n-th element into bytes of a register that is at least as wide. */
+/**
+ * Converts a row's bits for its n-th element to bits for the bytes of a register, which is at least as wide as the
+ * element.
+ */
 uint8_t element_bytes(uint64_t read, unsigned n, unsigned bytes, unsigned register_bytes) {
   const uint64_t all = bytes >= 64 ? ~0ull : (1ull << bytes) - 1;
   const auto own = static_cast<uint8_t>(read >> (n * bytes) & all);
@@ -352,7 +355,9 @@ void Taint::add_up(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   for (size_t n = 0; n < tags.size(); ++n) set(w, flow.results[n], m, tags[n]);
 }
 
-/** Finds the lanes for which a known predicate already decides: a false one for `and`, a true one for `or`. */
+/**
+ * Finds the lanes in which a known predicate already decides the result: a false one for `and`, a true one for `or`.
+ */
 void Taint::note_decided(Warp& w, const Flow& flow) {
   decided_ = 0;
   for (const Flow::Source& source : flow.sources) {
@@ -467,7 +472,7 @@ void Taint::store(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   }
 }
 
-/** `origins`: one for each byte; 0 if the byte is not tracked. */
+/** `origins` has one origin per byte; 0 if the byte is not tracked. */
 void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
                         const uint8_t* origins) {
   uint64_t offset;
@@ -478,7 +483,7 @@ void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, 
     std::copy_n(origins, bytes,
                 local_origins_.begin() + static_cast<std::ptrdiff_t>(w.linear(lane) * block_->local_stride + offset));
   } else if (is_shared(i, address, &offset)) {
-    if (!any) return;  // they are already marked as written
+    if (!any) return;  // the bytes are already marked as written
     shared_origins_.resize(block_->shared_bytes);
     for (unsigned n = 0; n < bytes; ++n) {
       if (!origins[n] || offset + n >= block_->shared_bytes) continue;
@@ -575,7 +580,7 @@ void Taint::load_fragment(Warp& w, const Ins* i) {
   }
 }
 
-/** wmma.load and wmma.store of accumulators. */
+/** Tracks wmma.load and wmma.store of accumulators. */
 void Taint::move_sums(Warp& w, const Ins* i) {
   const Extra& x = *i->extra;
   const Shape shape{x.options[0], x.options[1]};
@@ -603,7 +608,7 @@ void Taint::move_sums(Warp& w, const Ins* i) {
       } else {
         each = make_tag(origin_of(each), static_cast<uint8_t>(each & ~mask));
         const uint64_t all = (1ull << element) - 1;
-        // A line of 32 floats has more bytes than a row has bits.
+        // read_ has one bit per byte and 64 bits per row, but a line of 32 floats has 128 bytes.
         const bool read = column * element < 64 && (read_[line] >> (column * element) & all);
         if (read) each = joined(each, make_tag(read_origin_[line], mask));
       }
@@ -612,7 +617,7 @@ void Taint::move_sums(Warp& w, const Ins* i) {
   }
 }
 
-/** A row of the product depends on a row of A and all of B; a column on a column of B and all of A. */
+/** Tracks a product: a row of it depends on a row of A and all of B, and a column on a column of B and all of A. */
 void Taint::multiply(Warp& w, const Ins* i, const Flow& flow) {
   const Extra& x = *i->extra;
   const bool of_group = flow.kind == FlowKind::GroupProduct, of_warp = flow.kind == FlowKind::WarpProduct;
@@ -644,7 +649,7 @@ void Taint::multiply(Warp& w, const Ins* i, const Flow& flow) {
       for (unsigned k = 0; k < 4 && !columns[column]; ++k)
         columns[column] = origin(x.b[n], static_cast<unsigned>(column % 8) * 4 + k);
   }
-  const bool of_pairs = !of_warp && shape.rows == 16 && x.c.size() == 2;  // f64 has as few registers, but 8 rows
+  const bool of_pairs = !of_warp && shape.rows == 16 && x.c.size() == 2;  // f64 has as few registers, but only 8 rows
   const bool half_d = of_group  ? (x.options[5] & HALF_SUMS) != 0
                       : of_warp ? x.options[4] != 0
                                 : shape.rows == 16 && x.d.size() == 2;

@@ -1,5 +1,5 @@
-// Tracks unwritten values from where they are read. Such a value is a fault only if it decides a branch, an address or
-// the contents of device memory. Active in runs that look for races.
+// Tracks values that were read from unwritten memory. Such a value is a fault only if it determines a branch, an
+// address or the contents of device memory. Active in runs that look for races.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,10 @@
 
 namespace flashcore::emu::ptx {
 
-/** For a lane's register: which bytes depend on unwritten memory (bits 0 to 7), and the origin (8 to 15). */
+/**
+ * What is tracked for a lane's register: which bytes depend on unwritten memory (bits 0 to 7), and the origin (bits 8
+ * to 15).
+ */
 using Tag = uint16_t;
 using Tags = std::array<Tag, LANES>;
 
@@ -22,15 +25,15 @@ class Taint {
 
  public:
   void begin(BlockRun& block);
-  /** True if step() must carry out the warp's instructions. */
+  /** True if step() must execute the warp's instructions, because some register is tracked. */
   bool follows(const Warp& w) const { return followed_[w.index] != 0; }
-  /** True if the latest instruction has read unwritten memory; after() must be called then. */
+  /** True if the latest instruction has read unwritten memory. The caller must then call after(). */
   bool has_read() const { return has_read_; }
   const Ins* step(Warp& w, const Ins* i);
   void after(Warp& w, const Ins* i);
   /**
-   * Records which bytes (bits) of a row an access reads unwritten. Rows are lanes except for instructions that read
-   * matrices. Kept until after().
+   * Records which bytes of a row an access has read unwritten, as one bit per byte. Rows are lanes, except for
+   * instructions that read matrices. The record lasts until after().
    */
   void read(unsigned row, uint64_t bytes, uint8_t origin);
   /** The origin of the tracked value in a byte of shared memory; 0 if it is not tracked. */
@@ -38,21 +41,24 @@ class Taint {
     return offset < shared_origins_.size() ? shared_origins_[offset] : uint8_t(0);
   }
   enum class Source : uint8_t { Memory, Shuffle, Register, Local };
-  /** The origin recorded for an earlier read at this line; 0 if this is the first. */
+  /** The origin that an earlier read at this line has; 0 if this is the first read there. */
   uint8_t origin_at(const Ins* i, Source source) const;
   uint8_t add_origin(const Ins* i, Source source, Fault fault);
-  /** True if the instruction's reads are tracked; if not, an unwritten read is itself a fault. */
+  /** True if what the instruction reads can be tracked. If not, an unwritten read is itself a fault. */
   bool carries(const Ins* i) const;
   /**
-   * A lane reads or writes bytes of the block's local memory. Bytes that it writes are treated as known unless step()
-   * decides otherwise.
+   * A lane reads or writes bytes of the block's local memory. Written bytes count as known unless step() decides
+   * otherwise.
    */
   void local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes);
-  /** Sets the row for accesses until the next call. Without an argument they belong to the lanes that make them. */
+  /**
+   * Sets the row that the following accesses belong to. Without an argument, accesses belong to the lanes that make
+   * them.
+   */
   void name_row(unsigned row = NO_ROW) { named_row_ = row; }
-  /** These lanes shuffle from a lane that does not take part. */
+  /** These lanes read from a lane that takes no part in the shuffle. */
   void shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes);
-  /** Assigns the rows that a wgmma has just read: gives the row of A or column of B of the element at each byte. */
+  /** Assigns what a wgmma has just read to rows. `outer` gives the row of A or the column of B for each byte. */
   template <class Outer>
   void to_operand(bool is_left, const Outer& outer_of) {
     for (unsigned row = 0; row < LANES; ++row)
@@ -62,7 +68,7 @@ class Taint {
   }
   /** A value that depends on unwritten memory reaches device memory, a branch or an address. */
   void reach(Warp& w, const Ins* i, unsigned lane, uint8_t origin, const char* what);
-  /** The first such fault since the latest barrier. */
+  /** The first fault of that kind since the latest barrier. */
   std::optional<Fault> reached;
 
  private:
@@ -104,12 +110,12 @@ class Taint {
   void multiply(Warp& w, const Ins* i, const Flow& flow);
 
   const BlockRun* block_ = nullptr;
-  size_t words_ = 0;  // words of a warp's frame
+  size_t words_ = 0;  // number of words in a warp's frame
   std::vector<int16_t> index_;  // by warp and word: index into tags_, or NO_TAGS
   std::vector<std::vector<Tags>> tags_;  // by warp
   std::vector<std::vector<int16_t>> unused_;
   std::vector<uint32_t> followed_;  // by warp: number of registers with tags
-  std::vector<Fault> origins_;  // numbered from 1
+  std::vector<Fault> origins_;  // the origins, numbered from 1
   std::map<uint64_t, uint8_t> origins_at_;
   std::vector<uint8_t> shared_origins_, local_origins_;  // by byte
   bool has_read_ = false, follows_local_ = false;
@@ -119,7 +125,7 @@ class Taint {
   uint32_t from_outside_ = 0;
   uint8_t outside_origin_ = 0;
   Operands operands_{};  // origins by row of A and by column of B
-  uint32_t decided_ = 0;  // lanes of Both and Either that a known source decides
+  uint32_t decided_ = 0;  // the lanes in which a known source decides the result (FlowKind::Both, Either)
 };
 
 }  // namespace flashcore::emu::ptx

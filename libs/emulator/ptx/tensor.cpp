@@ -1,4 +1,4 @@
-// Tensor-core instructions of a warp, and ldmatrix, stmatrix and movmatrix; those of a warpgroup are in wgmma.cpp.
+// Tensor-core instructions of a warp, and ldmatrix, stmatrix and movmatrix; wgmma.cpp has those of a warpgroup.
 #include "block.h"
 #include "collective.h"
 #include "lower.h"
@@ -11,7 +11,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** Addresses of rows of 16 bytes; lane n gives the address of row n. */
+/** The addresses of rows of 16 bytes. Lane n gives the address of row n. */
 void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
   const uint32_t lanes = rows == LANES ? ALL : (1u << rows) - 1;
   if (i->space != SHARED_SPACE) return resolve(w, i, lanes, 16, access, p);
@@ -23,7 +23,7 @@ void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
   if (observed) observed->rows(i, offsets, rows);
 }
 
-/** options[0]: number of matrices; [1]: transposed. */
+/** Operands: options[0] is the number of matrices, [1] is true if they are transposed. */
 const Ins* load_matrices(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const int matrices = i->extra->options[0];

@@ -1,5 +1,5 @@
-// Tensor maps that a kernel writes: tensormap.replace changes a field of one, and tensormap.cp_fenceproxy copies one to
-// device memory. The race check does not see either access to shared memory.
+// Tensor maps that a kernel writes: tensormap.replace changes a field of a map, and tensormap.cp_fenceproxy copies a
+// map to device memory. The race check sees neither of these accesses to shared memory.
 #include <array>
 
 #include "cluster.h"
@@ -24,7 +24,7 @@ enum class Field : int {
   Fill,
 };
 
-/** The fields by their modifiers; the last column is true for fields with a value for each dimension. */
+/** A field's modifier. `of_dimension` is true for a field with one value per dimension. */
 struct FieldName {
   const char* mod;
   Field field;
@@ -43,10 +43,15 @@ constexpr FieldName FIELDS[] = {
     {"fill_mode", Field::Fill, false},
 };
 
-/** Bytes of an element by .elemtype's number (PTX ISA, "tensormap.replace"): u8, u16, u32, s32, u64, s64, f16, f32 … */
+/**
+ * Bytes of an element for each number of .elemtype (PTX ISA, "tensormap.replace"): u8, u16, u32, s32, u64, s64, f16,
+ * f32 …
+ */
 constexpr std::array<uint8_t, 13> ELEMENT_BYTES = {1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4};
 
-/** Returns false if the hardware leaves the value undefined or the emulator's copy engine has no such mode. */
+/**
+ * Sets a field. Returns false if the hardware leaves the value undefined, or the emulator's copy engine lacks the mode.
+ */
 bool set(TensorMap& map, Field field, unsigned dimension, uint64_t value) {
   switch (field) {
     case Field::Address: map.address = value; return value % 16 == 0;
@@ -66,7 +71,7 @@ bool set(TensorMap& map, Field field, unsigned dimension, uint64_t value) {
   return false;
 }
 
-/** The bytes of the map that a lane names, hidden from the race check. */
+/** The bytes of the map that a lane's address names. The access is hidden from the race check. */
 char* map_bytes(Warp& w, const Ins* operand, unsigned lane, Access access) {
   Shadow* const shadow = w.block->shadow;
   w.block->shadow = nullptr;
@@ -76,7 +81,9 @@ char* map_bytes(Warp& w, const Ins* operand, unsigned lane, Access access) {
   return bytes;
 }
 
-/** addresses: the map. b: the value. options[0]: the field; options[1]: the dimension; options[2]: true for 64 bits. */
+/**
+ * Operands: addresses has the map, b the value. options[0] is the field, [1] the dimension, [2] is true for 64 bits.
+ */
 const Ins* replace(Warp& w, const Ins* i) {
   return each_active(w, i, [&](unsigned lane) {
     char* const bytes = map_bytes(w, i->extra->addresses.data(), lane, Access::ReadWrite);
@@ -91,7 +98,7 @@ const Ins* replace(Warp& w, const Ins* i) {
   });
 }
 
-/** addresses: destination and source. The warp copies one map. */
+/** Operands: addresses has destination and source. The warp copies one map. */
 const Ins* copy_map(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;

@@ -6,7 +6,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-// Limit of a trace. A block that no longer fits is left out.
+// Limit of a trace. A block that does not fit any more is left out.
 constexpr size_t MOST_WORDS = 12u << 20;
 
 const char* name_of(OperandKind kind) {

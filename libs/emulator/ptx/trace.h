@@ -9,10 +9,13 @@
 
 namespace flashcore::emu::ptx {
 
-/** The steps of one block's warps. */
+/** The instructions that the warps of one block executed, called steps. */
 class Trace {
  public:
-  /** A statement's number; the bits above hold its wavefronts in shared memory or sectors of global memory. */
+  /**
+   * Bits of a step that hold the statement's number. The bits above hold wavefronts in shared memory or sectors of
+   * global memory.
+   */
   static constexpr unsigned STATEMENT_BITS = 20;
   static constexpr uint32_t STATEMENT_MASK = (1u << STATEMENT_BITS) - 1,
                             MOST_PASSES = (1u << (32 - STATEMENT_BITS)) - 1;
@@ -39,8 +42,9 @@ class Trace {
 };
 
 /**
- * The traced blocks of a launch as 32-bit words: the length of a JSON array of the kernel's statements and the array,
- * padded with spaces; the number of blocks; then each block's number of warps, and each warp's steps.
+ * The traced blocks of a launch as 32-bit words. First come the length of a JSON array with the kernel's statements and
+ * the array, padded with spaces; then the number of blocks; then for each block the number of its warps and the steps
+ * of each warp.
  */
 class TraceLog {
  public:

@@ -1,6 +1,6 @@
-// The processor's own instructions, by name. No other file of the engine uses them. If FLASHCORE_WIDE_VECTORS is not
-// defined (AVX2, NEON, no vectors at all) there are no types for 16 words; algorithms then have plain loops, which the
-// compiler turns into the processor's vector instructions.
+// Functions for the processor's own vector instructions, which no other file of the engine names. If
+// FLASHCORE_WIDE_VECTORS is not defined (AVX2, NEON or no vectors), there are no types of 16 words. Algorithms then use
+// plain loops, which the compiler vectorizes.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -46,7 +46,7 @@ FLASHCORE_OPERATION void set_float_mode(FloatMode) {}
 FLASHCORE_OPERATION void eight_halves_to_floats(const uint16_t* halves, float* floats) {
   _mm256_storeu_ps(floats, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves))));
 }
-/** Rounded to nearest even. */
+/** Rounds to nearest even. */
 FLASHCORE_OPERATION void eight_floats_to_halves(const float* floats, uint16_t* halves) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(halves), _mm256_cvtps_ph(_mm256_loadu_ps(floats), 0));
 }
@@ -108,7 +108,7 @@ FLASHCORE_OPERATION uint32_t which_above(Words a, Words b) {
 FLASHCORE_OPERATION uint32_t which_at_least(Words a, Words b) {
   return _mm512_cmpge_epu32_mask(FLASHCORE_BITS(a), FLASHCORE_BITS(b));
 }
-/** The elements that have one of these bits. */
+/** The elements that have one of these bits set. */
 FLASHCORE_OPERATION uint32_t which_have(Words words, Words bits) {
   return _mm512_test_epi32_mask(FLASHCORE_BITS(words), FLASHCORE_BITS(bits));
 }
@@ -118,7 +118,7 @@ FLASHCORE_OPERATION uint32_t which_above(Longs a, Longs b) {
 FLASHCORE_OPERATION uint32_t which_have(Longs longs, Longs bits) {
   return _mm512_test_epi64_mask(FLASHCORE_BITS(longs), FLASHCORE_BITS(bits));
 }
-/** The elements that have their highest bit. */
+/** The elements that have their highest bit set. */
 FLASHCORE_OPERATION uint32_t which_negative(Words words) { return _mm512_movepi32_mask(FLASHCORE_BITS(words)); }
 
 // --- arithmetic that has no operator ----------------------------------------------------------------------------------
@@ -132,22 +132,22 @@ FLASHCORE_OPERATION Shorts larger(Shorts a, Shorts b) {
 FLASHCORE_OPERATION Words larger_bytes(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_max_epu8(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** a - b byte by byte; 0 if b is larger. */
+/** a - b byte by byte. A byte is 0 if b's is larger. */
 FLASHCORE_OPERATION Words less_bytes(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_subs_epu8(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** a + b if `of` is not 0, else 0. */
+/** a + b where `of` is not 0, and 0 elsewhere. */
 FLASHCORE_OPERATION Shorts sum_where(Shorts of, Shorts a, Shorts b) {
   return reinterpret_cast<Shorts>(_mm512_maskz_add_epi16(_mm512_test_epi16_mask(FLASHCORE_BITS(of), FLASHCORE_BITS(of)),
                                                          FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** a - b if `of` is not 0, else `otherwise`. */
+/** a - b where `of` is not 0, and `otherwise` elsewhere. */
 FLASHCORE_OPERATION Shorts difference_where(Shorts of, Shorts a, Shorts b, Shorts otherwise) {
   return reinterpret_cast<Shorts>(_mm512_mask_sub_epi16(FLASHCORE_BITS(otherwise),
                                                         _mm512_test_epi16_mask(FLASHCORE_BITS(of), FLASHCORE_BITS(of)),
                                                         FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** Negative if a + b, passed as `sum`, overflowed. */
+/** Negative where a + b overflowed. `sum` is a + b. */
 FLASHCORE_OPERATION Words overflow_of(Words a, Words b, Words sum) {
   return reinterpret_cast<Words>(
       _mm512_ternarylogic_epi32(FLASHCORE_BITS(a), FLASHCORE_BITS(b), FLASHCORE_BITS(sum), 0x42));
@@ -157,28 +157,28 @@ FLASHCORE_OPERATION Floats fused(Floats a, Floats b, Floats c) { return _mm512_f
 
 // --- conversions ------------------------------------------------------------------------------------------------------
 
-/** Truncates toward zero to signed integers. */
+/** Converts to signed integers, truncating toward zero. */
 FLASHCORE_OPERATION Words cut(Floats floats) { return reinterpret_cast<Words>(_mm512_cvttps_epi32(floats)); }
-/** Converts signed integers to floats, truncated toward zero. */
+/** Converts signed integers to floats, truncating toward zero. */
 FLASHCORE_OPERATION Floats cut_to_floats(Words words) {
   return _mm512_cvt_roundepi32_ps(FLASHCORE_BITS(words), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 FLASHCORE_OPERATION Floats floats_of_halves_at(const uint16_t* halves) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
 }
-/** Converts the halves in the lower parts of words; floats_of_upper those in the upper parts. */
+/** Converts the halves in the lower parts of words. floats_of_upper() converts those in the upper parts. */
 FLASHCORE_OPERATION Floats floats_of_lower(Words pairs) {
   return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(FLASHCORE_BITS(pairs)));
 }
 FLASHCORE_OPERATION Floats floats_of_upper(Words pairs) { return floats_of_lower(pairs >> 16); }
-/** Converts the first 16 halves in order; floats_of_last the last 16. */
+/** Converts the first 16 halves in order. floats_of_last() converts the last 16. */
 FLASHCORE_OPERATION Floats floats_of_first(Words halves) {
   return _mm512_cvtph_ps(_mm512_castsi512_si256(FLASHCORE_BITS(halves)));
 }
 FLASHCORE_OPERATION Floats floats_of_last(Words halves) {
   return _mm512_cvtph_ps(_mm512_extracti64x4_epi64(FLASHCORE_BITS(halves), 1));
 }
-/** Rounds to halves (to nearest even) in the lower parts of words. */
+/** Rounds to nearest even, to halves in the lower parts of words. */
 FLASHCORE_OPERATION Words halves_of_floats(Floats floats) {
   return reinterpret_cast<Words>(_mm512_cvtepu16_epi32(_mm512_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT)));
 }
@@ -191,37 +191,39 @@ FLASHCORE_OPERATION void put_last_eight(float* place, Floats floats) {
 
 // --- order ------------------------------------------------------------------------------------------------------------
 
-/** In each quarter: words 0 of a and b, then words 1; interleaved_high: words 2, then words 3. */
+/** In each quarter: words 0 of a and b, then words 1. interleaved_high() takes words 2, then words 3. */
 FLASHCORE_OPERATION Words interleaved_low(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpacklo_epi32(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
 FLASHCORE_OPERATION Words interleaved_high(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpackhi_epi32(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** In each quarter: the first two words of a, then of b; joined_high: the last two. */
+/** In each quarter: the first two words of a, then those of b. joined_high() takes the last two. */
 FLASHCORE_OPERATION Words joined_low(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpacklo_epi64(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
 FLASHCORE_OPERATION Words joined_high(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpackhi_epi64(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** Selects from 32 words (`low`, then `high`) by the lower five bits of `which`. */
+/** Selects from 32 words (`low` followed by `high`) by the lower five bits of `which`. */
 FLASHCORE_OPERATION Words chosen(Words low, Words high, Words which) {
   return reinterpret_cast<Words>(
       _mm512_permutex2var_epi32(FLASHCORE_BITS(low), FLASHCORE_BITS(which), FLASHCORE_BITS(high)));
 }
-/** Eight copies of the first word, then eight of the ninth. */
+/** Eight copies of the first word, then eight copies of the ninth. */
 FLASHCORE_OPERATION Words first_of_eights(Words words) {
   const Words eights = {0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8};
   return reinterpret_cast<Words>(_mm512_permutexvar_epi32(FLASHCORE_BITS(eights), FLASHCORE_BITS(words)));
 }
-/** Word `N` of each quarter, four times. */
+/** Four copies of word `N` in each quarter. */
 template <int N>
 FLASHCORE_OPERATION Words word_of_quarters(Words words) {
   return reinterpret_cast<Words>(
       _mm512_shuffle_epi32(FLASHCORE_BITS(words), static_cast<_MM_PERM_ENUM>(N | N << 2 | N << 4 | N << 6)));
 }
-/** Loads rows of 16 bytes: four different ones, or one into the first two quarters and another into the last two. */
+/**
+ * Loads rows of 16 bytes: four different rows, or one row into the first two quarters and another into the last two.
+ */
 FLASHCORE_OPERATION Words rows_at(const char* first, const char* second, const char* third, const char* fourth) {
   const auto row = [](const char* place) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(place)); };
   __m512i rows = _mm512_castsi128_si512(row(first));
@@ -235,7 +237,7 @@ FLASHCORE_OPERATION Words rows_at(const char* first, const char* second) {
   };
   return reinterpret_cast<Words>(_mm512_mask_mov_epi64(row(first), 0xf0, row(second)));
 }
-/** For each word, a bit for every earlier word with the same value. */
+/** For each word, a mask of the earlier words with the same value. */
 FLASHCORE_OPERATION Words equal_before(Words words) {
   return reinterpret_cast<Words>(_mm512_conflict_epi32(FLASHCORE_BITS(words)));
 }

@@ -32,7 +32,8 @@ class Loop {
   const RegisterUse& use(size_t n) const { return uses_[n - first_]; }
 
   /**
-   * True if the register keeps one value while the loop runs: every write in the loop computes it from such registers.
+   * True if the register keeps its value while the loop runs, because every write in the loop computes it from
+   * registers that do.
    */
   bool stays(int reg) {
     const auto [known, is_new] = stays_.try_emplace(reg, false);  // a register that depends on itself changes
@@ -47,7 +48,7 @@ class Loop {
     return stays_[reg] = all;
   }
 
-  /** True if the value of `load` decides a branch that repeats or leaves the loop. */
+  /** True if the value of `load` decides a branch that repeats the loop or leaves it. */
   bool decides(size_t load) const {
     std::set<int> follow(use(load).writes.begin(), use(load).writes.end());
     for (size_t before = 0; before != follow.size();) {
@@ -116,7 +117,7 @@ std::vector<bool> checked_accesses(const Function& f) {
     }
   }
   if (!has_atomics) return checked;
-  /** Register or variable, and offset. cvta and cvt only change the kind of an address. */
+  /** The register or variable of an address, and the offset. cvta and cvt only change the form of an address. */
   const auto place_of = [&](const Operand& at) {
     int reg = at.reg;
     std::string name = at.name;

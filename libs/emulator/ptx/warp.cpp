@@ -1,5 +1,5 @@
-// Chooses which lanes of a warp run: splits of (instruction, lanes), the lowest instruction first. Lanes that meet at
-// an instruction continue together.
+// Chooses which lanes of a warp run. Lanes at the same instruction form a split, and the split at the lowest
+// instruction runs first. Splits that meet at an instruction merge.
 #include "warp.h"
 
 #include <algorithm>
@@ -88,7 +88,7 @@ const Ins* Warp::yield(const Ins* pc) {
 
 const Ins* Warp::exit_lanes(uint32_t lanes, const Ins* next) {
   live &= ~lanes;
-  // Lanes that were waiting for the exited lanes try again.
+  // Lanes that waited for the exited lanes check again whether they may go on.
   for (Split& split : others)
     if (split.state == SplitState::AtSync) split.state = SplitState::Runnable;
   block->complete_barriers_after_exit();
@@ -100,7 +100,7 @@ const Ins* Warp::exit_lanes(uint32_t lanes, const Ins* next) {
 uint3 Warp::thread(unsigned lane) const { return block->thread_index(linear(lane)); }
 
 namespace {
-/** "lane 5", "lanes 0 to 31", "lanes 1, 3". */
+/** Names lanes in words: "lane 5", "lanes 0 to 31", "lanes 1, 3". */
 std::string names_of(uint32_t lanes) {
   const int first = __builtin_ctz(lanes), last = 31 - __builtin_clz(lanes);
   if (first == last) return "lane " + std::to_string(first);

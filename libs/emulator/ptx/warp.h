@@ -1,4 +1,4 @@
-// A warp as one vector: a register is a slot with 32 lanes, and an instruction is a function over all of them.
+// A warp as vectors: a register is a slot with 32 lanes, and an instruction is a function on all lanes.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -20,12 +20,12 @@ constexpr uint32_t ALL = ~0u;
 constexpr uint32_t NO_GUARD = ~0u;
 constexpr uint32_t NO_SLOT = ~0u;
 /**
- * Contents of unwritten registers of unknown type: two infinities in fp16; far outside the usual range as fp32, bf16,
- * integer or address.
+ * The contents of an unwritten register of unknown type. As fp16 they are infinities. As fp32, bf16, integer or address
+ * they are far outside the usual range.
  */
 constexpr uint64_t REGISTER_POISON = 0x7c007c007c007c00;
 
-// Generic addresses: a block's memory spaces are where no host address can be.
+// The windows of generic addresses. A block's memory spaces are where no host address can be.
 constexpr uint64_t SHARED_WINDOW = 1ull << 56, LOCAL_WINDOW = 2ull << 56, PARAMETER_WINDOW = 3ull << 56,
                    FUNCTION_WINDOW = 4ull << 56;
 constexpr uint64_t WINDOW_MASK = 0xffull << 56;
@@ -35,28 +35,29 @@ class BlockRun;
 struct Ins;
 using Handler = const Ins* (*)(Warp&, const Ins*);
 
-/** acc = a * b + acc. For halves of registers: 1 the lower, 2 the upper. */
+/** acc = a * b + acc. For a factor that is a half of a register: 1 is the lower half, 2 the upper. */
 struct Link {
   uint32_t a, b;
   uint8_t a_half, b_half;
 };
-/** d = c, then `count` links, of floats only or also of halves. */
+/** d = c, followed by `count` links, of floats or also of halves. */
 struct Chain {
   uint32_t c, d;
   uint32_t count;
   bool floats;
-  bool first_of_four = false;  // begins four chains of floats with equal lengths and the same `a`
+  bool first_of_four = false;  // the first of four chains of floats that have equal lengths and the same `a`
 };
 
-/** Fields that only some instructions need: vectors of operands and data of the opcode. */
+/** Fields that only some instructions need, such as vectors of operands and data of the opcode. */
 struct Extra {
   std::vector<uint32_t> d, a, b, c;  // slots
   int options[6] = {};
-  void (*readers[2])() = {};  // of a conversion: reads and writes its types; else a wrapped handler
-  const char* what = "";  // name in deadlock reports
+  void (*readers[2])() = {};  // a conversion's functions to read and write its types; else a wrapped handler
+  const char* what = "";  // the name in deadlock reports
   std::vector<const Ins*> targets;  // targets of brx
   /**
-   * For instructions done lane by lane: computes results from operands, as bits; a_bytes and d_bytes are their widths.
+   * For instructions that run lane by lane: computes the results from the operands' bits. a_bytes and d_bytes are the
+   * widths of operands and results.
    */
   std::function<void(Warp&, unsigned, const uint64_t*, uint64_t*)> each_lane;
   std::vector<uint8_t> d_bytes, a_bytes;
@@ -65,18 +66,18 @@ struct Extra {
   std::vector<Ins> addresses;  // for an instruction with several addresses: base, offset, width and space of each
 };
 
-/** How an access relates to other accesses of the same bytes that may come before or after it. */
+/** How an access relates to unordered accesses of the same bytes. */
 enum class Sharing : uint8_t {
   Plain,
-  /** A separate access that orders nothing. */
+  /** An access of its own that orders nothing. */
   Volatile,
-  /** A volatile load on which a loop waits. */
+  /** A volatile load that a loop waits on. */
   Waiting,
-  /** .relaxed, .acquire or .release. */
+  /** An access with .relaxed, .acquire or .release. */
   Synchronised
 };
 
-/** A decoded instruction. d, a, b, c are byte offsets of slots in the warp's register file. */
+/** A decoded instruction. d, a, b and c are byte offsets of slots in the warp's register file. */
 struct Ins {
   Handler fn = nullptr;
   uint32_t d = NO_SLOT, a = NO_SLOT, b = NO_SLOT, c = NO_SLOT;
@@ -85,7 +86,7 @@ struct Ins {
   const Ins* target = nullptr;
   const Extra* extra = nullptr;
   uint32_t place = 0;
-  uint32_t cache = 0;  // index of the allocation that it last touched
+  uint32_t cache = 0;  // index of the allocation that this instruction touched last
   uint8_t space = 0, bytes = 0, count = 1, wide_address = 0;
   Sharing sharing = Sharing::Plain;
   bool read_only = false;  // ld.global.nc
@@ -101,24 +102,24 @@ struct Split {
   const Ins* pc;
   uint32_t mask;
   SplitState state = SplitState::Runnable;
-  unsigned barrier = 0;  // AtBarrier: its number; AtMbarrier: its offset in shared memory
-  uint32_t wanted = 0;  // AtSync: the member mask; AtProducts: groups that all warps must have committed
+  unsigned barrier = 0;  // AtBarrier: the barrier's number; AtMbarrier: its offset in shared memory
+  uint32_t wanted = 0;  // AtSync: the member mask; AtProducts: the number of groups that all warps must have committed
 };
 
 class Warp {
  public:
   char* regs = nullptr;
-  uint32_t mask = 0;  // lanes of the running split
-  uint32_t live = 0;  // lanes that have not exited
-  uint32_t carry = 0;  // of add.cc and similar instructions
+  uint32_t mask = 0;  // the lanes of the running split
+  uint32_t live = 0;  // the lanes that have not exited
+  uint32_t carry = 0;  // the flag of add.cc and similar instructions
   int budget = 0;  // backward jumps left until other splits get their turn
-  bool looked = false, yielded = false;  // in its latest turn: polled memory that others write; ended without a barrier
-  bool ahead = false;  // the running split was chosen by rotation; splits at lower instructions wait
+  bool looked = false, yielded = false;  // in its latest turn it polled others' memory; it ended without a barrier
+  bool ahead = false;  // rotation chose the running split; splits at lower instructions wait
   BlockRun* block = nullptr;
   unsigned index = 0;
-  uint32_t faulty = 0;  // lanes of the access that is about to fault, if there are several
+  uint32_t faulty = 0;  // the lanes of an access that is about to fault, if there are several
   std::vector<Split> others;
-  uint32_t epoch = 1;  // number of meetings, for the race check
+  uint32_t epoch = 1;  // the number of meetings so far, for the race check
 
   template <class T>
   T* reg(uint32_t slot) {
@@ -127,18 +128,21 @@ class Warp {
   uint32_t& pred(uint32_t slot) { return *reinterpret_cast<uint32_t*>(regs + slot); }
   uint32_t active(const Ins* i) { return i->guard == NO_GUARD ? mask : mask & (pred(i->guard) ^ i->guard_flip); }
 
-  /** The running split goes to `pc` while there are others. It merges with a split there; then the lowest one runs. */
+  /**
+   * The running split goes to `pc` while others exist. It merges with a split that is there. Then the lowest split
+   * runs.
+   */
   const Ins* go_on_at(const Ins* pc);
-  /** Lanes in `taken` go to `to`, the rest to `next`. */
+  /** The lanes in `taken` go to `to`, the other lanes to `next`. */
   const Ins* diverge(const Ins* to, uint32_t taken, const Ins* next);
   const Ins* pick();
   /** Parks the running split until it is released. */
   const Ins* park(const Ins* pc, SplitState state, unsigned barrier, uint32_t wanted);
   const Ins* yield(const Ins* pc);
-  /** Ends these lanes; the rest of the split continues. */
+  /** Ends these lanes. The other lanes of the split continue at `next`. */
   const Ins* exit_lanes(uint32_t lanes, const Ins* next);
   bool has_runnable() const;
-  /** True if the running split need not check where the others are. */
+  /** True if the running split may go on without a look at where the other splits are. */
   bool goes_on() const { return ahead || others.empty(); }
 
   [[noreturn]] void fail(const Ins* i, unsigned lane, Fault fault);
@@ -153,13 +157,15 @@ class Warp {
 
 struct Copy;  // a cp.async
 
-/** What a statement is to the accumulators of asynchronous products, and which it reads and writes, by number. */
+/**
+ * A statement's role for the accumulators of asynchronous products, and the numbers of those that it reads and writes.
+ */
 struct ProductStep {
   enum Kind : uint8_t { None, Move, Other, Product, Fence } kind = None;
   std::vector<unsigned> reads, writes;
 };
 
-/** The range of an array in shared memory. `to` 0: none; ~0: the end of dynamic memory. */
+/** The range of an array in shared memory. A `to` of 0 means none, and ~0 the end of dynamic memory. */
 struct Home {
   uint32_t from = 0, to = 0;
   std::string name;
@@ -167,20 +173,20 @@ struct Home {
 
 /** How a statement's access to shared memory is counted. */
 struct CountedAccess {
-  bool joined = false;  // part of another statement's request: not counted
-  unsigned bytes = 0;  // per lane, including the accesses that joined it; 0: unchanged
-  int shift = 0;  // from its own address to the first byte
-  unsigned idle_requests = 0;  // loads without active lanes that ptxas puts before it
+  bool joined = false;  // part of another statement's request, and therefore not counted
+  unsigned bytes = 0;  // bytes per lane, including the accesses that joined it; 0: unchanged
+  int shift = 0;  // from the statement's own address to the first byte
+  unsigned idle_requests = 0;  // the loads without active lanes that ptxas puts before it
 };
 
 /** An entry of a program, ready to run. */
 struct Kernel {
   const Program* program = nullptr;
   const Function* function = nullptr;
-  std::unique_ptr<Function> simplified;  // owns what `function` points at
+  std::unique_ptr<Function> simplified;  // owns the function that `function` points to
   std::vector<Ins> code;
   std::vector<std::unique_ptr<Extra>> extras;
-  unsigned frame_bytes = 0;  // of a warp's register file
+  unsigned frame_bytes = 0;  // size of a warp's register file
   struct Constant {
     uint32_t slot;
     uint64_t bits;
@@ -190,7 +196,7 @@ struct Kernel {
   struct Special {
     uint32_t slot;
     std::string name;
-    bool of_block;  // differs from block to block
+    bool of_block;  // the value differs from block to block
   };
   std::vector<Special> specials;
   std::vector<Constant> read_before_written;  // registers that start as poison
@@ -204,8 +210,8 @@ struct Kernel {
   std::vector<Home> homes;  // indexed by statement (passes.h); empty if there is only one array
   std::vector<Home> arrays;  // static shared memory by variable, if the run looks for races
   std::map<size_t, std::string> reasons;  // why a statement is not supported, if more is known than its opcode
-  uint64_t serial = 0;  // not 0; the address of a kernel that was unloaded may be another's
-  // For counted_form().
+  uint64_t serial = 0;  // never 0; needed because a later kernel may get the address of an unloaded one
+  // Needed by counted_form().
   const Function* source = nullptr;
   const std::map<std::string, uint64_t>* globals = nullptr;
   mutable std::once_flag counted_once;
@@ -213,8 +219,8 @@ struct Kernel {
 };
 
 /**
- * Copies t's lanes in the mask to d. A separate function by width and not by type, so that the program has one copy of
- * each.
+ * Copies the lanes in the mask from t to d. The overloads differ by width rather than by type, so that the program has
+ * only one copy of each.
  */
 void blend(uint16_t* d, const uint16_t* t, uint32_t m);
 void blend(uint32_t* d, const uint32_t* t, uint32_t m);
@@ -250,7 +256,7 @@ inline void write_pred(Warp& w, uint32_t slot, uint32_t m, uint32_t bits) {
   p = (p & ~m) | (bits & m);
 }
 
-// The memory locations of an instruction's lanes, checked and as host pointers.
+// The memory that an instruction's lanes access, checked and as host pointers.
 
 enum AddressSpace : uint8_t {
   GLOBAL_SPACE,
@@ -258,29 +264,32 @@ enum AddressSpace : uint8_t {
   LOCAL_SPACE,
   PARAMETER_SPACE,
   GENERIC_SPACE,
-  /** Shared memory, including that of another block. */
+  /** Shared memory of any block of the cluster. */
   CLUSTER_SPACE
 };
 
 enum class Access : uint8_t { Read, Write, ReadWrite };
 
-/** The address in a lane's operand, relative to its space. */
+/** The address that a lane's operand has, relative to its space. */
 inline uint64_t address_of(Warp& w, const Ins* i, unsigned lane) {
   if (i->wide_address) return w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm);
   return w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
 }
 
 struct Pointers {
-  alignas(64) char* at[LANES];  // lanes that take no part get the first lane's pointer
+  alignas(64) char* at[LANES];  // a lane that takes no part gets the first lane's pointer
 };
 
-/** Host pointers of the lanes in `m` (not empty) for `bytes` bytes each; faults if one is outside its memory. */
+/**
+ * Sets the host pointers of the lanes in `m` (not empty), for `bytes` bytes each. Faults if a lane is outside its
+ * memory.
+ */
 void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p);
 
-/** The checked shared-memory offsets of the lanes. Lanes outside `m` get the first lane's offset. */
+/** Sets the checked shared-memory offsets of the lanes. Lanes outside `m` get the first lane's offset. */
 void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, uint32_t* offsets);
 
-/** One range of shared or global memory that a lane names (a row of ldmatrix, a matrix of wmma.load). */
+/** Resolves a range of shared or global memory that one lane names (a row of ldmatrix, a matrix of wmma.load). */
 char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64_t bytes, unsigned alignment,
                   Access access);
 

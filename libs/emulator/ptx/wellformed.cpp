@@ -1,4 +1,4 @@
-// The rules are those of ptxas of CUDA 13.0; each was tried with it.
+// Checks statements by the rules of ptxas of CUDA 13.0. Each rule was tried with that ptxas.
 #include "program.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Mods = std::set<std::string>;
 
-/** The number of operands of an instruction, and whether all have the type that its name ends with. */
+/** How many operands an instruction has, and whether all of them have the type that its name ends with. */
 struct Form {
   size_t least, most;
   bool typed;
@@ -60,7 +60,7 @@ bool any_of(const Statement& s, const Mods& mods) {
   return std::any_of(s.mods.begin(), s.mods.end(), [&](const std::string& mod) { return mods.count(mod) > 0; });
 }
 
-/** The error if an operand's type differs from its instruction's; empty if there is none. */
+/** The error if an operand's type differs from the instruction's type; empty if it does not. */
 std::string type_fault(const Operand& o, const std::string& type, const Function& f) {
   for (const Operand& item : o.items) {
     const std::string fault = type_fault(item, type, f);
@@ -84,13 +84,13 @@ std::string type_fault(const Operand& o, const std::string& type, const Function
 
 std::string types_fault(const Statement& s, const Function& f) {
   if (s.mods.empty() || !is_type(s.mods.back())) return "";
-  // With two types the operands have different types.
+  // If the name ends with two types, operands have different types, which are not checked here.
   if (s.mods.size() > 1 && is_type(s.mods[s.mods.size() - 2])) return "";
   const size_t first = s.op == "setp" ? 1 : 0;
   const size_t end = s.op == "selp" || s.op == "setp" ? 3 : s.operands.size();
   for (size_t n = first; n < std::min(end, s.operands.size()); ++n) {
     if (s.operands[n].kind == OperandKind::Address) continue;
-    if ((s.op == "ld" || s.op == "st") && n > 1) continue;  // a cache policy
+    if ((s.op == "ld" || s.op == "st") && n > 1) continue;  // the last operand is a cache policy
     const std::string fault = type_fault(s.operands[n], s.mods.back(), f);
     if (!fault.empty()) return fault;
   }
@@ -102,7 +102,7 @@ bool can_be_written(const Operand& o) {
   return o.kind == OperandKind::Register || o.kind == OperandKind::Sink || o.kind == OperandKind::Address;
 }
 
-/** Rounding modes that PTX requires because it has no default. */
+/** An error if a rounding mode is missing that PTX requires because it has no default. */
 std::string rounding_fault(const Statement& s) {
   static const Mods ROUNDS = {"rn", "rz", "rm", "rp", "rna", "rs", "rni", "rzi", "rmi", "rpi", "approx", "full"};
   static const Mods APPROXIMATES = {"rsqrt", "ex2", "lg2", "sin", "cos", "tanh"};
@@ -119,7 +119,7 @@ std::string rounding_fault(const Statement& s) {
   return crosses || narrows ? "it needs a rounding modifier" : "";
 }
 
-/** Errors in the order, scope, space or caching of loads and stores. */
+/** Errors in the memory order, scope, space or cache hint of loads and stores. */
 std::string access_fault(const Statement& s) {
   static const Mods BOTH = {
       "volatile",    "relaxed",         "weak",         "mmio",       "cta", "cluster", "gpu", "sys", "global",
@@ -148,7 +148,7 @@ std::string barrier_fault(const Statement& s) {
   return s.operands.size() < least || s.operands.size() > 2 ? "another number of operands than it has" : "";
 }
 
-/** Errors of instructions that need a number known at compile time. */
+/** Errors of instructions that need a number which is known at compile time. */
 std::string number_fault(const Statement& s) {
   if ((s.op == "cp" || s.op == "wgmma") && has(s, "wait_group") && !is_immediate(s, 0)) return "it needs a number";
   if (s.op == "lop3" && !is_immediate(s, 4)) return "its table must be a number";
@@ -182,7 +182,7 @@ std::string operands_fault(const Statement& s) {
   return "";
 }
 
-/** Errors in modifiers for which handlers would otherwise assume a default. */
+/** Errors in modifiers for which a handler would otherwise assume a default. */
 std::string mode_fault(const Statement& s) {
   if (s.op == "shfl" && !any_of(s, {"up", "down", "bfly", "idx"})) return "it needs .up, .down, .bfly or .idx";
   if (s.op == "membar" && s.mods.empty()) return "it needs a level";

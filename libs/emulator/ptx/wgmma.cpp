@@ -1,5 +1,5 @@
 // Products of a warpgroup (sm_90a). Each warp multiplies its own sixteen rows when it issues the instruction. The race
-// check makes sure that the accumulators are not used before wgmma.wait_group.
+// check reports accumulators that are used before wgmma.wait_group.
 #include "block.h"
 
 #include <algorithm>
@@ -23,11 +23,13 @@ namespace {
 
 constexpr unsigned GROUP_WARPS = WARPGROUP_WARPS;
 
-/** A matrix's layout in shared memory: 16-byte columns (8 numbers), eight rows at a time. Values are in bytes. */
+/**
+ * How a matrix is laid out in shared memory: in 16-byte columns (8 numbers), eight rows at a time. Values are in bytes.
+ */
 struct MatrixLayout {
   uint32_t base, leading, stride;
   unsigned swizzle;  // log2 of the number of columns that are permuted; 0: none
-  bool transposed;   // M or N runs along the rows of memory, K across them
+  bool transposed;   // true: rows in memory run along M or N, and K across the rows
   bool is_left;
 
   MatrixLayout(uint64_t descriptor, bool is_transposed, bool left) : transposed(is_transposed), is_left(left) {
@@ -38,9 +40,9 @@ struct MatrixLayout {
     swizzle = MODES[descriptor >> 62];
   }
 
-  /** Address of the eight numbers from `column` on in that row of memory. Columns run along K unless transposed. */
+  /** The address of the eight numbers from `column` on in a row of memory. Columns run along K unless transposed. */
   uint32_t address(unsigned row, unsigned column) const {
-    const unsigned eight = row % 8, rest = row / 8, wide = 1u << swizzle;  // `wide`: columns of a swizzled row
+    const unsigned eight = row % 8, rest = row / 8, wide = 1u << swizzle;  // `wide`: columns per swizzled row
     uint32_t at = base;
     if (!swizzle)
       at += eight * 16 + (transposed ? column * stride + rest * leading : column * leading + rest * stride);
@@ -52,7 +54,7 @@ struct MatrixLayout {
   }
 };
 
-/** Reads the rows of memory that make up a part of the matrix, as checked copies of 16 bytes. */
+/** Reads the rows of memory that make up a part of the matrix, as copies of 16 bytes with checked addresses. */
 void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first_row, unsigned rows,
                unsigned first_column, unsigned columns, uint16_t* to) {
   BlockRun& block = *w.block;
@@ -83,16 +85,17 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
 }
 
 /**
- * options of wgmma: [0] number type, [1] columns, [2] A in registers, [3] A transposed, [4] B transposed, [5] see Flag.
+ * wgmma's options: [0] is the number type, [1] the number of columns, [2] is true if A is in registers, [3] if A is
+ * transposed, [4] if B is transposed, [5] has bits of Flag.
  */
 enum Flag { NEGATES = 1, HALF_SUMS = 2, NEGATED_SCALE = 4, SATURATES = 8 };
 
-/** True if D is added; the scale is a predicate. */
+/** True if the product is added to D. The predicate scale-d decides that. */
 bool adds_to_sums(Warp& w, const Ins* i, unsigned lane) {
   return ((w.pred(i->c) ^ (i->extra->options[5] & NEGATED_SCALE ? ALL : 0)) >> lane & 1) != 0;
 }
 
-/** D of a warp's part of a product: sixteen rows, eight columns at a time. */
+/** D of a warp's part of a product: sixteen rows, accessed eight columns at a time. */
 class Accumulators {
  public:
   Accumulators(Warp& w, const Ins* i, uint32_t m)
@@ -101,13 +104,13 @@ class Accumulators {
         active_(m),
         adds_(adds_to_sums(w, i, static_cast<unsigned>(__builtin_ctz(m)))),
         halves_((i->extra->options[5] & HALF_SUMS) != 0) {}
-  /** True if products are added to the old sums, false if they replace them. */
+  /** True if products are added to the old sums. False if they replace the old sums. */
   bool adds() const { return adds_; }
   bool halves() const { return halves_; }
   unsigned columns() const { return static_cast<unsigned>(extra_.options[1]); }
-  /** The registers of the eight columns starting at `column`. */
+  /** The registers of the eight columns from `column` on. */
   const uint32_t* slots(unsigned column) const { return extra_.d.data() + column / 8 * (halves_ ? 2 : 4); }
-  /** Calls `multiply` to add to the eight columns starting at `column`. */
+  /** Calls `multiply` to add to the eight columns from `column` on. */
   template <class Multiply>
   void change(unsigned column, const Multiply& multiply) const {
     alignas(64) Row8 acc[16];
@@ -131,7 +134,7 @@ class Accumulators {
   bool adds_, halves_;
 };
 
-/** A's sixteen rows of this warp as [row][depth]. */
+/** Reads this warp's sixteen rows of A as [row][depth]. */
 void left_of(Warp& w, const Ins* i, uint64_t descriptor, float (*a)[16]) {
   const Extra& x = *i->extra;
   const auto type = static_cast<Number>(x.options[0]);
@@ -150,7 +153,7 @@ void left_of(Warp& w, const Ins* i, uint64_t descriptor, float (*a)[16]) {
     for (int r = 0; r < 16; ++r) a[r][k] = t[16 * k + r];
 }
 
-/** Eight columns of B as [depth][column]. */
+/** Reads eight columns of B as [depth][column]. */
 void right_of(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first, float (*b)[8]) {
   const auto type = static_cast<Number>(i->extra->options[0]);
   alignas(64) uint16_t bits[16 * 8];
@@ -168,8 +171,8 @@ void right_of(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first,
 
 #if defined(FLASHCORE_WIDE_VECTORS)
 /**
- * Blocks of 8 x 8 halves in mma's register layout. A's four are rows 0 to 7 and 8 to 15, then the same rows at greater
- * depth.
+ * Reads A as blocks of 8 x 8 halves in mma's register layout: rows 0 to 7, rows 8 to 15, then the same rows at depths 8
+ * to 15.
  */
 void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*words)[LANES]) {
   alignas(64) uint16_t bits[16 * 16];
@@ -179,7 +182,7 @@ void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*wo
       memcpy(&words[r / 8 + 2 * piece][4 * (r % 8)], bits + 16 * r + 8 * piece, 16);
 }
 
-/** B's two blocks: eight columns, depth 0 to 7 and 8 to 15. */
+/** Reads the two blocks of eight columns of B, of depths 0 to 7 and 8 to 15. */
 void right_words(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first, uint32_t (*words)[LANES]) {
   alignas(64) uint16_t bits[16 * 8];
   if (layout.transposed) {
@@ -192,7 +195,7 @@ void right_words(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned fir
     for (int piece = 0; piece < 2; ++piece) memcpy(&words[piece][4 * n], bits + 16 * n + 8 * piece, 16);
 }
 
-/** Products of halves with the processor's vectors, as for mma.sync. */
+/** Multiplies halves with the processor's vectors, as for mma.sync. */
 class WideProduct {
  public:
   WideProduct(Warp& w, const Ins* i, uint32_t m, unsigned lane) : w_(w), i_(i) {
@@ -205,7 +208,7 @@ class WideProduct {
     for (int n = 0; n < 4; ++n) registers[n] = x.options[2] ? w.reg<uint32_t>(x.a[static_cast<size_t>(n)]) : words[n];
     left_.read(registers);
   }
-  /** Returns false and changes nothing if the vectors cannot do this product. */
+  /** Returns false and changes nothing if the vectors cannot compute this product. */
   bool multiply(const MatrixLayout& layout, unsigned column, const Accumulators& sums) {
     if (!fits_) return false;
     alignas(64) uint32_t words[2][LANES];
@@ -251,7 +254,10 @@ class LeftNumbers {
   alignas(64) float numbers_[16][16];
 };
 
-/** a: descriptor of A, or NO_SLOT if A is in extra->a; b: descriptor of B; c: predicate, true if D is added. */
+/**
+ * Operands: a is A's descriptor, or NO_SLOT if A is in extra->a; b is B's descriptor; c a predicate, true if D is
+ * added.
+ */
 const Ins* multiply_async(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -274,12 +280,15 @@ const Ins* multiply_async(Warp& w, const Ins* i) {
 
 // --- tf32, fp8 and whole numbers --------------------------------------------------------------------------------------
 
-constexpr int ROW_BYTES = 32;  // the depth of an instruction in bytes, the same for every type
+constexpr int ROW_BYTES = 32;  // the depth of one instruction in bytes, which is the same for every type
 
-/** Options of these types: [0] see Other; [1], [2] and [5] as above; [3] and [4] types of A and B: signed, or e5m2. */
+/**
+ * The options of these types: [0] see Other; [1], [2] and [5] as above; [3] and [4] are true if A and B are signed or
+ * e5m2.
+ */
 enum class Other : uint8_t { Tf32, Fp8, Whole };
 
-/** A's sixteen rows of this warp. */
+/** Reads this warp's sixteen rows of A. */
 void left_bytes(Warp& w, const Ins* i, unsigned lane, uint8_t (*a)[ROW_BYTES]) {
   const Extra& x = *i->extra;
   if (!x.options[2]) {
@@ -291,7 +300,7 @@ void left_bytes(Warp& w, const Ins* i, unsigned lane, uint8_t (*a)[ROW_BYTES]) {
       memcpy(&a[k / 4 + 8 * (n & 1)][16 * (n / 2) + 4 * (k % 4)], &w.reg<uint32_t>(x.a[n])[k], 4);
 }
 
-/** acc[16][8] += a * b of integers. */
+/** acc[16][8] += a * b of integers */
 void multiply_whole(Warp& w, const Extra& x, const uint32_t* slots, uint32_t m, bool adds,
                     const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES]) {
   const auto value = [](uint8_t byte, int is_signed) { return is_signed ? static_cast<int8_t>(byte) : byte; };
@@ -321,15 +330,15 @@ void multiply_tf32(const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES],
   multiply<16, 8>(left, right, acc, -126);
 }
 
-/** Truncates a number other than 0 to `bits` bits after the first. */
+/** Truncates a number other than 0 to `bits` bits after its first bit. */
 double cut_to(double number, int bits) {
   const int digits = bits - std::ilogb(number);
   return std::ldexp(std::trunc(std::ldexp(number, digits)), -digits);
 }
 
 /**
- * Adds like an H200: the 32 products and the accumulator are truncated at 2^-13 of the largest exponent among them.
- * Their sum is exact; an fp32 sum is truncated to 13 bits after the first.
+ * Adds like an H200: the 32 products and the accumulator are each truncated at 2^-13 of the largest exponent among
+ * them, and added exactly. An fp32 sum is then truncated to 13 bits after its first bit.
  */
 void multiply_fp8(const Extra& x, const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES], Row8* acc) {
   constexpr int KEPT = 13, LEAST = -14;
@@ -388,7 +397,7 @@ const Ins* multiply_other(Warp& w, const Ins* i) {
   });
 }
 
-/** True if all warps of the warp's group have committed this many groups of products. */
+/** True if all warps of this warp's group have committed this many groups of products. */
 bool all_committed(const BlockRun& block, unsigned warp, uint32_t groups) {
   const size_t first = warp / GROUP_WARPS * GROUP_WARPS;
   for (size_t n = first; n < std::min<size_t>(first + GROUP_WARPS, block.products.size()); ++n)
@@ -409,7 +418,7 @@ const Ins* commit_products(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** A product belongs to the whole warpgroup: it is finished only when all four warps have reached it. */
+/** A product belongs to the whole warpgroup: it is complete only when all four warps have issued it. */
 const Ins* wait_for_products(Warp& w, const Ins* i) {
   Products& own = w.block->products[w.index];
   const auto left = static_cast<uint32_t>(i->imm);
@@ -508,7 +517,7 @@ bool lower_wgmma(Lowering& l, Ins& ins) {
 
 // --- accumulators that are still being written, and fences -------------------------------------------------------------
 
-/** Numbers the registers that hold accumulators, also under the names that the compiler's moves give them. */
+/** Numbers the registers that hold accumulators, including the registers into which the compiler moves them. */
 void watch_products(const Function& f, Kernel& kernel) {
   std::vector<int> numbers(f.registers.size(), -1);
   int count = 0;
@@ -567,7 +576,7 @@ void Products::wait(uint32_t groups) {
   for (Accumulator& each : states_) each.busy &= each.group >= groups;
 }
 
-/** Finds a product without the wgmma.fence that its accumulators need. */
+/** Faults if a product lacks the wgmma.fence that its accumulators need. */
 void Products::check_fences(Warp& w, const Ins* i, const ProductStep& step) const {
   const auto unfenced = [&](const std::string& why) {
     Fault fault;
@@ -593,11 +602,11 @@ void Products::step(Warp& w, const Ins* i, const ProductStep& step) {
     return;
   }
   if (step.kind == ProductStep::Product) return check_fences(w, i, step);
-  if (step.kind == ProductStep::Move) {  // the compiler renamed a register: the copy is as unfinished as its source
+  if (step.kind == ProductStep::Move) {  // the compiler copied a register; the copy is as unfinished as its source
     states_[step.writes[0]] = states_[step.reads[0]];
     return;
   }
-  // For a value computed from an accumulator, the fences since the accumulator's product decide.
+  // For a value computed from an accumulator, the fences since that accumulator's product count.
   Accumulator result;
   for (const unsigned n : step.reads) {
     const Accumulator& read = states_[n];

@@ -17,7 +17,7 @@ compile_cached() {
     $CXX "$@" -c -o "$output"
     return
   fi
-  # Remove the name of the build folder from the preprocessor's output, because it changes each time.
+  # Leaves the build folder's name out of the preprocessor's output, because it differs each time.
   key=$({ $CXX --version; echo "$@"; $CXX "$@" -E; } | sed "s|$BUILD||g" | sha256sum | cut -d ' ' -f 1)
   kept="$FLASHCORE_LIBRARY_CACHE/objects/$key.o"
   if [ ! -f "$kept" ]; then
@@ -32,7 +32,7 @@ build_library() {
   $CXX -shared -pthread "$BUILD/library.o" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
-# build_library_with_ptx <optimization>: compiles three units at a time.
+# build_library_with_ptx <optimization>: builds the library with the PTX engine, compiling three units at a time.
 build_library_with_ptx() {
   flags="-std=c++17 -Wall -Wextra -fPIC -pthread -fvisibility=hidden"
   vectors="$ARCH_FLAGS -fno-math-errno -fno-trapping-math -Wno-uninitialized"  # avoids g++ 12's warnings about its own avx512fintrin.h
@@ -46,8 +46,8 @@ build_library_with_ptx() {
   $CXX -shared -pthread "$BUILD/library.o" "$BUILD/engine.o" "$BUILD/arithmetic.o" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
-# build_module <source> <name> <more flags> <linker script or nothing> [entries]
-# Default entries: those in the comment at the start of the source: // entries: a b c
+# build_module <source> <name> <more flags> <linker script or nothing> [entries] Without [entries], the entries are
+# those that the source's first comment names: // entries: a b c
 build_module() {
   source=$1 name=$2 extra=$3 limit=$4
   entries=${5:-$(sed -n '/^\/\//!q; s|^// \(entries: \)\{0,1\}||p' "$source")}

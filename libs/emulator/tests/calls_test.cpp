@@ -1,5 +1,5 @@
 // Calls of functions that are not inlined, and cooperative groups compiled from CUDA's own headers. Results are
-// compared with the same computation on the host. Recursion is a finding.
+// compared with the same computation on the host. Recursion must give a finding.
 #include <algorithm>
 
 #include "driver.h"

@@ -1,5 +1,5 @@
-// Runs the programs of kernels/checked.cu and kernels/documented.cu with the race checks: each fault is reported with its
-// line, and correct programs give no report.
+// Runs the programs of kernels/checked.cu and kernels/documented.cu with the race check. Each fault must be reported
+// with its line, and a correct program must give no report.
 #include <map>
 #include <sstream>
 #include <utility>
@@ -48,7 +48,7 @@ std::vector<Program> programs_of(const std::string& source) {
   return programs;
 }
 
-/** "correct", or the kind of the fault and whether it names one of the program's lines. */
+/** Returns "correct", or the kind of the fault and whether the report names one of the program's lines. */
 std::string answer_of(const Kernels& kernels, const std::string& file, const Program& program) {
   std::vector<float> values(COUNT);
   for (size_t n = 0; n < COUNT; ++n) values[n] = static_cast<float>(n % 61);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs tests/run.sh and tests/ptx.sh with every installed compiler: g++, clang++, and g++ for aarch64 under qemu-user.
-# Started by `npx nx compilers emulator`; each compiler takes minutes.
+# `npx nx compilers emulator` starts it. Each compiler takes minutes.
 HERE=$(cd "$(dirname "$0")" && pwd)
 failed=0
 with() {

@@ -1,7 +1,7 @@
-// fp16 and bf16: converts every value in both directions, rounds at every midpoint, and checks that a multiply-add
-// rounds only once.
+// Tests fp16 and bf16: conversion of every value in both directions, rounding at every midpoint, and the single
+// rounding of a multiply-add.
 #include "../ptx/halves.h"
-// Included after halves.h: its kernel names are macros that break the standard library's headers.
+// Included after halves.h, because it defines kernel names as macros, which break the standard library's headers.
 #include "../include/cuda_bf16.h"
 #include "../include/cuda_fp16.h"
 #include "driver.h"
@@ -9,7 +9,7 @@
 using namespace flashcore::emu;
 
 namespace {
-/** The obvious method: decodes sign, exponent and fraction. */
+/** The half's value by the obvious method, which decodes sign, exponent and fraction. */
 double half_value(uint16_t h) {
   const int exponent = h >> 10 & 31, fraction = h & 1023;
   const double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
@@ -35,7 +35,7 @@ void test_all_halves() {
   }
 }
 
-/** Between neighbors a and b: just below, at and just above the midpoint. */
+/** Tests values just below, at and just above the midpoint of every two neighbors a and b. */
 void test_rounding_to_nearest_even() {
   for (unsigned bits = 0; bits < 0x7c00; ++bits) {
     const auto low = static_cast<uint16_t>(bits), high = static_cast<uint16_t>(bits + 1);
@@ -76,9 +76,8 @@ void test_bfloat16() {
   CHECK(float_to_bfloat16(1.00390625f) == 0x3f80 && float_to_bfloat16(1.01171875f) == 0x3f82);  // ties go to even
 }
 
-/** Sums and products of halves are exact in long double (unless they are too far apart for its 64 bits) and rounded
- * once.
- */
+/** Rounds a sum or product of halves once. Before that it is exact in long double, unless the summands are too far
+ * apart for its 64 bits. */
 uint16_t rounded_once(long double exact) {
   const auto near = static_cast<float>(exact);
   uint16_t best = float_to_half(near);
@@ -116,8 +115,8 @@ void test_arithmetic_rounds_once() {
 int main() {
   test_all_halves();
   {
-    // A kernel compiled with fast math flushes subnormal floats. A subnormal half is a normal float, so it must not
-    // become 0.
+    // A kernel compiled with fast math flushes subnormal floats. A subnormal half converts to a normal float, so it
+    // must not become 0.
     const ptx::FlushSubnormals flush(true);
     test_all_halves();
   }

@@ -1,5 +1,5 @@
 // Compares shared-memory counters with ncu's readings on an H200 (docs/results/h200-2026-11-21): bank conflicts as a
-// percentage of wavefronts, and wavefronts per request. `npm run counters` compares all builds.
+// percentage of wavefronts, and wavefronts per request. `npm run counters` does this for all builds.
 #include "driver.h"
 
 namespace {
@@ -17,7 +17,7 @@ constexpr Build BUILDS[] = {
 };
 constexpr int HEAD_DIM = 64;
 
-/** The sum of those counts of a launch whose names have this ending. */
+/** The sum of the counts in a launch's profile whose names end with `ending`. */
 double sum(const std::string& profile, const std::string& ending) {
   const std::string counts = profile.substr(0, profile.find("\"lines\""));
   double all = 0;
@@ -53,7 +53,7 @@ void test_counters(const Build& build) {
   CHECK(build.conflict_percent < 70 || profile.find("bank_conflict_32way.cu:34\":{") != std::string::npos);
 }
 
-/** For a single traced block, the trace contains every counted step. */
+/** The trace of a single block has every step that the profile counts. */
 void test_trace(const Build& build) {
   const Kernels kernels(build.module);
   const Buffer<uint16_t> Q(static_cast<size_t>(build.batch) * build.heads * build.seq_len * HEAD_DIM);

@@ -1,4 +1,4 @@
-// The driver API for the tests: declarations, and wrappers that fail the test on an error.
+// The driver API for the tests: its declarations, and wrappers that fail the test if a call fails.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -129,7 +129,7 @@ class Kernels {
     CHECK_OK(cuModuleGetFunction(&function, module_, name));
     return function;
   }
-    /** Launches, waits, and returns the error code that the caller sees. */
+    /** Launches a kernel, waits for it, and returns the error code that a caller would see. */
   template <class... Arguments>
   CUresult run(const char* name, Size grid, Size block, unsigned shared_bytes, Arguments... arguments) const {
     void* pointers[] = {&arguments..., nullptr};

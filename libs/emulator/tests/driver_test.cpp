@@ -1,4 +1,4 @@
-// The driver API: launch checks, modules, streams, events, graphs.
+// Tests the driver API: checks of launches, modules, streams, events and graphs.
 #include <thread>
 
 #include "driver.h"
@@ -48,7 +48,7 @@ void test_modules() {
   expect_fault({"STATIC_SHARED_TOO_LARGE", "49152 max"});
   const char text[256] = "neither PTX nor a module\n";
   CHECK_RESULT(cuModuleLoadData(&module, text), CUDA_ERROR_INVALID_IMAGE);
-    // Loads and unloads a module many times, also while one of its launches waits.
+    // Loads and unloads a module many times, also while one of its launches is waiting.
   const std::string image = Kernels::bytes_of("static_shared_49152");
   for (int i = 0; i < 20; ++i) {
     CUfunction function;
@@ -68,7 +68,7 @@ CUresult launch_value(const Kernels& kernels, CUstream stream, CUdeviceptr out, 
   return cuLaunchKernel(kernels.function("spin_value"), 1, 1, 1, 4, 1, 1, 0, stream, arguments, nullptr);
 }
 
-/** A stream that waits for a value in host memory, as in the benchmark. Nothing runs until the value is written. */
+/** A stream waits for a value in host memory, as in the benchmark. Nothing runs before the value is written. */
 void test_held_stream_and_events(const Kernels& kernels) {
   const Buffer<int> out(std::vector<int>(4, 0));
   CUstream held, other;
@@ -107,7 +107,7 @@ void test_held_stream_and_events(const Kernels& kernels) {
   CHECK_OK(cuStreamDestroy_v2(other));
 }
 
-/** Captured operations run at each launch of the graph, not during capture. */
+/** Captured operations run at each launch of the graph, but not during the capture. */
 void test_graph_replay(const Kernels& kernels) {
   const Buffer<int> sum(std::vector<int>{0}), out(std::vector<int>(4, 0));
   const Buffer<float> float_sum(std::vector<float>{0});
@@ -147,7 +147,7 @@ void test_memory_checks() {
   char bytes[200] = {};
   CHECK_RESULT(cuMemcpyHtoD_v2(buffer.address(), bytes, 101), CUDA_ERROR_INVALID_VALUE);
   CHECK_RESULT(cuMemsetD8_v2(buffer.address() + 50, 0, 51), CUDA_ERROR_INVALID_VALUE);
-    // A staged copy no longer needs its source.
+    // After a copy has been staged, its source may be freed.
   CUstream stream;
   CHECK_OK(cuStreamCreate(&stream, 0));
   bytes[0] = 42;

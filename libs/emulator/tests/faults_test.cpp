@@ -1,5 +1,4 @@
-// Every fault gives the same CUDA error as a GPU, plus details that a GPU does not report. The next launch is
-// unaffected.
+// Every fault gives the CUDA error that a GPU gives, with details that a GPU does not report. The next launch works.
 #include "driver.h"
 
 namespace {
@@ -28,7 +27,7 @@ void test_freed_and_null(const Kernels& kernels) {
   expect_fault({"OUT_OF_BOUNDS", "through a null pointer"});
 }
 
-// For an address beyond the 47 bits of user space, the processor raises a fault without an address.
+// For an address beyond the 47 bits of user space, the processor raises a fault that has no address.
 void test_beyond_the_address_space(const Kernels& kernels) {
   const Buffer<float> buffer(64);
   CHECK_RESULT(kernels.run("write_far", {1}, {32}, 0, buffer.address(), 1ll << 40), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -79,12 +78,12 @@ void test_waiting(const Kernels& kernels) {
 void test_time_limit(const Kernels& kernels) {
   const Buffer<int> out(std::vector<int>(64, 0));
   flashcore_emulator_time_limit(200);
-  // Blocks run on every thread of the host, and all of them must stop.
+  // Blocks run on all threads of the host, and all of these threads must stop.
   CHECK_RESULT(kernels.run("never_ends", {64}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
-  // The time limit may stop the thread anywhere in its loop: at line 69, or at 70, where the loop ends.
+  // The time limit may stop the thread anywhere in its loop: at line 69, or at line 70, where the loop ends.
   expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s", "1 thread runs at ",
                 "faults.cu:", "63 threads past __syncthreads() at faults.cu:68"});
-  // The time limit applies to the next launch too.
+  // The time limit also applies to the next launch.
   CHECK_RESULT(kernels.run("never_ends", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
   expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s"});
   flashcore_emulator_time_limit(0);

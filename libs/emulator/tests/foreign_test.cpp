@@ -23,7 +23,7 @@ void test_structs_by_value(const Kernels& kernels) {
   CHECK(got.halves[0] == 10 && got.halves[1] == -9);
 }
 
-/** Parameters as vectors of every width that ptxas accepts. Each element's value is its index. */
+/** Tests parameters as vectors of every width that ptxas accepts. Each element's value is its index. */
 void test_vectors_of_parameters() {
   const std::string text = R"(
 .version 8.4
@@ -82,7 +82,7 @@ struct Results {
   Signed signed_quotient, signed_remainder, signed_right;
 };
 
-/** Numbers of any length, often near a power of two, where carries run through all bits. */
+/** A number of random length, often near a power of two, where carries run through all bits. */
 Unsigned random_wide(uint32_t& state) {
   Unsigned value = 0;
   for (int n = 0; n < 4; ++n) value = value << 32 | next_random(state);
@@ -135,7 +135,7 @@ void test_calls_by_address(const Kernels& kernels) {
   expect_fault({"UNSUPPORTED_INSTRUCTION", "no function of the module", "foreign.cu:"});
 }
 
-/** A read of an uninitialized variable gives a clearly wrong value, or a fault. */
+/** Reading an uninitialized variable must give a clearly wrong value, or a fault. */
 void test_uninitialised_registers(const Kernels& kernels) {
   const Buffer<float> in({3, 1, 2, 5}), out(1);
   for (const char* name : {"uninitialised_sum", "uninitialised_maximum", "uninitialised_rescaled"}) {
@@ -168,7 +168,7 @@ void test_barriers_of_libcudacxx(const Kernels& kernels) {
   CHECK(out.read() == turned);
 }
 
-/** Unsupported code is a finding only if a thread reaches it. */
+/** Unsupported code must give a finding only if a thread reaches it. */
 void test_unsupported_code_that_is_not_reached() {
   for (const char* body :
        {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
@@ -199,7 +199,9 @@ void test_unsupported_code_that_is_not_reached() {
   }
 }
 
-/** Loads a module with variables after one without, and never unloads it; the process must still exit normally. */
+/**
+ * Loads a module without variables and then one with variables, and unloads neither. The process must exit normally.
+ */
 void load_without_variables() {
   CUdevice device;
   CUcontext context;

@@ -1,5 +1,5 @@
 // Fuzzes the PTX engine (fuzz.sh): loads, lowers and runs corpus texts whose tokens are cut, doubled and swapped. Each
-// must end with a result of the driver API and pass the compiler's sanitizers.
+// text must end with a result of the driver API, without a report of the sanitizers.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -99,7 +99,7 @@ const Tokens ODD = {"{",
                     "brx.idx",
                     ".branchtargets"};
 
-/** A corpus token with its last part (a type or mode) changed. */
+/** A token of the corpus whose last part (a type or a mode) is replaced. */
 std::string other_modifier(Random& random, const std::string& opcode, const std::string& other) {
   const size_t dot = opcode.rfind('.'), from = other.rfind('.');
   if (dot == std::string::npos || from == std::string::npos) return other;
@@ -124,7 +124,7 @@ void mutate(Random& random, Tokens& tokens, const Tokens& others) {
     case 6: *here = other_modifier(random, *here, one_of(random, others)); break;
     case 7: (*here)[below(random, here->size())] = static_cast<char>(32 + below(random, 95)); break;
     default: {
-      // Replaces a number, such as a size, an offset or a register count.
+      // Replaces a number, such as a size, an offset or a number of registers.
       const auto is_number = [](const std::string& t) { return isdigit(static_cast<unsigned char>(t[0])) != 0; };
       const auto number = std::find_if(here, tokens.end(), is_number);
       if (number != tokens.end()) *number = one_of(random, ODD_NUMBERS);

@@ -1,5 +1,5 @@
-// Features of sm_90, each with its own program: bulk copies and tensor maps, mbarriers, clusters, asynchronous
-// products, and reports of misuse.
+// Tests features of sm_90, each with a separate program: bulk copies, tensor maps, mbarriers, clusters, asynchronous
+// products, and reports of their misuse.
 #include "driver.h"
 
 extern "C" CUresult cuTensorMapEncodeTiled(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
@@ -11,7 +11,7 @@ struct TensorMapBytes {
   char bytes[128];
 };
 
-/** A tensor of 32-bit words with `width` columns and `height` rows; the box is 8 by 4. */
+/** Encodes a map of a tensor of 32-bit words with `width` columns and `height` rows. The box is 8 by 4. */
 CUresult encode(TensorMapBytes& map, CUdeviceptr address, uint64_t width, uint64_t height, uint32_t box_width = 8,
                 int swizzle = 0) {
   const uint64_t dimensions[] = {width, height}, strides[] = {width * 4};
@@ -44,7 +44,7 @@ void test_bulk_copies(const Kernels& kernels) {
   std::vector<int> turned = numbers(64);
   for (int n = 0; n < 32; ++n) std::swap(turned[n], turned[63 - n]);
   CHECK(out.read() == turned);
-  CHECK(early.read()[0] == -1);  // poison, because the copy had not landed
+  CHECK(early.read()[0] == -1);  // poison, because the copy has not arrived yet
 }
 
 void test_reuse_of_stored_bytes(const Kernels& watched) {
@@ -66,7 +66,7 @@ void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
       CHECK(got[thread] == (thread == 4 ? 0 : (thread ^ 1) + 1));  // thread 5 ignores its source
       early += got[64 + thread] == -1;
     }
-    CHECK(early == 32);  // from the first warp; the second warp's copies land at once, because the first already waits
+    CHECK(early == 32);  // the first warp's; the second warp's land at once, because the first already waits
     CHECK_OK(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 0));
     CHECK_RESULT(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1),
                  CUDA_ERROR_LAUNCH_FAILED);
@@ -83,13 +83,13 @@ void test_tensor_maps(const Kernels& kernels) {
   for (int row = 0; row < 4; ++row)
     for (int column = 0; column < 8; ++column)
       CHECK(tile[row * 8 + column] == (row + 2 < 4 && column + 6 < 12 ? (row + 2) * 12 + column + 6 + 1 : 0));
-  CHECK_OK(encode(map, in.address(), 12, 400));  // more rows than the allocation has
+  CHECK_OK(encode(map, in.address(), 12, 400));  // the map has more rows than the allocation
   CHECK_RESULT(kernels.run("tile_at_the_edge", {1}, {32}, 0, map, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "read 24 bytes past the end of device allocation", "of 192 bytes"});
   CHECK_RESULT(encode(map, in.address() + 4, 12, 4), CUDA_ERROR_INVALID_VALUE);
   CHECK_RESULT(encode(map, in.address(), 11, 4), CUDA_ERROR_INVALID_VALUE);  // rows of 44 bytes
   CHECK_RESULT(encode(map, in.address(), 12, 4, 6), CUDA_ERROR_INVALID_VALUE);
-  CHECK_RESULT(encode(map, in.address(), 12, 4, 16, 1), CUDA_ERROR_INVALID_VALUE);  // wider than its swizzle
+  CHECK_RESULT(encode(map, in.address(), 12, 4, 16, 1), CUDA_ERROR_INVALID_VALUE);  // the box is wider than its swizzle
 }
 
 void test_maps_that_a_kernel_makes(const Kernels& kernels, const Kernels& watched) {

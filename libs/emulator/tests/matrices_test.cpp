@@ -19,7 +19,7 @@ struct Shape {
   int M, N, K;
 };
 
-/** D = factor A B + C, A as [M][K], B as [K][N]. */
+/** D = factor A B + C. A is [M][K] and B is [K][N]. */
 std::vector<float> product(Shape s, float factor, const std::vector<float>& A, const std::vector<float>& B,
                            const std::vector<float>& C) {
   std::vector<float> D;

@@ -1,4 +1,4 @@
-// Shared memory and its poison, asynchronous copies, atomics, and global variables of modules.
+// Tests shared memory and its poison, asynchronous copies, atomics, and global variables of modules.
 #include "../include/flashcore_emulator/half_bits.h"
 #include "driver.h"
 

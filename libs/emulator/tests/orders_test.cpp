@@ -1,4 +1,5 @@
-// Accesses ordered by fences, atomics or locks are not races. Unordered ones are, except stores of the same value.
+// Accesses that fences, atomics or locks order are not races. Unordered accesses are races, unless they store the same
+// value.
 #include <numeric>
 
 #include "driver.h"
@@ -8,7 +9,7 @@ namespace {
 void expect_race(const Kernels& kernels, CUresult result, std::initializer_list<const char*> texts) {
   CHECK_RESULT(result, CUDA_ERROR_LAUNCH_FAILED);
   expect_fault(texts);
-  // Restores the state after loading.
+  // Restores the variables' values as they were after loading.
   for (const char* name : {"arrived", "lock"}) {
     CUdeviceptr variable;
     size_t bytes;
@@ -91,7 +92,7 @@ void test_arrays_next_to_each_other(const Kernels& kernels) {
 
 constexpr int COOPERATIVE = 2, PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
-/** Launches with an attribute whose value is 1. */
+/** Launches a kernel with a launch attribute whose value is 1. */
 CUresult run_with(int attribute, const Kernels& kernels, const char* name, unsigned grid, unsigned block,
                   void** arguments) {
   CUlaunchAttribute flag{};
@@ -115,7 +116,7 @@ void test_grid_barriers(const Kernels& kernels) {
   void* arguments[] = {&addresses[0], &addresses[1], &addresses[2]};
   CHECK_OK(run_cooperative(kernels, "grid_sync", BLOCKS, THREADS, arguments));
   CHECK(out.read() == sums);
-  // Blocks of a plain launch wait for one another; this works if the device has room for all of them.
+  // Blocks of a plain launch may wait for one another if the device has room for all of them at the same time.
   CHECK_OK(kernels.run("barrier_by_hand", {BLOCKS}, {THREADS}, 0, addresses[0], addresses[1], addresses[2]));
   CHECK(out.read() == sums);
   expect_race(kernels, run_cooperative(kernels, "exchange_without_grid_sync", 8, THREADS, arguments), {"RACE"});
@@ -123,7 +124,7 @@ void test_grid_barriers(const Kernels& kernels) {
   CHECK_RESULT(run_cooperative(kernels, "grid_sync", 59, 1024, arguments), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
-// A programmatic launch may run at the same time as the launch before, until it waits for it.
+// A programmatic launch may run at the same time as the previous launch until it waits for that launch.
 void test_programmatic_launches(const Kernels& kernels) {
   const Buffer<int> in(std::vector<int>(64, 3)), out(64), other(64);
   const auto run_second = [&](int attribute, const char* name, const Buffer<int>& from, const Buffer<int>& to) {
@@ -146,7 +147,7 @@ void test_programmatic_launches(const Kernels& kernels) {
   CHECK_OK(run_second(COOPERATIVE, "second_that_does_not_wait", out, other));
 }
 
-// Volatile values that threads exchange are races; flags and locks are not.
+// Threads that exchange volatile values have a race. Flags and locks have none.
 void test_volatile() {
   const Kernels kernels("volatile_watched");
   const Buffer<int> out(64);

@@ -1,16 +1,16 @@
 #!/bin/sh
 # Builds the emulator with the PTX engine and runs its tests. If nvcc or clang can make PTX, it also runs the tests that
 # both engines share. Prints a line per test, and fails if a test fails.
-#   tests/ptx.sh [build folder]
-# FRONT_END: nvcc, or clang (19, with the project's own headers, as on a host without a toolkit); default: the first one
-# installed.
-# MODULES: a folder where an earlier run stored the kernels' PTX and the defined results.
-# LIBRARY, CXX, ARCH_FLAGS, RUNNER: as in tests/run.sh; LIBRARY must have the PTX engine.
+#   tests/ptx.sh [build folder] FRONT_END: nvcc, or clang (19, with the project's own headers, as on a host without a
+#   toolkit); by default the first of the two that is installed. MODULES: a folder where an earlier run stored the
+#   kernels' PTX and the defined results. LIBRARY, CXX, ARCH_FLAGS, RUNNER: as in tests/run.sh; LIBRARY must have the
+#   PTX engine.
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 EMULATOR=$(dirname "$HERE")
 BUILD=${1:-$(mktemp -d)}
-# Reach everything through a link: in a folder with quotes in its name, nvcc finds no headers and ptxas refuses the PTX.
+# Reaches everything through a link, because in a folder with quotes in its name nvcc finds no headers and ptxas refuses
+# the PTX.
 mkdir -p "$BUILD"
 ln -sfn "$(dirname "$(dirname "$EMULATOR")")" "$BUILD/checkout"
 EMULATOR="$BUILD/checkout/libs/emulator"
@@ -27,7 +27,7 @@ CLANG=clang++-19
 if [ -z "$FRONT_END" ] && command -v nvcc > "$BUILD/nvcc.txt"; then FRONT_END=nvcc; fi
 if [ -z "$FRONT_END" ] && command -v $CLANG > "$BUILD/clang.txt"; then FRONT_END=clang; fi
 
-# to_ptx <source> <options>; ARCH is passed to nvcc
+# to_ptx <source> <options>; nvcc gets $ARCH
 to_ptx() {
   source=$1
   shift
@@ -38,7 +38,7 @@ to_ptx() {
   fi
   if [ "$FRONT_END" = nvcc ]; then
     nvcc -ptx -lineinfo -O3 -std=c++17 -arch="${ARCH:-sm_89}" -I "$KERNELS" "$@" "$source" -o "$made"
-  else  # same options as in apps/runner/src/build/clang-unit.ts
+  else  # the same options as in apps/runner/src/build/clang-unit.ts
     $CLANG -x cuda --cuda-device-only --cuda-gpu-arch=sm_89 -Xclang -target-feature -Xclang +ptx78 -S \
       --cuda-path=none -nocudainc -nocudalib -nostdlibinc -isystem "$EMULATOR/device_headers" \
       -isystem "$EMULATOR/include" -include cuda_runtime.h -std=c++17 -O3 -gline-tables-only -ffp-contract=fast \
@@ -53,7 +53,7 @@ if [ -n "$FRONT_END" ]; then
   watched orders orders_watched
   tests="$tests calls foreign orders warps matrices races memory"
 fi
-# These depend on nvcc's code: ncu's counters, and the lines of faults.
+# These tests need nvcc's code: ncu's counters and the lines of faults depend on it.
 if [ "$FRONT_END" = nvcc ]; then
   to_ptx "$HERE/probes/faulty.cu"
   to_ptx "$KERNELS/faulty/bank_conflict_32way/bank_conflict_32way.cu"
@@ -70,7 +70,7 @@ if [ "$FRONT_END" = nvcc ]; then
   tests="$tests counters probes/faulty checked"
 fi
 
-# Under qemu, counting whole kernels takes minutes.
+# Under qemu, the test of counters takes minutes, because it runs whole kernels.
 if [ -n "$RUNNER" ]; then tests=$(echo "$tests" | sed "s/ counters//"); fi
 
 failed=0
@@ -83,7 +83,7 @@ for name in $tests; do
   fi
 done
 # Only in the long run: compares each opcode with an H200's results and with its definition. The definitions take some
-# seconds of Python, once for all libraries. Python itself loads the library, so the library must be for this processor.
+# seconds of Python, once for all libraries. Python loads the library, so the library must be built for this processor.
 if [ "$FLASHCORE_TESTS" = all ] && [ -z "$RUNNER" ] && command -v python3 > "$BUILD/python3.txt"; then
   if python3 "$EMULATOR/conformance/answers.py" "$BUILD/libcuda_emu.so" \
     --definitions "${MODULES:-$BUILD/modules}/definitions.json" \

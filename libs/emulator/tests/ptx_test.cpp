@@ -1,5 +1,5 @@
-// Tests the PTX engine with its own programs, where it differs from compiled C++: divergence, a GPU's results, bounds,
-// and unsupported opcodes.
+// Tests with PTX programs what the PTX engine does that compiled C++ does not: divergence, a GPU's results, bounds, and
+// unsupported opcodes.
 #include <climits>
 
 #include "driver.h"
@@ -91,7 +91,7 @@ void test_what_is_not_carried(const Kernels& kernels) {
   expect_fault({"LOAD_FAILED", "600000 of local memory"});
 }
 
-/** Texts that ptxas refuses but that could run here by luck. Each is tested along with a correct variant. */
+/** Texts that ptxas refuses but that could run here by luck. A correct variant of each is tested too. */
 void test_what_ptxas_refuses() {
   const auto loads = [](const std::string& body) {
     const std::string text =
@@ -142,7 +142,7 @@ void test_what_ptxas_refuses() {
   }
 }
 
-/** Texts found by the fuzzer (fuzz.sh). Each gives a result, and nothing outside the text is read. */
+/** Texts that the fuzzer has found (fuzz.sh). Each must give a result, and nothing outside the text may be read. */
 void test_hostile_texts() {
   const std::string head = ".version 8.4\n.target sm_90a\n.shared .align 8 .b64 barrier;\n";
   const auto entry = [&](const std::string& body) {
@@ -150,7 +150,7 @@ void test_hostile_texts() {
            ".reg .f32 %f<9>; .reg .pred %p<9>;\n" + body + "\nret;\n}\n";
   };
   const std::string many(100'000, '{');
-  // These texts fail to load.
+  // These texts must fail to load.
   for (const std::string& text :
        {entry("mov.b32 %r1, " + many), entry(many), entry("bra;"), entry("fma.run.f32 {%f1}, {%f2}, {3};"),
         head + ".visible .entry hostile(.param .align 0 .b8 p[4]) { ret; }", head + ".global .b8 far[-1];",
@@ -160,7 +160,7 @@ void test_hostile_texts() {
     CHECK_RESULT(cuModuleLoadData(&module, text.c_str()), CUDA_ERROR_INVALID_PTX);
     CHECK_OK(cuCtxSynchronize());
   }
-  // These load. The fault is reported when a thread reaches the instruction.
+  // These texts load. The fault is reported when a thread reaches the instruction.
   for (const char* body :
        {"ld.global.v4.u32 {%r1, %r2}, [%rd1];", "ld.param.u64 %rd1, [p+8];",
         "ld.param.u64 %rd1, [p+9223372036854775807];", "ld.param.u64 %rd1, [p+-1];",
@@ -172,7 +172,7 @@ void test_hostile_texts() {
     CUfunction function;
     CHECK_OK(cuModuleLoadData(&module, entry(body).c_str()));
     const CUresult found = cuModuleGetFunction(&function, module, "hostile");
-    if (found == CUDA_ERROR_INVALID_PTX) continue;  // refused by a check of the whole kernel
+    if (found == CUDA_ERROR_INVALID_PTX) continue;  // a check of the whole kernel has refused it
     CHECK_OK(found);
     uint64_t parameter = 0;
     void* parameters[] = {&parameter, nullptr};
@@ -180,7 +180,7 @@ void test_hostile_texts() {
     CHECK_RESULT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_INSTRUCTION);
     expect_fault({"UNSUPPORTED_INSTRUCTION"});
   }
-  // Numbers that a C++ compiler would not write.
+  // These texts have numbers that a C++ compiler would not write.
   for (const char* body :
        {"mov.b32 %r1, -2147483648; neg.s32 %r1, %r1; abs.s32 %r2, %r1;", "mov.b64 %rd1, -9223372036854775808;",
         "mov.b16 %h1, 65535; mul.lo.u16 %h2, %h1, %h1; mad.lo.u16 %h2, %h1, %h1, %h1;"}) {

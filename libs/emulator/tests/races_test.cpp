@@ -1,5 +1,5 @@
-// Modules compiled with access hooks: races in shared memory and misaligned scalars are reported; ordered accesses are
-// not.
+// In modules compiled with access hooks, races in shared memory and misaligned scalars are reported, and ordered
+// accesses are not.
 #include "driver.h"
 
 int main() {

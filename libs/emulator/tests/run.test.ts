@@ -1,6 +1,6 @@
 /**
- * The emulator's own tests, in C++ below the driver API. FLASHCORE_TESTS=all also compares each opcode with an H200's
- * results and with its definition.
+ * Runs the emulator's own tests, which are in C++ and test below the driver API. FLASHCORE_TESTS=all also compares each
+ * opcode with an H200's results and with its definition.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -10,19 +10,25 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ALL_TESTS = process.env['FLASHCORE_TESTS'] === 'all';
 const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
-/** tools/skipped-reporter.ts finds the missing package by this name. The emulator imports nothing from flashcore. */
+/**
+ * tools/skipped-reporter.ts finds the missing package by this function's name. The emulator imports nothing from
+ * flashcore.
+ */
 const missing = (name: 'clang' | 'nvcc') => !answers({ clang: 'clang++-19', nvcc: 'nvcc' }[name]);
 const hasNvcc = !missing('nvcc');
 const hasPtx = hasNvcc || !missing('clang');
-/** Runners build the PTX engine only if PTX can be made, because compiling it takes 80 s of processor time. */
+/**
+ * Runners build the PTX engine only if the machine can make PTX, because compiling the engine takes 80 s of processor
+ * time.
+ */
 const withEngine = hasPtx || ALL_TESTS;
 
 const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
 /**
- * The library as runners build it, compiled once for the runners' tests and these tests. It runs compiled C++ as well
- * as PTX.
+ * The library as runners build it, compiled once for these tests and for the runner's tests. It runs compiled C++ as
+ * well as PTX.
  */
 let library: string;
 beforeAll(() => {
@@ -56,7 +62,7 @@ test.skipIf(!withEngine)(
   900_000,
 );
 
-/** Libraries for older vector instructions, which this processor also runs. Only in the long run. */
+/** Libraries for older vector instructions, which this processor also has. Only in the long run. */
 function lowerPaths(): [string, string][] {
   if (!ALL_TESTS) return [];
   const all = [...compiled('--vectors', 'all').matchAll(/^emulator for (\S+): (.*)$/gm)].map(
@@ -72,8 +78,8 @@ function primitivesOn(library: string): string {
   return execFileSync(process.execPath, [program, '--ptx-engine', library], { encoding: 'utf8', env });
 }
 
-// If PTX can be made, the test above runs the shared tests on the PTX engine, and only the long run repeats them on
-// fibres.
+// If the machine can make PTX, the test above runs the shared tests on the PTX engine. Then only the long run repeats
+// them on fibres.
 const shared = ALL_TESTS || !hasPtx ? ['matrices', 'memory', 'races', 'warps'] : [];
 const onFibres = ['conversions', 'driver', 'faults', ...shared];
 

@@ -1,4 +1,4 @@
-// Compares operations of whole warps and blocks with their definitions.
+// Compares the operations of whole warps and blocks with their definitions.
 #include "driver.h"
 
 namespace {

@@ -79,8 +79,9 @@ __forceinline__ uint16_t float_to_bfloat16(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/** Rounds toward zero, down or up: converts to nearest, and steps back if the result is on the wrong side of the value.
-   */
+/**
+ * Rounds toward zero, down or up: converts to nearest, and steps back if the result is on the wrong side of the value.
+ */
 template <class ToFloat>
 inline uint16_t step_toward(uint16_t nearest, float x, int direction, ToFloat to_float) {
   const float value = to_float(nearest);

@@ -59,7 +59,7 @@ void find_fours(Extra& extra) {
   }
 }
 
-/** fma.run (passes.h). */
+/** Lowers fma.run, which passes.h describes. */
 bool lower_multiply_adds(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   Extra& extra = l.extra(ins);

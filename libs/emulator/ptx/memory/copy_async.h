@@ -11,8 +11,10 @@ namespace {
 
 constexpr int IGNORE = 1, NEGATED_IGNORE = 2;
 
-/** Operands: c is the number of bytes to read; the rest become zeros. With options[1], c is a predicate, and true makes
-   all bytes zeros. */
+/**
+ * Operands: c is the number of bytes to read; the rest become zeros. With options[1], c is a predicate, and true makes
+ * all bytes zeros.
+ */
 const Ins* copy_async(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;

@@ -196,8 +196,9 @@ const Ins* store_shared_words(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** True if a vector of such elements fits the registers. Bytes may be in registers of 16 or 32 bits, and so may halves.
-   */
+/**
+ * True if a vector of such elements fits the registers. Bytes may be in registers of 16 or 32 bits, and so may halves.
+ */
 template <class T, class R>
 constexpr bool in_vectors = sizeof(T) == sizeof(R) || sizeof(R) <= 4;
 

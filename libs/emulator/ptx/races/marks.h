@@ -1,4 +1,4 @@
-// The contents of a mark, and its text in a report.
+// The contents of a mark, and how a report names it.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -17,18 +17,18 @@ constexpr unsigned ACTOR_SHIFT = 5, PLACE_SHIFT = 11;
 constexpr uint64_t PLACES = 1 << 18, PLACE_BITS = (PLACES - 1) << PLACE_SHIFT;
 constexpr uint16_t SEVERAL = 0xffff;
 constexpr uint32_t NO_NOTE = ~0u;
-constexpr uint32_t MOST_LINES = 4;  // a larger access is treated as reading everything in between
+constexpr uint32_t MOST_LINES = 4;  // a larger access counts as reading everything between its ends
 constexpr size_t LOG_LENGTH = 8192, SHORT_LOG = 512;
 
 uint32_t stamp_of(Mark mark) { return static_cast<uint32_t>(mark >> 32); }
 unsigned actor_of(Mark mark) { return static_cast<unsigned>(mark >> ACTOR_SHIFT) % ACTORS; }
-/** The thread of a warp's own access. */
+/** The thread that a mark names, if the actor is a warp. */
 unsigned thread_of(Mark mark) { return actor_of(mark) * LANES + static_cast<unsigned>(mark & LANE_BITS); }
 std::string place_of(const BlockRun& block, Mark mark) {
   return block.kernel().program->describe(static_cast<int>((mark & PLACE_BITS) >> PLACE_SHIFT));
 }
 
-/** The place of an access, and the line of the kernel that calls the function which has it. */
+/** The source line of an access and, if it is in another function, the kernel's line that calls the function. */
 std::string called(const BlockRun& block, Mark mark) {
   const int place = static_cast<int>((mark & PLACE_BITS) >> PLACE_SHIFT);
   const std::string own = block.kernel().program->describe(place);
@@ -36,7 +36,9 @@ std::string called(const BlockRun& block, Mark mark) {
   return caller.empty() || caller == own ? own : own + " (called at " + caller + ")";
 }
 
-/** The value that a lane's st stores in `count` bytes, from byte n of the access on. Returns false if unknown. */
+/**
+ * The value that a lane's st stores in the `count` bytes from byte n of the access on. Returns false if it is unknown.
+ */
 bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned count, uint32_t* value) {
   if (!i || !i->lane_bytes || !i->bytes || count > 4) return false;
   char bytes[4] = {};
@@ -52,7 +54,7 @@ bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned cou
 
 bool synchronises(const Ins* i, Access access) { return access == Access::ReadWrite || i->sharing != Sharing::Plain; }
 
-/** True for accesses that may meet each other. */
+/** True for accesses that do not race with one another. */
 bool is_atomic(const Ins* i, Access access) {
   return access == Access::ReadWrite || i->sharing == Sharing::Waiting || i->sharing == Sharing::Synchronised;
 }

@@ -10,7 +10,10 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** A NaN becomes 0 if the float has at most 32 bits and the integer is not 64 bits wide; else the smallest number. */
+/**
+ * A NaN becomes 0 if the float has at most 32 bits and the integer has fewer than 64. Otherwise it becomes the smallest
+ * number.
+ */
 Wide to_integer(double x, const IntegerType& t, Rounding mode, bool from_double) {
   if (x != x) {
     if (!from_double && t.bits != 64) return 0;
@@ -53,7 +56,7 @@ bool lower_conversion(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.mods.size() < 2) return false;
   if (s.mods[0] == "pack" && s.mods.size() >= 4) {
-    // cvt.pack.sat.u8.s32.b32 d, a, b, c: c moves up; a and b are packed below it.
+    // cvt.pack.sat.u8.s32.b32 d, a, b, c moves c up, and packs a and b below it.
     const IntegerType t = integer_type(s.mods[2]);
     if (t.bits != 16 && t.bits != 8 && t.bits != 4 && t.bits != 2) return false;
     const auto packed = [=](Warp&, unsigned, const Word* in, Word* out) {

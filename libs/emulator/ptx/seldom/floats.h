@@ -1,4 +1,4 @@
-// Floats: directed rounding, flushed halves, set.
+// Floats: directed rounding, halves with subnormals flushed, and set.
 #pragma once
 #include <cfenv>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** Runs one operation in another rounding mode than to nearest, and sets the thread's mode only meanwhile. */
+/** Runs one operation with directed rounding. Sets the thread's rounding mode only for that time. */
 template <class T>
 T directed(char op, int mode, T first, T second, T third) {
   volatile T a = first, b = second, c = third, result = 0;
@@ -77,7 +77,7 @@ bool holds(const std::string& test, double a, double b) {
                          : a >= b;
 }
 
-/** add, sub, mul and fma of halves with subnormals flushed to 0. */
+/** Lowers add, sub, mul and fma of halves with subnormals flushed to 0. */
 bool lower_flushed_halves(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const char op = s.op == "add" ? '+' : s.op == "sub" ? '-' : s.op == "mul" ? '*' : s.op == "fma" ? 'f' : 0;
@@ -107,8 +107,8 @@ bool lower_flushed_halves(Lowering& l, Ins& ins) {
 }
 
 /**
- * neg, abs, min and max of halves, with .ftz, .NaN and .xorsign.abs. They only select or change bits, so nothing is
- * rounded.
+ * Lowers neg, abs, min and max of halves, with .ftz, .NaN and .xorsign.abs. These only select or change bits, so
+ * nothing is rounded.
  */
 bool lower_half_choice(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
@@ -151,12 +151,15 @@ bool holds(const std::string& test, Wide a, Wide b) {
                                         : a >= b;
 }
 
-/** Combines a comparison and a predicate by `and`, `or` or `xor`. */
+/** Combines a comparison and a predicate with `and`, `or` or `xor`. */
 bool joined(const std::string& join, bool truth, bool other) {
   return join == "and" ? truth && other : join == "or" ? truth || other : join == "xor" ? truth != other : truth;
 }
 
-/** If the comparison is true, 1.0 or a mask as wide as the result; for pairs of halves, one in each half. */
+/**
+ * Lowers set: if the comparison is true, the result is 1.0 or a mask as wide as the result. Pairs of halves have one in
+ * each half.
+ */
 bool lower_set(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const std::string test = s.mods[0], type = s.mods.back(), join = s.mods[1];
@@ -204,7 +207,7 @@ bool lower_floats(Lowering& l, Ins& ins) {
     const std::string test = s.mods[0];
     return bind(l, ins, {0}, {static_cast<unsigned>(f->bits()) / 8}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Word x = in[0] & f->nan(), least = Word(1) << f->mantissa_bits;
-      // The hardware treats zero as normal.
+      // The hardware counts zero as normal.
       out[0] = test == "finite"       ? x < f->infinity()
                : test == "infinite"   ? x == f->infinity()
                : test == "number"     ? x <= f->infinity()

@@ -1,4 +1,4 @@
-// Floating-point formats, down to 4 bits, and rounding to one of them; integers of any width up to 64 bits.
+// Floating-point formats of 4 to 64 bits, and rounding to them; integers of any width up to 64 bits.
 #pragma once
 #include <cfenv>
 #include <cmath>
@@ -45,7 +45,7 @@ double number_of(Word bits, const Format& f) {
 
 enum class Rounding : uint8_t { Nearest, NearestAway, Zero, Down, Up };
 
-/** Rounds x once. Its significand has at most 64 bits. */
+/** Rounds x once to a format. x has a significand of at most 64 bits. */
 Word rounded(long double x, const Format& f, Rounding mode, bool largest_is_last = false) {
   if (x != x) return f.nan();
   const bool negative = std::signbit(x);

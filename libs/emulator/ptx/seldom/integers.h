@@ -28,7 +28,7 @@ Word permuted(uint32_t a, uint32_t b, uint32_t c, const std::string& mode) {
   return out;
 }
 
-/** c plus two products: a's halves times b's lower (or upper) bytes. */
+/** dp2a: c plus two products, each of a half of a and one of the lower (or upper) bytes of b. */
 Word dot2(Word a, Word b, Word c, bool a_signed, bool b_signed, bool upper) {
   Wide sum = static_cast<Wide>(c);
   for (unsigned n = 0; n < 2; ++n)
@@ -36,7 +36,7 @@ Word dot2(Word a, Word b, Word c, bool a_signed, bool b_signed, bool upper) {
   return static_cast<Word>(sum);
 }
 
-/** add, min and max of 32 bits or of two 16-bit numbers; .relu raises negative results to 0. */
+/** Lowers add, min and max of 32 bits or of two 16-bit numbers. .relu raises negative results to 0. */
 bool lower_packed_integers(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const bool adds = s.op == "add", smallest = s.op == "min", relu = has(s, "relu");
@@ -57,7 +57,7 @@ bool lower_packed_integers(Lowering& l, Ins& ins) {
   });
 }
 
-/** vabsdiff2 and vabsdiff4: differences of the parts, or with .add their sum plus c. */
+/** Lowers vabsdiff2 and vabsdiff4: the absolute differences of the parts, or with .add their sum plus c. */
 bool lower_differences(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op != "vabsdiff2" && s.op != "vabsdiff4") return false;
@@ -75,7 +75,10 @@ bool lower_differences(Lowering& l, Ins& ins) {
   });
 }
 
-/** The n-th set bit from `base` on, upwards or (if n is negative) downwards; all ones if there is none. */
+/**
+ * The position of the n-th set bit, counting from `base` upwards, or downwards if n is negative. All ones if there is
+ * none.
+ */
 Word nth_set_bit(uint32_t mask, uint32_t base, int32_t n) {
   if (n == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffff;
   int64_t left = std::abs(static_cast<int64_t>(n)) - 1;
@@ -84,7 +87,7 @@ Word nth_set_bit(uint32_t mask, uint32_t base, int32_t n) {
   return 0xffffffff;
 }
 
-/** lop3.or.b32 d|p, a, b, c, table, q: p tells whether d has a set bit, combined with q. */
+/** Lowers lop3.or.b32 d|p, a, b, c, table, q: p tells whether d has a set bit, combined with q. */
 bool lower_tested_logic(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op != "lop3" || s.mods.size() != 2 || s.operands[0].kind != OperandKind::Vector) return false;
@@ -100,7 +103,7 @@ bool lower_tested_logic(Lowering& l, Ins& ins) {
   });
 }
 
-/** Tests which window contains a generic address; the GPU's own memory has no window. */
+/** Lowers a test whether a generic address is in a window. Global memory has no window. */
 bool lower_space_test(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op != "isspacep") return false;
@@ -138,8 +141,9 @@ bool lower_integers(Lowering& l, Ins& ins) {
       const Wide a = value_of(in[0], t), b = value_of(in[1], t);
       out[0] = static_cast<Word>(clamped(adds ? a + b : a - b, t));
     });
-  // The carry is a register of the thread. A subtraction adds the complement, so its flag is 0 if it borrows: an addc
-  // after a sub.cc adds 1 if nothing was borrowed (as on an H100; the manual treats the two flags as separate).
+  // The carry flag is a register of the thread. A subtraction adds the complement, so it leaves 0 if it borrows. An
+  // addc after a sub.cc therefore adds 1 if nothing was borrowed. An H100 does the same, although the manual treats the
+  // two flags as separate.
   const bool with_carry = s.op == "addc" || s.op == "subc" || s.op == "madc",
              multiplies = s.op == "mad" || s.op == "madc";
   if ((with_carry || ((adds || subtracts || multiplies) && has(s, "cc"))) && bytes >= 4) {

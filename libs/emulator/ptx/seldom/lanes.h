@@ -1,4 +1,4 @@
-// Runs rare operations lane by lane: a function computes the results from the operands' bits.
+// Runs rare operations lane by lane. A function computes the results from the operands' bits.
 #pragma once
 #include <initializer_list>
 
@@ -45,8 +45,8 @@ const Ins* lane_by_lane(Warp& w, const Ins* i) {
 using EachLane = void (*)(Warp&, unsigned, const Word*, Word*);
 
 /**
- * Takes operands of this many bytes. One of 1 byte may be in a register of any width. One of 0 bytes is a predicate;
- * the caller must handle its !.
+ * Takes operands of this many bytes. A 1-byte operand may be in a register of any width. A 0-byte operand is a
+ * predicate, whose negation (!) the caller must handle.
  */
 template <class Each>
 bool bind(Lowering& l, Ins& ins, std::initializer_list<unsigned> d, std::initializer_list<unsigned> a, Each each) {

@@ -1,4 +1,4 @@
-// .sat and .ftz for operations that use vectors.
+// .sat and .ftz for operations that are computed with vectors.
 #pragma once
 #include "../halves.h"
 #include "../lanes.h"
@@ -8,7 +8,10 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** Runs the wrapped handler, then clamps to 0 to 1 (a NaN becomes 0). imm: bytes; options[0]: halves. */
+/**
+ * Runs the wrapped handler, then clamps the result to [0, 1] (a NaN becomes 0). Operands: options[0] is the number of
+ * bytes of an element, options[1] of elements per register.
+ */
 const Ins* to_unit(Warp& w, const Ins* i) {
   const Ins* next = reinterpret_cast<Handler>(i->extra->readers[0])(w, i);
   const uint32_t m = w.active(i);

@@ -11,7 +11,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** options[0]: depth; [1]: number type; [2]: true if C is half; [3]: true if D is. */
+/** Operands: options[0] is the depth, [1] the number type, [2] is true if C has halves, [3] if D has halves. */
 template <int DEPTH>
 const Ins* mma(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
@@ -42,7 +42,7 @@ const Ins* mma(Warp& w, const Ins* i) {
   });
 }
 
-/** The lower 13 bits of an operand are ignored. */
+/** Multiplies tf32 numbers. The lower 13 bits of an operand are ignored. */
 template <int DEPTH>
 const Ins* mma_tf32(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
@@ -60,7 +60,7 @@ const Ins* mma_tf32(Warp& w, const Ins* i) {
   });
 }
 
-/** `wide`: e5m2, else e4m3. */
+/** `wide` is true for e5m2 and false for e4m3. */
 float fp8_to_float(uint8_t bits, bool wide) {
   if (wide) return half_to_float(static_cast<uint16_t>(bits << 8));
   const float sign = bits & 0x80 ? -1.0f : 1.0f;
@@ -72,8 +72,8 @@ float fp8_to_float(uint8_t bits, bool wide) {
 
 /**
  * An H200 converts the numbers to halves. It multiplies the lower two bytes of each register, adds the product of the
- * upper two, and adds the accumulator last. If sums are halves, each of the three is rounded to half. options[0] and
- * [1]: e5m2; [2]: sums are halves.
+ * upper two, and adds the accumulator last. If D has halves, each of the three steps rounds to half. Operands:
+ * options[0] and [1] are true if A and B are e5m2, [2] if D has halves.
  */
 template <int DEPTH>
 const Ins* mma_fp8(Warp& w, const Ins* i) {
@@ -110,7 +110,7 @@ const Ins* mma_fp8(Warp& w, const Ins* i) {
   });
 }
 
-/** Rows of A and columns of D in a lane's registers, for a product that is computed element by element. */
+/** The rows of A and columns of D in a lane's registers, for products that are computed element by element. */
 template <class T, class Left, class Right>
 void multiply_elements(int rows, int depth, const Left& a, const Right& b, T (*acc)[8]) {
   for (int r = 0; r < rows; ++r)
@@ -124,8 +124,8 @@ void multiply_elements(int rows, int depth, const Left& a, const Right& b, T (*a
 }
 
 /**
- * Numbers of BITS bits in a lane's register. For A: row lane / 4, from column 32 / BITS (lane % 4) on; for B rows and
- * columns swapped.
+ * The numbers of BITS bits in a lane's register. For A they are in row lane / 4, from column 32 / BITS (lane % 4) on.
+ * For B swap rows and columns.
  */
 template <unsigned BITS>
 int whole_number(uint32_t bits, int k, bool is_signed) {
@@ -134,7 +134,7 @@ int whole_number(uint32_t bits, int k, bool is_signed) {
   return is_signed && (kept >> (BITS - 1) & 1) ? static_cast<int>(kept) - (1 << BITS) : static_cast<int>(kept);
 }
 
-/** options[0] and [1]: signed; [2]: sat. */
+/** Operands: options[0] and [1] are true if A and B are signed, [2] for .satfinite. */
 template <unsigned BITS>
 const Ins* mma_whole(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
@@ -163,12 +163,12 @@ const Ins* mma_whole(Warp& w, const Ins* i) {
   });
 }
 
-/** Counts the bits that are set in both row and column or, with options[0], that differ. */
+/** Counts the bits that are set in both a row and a column or, with options[0], the bits that differ. */
 const Ins* mma_bits(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
     const bool differ = x.options[0] != 0;
-    const size_t halves = x.c.size() / 2;  // of eight rows
+    const size_t halves = x.c.size() / 2;  // the number of accumulators for eight rows
     int32_t acc[4][LANES];
     for (size_t n = 0; n < x.c.size(); ++n)
       for (int lane = 0; lane < LANES; ++lane) {
@@ -187,7 +187,10 @@ const Ins* mma_bits(Warp& w, const Ins* i) {
   });
 }
 
-/** One number per register: A row lane / 4, depth lane % 4; for B swapped. Fused, in order of depth. */
+/**
+ * Multiplies f64 numbers, one per register. In A it is at row lane / 4, depth lane % 4; for B swap them. Fused, in
+ * order of depth.
+ */
 const Ins* mma_double(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -210,7 +213,7 @@ const Ins* mma_double(Warp& w, const Ins* i) {
   });
 }
 
-/** Bits per number of an operand's type; 0 for other types. */
+/** Bits per number of an operand's type. 0 if the type has no handler here. */
 unsigned bits_of_number(const std::string& type) {
   if (type == "e4m3" || type == "e5m2") return 8;
   if (type == "tf32") return 32;
@@ -218,7 +221,9 @@ unsigned bits_of_number(const std::string& type) {
   return digits == std::string::npos ? 0 : static_cast<unsigned>(atoi(type.c_str() + digits));
 }
 
-/** True if each operand of mma has the registers that its shape and types need: 4 bytes each, or 8 for f64. */
+/**
+ * True if each operand of mma has as many registers as its shape and type need. Registers have 4 bytes, or 8 for f64.
+ */
 bool fits_shape(const Extra& x, const std::string& shape, const std::string& d, const std::string& a,
                 const std::string& b, const std::string& c) {
   unsigned rows = 0, columns = 0, depth = 0;

@@ -1,5 +1,5 @@
-// Operands and products of tensor cores. A slot of 32 lanes with two halves each is an 8 x 8 matrix in row order: lane
-// 4 * row + column / 2.
+// Operands and products of tensor cores. A slot has two halves in each of 32 lanes, which are an 8 x 8 matrix in row
+// order: element (row, column) is in lane 4 * row + column / 2.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -34,8 +34,10 @@ typedef int32_t Whole8 __attribute__((vector_size(32), aligned(32)));
 typedef double Double8 __attribute__((vector_size(64), aligned(64)));
 typedef int64_t Long8 __attribute__((vector_size(64), aligned(64)));
 
-constexpr int NO_EXPONENT = -1000, INFINITE_EXPONENT = 2000;  // even an infinity times zero can be recognized
-/** Exponents in the operand's format, where subnormals have the least exponent. Processes eight numbers at a time. */
+constexpr int NO_EXPONENT = -1000, INFINITE_EXPONENT = 2000;  // so far apart that inf * 0 stays recognizable
+/**
+ * The exponents in the operand's format, where subnormals have the least exponent. Converts eight numbers at a time.
+ */
 inline void exponents_of(const float* from, int32_t* to, int count, int least) {
   for (int n = 0; n < count; n += 8) {
     Whole8 bits;
@@ -51,8 +53,8 @@ inline void exponents_of(const float* from, int32_t* to, int count, int least) {
 constexpr int KEPT = 25;
 
 /**
- * Like multiply (below), but element by element: for infinities and NaN, and exponents outside the range of a float's
- * scale.
+ * Does the same as multiply() below, but element by element. Used for infinity, NaN, and exponents that a float's scale
+ * cannot represent.
  */
 template <int ROWS, int DEPTH>
 void multiply_apart(const float (*a)[16], const float (*b)[8], const int32_t (*left)[16], const int32_t (*right)[8],
@@ -83,8 +85,9 @@ void multiply_apart(const float (*a)[16], const float (*b)[8], const int32_t (*l
 
 /**
  * acc[rows][8] += a[rows][depth] * b[depth][8], added like an H200's tensor cores: the products of one instruction and
- * the accumulator are truncated at 2^-25 of the largest exponent among them (a product's is the sum of its factors'
- * exponents). Their sum is exact and is truncated to fp32. Fitted to docs/results/h200-opcodes-2026-11-23.
+ * the accumulator are each truncated at 2^-25 of the largest exponent among them. (A product's exponent is the sum of
+ * its factors' exponents.) These terms are added exactly, and the sum is truncated to fp32. Fitted to
+ * docs/results/h200-opcodes-2026-11-23.
  */
 template <int ROWS, int DEPTH>
 inline void multiply(const float (*a)[16], const float (*b)[8], Row8* acc, int least) {
@@ -113,7 +116,7 @@ inline void multiply(const float (*a)[16], const float (*b)[8], Row8* acc, int l
     const Whole8 scale_bits = (KEPT + 127 - tops[r]) << 23;
     Row8 scale;
     memcpy(&scale, &scale_bits, sizeof scale);
-    // Two sums, because one may not hold sixteen terms below 2^27 each and one more.
+    // Two sums, because one might overflow with 17 terms below 2^27 each.
     Whole8 first = {}, second = __builtin_convertvector(acc[r] * scale, Whole8);
 #pragma GCC unroll 8
     for (int k = 0; k < DEPTH / 2; ++k) {
@@ -135,7 +138,7 @@ inline void multiply(const float (*a)[16], const float (*b)[8], Row8* acc, int l
 
 inline int least_exponent(Number type) { return type == Number::Half ? -14 : -126; }
 
-/** An 8 x 8 matrix of halves, transposed, as floats with 8 per row. */
+/** Transposes an 8 x 8 matrix of halves into floats, eight per row. */
 inline void transposed(Number type, const uint16_t* from, float (*to)[8]) {
   alignas(64) float t[64];
   read_numbers(type, from, t, 64);
@@ -143,7 +146,10 @@ inline void transposed(Number type, const uint16_t* from, float (*to)[8]) {
     for (int k = 0; k < 8; ++k) to[k][n] = t[8 * n + k];
 }
 
-/** Accumulators of m16n8: registers 0 and 1 hold rows 0 to 7, 2 and 3 rows 8 to 15; even and odd columns. */
+/**
+ * Reads accumulators of m16n8. Registers 0 and 1 hold rows 0 to 7, registers 2 and 3 rows 8 to 15. Even registers hold
+ * even columns.
+ */
 inline void accumulators_in(Warp& w, const uint32_t* slots, Row8* acc) {
   float* flat = reinterpret_cast<float*>(acc);
   for (int half = 0; half < 2; ++half) {
@@ -173,7 +179,9 @@ inline void half_accumulators_out(Warp& w, const uint32_t* slots, uint32_t m, co
   }
 }
 
-/** A of 16 rows: slot 0 holds rows 0 to 7, slot 1 rows 8 to 15; slots 2 and 3 the same rows of columns 8 to 15. */
+/**
+ * Reads A of 16 rows. Slot 0 holds rows 0 to 7, slot 1 rows 8 to 15, slots 2 and 3 the same rows of columns 8 to 15.
+ */
 inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, float (*a)[16]) {
   alignas(64) float t[64];
   for (int block = 0; block < depth / 8; ++block)
@@ -185,8 +193,8 @@ inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, floa
 
 #if defined(FLASHCORE_WIDE_VECTORS)
 /**
- * d[16][8] = a * b + c in registers, for a whole warp. half_c, half_d: the accumulators are halves. No c: zeros.
- * Returns false if it cannot do this product; then nothing has changed.
+ * d[16][8] = a * b + c in registers, for a whole warp. half_c and half_d: C and D have halves. Without c the sums start
+ * at zero. Returns false and changes nothing if the vectors cannot compute this product.
  */
 bool multiply_registers(Warp& w, const LeftOperand& left, const RightOperand& right, const uint32_t* c, bool half_c,
                         const uint32_t* d, bool half_d) {

@@ -13,9 +13,9 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-// The layout of a fragment is up to the hardware, except that the same register of any two accumulators must hold the
-// same element. Here A and B have mma.sync's layout, repeated if there are more registers than elements. Accumulators
-// are those of mma.sync, next to each other.
+// The hardware may lay out a fragment in any way, but the same register of any two accumulators must hold the same
+// element. Here A and B have mma.sync's layout, repeated if there are more registers than elements. An accumulator is a
+// row of mma.sync's accumulators.
 struct Shape {
   int rows, columns;  // rows of A and C, columns of B and C; the depth is 16
 };
@@ -35,7 +35,7 @@ bool shape_of(const Statement& s, Shape& shape) {
   return false;
 }
 
-/** Start of the 8 x 8 block of an A or B register: row of A or column of B, and depth. */
+/** The row of A or column of B, and the depth, at which the 8 x 8 block of a register starts. */
 struct Corner {
   int outer, depth;
 };
@@ -49,7 +49,7 @@ Corner corner_of(bool is_left, const Shape& shape, int reg) {
   return {16 * group + 8 * (reg & 1), 8 * (reg >> 1 & 1)};
 }
 
-/** Position of element (lane, number) of an accumulator, with `per` numbers in a row block. */
+/** The position of element (lane, number) of an accumulator that has `per` numbers in a block of rows. */
 struct Element {
   int row, column;
 };
@@ -63,11 +63,11 @@ Element element_of(const Shape& shape, int number, int lane) {
 
 struct Memory {
   char* base = nullptr;
-  int64_t stride = 0;  // bytes
+  int64_t stride = 0;  // in bytes
   uint32_t offset = 0;  // in shared memory
 };
 
-/** A matrix of `lines` lines of this many bytes at the address of lane 0. All lines are checked. */
+/** A matrix of `lines` lines of this many bytes, at the address that lane 0 gives. Checks all lines. */
 Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, unsigned element, Access access) {
   const auto lane = static_cast<unsigned>(__builtin_ctz(m));
   const uint64_t address = i->wide_address ? w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm)
@@ -75,7 +75,7 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
   Memory memory;
   memory.stride = static_cast<int64_t>(static_cast<int32_t>(w.reg<uint32_t>(i->b)[lane])) * element;
   memory.offset = static_cast<uint32_t>(address);
-  // All other lines are between the first and the last.
+  // All other lines lie between the first and the last.
   const uint64_t end = w.block->shared_bytes,
                  reach = static_cast<uint64_t>(memory.stride) * static_cast<unsigned>(lines - 1);
   if (i->space == SHARED_SPACE && memory.stride >= 0 && address + reach + bytes <= end && address <= end &&
@@ -100,8 +100,8 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
 }
 
 /**
- * options[0]: rows; [1]: columns; [2]: true for A; [3]: true if the lines in memory run along the depth; [4]:
- * registers.
+ * Operands: options[0] is the number of rows, [1] of columns, [2] is true for A, [3] if the lines in memory run along
+ * the depth, [4] is the number of registers.
  */
 const Ins* wmma_load_operand(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
@@ -141,7 +141,10 @@ const Ins* wmma_load_operand(Warp& w, const Ins* i) {
   });
 }
 
-/** options[0]: rows; [1]: columns; [2]: numbers per lane; [3]: column order; [4]: half; [5]: true if it stores. */
+/**
+ * Operands: options[0] is the number of rows, [1] of columns, [2] of numbers per lane. The others are true: [3] for
+ * column order, [4] for halves, [5] for a store.
+ */
 const Ins* wmma_accumulator(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -151,7 +154,7 @@ const Ins* wmma_accumulator(Warp& w, const Ins* i) {
     const int lines = by_columns ? shape.columns : shape.rows, width = by_columns ? shape.rows : shape.columns;
     const Memory memory = matrix_at(w, i, m, lines, static_cast<unsigned>(width) * element, element,
                                     stores ? Access::Write : Access::Read);
-    // Rows of floats: two registers hold the even and the odd columns of an 8 x 8 block.
+    // Floats in row order: two registers hold the even and the odd columns of an 8 x 8 block.
     const bool blocks = !half && !by_columns;
     for (int number = 0; number < x.options[2] && blocks; number += 2) {
       float *even = w.reg<float>(x.d[number]), *odd = w.reg<float>(x.d[number + 1]);
@@ -191,7 +194,10 @@ const Ins* wmma_accumulator(Warp& w, const Ins* i) {
   });
 }
 
-/** options[0]: rows; [1]: columns; [2]: number type; [3]: true if C is half; [4]: true if D is. */
+/**
+ * Operands: options[0] is the number of rows, [1] of columns, [2] the number type, [3] is true if C has halves, [4] if
+ * D has halves.
+ */
 const Ins* wmma_multiply(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -278,7 +284,7 @@ bool lower_wmma(Lowering& l, Ins& ins) {
       has(s, "shared") || has(s, "shared::cta") ? SHARED_SPACE : (has(s, "global") ? GLOBAL_SPACE : GENERIC_SPACE);
   const std::string& type = s.mods.back();
   if (what == "mma") {
-    // wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 (d, c) or .f32.bf16.bf16.f32
+    // wmma.mma.sync.aligned.row.col.m16n16k16 ends in .f32.f32 (types of D and C), or .f32.bf16.bf16.f32.
     std::vector<std::string> types;
     for (const std::string& mod : s.mods)
       if (mod == "f32" || mod == "f16" || mod == "bf16") types.push_back(mod);

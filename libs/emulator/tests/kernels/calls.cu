@@ -30,7 +30,7 @@ __device__ __noinline__ void add_in_place(float* values, int i) {
 
 extern "C" __global__ void calls(const int* in, int* out) {
   const int i = threadIdx.x;
-  // Lanes make the call from different places: some twice, some not at all.
+  // The lanes call from different places. Some call twice, some never.
   int sum = picked(i - 4, in, 8);
   if (i % 3 == 0) sum += picked(i, in, 4);
   const Pair pair = split({sum, i}, twice(i));

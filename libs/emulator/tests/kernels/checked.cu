@@ -604,7 +604,7 @@ PROGRAM(ragged_depth) {
   for (int i = threadIdx.x; i < 16 * 16; i += 32) out[i] = C[i / 16][i % 16];
 }
 
-/** Each thread's scores of four keys, of which the first `keys` have been written. */
+/** Each thread's scores for four keys. Only the first `keys` keys have been written. */
 template <typename Scalar>
 __device__ __forceinline__ void score_four(const float* in, Scalar (*K)[8], int keys, float (&s)[4]) {
   for (int i = threadIdx.x; i < keys * 8; i += 32) K[i / 8][i % 8] = in[i];
@@ -639,7 +639,7 @@ PROGRAM(ragged_sums_off_by_one) {
   out[threadIdx.x] = sum;  // fault
 }
 
-/** A 16 x 16 and B 16 x 8 (column by column) by ldmatrix, their product by mma.sync: d[0], d[1] in row lane / 4. */
+/** A 16 x 16 and B 16 x 8 (column by column) through ldmatrix and mma.sync. d[0] and d[1] are in row lane / 4. */
 __device__ __forceinline__ void multiply_warp(const half (*A)[16], const half (*B)[16], float (&d)[4]) {
   uint32_t a[4], b[2];
   const int lane = threadIdx.x % 32;

@@ -13,7 +13,7 @@
 #include <mma.h>
 #include <stdint.h>
 
-// As in the Programming Guide: nvcc warns of barriers in shared memory, which their first user initializes.
+// The Programming Guide does the same: nvcc warns of barriers in shared memory, which their first user initializes.
 #pragma nv_diag_suppress static_var_with_dynamic_init
 
 namespace cg = cooperative_groups;
@@ -856,7 +856,7 @@ PROGRAM(race_in_a_function_by_pointer) {
 
 // --- atomics next to other accesses ----------------------------------------------------------------------------------
 
-/** From the Programming Guide: the first read may be out of date, and atomicCAS() finds that. */
+/** From the Programming Guide. The first read may be outdated, which atomicCAS() notices. */
 __device__ double atomic_add(double* address, double val) {
   unsigned long long int* address_as_ull = (unsigned long long int*)address;
   unsigned long long int old = *address_as_ull, assumed;

@@ -54,7 +54,7 @@ __device__ __noinline__ int deep(volatile char* above, int depth) {
   return depth == 0 ? local[0] : deep(local, depth - 1) + local[0];
 }
 extern "C" __global__ void overflows_stack(int* out) { out[threadIdx.x] = deep(nullptr, 1000); }
-// The other lanes wait for a shuffle that completes when the last lane exits; one of them must then compute it.
+// The other lanes wait in a shuffle that completes when the last lane exits. One of them must then compute it.
 extern "C" __global__ void last_lane_leaves(int* out) {
   if (threadIdx.x == 31) return;
   out[threadIdx.x] = __shfl_sync(0xffffffffu, (int)threadIdx.x, 4);
@@ -63,7 +63,7 @@ extern "C" __global__ void write_far(int* out, long long elements) { out[element
 extern "C" __global__ void read_far(const float4* in, float4* out, long long elements) {
   out[threadIdx.x] = in[elements + threadIdx.x];
 }
-// Ends only if the flag is written from outside.
+// Ends only if something outside the kernel writes the flag.
 extern "C" __global__ void never_ends(volatile int* flag) {
   __syncthreads();
   while (threadIdx.x < 40 && *flag == 0) {}  // on one line, because the time limit may stop the loop anywhere

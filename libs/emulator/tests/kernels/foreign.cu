@@ -11,7 +11,7 @@ struct Pairs {
   short2 halves;
 };
 
-// Adjacent and aligned, so they are read as vectors.
+// The fields are adjacent and aligned, so they are read as vectors.
 extern "C" __global__ void by_value(const __grid_constant__ Pairs given, Pairs* out) {
   const volatile Four four = {given.four.x, given.four.y, given.four.z, given.four.w};
   *out = {{four.w, four.z, four.y, four.x},
@@ -74,7 +74,7 @@ extern "C" __global__ void at_no_function(int* out, unsigned long long address) 
   *out = reinterpret_cast<Operation>(address)(1, 2);
 }
 
-// All of these variables are read before they are written.
+// The kernel reads each of these variables before it writes it.
 extern "C" __global__ void uninitialised_sum(const float* in, float* out, int count) {
   float sum;
   for (int i = 0; i < count; ++i) sum += in[i];
@@ -102,7 +102,7 @@ extern "C" __global__ void first_iteration_sets(const float* in, float* out, int
   *out = count ? most : 0;
 }
 
-// Only the lower half of the warp takes part. Lane 8 reads lane 16, and its result is not used.
+// Only the lower half of the warp takes part. Lane 8 reads lane 16, which does not, and its result is unused.
 extern "C" __global__ void sum_of_half(const float* in, float* out) {
   if (threadIdx.x >= 16) return;
   float sum = in[threadIdx.x];
@@ -132,7 +132,7 @@ extern "C" __global__ void copies_with_barrier(const float* in, float* out) {
   }
 }
 
-// Some front ends have headers with host functions. These compile but never run.
+// Some front ends include headers with host functions. The host functions below compile but never run.
 #include <sys/time.h>
 
 #include <cassert>

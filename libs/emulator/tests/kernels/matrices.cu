@@ -9,7 +9,7 @@
 #include "primitives/stmatrix.cuh"
 using namespace nvcuda;
 
-// D[M][N] = 2 (A B) + C; A and B as the layouts say, C row-major and D col-major.
+// D[M][N] = 2 (A B) + C. A and B have the given layouts, C is row-major and D is col-major.
 template <int M, int N, int K, class T, class LA, class LB, class Acc>
 __device__ void multiply(const T* A, const T* B, const Acc* C, Acc* D) {
   wmma::fragment<wmma::matrix_a, M, N, K, T, LA> a;
@@ -36,7 +36,7 @@ WMMA_ENTRY(wmma_m32n8k16, 32, 8, 16, half, row_major, row_major, float)
 WMMA_ENTRY(wmma_m8n32k16, 8, 32, 16, half, row_major, col_major, float)
 WMMA_ENTRY(wmma_bf16, 16, 16, 16, __nv_bfloat16, row_major, row_major, float)
 
-// A [16][16] and B [8][16] (col-major: B^T row by row) go through shared memory and ldmatrix, in the PTX manual's
+// A [16][16] and B [8][16] (col-major: the rows of B^T) go through shared memory and ldmatrix into the PTX manual's
 // register layout.
 __device__ void load_operands(const half* A, const half* B, half* A_smem, half* B_smem, uint32_t (&a)[4], uint32_t& b0,
                               uint32_t& b1) {
@@ -44,7 +44,7 @@ __device__ void load_operands(const half* A, const half* B, half* A_smem, half* 
   for (int i = lane; i < 256; i += 32) A_smem[i] = A[i];
   for (int i = lane; i < 128; i += 32) B_smem[i] = B[i];
   __syncwarp();
-  // Matrices 0 and 1: rows 0..7 and 8..15 of the left half; 2 and 3: of the right half.
+  // Matrices 0 and 1 are rows 0..7 and 8..15 of the left half; 2 and 3 the same rows of the right half.
   ldmatrix_x4(a[0], a[1], a[2], a[3], smem_address(A_smem + (lane % 16) * 16 + lane / 16 * 8));
   ldmatrix_x2(b0, b1, smem_address(B_smem + (lane % 8) * 16 + lane / 8 % 2 * 8));
 }

@@ -4,7 +4,7 @@
 #include "primitives/cp_async.cuh"
 #include "primitives/smem.cuh"
 
-// Outputs the initial contents of shared memory, then overwrites it before the next block.
+// Outputs the initial contents of shared memory, then overwrites them before the next block.
 extern "C" __global__ void poisoned(unsigned* out) {
   __shared__ unsigned fixed[32];
   extern __shared__ unsigned dynamic[];
@@ -45,7 +45,7 @@ extern "C" __global__ void atomics(int* sum, float* float_sum, unsigned* highest
   atomicAdd(half_sum, __float2half(0.25f));
 }
 
-// A spin lock within a block. The thread that holds it must get to run.
+// A spin lock within a block. The emulator must let the thread that holds the lock run.
 extern "C" __global__ void block_lock(int* lock, int* counter) {
   for (bool done = false; !done;) {
     if (atomicCAS(lock, 0, 1) == 0) {
@@ -63,7 +63,7 @@ extern "C" __global__ void globals(float* out) { out[threadIdx.x] = table[thread
 extern "C" __global__ void prints(int value) { printf("thread %d says %d\n", (int)threadIdx.x, value); }
 extern "C" __global__ void spin_value(int* out, int value) { out[threadIdx.x] = value; }
 
-// Vectors of bytes and of shorts through global and shared memory. Their elements are in wider registers.
+// Vectors of bytes and of shorts go through global and shared memory. Their elements are in wider registers.
 extern "C" __global__ void byte_vectors(const uchar4* bytes, const char2* pairs, uchar4* out, short2* sums) {
   __shared__ uchar4 tile[32];
   const uchar4 four = bytes[threadIdx.x];

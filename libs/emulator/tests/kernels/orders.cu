@@ -1,4 +1,4 @@
-// Accesses that fences and atomics do or do not order, between blocks and between warps. Only for the PTX engine.
+// Accesses between blocks and between warps, some ordered by fences and atomics and some not. Only for the PTX engine.
 
 #include <cooperative_groups.h>
 
@@ -37,13 +37,13 @@ SUM_OF_LAST(last_fenced_too_early, FENCED_TOO_EARLY)
 SUM_OF_LAST(last_by_one_without_barrier, BY_ONE_WITHOUT_BARRIER)
 SUM_OF_LAST(last_fenced_for_block, OF_BLOCK_ONLY)
 
-// An atomic that is unrelated to the data that the blocks exchange.
+// The atomic has nothing to do with the data that the blocks exchange.
 extern "C" __global__ void unrelated_atomic(int* counter, int* out) {
   if (threadIdx.x == 0) atomicAdd(counter, 1);
   out[threadIdx.x] = blockIdx.x;
 }
 
-// A lock between blocks.
+// Blocks share a lock.
 template <bool FENCES>
 __device__ void add_under_lock(int* sum) {
   if (threadIdx.x == 0) {
@@ -57,7 +57,7 @@ __device__ void add_under_lock(int* sum) {
 extern "C" __global__ void locked(int* sum) { add_under_lock<true>(sum); }
 extern "C" __global__ void locked_without_fences(int* sum) { add_under_lock<false>(sum); }
 
-// A lock between the lanes and warps of a block.
+// The lanes and warps of a block share a lock.
 extern "C" __global__ void locked_by_lanes(int* sum) {
   for (bool done = false; !done;) {
     if (atomicCAS(&lock, 0, 1) == 0) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ int load_acquire(const int* at) {
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
-// Each block adds to the result of the previous one. With two in flight, both may wait.
+// Each block adds to the result of the previous block. If two blocks run together, both may wait.
 extern "C" __global__ void chained(int* flags, int* values) {
   if (threadIdx.x == 0 && blockIdx.x > 0)
     while (load_acquire(flags + blockIdx.x - 1) == 0) {}
@@ -137,7 +137,7 @@ extern "C" __global__ void read_only_of_written(const int* __restrict__ in, int*
   out[64 + threadIdx.x] = __ldg(in + 63 - threadIdx.x);
 }
 
-// Two adjacent arrays: an index past the end of the first, or before the second, reaches the other one.
+// Two adjacent arrays. An index past the end of the first or before the start of the second reaches the other array.
 extern "C" __global__ void next_array(int* out, int shift) {
   __shared__ int first[64];
   __shared__ int second[64];
@@ -161,7 +161,7 @@ extern "C" __global__ void beyond_dynamic(int* out, int shift) {
   out[i] = fixed[i + shift] + dynamic[i];
 }
 
-// Every block waits twice for all blocks of the grid. The sum needs the results of all.
+// Every block waits twice for all blocks of the grid. The sum needs the results of all blocks.
 struct OfGroups {
   __device__ void operator()(int*) const { cooperative_groups::this_grid().sync(); }
 };

@@ -24,7 +24,7 @@ extern "C" __global__ void misaligned_float(const char* in, float* out) {
   out[0] = *reinterpret_cast<const float*>(in + 2);
 }
 
-// One thread writes 16 bytes that another reads without a barrier in between.
+// One thread writes 16 bytes that another thread reads without a barrier in between.
 extern "C" __global__ void wide_copy(const uint4* in, uint4* out) {
   __shared__ uint4 tile[64];
   tile[threadIdx.x] = in[threadIdx.x];

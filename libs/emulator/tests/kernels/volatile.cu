@@ -1,6 +1,6 @@
-// Volatile accesses for the race check: some are mistakes, others are flags or data guarded by locks.
+// Volatile accesses for the race check. Some are mistakes; others are flags, or data that locks guard.
 
-// Two warps communicate through volatile shared memory, with and without a barrier.
+// Two warps communicate through volatile shared memory, with or without a barrier.
 template <bool BARRIER>
 __device__ void exchange(int* out) {
   __shared__ volatile int tile[64];
@@ -23,7 +23,7 @@ extern "C" __global__ void volatile_warp_sum(int* out) {
   }
 }
 
-// The second warp waits for the first one's flag. A fence on each side orders the first warp's earlier writes.
+// The second warp waits for the first warp's flag. A fence in each warp orders the first warp's earlier writes.
 template <bool FENCES>
 __device__ void hand_over(int* out) {
   __shared__ volatile int flag, value;
@@ -42,7 +42,7 @@ __device__ void hand_over(int* out) {
 extern "C" __global__ void flag_with_fences(int* out) { hand_over<true>(out); }
 extern "C" __global__ void flag_without_fences(int* out) { hand_over<false>(out); }
 
-// All threads share a lock in device memory. The data that it guards is volatile.
+// All threads share a lock in device memory. The data that the lock guards is volatile.
 __device__ int lock;
 __device__ volatile int guarded;
 extern "C" __global__ void volatile_under_lock(int* out) {
@@ -57,12 +57,12 @@ extern "C" __global__ void volatile_under_lock(int* out) {
   }
 }
 
-// The same count without a lock: by threads of one block, and by one thread of each block.
+// Counts without a lock, either with the threads of one block or with one thread of each block.
 extern "C" __global__ void volatile_sum(const int* threads) {
   if (threadIdx.x < (unsigned)threads[0]) guarded = guarded + 1;
 }
 
-// Any thread may raise the flag; none waits for it.
+// Any thread may raise the flag, and no thread waits for it.
 extern "C" __global__ void raised_by_many() {
   __shared__ volatile int found;
   found = 1;

@@ -29,7 +29,7 @@ extern "C" __global__ void reductions(int* out) {    // [32][3]
   out[lane * 3 + 2] = (int)__reduce_xor_sync(0xffffffffu, 1u << lane);
 }
 
-// The two halves of a warp shuffle at the same time, each with its own mask and number of steps.
+// The two halves of a warp shuffle at the same time, each with a separate mask and number of steps.
 extern "C" __global__ void sub_warps(int* out) {
   const int lane = threadIdx.x;
   int value = lane;

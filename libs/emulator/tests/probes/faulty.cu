@@ -1,4 +1,4 @@
-// Mistakes of kernels/faulty that only memory checks and exact shadows find, in one module.
+// The mistakes of kernels/faulty that only memory checks and exact shadows find, in one module.
 #include "faulty/device_array_overrun/device_array_overrun.cu"
 #include "faulty/global_read_modify_write/global_read_modify_write.cu"
 #include "faulty/local_overrun/local_overrun.cu"

@@ -1,5 +1,5 @@
-// Runs kernels of kernels/faulty on the PTX engine. Each fault is found with its source line, with and without memory
-// checks.
+// Runs kernels of kernels/faulty on the PTX engine. Each fault is found with its source line, both with and without
+// memory checks.
 #include "../driver.h"
 
 namespace {
@@ -7,7 +7,7 @@ namespace {
 constexpr int HEADS = 4, LENGTH = 128, WIDTH = 64;
 constexpr size_t GUARD = 4096, COUNT = size_t(HEADS) * LENGTH * WIDTH;
 
-/** A tensor behind a guard, laid out as the runner does. */
+/** A tensor with a guard before it, laid out in the runner's way. */
 class Tensor {
  public:
   explicit Tensor(uint16_t value) : all_(GUARD / 2 + COUNT) {
