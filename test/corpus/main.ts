@@ -1,13 +1,13 @@
 /**
  * Runs the dishonest and the honest kernels of kernels/corpus/corpus.yaml on a runner.
  *   node corpus.js --out FILE [--runner HOST:PORT] [--only NAME,…] [--side cheats|honest] [--seeds N]
- *     [--rest] [--builders N] [--folder FOLDER] --runner: without it, the program starts a runner on the host's first
- * device. --only: names of cheats, families, or kernels. --seeds: number of inputs on a tiny shape for each honest
- * kernel, after the experiment. --builders: number of runners that compile everything beforehand in parallel, for hosts
- * with many processors. FILE gets one JSON document, written after each kernel. If FILE exists, kernels that run again
- * are replaced in it. --rest: run only kernels that FILE does not have. --folder: judge the kernels below FOLDER, all
- * as cheats, instead of the corpus. Exit code: 0 if every cheat is caught, gains nothing or is listed as passing, and
- * every honest kernel passes; 1 otherwise.
+ *     [--rest] [--builders N] [--folder FOLDER]
+ * --runner: without it, the program starts a runner on the host's first device. --only: names of cheats, families, or
+ * kernels. --seeds: number of inputs on a tiny shape for each honest kernel, after the experiment. --builders: number
+ * of runners that compile everything beforehand in parallel, for hosts with many processors. FILE gets one JSON
+ * document, written after each kernel. If FILE exists, kernels that run again are replaced in it. --rest: run only
+ * kernels that FILE does not have. --folder: judge the kernels below FOLDER, all as cheats, instead of the corpus. Exit
+ * code: 0 if every cheat is caught, gains nothing or is listed as passing, and every honest kernel passes; 1 otherwise.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

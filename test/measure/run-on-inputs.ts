@@ -1,8 +1,8 @@
 /**
  * Launches a kernel as the runner does, on inputs from files. An exported kernel is compared with its output.
- *   node run-on-inputs.js --library libcuda.so.1 --kernel ID --shapes 2x8x512x64,… --folder DIR DIR/<shape>.in has Q, K
- * and V, one after another, as little-endian fp16 in [B, H, S, D]; O goes to DIR/<kernel>.<shape>.out in the same form.
- * For a shape that the kernel does not support no output is written.
+ *   node run-on-inputs.js --library libcuda.so.1 --kernel ID --shapes 2x8x512x64,… --folder DIR
+ * DIR/<shape>.in has Q, K and V, one after another, as little-endian fp16 in [B, H, S, D]; O goes to
+ * DIR/<kernel>.<shape>.out in the same form. For a shape that the kernel does not support no output is written.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

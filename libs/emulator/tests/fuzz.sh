@@ -2,8 +2,8 @@
 # Loads, lowers and runs PTX that was mutated at random, in an emulator with the address and undefined-behavior
 # sanitizers, which takes two minutes to build. The corpus has one text per form of ../conformance, and the texts of
 # tests/kernels.
-#   tests/fuzz.sh <build folder> <first seed> <seeds> If the process dies, <build folder>/text.ptx has the text that it
-#   ran, with the seed in the first line.
+#   tests/fuzz.sh <build folder> <first seed> <seeds>
+# If the process dies, <build folder>/text.ptx has the text that it ran, with the seed in the first line.
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 EMULATOR=$(dirname "$HERE")

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds the emulator with the PTX engine and runs its tests. If nvcc or clang can make PTX, it also runs the tests that
 # both engines share. Prints a line per test, and fails if a test fails.
-#   tests/ptx.sh [build folder] FRONT_END: nvcc, or clang (19, with the project's own headers, as on a host without a
-#   toolkit); by default the first of the two that is installed. MODULES: a folder where an earlier run stored the
-#   kernels' PTX and the defined results. LIBRARY, CXX, ARCH_FLAGS, RUNNER: as in tests/run.sh; LIBRARY must have the
-#   PTX engine.
+#   tests/ptx.sh [build folder]
+# FRONT_END: nvcc, or clang (19, with the project's own headers, as on a host without a toolkit); by default the first
+# of the two that is installed. MODULES: a folder where an earlier run stored the kernels' PTX and the defined results.
+# LIBRARY, CXX, ARCH_FLAGS, RUNNER: as in tests/run.sh; LIBRARY must have the PTX engine.
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 EMULATOR=$(dirname "$HERE")

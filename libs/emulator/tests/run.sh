@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds the emulator, the test kernels and the tests, and runs the tests. Prints a line per test, and fails if a test
 # fails.
-#   tests/run.sh [build folder] TESTS: names of tests; default: all. LIBRARY: a libcuda_emu.so that is already built.
-#   CXX: the compiler (default c++). ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: a command
-#   before each test, e.g. CXX=aarch64-linux-gnu-g++ ARCH_FLAGS=-march=armv8.2-a RUNNER="qemu-aarch64 -L
-#   /usr/aarch64-linux-gnu"
+#   tests/run.sh [build folder]
+# TESTS: names of tests; default: all. LIBRARY: a libcuda_emu.so that is already built. CXX: the compiler (default c++).
+# ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: the command that runs the tests,
+# e.g. CXX=aarch64-linux-gnu-g++ ARCH_FLAGS=-march=armv8.2-a RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 EMULATOR=$(dirname "$HERE")

@@ -1,9 +1,8 @@
 // mma.sync, ldmatrix, stmatrix and movmatrix, for the emulated versions of kernels/primitives. Register layouts are
 // those of the PTX manual ("Matrix Fragments for mma.m16n8k16" and following). With group = lane / 4 and member = lane
 // % 4:
-//   A (16 x k): a[0] row group, a[1] row group + 8, columns 2 member and 2 member + 1; a[2], a[3]: the same 8 columns
-//   further
-//   B (k x 8):  b[0] rows 2 member and 2 member + 1 of column group; b[1]: the same 8 rows further
+//   A (16 x k): a[0] row group, a[1] row group + 8, columns 2 member and 2 member + 1; a[2], a[3]: 8 columns further
+//   B (k x 8):  b[0] rows 2 member and 2 member + 1 of column group; b[1]: 8 rows further
 //   C (16 x 8): c[0], c[1] row group, columns 2 member and 2 member + 1; c[2], c[3]: row group + 8
 #pragma once
 #include "matrix.h"
