@@ -1,8 +1,8 @@
 /**
- * vitest's globalSetup. Bundles the programs that tests start often (FLASHCORE_PROGRAMS): a bundled worker takes a
- * tenth of the processor time of one started from sources, whose types Node strips again in each process. Then compiles
- * the emulator and the reference if FLASHCORE_LIBRARY_CACHE lacks them. Within a test this would count as the test's
- * own time: a minute with two processors, and several minutes next to other tests.
+ * vitest's globalSetup. Bundles the programs that tests start often (FLASHCORE_PROGRAMS). A bundled worker needs a
+ * tenth of the processor time of a worker started from sources, whose types Node strips in each process. Then compiles
+ * the emulator and the reference if FLASHCORE_LIBRARY_CACHE lacks them. Within a test the compilation would count as
+ * the test's time: a minute on two processors, and several minutes next to other tests.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';

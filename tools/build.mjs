@@ -1,9 +1,9 @@
 // Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist and test/dist,
 // so that a start reads few files. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
-//   node tools/build.mjs [runner] [tui] [test]     all of these if none is named
+//   node tools/build.mjs [runner] [tui] [test]     all three if none is named
 //   node tools/build.mjs bench                     the screens of fa-tui that `npm run bench` measures
-//   node tools/build.mjs testing                   programs that tests start often and would start from sources
-// A program is left as it is if no file that its last build read has changed.
+//   node tools/build.mjs testing                   programs that tests start often, and without this from sources
+// A program is not built again unless a file that its last build read has changed.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,8 +15,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const banner =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url); const __bundleFolder = import.meta.dirname;";
 
-// These packages read .proto files next to their own code. The files are copied into dist/protos, and the packages'
-// __dirname points there.
+// These packages read .proto files next to their own code. The build copies these files into dist/protos and makes the
+// packages' __dirname point there.
 const packagesWithProtos = { 'grpc-health-check': 'proto', '@grpc/reflection': 'build/proto/grpc' };
 const bundleProtos = (outdir) => ({
   name: 'bundle-protos',
@@ -35,9 +35,9 @@ const bundleProtos = (outdir) => ({
 });
 
 /**
- * Modules of apps/tui/src that are loaded on demand, grouped into pieces. esbuild makes a file for what each set of
- * such modules shares, so with every module as its own piece fa-tui would start from 60 files, each of which costs over
- * half a millisecond.
+ * Modules of apps/tui/src that are loaded on demand, grouped into pieces. esbuild makes a file for the code that each
+ * combination of pieces shares. With every module as a piece, fa-tui would start from 60 files, each of which costs
+ * over half a millisecond.
  */
 const TUI_PIECES = [
   ['commands/context', 'commands/report-error'],
@@ -91,12 +91,12 @@ const common = {
   define: { 'process.env.NODE_ENV': '"production"' },
   logLevel: 'warning',
   metafile: true,
-  // koffi finds its native library next to its own files; react-devtools-core is an optional dependency of ink that is
-  // not installed.
+  // koffi stays external because it finds its native library next to its own files, and react-devtools-core because
+  // this optional dependency of ink is not installed.
   external: ['koffi', 'react-devtools-core'],
 };
 
-/** The build of each name, and its folder. */
+/** What esbuild builds for each name, and into which folder. */
 const programs = {
   runner: {
     outdir: 'apps/runner/dist',
@@ -121,14 +121,14 @@ const programs = {
       corpus: 'test/corpus/main.ts',
     },
   },
-  // Split, so that plain commands do not load ink and react, and --help does not load gRPC either.
+  // Split into pieces, so that plain commands do not load ink and react, and --help does not load gRPC either.
   tui: {
     outdir: 'apps/tui/dist',
     entryPoints: { main: 'apps/tui/src/main.tsx' },
     splitting: true,
     plugins: [fastInkBuild, tuiPieces],
   },
-  // At the same depth as their sources, so that relative paths lead to the same files.
+  // The bundles are as deep in the tree as their sources, so that relative paths lead to the same files.
   testing: {
     outdir: 'apps/runner/dist/testing',
     entryPoints: {
@@ -168,10 +168,10 @@ async function buildProgram(build, { outdir, ...options }) {
   const { metafile } = await build({ ...common, ...options, outdir });
   const outputs = Object.keys(metafile.outputs);
   removeOthers(outdir, outputs);
-  // V8's cached code of an earlier build (apps/tui/src/main.tsx).
+  // Removes V8's cached code of an earlier build (apps/tui/src/main.tsx).
   rmSync(join(root, outdir, 'compiled'), { recursive: true, force: true });
-  // Includes outputs, so that a deleted one is built again. package-lock.json covers the versions of all packages. A
-  // source that changed during the build is treated as changed.
+  // Includes the outputs, so that a deleted output is built again. package-lock.json stands for the versions of all
+  // packages. A source that changes during the build makes the next build run.
   const inputs = [
     'tools/build.mjs',
     'tools/fast-ink.mjs',
@@ -186,7 +186,7 @@ async function buildProgram(build, { outdir, ...options }) {
   writeFileSync(stampsFile(outdir), JSON.stringify(Object.fromEntries(stamps)));
 }
 
-/** Removes chunks of earlier builds. */
+/** Removes the chunks of earlier builds. */
 function removeOthers(outdir, outputs) {
   const current = new Set(outputs.map((file) => basename(file)));
   for (const entry of readdirSync(join(root, outdir), { withFileTypes: true }))
@@ -200,7 +200,7 @@ function isCurrent({ outdir }) {
       ([path, stamp]) => stampOf(path) === stamp,
     );
   } catch {
-    return false; // an interrupted build left a piece of the file
+    return false; // the file is incomplete because a build was interrupted
   }
 }
 

@@ -1,6 +1,6 @@
-// `npx nx bundle runner`: one archive with which a GPU host that has only a driver and nvcc serves kernels: no npm, no
-// network. tools/shipped-files.ts lists its files. Options: --out DIR (default out/), --no-node (leave Node out: for
-// hosts that have Node 24, or to save space)
+// `npx nx bundle runner`: makes one archive with which a GPU host that has only a driver and nvcc serves kernels,
+// without npm and without a network. tools/shipped-files.ts lists its files. Options: --out DIR (default out/),
+// --no-node (leave Node out, for hosts that have Node 24 or to save space)
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
@@ -12,11 +12,11 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const { values: options } = parseArgs({
   options: { out: { type: 'string', default: join(ROOT, 'out') }, 'no-node': { type: 'boolean', default: false } },
 });
-/** The amount that a slow line transfers in a minute. */
+/** About as much as a slow line transfers in a minute. */
 const MAX_MEGABYTES = 60;
 const out = resolve(options.out);
 mkdirSync(out, { recursive: true });
-// A separate folder, so that everything already in DIR stays, even a clone named flashcore.
+// Works in a separate folder, so that everything in DIR stays, even a clone named flashcore.
 const work = mkdtempSync(join(out, 'bundle-'));
 const stage = join(work, 'flashcore');
 
@@ -31,8 +31,8 @@ launcher('flashcore-primitives', 'test/dist/primitives.js');
 
 const archive = join(out, `flashcore-runner-${PLATFORM}.tar.xz`);
 console.log(`packing ${archive}: a minute or two`);
-// At xz's default level: about 35 MB in half a minute. The highest levels save 2 % and take three times as long. XZ_OPT
-// sets another level.
+// xz's default level makes about 35 MB in half a minute. The highest levels save 2 % and take three times as long.
+// XZ_OPT can set another level.
 execFileSync('tar', ['-C', work, '-cJf', archive, basename(stage)], {
   env: { ...process.env, XZ_OPT: process.env['XZ_OPT'] ?? '-6 -T0' },
   stdio: 'inherit',
@@ -49,7 +49,7 @@ console.log(
   `${archive} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`,
 );
 
-/** A shell script that starts a program with the bundle's Node, or with the host's if the bundle has none. */
+/** A shell script that starts a program with the bundle's Node, or with the host's Node if the bundle has none. */
 function launcher(name: string, main: string): void {
   const path = join(stage, name);
   writeFileSync(

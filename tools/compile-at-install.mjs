@@ -1,6 +1,6 @@
-// The last step of `npm ci` (prepare): compiles the emulator and the CPU reference into node_modules/.cache, where they
-// are found by the digest of all their inputs, so that the first job need not compile them. Never fails
-// an installation: a runner compiles whatever is missing when it needs it. Skipped if CI is set, and by `npm ci
+// The last step of `npm ci` (prepare): compiles the emulator and the CPU reference into node_modules/.cache, so that
+// the first job need not compile them. Runners find them there by the digest of all their inputs. Never fails an
+// installation, because a runner compiles whatever is missing when it needs it. Skipped if CI is set, and by `npm ci
 // --ignore-scripts`.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

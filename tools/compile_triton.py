@@ -4,7 +4,7 @@
 
 SITE is the folder that Triton is imported from.
 
-The kernel's Python runs in a child process only. The parent limits the child's output and reports how it ended.
+Only a child process runs the kernel's Python. The parent limits the child's output and reports how the child ended.
 Errors are lines like `kernel/kernel.py:3:1: error: …`, which the runner reads.
 """
 
@@ -18,8 +18,8 @@ import shutil
 import subprocess
 import sys
 
-# The same folder in every sandbox, because Triton writes its path into the PTX. Outside a sandbox, the request names
-# another.
+# The folder has the same path in every sandbox, because Triton writes the path into the PTX. Outside a sandbox, the
+# request names another folder.
 PLACE = pathlib.Path("/tmp/flashcore-triton")
 MAX_PRINTED_BYTES = 256 * 1024
 MAX_PTX_BYTES = 64 * 2**20
@@ -30,7 +30,7 @@ WAIT_SECONDS = 0.05
 
 
 def fail(path, line, words, column=1):
-    """Prints an error on a line of its own, as the kernel may have printed half a line."""
+    """Prints an error on a separate line, even if the kernel has printed only a part of a line."""
     words = " ".join(str(words).split())[:MAX_WORDS]
     print(f"\n{path}:{max(line, 1)}:{max(column, 1)}: error: {words}", flush=True)
     sys.exit(1)
@@ -44,7 +44,7 @@ def parent(site, request):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    # Processes that the child forked may keep the pipe open after it has ended.
+    # A process that the child has forked may keep the pipe open after the child has ended.
     os.set_blocking(child.stdout.fileno(), False)
     printed, status = 0, None
     while status is None:
@@ -86,7 +86,8 @@ def load(source, place):
 
 
 def function_of(module, entry):
-    """The function called `entry`, without decorators that choose its options: the manifest's parameters do that."""
+    """The function called `entry`, without the decorators that choose its options, because the manifest's parameters do
+    that."""
     function = getattr(module, entry, None)
     seen = []
     while function is not None and not hasattr(function, "params"):
@@ -117,7 +118,7 @@ def compile_kernel(request):
                 given = len(request["types"])
                 fail(request["source"], 1, f"{entry} has more arguments than the {given} of kernel.yaml: {name}")
             signature[name], _, divisor = types.pop(0).partition(":")
-            # Tensors and workspaces begin at multiples of 256 bytes.
+            # Tensors and workspaces start at multiples of 256 bytes.
             if signature[name].startswith("*") or divisor:
                 aligned[(index,)] = [["tt.divisibility", int(divisor or 16)]]
             continue
@@ -146,7 +147,7 @@ def compile_kernel(request):
 
 
 def place_of(error, source, copies):
-    """Line, column and text of an error, at the innermost frame in the kernel's file."""
+    """Line, column and text of an error. The line is that of the innermost frame in the kernel's file."""
     text = pathlib.Path(source).read_text("utf8", "replace")
     place = (1, 1, f"{type(error).__name__}: {error}")
     if isinstance(error, SyntaxError):

@@ -1,4 +1,6 @@
-/** tools/docker/Dockerfile: a linter finds nothing, and the files that it copies and runs exist. Needs no Docker. */
+/**
+ * tools/docker/Dockerfile: a linter finds no fault in it, and the files that it copies and runs exist. Needs no Docker.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { validate } from 'dockerfile-utils';

@@ -1,8 +1,8 @@
 /**
- * fa-tui's changes to Ink, the same for the build and for the tests, so that the tests see the program that users run.
- * Ink calls string-width for every cell of every frame and lays out every cell again. fa-tui replaces both by faster
- * code for what it draws (apps/tui/src/terminal), which calls the originals for everything else. It also changes how
- * Ink's layout engine is loaded.
+ * fa-tui's changes to Ink. The build and the tests apply the same changes, so that the tests see the program that users
+ * run. Ink calls string-width for every cell of every frame and lays out every cell again. fa-tui replaces both by code
+ * that is faster for what fa-tui draws (apps/tui/src/terminal). For anything else that code calls the originals. It
+ * also changes how Ink's layout engine is loaded.
  */
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -15,7 +15,8 @@ const RENDERER = /\/ink\/build\/renderer\.js$/;
 const OUTPUT_IMPORT = "import Output from './output.js';";
 
 /**
- * Replaces the line that imports something by other lines. They stay on one line, so that no other line moves.
+ * Replaces the line of an import by other statements. These are written on one line, so that line numbers stay the
+ * same.
  * @param {string} source
  * @param {string} path
  * @param {string} line
@@ -29,7 +30,7 @@ function withImport(source, path, line, others) {
 }
 
 /**
- * Ink's renderer, with our rows in front of its output. Throws for another version of Ink.
+ * Changes Ink's renderer so that our rows draw before its own output does. Throws for another version of Ink.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -46,8 +47,8 @@ const SQUASH = /\/ink\/build\/squash-text-nodes\.js$/;
 const SANITIZER_IMPORT = "import sanitizeAnsi from './sanitize-ansi.js';";
 
 /**
- * Ink's scan of a text for sequences that would disturb its layout, done once per text rather than twice per frame for
- * every row. Throws for another version of Ink.
+ * Changes Ink's scan of texts for sequences that would disturb its layout. Ink scans every row twice per frame; the
+ * changed code scans each text once. Throws for another version of Ink.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -64,8 +65,8 @@ const YOGA = /\/yoga-layout\/dist\/binaries\/yoga-wasm-base64-esm\.js$/;
 const ASKS_FETCH = '"function"!=typeof fetch?Promise';
 
 /**
- * Yoga's WebAssembly is a data URL in the file. It is decoded here rather than by fetch(), for which Node would load
- * its whole HTTP client, a seventh of fa-tui's start. Throws for another version of yoga-layout.
+ * Yoga's WebAssembly is a data URL in the file. The changed code decodes it without fetch(), for which Node would load
+ * its whole HTTP client. That would take a seventh of fa-tui's start. Throws for another version of yoga-layout.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -78,8 +79,8 @@ export function withoutFetch(source, path) {
 
 const WIDTHS = /\/string-width\/index\.js$/;
 /**
- * Tables that the package prepares when it is loaded (22 ms of processor time), and their replacements, prepared on
- * first use.
+ * Statements with which the package builds tables when it is loaded (22 ms of processor time), and their replacements,
+ * which build the tables on first use.
  */
 const LATE = [
   ['const segmenter = new Intl.Segmenter();', 'let segmenter;'],
@@ -89,8 +90,8 @@ const LATE = [
 ];
 
 /**
- * string-width, with the emoji table made only when it meets a text that our table does not know, which is rare. Throws
- * for another version of string-width.
+ * Changes string-width so that it builds its emoji table only for a text that our table does not know, which is rare.
+ * Throws for another version of string-width.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -104,15 +105,15 @@ export function withLateTables(source, path) {
 }
 
 /**
- * Replaces the package string-width by ours, except in our own file, which asks the package about texts that it does
- * not know.
+ * Replaces the package string-width by our module, except in that module, which asks the package about texts that it
+ * does not know.
  * @param {string} name
  * @param {string | undefined} importer
  * @returns {string | undefined}
  */
 const resolved = (name, importer) => (name === 'string-width' && importer !== STRING_WIDTH ? STRING_WIDTH : undefined);
 
-/** For esbuild. */
+/** The plugin for esbuild. */
 export const fastInkBuild = {
   name: 'fast-ink',
   setup({ onResolve, onLoad }) {
@@ -133,7 +134,7 @@ export const fastInkBuild = {
   },
 };
 
-/** For Vite, and therefore for Vitest, where Ink is inlined. */
+/** The plugin for Vite, and therefore for Vitest, which processes Ink's code. */
 export const fastInkTests = {
   name: 'fast-ink',
   enforce: /** @type {const} */ ('pre'),

@@ -16,12 +16,12 @@ test("the installed Ink's renderer draws with our rows and is otherwise unchange
   expect(changed.filter((line, index) => line !== original.split('\n')[index])).toEqual([
     expect.stringMatching(/^import InkOutput .*row-output\.ts"; const Output = withRowFastPath\(InkOutput\);$/),
   ]);
-  // Our rows rely on this: an output is written to and read once.
+  // Our rows rely on Ink's writing to an output and reading it exactly once.
   expect(original).toMatch(/new Output\(\{/);
   expect(readFileSync(join(ink, 'output.js'), 'utf8')).toMatch(/^ {4}write\(x, y, text, options\)/m);
 });
 
-test('the installed yoga-layout decodes its WebAssembly itself; another version is refused', () => {
+test('the changed yoga-layout decodes its WebAssembly itself, and another version is refused', () => {
   const yoga = join(dirname(createRequire(ink).resolve('yoga-layout')), '../binaries/yoga-wasm-base64-esm.js');
   const original = readFileSync(yoga, 'utf8');
   expect(withoutFetch(original, yoga)).toBe(original.replace('w||"function"!=typeof fetch?Promise', 'w||true?Promise'));
@@ -30,7 +30,7 @@ test('the installed yoga-layout decodes its WebAssembly itself; another version 
   );
 });
 
-test('string-width gives the same widths if its tables are built late; another version is refused', async () => {
+test('string-width gives the same widths if its tables are built late, and another version is refused', async () => {
   const widths = createRequire(join(import.meta.dirname, '../apps/tui/package.json')).resolve('string-width');
   const changed = withLateTables(readFileSync(widths, 'utf8'), widths).replaceAll(
     /from '(.*)'/g,
@@ -47,7 +47,7 @@ test('string-width gives the same widths if its tables are built late; another v
   expect(() => withLateTables('', 'index.js')).toThrow('Adapt tools/fast-ink.mjs to this version of string-width');
 });
 
-test('an Ink that imports its output differently is refused', () => {
+test('an Ink that imports its output in another form is refused', () => {
   expect(() => withFastOutput("import {Output} from './output.js';", 'renderer.js')).toThrow(
     'Adapt tools/fast-ink.mjs to this version of Ink: renderer.js has no one line',
   );

@@ -18,7 +18,7 @@ function temporaryFolder(): string {
   return folder;
 }
 
-// Starts a runner, the emulator and a build, which takes seconds, or many seconds on a busy machine.
+// This starts a runner, the emulator and a build, which takes seconds, and on a busy machine many seconds.
 pythonTest(
   'a dry run on the emulator lists the steps that need a GPU, and writes one page',
   { timeout: 180_000 },
@@ -41,7 +41,7 @@ pythonTest(
   },
 );
 
-/** The value of an expression of tools/gpu_host. `input` is its standard input. */
+/** Evaluates an expression of tools/gpu_host in Python. `input` is Python's standard input. */
 const python = (imports: string, expression: string, input: string): unknown =>
   JSON.parse(
     execFileSync('python3', ['-c', `import json, sys; ${imports}; print(json.dumps(${expression}))`], {
@@ -92,7 +92,7 @@ pythonTest('a failed program is reported with the first error that it printed', 
 
 pythonTest('the list of counters leaves out those that ncu does not know or could not read', () => {
   const page = readFileSync(join(ROOT, 'apps/runner/src/profile/recorded/sm_90.raw.base.csv'), 'utf8');
-  // The page leaves out the requested name sm__no_such_counter.sum; another counter has n/a.
+  // The page lacks the requested name sm__no_such_counter.sum, and one counter has n/a.
   const read = counters('read_in', page.replace(/"3"\s*$/, '"n/a"\n'));
   expect(read).toContain('gpu__time_duration.sum');
   expect(read).toContain('launch__registers_per_thread');

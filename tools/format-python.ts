@@ -1,13 +1,13 @@
 /**
  * Runs Ruff over the repository's Python files (listed by git): `node tools/format-python.ts` writes. `--check` fails
- * on a file that is not formatted or in which Ruff's linter finds something, and names it.
+ * on a file that is not formatted or in which Ruff's linter finds something, and names the file.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { PositionEncoding, Workspace, type Diagnostic } from '@astral-sh/ruff-wasm-nodejs';
 
 const ruff = new Workspace({ 'line-length': 120, lint: { select: ['F', 'E7'] } }, PositionEncoding.Utf16);
-// docs/results keeps programs exactly as they ran.
+// docs/results keeps programs exactly as they were run.
 const files = execFileSync('git', ['ls-files', '*.py', ':!docs/results'], { encoding: 'utf8' })
   .split('\n')
   .filter(Boolean);

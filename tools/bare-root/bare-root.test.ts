@@ -8,7 +8,7 @@ test('readmeCommands() reads the two commands of README.md, and refuses any othe
   );
 });
 
-test('leftFiles() lists new files, apart from those of npm, flashcore and the clone', () => {
+test('leftFiles() lists new files, except those of npm, flashcore and the clone', () => {
   const user = { home: '/home/it is me', id: 1000 };
   const before = new Set(['etc', 'tmp', 'home/it is me']);
   const after = new Set([

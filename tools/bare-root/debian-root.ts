@@ -25,17 +25,17 @@ const PACKAGES = ['g++', 'git'];
 export interface User {
   readonly name: string;
   readonly id: number;
-  /** The folder that contains the checkout, `flashcore`. */
+  /** The folder in which the checkout `flashcore` is. */
   readonly home: string;
 }
 
-/** Folders of this machine, by the path where they are mounted. */
+/** Folders of this machine to mount, by the path in the root where they are mounted. */
 export type Folders = Readonly<Record<string, string>>;
 
 interface Command {
   readonly user: User;
   readonly command: string;
-  /** Seconds that processes left by the command have to exit by themselves. */
+  /** How many seconds processes that the command leaves behind have to exit by themselves. */
   readonly grace: number;
   readonly environment?: Readonly<Record<string, string>>;
   readonly folders?: Folders;
@@ -47,7 +47,7 @@ export class DebianRoot implements Disposable {
   constructor() {
     execFileSync('tar', ['-x', '-C', this.folder, '-f', minimalSystem()], { stdio: 'inherit' });
     copyFileSync('/etc/resolv.conf', join(this.folder, 'etc/resolv.conf'));
-    // As every Debian installer writes it.
+    // The content that every Debian installer writes.
     writeFileSync(join(this.folder, 'etc/hosts'), '127.0.0.1 localhost\n::1 localhost\n');
     this.#addNode();
   }
@@ -64,7 +64,7 @@ export class DebianRoot implements Disposable {
     this.#addRegistry(node, join(npm, 'bin/npm-cli.js'));
   }
 
-  /** How this machine reaches npm's registry: its address, a proxy, the trusted certificates. */
+  /** Sets how npm reaches its registry, as on this machine: the address, a proxy, the trusted certificates. */
   #addRegistry(node: string, npm: string): void {
     const settings = JSON.parse(
       execFileSync(node, [npm, 'config', 'list', '--json'], { cwd: '/', encoding: 'utf8' }),
@@ -92,7 +92,10 @@ export class DebianRoot implements Disposable {
     apt('clean');
   }
 
-  /** Adds a user whose home has a fresh clone of this checkout's last commit, and npm's downloads from this machine. */
+  /**
+   * Adds a user. The user's home has a fresh clone of this checkout's last commit, and npm's downloads from this
+   * machine.
+   */
   addUser({ name, id, home }: User): void {
     const inRoot = join(this.folder, home);
     const downloads = join(homedir(), '.npm/_cacache');
@@ -105,7 +108,7 @@ export class DebianRoot implements Disposable {
     execFileSync('chown', ['-R', `${id}:${id}`, inRoot]);
   }
 
-  /** The program on this machine that runs a command in the root, with its arguments and environment. */
+  /** What to start on this machine to run a command in the root: the program, its arguments and its environment. */
   enter({ user, command, grace, environment = {}, folders = {} }: Command): {
     program: string;
     args: string[];
@@ -131,7 +134,7 @@ export class DebianRoot implements Disposable {
     };
   }
 
-  /** All files of the root, except those of other mounts. */
+  /** All files of the root, without those of other mounts. */
   files(): Set<string> {
     return new Set(
       execFileSync('find', ['.', '-xdev', '-printf', String.raw`%P\0`], {
@@ -147,7 +150,7 @@ export class DebianRoot implements Disposable {
   }
 }
 
-/** An archive of the system, made once for each list of packages and kept in ~/.cache/flashcore/roots. */
+/** Returns an archive of the system. It is made once for each list of packages and kept in ~/.cache/flashcore/roots. */
 function minimalSystem(): string {
   const options = [`--variant=${VARIANT}`, `--include=${PACKAGES.join(',')}`, SUITE];
   const kept = join(homedir(), '.cache/flashcore/roots');
@@ -163,7 +166,7 @@ function minimalSystem(): string {
   return archive;
 }
 
-/** The machine's own Node, not the one that npm puts first in PATH. */
+/** The Node of this machine, rather than the one that npm puts first in PATH. */
 function systemNode(): string {
   const found = (process.env['PATH'] ?? '')
     .split(delimiter)

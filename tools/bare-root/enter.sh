@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs a command as a user of a root folder, which has its own processes, devices and mounts.
 #   unshare --mount --pid --fork --kill-child sh enter.sh ROOT UID HOME GRACE COMMAND [HOST_FOLDER FOLDER]...
-# HOST_FOLDER appears at FOLDER. Processes that are left GRACE seconds after the command are listed and fail it.
+# HOST_FOLDER appears at FOLDER. Processes that are still running GRACE seconds after the command are listed, and make
+# it fail.
 set -e
 root=$1 user=$2 home=$3 grace=$4 command=$5
 shift 5
@@ -31,19 +32,19 @@ while [ $# -gt 0 ]; do
   mount --bind "$1" "./$2"
   shift 2
 done
-# pivot_root rather than chroot, below which the kernel refuses new user namespaces.
+# Uses pivot_root rather than chroot, because the kernel allows no new user namespaces below a chroot.
 mkdir -p .host
 pivot_root . .host
 umount -l .host
 rmdir .host
 
-# CI or a special terminal may have started this. On a person's machine these variables are not set.
+# CI or a special terminal may have set these variables. On a person's machine they are not set.
 unset CI CONTINUOUS_INTEGRATION
 cd "$home/flashcore"
 status=0
 PATH=$path setpriv --reuid "$user" --regid "$user" --clear-groups sh -c "$command" || status=$?
 
-# Uses only shell builtins, because a program started here would be listed itself.
+# Uses only shell builtins, because it would also list a program that it starts.
 list() {
   left=
   for process in /proc/[0-9]*; do
@@ -64,7 +65,8 @@ if [ -n "$left" ]; then
   echo "left running:$left"
   [ "$status" -ne 0 ] || status=98
 fi
-# The first line is the shell's own time. No pipe, because the shell in a pipe has no children.
+# The first line is the shell's own time. `times` is not in a pipe, because there it would run in a subshell without
+# children.
 times >/dev/shm/times
 { read -r own && read -r cpu; } </dev/shm/times
 echo "processor time, user and system: $cpu"

@@ -1,10 +1,10 @@
 /**
  * `npm run bare-root`: runs the README's two commands, word for word, on typical machines. A minimal Debian with only
  * Node, npm, g++ and git runs them as root. With openssl added, it runs them as an ordinary user whose home needs
- * quoting and whose PATH has a folder that only root may read. There the tests that depend on a compiler run again,
- * with clang and with CUDA, and so do those that need sshd, which treats an ordinary user differently from root.
+ * quoting and whose PATH has a folder that only root may read. On that machine the tests that depend on a compiler run
+ * again, with clang and with CUDA. So do the tests that need sshd, which treats an ordinary user differently from root.
  *
- * Fails on a failed test, on a skip that names no package, and on processes or files left behind. Needs root,
+ * Fails if a test fails, if a skipped test names no package, or if processes or files are left behind. Needs root,
  * mmdebstrap, Debian's mirror and the npm registry.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -19,7 +19,7 @@ import { leftFiles, readmeCommands } from './readme-commands.ts';
 const CUDA = '/usr/local/cuda';
 const ROOT: User = { name: 'root', id: 0, home: '/root' };
 const COMPILERS = ['clang', 'nvcc'] as const;
-/** A folder in PATH that only root may read, as happens if `su` keeps root's PATH. */
+/** A folder in PATH that only root may read. `su` causes this if it keeps root's PATH. */
 const LOCKED_FOLDER = '/root/bin';
 const ANNA: User = { name: 'anna', id: 1000, home: `/home/it's 100% "anna" öz` };
 /** An embedded runner ends by itself 30 s after its last client. */
@@ -29,7 +29,7 @@ const PASSED = /passed: /;
 
 type Enter = ReturnType<DebianRoot['enter']>;
 
-/** A system and its user. */
+/** A Debian system with one user. */
 interface Machine extends Disposable {
   readonly root: DebianRoot;
   readonly user: User;
@@ -39,8 +39,8 @@ interface Machine extends Disposable {
 using bare = machine('bare', ROOT);
 using withOpenssl = machine('with openssl', ANNA, 'openssl');
 const { start, test } = readmeCommands();
-// In parallel, because half of the time is spent waiting: for npm, and for the embedded runner, which ends some time
-// after its last client.
+// Both start in parallel, because half of the time is spent waiting for npm and for the embedded runner, which ends
+// some time after its last client.
 const started = await Promise.allSettled([bare, withOpenssl].map((one) => startOn(one, start)));
 for (const one of started) if (one.status === 'rejected') throw one.reason;
 const failures: string[] = [];
@@ -56,7 +56,7 @@ if (failures.length > 0) {
   process.exitCode = 1;
 }
 
-/** A root with a user who has a fresh clone and npm's downloads from this machine. */
+/** Makes a root with a user. The user has a fresh clone, and npm's downloads from this machine. */
 function machine(title: string, user: User, ...packages: readonly string[]): Machine {
   return timed(`a minimal Debian with g++, git, Node and npm: ${title}`, () => {
     const root = new DebianRoot();
@@ -66,7 +66,9 @@ function machine(title: string, user: User, ...packages: readonly string[]): Mac
   });
 }
 
-/** The README's first command: it opens the terminal program, which runs an experiment and is then left. */
+/**
+ * Runs the README's first command, which opens the terminal program. The program runs an experiment and is then quit.
+ */
 async function startOn({ root, user, title }: Machine, command: string): Promise<void> {
   const leaveNothing = leavesNothing(root, user);
   const entered = root.enter({ user, command, grace: RUNNER_GRACE_SECONDS, environment: environmentOf(user) });
@@ -74,9 +76,9 @@ async function startOn({ root, user, title }: Machine, command: string): Promise
   leaveNothing();
 }
 
-/** A command that ends by itself. Failures are reported at the end, so that the other machine's result is not lost. */
+/** Runs a command that ends by itself. Failures are reported at the end, so that the other machine still runs. */
 function runOn({ root, user, title }: Machine, what: string, command: string, folders: Folders = {}): void {
-  // The mount points of these folders were not made by the command.
+  // Makes the mount points beforehand, so that they do not count as files that the command has left.
   for (const inRoot of Object.keys(folders)) mkdirSync(join(root.folder, inRoot), { recursive: true });
   const leaveNothing = leavesNothing(root, user);
   const entered = root.enter({ user, command, grace: 2, environment: environmentOf(user), folders });
@@ -93,7 +95,7 @@ function environmentOf({ id }: User): Readonly<Record<string, string>> {
   return id === 0 ? skips : { ...skips, PATH: `${LOCKED_FOLDER}:/usr/local/bin:/usr/bin:/bin` };
 }
 
-/** Call the result after the user's commands. It throws if the commands left unexpected files. */
+/** Returns a function to call after the user's commands. It throws if the commands left unexpected files. */
 function leavesNothing(root: DebianRoot, user: User): () => void {
   const before = root.files();
   return () => {
@@ -103,7 +105,7 @@ function leavesNothing(root: DebianRoot, user: User): () => void {
   };
 }
 
-/** Runs the terminal program until its experiment has passed, then leaves it. */
+/** Runs the terminal program until its experiment has passed, and then quits it. */
 async function inTerminal({ program, args, env }: Enter): Promise<void> {
   const terminal = new Terminal(program, args, { columns: 120, rows: 40, env });
   const ended = terminal.exit.then((code) => {
@@ -128,7 +130,7 @@ function toItsEnd({ program, args, env }: Enter, what: string): void {
   if (status !== 0) throw new Error(`${what} must end with code 0, got ${status}`);
 }
 
-/** git ignores everything that the commands make within the clone. */
+/** Throws if git does not ignore everything that the commands made within the clone. */
 function refuseChanges(root: DebianRoot, { home }: User): void {
   const clone = join(root.folder, home, 'flashcore');
   const changed = execFileSync(
@@ -142,7 +144,7 @@ function refuseChanges(root: DebianRoot, { home }: User): void {
   if (changed !== '') throw new Error(`The commands must leave the clone as it was, got\n${changed}`);
 }
 
-/** Runs the test files of `npm test` that are skipped, wholly or in part, without one of these packages. */
+/** Runs the test files of `npm test` in which a test is skipped if one of these packages is missing. */
 function testsThatNeed(on: Machine, packages: readonly HostProgram[], added: string, folders: Folders = {}): void {
   const files = testFiles()
     .filter(({ path }) => !LONG_TESTS.some((pattern) => matchesGlob(path, pattern)))
@@ -151,7 +153,7 @@ function testsThatNeed(on: Machine, packages: readonly HostProgram[], added: str
   runOn(on, `${files.length} test files, with ${added}`, command, folders);
 }
 
-/** Does the work, and prints its title and how long it took. */
+/** Does the work. Prints its title and how long it took. */
 function timed<Result>(title: string, work: () => Result): Result {
   console.log(`== ${title}`);
   const startedMs = performance.now();

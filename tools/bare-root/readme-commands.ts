@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const README = join(import.meta.dirname, '../../README.md');
 
-/** The two commands of the README: the first opens the terminal program, the second ends by itself. */
+/** The two commands of the README. The first one opens the terminal program. The second one ends by itself. */
 export function readmeCommands(text = readFileSync(README, 'utf8')): { start: string; test: string } {
   const [, section = ''] = text.split(/^## Two commands$/m);
   const commands = [...section.matchAll(/^(npm ci && npm \w+)\s+#/gm)].map(([, command]) => command!);
@@ -14,17 +14,17 @@ export function readmeCommands(text = readFileSync(README, 'utf8')): { start: st
   return { start, test };
 }
 
-/** Paths in the root that the README's commands may leave; a folder includes everything below it. */
+/** Paths in the root that the README's commands may leave. A folder stands for everything below it. */
 function kept({ home, id }: { home: string; id: number }): string[] {
-  // vitest keeps its own token here.
+  // vitest keeps a token in .local/share/vitest.
   const names = ['flashcore', '.flashcore', '.local/state/flashcore', '.local/share/vitest', '.npm', '.nx'];
   const inHome = names.map((name) => `${home}/${name}`);
-  // npm keeps V8's compiled code in /tmp, nx its own cache, and enter.sh's mounts are listed in /run/mount.
+  // npm keeps V8's compiled code in /tmp and nx its cache. /run/mount lists the mounts of enter.sh.
   const elsewhere = ['/tmp/node-compile-cache', `/tmp/.nx/${id}`, `/tmp/flashcore-${id}`, '/run/mount'];
   return [...inHome, ...elsewhere].map((path) => path.slice(1));
 }
 
-/** Other new files in a root. `before` and `after` are its files. */
+/** The other new files in a root. `before` and `after` are all files of the root. */
 export function leftFiles(
   before: ReadonlySet<string>,
   after: ReadonlySet<string>,

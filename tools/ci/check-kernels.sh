@@ -4,9 +4,9 @@
 #
 #   check-kernels.sh [BASE [OUT]]     default: HEAD^1, which in a pull request's merge commit is its target; flashcore-ci
 #
-# Environment: FLASHCORE_PLAN, a plan of gates; FLASHCORE_ARGUMENTS, more options of fa-tui run, split at blanks;
-# FLASHCORE_SUITE, the comment's name; with GH_TOKEN, GITHUB_REPOSITORY and NUMBER the comment is posted or edited.
-# Exit status: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 a kernel could not be judged.
+# Environment: FLASHCORE_PLAN, a plan of gates; FLASHCORE_ARGUMENTS, more options of fa-tui run, separated by blanks;
+# FLASHCORE_SUITE, the comment's name; with GH_TOKEN, GITHUB_REPOSITORY and NUMBER the comment is posted or edited. Exit
+# status: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 a kernel could not be judged.
 set -euo pipefail
 base=${1:-HEAD^1}
 out=${2:-flashcore-ci}
@@ -21,8 +21,8 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 rm -rf "$out/emulator" "$out/gpu" "$out/comment.md" "$out/refused.txt"
 
-# Escapes a text for a property or message of a workflow command, so that a name from a pull request cannot begin
-# another command.
+# Escapes a text for a property or message of a workflow command, so that a name in a pull request cannot begin another
+# command.
 escaped() {
   local text=${1//'%'/%25}
   text=${text//$'\r'/%0D}
@@ -31,8 +31,8 @@ escaped() {
   printf %s "${text//,/%2C}"
 }
 
-# The folders with a kernel.yaml that contain changed files. Names come from others, so they end with NUL and are never
-# split into words.
+# The folders with a kernel.yaml that contain changed files. The names are other people's, so they end with NUL and are
+# never split into words.
 touched() {
   local file folder
   while IFS= read -r -d '' file; do
@@ -73,8 +73,8 @@ judge() {
   fi
 }
 
-# Creates or edits a single comment, found by its marker among comments by bots, because anybody can write a comment
-# that begins with the marker.
+# Creates the comment, or edits the existing one. The existing one is a bot's comment that begins with the marker,
+# because anybody else can write the marker too.
 comment() {
   local comments="repos/$GITHUB_REPOSITORY/issues" id
   id=$(gh api "$comments/$NUMBER/comments" --paginate --jq \

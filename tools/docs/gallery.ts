@@ -7,7 +7,7 @@ import { experimentsOf, laddersMeasured, rowsOf, type LadderRow } from '../ladde
 
 const KERNELS = join(import.meta.dirname, '../../kernels');
 
-/** Markdown of the page, from the manifests in the ladder's order and the newest measured ladder. */
+/** The page's Markdown, made from the manifests in the ladder's order and from the newest measured ladder. */
 export function galleryMarkdown(steps: readonly Manifest[]): string {
   const folder = laddersMeasured().at(-1);
   const rows = folder === undefined ? [] : rowsOf(folder, /^run\..*\.json$/).filter(({ fallback }) => !fallback);
@@ -49,7 +49,7 @@ function figures({ benchmark, variant }: LadderRow, before: LadderRow | undefine
   );
 }
 
-/** The complete difference of the sources, because the lesson is in it. */
+/** The complete diff of the sources, because it is the lesson. */
 function diff(before: string, after: string, source: string): string {
   const file = (kernel: string, name: string): string => join(kernel, name);
   const { stdout } = spawnSync(

@@ -10,7 +10,7 @@ test('every link of the pages leads to an existing file or heading', () => {
   expect(deadLinks()).toEqual([]);
 });
 
-test('finds a missing file and a missing heading, and does not read code', () => {
+test('deadLinks() finds a missing file and a missing heading, and ignores links in code', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-docs-'));
   try {
     const text =

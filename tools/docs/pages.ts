@@ -36,7 +36,8 @@ const withoutCode = (markdown: string): string =>
   markdown.replaceAll(/^(`{3,})[^]*?^\1$/gm, '').replaceAll(/`[^`\n]+`/g, '');
 
 /**
- * Headings in the form of link targets: lower case, hyphens for spaces, and a number if the heading occurred before.
+ * Headings in the form that links use: lower case, hyphens for spaces, and a number if an earlier heading has the same
+ * text.
  */
 function headingsOf(markdown: string): Set<string> {
   const found = new Set<string>();

@@ -1,6 +1,7 @@
 /**
  * `npm run docs`: builds the pages of docs/ and the gallery of the ladder as a site with a search, in out/docs.
- * VitePress is installed into tools/docs on the first run, so that `npm ci` need not install it. Refuses dead links.
+ * VitePress is installed into tools/docs on the first run, so that `npm ci` need not install it. Dead links are an
+ * error.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -38,7 +39,7 @@ try {
   mkdirSync(join(stage, '.vitepress'));
   writeFileSync(join(stage, '.vitepress/config.js'), `export default ${JSON.stringify(config(), null, 2)};\n`);
   writeFileSync(join(stage, 'package.json'), '{ "type": "module" }\n');
-  // The pages are compiled to modules that import Vue.
+  // VitePress compiles the pages to modules that import Vue.
   symlinkSync(join(HERE, 'node_modules'), join(stage, 'node_modules'));
   execFileSync(process.execPath, [program, 'build', stage, '--outDir', OUT], { stdio: 'inherit' });
 } finally {
@@ -46,7 +47,7 @@ try {
 }
 console.log(`${join(OUT, 'index.html')}  (npx vite preview, or any web server: the search needs one)`);
 
-/** Pages keep their paths, so that links between them work; other links become text. */
+/** Copies the pages with their paths, so that links between them work. Links to anything else become plain text. */
 function stagePages(folder: string): void {
   for (const page of PAGES) {
     mkdirSync(dirname(join(folder, page)), { recursive: true });
@@ -72,7 +73,7 @@ function config(): unknown {
     title: 'flashcore',
     description: 'The workbench for FlashAttention kernels',
     rewrites: { 'README.md': 'index.md' },
-    // Results and sources of the repository are not on the site.
+    // Links to the repository's results and sources, which are not on the site, have become plain text.
     ignoreDeadLinks: false,
     themeConfig: {
       search: { provider: 'local' },

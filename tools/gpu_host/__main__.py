@@ -2,8 +2,8 @@
 
   python3 tools/gpu_host --out DIR [--sections conformance,kernels,…] [--kernels ID,…]
 
-Run it in the unpacked bundle (or in the repository after a build). It changes no setting of the card. Each section
-writes what the programs printed, as they printed it, and its command lines go to commands.txt.
+Run it in the unpacked bundle, or in the repository after a build. It changes no setting of the card. Each section
+stores the unchanged output of the programs it runs, and adds their command lines to commands.txt.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main():
         print(f"=== {name}", flush=True)
         try:
             SECTIONS[name](measurement)
-        # A failed section must not lose the others' results; its name and reason are printed and stored.
+        # A failed section must not lose the results of the others. Its name and the reason are printed and stored.
         except Exception as error:  # noqa: BLE001
             reason = f"{type(error).__name__}: {error}"
             print(f"section {name} failed: {reason}", flush=True)

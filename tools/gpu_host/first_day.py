@@ -1,10 +1,11 @@
-"""Checks a GPU host that flashcore never ran on and measures the ladder there, into one folder with one page.
+"""Checks a GPU host on which flashcore has never run, and measures the ladder there. Results go into one folder with
+one page.
 
   tools/first-day --out DIR [--kernels ID,…] [--minutes N] [--steps STEP,…] [--again STEP,…]
 
-Driver, tools and counter names, conformance, primitives, every kernel of the ladder against SDPA with the plan merge,
-the fastest ones with the plan final. Each step has a time limit. Running the same command again resumes where it
-stopped: finished steps are kept, the others run. Without a GPU it is a dry run on the emulator. Exit status: 0 no step
+The steps are: driver, tools and counter names; conformance; primitives; every kernel of the ladder against SDPA with
+the plan merge; the fastest kernels with the plan final. Each step has a time limit. Running the same command again
+keeps the finished steps and runs the others. Without a GPU it is a dry run on the emulator. Exit status: 0 no step
 failed, 1 some did, 2 bad usage, 3 the runner did not start, 130 interrupted by Ctrl-C.
 """
 
@@ -55,7 +56,7 @@ def main():
 
 
 def measure(options):
-    """Returns the names of the steps that failed."""
+    """Runs the steps. Returns the names of those that failed."""
     try:
         measurement = Measurement(options)
     except OSError as error:
@@ -87,7 +88,7 @@ def measure(options):
 
 
 def opening(day, ahead, done):
-    """Prints what will be done, and how long it can take at most."""
+    """Prints what will be done and how long that can take at most."""
     bound = sum(step.limit_s for step in ahead if not step.closing)
     if day.options.minutes:
         bound = min(bound, day.options.minutes * 60)

@@ -1,4 +1,4 @@
-"""What is measured, and how: runs flashcore's programs and keeps what they print."""
+"""Runs flashcore's programs for the sections and keeps what the programs print."""
 
 import contextlib
 import datetime
@@ -16,8 +16,8 @@ CANONICAL = "2x8x512x64"
 KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "fa_s512_v3", "fa_s512_v3_wmma", "fa_tc_s512"] + [
     f"flashcore_v{step}" for step in range(6, 13)
 ]
-# flashcore_v6 compiled by hand, with the values that its kernel.yaml gives the compiler (a static_assert keeps them in
-# step).
+# The definitions for compiling flashcore_v6 by hand. They have the values of its kernel.yaml; a static_assert checks
+# that.
 V6_DEFINES = [
     "-DUSE_WMMA=1",
     "-DBLOCK_Q=64",
@@ -36,7 +36,7 @@ PROGRAMS = {
 
 
 class Measurement:
-    """Where results go, and how programs are run. Commands run in the root and are recorded in commands.txt."""
+    """Where results go and how programs are run. Commands run in the root, and commands.txt records them."""
 
     def __init__(self, options):
         self.options = options
@@ -45,7 +45,8 @@ class Measurement:
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="fc-"))
         self.environment = {**os.environ, "FLASHCORE_HOME": str(self.work / "home"), "NO_COLOR": "1"}
         self.commands = open(self.out / "commands.txt", "a", encoding="utf8")
-        # No command runs past this time.monotonic(). None: each command has only its own limit.
+        # The value of time.monotonic() at which every command must have ended. None: commands have only their own
+        # limits.
         self.deadline = None
 
     def close(self):
@@ -53,19 +54,19 @@ class Measurement:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def command(self, program):
-        """The bundle's launcher, or in the repository the built program."""
+        """The command that starts a program: the bundle's launcher, or in the repository the built program."""
         launcher = ROOT / program
         return [f"./{program}"] if launcher.exists() else [self.node, PROGRAMS[program]]
 
     def run(self, args, name="", limit=300, timed_lines=None):
-        """Runs a command in the root; its standard output goes to NAME. Returns (exit code, seconds, output)."""
+        """Runs a command in the root. Its standard output goes to NAME. Returns (exit code, seconds, output)."""
         shown = " ".join(str(each) for each in args).replace(str(self.work), "$TMP").replace(str(self.out), "$OUT")
         self.commands.write(shown + (f"   > {name}" if name else "") + "\n")
         self.commands.flush()
         started = time.monotonic()
         if self.deadline is not None:
             limit = min(limit, max(0, self.deadline - started))
-        # A separate session, so that processes started by a command end with it.
+        # A separate session, so that processes that a command has started can be ended with it.
         child = subprocess.Popen(
             [str(each) for each in args],
             cwd=ROOT,
@@ -76,7 +77,7 @@ class Measurement:
             start_new_session=True,
         )
         errors = []
-        # Standard output is one document at the end. A thread reads it, because it is larger than the pipe.
+        # The output is one document at the end. A thread reads it, because it is larger than the pipe's buffer.
         reader_text = []
         reader = threading.Thread(target=lambda: reader_text.append(child.stdout.read()), daemon=True)
         reader.start()
@@ -107,17 +108,18 @@ class Measurement:
         return self.run([*self.command("fa-tui"), *args], **options)
 
     def document(self, *args, **options):
-        """Runs a plain command with --json. Returns (exit code, seconds, its document or {}, errors)."""
+        """Runs a plain command with --json. Returns (exit code, seconds, the document or {}, errors)."""
         code, seconds, text, errors = self.tui(*args, "--json", **options)
         return code, seconds, json.loads(text) if text else {}, errors
 
     def serve(self, *options):
-        """The command of a runner for this program only, which root may start, like the embedded one."""
+        """The command of a runner for this program only. Root may start it, as with the embedded runner."""
         return [*self.command("flashcore-runner"), "serve", *(["--allow-root"] if os.geteuid() == 0 else []), *options]
 
     @contextlib.contextmanager
     def runner(self, *options, before=()):
-        """A runner for this program only, started by the command `before`, with the first line that it prints."""
+        """Starts a runner for this program only, through the command `before`. Yields it with the first line that it
+        prints."""
         runner = subprocess.Popen(
             [*before, *self.serve(*options)],
             cwd=ROOT,
@@ -166,12 +168,12 @@ class Measurement:
 
     @property
     def node(self):
-        """The bundle's own Node, else the repository's, else the host's."""
+        """The Node to use: the bundle's, else the repository's, else the host's."""
         found = [path for path in (ROOT / "bin/node", ROOT / "node_modules/node/bin/node") if path.exists()]
         return found[0] if found else "node"
 
     def keep_program(self, name):
-        """Copies one of our programs next to its results, and returns its path."""
+        """Copies one of our programs next to its results, and returns the path of the copy."""
         return pathlib.Path(shutil.copy(pathlib.Path(__file__).parent / "programs" / name, self.out))
 
 
@@ -180,18 +182,18 @@ def shape_options(shapes):
 
 
 def hot(results):
-    """The benchmark in hot mode."""
+    """The benchmark in hot mode, out of a list of benchmarks."""
     return next(each for each in results if each["mode"].endswith("HOT"))
 
 
 def seconds_of(timestamp):
-    """Seconds since the epoch of a proto timestamp in JSON: 2026-11-21T12:00:00.123456789Z."""
+    """The seconds since the epoch of a timestamp in proto's JSON: 2026-11-21T12:00:00.123456789Z."""
     whole, _, fraction = timestamp.removesuffix("Z").partition(".")
     return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")
 
 
 def end_session(child):
-    """Kills a command and its children, if it is still running."""
+    """Kills a command and its children if the command is still running."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

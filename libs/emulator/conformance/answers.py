@@ -1,6 +1,6 @@
 """Runs every form of table.py on a device through the driver API: a GPU's libcuda.so.1, or libcuda_emu.so.
 
-python3 answers.py LIBRARY [--definitions FILE.json] [--against FILE.json.xz] [--out FILE.json [--digests]]
+  python3 answers.py LIBRARY [--definitions FILE.json] [--against FILE.json.xz] [--out FILE.json [--digests]]
 
 Compares the results with the definitions and with the results of another device. Exit code 1: a form does not run, or
 differs by more than the table allows. --out stores the results; --digests stores only digests for forms that allow no

@@ -14,15 +14,15 @@ STOP_LIMIT_S = 20
 
 
 class BadOption(Exception):
-    """An option names something that does not exist; the text lists what does."""
+    """An option names something that does not exist. The text lists what exists."""
 
 
 class StepFailed(Exception):
-    """The step could not do its job; the text says why."""
+    """The step could not do its job. The text says why."""
 
 
 class NotMeasured(Exception):
-    """There is nothing to measure here; the text says why."""
+    """There is nothing to measure here. The text says why."""
 
 
 def limit_text(seconds):
@@ -30,7 +30,8 @@ def limit_text(seconds):
 
 
 class Day:
-    """A run and its runner, replaced after a step's time limit because the step's job still holds the device."""
+    """A run of first-day and its runner. The runner is replaced after a step's time limit, because the step's job still
+    holds the device."""
 
     def __init__(self, m, options):
         self.m = m
@@ -60,7 +61,7 @@ class Day:
 
     @property
     def dry(self):
-        """Without a GPU there is only the emulator, whose times are not GPU times."""
+        """True if there is no GPU. Then only the emulator runs, whose times are not GPU times."""
         return self.device.get("simulated", False)
 
     def device_text(self):
@@ -73,7 +74,8 @@ class Day:
         return {"device": self.device["name"], "driver": driver, "build": self.host["buildId"][:12]}
 
     def run_step(self, step):
-        """Runs a step within its limit and returns its entry in the record. A failure does not stop the run."""
+        """Runs a step within its time limit and returns the step's entry in the record. A failure does not stop the
+        run."""
         began = time.monotonic()
         bounded = self.ends_at is not None and not step.closing
         limit = min(step.limit_s, self.ends_at - began) if bounded else step.limit_s
@@ -87,7 +89,7 @@ class Day:
                 entry.update(state=DONE, text=step.run(self))
             except NotMeasured as error:
                 entry["text"] = str(error)
-            # Any error of a step is reported on the page, and the next step runs.
+            # The page reports any error of a step, and the next step runs.
             except Exception as error:  # noqa: BLE001
                 known = isinstance(error, StepFailed)
                 entry.update(state=FAILED, text=str(error) if known else f"{type(error).__name__}: {error}")
@@ -103,7 +105,7 @@ class Day:
         return entry
 
     def json_of(self, *args, name=""):
-        """Runs a plain command with --json. Exit status 1 is a result, too: a gate failed."""
+        """Runs a plain command with --json. Exit status 1 is also a result: a gate has failed."""
         code, _, text, errors = self.m.tui(*args, "--json", name=name)
         if code not in (0, 1) or not text:
             raise StepFailed(telling_line(errors) or f"fa-tui {args[0]} ended with exit status {code}")

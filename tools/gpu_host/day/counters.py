@@ -1,4 +1,5 @@
-"""The counters that the runner asks ncu for on this device: which names ncu knows, and which it could read."""
+"""Checks the counters that the runner requests from ncu on this device: which names ncu knows, and which of them it can
+read."""
 
 import csv
 import io
@@ -12,7 +13,7 @@ from . import NotMeasured, StepFailed, telling_line
 # This kernel runs in microseconds on every device that flashcore supports.
 PROFILED = "flashcore_v6"
 SHAPE = "1x1x128x64"
-# Facts of a launch that ncu reads but does not list.
+# The prefix of a launch's properties, which ncu reads but does not list.
 UNLISTED = "launch__"
 
 
@@ -57,7 +58,7 @@ def asked_for(day):
 
 
 def names_listed(day):
-    """Base names (without .sum, .avg …) that ncu lists for the device, or the reason it lists none."""
+    """The base names (without .sum, .avg …) that ncu lists for the device, or the reason why it lists none."""
     code, _, text, errors = day.m.run(["ncu", "--query-metrics"], limit=60)
     names = names_in(text)
     if code == 0 and names:
@@ -69,7 +70,7 @@ def names_listed(day):
 
 
 def values_read(day):
-    """Names of the counters for which a launch gave a value, or the reason there are none."""
+    """The names of the counters for which ncu read a value, or the reason why there are none."""
     report = day.m.work / "counters.ncu-rep"
     document = day.json_of("profile", PROFILED, "--shape", SHAPE, "--save", report, name="counters.profile.json")
     profile = document["result"]["variants"][0].get("profile", {})
@@ -90,6 +91,7 @@ def names_in(listing):
 
 
 def read_in(page):
-    """Parses ncu's raw page as CSV: names, units, a row per launch. "n/a" or an empty cell: ncu could not read it."""
+    """Parses ncu's raw page as CSV: names, units, and a row per launch. ncu could not read a value that is "n/a" or
+    empty."""
     rows = list(csv.reader(io.StringIO(page)))
     return {name for name, value in zip(rows[0], rows[2]) if value not in ("", "n/a")} if len(rows) > 2 else set()

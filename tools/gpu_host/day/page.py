@@ -41,7 +41,7 @@ def steps_table(steps, record):
 
 
 def counters_text(report):
-    """Lists only the counters that are missing or unread; counters.json has all of them."""
+    """Lists only the counters that are unknown or unread. counters.json has all of them."""
     rows = report["counters"]
     told = [
         report["whyUnlisted"] or f"`ncu --query-metrics` was asked for {len(rows)} names on {report['arch']}.",
@@ -68,7 +68,7 @@ def table(rows):
 
 
 def plain(text):
-    """A program's text as one table cell: no line breaks, no bar that would end the cell."""
+    """A program's text for a cell of a table, without line breaks and without a bar, which would end the cell."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 

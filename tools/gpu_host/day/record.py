@@ -1,4 +1,4 @@
-"""The result of each step, saved to a file after each, so that a run can be resumed."""
+"""The result of each step. The file is saved after each step, so that a run can be resumed."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Record:
             self.steps.pop(name, None)
 
     def keep(self, step):
-        """Writes a temporary file and renames it, so that an interrupted run leaves the previous state."""
+        """Writes a temporary file and renames it, so that an interruption leaves the previous state."""
         self.steps[step["name"]] = step
         text = json.dumps({"identity": self.identity, "steps": list(self.steps.values())}, indent=1) + "\n"
         beside = self.path.with_suffix(".new")

@@ -1,4 +1,4 @@
-"""The steps of a first day, in order: cheap steps and those that others depend on come first."""
+"""The steps of a first day, in order. Cheap steps come first, and so do steps that others depend on."""
 
 import dataclasses
 import json
@@ -13,21 +13,21 @@ from .counters import check_counters
 from . import BadOption, NotMeasured, StepFailed, telling_line
 
 FINALISTS = 2
-# On the emulator: just enough to see every step work.
+# The options on the emulator, just enough to see that every step works.
 DRY = ["--shape", "1x1x64x64", "--seeds", "1", "--samples", "5", "--no-fallback"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Its function returns a sentence, or raises StepFailed or NotMeasured with one."""
+    """A step. Its function returns a sentence, or raises StepFailed or NotMeasured with a sentence."""
 
     name: str
     title: str
     limit_s: float
     run: Callable
-    # Its result depends on other steps, so it runs whenever first-day does.
+    # The result depends on other steps, so the step runs at every start of first-day.
     always: bool = False
-    # Runs even after the time limit, so that there is a report of the measurements.
+    # The step also runs after the time limit, so that the measurements are reported.
     closing: bool = False
 
 
@@ -68,12 +68,12 @@ def check_host(day):
 
 
 def refuse_hidden_gpu(day):
-    """A card that nvidia-smi lists but the runner does not find is a fault of the host, unless somebody hid it."""
+    """Fails if nvidia-smi lists a card that the runner does not find, unless somebody has hidden it from the runner."""
     if not day.dry or os.environ.get("CUDA_VISIBLE_DEVICES") == "":
         return
     code, _, text, _ = day.m.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], limit=20)
     if code == 0 and text.strip():
-        # The runner lists an installed driver that does not work among its tools.
+        # An installed driver that does not work is in the runner's list of tools.
         why = [tool["missing"] for tool in day.host["tools"] if tool["name"] == "libcuda" and "missing" in tool]
         raise StepFailed(
             f"nvidia-smi lists {text.splitlines()[0]}, which the runner does not have: {why[0] if why else 'it found no libcuda.so.1'}"
@@ -91,7 +91,7 @@ def check_primitives(day):
 
 
 def on_both(day, name, program, targets):
-    """Runs a suite on its targets. The step fails if the suite found a difference or could not run."""
+    """Runs a suite on its targets. The step fails if the suite finds a difference or cannot run."""
     told, failed = [], False
     for target in targets:
         file = f"{name}.{target}" if len(targets) > 1 else name
@@ -100,7 +100,7 @@ def on_both(day, name, program, targets):
             name=f"{file}.txt",
         )
         failed = failed or code != 0
-        # The last line is "21 passed, 0 failed on {…}"; the device is in the file already.
+        # The last line is "21 passed, 0 failed on {…}"; the file already names the device.
         summary = re.sub(r" on \{.*", "", text.strip().splitlines()[-1]) if text.strip() else telling_line(errors)
         told.append(f"{target or 'emulator'}: {summary or f'exit status {code}'}")
     if day.dry:
@@ -139,18 +139,19 @@ def experiment(day, kernel, plan):
 
 
 def refuse_other_device(day, kernel):
-    """Raises NotMeasured for a kernel of another architecture."""
+    """Raises NotMeasured for a kernel that is built for another architecture."""
     wanted, here = kernel["minArch"], day.device["arch"]
     if day.dry and not kernel["emulated"]:
         raise NotMeasured(f"it needs a GPU with {wanted}: the emulator does not have its instructions")
-    # "sm_90a" runs only on sm_90; without the letter, code also runs on later devices.
+    # "sm_90a" runs only on sm_90. Without the letter, code also runs on later devices.
     number = {text: int(re.search(r"\d+", text).group()) for text in (wanted, here)}
     if number[here] < number[wanted] or (wanted[-1].isalpha() and number[here] != number[wanted]):
         raise NotMeasured(f"it needs {wanted}, and this is {here}")
 
 
 def hot_p50(document):
-    """Microseconds of the requested build at the canonical shape; None if the build is wrong or the timing invalid."""
+    """The p50 in microseconds of the requested build at the canonical shape. None if the build is wrong or the timing
+    invalid."""
     for variant in document.get("result", {}).get("variants", []):
         correct = all(each["verdict"] == "VERDICT_PASS" for each in variant.get("verify", {}).get("cases", []))
         if variant.get("fallback") or not correct:
@@ -166,7 +167,7 @@ def hot_p50(document):
 
 
 def fastest(day):
-    """Kernels that were measured and are correct, fastest first."""
+    """The kernels that are correct and were measured, fastest first."""
     measured = {}
     for path in day.jobs.glob("*.merge.json"):
         document = json.loads(path.read_text(encoding="utf8"))

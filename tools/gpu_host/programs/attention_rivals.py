@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Times attention kernels against PyTorch's SDPA backends on drawn shapes, and against FlashAttention-3 if it was
-built. For windows, sinks or capped logits the rival is FlexAttention, compiled for each shape.
+"""Times attention kernels against PyTorch's SDPA backends on drawn shapes, and against FlashAttention-3 if that was
+built. For windows, sinks or capped logits it times FlexAttention, compiled for each shape.
 
   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12 > plans.json
   python3 tools/gpu_host/programs/attention_rivals.py plans.json [--fa3 libfa3.so] [--out FILE]
   python3 tools/gpu_host/programs/attention_rivals.py --summary FILE…
 
-Each line of the output is a JSON object: a shape, and each subject's median, 2.5th and 97.5th percentile of the samples
-in microseconds. A sample is the time of one replay of a CUDA graph, divided by its number of calls, which together take
-about 1 ms. Subjects take turns, so that they run at the same clock. All calls of a graph use the same tensors.
-`differences` are the largest absolute differences from SDPA's math backend in fp32, if its scores fit in memory;
-`mean_differences` are the mean ones.
+Each line of the output is a JSON object with a shape and, for each subject, the median and the 2.5th and 97.5th
+percentile of its samples in microseconds. A sample is the time of one replay of a CUDA graph, divided by its number of
+calls, which together take about 1 ms. Subjects take turns, so that they run at the same clock. All calls of a graph use
+the same tensors. `differences` are the largest absolute differences from SDPA's math backend in fp32, if its scores fit
+in memory; `mean_differences` are the mean absolute differences.
 """
 
 import argparse
@@ -33,7 +33,7 @@ SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
 def load_torch():
-    """Imports PyTorch into this file's names; the summary does not need it."""
+    """Imports PyTorch into this file's names. The summary does not need it, so it is not imported at the start."""
     global torch, functional, SDPBackend, sdpa_kernel, graph_timing
     import graph_timing
     import torch
@@ -42,7 +42,7 @@ def load_torch():
 
 
 class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig."""
+    """The struct CUlaunchConfig of cuda.h."""
 
     _fields_ = [
         *[(f"grid_{axis}", ctypes.c_uint) for axis in "xyz"],
@@ -55,7 +55,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class Kernel:
-    """A kernel of the repository in one dtype, compiled here with its manifest's definitions."""
+    """A kernel of the repository in one dtype, compiled by this program with its manifest's definitions."""
 
     def __init__(self, driver, folder, kernel, dtype):
         self.driver = driver
@@ -75,7 +75,7 @@ class Kernel:
             driver.call("cuModuleLoadData", ctypes.byref(self.module), cubin.read_bytes())
 
     def prepare(self, launches, tensors):
-        """Returns a function that enqueues the launches of a plan on the current stream, which captures them."""
+        """Returns a function that enqueues a plan's launches on the current stream, which may be capturing."""
         prepared = [self.prepared(launch, tensors) for launch in launches]
 
         def run(_number=0):
@@ -150,7 +150,7 @@ def address_of(tensor):
 
 
 class Fields(typing.NamedTuple):
-    """The fields of a shape such as 2x8x512x64c,Hkv=2,Skv=100,window=32; window -1: none."""
+    """The fields of a shape such as 2x8x512x64c,Hkv=2,Skv=100,window=32. A window of -1 means none."""
 
     B: int
     H: int
@@ -200,7 +200,7 @@ def fa3_call(library, dtype, tensors, fields):
 
 
 def flex_call(q, k, v, sinks, fields):
-    """FlexAttention; sinks as inference engines apply them: a factor from the log-sum-exp of each row."""
+    """A call of FlexAttention. Sinks are applied as inference engines do: as a factor from each row's log-sum-exp."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch._dynamo.reset()
@@ -224,7 +224,7 @@ def flex_call(q, k, v, sinks, fields):
 
 
 def wanted_output(q, k, v, sinks, fields):
-    """The output in fp32, computed by the definition."""
+    """The output in fp32, computed from the definition of attention."""
     k, v = (each.float().repeat_interleave(fields.H // fields.Hkv, 1) for each in (k, v))
     if fields.plain:
         with sdpa_kernel([SDPBackend.MATH]):
@@ -313,8 +313,8 @@ def summarise(paths):
 
 def summarise_times(paths):
     """
-    Prints a table of the given runs: the first kernel against each rival, by class of shapes and in all. Returns the
-    runs' lines and the kernel's name.
+    Prints a table of the given runs: the first kernel against each rival, for each class of shapes and for all shapes.
+    Returns the lines of the runs and the kernel's name.
     """
     lines = []
     for path in paths:

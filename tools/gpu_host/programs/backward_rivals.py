@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Times backward passes of attention against those of PyTorch's SDPA backends, and against FlashAttention-3's if it
-was built.
+"""Times backward passes of attention against those of PyTorch's SDPA backends, and against that of FlashAttention-3 if
+it was built.
 
   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 40 examples/kernels/backward_mma > plans.json
   python3 tools/gpu_host/programs/backward_rivals.py plans.json [--fa3 libfa3_backward.so] [--out FILE]
   python3 tools/gpu_host/programs/backward_rivals.py --summary FILE…
 
-Each line of the output is a JSON object: a shape, each subject's median, 2.5th and 97.5th percentile in microseconds,
-timed as in attention_rivals.py, and its largest and mean absolute difference of dQ, dK and dV from those of attention in
-fp32, if that fits in memory. All subjects get the same Q, K, V, O, dO and LSE. What a subject clears before it adds up
-is part of its time.
+Each line of the output is a JSON object with a shape and, for each subject, the median and the 2.5th and 97.5th
+percentile in microseconds, timed as in attention_rivals.py. It also has the largest and mean absolute difference of
+each subject's dQ, dK and dV from those of attention in fp32, if the latter fits in memory. All subjects get the same Q,
+K, V, O, dO and LSE. A subject's time includes clearing the sums that it adds up.
 """
 
 import argparse
@@ -23,7 +23,7 @@ GRADIENTS = ["dQ", "dK", "dV"]
 
 
 def load_torch():
-    """Imports PyTorch into this file's names; the summary does not need it."""
+    """Imports PyTorch into this file's names. The summary does not need it, so it is not imported at the start."""
     global torch, functional, SDPBackend, sdpa_kernel, graph_timing
     attention_rivals.load_torch()
     import graph_timing
@@ -33,7 +33,7 @@ def load_torch():
 
 
 def own_call(kernel, launches, workspaces, given, made):
-    """A call of one of our kernels, with its workspaces."""
+    """A call of one of our kernels, with the kernel's workspaces."""
     spaces = {each["name"]: torch.empty(each["bytes"], dtype=torch.uint8, device="cuda") for each in workspaces}
     cleared = [spaces[each["name"]] for each in workspaces if each.get("initial") is not None]
     if any(each.get("initial") not in (None, 0) for each in workspaces):
@@ -50,7 +50,7 @@ def own_call(kernel, launches, workspaces, given, made):
 
 
 def flash_calls(given, fields):
-    """PyTorch's backward passes behind SDPA, called directly: a graph captures no call of autograd."""
+    """The backward passes behind PyTorch's SDPA, called directly because a graph cannot capture autograd's calls."""
     q, k, v, dO = (given[name] for name in ("Q", "K", "V", "dO"))
     aten = torch.ops.aten
 
@@ -96,7 +96,7 @@ def fa3_call(library, dtype, given, made, fields):
 
 
 def wanted_gradients(given, fields):
-    """Gradients of attention in fp32, by autograd."""
+    """The gradients of attention in fp32, computed by autograd."""
     q, k, v = (given[name].float().requires_grad_() for name in ("Q", "K", "V"))
     group = fields.H // fields.Hkv
     with sdpa_kernel([SDPBackend.MATH]):
@@ -151,7 +151,7 @@ def measure(item, kernels, library):
             differences[name] = {each: [off[each].max().item(), off[each].mean().item()] for each in GRADIENTS}
         del wanted, off
     figures, refused = graph_timing.in_turns(subjects, ROUNDS)
-    # Five products of 2 S Skv D operations a head; a causal mask leaves about half.
+    # Five products of 2 S Skv D operations per head. A causal mask leaves about half of them.
     flops = 10 * B * H * S * Skv * D * (0.5 if fields.causal and S == Skv else 1)
     return {
         "shape": item["shape"],

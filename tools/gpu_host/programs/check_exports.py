@@ -4,9 +4,9 @@
   python3 check_exports.py check FOLDER STAMP SHAPE…
   python3 check_exports.py time FOLDER STAMP SHAPE
 
-FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is the output of the runner's own launches for the
-inputs in FOLDER/<shape>.in (`prepare` writes those). STAMP is clock-stamp.cu, compiled. All shapes are checked, the
-first is timed; `time` does nothing else. Prints one JSON object.
+FOLDER/<kernel>.py has the operator. `prepare` writes the inputs to FOLDER/<shape>.in, and FOLDER/<kernel>.<shape>.out
+is the output of the runner's own launches on them. STAMP is the compiled clock-stamp.cu. `check` checks all shapes and
+times the first one; `time` only times. Prints one JSON object.
 """
 
 import json
@@ -31,7 +31,7 @@ def inputs_of(shape, seed=7):
 
 
 def prepare(folder, shapes):
-    """Q, K and V of each shape, as the runner reads them."""
+    """Writes Q, K and V of each shape in the form that the runner reads."""
     for text in shapes:
         tensors = inputs_of(shape_of(text)[0])
         (folder / f"{text}.in").write_bytes(b"".join(each.numpy().tobytes() for each in tensors))
@@ -39,8 +39,8 @@ def prepare(folder, shapes):
 
 def graph_times(module, shape, causal, inputs, stamp):
     """Microseconds per launch in PyTorch's graph, and the SM's MHz from stamps around each sample, with the runner's
-    protocol and number of input sets. Tensors lie where PyTorch's allocator puts them, and then each in its own
-    allocation, as in the runner; several placements of each, in turns."""
+    protocol and number of input sets. Tensors are first where PyTorch's allocator puts them, and then each in a
+    separate allocation, as in the runner. Several placements of both kinds are timed in turns."""
     bench = graph_arms.Bench(module, inputs, shape, causal, stamp)
     for again in range(PLACES):
         for kind, sets in (("allocator", bench.sets_of_torch()), ("apart", bench.sets_for_torch())):
@@ -54,7 +54,7 @@ def graph_times(module, shape, causal, inputs, stamp):
 
 def states_of(modules, shape, causal, inputs, stamp):
     """Microseconds per launch and MHz of each kernel in PyTorch's graph as a user runs it: one stream, tensors where
-    the allocator puts them. Then again after calls in a second stream, and once more with a second context."""
+    the allocator puts them. Then the same after calls in a second stream, and finally with a second context."""
     benches = {}
     for kernel, module in modules.items():
         benches[kernel] = graph_arms.Bench(module, inputs, shape, causal, stamp)
@@ -103,13 +103,13 @@ def on_shape(module, path, text):
 
 
 def compiles(module):
-    """Whether torch.compile takes the operator without a graph break, and its output has the same bits."""
+    """Whether torch.compile compiles the operator without a graph break, with bit-equal output."""
     q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
 
     def call(q, k, v):
         return module.attention(q, k, v, False) * 1
 
-    # Otherwise the ninth kernel would exceed the limit on recompiling one function.
+    # Without this, the ninth kernel would exceed the limit on recompiling one function.
     torch._dynamo.reset()
     try:
         return torch.equal(torch.compile(call, fullgraph=True)(q, k, v), call(q, k, v))
@@ -129,7 +129,7 @@ def opcheck(module):
 
 
 def refusals(module):
-    """The error messages of wrong calls."""
+    """The messages with which wrong calls are refused."""
     q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
     wrong = {
         "dtype": (q.float(), k.float(), v.float()),
@@ -164,7 +164,7 @@ def main():
         return
     for path in sorted(folder.glob("*.py")):
         module = graph_arms.load(path)
-        # Before and after the checks, because torch.compile loads a lot into the process.
+        # Timed before and after the checks, because torch.compile loads a lot of code into the process.
         times = graph_times(module, *shape_of(timed), inputs, stamp)
         report["kernels"][path.stem] = {
             "arch": module.ARCH,

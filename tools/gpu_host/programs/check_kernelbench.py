@@ -1,4 +1,5 @@
-"""Builds KernelBench's ModelNew of an export with load_inline, as the evaluator does, and compares it with its Model.
+"""Builds an export's ModelNew for KernelBench with load_inline, as KernelBench's evaluator does, and compares it with
+the reference Model.
 
 python3 check_kernelbench.py FOLDER     FOLDER/<kernel>/reference.py and model_new.py; prints one JSON object
 """
@@ -17,7 +18,7 @@ TOLERANCE = 1e-2
 
 
 def names_of(path, names):
-    """Executes the file without a __file__, and returns its names."""
+    """Executes the file without setting __file__, and returns the names that it defines."""
     exec(compile(path.read_text(), path.name, "exec"), names)
     return names
 

@@ -1,12 +1,12 @@
-"""Checks exports of `fa-tui export --torch` on this GPU: host time per eager call, results and gradients against
-SDPA's, training a transformer, and decoding under torch.compile and in a CUDA graph.
+"""Checks exports of `fa-tui export --torch` on this GPU: host time per eager call, results and gradients compared with
+SDPA's, training of a transformer, and decoding under torch.compile and in a CUDA graph.
 
   python3 check_signatures.py FOLDER EXAMPLES OUT [PART…]
 
-FOLDER has the exported files fp16.py and bf16.py of one attention kernel, the same with a backward kernel as
-fp16_pair.py and bf16_pair.py, variants that have tensors in memory as [B, S, H, D] as fp16_bshd.py and
-bf16_bshd_pair.py, decode.py, paged.py and varlen.py; EXAMPLES is examples/pytorch. Without PARTs all are
-run. OUT is rewritten after each part: { device, parts: { NAME: { failed: […], … } } }.
+FOLDER has the exported files fp16.py and bf16.py of one attention kernel, the same kernel with a backward kernel as
+fp16_pair.py and bf16_pair.py, variants whose tensors are [B, S, H, D] in memory as fp16_bshd.py and bf16_bshd_pair.py,
+and decode.py, paged.py and varlen.py. EXAMPLES is examples/pytorch. Without a PART all parts run. OUT is rewritten
+after each part: { device, parts: { NAME: { failed: […], … } } }.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# The exports of a kernel of attention.
+# The exported files of attention kernels.
 DENSE = ("fp16", "bf16", "fp16_pair", "bf16_pair", "fp16_bshd", "bf16_bshd_pair")
 CANONICAL = (2, 8, 512, 64)
 CALLS = 500
 ROUNDS = 7
 GOAL_US = 10.0
-# For fp16 outputs of N(0, 1) inputs: a wrong mask or head causes an error a hundred times as large.
+# For fp16 outputs on N(0, 1) inputs. A wrong mask or head makes an error that is a hundred times as large.
 CLOSE = 1e-2
-# Batch, heads of Q and of K, queries, keys, head dimension, mask.
+# Each case has batch, heads of Q, heads of K, queries, keys, head dimension and mask.
 CASES = [
     (2, 8, 8, 512, 512, 64, 0),
     (2, 8, 8, 512, 512, 64, 1),
@@ -45,7 +45,7 @@ CASES = [
     (1, 32, 8, 113, 500, 128, 2),
     (1, 8, 8, 33, 33, 128, 0),
 ]
-# Shapes for gradients, in addition to CASES.
+# Shapes on which gradients are checked in addition to CASES.
 MORE_CASES = [
     (1, 32, 8, 1024, 1024, 128, 1),
     (2, 8, 8, 1024, 1024, 128, 0),
@@ -54,7 +54,7 @@ MORE_CASES = [
     (1, 4, 4, 257, 129, 128, 1),
     (1, 4, 1, 500, 1500, 128, 0),
 ]
-# Batch, heads of Q and of K, rows, head dimension, mask: forward and backward pass timed.
+# Batch, heads of Q, heads of K, rows, head dimension and mask of the shapes whose forward and backward pass are timed.
 TIMED = [
     (2, 8, 8, 512, 64, 0),
     (2, 8, 8, 512, 64, 1),
@@ -69,7 +69,7 @@ TIMED = [
 def load(path):
     spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
-    # torch.compile imports the modules of the functions that it traces.
+    # torch.compile imports the module of each function that it traces.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
@@ -80,14 +80,14 @@ def drawn(*shape, dtype=torch.float16):
 
 
 def laid_out(module, tensors):
-    """Tensors [B, H, S, D] in memory as the module's attention takes them."""
+    """Tensors of [B, H, S, D] in the memory layout that the module's attention expects."""
     if not module._kernel.layouts:
         return tensors
     return [each.detach().transpose(1, 2).contiguous().transpose(1, 2) for each in tensors]
 
 
 def hidden(queries, keys, mask):
-    """The keys that a query does not see; None if it sees all."""
+    """A mask of the keys that a query does not see. None if it sees all keys."""
     if not mask:
         return None
     last = torch.arange(queries, device="cuda")[:, None] + (keys - queries if mask == 2 else 0)
@@ -95,7 +95,7 @@ def hidden(queries, keys, mask):
 
 
 def by_definition(q, k, v, mask):
-    """Attention in fp32."""
+    """Attention computed in fp32 from its definition."""
     shared = q.shape[1] // k.shape[1]
     k, v = (each.float().repeat_interleave(shared, 1) for each in (k, v))
     scores = q.float() @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
@@ -106,7 +106,7 @@ def by_definition(q, k, v, mask):
 
 
 def sdpa(q, k, v, mask):
-    """PyTorch's attention in the tensors' dtype."""
+    """PyTorch's attention in the dtype of the tensors."""
     unseen = hidden(q.shape[2], k.shape[2], mask)
     square = q.shape[2] == k.shape[2]
     if mask and square:
@@ -116,12 +116,13 @@ def sdpa(q, k, v, mask):
 
 
 def most(a, b):
-    # max() would skip a NaN, which must be a large error.
+    # max() would ignore a NaN, which must count as an infinite error.
     return (a.float() - b.float()).abs().nan_to_num(math.inf).max().item()
 
 
 def host_us(call, calls=CALLS):
-    """Median and minimum over rounds of the host time per call, in microseconds, in a loop that never synchronizes."""
+    """The median and the minimum over rounds of the host time per call, in microseconds. The timed loop never
+    synchronizes."""
     for _ in range(20):
         call()
     rounds = []
@@ -154,7 +155,7 @@ def gpu_us(call, calls=100):
 
 
 def host(modules):
-    """Host time of eager calls at 2x8x512x64."""
+    """Measures the host time of eager calls at 2x8x512x64."""
     module = modules["fp16"]
     q, k, v, o = (drawn(*CANONICAL) for _ in range(4))
     sets = [tuple(drawn(*CANONICAL) for _ in range(4)) for _ in range(50)]
@@ -171,7 +172,7 @@ def host(modules):
         "attention": (lambda: module.attention(q, k, v), CALLS),
         "attention_out, 50 sets in turns": (in_turn, CALLS),
         "sdpa": (lambda: F.scaled_dot_product_attention(q, k, v), CALLS),
-        # Five launches per call, and the driver's queue has room for about a thousand.
+        # A call has five launches, and the driver's queue has room for about a thousand launches.
         "flash_attn_func": (lambda: module.flash_attn_func(*packed), 150),
         "attention, with gradients": (lambda: module.attention(*learning), 200),
         "sdpa, with gradients": (lambda: F.scaled_dot_product_attention(*learning), 200),
@@ -190,7 +191,7 @@ def host(modules):
         found["sdpa, flash"] = host_us(lambda: F.scaled_dot_product_attention(q, k, v))
     with torch.inference_mode():
         found["attention, inference mode"] = host_us(lambda: module.attention(q, k, v))
-    # Without the compiled binding, as on a host without a C compiler.
+    # Measures without the compiled binding, as on a host without a C compiler.
     fast, module._kernel.fast = module._kernel.fast, lambda *arguments: False
     found["attention_out, from Python"] = host_us(lambda: module.attention_out(q, k, v, o))
     found["attention, from Python"] = host_us(lambda: module.attention(q, k, v))
@@ -227,7 +228,7 @@ def host(modules):
 
 
 def correct(modules):
-    """Compares results with SDPA's by their distance from attention in fp32."""
+    """Checks results. A result and SDPA's are compared by their distances from attention in fp32."""
     rows, failed = [], []
     for name in [each for each in DENSE if each in modules]:
         module, dtype = modules[name], modules[name].DTYPE
@@ -251,7 +252,7 @@ def correct(modules):
 
 
 def refusals(modules):
-    """Wrong calls, and their error messages."""
+    """Makes wrong calls and returns their error messages."""
     module = modules["fp16"]
     q, k, v = (drawn(1, 2, 128, 64) for _ in range(3))
     shifted = drawn(2 * 128 * 64 + 1)[1:].view(1, 2, 128, 64)
@@ -277,7 +278,7 @@ def refusals(modules):
 
 
 def addresses(modules):
-    """Memory that is freed and reused for other shapes, in several streams and threads."""
+    """Checks results when memory is freed and reused for other shapes, in several streams and threads."""
     module, failed = modules["fp16"], []
     shapes = [(2, 8, 512, 64), (1, 16, 512, 64), (4, 8, 256, 64), (1, 8, 512, 128), (2, 4, 700, 64)]
     seen, repeated = set(), 0
@@ -324,7 +325,7 @@ def gradients_of(call, tensors, above):
 
 
 def drawn_case(case, dtype):
-    """Q, K, V and the gradient of O."""
+    """Draws Q, K, V and the gradient of O."""
     B, H, Hkv, S, Skv, D, _ = case
     q, k, v = ((B, H, S, D), (B, Hkv, Skv, D), (B, Hkv, Skv, D))
     return [drawn(*each, dtype=dtype) for each in (q, k, v)], drawn(*q, dtype=dtype)
@@ -336,7 +337,7 @@ def refuse_fallback(*arguments):
 
 @contextlib.contextmanager
 def own_backward_only(module):
-    """Gradients by PyTorch's backward pass are errors, if the file has a kernel for them."""
+    """Checks that gradients by PyTorch's backward pass are refused if the file has a kernel for them."""
     fallback = module._gradients
     if hasattr(module, "_backward_kernel"):
         module._gradients = refuse_fallback
@@ -347,7 +348,7 @@ def own_backward_only(module):
 
 
 def flash_layout(module, causal):
-    """flash_attn_func of tensors in attention's layout."""
+    """Calls flash_attn_func with tensors in attention's layout."""
 
     def call(q, k, v):
         return module.flash_attn_func(*(each.transpose(1, 2) for each in (q, k, v)), causal=causal).transpose(1, 2)
@@ -356,7 +357,8 @@ def flash_layout(module, causal):
 
 
 def gradients(modules):
-    """Compares the operators' gradients with SDPA's by their distance from the fp32 ones."""
+    """Checks gradients. An operator's gradients and SDPA's are compared by their distances from the gradients in
+    fp32."""
     rows, failed = [], []
     for name in [each for each in DENSE if each in modules]:
         module, dtype = modules[name], modules[name].DTYPE
@@ -384,7 +386,7 @@ def gradients(modules):
 
 
 def backward_addresses(modules):
-    """Gradients in memory that is freed and reused for other shapes, in several streams and threads."""
+    """Checks gradients when memory is freed and reused for other shapes, in several streams and threads."""
     module, failed = modules["bf16_pair"], []
     cases = [(2, 8, 8, 512, 512, 64, 1), (1, 16, 4, 700, 700, 64, 0), (1, 8, 8, 300, 300, 128, 1)]
 
@@ -417,7 +419,7 @@ def backward_addresses(modules):
 
 
 def graph_with_gradients(modules):
-    """Forward and backward pass in one CUDA graph, replayed with other inputs."""
+    """Captures forward and backward pass in one CUDA graph and replays the graph with other inputs."""
     module, failed, worst = modules["bf16_pair"], [], 0.0
     case = (2, 8, 2, 512, 512, 64, 1)
     given, upstream = drawn_case(case, torch.bfloat16)
@@ -452,7 +454,7 @@ BACKENDS = {"sdpa, flash": SDPBackend.FLASH_ATTENTION, "sdpa, cuDNN": SDPBackend
 
 
 def event_us(call, calls):
-    """Median microseconds per eager call on the stream: the GPU's time, or the host's where that is longer."""
+    """Median microseconds per eager call on the stream: the GPU's time, or the host's time if that is longer."""
     for _ in range(3):
         call()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -468,7 +470,7 @@ def event_us(call, calls):
 
 
 def captured(call, calls=10):
-    """A CUDA graph of calls: replayed, it takes the GPU's time, whatever the host needs."""
+    """Captures calls in a CUDA graph. A replay takes only the GPU's time, however long the host needs for the calls."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -483,7 +485,8 @@ def captured(call, calls=10):
 
 
 def in_turns_us(graphs, rounds=15, calls=10):
-    """Median microseconds per call of each graph, replayed in turns, so that all run at the same clocks."""
+    """Median microseconds per call of each graph. The graphs are replayed in turns, so that all run at the same
+    clocks."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     times = {name: [] for name in graphs}
     for each in range(rounds + 1):
@@ -498,7 +501,8 @@ def in_turns_us(graphs, rounds=15, calls=10):
 
 
 def eager_gradients(modules):
-    """Forward and backward pass compared with SDPA: time of the host, on the stream in eager mode, and in a graph."""
+    """Compares forward and backward pass with SDPA's: the host's time, the time on the stream in eager mode, and in a
+    graph."""
     module, bshd, rows, host_rows, failed = modules["bf16_pair"], modules["bf16_bshd_pair"], [], {}, []
     for case in TIMED:
         B, H, Hkv, S, D, mask = case
@@ -541,7 +545,7 @@ def eager_gradients(modules):
     kernels = [kernel for each in (module, bshd) for kernel in (each._kernel, each._backward_kernel)]
     if not all("fast" in vars(each) for each in kernels):
         failed.append(f"launches are made from Python: {module.BINDING_PROBLEM}")
-    # The rest of the backward pass, without autograd's own time.
+    # Calls the backward pass directly, without autograd's own time.
     (q, k, v), upstream = drawn_case((2, 8, 8, 512, 512, 64, 0), torch.bfloat16)
     out, lse = module.attention_op(q, k, v)
     known = (q, k, v, out, lse, upstream, 0, None)
@@ -553,7 +557,7 @@ def eager_gradients(modules):
 
 
 def training_step(modules):
-    """Steps of a larger transformer, compared with SDPA's backends."""
+    """Compares training steps of a larger transformer with those of SDPA's backends."""
     example, times = modules["example"], {}
     for name, size in {
         "256 rows": example.Size(),
@@ -578,13 +582,13 @@ def training_step(modules):
 
 
 def compiled(modules):
-    """torch.compile without a graph break, for each of the fp16 files."""
+    """Checks that torch.compile compiles each of the fp16 files without a graph break."""
     found = {name: compiled_file(modules[name]) for name in ("fp16", "fp16_pair", "fp16_bshd") if name in modules}
     return {**found, "failed": [f"{name}: {each}" for name, file in found.items() for each in file["failed"]]}
 
 
 def compiled_file(module):
-    """Forward pass, gradients, flash_attn_func, and a changing number of keys."""
+    """Checks one file: forward pass, gradients, flash_attn_func, and a changing number of keys."""
     found, failed = {}, []
     q, k, v = laid_out(module, (drawn(2, 8, 256, 64), drawn(2, 2, 256, 64), drawn(2, 2, 256, 64)))
 
@@ -638,8 +642,8 @@ def opcheck(module, q, k, v):
 
 
 def training(modules):
-    """examples/pytorch/train_transformer.py with SDPA and with the exported kernels: the losses, and how far SDPA's own
-    losses differ between two of its backends."""
+    """examples/pytorch/train_transformer.py runs with SDPA and with the exported kernels. Returns the losses, and by
+    how much the losses of two of SDPA's backends differ."""
     example = modules["example"]
     arms = {"sdpa": (example.sdpa, SDPBackend.FLASH_ATTENTION), "sdpa, math": (example.sdpa, SDPBackend.MATH)}
     names = [name for name in ("bf16", "bf16_pair", "bf16_bshd_pair") if name in modules]
@@ -654,7 +658,7 @@ def training(modules):
 
 
 def decoding(modules):
-    """A decoding loop with flash_attn_with_kvcache: eager, compiled, and in one CUDA graph for all lengths."""
+    """Runs a decoding loop with flash_attn_with_kvcache: eager, compiled, and in one CUDA graph for all lengths."""
     B, H, Hkv, D, rows, steps = 4, 32, 8, 128, 512, 64
     found, failed = {}, []
     keys, values = drawn(B, rows, Hkv, D), drawn(B, rows, Hkv, D)
@@ -662,7 +666,7 @@ def decoding(modules):
     begin = torch.tensor([5, 64, 300, 127], dtype=torch.int32, device="cuda")
 
     def expected(step):
-        """Sequence b has begin[b] + step + 1 keys."""
+        """The expected output, if sequence b has begin[b] + step + 1 keys."""
         outs = []
         for b, length in enumerate((begin + step + 1).tolist()):
             q, k, v = (each.transpose(0, 1)[None] for each in (queries[step, b], keys[b, :length], values[b, :length]))
@@ -672,7 +676,7 @@ def decoding(modules):
     wanted = [expected(step) for step in range(steps)]
 
     def loop(kind, make):
-        """`make` returns the function of one step, which writes the new key and increments the lengths."""
+        """`make` returns the function of one step. The function writes the new key and increments the lengths."""
         cache = torch.zeros_like(keys), torch.zeros_like(values)
         for b, length in enumerate(begin.tolist()):
             cache[0][b, :length], cache[1][b, :length] = keys[b, :length], values[b, :length]
@@ -741,7 +745,7 @@ def decoding(modules):
         return modules["paged"].flash_attn_with_kvcache(q, *pages, k, v, cache_seqlens=lengths, block_table=table)
 
     def paged_loop(kind, make):
-        """Copies the cache's first rows to the pages in the table."""
+        """Runs the loop on pages. The first rows of the cache are copied to the pages that the table names."""
 
         def scattered(given, cache, lengths):
             for each in cache:
@@ -790,7 +794,7 @@ def packed_sequences(modules):
     ragged.plan(offsets, offsets, 8, 2, 64, causal=True)
     out, lse = ragged.run(q, k, v, return_lse=True)
     found["BatchPrefillWithRaggedKVCacheWrapper"] = most(out, expected)
-    # A query that sees only its own key: the base-2 logarithm is that of a single weight.
+    # This query sees only its own key, so its LSE in base 2 is the logarithm of a single weight.
     own = (q[230].float() * k[230].float().repeat_interleave(4, 0)).sum(-1) / math.sqrt(64) / math.log(2)
     found["its lse"] = most(lse[230], own)
     query, key, value = drawn(32, 128), drawn(333, 8, 128), drawn(333, 8, 128)

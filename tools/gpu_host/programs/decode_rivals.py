@@ -5,12 +5,12 @@ and decode_mma_paged on a cache of the same size whose pages are scattered.
   python3 tools/gpu_host/programs/decode_rivals.py --seed 7 --shapes 60 [--flex 4] [--out FILE]
   python3 tools/gpu_host/programs/decode_rivals.py --summary FILE
 
-Each line of the output is a JSON object: a shape, and each subject's median, 2.5th and 97.5th percentile of the samples
-in microseconds. A sample is the time of one replay of a CUDA graph, divided by its number of calls, which together take
-about 1 ms. Subjects take turns, so that they run at the same clock. Each call of a graph has its own caches, until all
-of them exceed twice the L2 cache. `differences` are the largest absolute differences from SDPA's math backend in fp32,
-for shapes whose caches it can hold. The kernels are compiled here from their folders, with their manifests'
-definitions.
+Each line of the output is a JSON object with a shape and, for each subject, the median and the 2.5th and 97.5th
+percentile of its samples in microseconds. A sample is the time of one replay of a CUDA graph, divided by its number of
+calls, which together take about 1 ms. Subjects take turns, so that they run at the same clock. The calls of a graph use
+different caches, as many as together exceed twice the L2 cache. `differences` are the largest absolute differences from
+SDPA's math backend in fp32, for shapes whose caches fit in memory for that backend. This program compiles the kernels
+from their folders, with their manifests' definitions.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def draw(rng):
 
 
 def load_torch():
-    """Imports PyTorch into this file's names; the summary does not need it."""
+    """Imports PyTorch into this file's names. The summary does not need it, so it is not imported at the start."""
     global torch, functional, SDPBackend, sdpa_kernel, graph_timing
     import graph_timing
     import torch
@@ -62,8 +62,8 @@ def load_torch():
 class Decode:
     """examples/kernels/decode_mma or decode_mma_paged, compiled for this device in one dtype."""
 
-    # Constants of kernel.yaml; warps and keys per tile by head dimension. Caches of one tile per warp have separate
-    # entries, with four warps and one stage.
+    # Constants of kernel.yaml, and warps and keys per tile by head dimension. A cache with at most one tile per warp
+    # has a separate entry, with four warps and one stage.
     CTAS_AN_SM = 2
     CUTS = {64: (4, 32), 128: (4, 16), 256: (2, 16)}
     ENTRIES = ((64, 16), (64, 32), (128, 16), (128, 32), (256, 16))
@@ -106,7 +106,8 @@ class Decode:
         return 4 if stages == 1 else self.CUTS[width][0]
 
     def prepare(self, shape, lengths, table=None):
-        """A function of q, k, v and o that launches the kernel on the current stream; a table makes the cache paged."""
+        """Returns a function of q, k, v and o that launches the kernel on the current stream. With a table the cache is
+        paged."""
         batch, heads, kv_heads, queries, keys, width = (shape[name] for name in ("B", "H", "Hkv", "S", "Skv", "D"))
         rows = 32 if heads // kv_heads * queries > 16 and width < 256 else 16
         stripes = kv_heads * math.ceil(heads // kv_heads * queries / rows)
@@ -146,7 +147,7 @@ def measure(shape, kernels, flex):
     q = torch.randn(batch, queries, heads, width, device="cuda", dtype=dtype)
     o = torch.empty_like(q)
     lengths = torch.full((batch,), keys, dtype=torch.int32, device="cuda")
-    # SDPA's causal mask starts at the first key, so several queries need an explicit mask of the last rows.
+    # SDPA's causal mask aligns the first query with the first key, so several queries need an explicit mask.
     mask = None
     if queries > 1:
         mask = torch.ones(queries, keys, dtype=torch.bool, device="cuda").tril(keys - queries)
@@ -187,7 +188,8 @@ def measure(shape, kernels, flex):
             k, v = caches[number][0].transpose(1, 2), caches[number][1].transpose(1, 2)
             return flex(q.transpose(1, 2), k, v, enable_gqa=heads != kv_heads)
 
-        # Without a mask, so only for one query: of several, each would see keys after its own position.
+        # It runs without a mask, so it is timed only for one query. With several queries, each would see
+        # keys after its own position.
         if queries == 1:
             subjects["flex"] = compiled
 
@@ -214,12 +216,12 @@ def measure(shape, kernels, flex):
     }
 
 
-# Ranges (from, to) of the queries per sequence and of the caches' MB.
+# Each class has a range (from, to) of queries per sequence, and a range of the caches' size in MB.
 CLASSES = [((1, 1), (0, 10)), ((1, 1), (10, 100)), ((1, 1), (100, 1e6)), ((2, 8), (0, 100)), ((2, 8), (100, 1e6))]
 
 
 def summarise(path):
-    """Prints a table of a run: by class, the kernel against the fastest backend and against a copy."""
+    """Prints a table of a run. For each class it compares the kernel with the fastest backend and with a copy."""
     about, *lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
     print("# decode_mma beside PyTorch's backends\n")
     print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")

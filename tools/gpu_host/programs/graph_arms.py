@@ -1,10 +1,10 @@
-"""How long a launch of an exported kernel takes in a CUDA graph, and what this depends on: who captured the graph,
-where the tensors lie, which context it runs in, whether PyTorch is in the process.
+"""Measures how long a launch of an exported kernel takes in a CUDA graph, and what this time depends on: who captured
+the graph, where the tensors are in memory, which context it runs in, and whether PyTorch is in the process.
 
   python3 graph_arms.py torch|bare FOLDER SHAPE STAMP KERNEL…
 
-FOLDER/<kernel>.py are the exported operators, FOLDER/<shape>.in is Q, K and V, STAMP is clock-stamp.cu, compiled.
-`bare`: without PyTorch in the process, as in the runner. Each arm times pairs of replays as the runner does
+FOLDER/<kernel>.py has an exported operator, FOLDER/<shape>.in has Q, K and V, and STAMP is the compiled clock-stamp.cu.
+`bare` runs without PyTorch in the process, as in the runner. Each arm times pairs of replays as the runner does
 (apps/runner/worker/benchmark/samplers.ts), all arms in turns. Prints one JSON object.
 """
 
@@ -29,7 +29,7 @@ HALF_BYTES = 2
 NON_BLOCKING = 1
 THREAD_LOCAL = 1
 NODE_TYPES = {0: "kernel", 1: "memcpy", 2: "memset", 5: "empty", 10: "alloc", 11: "free"}
-# CUlaunchAttributeID, and how many 32-bit words of the value are meaningful.
+# For each CUlaunchAttributeID: how many 32-bit words of its value have a meaning.
 NODE_ATTRIBUTES = {
     "access_policy_window": (1, 8),
     "cooperative": (2, 1),
@@ -73,7 +73,7 @@ class Cuda:
         return out
 
     def told(self, name, *arguments, kind=ctypes.c_int):
-        """Like handle(), but returns a number, or the error's text if the call fails."""
+        """Like handle(), but returns a number, or the text of the error if the call fails."""
         out = kind()
         try:
             self.call(name, ctypes.byref(out), *arguments)
@@ -86,7 +86,7 @@ cuda = Cuda()
 
 
 class Tensor:
-    """The properties of a tensor that an exported operator's launcher reads."""
+    """The properties of a tensor that the launcher of an exported operator reads."""
 
     def __init__(self, address, shape):
         self.address, self.shape = address, shape
@@ -99,13 +99,13 @@ class Tensor:
         return self.shape[0] * self.shape[1] * self.shape[2] * self.shape[3] * HALF_BYTES
 
 
-# The launches of a call; workspaces by name.
+# The launches of a call, and its workspaces by name.
 Plan = collections.namedtuple("Plan", "launches workspace")
 
 
 def sets_of(shape, inputs, layout):
-    """Two sets of Q, K, V and O. `guarded`: an allocation each, with 4 KiB before and after, as in the runner;
-    `packed`: all in one allocation, as PyTorch's allocator places tensors of 1 MiB."""
+    """Two sets of Q, K, V and O. `guarded`: each tensor has an allocation, with 4 KiB before and after it, as in the
+    runner. `packed`: all tensors are in one allocation, as PyTorch's allocator places tensors of 1 MiB."""
     size = len(inputs) // 3
     block = cuda.handle("cuMemAlloc_v2", ctypes.c_size_t(8 * size)).value if layout == "packed" else 0
     sets = []
@@ -130,7 +130,7 @@ def new_stream():
 
 
 def new_context():
-    """Creates a context next to PyTorch's and makes it current on the calling thread."""
+    """Creates a context in addition to PyTorch's, and makes it current on the calling thread."""
     context = ctypes.c_void_p()
     cuda.call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
     return context
@@ -138,15 +138,15 @@ def new_context():
 
 @functools.cache
 def torch_stream():
-    """PyTorch's stream for everything that is timed. One per process: after several calls in a row in a second stream,
-    every graph of the process takes up to 0.2 us longer per launch (docs/exports.md)."""
+    """PyTorch's stream for everything that is timed. There is only one per process, because after several calls in a
+    row in a second stream every graph of the process takes up to 0.2 us longer per launch (docs/exports.md)."""
     import torch
 
     return torch.cuda.Stream()
 
 
 def captured(loaded, plan, sets, launches):
-    """Captures as the runner does: in its own stream, in thread-local mode."""
+    """Captures in the way of the runner: in a separate stream, in thread-local mode."""
     stream = new_stream()
     cuda.call("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
     for number in range(launches):
@@ -158,7 +158,7 @@ def captured(loaded, plan, sets, launches):
 
 
 class KernelNode(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS of cuda.h, version 2."""
+    """The struct CUDA_KERNEL_NODE_PARAMS of cuda.h, version 2."""
 
     _fields_ = [
         ("function", ctypes.c_void_p),
@@ -173,7 +173,7 @@ class KernelNode(ctypes.Structure):
 
 
 def built(loaded, plan, sets, launches):
-    """Builds the graph node by node, each depending on the previous one."""
+    """Builds the graph node by node. Each node depends on the previous one."""
     graph = cuda.handle("cuGraphCreate", 0)
     before = None
     for number in range(launches):
@@ -202,7 +202,8 @@ def executable(graph, flags=0):
 
 
 def facts_of(graph):
-    """Nodes by type, edges, the parameters of the first kernel node, and the attributes in which nodes differ."""
+    """The number of nodes by type and of edges, the parameters of the first kernel node, and the attributes that differ
+    between nodes."""
     count = ctypes.c_size_t()
     cuda.call("cuGraphGetNodes", graph, None, ctypes.byref(count))
     nodes = (ctypes.c_void_p * count.value)()
@@ -268,7 +269,7 @@ def context_facts():
 
 
 class Stamps:
-    """Launches clock-stamp.cu around samples to get the SM's MHz."""
+    """Launches clock-stamp.cu around samples, to compute the SM's MHz."""
 
     def __init__(self, image):
         module = cuda.handle("cuModuleLoadData", pathlib.Path(image).read_bytes() + b"\0")
@@ -288,8 +289,8 @@ class Stamps:
 
 
 class Arm:
-    """A graph to time: microseconds per launch of each pair of replays. `between` enqueues what the runner enqueues
-    between the two: poisoned outputs and a stamp."""
+    """A graph to time. It has the microseconds per launch of each pair of replays. `between` enqueues what the runner
+    enqueues between the two replays: writing poison to the outputs, and a stamp."""
 
     def __init__(self, name, replay, launches, *, context, stream, stamps=None, outputs=()):
         self.name, self.replay, self.launches = name, replay, launches
@@ -342,7 +343,7 @@ class Arm:
 
 
 class Bench:
-    """All arms of one kernel, and those that could not be set up."""
+    """All arms of one kernel, and the reasons why others could not be set up."""
 
     def __init__(self, module, inputs, shape, causal, stamp=None):
         self.module, self.inputs, self.shape, self.causal, self.held = module, inputs, shape, causal, []
@@ -362,7 +363,7 @@ class Bench:
         self.facts.clear()
 
     def arm(self, name, graph_of, *, context=None, flags=0, runner_like=None, stamps=None):
-        """`runner_like`: the sets whose outputs are poisoned between the replays."""
+        """Adds an arm. `runner_like` has the sets whose outputs are poisoned between the replays."""
         context = context or self.primary
         try:
             cuda.call("cuCtxSetCurrent", context)
@@ -436,7 +437,7 @@ class Bench:
             )
 
     def torch_arm(self, name, sets, stamped=False):
-        """PyTorch's graph of the exported operator, as a user runs it. Returns the graph and the sets."""
+        """A graph of the exported operator that PyTorch captured, as a user would. Returns the graph and the sets."""
         import torch
 
         stream = torch_stream()
@@ -464,7 +465,7 @@ class Bench:
         return raw, [{each: Tensor(t.data_ptr(), self.shape) for each, t in zip("QKVO", one)} for one in sets]
 
     def sets_of_torch(self):
-        """Sets placed by PyTorch's allocator."""
+        """Sets of tensors that PyTorch's allocator placed."""
         import torch
 
         values = torch.frombuffer(bytearray(self.inputs), dtype=torch.float16).view(3, *self.shape)
@@ -475,7 +476,7 @@ class Bench:
         return sets
 
     def sets_for_torch(self):
-        """Sets laid out as in the runner."""
+        """Sets of tensors for PyTorch, laid out as in the runner."""
         import torch
 
         class Exposed:
@@ -509,7 +510,8 @@ class Bench:
 
 
 def without_torch():
-    """A stand-in for PyTorch, so that an exported file can be imported; its launcher does not use it."""
+    """Installs a stand-in for PyTorch, so that an exported file can be imported. The file's launcher does not use
+    it."""
     stand_in = types.ModuleType("torch")
     stand_in.Tensor = object
 

@@ -1,4 +1,4 @@
-"""Shared by programs that time kernels and PyTorch's calls in turns, in CUDA graphs. Needs a GPU and PyTorch."""
+"""Code of the programs that time kernels and PyTorch's calls in turns, in CUDA graphs. Needs a GPU and PyTorch."""
 
 import ctypes
 import random
@@ -9,7 +9,7 @@ SAMPLE_US = 1000
 
 
 class Driver:
-    """The part of the CUDA driver API that a launch needs."""
+    """The functions of the CUDA driver API that a launch needs."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -22,10 +22,10 @@ class Driver:
 
 def in_turns(subjects, rounds, least_calls=1):
     """
-    Times subjects: functions by name, each called with the number of its call. A sample is the time of one replay of a
-    graph, divided by its number of calls, which together take SAMPLE_US. Subjects take turns, in another order each
-    round, because at the power limit a subject's clock depends on the previous one. Returns the median, the 2.5th and
-    the 97.5th percentile of each in microseconds, and the errors of subjects that could not be captured.
+    Times subjects. A subject is a function with a name, which gets the number of the call. A sample is the time of one
+    replay of a graph, divided by its number of calls, which together take SAMPLE_US. Subjects take turns, in another
+    order each round, because at the power limit a subject's clock depends on the previous one. Returns the median, the
+    2.5th and the 97.5th percentile of each in microseconds, and the errors of subjects that could not be captured.
     """
     events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
     graphs, missing = {}, {}
@@ -53,7 +53,7 @@ def in_turns(subjects, rounds, least_calls=1):
 
 
 def captured(call, count):
-    """A graph of `count` calls, and their outputs, which must live as long as the graph."""
+    """A graph of `count` calls, and the calls' outputs, which must live as long as the graph."""
     with torch.cuda.stream(torch.cuda.Stream()):
         for _ in range(3):
             call(0)

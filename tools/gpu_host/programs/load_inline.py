@@ -1,4 +1,4 @@
-"""Builds the kernel of a .cu file as a PyTorch extension, behind a binding that launches it."""
+"""Builds the kernel of a .cu file as a PyTorch extension, with a binding that launches the kernel."""
 
 import json
 import pathlib

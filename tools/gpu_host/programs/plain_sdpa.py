@@ -1,6 +1,6 @@
-"""Microseconds per call of SDPA backends in a CUDA graph of 50 calls: plain PyTorch, without flashcore.
+"""Measures SDPA's backends with PyTorch alone, without flashcore: microseconds per call in a CUDA graph of 50 calls.
 
-The median of 105 replays in 5 rounds over the backends.
+A figure is the median of 105 replays in 5 rounds over the backends.
 """
 
 import json
@@ -18,7 +18,7 @@ BACKENDS = {
 CALLS = 50
 
 B, H, S, D, causal = re.fullmatch(r"(\d+)x(\d+)x(\d+)x(\d+)(c?)", sys.argv[1]).groups()
-# One stream, because calls in a second one make every graph of the process slower (docs/measuring.md).
+# Uses only one stream, because calls in a second stream make every graph of the process slower (docs/measuring.md).
 torch.cuda.set_stream(torch.cuda.Stream())
 q, k, v = (torch.randn(int(B), int(H), int(S), int(D), device="cuda", dtype=torch.float16) for _ in range(3))
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times a Triton kernel with Triton's own launcher, in a CUDA graph: examples/kernels/triton_attention.
+"""Times examples/kernels/triton_attention with Triton's own launcher, in a CUDA graph.
 
   python3 triton_launch.py FOLDER CAPABILITY SHAPE…
 
 FOLDER has attention.py. Standard output is a JSON object: for each shape (BxHxSx64, `c` appended when causal) the
 median and the 2.5th and 97.5th percentile of 200 replays, in microseconds per launch, and the largest difference from
-PyTorch's attention in fp32. A replay has 50 launches. As in flashcore's hot measurement, each has its own output, and
-they cycle through as many sets of inputs as fit in 24 MiB.
+PyTorch's attention in fp32. A replay has 50 launches. As in flashcore's hot measurement, each launch has its own
+output, and the launches cycle through as many sets of inputs as fit in 24 MiB.
 """
 
 import json

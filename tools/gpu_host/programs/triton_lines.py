@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Launches one of test/fixtures/triton/counted once, through the driver API of a GPU or of the emulator.
+"""Launches one kernel of test/fixtures/triton/counted once, through the driver API of a GPU or of the emulator.
 
   python3 triton_lines.py LIBRARY LAUNCHES NAME IMAGE
 
-LIBRARY is libcuda.so.1 or libcuda_emu.so, LAUNCHES is launches.json, NAME.ptx is next to it, and IMAGE is that PTX or a
-cubin of it. The emulator counts, and its counts by source line go to standard output as JSON. It imports no
-packages, so that ncu profiles only the kernel.
+LIBRARY is libcuda.so.1 or libcuda_emu.so, LAUNCHES is launches.json with NAME.ptx next to it, and IMAGE is that PTX or
+its cubin. On the emulator, the counts by source line go to standard output as JSON. The program imports no packages, so
+that ncu profiles only the kernel.
 """
 
 import ctypes
@@ -47,7 +47,7 @@ def main():
             return tensor
         return ctypes.c_int32(value) if isinstance(value, int) else ctypes.c_float(value)
 
-    # The last two are pointers to scratch memory that Triton adds; these kernels take none.
+    # The last two arguments are pointers to scratch memory that Triton adds. These kernels use none.
     values = [*map(argument, launch["arguments"]), ctypes.c_uint64(0), ctypes.c_uint64(0)]
     pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
     call("cuCtxSynchronize")

@@ -1,4 +1,4 @@
-"""What can be measured: functions named as their sections, in the order in which they run."""
+"""All sections: functions that measure something, named as their sections, in the order in which they run."""
 
 from sections import (
     comparisons,
@@ -58,5 +58,5 @@ SECTIONS = {
         several.several,
     )
 }
-# These run only on request.
+# These sections run only on request.
 TWO_GPUS = ["several"]

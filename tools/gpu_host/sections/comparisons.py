@@ -1,4 +1,4 @@
-"""Comparisons and decisions: whether they are correct, and what else on the host changes them."""
+"""Whether comparisons and decisions are correct, and how much other work on the host changes them."""
 
 import json
 import shutil
@@ -11,8 +11,8 @@ SHAPES = [CANONICAL, "1x8x512x64c", "4x16x2048x64c"]
 
 def aa(m):
     """
-    Compares builds with themselves in interleaved blocks of one job, as every comparison is made. How far from 1 is the
-    ratio?
+    Compares builds with themselves in interleaved blocks of one job, like every comparison, to see how far the ratio is
+    from 1.
     """
     rows = []
     for kernel in KERNELS:
@@ -33,8 +33,8 @@ def aa(m):
 
 def ab(m):
     """
-    Candidate against champion, and the champion against itself, in interleaved blocks in one job; on several shapes
-    too.
+    Compares a candidate with the champion, and the champion with itself, in interleaved blocks in one job, also on
+    several shapes.
     """
     for candidate, champion, shapes in [
         ("flashcore_v10", "flashcore_v10", [CANONICAL]),
@@ -82,7 +82,7 @@ def print_comparison(m, comparison, code, seconds):
 
 
 def clock(m):
-    """Whether the kernels that stamp the clock change the measurements, and the clocks that they report."""
+    """Measures whether the kernels that stamp the clock change the times, and which clocks they report."""
     for kernel, shape in (
         ("flashcore_v10", CANONICAL),
         ("flashcore_v11", CANONICAL),
@@ -104,12 +104,12 @@ def clock(m):
         )
 
 
-# Runs nvcc as the runner does next to a timed kernel, and enough compilers to leave no processor idle.
+# One nvcc, as the runner runs it next to a timed kernel, and as many compilers as leave no processor idle.
 LOADS = {"one": ["1", "--flags=--split-compile=0"], "all": ["16", "--flags="]}
 
 
 def busy(m):
-    """Whether compiling on the host changes the measurements."""
+    """Measures whether compiling on the host changes the times."""
     for name, load in LOADS.items():
         m.run(
             [
@@ -130,7 +130,7 @@ def busy(m):
 PLANS = {"merge": 0, "final": 0, "explore": 0, "nsight": 1}
 CHAMPION = "flashcore_v10"
 CANDIDATE = "flashcore_v11"
-# Adds two microseconds to every CTA, after its first tiles have arrived.
+# The copy waits two microseconds at this line in every CTA, after the CTA's first tiles have arrived.
 BARRIER = "__syncthreads();  // Q and every group's first tile are there"
 SLOWED = BARRIER + "\n  __nanosleep(2000);"
 OWN_GATES = """
@@ -197,16 +197,16 @@ def decide(m):
 
 
 def copy_of(m, kernel):
-    """A copy of a kernel folder, in a folder of its own so that several copies can coexist."""
+    """Copies a kernel folder into a separate folder, so that several copies can coexist."""
     folder = m.work / f"copy{len(list(m.work.glob('copy*')))}" / kernel
     shutil.copytree(ROOT / "kernels" / kernel, folder)
     return folder
 
 
 def slowed_copy_of(m, kernel):
-    """A copy of a kernel folder whose CTAs wait at BARRIER, which is in its source or in a mechanism's header."""
+    """Copies a kernel folder and makes its CTAs wait at BARRIER, which is in the source or in a mechanism's header."""
     folder = copy_of(m, kernel)
-    # The compiler prefers a header of the kernel's folder to the shared one of the same path.
+    # The compiler prefers a header in the kernel's folder to a shared header of the same path.
     shutil.copytree(ROOT / "kernels/mechanisms", folder / "mechanisms")
     sources = [folder / f"{kernel}.cu", *folder.glob("mechanisms/*.cuh")]
     found = [source for source in sources if BARRIER in source.read_text(encoding="utf8")]

@@ -1,10 +1,10 @@
-"""The device, its driver and its compilers."""
+"""Measures the device, its driver and its compilers."""
 
 import json
 
 
 def host(m):
-    """The card, the compilers and the host as they were found."""
+    """Records the card, the compilers and the host as they were found."""
     m.run(["nvidia-smi", "-q", "-d", "CLOCK,PERFORMANCE,POWER,TEMPERATURE,ECC"], name="nvidia-smi.txt")
     m.run(["nvcc", "--version"], name="nvcc.txt")
     m.run(["ncu", "--version"], name="ncu.txt")
@@ -12,7 +12,7 @@ def host(m):
 
 
 def conformance(m):
-    """The conformance suite of the driver seam on the GPU's driver and on the emulator."""
+    """Runs the conformance suite of the driver API on the GPU's driver and on the emulator."""
     for target in ("libcuda.so.1", "emulator"):
         m.run(
             [*m.command("flashcore-conformance"), target, "--json", m.out / f"conformance.{target}.json"],
@@ -21,14 +21,14 @@ def conformance(m):
 
 
 def primitives(m):
-    """Every PTX instruction of kernels/primitives: this GPU against the definition and against the emulator."""
+    """Compares every PTX instruction of kernels/primitives on this GPU with its definition and with the emulator."""
     m.run(
         [*m.command("flashcore-primitives"), "libcuda.so.1", "--json", m.out / "primitives.json"], name="primitives.txt"
     )
 
 
 def recovery(m):
-    """How long a device needs after SIGKILL of a spinning kernel."""
+    """Measures how long a device needs after SIGKILL of a spinning kernel."""
     arch = m.arch()
     endless = m.nvcc("kernels/faulty/endless_loop/endless_loop.cu", arch=arch)
     canary = m.nvcc("apps/runner/worker/canary.cu", arch=arch)
@@ -68,7 +68,8 @@ def recovery(m):
 
 
 def launch_options(m):
-    """A kernel that sees its launch options: a window of L2 for K and V while 192 MiB stream past, and clusters of two."""
+    """Runs a kernel that detects its launch options: a window of L2 for K and V while 192 MiB stream past, and clusters
+    of two."""
     rows = []
     for cluster in (1, 2):
         for persist in (0, 1, 0, 1):

@@ -1,4 +1,5 @@
-"""Kernels exported to PyTorch: results, host time, and time in a graph against the runner."""
+"""Measures kernels that were exported to PyTorch: their results, their host time, and their time in a graph against the
+runner's."""
 
 import json
 import random
@@ -36,7 +37,8 @@ def exports(m):
 
 
 def prepared(m, name, shapes):
-    """Exports the kernels; returns their folder with inputs for the shapes, check_exports.py, and the clock stamp."""
+    """Exports the kernels. Returns the folder, which also has inputs for the shapes, check_exports.py and the clock
+    stamp."""
     folder = m.work / name
     folder.mkdir()
     check = m.keep_program("check_exports.py")
@@ -49,12 +51,13 @@ def prepared(m, name, shapes):
 
 
 def time_and_clock(benchmark):
-    """A benchmark's p50 in microseconds and its clock in MHz."""
+    """The p50 of a benchmark in microseconds, and its clock in MHz."""
     return [benchmark["latency"]["p50Us"], benchmark.get("conditions", {}).get("smClockMhz")]
 
 
 def exports_inline(m):
-    """KernelBench's form of an export, built by load_inline as its evaluator does, and compared with its Model."""
+    """Builds an export in KernelBench's form with load_inline, as KernelBench's evaluator does, and compares it with
+    the Model."""
     folder = m.work / "kernelbench"
     for kernel in m.options.kernels:
         m.tui("export", kernel, "--kernelbench", folder / kernel, limit=60)
@@ -82,7 +85,8 @@ EXPORTS = {
 
 
 def signatures(m):
-    """The functions of exported PyTorch files: host time of eager calls, results, gradients, training and decoding."""
+    """Runs check_signatures.py on exported PyTorch files: host time of eager calls, results, gradients, training,
+    decoding."""
     folder = m.work / "signatures"
     folder.mkdir()
     for name, kernel in EXPORTS.items():
@@ -96,7 +100,7 @@ def signatures(m):
 
 
 def torch_extension(m):
-    """Build time of the same kernel as a PyTorch extension (torch.utils.cpp_extension.load_inline)."""
+    """Measures the build time of the same kernel as a PyTorch extension (torch.utils.cpp_extension.load_inline)."""
     code = m.keep_program("load_inline.py")
     _, _, text, _ = m.run(
         [sys.executable, code, ROOT / "kernels/flashcore_v6/flashcore_v6.cu", *V6_DEFINES], name="torch-extension.json"
@@ -105,11 +109,12 @@ def torch_extension(m):
 
 
 def graphs(m):
-    """How long a launch of an exported kernel takes, by graph maker, memory and context, against the runner's time."""
+    """Measures a launch of an exported kernel by who made the graph, by memory and by context, against the runner's
+    time."""
     folder, check, stamp = prepared(m, "graphs", [CANONICAL])
     arms = check.with_name("graph_arms.py")
     report = {"runner_hot_us": {}}
-    # The runner is measured between the two other processes.
+    # The process of the runner comes between the two other processes.
     for way in ("torch", "runner", "bare"):
         if way == "runner":
             for kernel in m.options.kernels:
@@ -124,7 +129,7 @@ def graphs(m):
 
 
 def show(report):
-    """Prints each arm's microseconds per launch, and its ratio to the runner's."""
+    """Prints the microseconds per launch of each arm, and the ratio to the runner's."""
     for way in ("torch", "bare"):
         for kernel, found in report[way].get("kernels", {}).items():
             runner = report["runner_hot_us"][kernel][0]
@@ -141,14 +146,14 @@ STATES = ["one_stream", "second_stream", "second_context"]
 
 def processes(m):
     """
-    Exported operators in a PyTorch graph against the runner's hot figure, with new processes of both in every round.
-    PyTorch's process first has one stream, then a second stream, then a second context.
+    Compares exported operators in a PyTorch graph with the runner's hot figure, with new processes of both in every
+    round. PyTorch's process starts with one stream, then gets a second stream, and then a second context.
     """
     folder, check, stamp = prepared(m, "processes", [CANONICAL])
     report = {"shape": CANONICAL, "rounds": []}
     for number in range(ROUNDS):
         found = {}
-        # Each side comes first in half of the rounds.
+        # Each of the two comes first in half of the rounds.
         sides = [runner_times, torch_times]
         for side in sides if number % 2 == 0 else sides[::-1]:
             found[side.__name__] = side(m, folder, check, stamp)
@@ -160,7 +165,7 @@ def processes(m):
 
 
 def runner_times(m, *_):
-    """Each kernel's hot p50 in microseconds and its clock in MHz; each kernel has its own runner."""
+    """The hot p50 in microseconds and the clock in MHz of each kernel. Each kernel has a new runner."""
     times = {}
     for kernel in m.options.kernels:
         times[kernel] = time_and_clock(hot(m.bench(kernel, "", "--shape", CANONICAL, "--max-seconds", "1")))
@@ -168,7 +173,7 @@ def runner_times(m, *_):
 
 
 def torch_times(m, folder, check, stamp):
-    """Each kernel's microseconds per launch and MHz in each state of one process."""
+    """The microseconds per launch and the MHz of each kernel, in each state of one process."""
     _, _, text, errors = m.run([sys.executable, check, "time", folder, stamp, CANONICAL], limit=120)
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
@@ -176,7 +181,7 @@ def torch_times(m, folder, check, stamp):
 
 
 def compared(rounds, kernels):
-    """The ratio of PyTorch's median over processes to the runner's."""
+    """The median over processes of PyTorch's times, divided by that of the runner's times."""
     found = {}
     for kernel in kernels:
         runner = [each["runner_times"][kernel][0] for each in rounds]
@@ -189,7 +194,7 @@ def compared(rounds, kernels):
 
 
 def ratio_interval(above, below, resamples=2000):
-    """median(above) / median(below) with its 95 % bootstrap percentile interval."""
+    """median(above) / median(below), with its 95 % percentile interval from a bootstrap."""
     generator = random.Random(1)
     ratios = sorted(
         median(generator.choices(above, k=len(above))) / median(generator.choices(below, k=len(below)))

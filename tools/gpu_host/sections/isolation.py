@@ -1,4 +1,4 @@
-"""Cost of isolating the GPU's worker, and of a change of owner."""
+"""Measures the cost of isolating the GPU's worker, and of a change of owner."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from measurement import CANONICAL, seconds_of
 
 def box(m):
     """
-    Cost of isolating the GPU's worker: time of a runner's first job (it starts the worker), of a second one, and the
-    hot median, with and without the box.
+    Measures the cost of isolating the GPU's worker: the time of a runner's first job (which starts the worker), of its
+    second job, and the hot median, with and without the sandbox.
     """
     report = {}
     for isolation in ("auto", "none"):
@@ -45,8 +45,9 @@ TURNS = 6
 
 def owners(m):
     """
-    Cost of a change of owner on a GPU: two clients' small jobs in turns A A B B …, so that every other one changes the
-    owner and thus the worker's process. Also the privileges of the worker's box, read from the system.
+    Measures the cost of a change of owner on a GPU. Two clients run small jobs in turns A A B B …, so that every other
+    job changes the owner and thus the worker's process. Also reads the privileges of the worker's sandbox from the
+    system.
     """
     home = m.work / "owners"
     runner_command = m.command("flashcore-runner")
@@ -87,7 +88,7 @@ def owners(m):
             for owner in ["ada", *["bob", "bob", "ada", "ada"] * TURNS][: 4 * TURNS]:
                 jobs.append({**job(address, owner), "changed": owner != previous})
                 previous = owner
-            # The last job's worker is still running.
+            # The worker of the last job is still running.
             boxes = boxed_processes(runner.pid)
         finally:
             m.environment = environment
@@ -113,7 +114,7 @@ def summary(jobs, changed):
 
 
 def boxed_processes(runner):
-    """The user, the capabilities and the mount of /proc/sys of each of the runner's children, read from /proc."""
+    """For each child of the runner: its user, its capabilities and how /proc/sys is mounted, read from /proc."""
     found = []
     for status in pathlib.Path("/proc").glob("[0-9]*/status"):
         process = status.parent
@@ -138,7 +139,7 @@ def boxed_processes(runner):
                 }
             )
         except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue  # The process has ended, or this user may not read it.
+            continue  # the process has ended, or this user may not read its files
     return found
 
 

@@ -1,4 +1,4 @@
-"""Whether kernels that are wrong or dishonest are caught."""
+"""Measures whether wrong and dishonest kernels are caught."""
 
 import json
 import os
@@ -8,7 +8,8 @@ from measurement import CANONICAL, ROOT
 
 
 def faulty(m):
-    """Every faulty kernel and its finding, and the time of the next good kernel, whose figures must not change at all."""
+    """Runs every faulty kernel, and after each a good kernel, whose figures must not change at all. Measures the good
+    kernel's time."""
 
     def good():
         return m.document("verify", "flashcore_v5", "--seed", "5eed", "--shape", "1x4x128x64", limit=60)
@@ -39,7 +40,7 @@ def faulty(m):
             findings = [
                 f for variant in document.get("result", {}).get("variants", []) for f in variant.get("findings", [])
             ]
-            # compute-sanitizer looks for faults that a GPU hides.
+            # compute-sanitizer finds faults that a GPU hides.
             if f"FINDING_KIND_{wanted}" in [f["kind"] for f in findings]:
                 break
         good_code, good_seconds, good_document, _ = good()
@@ -64,24 +65,25 @@ def faulty(m):
 
 
 def cases_of(document):
-    """The figures of a verification, without times and without PyTorch's figures."""
+    """The figures of a verification, without times and without the comparison with PyTorch."""
     cases = document["result"]["variants"][0]["verify"]["cases"] if document else []
     return [
         {key: value for key, value in case.items() if key not in ("seconds", "sdpa", "sdpaMissing")} for case in cases
     ]
 
 
-# Shapes to verify and to time for kernels that need particular ones.
+# Shapes to verify and to time, for kernels that need particular shapes.
 SHAPES = {
     "lucky_reads": ("1x1x512x64", "2x8x512x64"),
-    # Its time must be below the roofline, so it needs a shape with real work.
+    # The kernel's time must be below the roofline, so it needs a shape with enough work.
     "impossible_time": ("1x4x128x64", "4x16x2048x64"),
     "heaviest_weights": ("rows=64,N=1024", "rows=4096,N=4096"),
 }
 
 
 def cheating(m):
-    """Every kernel of kernels/cheating: checked as in an experiment and, if it passes, timed; verdicts as printed."""
+    """Checks every kernel of kernels/cheating as in an experiment and, if the kernel passes, times it. Stores the
+    verdicts as printed."""
     rows = []
     for folder in sorted(path.parent for path in (ROOT / "kernels/cheating").glob("*/kernel.yaml")):
         if m.options.cheats and folder.name not in m.options.cheats:
@@ -94,7 +96,7 @@ def cheating(m):
             else [re.search(r"finding: (\w+)", manifest).group(1)]
         )
         small, timed = SHAPES.get(folder.name, ("1x4x128x64", "2x8x512x64"))
-        # Only a run whose result may be accepted has probes and drawn shapes for all cases.
+        # Only a run whose result could be accepted has probes, and drawn shapes for all cases.
         phase = "run" if folder.name.startswith(("shapes_", "values_")) else "verify"
         code, seconds, document, _ = m.document(
             phase, folder.name, "--shape", small, name=f"cheating.{folder.name}.{phase}.json", limit=60
@@ -150,9 +152,10 @@ def cheating(m):
 
 
 def corpus(m):
-    """Dishonest and honest kernels of kernels/corpus with the default plan: which are caught, and by which check."""
+    """Runs the dishonest and honest kernels of kernels/corpus with the default plan: which are caught, and by which
+    check."""
     only = ["--only", ",".join(m.options.cheats)] if m.options.cheats else []
     builders = str(max(1, (os.cpu_count() or 2) // 2))
     program = [m.node, ROOT / "test/dist/corpus.js", "--out", m.out / "gpu.json", "--builders", builders]
-    # In the same folder, --rest continues an interrupted run.
+    # In the same folder, --rest makes the program continue an interrupted run.
     m.run([*program, "--rest", *only], name="corpus.txt", limit=3600)

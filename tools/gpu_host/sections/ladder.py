@@ -1,4 +1,4 @@
-"""The kernels of the ladder as experiments, and the time from a changed source to the verdict."""
+"""Runs the kernels of the ladder as experiments, and measures the time from a changed source to the verdict."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from measurement import ROOT
 
 
 def kernels(m):
-    """Every kernel of the ladder as an experiment, with its samples."""
+    """Runs every kernel of the ladder as an experiment, and keeps its samples."""
     for kernel in m.options.kernels:
         code, _, document, errors = m.document("run", kernel, name=f"run.{kernel}.json", limit=240)
         (m.out / f"run.{kernel}.log").write_text("\n".join(errors) + "\n", encoding="utf8")
@@ -72,7 +72,7 @@ def keep_samples(m, document):
 
 
 def accepted(m):
-    """The ladder, step by step: a ranked run of each kernel against the current champion, then accepted."""
+    """Climbs the ladder: each kernel has a ranked run against the current champion and is then accepted."""
     steps = []
     for kernel in m.options.kernels:
         code, seconds, document, errors = m.document("run", kernel, name=f"accepted.{kernel}.json", limit=240)
@@ -103,7 +103,7 @@ def accepted(m):
 
 
 def edit(m):
-    """From a changed source to gates, on a warm runner, with the time at which each phase began."""
+    """Measures the time from a changed source to the gates on a warm runner, and when each phase began."""
     folder = m.work / "edited" / "flashcore_v6"
     shutil.copytree(ROOT / "kernels/flashcore_v6", folder)
     m.tui("run", folder, "--json", "--no-fallback", limit=120)
@@ -138,13 +138,14 @@ LIMIT_SECONDS = 80
 
 
 def seconds(m):
-    """From a changed source to the verdict, on a warm runner: how long each phase takes, according to the result."""
+    """Measures the time from a changed source to the verdict on a warm runner. The result tells how long each phase
+    took."""
     started = time.monotonic()
     rounds = []
     folders = {kernel: m.work / "seconds" / kernel for kernel in m.options.kernels}
     for kernel, folder in folders.items():
         shutil.copytree(ROOT / "kernels" / kernel, folder)
-    # The first run opens the device and PyTorch; it is not counted as a round.
+    # The first run opens the device and PyTorch, so it does not count as a round.
     m.tui("run", folders[m.options.kernels[0]], "--no-fallback", name="seconds.first.txt", limit=60)
     for index in range(m.options.edits):
         for kernel, folder in folders.items():
@@ -162,7 +163,7 @@ def edited(m, kernel, folder, index):
     row = {"kernel": kernel, "seconds": seconds, "job_seconds": result["deviceSeconds"], "phases": result["phaseTimes"]}
     print(json.dumps(row), flush=True)
     if index == 0:
-        # The report of the same job, with the bars, and its timeline.
+        # Stores the job's report with its bars, and its timeline.
         m.tui("watch", job, name=f"seconds.{kernel}.txt", limit=20)
         m.tui("trace", job, name=f"seconds.{kernel}.trace.json", limit=20)
     return row

@@ -1,4 +1,4 @@
-"""Kernels in other languages than CUDA C++."""
+"""Measures kernels in languages other than CUDA C++."""
 
 import json
 import re
@@ -12,8 +12,9 @@ EXAMPLE = "examples/kernels/triton_attention"
 
 
 def languages(m):
-    """A Triton kernel launched by flashcore and by Triton: the same code, compiled by this host's Triton for its GPU, timed by
-    both in turns. Then its ranked experiments, with the PTX of the repository and with this one."""
+    """Compares a Triton kernel launched by flashcore with the same code launched by Triton. This host's Triton compiles
+    it for its GPU, and the two time it in turns. Then runs ranked experiments with the PTX of the repository and with
+    this host's PTX."""
     folder = m.work / "triton_attention"
     shutil.copytree(ROOT / EXAMPLE, folder)
     code, _, text, errors = m.run([sys.executable, folder / "attention.py", "90"], name="languages.compile.txt")
@@ -115,7 +116,8 @@ def tutorial(m):
 
 
 def measure_lines(m):
-    """For each launch NAME: lines.NAME.csv has ncu's figures by instruction, lines.NAME.sass.txt their source lines."""
+    """For each launch NAME, lines.NAME.csv gets ncu's figures by instruction and lines.NAME.sass.txt the instructions'
+    source lines."""
     _, _, text, _ = m.run([sys.executable, "-c", "import triton; print(triton.__path__[0])"], limit=60)
     assembler, disassembler = (f"{text.strip()}/backends/nvidia/bin/{name}" for name in ("ptxas", "nvdisasm"))
     program = m.keep_program("triton_lines.py")
@@ -141,7 +143,7 @@ def measure_lines(m):
                 f"lines.{name}.launch.csv",
             ),
         ]
-        # One kernel's failure must not lose the others.
+        # A failure of one kernel must not lose the results of the others.
         try:
             for command, output in commands:
                 code, _, text, errors = m.run(command, name=output, limit=60)
@@ -155,7 +157,8 @@ def measure_lines(m):
 
 
 def run_cubin(m):
-    """A ranked run of the example from its machine code, and one of the same code marked for another architecture."""
+    """Runs the example from its machine code as a ranked run, and then the same code marked for another
+    architecture."""
     folder = m.work / "triton_cubin"
     shutil.copytree(ROOT / "examples/kernels/triton_attention", folder)
     manifest = folder / "kernel.yaml"

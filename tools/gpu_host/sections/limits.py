@@ -1,7 +1,7 @@
 """
-Limits of a cgroup against kernels that take all memory, processes and processors: a runner in its own cgroup, as under
-systemd, jobs on the emulator, and the counts of the Linux kernel. Needs a writable cgroup v2 with the controllers;
-tools/vm/run has one.
+Tests a cgroup's limits against kernels that take all memory, processes and processors. A runner in its own cgroup, as
+under systemd, runs jobs on the emulator, and the Linux kernel's counts tell what was limited. Needs a writable cgroup
+v2 with the controllers, which tools/vm/run has.
 """
 
 import json
@@ -127,7 +127,7 @@ def make_unit():
 
 
 def counters(unit):
-    """The Linux kernel's counts by group: boxes (with their subgroups), executor, daemon."""
+    """The Linux kernel's counts for each group: the sandboxes (with their subgroups), the executor and the daemon."""
     found = {}
     for name, pattern in {
         "boxes": "flashcore-*[0-9a-f]",

@@ -1,4 +1,4 @@
-"""ncu and compute-sanitizer on our kernels: fixtures of their parsers' tests, and their findings."""
+"""Runs ncu and compute-sanitizer on our kernels, for their findings and as fixtures of their parsers' tests."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from measurement import CANONICAL, KERNELS, ROOT, V6_DEFINES
 
 
 def ncu(m):
-    """ncu's own output in each of its formats, for one small kernel: fixtures for the parsers' tests."""
+    """Records ncu's output in each of its formats for one small kernel, as fixtures of the parsers' tests."""
     arch = m.arch()
     image = m.nvcc("kernels/flashcore_v6/flashcore_v6.cu", *V6_DEFINES, arch=arch)
     launch = {"entry": "flashcore_v6", "grid": [8, 16, 1], "block": [128, 1, 1], "sharedBytes": 73728}
@@ -82,7 +82,7 @@ def read_counters(m, cache, counters, program, *options, **kept):
 
 
 def write_job(m, candidate, launch, runs):
-    """Writes the job of a kernel with our kernels' usual arguments; returns the command that runs it once."""
+    """Writes a job for a kernel that has our kernels' usual arguments. Returns the command that runs the job once."""
     arguments = [
         *({"kind": "tensor", "tensor": name} for name in "QKVO"),
         {"kind": "int32", "value": candidate["shape"]["sequenceLength"]},
@@ -113,7 +113,8 @@ OVERLAP_KERNELS = ["fa_v2_wmma", "flashcore_v6", "flashcore_v9", "flashcore_v10"
 
 
 def overlap(m):
-    """Hot time by number of launches in a graph, against ncu's times: how much of a launch overlaps the previous one."""
+    """Measures how much of a launch overlaps the previous one: the hot time by number of launches in a graph, against
+    ncu's times."""
     jobs = m.work / "overlap"
     _, _, text, errors = m.run(
         [
@@ -172,8 +173,8 @@ RUNS = (
 
 def sanitizer(m):
     """
-    compute-sanitizer's own output on the faulty kernels: fixtures of its parser's tests, and what docs/emulator.md
-    compares the emulator's findings with.
+    Records compute-sanitizer's output on the faulty kernels. It is a fixture of the parser's tests, and
+    docs/emulator.md compares the emulator's findings with it.
     """
     arch = m.arch()
     kernels = sorted({kernel for kernel, _ in RUNS})
@@ -198,7 +199,7 @@ def sanitizer(m):
                 "16",
                 "--show-backtrace",
                 "no",
-                # Padding between allocations, so that one does not begin where another ends.
+                # Pads allocations, so that none begins where another ends.
                 *(["--padding", "512"] if tool == "memcheck" else []),
                 *program,
             ],
@@ -208,7 +209,7 @@ def sanitizer(m):
 
 
 def sanitized(m):
-    """Every kernel of the ladder under compute-sanitizer, on a ragged causal shape."""
+    """Runs every kernel of the ladder under compute-sanitizer, on a ragged causal shape."""
     for kernel in KERNELS:
         _, _, _, errors = m.tui(
             "verify",
@@ -222,5 +223,5 @@ def sanitized(m):
             name=f"sanitize.{kernel}.json",
             limit=120,
         )
-        # Prints the findings of each tool as they come.
+        # The runner logs the findings of each tool as they come.
         (m.out / f"sanitize.{kernel}.txt").write_text("\n".join(errors) + "\n", encoding="utf8")

@@ -1,7 +1,7 @@
 """
-Kernels of every problem except attention, and of attention's other forms, as ranked experiments in fp16 and bf16, each
-accepted over its problem's champion, if there is one; then attention's other forms one by one. --kernels restricts it
-to those named.
+Runs kernels of every problem except attention, and kernels of attention's other forms, as ranked experiments in fp16
+and bf16. Each is accepted over its problem's champion, if there is one. Then runs attention's other forms one by one.
+--kernels names the only kernels to run.
 """
 
 from measurement import shape_options

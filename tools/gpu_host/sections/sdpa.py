@@ -1,4 +1,4 @@
-"""The ladder against PyTorch's SDPA: time, outputs, and whether our timing of SDPA is fair."""
+"""Measures the ladder against PyTorch's SDPA: times, outputs, and whether our timing of SDPA is fair."""
 
 import json
 import sys
@@ -6,15 +6,15 @@ import sys
 from measurement import CANONICAL, hot, shape_options
 from sections.ladder import summarise
 
-# The kernels that should win, and their shapes: the seven parity shapes, then the large ones.
+# The kernels that should be faster than SDPA, and their shapes: the seven parity shapes, then the large shapes.
 FASTEST = ["flashcore_v10", "flashcore_v11", "flashcore_v12"]
 SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64", "1x16x256x64", "4x8x512x64"]
-# These run at the power limit, where the clock varies, so narrow intervals need more samples.
+# These shapes run at the power limit, where the clock varies, so narrow intervals need more samples.
 LARGE_SHAPES = ["4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
 
 
 def shapes(m):
-    """The fastest kernels against every SDPA backend, in turns on each shape."""
+    """Times the fastest kernels and every SDPA backend, in turns on each shape."""
     for name, shapes, seconds in (("bench", SHAPES, 2), ("bench.large", LARGE_SHAPES, 12)):
         options = ["--max-seconds", seconds, *shape_options(shapes)]
         for kernel in reversed(FASTEST):
@@ -25,8 +25,8 @@ def shapes(m):
 
 def parity(m):
     """
-    Every kernel's output against every SDPA backend's on the same inputs, five per case, with the errors of both
-    against fp64; the fastest kernels on large shapes, too.
+    Compares every kernel's output with every SDPA backend's on the same inputs, five per case, and reports the errors
+    of both against fp64. The fastest kernels are also compared on large shapes.
     """
     for kernel in m.options.kernels:
         print_parity(m, kernel, f"parity.{kernel}.json", "--seeds", "5")
@@ -50,7 +50,8 @@ def print_parity(m, kernel, name, *options):
 
 
 def sdpa(m):
-    """SDPA as anybody would time it with only PyTorch, in a CUDA graph of 50 calls, and our figure from the same minute."""
+    """Times SDPA as anybody would with PyTorch alone, in a CUDA graph of 50 calls, next to our figure from the same
+    minute."""
     code = m.keep_program("plain_sdpa.py")
     report = {}
     for shape in (CANONICAL, "4x16x2048x64c"):

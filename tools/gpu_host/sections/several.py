@@ -1,4 +1,5 @@
-"""Two GPUs of one host: two jobs at once, a fault and a hang on one while the other measures, and what "any" picks."""
+"""Tests two GPUs of one host: two jobs at the same time, a fault and a hang on one while the other measures, and which
+GPU "any" picks."""
 
 import concurrent.futures
 import json
@@ -19,7 +20,7 @@ def several(m):
     def good(device):
         return ("verify", "flashcore_v5", "--seed", "5eed", "--shape", "1x4x128x64", "--device", device)
 
-    # warms up compilers, workers and PyTorch before the timed jobs
+    # Warms up compilers, workers and PyTorch before the timed jobs.
     for kernel in ("flashcore_v10", "flashcore_v5", "out_of_bounds", "endless_loop"):
         m.tui("build", kernel, "--quiet")
     together(m, "warm", bench("gpu:0"), bench("gpu:1"))
@@ -38,7 +39,8 @@ def several(m):
 
 
 def together(m, name, *jobs):
-    """Starts jobs a moment apart, so that they queue in this order; returns each one's outcome, device and times."""
+    """Starts jobs a moment apart, so that they queue in this order. Returns the outcome, device and times of each
+    job."""
     with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
         started = []
         for index, job in enumerate(jobs):
