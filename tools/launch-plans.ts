@@ -4,9 +4,9 @@
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
- * With --forms, draws windows, sinks and capped logits as models have them; with --wide, other head dimensions than 64
- * and 128. With --shape, uses the given shapes in fp16 and bf16 instead of drawing some. A kernel that does not take a
- * shape has no plan for it.
+ * With --forms, draws windows, sinks and capped logits as in models. With --wide, draws head dimensions other than 64
+ * and 128. With --shape, uses the given shapes in fp16 and bf16 and draws none. A kernel that does not support a shape
+ * has no plan for it.
  */
 import { parseArgs } from 'node:util';
 import {
@@ -23,7 +23,10 @@ import {
 /** Number of SMs of an H100 or H200 SXM. */
 const SMS = 132;
 const MOST_BYTES = 3e9;
-/** H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Qwen2.5-14B, and of heads that share nothing. */
+/**
+ * H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Qwen2.5-14B, and of attention in which no heads share K and
+ * V.
+ */
 const HEADS = [
   [32, 8, 128],
   [64, 8, 128],
@@ -44,7 +47,7 @@ const WIDE_HEADS = [
 ] as const;
 const VALUES_OF_192 = 128;
 
-/** H, Hkv, D and the rest of gpt-oss, Gemma 2 27B, Gemma 3 27B and Mistral 7B v0.1. */
+/** H, Hkv, D and the other attributes of gpt-oss, Gemma 2 27B, Gemma 3 27B and Mistral 7B v0.1. */
 const FORMS = [
   [64, 8, 64, 'window=127,sinks=1'],
   [64, 8, 64, 'sinks=1'],
@@ -65,7 +68,7 @@ const { values, positionals } = parseArgs({
   },
 });
 
-/** Numbers in [0, 1) by a linear congruential generator (Numerical Recipes, section 7.1). */
+/** Draws numbers in [0, 1) with a linear congruential generator (Numerical Recipes, section 7.1). */
 function numbersFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -79,7 +82,7 @@ const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random() * list.leng
 const between = (low: number, high: number): number =>
   Math.round(2 ** (Math.log2(low) + random() * Math.log2(high / low)));
 
-/** A self-attention with or without a mask, or one whose keys have a separate length. */
+/** Draws a shape of self-attention with or without a mask, or of attention whose keys have a separate length. */
 function draw(): { text: string; dtype: 'fp16' | 'bf16' } {
   for (;;) {
     const [H, Hkv, D] = oneOf<(typeof WIDE_HEADS | typeof HEADS)[number]>(values.wide ? WIDE_HEADS : HEADS);
@@ -94,7 +97,7 @@ function draw(): { text: string; dtype: 'fp16' | 'bf16' } {
   }
 }
 
-/** Causal self-attention of a prompt with a window, sinks or capped logits. */
+/** Draws causal self-attention of a prompt, with a window, sinks or capped logits. */
 function drawForm(): { text: string; dtype: 'fp16' | 'bf16' } {
   const [H, Hkv, D, form] = oneOf(FORMS);
   const S = between(128, 16384);
@@ -102,7 +105,7 @@ function drawForm(): { text: string; dtype: 'fp16' | 'bf16' } {
   return { text: `${B}x${H}x${S}x${D}c,Hkv=${Hkv},${form}`, dtype: oneOf(['fp16', 'bf16']) };
 }
 
-/** A kernel in a dtype on such a device; undefined if it does not support the dtype. */
+/** Resolves a kernel in a dtype for an H100 or H200. Undefined if the kernel does not support the dtype. */
 function resolvedFor(manifest: Manifest, dtype: string): ResolvedVariant | undefined {
   if (dtype === 'bf16' && !Object.hasOwn(manifest.parameters, 'BF16')) return undefined;
   return resolveVariant(manifest, dtype === 'bf16' ? { parameters: { BF16: 1 } } : {}, { multiprocessors: SMS });

@@ -19,7 +19,7 @@ test.skipIf(!existsSync('/proc/self/environ'))(
     for (const [pid] of pids)
       await vi.waitFor(() => expect(readFileSync(`/proc/${String(pid).trim()}/comm`, 'utf8')).toBe('sleep\n'));
     const ended = once(mine, 'exit');
-    // The shell, and the process that has left its session.
+    // Two processes: the shell, and the process that has left the shell's session.
     expect(endLeftovers('run/mine')).toHaveLength(2);
     expect(await ended).toEqual([null, 'SIGKILL']);
     expect([other.exitCode, other.signalCode]).toEqual([null, null]);

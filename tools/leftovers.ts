@@ -1,7 +1,8 @@
 /**
- * Ends processes that tests leave behind. Each test file has a mark in its environment, which every process that it
- * starts inherits. After vitest's timeout a test cannot end its runner any more, and a runner that serves on demand has
- * left its process group. Linux only; on other systems no process is found.
+ * Ends processes that tests leave behind. Each test file has a mark in its environment, and every process that it
+ * starts inherits the mark. The mark is needed because a test cannot end its runner after vitest's timeout, and a
+ * runner that serves on demand has left the test's process group. Works only on Linux; on other systems no process is
+ * found.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -14,7 +15,10 @@ interface Leftover {
   readonly command: string;
 }
 
-/** Kills the processes that started with this mark, or with a mark that begins with it. Returns the killed ones. */
+/**
+ * Kills the processes that were started with this mark, or with a mark that begins with it. Returns the killed
+ * processes.
+ */
 export function endLeftovers(mark: string): Leftover[] {
   const left = leftovers(mark);
   for (const { pid } of left) kill(pid);
@@ -31,7 +35,7 @@ function leftovers(mark: string): Leftover[] {
     });
 }
 
-/** Empty if the process is gone or belongs to another user. */
+/** Reads a list of texts from /proc. Empty if the process has ended or belongs to another user. */
 function read(pid: string, file: 'environ' | 'cmdline'): string[] {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8').split('\0');
@@ -50,7 +54,7 @@ function kill(pid: number): void {
 }
 
 /**
- * vitest's globalSetup. At the end of the run, it ends processes that test files could not end because their worker
+ * vitest's globalSetup. At the end of the run, ends the processes that test files could not end because vitest's worker
  * crashed.
  */
 export default function setup(): () => void {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { isLong } from './long-tests.ts';
 
-// Each file is long for another reason, except the last one, which is not long.
+// Each file is a long test for a different reason, except the last file, which is not a long test.
 test.each([
   ['apps/runner/src/experiment/probes.test.ts', true],
   ['apps/tui/src/budget.test.ts', true],

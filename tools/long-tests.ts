@@ -5,9 +5,9 @@ import { join, matchesGlob } from 'node:path';
 const CHECKOUT = join(import.meta.dirname, '..');
 
 /**
- * Files that run only in `npm run test:all`: campaigns of minutes, every build of the ladder, runs of nx, the linter
- * and the formatters, and tests with many experiments. With them `npm test` would take more than its five minutes on
- * two processors.
+ * Files that run only in `npm run test:all`: campaigns that take minutes, every build of the ladder, runs of nx, of the
+ * linter and of the formatters, and tests with many experiments. With these files, `npm test` would take more than five
+ * minutes on two processors.
  */
 export const LONG_TESTS = [
   '**/reliability/{cache,cancel,faulty,fuzz,history,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
@@ -20,7 +20,7 @@ export const LONG_TESTS = [
   '**/e2e/{own-attention,own-problem,project,remote,tui-commands,tui-life,unfair-paths}.test.ts',
 ];
 
-/** Marks of a test with a short form: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
+/** Texts that mark a test with a short form: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
 const SHORT_FORM = /\binFull\(|\bALL_TESTS\b|FLASHCORE_TESTS|\bshort: \d/;
 
 /** True if the file with this path and text is a long test. */

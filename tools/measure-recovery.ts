@@ -1,8 +1,8 @@
-// Measures how long a device needs after SIGKILL of a spinning kernel: kills a worker while its kernel runs, and waits
-// until a new worker has run the canary kernel.
+// Measures how long a device needs after SIGKILL of a spinning kernel: It kills a worker while its kernel runs, and
+// waits until a new worker has run the canary kernel.
 //   node tools/measure-recovery.ts --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin
 //     --canary CANARY.cubin [--times 20]
-// Prints one JSON object: milliseconds from the kill to the process's end, and to the canary's right answer.
+// Prints one JSON object: the milliseconds from the kill to the end of the process, and to the canary's correct result.
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -51,7 +51,7 @@ const input = {
   seed: '1',
   rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 },
 };
-/** The kernel spins on the device for this long before its process is killed. */
+/** How long the kernel spins on the device before its process is killed. */
 const SPIN_MS = 300;
 
 const rounds = [];
@@ -86,7 +86,7 @@ console.log(
   ),
 );
 
-/** A message of the worker: its type and, for a step, what it is doing. */
+/** A message of the worker: its type and, for a step, what the worker is doing. */
 interface Notice {
   type: string;
   what?: string;
@@ -94,7 +94,7 @@ interface Notice {
 
 interface OpenedWorker {
   child: ChildProcess;
-  /** Resolves with the first message that `wanted` accepts; rejects if the worker ends before. */
+  /** Resolves with the first message that `wanted` accepts. Rejects if the worker ends before it. */
   until: (wanted: (message: Notice) => boolean) => Promise<Notice>;
 }
 

@@ -1,8 +1,8 @@
 /**
- * The order of test files. Vitest runs one project after another. Here the projects whose files have a process each are
- * mixed and the largest files come first, so that tests that compute run next to tests that wait, and no test of
- * minutes is left for the end. With FLASHCORE_TESTS=all the files with a longer form come first, whatever their size.
- * Files that share a process stay together, because a process only gets the next file.
+ * The order of test files. By itself, vitest runs one project after another. This order mixes the projects in which
+ * each file has its own process, so that tests that compute run next to tests that wait. The largest files come first,
+ * so that no test of minutes is left for the end. With FLASHCORE_TESTS=all, files with a longer form come first
+ * whatever their size. Files that share a process stay together, because a process takes files only in sequence.
  */
 import { readFileSync } from 'node:fs';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
@@ -24,7 +24,7 @@ function longFirst(files: TestSpecification[]): TestSpecification[] {
   return [...long, ...others];
 }
 
-/** Places each file by its relative position in its own project, so the order within a project stays. */
+/** Orders files by their relative position in their own project, so that the order within a project stays. */
 export function inTurns<File extends { project: { name: string } }>(files: readonly File[]): File[] {
   const placed = [...Map.groupBy(files, ({ project }) => project.name).values()].flatMap((group) =>
     group.map((file, index) => ({ file, place: index / group.length })),

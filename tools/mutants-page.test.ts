@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { installedProblem, installedProblems } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 
-test('docs/mutants.md has the mutants of every problem: npm run mutants:page', () => {
+test('docs/mutants.md has the mutants of every problem, as `npm run mutants:page` writes them', () => {
   const page = readFileSync(fileURLToPath(new URL('../docs/mutants.md', import.meta.url)), 'utf8');
   const sections = new Map(page.split(/^## /m).map((text) => [text.split('\n', 1)[0], text] as const));
   const problems = installedProblems().map(installedProblem);

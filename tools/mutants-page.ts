@@ -1,4 +1,4 @@
-/** Writes docs/mutants.md from a run of flashcore-runner check-problem: npm run mutants:page. */
+/** `npm run mutants:page`: writes docs/mutants.md from a run of flashcore-runner check-problem. */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

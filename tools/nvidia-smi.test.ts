@@ -3,7 +3,7 @@ import { measuredFolder } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { parseNvidiaSmi, quantity } from './ladder/host-tables.ts';
 
-// Recorded output: nvidia-smi -q of driver 580.159.04 on hosts with one and with two H200 (sm_90). No L4 was available.
+// Recorded output of nvidia-smi -q, with driver 580.159.04 on hosts with one and with two H200 (sm_90).
 const recorded = (folder: string) => parseNvidiaSmi(readFileSync(`${measuredFolder(folder)}/nvidia-smi.txt`, 'utf8'));
 const NAMES = [
   'Performance State',
@@ -14,7 +14,7 @@ const NAMES = [
   'Module Power Readings/Current Power Limit',
 ];
 
-test('reads values by section, even if two sections contain the same name', () => {
+test('reads values by section, even if two sections have a value of the same name', () => {
   const [gpu, ...more] = recorded('h200-2026-11-21');
   expect([gpu!.id, more]).toEqual(['00000000:00:06.0', []]);
   expect(NAMES.map((name) => gpu!.values.get(name))).toEqual([

@@ -1,6 +1,6 @@
-// `npm run package`: makes the npm package `flashcore`, as one file, and a Homebrew formula for it. The package
-// contains koffi with its library for this platform, so that installing it needs no network if Node is new enough.
-// Option: --out DIR (default dist/).
+// `npm run package`: makes the npm package `flashcore` as one file, and a Homebrew formula for it. The package contains
+// koffi with its library for this platform, so that installing it needs no network if Node is new enough. Option: --out
+// DIR (default dist/).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -31,7 +31,7 @@ interface Manifest {
 const { version, description, license, engines } = manifestOf('.');
 
 mkdirSync(out, { recursive: true });
-// A separate folder, so that everything already in DIR stays.
+// Works in a separate folder, so that everything in DIR stays.
 const stage = mkdtempSync(join(out, 'package-'));
 stageFiles(stage);
 for (const [program, file] of [
@@ -74,7 +74,7 @@ function manifest(): unknown {
     },
     dependencies: { koffi: manifestOf('node_modules/koffi').version },
     bundleDependencies: ['koffi'],
-    // The programs need Node 24. On an older Node they start this one (tools/start-program.mjs).
+    // The programs need Node 24. If the installed Node is older, they start this one (tools/start-program.mjs).
     optionalDependencies: { node: manifestOf('node_modules/node').version },
   };
 }

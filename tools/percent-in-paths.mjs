@@ -1,6 +1,6 @@
 /**
  * Loaded into vitest's processes if the checkout's path contains a percent or number sign (vitest.config.ts). vitest
- * imports packages by their paths, which Node reads as URLs: "100%" would begin an escape, "#1" a fragment.
+ * imports packages by their paths, and Node reads these as URLs, in which "%" begins an escape and "#" a fragment.
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';

@@ -1,6 +1,4 @@
-/**
- * `npm run picture`: draws the README's picture from the program itself while it runs an experiment on the emulator.
- */
+/** `npm run picture`: draws the README's picture from fa-tui's screen while it runs an experiment on the emulator. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { withRememberedTexts } from './fast-ink.mjs';
 
-test("the installed Ink's scan of texts is cached; another version is refused", () => {
+test("Ink's scan of texts is cached, and another version of Ink is refused", () => {
   const squash = join(dirname(createRequire(import.meta.url).resolve('ink')), 'squash-text-nodes.js');
   const original = readFileSync(squash, 'utf8');
   const changed = withRememberedTexts(original, squash).split('\n');

@@ -2,9 +2,9 @@
 """Measures PyTorch's scaled_dot_product_attention, backend by backend, and other rivals of rivals.py, with flashcore's
 protocol for kernels.
 
-The process lives as long as its parent, because PyTorch takes seconds to load. One JSON object per line on standard
-input, one answer per line on standard output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_TORCH" |
-"NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
+The process lives as long as its parent, because PyTorch takes seconds to load. It reads one JSON object per line from
+standard input, and writes one answer per line to standard output: {"id": …, "ok": true, …} or {"id": …, "ok": false,
+"reason": "NO_TORCH" | "NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
 
   open     {ordinal, folder}                           -> {torch, cuda, device}
   prepare  {rival, case, modes, launchesPerSample, drawn}
@@ -47,7 +47,7 @@ os.dup2(2, 1)
 HOT_SAMPLE_US = 2000
 MAX_HOT_LAUNCHES = 200
 CALIBRATION_SAMPLES = 9
-# Enqueueing a replay takes less than this.
+# Enqueueing a replay takes less than this many microseconds.
 HOT_HOLD_US = 200
 # Same values as in apps/runner/worker/messages/pool-size.ts: the parts of the inputs that the calls of a graph share,
 # those that each call has to itself, and the number of copies of large inputs.
@@ -205,7 +205,7 @@ def in_layout(tensor, layout):
 
 
 class Pool:
-    """Heads of Q, K and V for n calls: no two calls have the same pair of a head of Q and a head of K and V."""
+    """Heads of Q, K and V for n calls. No two calls have both the same head of Q and the same head of K and V."""
 
     def __init__(self, torch, size, dtype, launches):
         batch, heads, length, width = size
@@ -231,7 +231,7 @@ class Pool:
         return {name: tensor[first : first + self.count].view(self.size) for name, tensor, first in places}
 
     def renew(self, outputs):
-        """Writes new values, inputs last, so that as much of them as fits is in L2."""
+        """Writes new values. Inputs come last, so that as much of them as possible is in L2."""
         for tensor in (*outputs, *self.tensors):
             tensor.normal_()
 
@@ -334,7 +334,7 @@ class Subject:
                 work()
                 torch.cuda.synchronize()
                 return ""
-            # The math backend stores all of S x S.
+            # The math backend stores the whole S x S matrix.
             except torch.OutOfMemoryError as error:
                 torch.cuda.empty_cache()
                 return str(error).split(". ")[0]
@@ -375,7 +375,7 @@ class Subject:
                 self.call(pool.inputs(0))
             self.torch.cuda.synchronize()
             graph = self.torch.cuda.CUDAGraph()
-            # In the same stream as everything else: docs/measuring.md.
+            # Captured in the stream of everything else (docs/measuring.md).
             with self.torch.cuda.graph(graph, stream=self.torch.cuda.current_stream()):
                 made = [self.call(pool.inputs(index)) for index in range(pool.launches)]
                 outputs = [tensor for each in made for tensor in each.values()]
@@ -389,7 +389,7 @@ class Subject:
         return max(1, min(MAX_HOT_LAUNCHES, round(HOT_SAMPLE_US / us)))
 
     def host_us(self):
-        """Host time of one call, microseconds."""
+        """Host time of one call in microseconds."""
         samples = []
         with self.selected():
             for _ in range(CALIBRATION_SAMPLES):
@@ -401,7 +401,7 @@ class Subject:
 
     def time_graph(self, graph, pool, outputs, events):
         start, end = events
-        # Every replay has its own inputs and outputs, like the runner's.
+        # Every replay has new inputs and outputs, as in the runner.
         pool.renew(outputs)
         self.torch.cuda._sleep(HOT_HOLD_US * CYCLES_PER_US)
         start.record()

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export const PLATFORM = `${process.platform}-${process.arch}`;
-/** koffi with its native library for this platform: the only packages that the programs load at run time. */
+/** koffi with its native library for this platform. The programs load no other packages at run time. */
 const NATIVE_PACKAGES = ['koffi', `@koromix/koffi-${PLATFORM}`];
 
 const SHIPPED = [
@@ -46,7 +46,9 @@ export function stageFiles(stage: string): void {
     writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
 }
 
-/** Replaces links to missing files by their text in the Markdown of `file`: for copies that leave some files out. */
+/**
+ * Replaces links to missing files in the Markdown of `file` by their text, for copies of it without some of the files.
+ */
 export function withoutDeadLinks(markdown: string, file: string): string {
   return markdown.replace(
     /\[((?:[^[\]]|\[[^[\]]*\])+)\]\(([^)\s#]+)(#[^)\s]*)?\)/g,

@@ -1,20 +1,20 @@
 /**
- * Ends a test run with a list of the tests that were skipped because a program is missing. In CI some skips fail the
- * run: with FLASHCORE_ALLOW_SKIPS=0 all, with FLASHCORE_ALLOW_SKIPS=packages those whose reason names no package to
- * install.
+ * Ends a test run with a list of the tests that were skipped because a program is missing. In CI skips can make the run
+ * fail: all skips with FLASHCORE_ALLOW_SKIPS=0, and with FLASHCORE_ALLOW_SKIPS=packages those whose reason names no
+ * package to install.
  */
 import { readFileSync } from 'node:fs';
 import { missingIn } from '@flashcore/shared/testing';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
 /**
- * Neither npm nor Debian has nvcc, NVRTC, Triton or a cgroup. Everything else can be installed where no skips are
- * allowed.
+ * Neither npm nor Debian has nvcc, NVRTC, Triton or a cgroup. Everything else can be installed, so tests that need it
+ * may not be skipped where no skips are allowed.
  */
 const NOT_INSTALLABLE = /^(?:install (?:nvcc|triton)(?:; |$))+$|^no (?:NVRTC|cgroup) /;
 const NAMES_PACKAGES = /\binstall [\w+-]+/;
 
-/** The reasons for which a test may be skipped, by FLASHCORE_ALLOW_SKIPS. Without it, any reason is allowed. */
+/** The reasons that allow a skip, by the value of FLASHCORE_ALLOW_SKIPS. Without the variable any reason is allowed. */
 const ALLOWED: Readonly<Record<string, RegExp>> = { 0: NOT_INSTALLABLE, packages: NAMES_PACKAGES };
 
 interface Skipped {
@@ -28,7 +28,7 @@ export default class SkippedReporter implements Reporter {
     const allowed = ALLOWED[wanted];
     const lines = modules.flatMap((module) => {
       const { tests, reason } = skippedIn(module);
-      // A skip without a reason was requested by the user (-t) or is for another platform.
+      // A skip without a reason was either requested by the user (-t) or is of a test for another platform.
       const text = `  ${module.relativeModuleId}: ${tests}; ${reason}`;
       return tests > 0 && (reason !== '' || allowed) ? [{ text, reason }] : [];
     });

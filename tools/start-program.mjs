@@ -1,4 +1,4 @@
-// Starts a built program on the Node that the workspace provides (package `node`). This file itself runs on Node 18 or
+// Starts a built program with the Node that the workspace provides (package `node`). This file runs on Node 18 or
 // later.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -9,8 +9,8 @@ import { pathToFileURL } from 'node:url';
 const WANTED_MAJOR = 24;
 const RUNNER_CANNOT = 3;
 /**
- * A clone has the lock file, an installed package does not. Both need the packages' install scripts: one of them
- * provides Node.
+ * A clone has the lock file, and an installed package does not. Both must run the packages' install scripts, because
+ * one of these provides Node.
  */
 const INSTALL = existsSync(new URL('../package-lock.json', import.meta.url))
   ? 'npm ci --ignore-scripts=false'
@@ -23,7 +23,7 @@ export async function startProgram(main) {
   else runWith(workspaceNode(), main);
 }
 
-/** The `node` package's binary, where npm installs it next to our own packages. */
+/** The binary of the package `node`, which npm installs next to our own packages. */
 function workspaceNode() {
   let folder;
   try {
@@ -39,8 +39,8 @@ function workspaceNode() {
 
 function runWith(binary, main) {
   const child = spawn(binary, [...process.execArgv, main, ...process.argv.slice(2)], { stdio: 'inherit' });
-  // If both are in a terminal's foreground, Ctrl-C also reaches the child directly; a program may treat two signals
-  // within a moment as one.
+  // If both processes are in a terminal's foreground, Ctrl-C also reaches the child directly. Programs may therefore
+  // treat two signals within a moment as one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`Wanted to start ${binary}; ${error.message}`));
   child.on('exit', (code, signal) => {

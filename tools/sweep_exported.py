@@ -3,10 +3,11 @@
 
   python3 tools/sweep_exported.py --cases kernels/cases.yaml --set sweep --out sweep.json KERNEL.py …
 
-An independent program: it shares only the exported files with the runner. Each subject is captured in a CUDA graph
-of as many launches as take 2 ms; the graphs run in rounds, each in a new random order. A figure is the median over the
-rounds; a ratio is one of medians, with a 95 % bootstrap interval over rounds. Errors are distances to fp64 over whole
-heads, at most four. Large shapes run at the card's power limit, so only ratios within a row are comparable.
+This program is independent of the runner and uses only the exported files. Each subject is captured in a CUDA graph of
+as many launches as take 2 ms. The graphs run in rounds, each round in a new random order. A figure is the median over
+the rounds. A ratio is the ratio of two medians, with a 95 % bootstrap interval over rounds. Errors are distances from
+fp64 over whole heads, at most four. Large shapes run at the card's power limit, so only ratios within a row are
+comparable.
 """
 
 import argparse
@@ -31,7 +32,7 @@ BACKENDS = {
 GRAPH_SECONDS = 2e-3
 MOST_LAUNCHES = 50
 CHECKED_HEADS = 4
-# Beyond this length the fp64 reference takes longer than all timing.
+# For longer sequences the fp64 reference takes longer than all timing together.
 LONGEST_CHECKED = 8192
 CASE = re.compile(r"\{ B: (\d+), H: (\d+), S: (\d+), D: (\d+), causal: (true|false) \}")
 
@@ -63,7 +64,7 @@ def sdpa(backend):
 
 
 def reference(q, k, v, causal, heads):
-    """[heads, S, D] in fp64."""
+    """Attention in fp64, as [heads, S, D]."""
     length = q.shape[2]
     mask = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1) if causal else None
     outputs = []
@@ -82,7 +83,7 @@ def errors_of(output, wanted, heads):
 
 
 def capture(call):
-    """(graph, launches in it): as many launches as take about 2 ms."""
+    """Captures as many launches as take about 2 ms. Returns the graph and the number of launches in it."""
     stream = torch.cuda.current_stream()
     for _ in range(3):
         call()
@@ -112,7 +113,8 @@ def time_us(graph, launches):
 
 
 def ratio(ours, theirs, draws=2000):
-    """The ratio of their median to ours with its 95 % interval, from a bootstrap over rounds that keeps pairs."""
+    """The ratio of their median to ours, with a 95 % interval from a bootstrap over rounds, which keeps a round's
+    figures together."""
     pairs = torch.tensor(list(zip(ours, theirs)), dtype=torch.float64)
     chance = torch.Generator().manual_seed(7)
     drawn = pairs[torch.randint(len(pairs), (draws, len(pairs)), generator=chance)]
@@ -202,7 +204,7 @@ def main():
             for name, each in row["subjects"].items()
         )
         print(f"{row['shape']:>18}  {shown}", flush=True)
-        # After every shape, so that an interrupted run keeps its results.
+        # Written after every shape, so that an interrupted run keeps its results.
         document["summary"] = {kernel: summary(document["rows"], kernel) for kernel in kernels}
         pathlib.Path(options.out).write_text(json.dumps(document, indent=1) + "\n", encoding="utf8")
     print(json.dumps(document["summary"], indent=1))

@@ -7,7 +7,7 @@ const FONT_SIZE = 14;
 const MARGIN = 12;
 const BACKGROUND = '#14161b';
 const FOREGROUND = '#d5d8de';
-// The 16 colors of the terminal palette; a picture needs fixed ones.
+// The terminal palette's 16 colors. A picture needs fixed colors.
 const PALETTE = [
   '#1d2027',
   '#e06c75',
@@ -53,7 +53,7 @@ ${body}
 `;
 }
 
-/** Adjacent cells with the same style, as one run. */
+/** Joins adjacent cells with the same style into runs. */
 function rowRuns(terminal: Terminal, row: number): Run[] {
   const { active } = terminal.screen.buffer;
   const line = active.getLine(active.viewportY + row);

@@ -1,5 +1,5 @@
 /**
- * A program in a real pseudo-terminal whose screen is kept by a headless xterm: what a person would see, as text and
+ * Runs a program in a real pseudo-terminal. A headless xterm keeps the screen that a person would see, as text and as
  * cells.
  */
 import pty from '@lydell/node-pty';
@@ -8,7 +8,7 @@ import xterm from '@xterm/headless';
 interface TerminalOptions {
   columns: number;
   rows: number;
-  /** Value of TERM; default: xterm-256color. */
+  /** The value of TERM; default: xterm-256color. */
   kind?: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
@@ -25,7 +25,7 @@ export class Terminal {
   constructor(file: string, args: string[], options: TerminalOptions) {
     const { columns: cols, rows, cwd } = options;
     this.screen = new xterm.Terminal({ cols, rows, allowProposedApi: true, scrollback: 1000 });
-    // CI is off, because otherwise ink treats the terminal as a build log and draws only one frame, at the end.
+    // Unsets CI, because otherwise ink treats the terminal as a build log and draws only one frame, at the end.
     const env = {
       ...(options.env ?? process.env),
       TERM: options.kind ?? 'xterm-256color',
@@ -60,7 +60,7 @@ export class Terminal {
     this.#pty.kill(signal);
   }
 
-  /** The visible rows, right-trimmed. */
+  /** The visible rows, without trailing blanks. */
   lines(): string[] {
     const { active } = this.screen.buffer;
     return Array.from(
@@ -79,7 +79,7 @@ export class Terminal {
     return this.lines().join('\n');
   }
 
-  /** Waits until the screen matches. Throws with the screen's text if it does not within `timeoutMs`. */
+  /** Waits until the screen matches. Throws an error with the screen's text if it does not match within `timeoutMs`. */
   async waitFor(pattern: RegExp, timeoutMs = 30_000): Promise<void> {
     const deadline = Date.now() + timeoutMs;
     while (!pattern.test(this.text())) {

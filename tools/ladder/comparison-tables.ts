@@ -1,4 +1,4 @@
-/** Tables that compare two measurements: builds, SDPA, plain PyTorch, one build twice, clock stamps. */
+/** Tables that compare two measurements: builds, SDPA, plain PyTorch, one build with itself, clock stamps. */
 import { ComparisonVerdict, type SdpaComparison } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { figure, type Table } from './markdown.ts';
@@ -13,7 +13,7 @@ interface Ratio {
 const ratioText = (measured: Ratio | undefined): string =>
   measured ? `${figure(measured.ratio, 4)} [${figure(measured.low, 4)}, ${figure(measured.high, 4)}]` : 'not measured';
 
-/** Candidate against champion, and the champion against its second copy, in one job, by shape. */
+/** Candidate against champion, and the champion against its second copy, by shape, all in one job. */
 export function comparisonRows(folder: string): Table {
   const comparisons = experimentsOf(folder, /^ab\..*\.json$/).flatMap(({ result }) =>
     result!.variants.flatMap(({ comparison }) => comparison ?? []),
@@ -103,7 +103,7 @@ interface SameBuildReport {
   modes: Record<string, Ratio & { medians_us: number[] }>;
 }
 
-/** One build in four jobs, compared as if it were two builds. */
+/** Compares one build's figures from four jobs as if they were those of two builds. */
 export function sameBuildRows(folder: string): Table {
   const report = jsonOf<SameBuildReport>(folder, 'aa.json');
   return (

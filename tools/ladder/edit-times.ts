@@ -1,4 +1,6 @@
-/** Times from an edit of a kernel to its gates, by phase, next to PyTorch's way of building the same kernel. */
+/**
+ * The time from an edit of a kernel to its gates, by phase, next to the time of PyTorch's way to build the same kernel.
+ */
 import { figure, type Table } from './markdown.ts';
 import { jsonOf } from './results.ts';
 

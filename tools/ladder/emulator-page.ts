@@ -1,4 +1,4 @@
-/** README.md of a folder written by `npm run ladder:verify`. */
+/** Makes README.md of a folder that `npm run ladder:verify` has written. */
 import { markdownTable } from './markdown.ts';
 import { emulatorRun, jsonOf, type EmulatorRun } from './results.ts';
 

@@ -31,7 +31,7 @@ export function faultyRows(folder: string): Table {
 
 interface CheatingReport {
   kernels: CheatingKernel[];
-  /** Times of pinned_l2, by PINNED. */
+  /** The times of pinned_l2, by the value of PINNED. */
   pinned_l2_cold_p50_us: Record<'0' | '1', number>;
 }
 
@@ -76,7 +76,7 @@ interface Primitive {
   gpuAgainstEmulator?: Agreement;
 }
 
-/** A text says why the two were not compared. */
+/** Either whether the two agree, or a text that says why they were not compared. */
 type Agreement = string | { agrees: boolean; detail: string };
 
 export function primitiveRows(folder: string): Table {

@@ -9,9 +9,9 @@ export type FrontEndName = (typeof FRONT_ENDS)[number];
 export interface FrontEndReport {
   frontEnd: FrontEndName;
   command: string;
-  /** The verified cases, in words. */
+  /** A description of the verified cases. */
   cases: string;
-  /** Tools of the result's provenance, with versions. */
+  /** The tools of the result's provenance, with their versions. */
   tools: string[];
   rows: FrontEndRow[];
 }
@@ -26,7 +26,7 @@ interface FrontEndRow {
 
 const TITLES: Record<FrontEndName, string> = { nvcc: 'nvcc', nvrtc: 'NVRTC', clang: 'clang alone' };
 
-/** For docs/emulator.md, from each front end's newest run of `npm run front-ends`. */
+/** A table for docs/emulator.md, from each front end's newest run of `npm run front-ends`. */
 export function frontEndsMarkdown(): string {
   const [first, ...others] = FRONT_ENDS.flatMap((name) => newestOf(name) ?? []);
   if (first === undefined) return 'Not compared yet.\n';
@@ -54,7 +54,7 @@ export function frontEndsMarkdown(): string {
 }
 
 const SAME = 'the same';
-/** The column after kernel, build and the first front end's result. */
+/** Index of the column that follows kernel, build and the first front end's result. */
 const FIRST_COMPARED = 3;
 
 function comparedTo(wanted: string, outcome: string | undefined): string {

@@ -1,4 +1,4 @@
-/** Tables about a GPU host and its driver: cards, several GPUs, launch options, seams. */
+/** Tables about a GPU host and its driver: cards, several GPUs, launch options, the driver API. */
 import { TimingMode, Verdict, type VariantResult } from '@flashcore/shared/contract';
 import { figure, type Table } from './markdown.ts';
 import { experimentOf, filesOf, jsonOf, textOf } from './results.ts';
@@ -55,7 +55,10 @@ export function severalRows(folder: string): Table {
   );
 }
 
-/** A kernel that traps unless its cluster matches the manifest, and reads K and V after a stream of writes. */
+/**
+ * Figures of a kernel that traps unless its cluster matches the manifest, and that reads K and V after a stream of
+ * writes.
+ */
 export function launchOptionRows(folder: string): Table {
   const files = filesOf(folder, /^launch_options\.cluster\d+\.persist\d\.json$/);
   if (files.length === 0) return undefined;
@@ -131,7 +134,7 @@ interface ConformanceReport {
   checks: { name: string; failure?: string }[];
 }
 
-/** The checks of the driver seam, on NVIDIA's driver and on the emulator's. */
+/** The checks of the driver API, on NVIDIA's driver and on the emulator. */
 export function conformanceRows(folder: string): Table {
   const rows = ['libcuda.so.1', 'emulator'].flatMap((target) => {
     const report = jsonOf<ConformanceReport>(folder, `conformance.${target}.json`);
@@ -141,18 +144,18 @@ export function conformanceRows(folder: string): Table {
   return [['driver', 'checks', 'failed'], ...rows];
 }
 
-// Parses the output of `nvidia-smi -q`: sections by indentation, with "name : value" lines in them.
+// Parses the output of `nvidia-smi -q`: sections are indented, and have lines of the form "name : value".
 
 interface SmiGpu {
-  /** PCI address: 00000000:00:06.0. */
+  /** PCI address, such as 00000000:00:06.0. */
   id: string;
   /**
-   * By path, for example "Max Clocks/SM" → "1980 MHz". If a name occurs twice in a section the first value is kept.
+   * The values by path, such as "1980 MHz" for "Max Clocks/SM". If a section has a name twice, the first value is kept.
    */
   values: Map<string, string>;
 }
 
-/** The GPUs of a report. */
+/** Parses the GPUs of a report. */
 export function parseNvidiaSmi(text: string): SmiGpu[] {
   const gpus: SmiGpu[] = [];
   let path: string[] = [];
@@ -174,7 +177,7 @@ export function parseNvidiaSmi(text: string): SmiGpu[] {
   return gpus;
 }
 
-/** "1980 MHz" or "54.25 W" as a number; undefined for "N/A" and missing values. */
+/** The number in "1980 MHz" or "54.25 W". Undefined for "N/A" and for a missing value. */
 export function quantity(text: string | undefined): number | undefined {
   const found = /^(-?[\d.]+)(?:\s|$)/.exec(text ?? '');
   return found ? Number(found[1]) : undefined;

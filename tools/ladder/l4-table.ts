@@ -1,6 +1,6 @@
 /**
- * Estimated times of the ladder on an L4, which was not available (libs/shared/src/kernels/estimate.ts), compared with
- * the goals in the notes.
+ * Compares estimated times of the ladder on an L4 (libs/shared/src/kernels/estimate.ts) with the goals in the lab
+ * notes. No L4 was available to measure on.
  */
 import {
   attention,
@@ -29,10 +29,10 @@ import {
 } from './results.ts';
 
 const L4 = DATA_SHEETS.find(({ name }) => name === 'NVIDIA L4')!;
-/** Boost clock from the L4's data sheet; it quotes 121 TFLOP/s: 58 SMs x 1024 FLOPs per cycle. */
+/** The boost clock in the L4's data sheet. It gives the data sheet's 121 TFLOP/s with 58 SMs x 1024 FLOPs per cycle. */
 const L4_CLOCK_MHZ = 2040;
 
-/** The fraction of QK^T and PV that a kernel gives to tensor cores. */
+/** The fraction of QK^T and PV that a kernel computes on tensor cores. */
 const TENSOR_SHARE: Readonly<Record<string, number>> = {
   fa_v1_baseline: 0,
   flashcore_v5: 0,
@@ -109,7 +109,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
 
 type Goal = Manifest['expectations'][number];
 
-/** Goals for an L4, projected in the lab notes from which the kernel comes. */
+/** The goals for an L4 that the lab notes project for the kernel. */
 const goalsOf = ({ expectations }: Manifest): Goal[] =>
   expectations.filter(({ kind, device }) => kind === 'projected' && device === L4.name);
 
@@ -124,8 +124,8 @@ function judged({ lowUs, highUs }: Estimate, below: number): string {
 }
 
 /**
- * An empty kernel in the longest graph that was measured with the ladder or, if there is none, in the newest run that
- * has one.
+ * The cost of an empty kernel in the longest graph that was measured with the ladder. If none was, it comes from the
+ * newest run with such a graph.
  */
 function launchCost(folder: string): OverlapRow & { folder: string; device: string } {
   for (const name of [folder, ...laddersMeasured().reverse()]) {
@@ -138,7 +138,7 @@ function launchCost(folder: string): OverlapRow & { folder: string; device: stri
   throw new Error('Wanted overlap.json with an empty kernel in a folder of docs/results: gpu_host --sections overlap');
 }
 
-/** A graph's name ("graph of 200"), launches, and microseconds per launch. */
+/** A graph's name ("graph of 200"), its number of launches, and the microseconds per launch. */
 interface OverlapRow {
   kernel: string;
   name: string;
@@ -152,7 +152,7 @@ interface EstimateBasis {
   multiprocessors: number;
 }
 
-/** Estimates the measured build, launched as the manifest launches it on an L4. */
+/** Estimates the build that was measured, with the launch that its manifest makes on an L4. */
 function estimateOf(
   step: Manifest,
   { variant, benchmark }: LadderRow,
@@ -160,7 +160,7 @@ function estimateOf(
 ): { estimate: Estimate; ctas: number; resident: number } | undefined {
   const shape = benchmark.shape!;
   const measured = Object.entries(variant.parameters).map(([name, value]): [string, number] => [name, Number(value)]);
-  // A parameter that the manifest has gained since then had its default.
+  // If the manifest has gained a parameter since the measurement, the measured build had its default.
   const there = launchOf(step, { ...resolveVariant(step).parameters, ...Object.fromEntries<number>(measured) }, shape);
   const here = launchOf(step, resolveVariant(step, {}, { multiprocessors: L4.multiprocessors }).parameters, shape);
   const resident = emulated.builds
@@ -199,7 +199,7 @@ function launchOf(
   return { entry: launch!.entry, ctas: launch!.grid.reduce((product, extent) => product * extent, 1) };
 }
 
-/** Elements of P; each needs one exponential. */
+/** Number of elements of P. Each element needs one exponential. */
 function attentionProbabilities(shape: ShapeFields): number {
   const { B = 0, H = 0, S = 0, causal = 0 } = valuesOf(shape);
   return B * H * S ** 2 * (causal === 1 ? 0.5 : 1);

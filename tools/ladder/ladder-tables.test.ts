@@ -31,7 +31,7 @@ function row(index: number, p50Us: number, invalidReason?: string): LadderRow {
   return { kernel: STEPS[index]!.id, fallback: false, variant: create(VariantResultSchema), benchmark };
 }
 
-/** The last three columns, without the header. */
+/** The last three cells of each row, without the header. */
 const ends = (table: string): (string | undefined)[][] =>
   table
     .trim()
@@ -44,7 +44,7 @@ const ends = (table: string): (string | undefined)[][] =>
         .slice(-4, -1),
     );
 
-test('an invalid measurement says so, and no ratio is computed with its times', () => {
+test('an invalid measurement is marked as invalid, and no ratio is computed from its times', () => {
   expect(ends(latencyTable(STEPS, [row(0, 100), row(1, 50)]))).toEqual([
     ['-', '', ''],
     ['-', '2.00', '2.00'],
@@ -58,7 +58,7 @@ test('an invalid measurement says so, and no ratio is computed with its times', 
   );
 });
 
-test('the sentence on the emulator counts correct kernels, names wrong ones, and has the drawn seeds', () => {
+test('the sentence on the emulator counts correct kernels, names wrong kernels, and has the drawn seeds', () => {
   const build = (label: string, verdict: string, seeds: number) => ({
     kernel: 'k',
     label,

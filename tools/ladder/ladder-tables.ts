@@ -15,7 +15,7 @@ import {
   type LadderRow,
 } from './results.ts';
 
-/** Tables of the newest measurement. Older ones have a page next to their files. */
+/** The tables of the newest measurement. Older measurements have a page in their folders. */
 export function resultsMarkdown(steps: readonly Manifest[]): string {
   const [folder, ...older] = laddersMeasured().reverse();
   if (folder === undefined) return 'Nothing measured yet.\n';
@@ -32,7 +32,7 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
   ].join('\n');
 }
 
-/** Rows in the ladder's order, each with the step that it follows; a fallback comes after its kernel. */
+/** The rows in the ladder's order, each with the step that it follows. A fallback comes after its kernel. */
 export function latencyTable(steps: readonly Manifest[], rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
   const first = rowOf(rows, steps[0]!.id);
@@ -109,8 +109,9 @@ function resourcesTable(steps: readonly Manifest[], folder: string, rows: readon
 }
 
 /**
- * Ignores a parameter that is derived from the device and only selects among launches. A build measured before a
- * parameter existed does not mention it; the first build that fits has the default.
+ * True if the two names mean the same build. A parameter that is derived from the device is ignored, because it only
+ * selects a launch. A build that was measured before a parameter existed lacks it; the first build that fits has its
+ * default.
  */
 function sameBuild(built: string, measured: string): boolean {
   const parameters = new Set(built.split(' '));
@@ -166,8 +167,8 @@ const rateCells = ({ tflops, rooflinePercent }: BenchmarkResult): string[] => [
 ];
 
 /**
- * The figures come from two jobs, a few minutes apart on one device, so there is no interval. Invalid measurements are
- * not compared.
+ * The ratio of two rows. There is no interval, because the figures come from two jobs a few minutes apart on one
+ * device. Invalid measurements have no ratio.
  */
 function against(row: LadderRow, other: LadderRow | undefined): string {
   if (other === undefined || other === row) return '';

@@ -1,4 +1,7 @@
-/** The cost of a launch in a graph and by ncu: overlap.json of a results folder, and the ncu runs recorded with it. */
+/**
+ * The cost of a launch in a graph and as ncu measures it, from overlap.json of a results folder and the ncu runs next
+ * to it.
+ */
 import { figure, type Table } from './markdown.ts';
 import { jsonOf, textOf } from './results.ts';
 
@@ -8,7 +11,7 @@ interface OverlapReport {
 
 interface OverlapRow {
   kernel: string;
-  /** "graph of 20", or another way to launch. */
+  /** "graph of 20", or the name of another way to launch. */
   name: string;
   launches: number;
   usPerLaunch: number;
@@ -16,7 +19,7 @@ interface OverlapRow {
 
 const overlapOf = (folder: string): OverlapReport | undefined => jsonOf(folder, 'overlap.json');
 
-/** Hot time by launches per graph, and the time added by an empty kernel after each launch. */
+/** Hot time by the number of launches in a graph, and the time that an empty kernel after each launch adds. */
 export function graphRows(folder: string): Table {
   const report = overlapOf(folder);
   if (!report) return undefined;
@@ -39,8 +42,8 @@ export function hiddenInGraphs(folder: string): string {
 }
 
 /**
- * ncu's time of a launch with warm caches, the time during which an SM worked, and our hot figure. The part of ncu's
- * time that the graph does not have is the same for an empty kernel as for every other.
+ * ncu's time of a launch with warm caches, the part of it in which an SM worked, and our hot figure. ncu's time exceeds
+ * the time in a graph by the same amount for an empty kernel as for any other kernel.
  */
 export function overlapRows(folder: string): Table {
   const report = overlapOf(folder);
@@ -80,7 +83,7 @@ const hotUsOf = ({ rows }: OverlapReport, wanted: string): number =>
   rows.findLast(({ kernel, name }) => kernel === wanted && name.startsWith('graph of '))!.usPerLaunch;
 
 /**
- * Medians over the launches of a recorded ncu run, in microseconds; cycles are converted by the clock of the same
+ * Medians over the launches of a recorded ncu run, in microseconds. Cycles are converted with the clock of their
  * launch.
  */
 function ncuOf(folder: string, kernel: string): { durationUs: number; activeUs: number } {

@@ -1,13 +1,13 @@
 /** Tables as Markdown. */
 
-/** A header and its rows; undefined if nothing was measured. */
+/** A header and rows. Undefined if nothing was measured. */
 export type Table = string[][] | undefined;
 
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |\n`).join('');
 }
 
-/** Adds a column of notes if some row has one. If all rows have the same note it goes below the table, once. */
+/** Adds a column of notes if some row has a note. If all rows have the same note, it goes below the table instead. */
 export function notedTable(
   head: readonly string[],
   rows: readonly { cells: readonly string[]; note: string }[],

@@ -1,4 +1,4 @@
-/** ncu's readings of the ladder's shared memory on a GPU, and how far the emulator's model is from them. */
+/** What ncu has read of the ladder's shared memory on a GPU, and how far the emulator's counters are from that. */
 import type { ProfileResult, VariantResult } from '@flashcore/shared/contract';
 import { markdownTable } from './markdown.ts';
 import { experimentsOf, foldersWith, jsonOf } from './results.ts';
@@ -16,7 +16,7 @@ export interface CounterComparison {
   modelled: SharedCounters;
   /** The file with ncu's figures. */
   source: string;
-  /** Why the two differ, as far as known. */
+  /** Why ncu and the emulator differ, as far as that is known. */
   open?: string | undefined;
 }
 
@@ -32,11 +32,11 @@ const MEASURED = 'h200-2026-11-21';
 const MAX_POINTS = 0.1;
 const MAX_SHARE = 0.01;
 
-/** Builds with a larger difference, and the reason. */
+/** Builds whose difference exceeds the limits, each with the reason. */
 const OPEN: Readonly<Record<string, string>> = {
   flashcore_v9: 'conflicts of loads are the same; those of stores come and go with the arrivals of cp.async (below)',
 };
-/** Kernels that use wgmma, TMA and clusters, which the model lacks. */
+/** Kernels that use wgmma, TMA and clusters, whose counters the emulator does not model. */
 const HOPPER = ['flashcore_v11', 'flashcore_v12'];
 
 /** The profiled builds of the ladder, and the faulty kernel with conflicts; each build once. */
@@ -66,7 +66,7 @@ export const isWithin = ({ ncu, modelled }: CounterComparison): boolean =>
   Math.abs(modelled.conflictPercent - ncu.conflictPercent) <= MAX_POINTS &&
   Math.abs(modelled.wavefrontsPerRequest / ncu.wavefrontsPerRequest - 1) <= MAX_SHARE;
 
-/** For docs/emulator.md, from the newest run of `npm run counters`. */
+/** A table for docs/emulator.md, from the newest run of `npm run counters`. */
 export function countersMarkdown(): string {
   const folder = foldersWith(/^counters\.json$/).findLast((name) => name.startsWith('emulator-'));
   if (folder === undefined) return 'Not compared yet.\n';

@@ -1,4 +1,4 @@
-/** The page (README.md) of a folder with a GPU host's measurements, made from its JSON. */
+/** Makes the page (README.md) of a folder with a GPU host's measurements from the folder's JSON. */
 import { timestampDate } from '@bufbuild/protobuf/wkt';
 import type { GetJobResponse, Provenance } from '@flashcore/shared/contract';
 import { clockRows, comparisonRows, parityRows, plainSdpaRows, sameBuildRows } from './comparison-tables.ts';

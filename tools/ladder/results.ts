@@ -19,13 +19,13 @@ export { RESULTS };
 /** A build of a kernel, measured hot on one shape. */
 export interface LadderRow {
   kernel: string;
-  /** The USE_WMMA=0 build, which ran because one of the kernel's gates failed. */
+  /** Whether this is the USE_WMMA=0 build, which ran because one of the kernel's gates failed. */
   fallback: boolean;
   variant: VariantResult;
   benchmark: BenchmarkResult;
 }
 
-/** Folders with experiments of the ladder, by date, oldest first. Other folders answer a single question. */
+/** The folders that have experiments with the ladder, oldest first. Every other folder answers a single question. */
 export function laddersMeasured(): string[] {
   const dated = foldersWith(/^run\..*\.json$/).map((name) => ({
     name,
@@ -46,7 +46,7 @@ export function experimentsOf(folder: string, names: RegExp): GetJobResponse[] {
   return filesOf(folder, names).flatMap((name) => experimentOf(folder, name) ?? []);
 }
 
-/** undefined if the file is of another kind. */
+/** Reads an experiment. Undefined if the file is of another kind. */
 export function experimentOf(folder: string, name: string): GetJobResponse | undefined {
   const json = withCurrentNames(jsonOf(folder, name)) as JsonValue;
   const isJob = typeof json === 'object' && json !== null && !Array.isArray(json) && 'job' in json && 'result' in json;
@@ -76,8 +76,8 @@ export function rowsOf(folder: string, names: RegExp): LadderRow[] {
 }
 
 /**
- * Says whether SDPA was measured in turns with the kernels. A job may reuse another job's figures and check them with a
- * few samples.
+ * Says whether SDPA was measured in turns with the kernels. Otherwise the job reused the figures of another job, and
+ * checked them with a few samples.
  */
 export function sdpaInTurns(benchmarks: readonly BenchmarkResult[]): string {
   const compared = benchmarks.filter(({ sdpa }) => sdpa.length > 0);
@@ -87,19 +87,21 @@ export function sdpaInTurns(benchmarks: readonly BenchmarkResult[]): string {
   return `${reused === compared.length ? '' : `${inTurns}, in ${compared.length - reused} of ${compared.length} measurements; in the others `}as an earlier job measured it in turns with another kernel, checked with a few samples`;
 }
 
-/** undefined if the folder has no such file. */
+/** Reads a file as JSON. Undefined if the folder has no such file. */
 export function jsonOf<T>(folder: string, name: string): T | undefined {
   const text = textOf(folder, name);
   return text === undefined ? undefined : (JSON.parse(text) as T);
 }
 
-/** undefined if the folder has no such file. */
+/** Reads a file as text. Undefined if the folder has no such file. */
 export function textOf(folder: string, name: string): string | undefined {
   const path = measuredPath(folder, name);
   return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
 }
 
-/** The newest result of `npm run ladder:verify`: each build's cases on the emulator, and ptxas's facts for sm_89. */
+/**
+ * The newest result of `npm run ladder:verify`: the cases of each build on the emulator, and ptxas's figures for sm_89.
+ */
 export interface EmulatorRun {
   folder: string;
   tools: string[];
@@ -146,8 +148,8 @@ export function sanitizerOf(folder: string, kernel: string): string | undefined 
 }
 
 /**
- * Combines the lines that a job printed while it ran with its number of findings. The result has only findings, and a
- * result without findings does not prove that a tool ran.
+ * Combines the lines that a job printed while it ran with the number of findings in its result. The lines are needed
+ * because a result without findings does not prove that the tool ran.
  */
 export function sanitizerText(lines: string, findings: number): string {
   const tools = [...lines.matchAll(/compute-sanitizer (\w+) on \S+: (?:(\d+) errors|no answer)/g)].map(

@@ -1,4 +1,4 @@
-/** Tables of the ladder's runs on one host: latency next to SDPA's, counters, ncu's time next to ours. */
+/** Tables of the ladder's runs on one host: latency next to SDPA's, counters, and ncu's time next to ours. */
 import {
   TimingMode,
   type BenchmarkResult,
@@ -67,7 +67,7 @@ const COUNTERS = [
   ['resident_ctas_per_sm', 'CTAs/SM'],
 ] as const;
 
-/** Warps that were selected, or could have been, do not stall. */
+/** Warps in these states do not stall: they were selected, or could have been. */
 const NO_STALLS = ['selected', 'not_selected'];
 
 export function counterRows(runs: readonly GetJobResponse[]): Table {
@@ -84,7 +84,7 @@ export function counterRows(runs: readonly GetJobResponse[]): Table {
   ];
 }
 
-/** Undefined if flashcore_v6 was not run. */
+/** ncu's times next to ours. Undefined if flashcore_v6 was not run. */
 export function ncuRows(folder: string, runs: readonly GetJobResponse[]): Table {
   const variant = variantsOf(runs).find(({ name }) => name === 'flashcore_v6 USE_WMMA=1')?.variant;
   if (!variant) return undefined;
@@ -119,7 +119,7 @@ const variantsOf = (runs: readonly GetJobResponse[]): NamedVariant[] =>
     })),
   );
 
-/** "" if the build failed. */
+/** The kernel's name in a table; "" if the build failed. */
 function kernelOf({ build }: VariantResult): string {
   if (!build || build.runs.length === 0) return '';
   return (build.artifacts[0]?.fileName ?? build.entries[0]?.entry ?? '').split('.')[0]!;

@@ -1,4 +1,4 @@
-/** compute-sanitizer's reports on the faulty kernels, next to what a run of each must find. */
+/** compute-sanitizer's reports on the faulty kernels, next to the finding that a run of each must have. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FindingKind } from '@flashcore/shared/contract';
@@ -9,7 +9,7 @@ import { filesOf, foldersWith, RESULTS, textOf } from './results.ts';
 const FAULTY = join(RESULTS, '../../kernels/faulty');
 const REPORT = /^sanitizer\.(\w+)\.(\w+)\.txt$/;
 
-/** Uses the newest report of each kernel and tool. */
+/** The table, from the newest report of each kernel and tool. */
 export function sanitizerMarkdown(): string {
   const newest = new Map<string, string>(); // file name → folder
   for (const folder of foldersWith(REPORT).toSorted(byDate))
@@ -33,7 +33,7 @@ export function sanitizerMarkdown(): string {
 /** Sorts names like "h200-sanitizer-2026-11-22" by date, then by name. */
 const byDate = (a: string, b: string): number => a.slice(-10).localeCompare(b.slice(-10)) || a.localeCompare(b);
 
-/** The first error line of the report, and the place that it names. */
+/** The first error in the report, and the source line that it names. */
 function firstErrorOf(report: string): string {
   const lines = report.split('\n').map((line) => line.replace(/^=+ ?/, ''));
   const index = lines.findIndex((line) =>

@@ -1,4 +1,4 @@
-/** The page of seconds from an edit to the verdict, as written by `gpu_host --sections seconds`. */
+/** The page with the seconds from an edit to the verdict, which `gpu_host --sections seconds` measures. */
 import { median } from '@flashcore/shared/statistics';
 import { fixed, markdownTable } from './markdown.ts';
 import { filesOf, jsonOf } from './results.ts';
@@ -8,7 +8,7 @@ interface PhaseSeconds {
   readonly seconds: number;
 }
 
-/** One edited kernel. `seconds` is for the command, `job_seconds` for its job. */
+/** One edited kernel. `seconds` is the time of the command, `job_seconds` the time of its job. */
 interface Round {
   readonly kernel: string;
   readonly seconds: number;
@@ -19,8 +19,8 @@ interface Round {
 const PHASES = ['BUILD', 'VERIFY', 'BENCHMARK', 'PROFILE'] as const;
 
 /**
- * The page of a folder with seconds.json. Undefined for other folders, and for one with several runs, whose page is
- * written by hand.
+ * The page of a folder with seconds.json. Undefined for other folders, and for the folder with several runs, whose page
+ * is written by hand.
  */
 export function secondsPage(folder: string): string | undefined {
   const rounds = jsonOf<Round[]>(folder, 'seconds.json');

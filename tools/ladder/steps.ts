@@ -1,15 +1,16 @@
-/** The ladder: the kernels of kernels/, each after the step that it follows. */
+/** The ladder: the kernels of kernels/, each placed after the step that it follows. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadManifest, type Manifest } from '@flashcore/shared/kernels';
 
 const KERNELS = join(import.meta.dirname, '../../kernels');
-// Kernels of kernels/faulty are not steps; primitives, mechanisms and reference are not kernels.
+// The names of steps. Kernels of kernels/faulty are not steps, and primitives, mechanisms and reference are not
+// kernels.
 const STEP = /^(fa|flashcore)_/;
 
 /**
- * Manifests from the first step (without `after`) down every branch. If several steps follow one, the side branch comes
- * before the trunk (`flashcore_…`).
+ * The manifests of the ladder, from the first step (which has no `after`) down every branch. If several steps follow
+ * one step, the side branch comes before the trunk (`flashcore_…`).
  */
 export async function ladderSteps(): Promise<Manifest[]> {
   const manifests = await Promise.all(

@@ -1,9 +1,9 @@
-/** Tables of a sweep: kernels exported to PyTorch against SDPA, as written by tools/sweep_exported.py. */
+/** Tables of a sweep, which compares kernels exported to PyTorch with SDPA. tools/sweep_exported.py measures it. */
 import { fixed, markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
 const SWEEP_FILE = 'sweep.json';
-/** Shapes drawn at random, which nobody had looked at before they were measured. */
+/** Shapes that were drawn at random and that nobody had looked at before. */
 const UNSEEN_FILE = 'unseen.json';
 
 interface Ratio {
@@ -54,13 +54,13 @@ export function sweepPage(folder: string): string | undefined {
   );
 }
 
-/** From the newest folder that has a sweep. */
+/** The tables of the newest folder that has a sweep. */
 export function newestSweepMarkdown(): string {
   const folder = newestSweep();
   return `${sweepMarkdown(jsonOf<Sweep>(folder, SWEEP_FILE)!, unseenOf(folder))}\nFrom docs/results/${folder}.\n`;
 }
 
-/** The newest sweep's fastest kernel in one sentence, with its worst shape and its best. */
+/** One sentence on the fastest kernel of the newest sweep, with its worst and its best shape. */
 export function sweepSentence(): string {
   const folder = newestSweep();
   const { summary, device, rows } = jsonOf<Sweep>(folder, SWEEP_FILE)!;

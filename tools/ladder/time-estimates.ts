@@ -1,10 +1,13 @@
-/** How far the emulator's time estimates are from an H200's times: the measured times, and the summary for the docs. */
+/**
+ * How far the emulator's time estimates are from the times on an H200: reads the measured times, and summarizes the
+ * errors for the docs.
+ */
 import { TimingMode, type VariantResult } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { markdownTable } from './markdown.ts';
 import { experimentsOf, foldersWith, jsonOf } from './results.ts';
 
-/** A build on a shape, hot, on one H200: the median of its medians in docs/results. */
+/** A build's hot time on a shape on an H200: the median of its medians in docs/results. */
 interface MeasuredTime {
   kernel: string;
   parameters: Record<string, bigint>;
@@ -12,10 +15,10 @@ interface MeasuredTime {
   us: number;
 }
 
-/** A way to estimate, and its errors. */
+/** A way to estimate times, and its errors. */
 export interface EstimateErrors {
   model: string;
-  /** Scale of cycles, fitted to all kernels. */
+  /** The factor from cycles to time, fitted to all kernels. */
   scale: number;
   /**
    * Means of the relative errors, over builds and over kernels. Each kernel is estimated with a scale fitted to the
@@ -24,13 +27,16 @@ export interface EstimateErrors {
   builds: number;
   kernels: number;
   worst: number;
-  /** Errors of the ratio of two builds of one kernel on one shape: over pairs, and over kernels that have pairs. */
+  /**
+   * Errors of the ratio of two builds of one kernel on one shape: the mean over pairs, and over the kernels that have
+   * pairs.
+   */
   pairs: number;
   pairKernels: number;
-  /** Pairs that differ by more than 5 %: their number, and how many the estimate orders wrongly. */
+  /** Pairs whose times differ by more than 5 %: their number, and how many of them the estimate orders wrongly. */
   apart: number;
   wrongWay: number;
-  /** Error of the ratio between builds of two kernels. */
+  /** Error of the ratio of two builds of different kernels. */
   otherKernels: number;
 }
 
@@ -45,11 +51,11 @@ export interface EstimateReport {
 
 /** Kernels that use wgmma, TMA and clusters, for which the model has no times. */
 const NOT_MODELLED = new Set(['flashcore_v11', 'flashcore_v12']);
-/** Folders with only the repository's kernels, on one H200. */
+/** Folders that have only the repository's kernels, measured on one H200. */
 const H200 = /^h200-(?!decide|x2)/;
 const EXPERIMENTS = /^(aa|ab|bench|exports|run|tune)\..*\.json$/;
 
-/** Microseconds of an empty kernel in a graph of 200: the cost of a launch without work. */
+/** Microseconds of an empty kernel in a graph of 200 launches: the cost of a launch without work. */
 export function launchUs(): number {
   const { rows } = jsonOf<{ rows: { kernel: string; launches: number; usPerLaunch: number }[] }>(
     'h200-2026-11-21',
@@ -58,7 +64,7 @@ export function launchUs(): number {
   return rows.find(({ kernel, launches }) => kernel === 'empty' && launches === 200)!.usPerLaunch;
 }
 
-/** Every build that was measured hot on an H200, by experiments of `kernels` and by searches over their variants. */
+/** Every build that was measured hot on an H200, in experiments with `kernels` and in searches over their variants. */
 export function measuredTimes(kernels: ReadonlySet<string>): MeasuredTime[] {
   return foldersWith(/\.json$/)
     .filter((folder) => H200.test(folder))
@@ -81,7 +87,7 @@ const hotTimes = ({ parameters, benchmarks }: VariantResult, times: NewTimes): M
     .filter(({ mode, simulated }) => mode === TimingMode.HOT && !simulated)
     .flatMap(({ shape, latency }) => times(parameters, formatShape(shape!), latency?.p50Us ?? 0));
 
-/** For docs/emulator.md, from the newest run of `npm run estimates`. */
+/** A table for docs/emulator.md, from the newest run of `npm run estimates`. */
 export function timeEstimatesMarkdown(): string {
   const folder = foldersWith(/^estimates\.json$/).findLast((name) => name.startsWith('emulator-'));
   if (folder === undefined) return 'Not measured yet.\n';
@@ -117,7 +123,7 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 /** CPU seconds of the emulator's two engines for the same launches. */
 export interface EngineTimes {
   kernel: string;
-  /** CPU seconds. */
+  /** In CPU seconds. */
   fibres: number;
   ptx: number;
   /** Largest difference between outputs of the two engines. */
@@ -130,7 +136,7 @@ interface Report {
   times: EngineTimes[];
 }
 
-/** For docs/emulator.md, from the newest run of `npm run engines`. */
+/** A table for docs/emulator.md, from the newest run of `npm run engines`. */
 export function engineTimesMarkdown(): string {
   const folder = foldersWith(/^engines\.json$/).findLast((name) => name.startsWith('emulator-'));
   if (folder === undefined) return 'Not measured yet.\n';

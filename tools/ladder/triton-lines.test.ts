@@ -41,7 +41,7 @@ const EMULATED = {
   'kernel.py:9': { shared_store_wavefronts: 64 },
 };
 
-test('sums instructions by line; lines that share inlined code form one row', () => {
+test('sums instructions by line, and lines that share inlined code form one row', () => {
   const rows = compareLines(FILES, EMULATED);
   expect(rows).toEqual([
     {
@@ -64,7 +64,7 @@ test('sums instructions by line; lines that share inlined code form one row', ()
   expect(linesTable({ softmax: rows })).toContain('| softmax | 5, 6 | 448 | 440 | 576 | 564 | 0 | 0 | 2.1 % |');
 });
 
-test('a figure that only the emulator has is a difference', () => {
+test('a figure that only the emulator has counts as a difference', () => {
   const [, , row] = compareLines(FILES, { ...EMULATED, 'kernel.py:9': { shared_load_conflicts: 1 } });
   expect([isWithin(row!), linesTable({ softmax: [row!] })]).toEqual([false, expect.stringContaining('ncu has none')]);
 });

@@ -1,4 +1,4 @@
-/** ncu's counts for each source line of a Triton kernel, next to the emulator's. */
+/** Compares ncu's counts for each source line of a Triton kernel with the emulator's. */
 import { markdownTable } from './markdown.ts';
 
 interface LineCounters {
@@ -11,30 +11,32 @@ interface LineCounters {
 }
 
 export interface ComparedLines {
-  /** The line; several lines if they share the code of one function of Triton's library, such as "14, 15". */
+  /** The line, or several lines if they share the code of one function of Triton's library, such as "14, 15". */
   lines: string;
   ncu: LineCounters;
   modelled: LineCounters;
 }
 
 export interface NcuFiles {
-  /** `ncu --csv --page source --print-source sass`. */
+  /** Output of `ncu --csv --page source --print-source sass`. */
   csv: string;
-  /** `nvdisasm -g -c` of the cubin. */
+  /** Output of `nvdisasm -g -c` for the cubin. */
   sass: string;
   ptx: string;
-  /** Name of the kernel's source in the PTX. */
+  /** The name that the kernel's source has in the PTX. */
   file: string;
 }
 
-/** Counts of the emulator by place, such as "kernel.py:14". */
+/** The emulator's counts by source line, such as "kernel.py:14". */
 export type EmulatorLines = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 const FIGURES = ['conflicts', 'wavefronts', 'sectors'] as const;
 const MAX_APART = 0.01;
 const ELSEWHERE = 'elsewhere';
 
-/** Compares the lines that access memory. Errors: the CSV lacks the columns, or is of other code than the cubin. */
+/**
+ * Compares the lines that access memory. Errors: if the CSV lacks the columns, or its code differs from the cubin's.
+ */
 export function compareLines({ csv, sass, ptx, file }: NcuFiles, emulated: EmulatorLines): ComparedLines[] {
   const groups = new LineGroups(ptx, file);
   const ncu = new Map<string, LineCounters>();
@@ -75,8 +77,9 @@ export function linesTable(kernels: Readonly<Record<string, readonly ComparedLin
 }
 
 /**
- * Lines of the kernel's file. Debug information places inlined code in Triton's library (standard.py); Triton's PTX
- * says in comments which line called it. Lines that call the same place cannot be told apart and form a group.
+ * Finds the line of the kernel's file for each instruction. Debug information places inlined code in Triton's library
+ * (standard.py), and comments in Triton's PTX say which line called it. Lines that call the same library line cannot be
+ * told apart, so they form a group.
  */
 class LineGroups {
   readonly #callers = new Map<string, Set<string>>();
@@ -111,7 +114,7 @@ class LineGroups {
   }
 }
 
-/** The place of each instruction, by its offset in bytes. */
+/** The source line of each instruction, by the instruction's offset in bytes. */
 function placesOf(sass: string): Map<number, string> {
   const places = new Map<number, string>();
   let place = ELSEWHERE;
@@ -128,8 +131,8 @@ const WAVEFRONTS = 'L1 Wavefronts Shared';
 const IDEAL = 'L1 Wavefronts Shared Ideal';
 const SECTORS = 'L2 Theoretical Sectors Global';
 /**
- * cp.async and wgmma: ncu gives their instructions wavefronts of shared memory, which neither its totals of loads and
- * stores nor the model have.
+ * cp.async and wgmma. ncu counts wavefronts of shared memory for these instructions, but includes them in neither its
+ * loads nor its stores. The model has none.
  */
 const NO_LOAD_OR_STORE = /^\s*(?:@\S+\s+)?(?:LDGSTS|HGMMA)/;
 

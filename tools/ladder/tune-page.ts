@@ -1,11 +1,11 @@
-/** The page of searches over variants, as written by `fa-tui tune --json`. */
+/** The page of searches over variants that `fa-tui tune --json` has recorded. */
 import type { GetJobResponse, TunedVariant } from '@flashcore/shared/contract';
 import { fixed, markdownTable } from './markdown.ts';
 import { experimentOf, filesOf } from './results.ts';
 
 const FILES = /^tune\..*\.json$/;
 const AGAIN = /\.again\.json$/;
-/** Rows shown: the fastest of the timed variants; the file has the others. */
+/** The number of rows shown. These are the fastest of the timed variants; the file has the others. */
 const SHOWN = 20;
 
 interface Search {
@@ -75,7 +75,7 @@ const rowOf = (variant: TunedVariant): string[] => {
   ];
 };
 
-/** "Dropped: 60 wrong, 3 spilling registers, 56 slower." */
+/** Text such as "Dropped: 60 wrong, 3 spilling registers, 56 slower." */
 function dropsText(variants: readonly TunedVariant[]): string {
   const count = (pattern: RegExp): number => variants.filter(({ dropped }) => pattern.test(dropped ?? '')).length;
   const [wrong, spilled, slower] = [count(/^wrong/), count(/spilled$/), count(/^(slower|in the slower)/)];

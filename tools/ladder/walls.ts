@@ -1,15 +1,15 @@
-/** Seconds that people wait for the emulator. */
+/** How many seconds a user waits for the emulator. */
 import { markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
 export interface Wall {
   what: string;
   engine: 'fibres' | 'ptx';
-  /** For each round, from the command to its end. */
+  /** For each round, the seconds from the start of the command to its end. */
   seconds: number[];
-  /** For each round, the part that the job's verification took. */
+  /** For each round, the part of the seconds that the job's verification took. */
   verifySeconds: number[];
-  /** Goal in seconds. */
+  /** The goal in seconds. */
   wanted: number;
 }
 
@@ -18,14 +18,14 @@ export interface Walls {
   measuredAt: string;
   processor: string;
   cores: number;
-  /** Load average of one minute, before the measurement began. */
+  /** The load average over one minute before the measurement began. */
   load: number;
-  /** The tools that the runner reported to compile and run with. */
+  /** The tools with which the runner reported to compile and run. */
   tools: string[];
   walls: Wall[];
 }
 
-/** For docs/emulator.md, from the newest run of `npm run walls`. */
+/** A table for docs/emulator.md, from the newest run of `npm run walls`. */
 export function wallsMarkdown(): string {
   const folder = foldersWith(/^walls\.json$/).findLast((name) => name.startsWith('emulator-'));
   if (folder === undefined) return 'Not measured yet.\n';

@@ -1,7 +1,7 @@
 /**
- * `npm run ladder`: writes tables from docs/results, which has the programs' original JSON, into the documents that
- * quote them, between marks such as `<!-- results -->`, and writes the page of every results folder. No figure in them
- * is typed by hand; write.test.ts checks that they are current.
+ * `npm run ladder`: makes tables from docs/results, which has the programs' original JSON. It writes the tables into
+ * documents, between marks such as `<!-- results -->`, and writes the page of every results folder. No figure in them
+ * is typed by hand. write.test.ts checks that they are current.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,8 @@ import { ladderSteps } from './steps.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 /**
- * docs/measuring.md: the amount by which SDPA's hot figures may be too high before its process worked in one stream.
+ * How much too high SDPA's hot figures may be if they are from the time before its process worked in one stream
+ * (docs/measuring.md).
  */
 const SLOW_STATE_US = 0.2;
 const ONE_STREAM_SINCE = Date.parse('2026-11-22T23:15:00Z') / 1000;
@@ -41,7 +42,9 @@ export interface Document {
   wanted: string;
 }
 
-/** Documents with marked places, and pages of results folders: their current text and the wanted one. */
+/**
+ * The documents that have marks, and the pages of results folders, each with its current text and its expected text.
+ */
 export async function documents(): Promise<Document[]> {
   const steps = await ladderSteps();
   const texts: Record<string, string> = {
@@ -94,8 +97,9 @@ export async function documents(): Promise<Document[]> {
 }
 
 /**
- * Depends on the folder's contents: a run on the emulator, copies of kernels tried, or a GPU host's measurements.
- * undefined if the folder answers another question; its page is then written by hand.
+ * The page of a results folder, by the folder's contents: a run on the emulator, experiments with copies of kernels, or
+ * a GPU host's measurements. Undefined if the folder answers another question, because then its page is written by
+ * hand.
  */
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
@@ -109,7 +113,7 @@ function pageOf(folder: string): string | undefined {
   return folder.includes('-tried-') ? triedPage(folder) : undefined;
 }
 
-/** The archives of all campaigns, with their digests. */
+/** A list of the archives of all campaigns, with their digests. */
 function archivesMarkdown(): string {
   const rows = globSync('*/*.tar.*', { cwd: RESULTS })
     .sort()
@@ -121,7 +125,7 @@ function archivesMarkdown(): string {
   return markdownTable(['campaign', 'archive', 'bytes', 'SHA-256'], rows);
 }
 
-/** From the newest folder that has overlap.json. */
+/** The tables of the newest folder that has overlap.json. */
 function overlapMarkdown(): string {
   const folder = laddersMeasured().findLast((name) => filesOf(name, /^overlap\.json$/).length > 0);
   if (folder === undefined) return 'Nothing measured yet.\n';
@@ -130,7 +134,7 @@ function overlapMarkdown(): string {
   return `${tables.join('\n')}\nMicroseconds a launch at ${shape} on one ${device.name}; docs/results/${folder}.\n`;
 }
 
-/** The newest folder's statements on the fastest kernel, and on the time from an edit to a build. */
+/** What the newest folder shows about the fastest kernel, and about the time from an edit to a build. */
 function summaryMarkdown(): string {
   const folder = laddersMeasured().at(-1)!;
   const rows = rowsOf(folder, /^run\..*\.json$/)
@@ -157,23 +161,26 @@ function summaryMarkdown(): string {
   );
 }
 
-/** PyTorch's times in one state of its process: one figure per process, and their median divided by the runner's. */
+/**
+ * PyTorch's times in one state of its process. Each process gives one figure; the ratio is their median divided by the
+ * runner's.
+ */
 interface State {
   us: number[];
   ratio: number;
-  /** 95 % interval of the ratio. */
+  /** The bounds of the ratio's 95 % interval. */
   low: number;
   high: number;
 }
 
-/** The format that `tools/gpu_host --sections processes` writes. */
+/** The file that `tools/gpu_host --sections processes` writes. */
 interface Report {
   shape: string;
   rounds: unknown[];
   kernels: Record<string, { runner_us: number[]; one_stream: State; second_stream: State; second_context: State }>;
 }
 
-/** For docs/exports.md, from the newest run. */
+/** The tables for docs/exports.md, from the newest run. */
 function exportTimesMarkdown(): string {
   const folder = foldersWith(/^processes\.json$/).at(-1);
   if (folder === undefined) return 'Not measured yet.\n';
@@ -224,7 +231,7 @@ function triedPage(folder: string): string {
   ].join('\n');
 }
 
-/** The limit given in the recorded commands. */
+/** The time limit that the recorded commands have given. */
 function timeLimit(folder: string): string {
   const commands = textOf(folder, 'commands.txt') ?? '';
   const seconds = [...new Set([...commands.matchAll(/--max-seconds ([\d.]+)/g)].map(([, text]) => text!))];

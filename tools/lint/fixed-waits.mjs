@@ -1,9 +1,10 @@
 /**
- * ESLint rule for tests: nothing waits for a fixed time. A wait that is long enough on an idle machine is too short on
- * a busy one and a waste on all others. If a test is about time itself, a disabling comment says so.
+ * ESLint rule for tests: no code waits for a fixed time. A wait that is long enough on an idle machine is too short on
+ * a busy one, and a wait that is always long enough wastes time. If a test is about time itself, it disables the rule
+ * with a comment that says so.
  */
 
-/** Names of timers; local names of imported promise timers are added to them. */
+/** Names of timers. The local names under which a file imports promise timers are added. */
 const TIMERS = ['setTimeout', 'sleep', 'pause', 'delay'];
 const PROMISES = /^(node:)?timers\/promises$/;
 
@@ -30,7 +31,7 @@ export const noFixedWait = {
   },
 };
 
-/** Other objects may have a method of the same name: pty.pause(). */
+/** Other objects may have a method with the name of a timer, such as pty.pause(). */
 const isTimer = ({ type, name, object, property }, names) =>
   type === 'MemberExpression'
     ? property.name === 'setTimeout' && /^(globalThis|timers?)$/.test(object.name ?? '')

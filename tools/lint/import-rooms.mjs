@@ -1,12 +1,12 @@
 /**
- * ESLint rule for the rooms of an app: a folder may import only from the folders that a table lists for it, and no
- * import, even of types, may close a circle of files. The table itself must have no circle, so that folders cannot form
- * one.
+ * ESLint rule for the rooms of an app: a folder may import only from the folders that a table lists for it. No import
+ * may close a circle of files, not even an import of types. The table must have no circle either, so that folders
+ * cannot form one.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 
-/** The repository. `nx lint` runs ESLint in a project's folder. */
+/** The repository's folder. `nx lint` runs ESLint in the project's folder. */
 const REPOSITORY = join(import.meta.dirname, '../..');
 
 const IMPORT = /(?:^|\n)(?:import|export)\s(?:[^;'"]*?\sfrom\s+)?['"](\.[^'"]+)['"]/g;
@@ -50,7 +50,7 @@ function circleOfFile(root, file) {
   return graphs.get(root).find((circle) => circle.includes(file));
 }
 
-/** Throws if the table names an unknown room or has a circle. */
+/** Throws if the table names an unknown room, or has a circle. */
 export function checkTable(rooms) {
   for (const [room, allowed] of Object.entries(rooms)) {
     const unknown = allowed.find((name) => name !== '*' && !name.startsWith('../') && !(name in rooms));

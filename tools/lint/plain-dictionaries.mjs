@@ -1,11 +1,11 @@
 /**
- * ESLint rule: an arbitrary text must not be used as a key of an object, because the prototype has keys of its own: {
- * }['toString'] is a function, and a value for '__proto__' is lost. entryOf() and setEntry() of @flashcore/shared/text
- * read and write an object safely; a Map has no such keys, and Object.fromEntries() makes an object of one.
+ * ESLint rule: an arbitrary text must not be used as a key of an object, because an object's prototype has keys too:
+ * {}['toString'] is a function, and a value for '__proto__' is lost. entryOf() and setEntry() of @flashcore/shared/text
+ * read and write an object safely. A Map has no such keys, and Object.fromEntries() turns a Map into an object.
  */
 import { ESLintUtils } from '@typescript-eslint/utils';
 
-/** Node's process.env: its objects have only the keys of the environment. */
+/** The type of Node's process.env, which is exempt: its objects have only the environment's keys. */
 const ENVIRONMENT = 'ProcessEnv';
 
 export const noPlainDictionary = {
@@ -51,5 +51,5 @@ export const noPlainDictionary = {
   },
 };
 
-/** True for a text that is not limited to a few known values. */
+/** True for the type of a text that may have any value. */
 const isAnyText = (type) => (type.isUnion() ? type.types.some(isAnyText) : type.intrinsicName === 'string');
