@@ -1,6 +1,6 @@
-// FlashAttention-3's backward pass as a C function, for one head dimension and one dtype: build.sh defines HEAD_DIM,
+// FlashAttention-3's backward pass as a C function, for one head dimension and one dtype. build.sh defines HEAD_DIM,
 // ELEMENT, IS_BF16 and FUNCTION. The kernels need neither PyTorch nor FlashAttention's build, only Flash_bwd_params.
-// Tiles are those that run_mha_bwd_hdim64 and run_mha_bwd_hdim128 choose on Hopper; the deterministic form is left out.
+// The tiles are those that run_mha_bwd_hdim64 and run_mha_bwd_hdim128 choose on Hopper. There is no deterministic form.
 #include "flash_bwd_launch_template.h"
 
 namespace {
@@ -19,14 +19,15 @@ int64_t rounded(int length, int tile) { return int64_t(length + tile - 1) / tile
 
 }  // namespace
 
-// Number of floats of scratch memory that FUNCTION needs for these arguments.
+// How many floats of scratch memory FUNCTION needs for these arguments.
 extern "C" int64_t FUNCTION_FLOATS(int B, int H, int Hkv, int S, int Skv) {
   const int64_t rows = int64_t(B) * H * (S + MOST_ROWS);
   return rows * (HEAD_DIM + 2) + rows + 2 * B * Hkv * rounded(Skv, KEYS) * HEAD_DIM;
 }
 
-// q, o, dO and dq [B, H, S, HEAD_DIM], k, v, dk and dv [B, Hkv, Skv, HEAD_DIM], contiguous; lse [B, H, S] fp32, natural
-// logarithms. A causal mask ends at the last key. Returns 0, or the CUDA error of clearing the sums of shared heads.
+// q, o, dO and dq are [B, H, S, HEAD_DIM], and k, v, dk and dv are [B, Hkv, Skv, HEAD_DIM], all contiguous. lse is [B,
+// H, S] in fp32, in natural logarithms. The causal mask aligns the last query with the last key. Returns 0, or the CUDA
+// error of clearing the sums for heads that share K and V.
 extern "C" int FUNCTION(void* q, void* k, void* v, void* o, void* dO, float* lse, void* dq, void* dk, void* dv,
                         float* scratch, int B, int H, int Hkv, int S, int Skv, int causal, float scale,
                         int multiprocessors, void* stream) {

@@ -24,7 +24,7 @@ out=${3:-${FLASHCORE_RIVALS:-$here/../built}/flash_attention_3.so}
 mkdir -p "$(dirname "$out")"
 objects=$(mktemp -d)
 trap 'rm -rf "$objects"' EXIT
-# Disables the features that forward.cu does not call; otherwise each of them would be instantiated.
+# Disables the features that forward.cu does not use. Otherwise the compiler would instantiate each of them.
 left_out="-DFLASHATTENTION_DISABLE_LOCAL -DFLASHATTENTION_DISABLE_APPENDKV -DFLASHATTENTION_DISABLE_VARLEN \
   -DFLASHATTENTION_DISABLE_PAGEDKV -DFLASHATTENTION_DISABLE_SPLIT -DFLASHATTENTION_DISABLE_SOFTCAP \
   -DFLASHATTENTION_DISABLE_FP8 -DFLASHATTENTION_DISABLE_SM8x"

@@ -1,4 +1,4 @@
-// FlashAttention-3's forward pass as a C function, for one head dimension of Q and K, one of V and O, and one dtype:
+// FlashAttention-3's forward pass as a C function, for one head dimension of Q and K, one of V and O, and one dtype.
 // build.sh defines HEAD_DIM, VALUE_DIM, ELEMENT, IS_BF16 and FUNCTION. The kernels need neither PyTorch nor
 // FlashAttention's build, only Flash_fwd_params.
 #include "flash_fwd_launch_template.h"
@@ -6,8 +6,9 @@
 template void run_mha_fwd_<90, ELEMENT, HEAD_DIM, VALUE_DIM, false, false, false, false>(Flash_fwd_params& params,
                                                                                          cudaStream_t stream);
 
-// q [B, H, S, HEAD_DIM], k [B, Hkv, Skv, HEAD_DIM], v and o the same with VALUE_DIM, contiguous; lse [B, H, S] fp32;
-// semaphore: one int. A causal mask ends at the last key. Returns 0, or the CUDA error of clearing the semaphore.
+// q is [B, H, S, HEAD_DIM], k is [B, Hkv, Skv, HEAD_DIM], and v and o are like k and q with VALUE_DIM, all contiguous.
+// lse is [B, H, S] in fp32, and semaphore is one int. The causal mask aligns the last query with the last key. Returns
+// 0, or the CUDA error of clearing the semaphore.
 extern "C" int FUNCTION(void* q, void* k, void* v, void* o, float* lse, int* semaphore, int B, int H, int Hkv, int S,
                         int Skv, int causal, float scale, int multiprocessors, void* stream) {
   Flash_fwd_params params{};

@@ -1,4 +1,4 @@
-// A stub of the function that the launch template calls for packed sequences, which forward.cu never has.
+// A stub of the function that the launch template calls for packed sequences. forward.cu has no packed sequences.
 #include <cuda_runtime.h>
 
 #include "flash.h"
