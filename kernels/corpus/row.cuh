@@ -4,18 +4,18 @@
 #include "faulty/attend_row.cuh"
 
 struct Row {
-  const half* Q;  // this row, [HEAD_DIM]
-  const half* K;  // its head, [S, HEAD_DIM]
-  const half* V;  // its head, [S, HEAD_DIM]
-  half* O;  // this row, [HEAD_DIM]
-  int index;  // of the row in its head
+  const half* Q;  // this row of Q, [HEAD_DIM]
+  const half* K;  // K of the row's head, [S, HEAD_DIM]
+  const half* V;  // V of the row's head, [S, HEAD_DIM]
+  half* O;  // this row of O, [HEAD_DIM]
+  int index;  // index of the row in its head
   int keys;  // number of keys that the row sees
   int seq_len;
   int causal;
   float scale;
   unsigned number;  // index of the row in the launch
   unsigned rows;  // number of rows in the launch
-  unsigned* workspace;  // null in families that declare none
+  unsigned* workspace;  // null in families that declare no workspace
 };
 
 __device__ __forceinline__ Row row_of_thread(const half* Q, const half* K, const half* V, half* O, int seq_len,
@@ -49,7 +49,7 @@ __device__ __forceinline__ void copy_row(half* to, const half* from) {
   for (int d = 0; d < HEAD_DIM; ++d) to[d] = from[d];
 }
 
-// A plausible answer without any work.
+// A plausible result without any work.
 __device__ __forceinline__ void guess(const Row& row) { copy_row(row.O, row.V + (size_t)row.index * HEAD_DIM); }
 
 __device__ __forceinline__ unsigned bits_of(half value) { return __half_as_ushort(value); }

@@ -1,13 +1,13 @@
-// fa_s512_v3: scalar attention in which every access to a tile moves 16 bytes: P is half, tiles are swizzled instead of
-// padded, and what that saves pays for a second stage of K and V. While one tile is worked on, the next waits in
-// registers for its place. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
+// fa_s512_v3: scalar attention in which every access to a tile moves 16 bytes. P is half and tiles are swizzled instead
+// of padded, which saves the memory for a second stage of K and V. While one tile is computed, the next tile waits in
+// registers. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 
 #include "primitives/smem.cuh"
 
-// From kernel.yaml, by CONFIG: BLOCK_M query rows a CTA, tiles of BLOCK_N keys, STAGES of them in shared memory;
-// NUM_THREADS threads a CTA.
+// From kernel.yaml, by CONFIG: BLOCK_M query rows per CTA, tiles of BLOCK_N keys with STAGES of them in shared memory,
+// and NUM_THREADS threads per CTA.
 constexpr int HEAD_DIM = 64;
 constexpr int WARP = 32, NUM_WARPS = NUM_THREADS / WARP;
 constexpr int WARP_M = BLOCK_M / NUM_WARPS;
@@ -55,7 +55,7 @@ __device__ __forceinline__ void fetch_tile(uint4 (&tile_rmem)[COUNT], const half
   }
 }
 
-// And on to shared memory.
+// Stores these vectors to shared memory.
 template <int COUNT>
 __device__ __forceinline__ void place_tile(unsigned char* tile_smem, const uint4 (&tile_rmem)[COUNT]) {
 #pragma unroll
@@ -66,8 +66,8 @@ __device__ __forceinline__ void place_tile(unsigned char* tile_smem, const uint4
   }
 }
 
-// S = Q K^T: LANE_M + LANE_N loads of 8 halves feed 8 * LANE_M * LANE_N FMAs. The 8 members read 8 neighbouring rows:
-// no two in one bank.
+// S = Q K^T: LANE_M + LANE_N loads of 8 halves feed 8 * LANE_M * LANE_N FMAs. The 8 members read 8 adjacent rows, which
+// are in different banks.
 __device__ __forceinline__ void multiply_q_k(float (&S_rmem)[LANE_M][LANE_N], const unsigned char* Q_smem,
                                              const unsigned char* K_smem, int stripe, int group, int member) {
 #pragma unroll 1
@@ -109,7 +109,7 @@ __device__ __forceinline__ void multiply_p_v(float (&O_rmem)[LANE_M][VECTOR], co
   }
 }
 
-// Over the 8 lanes that share a row.
+// Reduces over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
   for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
@@ -135,8 +135,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
   __shared__ __align__(128) unsigned char KV_smem[STAGES * STAGE_BYTES];  // stage by stage: K, then V
   __shared__ __align__(128) unsigned char P_smem[BLOCK_M * P_ROW_BYTES];
 
-  // Place: a CTA takes BLOCK_M query rows of one head, a warp a stripe of them, a lane LANE_M rows by LANE_N keys (then
-  // by 8 columns).
+  // A CTA takes BLOCK_M query rows of one head, a warp takes a stripe of these rows, and a lane takes LANE_M rows by
+  // LANE_N keys (later by 8 columns).
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_M;
   const int stripe = threadIdx.x / WARP * WARP_M;
@@ -169,13 +169,13 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       fetch_tile(K_rmem, K + head_offset, kv_start + BLOCK_N, seq_len);
       fetch_tile(V_rmem, V + head_offset, kv_start + BLOCK_N, seq_len);
     }
-    __syncthreads();  // this tile is in its place; every warp has read the one before
+    __syncthreads();  // this tile is stored, and every warp has read the previous one
 
     const unsigned char* K_smem = KV_smem + stage * STAGE_BYTES;
     float S_rmem[LANE_M][LANE_N] = {};
     multiply_q_k(S_rmem, Q_smem, K_smem, stripe, group, member);
 
-    // Softmax. The first tile holds key 0, which every row sees: new_max is finite from then on.
+    // Softmax. The first tile has key 0, which every row sees, so new_max is finite from then on.
 #pragma unroll
     for (int i = 0; i < LANE_M; ++i) {
       const int row = stripe + i * LANE_GROUPS + group;
@@ -194,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
       for (int j = 0; j < LANE_N; ++j) {
         const half p = __float2half(exp2f(S_rmem[i][j] - new_max));
         *reinterpret_cast<half*>(P_smem + swizzled_offset<P_ROW_BYTES>(row, j) + member * 2) = p;
-        tile_sum += __half2float(p);  // the sum of what P V will really use
+        tile_sum += __half2float(p);  // the sum of the weights that P V really uses
       }
       row_max[i] = new_max;
       row_sum[i] = row_sum[i] * alpha + row_sum_of(tile_sum);
@@ -205,14 +205,14 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
 
     multiply_p_v(O_rmem, P_smem, K_smem + KV_BYTES, stripe, group, member);
     __syncwarp();  // the stripe's P has been read
-    if (STAGES == 1) __syncthreads();  // so have K and V, by every warp
+    if (STAGES == 1) __syncthreads();  // and every warp has read K and V
     if (has_next) {
       place_tile(KV_smem + next_stage * STAGE_BYTES, K_rmem);
       place_tile(KV_smem + next_stage * STAGE_BYTES + KV_BYTES, V_rmem);
     }
   }
 
-  // Normalise and store: 16 bytes a lane and row.
+  // Normalise and store 16 bytes per lane and row.
 #pragma unroll
   for (int i = 0; i < LANE_M; ++i) {
     const int q_index = q_start + stripe + i * LANE_GROUPS + group;

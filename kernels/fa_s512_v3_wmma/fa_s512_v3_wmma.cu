@@ -1,8 +1,8 @@
 // fa_s512_v3_wmma: warp-level matrix products (mma.sync) on 128 x 64 tiles, 8 warps, K and V by a 2-stage cp.async
-// pipeline into XOR-swizzled shared memory, softmax by shuffles. S and P stay in registers; every step's tile sizes are
-// build parameters. Not nvcuda::wmma: load_matrix_sync takes one stride for a whole fragment and can't follow a
-// swizzle, nor may it be asked for every fourth row. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to
-// 16 bytes, sm_80 or later.
+// pipeline into XOR-swizzled shared memory, softmax by shuffles. S and P stay in registers; the tile sizes of every
+// step are build parameters. It does not use nvcuda::wmma, whose load_matrix_sync takes one stride for a whole
+// fragment, so it can neither follow a swizzle nor read every fourth row. Limits: fp16, HEAD_DIM 64, S any length >= 1,
+// tensors aligned to 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 
@@ -32,9 +32,9 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 static_assert(TILE_M % 32 == 0 && TILE_N % 32 == 0, "fragments take every fourth row of 32");
 static_assert(TILE_K % MMA_K == 0 && TILE_K <= TILE_N && TILE_K <= HEAD_DIM, "a step lies within a tile");
 
-// Byte offset of a 16-byte vector in a tile: vector number ((row >> 2) ^ (col >> 4)) & 7, col in bytes. Rows 4 apart
-// lie in different banks, neighbours do not: so the 8 rows that ldmatrix reads at once are 4 apart, row i of matrix j
-// is row 4 i + j of a block of 32. Softmax does not mind the order of the keys, as long as K, V and the mask agree on
+// Byte offset of a 16-byte vector in a tile: vector number ((row >> 2) ^ (col >> 4)) & 7, col in bytes. Rows that are 4
+// apart are in different banks, adjacent rows are not. The 8 rows that ldmatrix reads together are therefore 4 apart:
+// row i of matrix j is row 4 i + j of a block of 32. Softmax allows any order of keys, if K, V and the mask agree on
 // it.
 __device__ __forceinline__ uint32_t swizzled(int row, int vector) {
   const int col = vector * 16;
@@ -56,7 +56,7 @@ __device__ __forceinline__ void load_tile(uint32_t tile_smem, const half* rows_g
   }
 }
 
-// A 16 x 8 accumulator of a warp: elements 0 1 in the lane's first row, 2 3 in its second.
+// A 16 x 8 accumulator of a warp. Elements 0 and 1 are in the lane's first row, 2 and 3 in its second row.
 #if ACCUM_F32
 struct Accumulator {
   float x[4];
@@ -78,9 +78,9 @@ struct Accumulator {
 #endif
 
 #if USE_WMMA
-constexpr int STEPS_K = TILE_K / MMA_K;  // products a step
+constexpr int STEPS_K = TILE_K / MMA_K;  // products per step
 
-// S = Q K^T for the warp's 16 rows, TILE_K columns of Q and K a step.
+// S = Q K^T for the warp's 16 rows, with TILE_K columns of Q and K per step.
 __device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], const unsigned char* Q_tile,
                                              const unsigned char* K_tile, int warp, int lane) {
   const uint32_t Q_smem = smem_address(Q_tile), K_smem = smem_address(K_tile);
@@ -104,7 +104,7 @@ __device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], con
   }
 }
 
-// O += P V, TILE_K keys a step: S's accumulators, packed, are laid out as the A operand of this product.
+// O += P V, with TILE_K keys per step. The packed accumulators of S have the layout of this product's A operand.
 __device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], const uint32_t (&P_rmem)[N_TILES][2],
                                              const unsigned char* V_tile, int lane) {
   const uint32_t V_smem = smem_address(V_tile);
@@ -114,7 +114,7 @@ __device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], con
     for (int n = 0; n < D_TILES; n += 2)
 #pragma unroll
       for (int k = step; k < step + STEPS_K; ++k) {
-        uint32_t V_rmem[4];  // 16 keys x 16 columns, transposed on the way
+        uint32_t V_rmem[4];  // 16 keys x 16 columns, transposed by the load
         const uint32_t A_rmem[4] = {P_rmem[2 * k][0], P_rmem[2 * k][1], P_rmem[2 * k + 1][0], P_rmem[2 * k + 1][1]};
         ldmatrix_x4_trans(V_rmem[0], V_rmem[1], V_rmem[2], V_rmem[3],
                           V_smem + swizzled(row_of(2 * k + lane / 8 % 2, lane % 8), n + lane / 16));
@@ -182,7 +182,7 @@ __device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], con
 }
 #endif
 
-// Over the 4 lanes that share a row.
+// Reduces over the 4 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
   value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, 1));
   return fmaxf(value, __shfl_xor_sync(FULL_WARP, value, 2));
@@ -205,7 +205,7 @@ __device__ __forceinline__ void mask(Accumulator (&S_rmem)[N_TILES], const int (
     }
 }
 
-// One of the lane's rows: S to P, O to the new maximum.
+// Updates one of the lane's rows: S becomes P, and O is rescaled to the new maximum.
 __device__ __forceinline__ void softmax_row(int h, const Accumulator (&S_rmem)[N_TILES], uint32_t (&P_rmem)[N_TILES][2],
                                             Accumulator (&O_rmem)[D_TILES], float& row_max, float& row_sum,
                                             float scale_log2) {
@@ -248,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS)
   unsigned char* Q_tile = smem;
   unsigned char* KV_tiles = smem + TILE_M * ROW_BYTES;  // stage by stage: K, then V
 
-  // Place: a CTA takes TILE_M query rows of one head, two warps share a block of 32 of them. Under a causal mask the
+  // A CTA takes TILE_M query rows of one head, and two warps share a block of 32 of these rows. Under a causal mask the
   // longest rows start first.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = (causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * TILE_M;
@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS)
       load_tile<TILE_N>(stage_smem, K + head_offset, tile * TILE_N, seq_len);
       load_tile<TILE_N>(stage_smem + KV_BYTES, V + head_offset, tile * TILE_N, seq_len);
     }
-    cp_async_commit();  // an empty group too: the waits count groups
+    cp_async_commit();  // also if the group is empty, because the waits count groups
   };
   load_tile<TILE_M>(smem_address(Q_tile), Q + head_offset, q_start, seq_len);
 #pragma unroll
@@ -295,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS)
     }
   }
 
-  // Normalise and store: through the warp's own rows of Q, so that O leaves in vectors.
+  // Normalise and store through the warp's own rows of Q, so that O is stored in vectors.
   __syncwarp();  // every lane has read the warp's rows of Q
 #pragma unroll
   for (int h = 0; h < 2; ++h) {

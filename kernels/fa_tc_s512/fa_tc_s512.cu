@@ -1,8 +1,8 @@
 // fa_tc_s512: a tensor-core main loop in the manner of CUTLASS/CuTe. Tiles, copies and products are types: a swizzled
 // layout in shared memory, a tiled copy (which thread moves which 16 bytes), a tiled MMA (which warp multiplies which
-// rows); the loop below names only these. K and V have one buffer each: V travels while Q K^T is computed, the next K
-// while P V is. With 24 KB four CTAs fit an L4's SM. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to
-// 16 bytes, sm_80 or later.
+// rows); the loop below uses only these. K and V have one buffer each. V is copied during Q K^T, and the next K during
+// P V. With 24 KB four CTAs fit an L4's SM. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes,
+// sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 
@@ -22,9 +22,9 @@ constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-// As CuTe's: XORs BITS bits that lie SHIFT above bit BASE into the bits at BASE. <3, 3, 3> on rows of 64 halves: the
-// 16-byte vector's number (bits 3 to 5) with the row's lower bits (6 to 8), so that 8 rows of one column lie in
-// different banks.
+// Like CuTe's Swizzle: XORs the BITS bits that are SHIFT above bit BASE into the bits from BASE on. On rows of 64
+// halves, <3, 3, 3> XORs the 16-byte vector's number (bits 3 to 5) with the row's lower bits (6 to 8), so 8 rows of a
+// column are in different banks.
 template <int BITS, int BASE, int SHIFT>
 struct Swizzle {
   static __device__ __forceinline__ int apply(int offset) {
@@ -43,8 +43,8 @@ struct SmemTile {
   }
 };
 
-// What a lane reads of a tile: one row and column of each 16 x 16 block. The swizzle only XORs, so that a step of 16
-// columns does too: one address serves the whole tile, in one register.
+// The part of a tile that a lane reads: one row and column of each 16 x 16 block. The swizzle only XORs, so a step of
+// 16 columns is an XOR too, and one address in one register serves the whole tile.
 struct LaneTile {
   uint32_t first;
   __device__ __forceinline__ LaneTile(SmemTile tile, int row, int col) : first(tile.address(row, col)) {}
@@ -60,7 +60,7 @@ struct GmemTile {
   int rows;
 };
 
-// How a CTA moves a tile: threads laid out (THREADS / 8) x 8, each one vector of 8 halves a row.
+// How a CTA copies a tile. The threads form (THREADS / 8) x 8, and each one copies a vector of 8 halves per row.
 template <int THREADS>
 struct TiledCopy {
   static constexpr int THREAD_COLS = HEAD_DIM / VECTOR, THREAD_ROWS = THREADS / THREAD_COLS;
@@ -73,10 +73,10 @@ __device__ __forceinline__ void copy(TiledCopy<THREADS>, GmemTile<const half> fr
 #pragma unroll
   for (int pass = 0; pass < ROWS; pass += Copy::THREAD_ROWS)
     cp_async_16(to.address(pass + thread_row, col), from.data + (pass + thread_row) * HEAD_DIM + col,
-                pass + thread_row < from.rows);  // missing rows: 0
+                pass + thread_row < from.rows);  // missing rows become 0
 }
 
-// How a CTA multiplies: atoms m16n8k16, one warp beside the other along M.
+// How a CTA multiplies: with atoms m16n8k16, and with its warps side by side along M.
 template <int WARPS>
 struct TiledMma {
   static constexpr int M = 16, N = 8, K = 16, THREADS = WARPS * WARP;
@@ -90,9 +90,9 @@ using Copy = TiledCopy<Mma::THREADS>;
 static_assert(NUM_THREADS == Mma::THREADS, "a warp takes 16 query rows");
 static_assert(SMEM_BYTES == (BLOCK_Q + 2 * BLOCK_KV) * HEAD_DIM * sizeof(half), "Q, K, V");
 
-// C += A B, DEPTH deep. load_A(A, k) and load_B(B, k, n) fetch fragments; as in CUTLASS' main loop those of the next
-// step are under way while this step's are multiplied. A step is one B fragment: whole rows of them would take 32
-// registers more.
+// C += A B, DEPTH deep. load_A(A, k) and load_B(B, k, n) fetch fragments; as in CUTLASS' main loop, the next step's
+// fragments are loaded while this step's are multiplied. A step is one B fragment. With a whole row of fragments per
+// step, a thread would need 32 registers more.
 template <int DEPTH, int COLS, class LoadA, class LoadB>
 __device__ __forceinline__ void gemm(Mma::C<COLS>& C_rmem, LoadA load_A, LoadB load_B) {
   constexpr int N_STEPS = COLS / (2 * Mma::N), STEPS = DEPTH / Mma::K * N_STEPS;
@@ -125,13 +125,13 @@ __device__ __forceinline__ void mask(Mma::C<BLOCK_KV>& S_rmem, int first_row, in
   }
 }
 
-// The online softmax of a lane's two rows: m_i in units of log2, l_i of this lane's columns only (the four lanes of a
-// row add up at the end).
+// The online softmax of a lane's two rows: m_i is in units of log2, and l_i is the sum of this lane's columns only (the
+// four lanes of a row add these at the end).
 struct Softmax {
   float m_i[2] = {NO_ROW_MAX, NO_ROW_MAX};
   float l_i[2] = {0.0f, 0.0f};
 
-  // S becomes P; O is rescaled to the new maximum.
+  // S becomes P, and O is rescaled to the new maximum.
   __device__ __forceinline__ void update(Mma::C<BLOCK_KV>& S_rmem, Mma::C<HEAD_DIM>& O_rmem, float scale_log2) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -182,8 +182,8 @@ extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS)
   extern __shared__ __align__(1024) half smem[];
   const SmemTile Q_smem{smem}, K_smem{smem + BLOCK_Q * HEAD_DIM}, V_smem{smem + (BLOCK_Q + BLOCK_KV) * HEAD_DIM};
 
-  // Place: a CTA takes BLOCK_Q query rows of one head, a warp 16 of them. Under a causal mask the longest rows start
-  // first.
+  // A CTA takes BLOCK_Q query rows of one head, and a warp takes 16 of these rows. Under a causal mask the longest rows
+  // start first.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = (causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * BLOCK_Q;
   const int lane = threadIdx.x % WARP;
@@ -225,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS)
       mask(S_rmem, first_row, kv_start, seq_len, causal, lane);
     softmax.update(S_rmem, O_rmem, scale_log2);
 
-    // P is S's accumulators, packed: two neighbouring 8-column atoms are laid out as the next product's A.
+    // P is the packed accumulators of S: two adjacent 8-column atoms have the layout of the next product's A.
     gemm<BLOCK_KV, HEAD_DIM>(
         O_rmem,
         [&](Mma::A& A, int k) {
@@ -236,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS)
         [&](Mma::B& B, int k, int n) { ldmatrix_x4_trans(B[0], B[1], B[2], B[3], V_lane.block(k, n)); });
   }
 
-  // Normalise and store: through the warp's own rows of Q, so that O leaves in vectors.
+  // Normalise and store through the warp's own rows of Q, so that O is stored in vectors.
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const float inverse_sum = 1.0f / softmax.row_sum(h);

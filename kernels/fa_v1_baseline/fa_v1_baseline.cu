@@ -6,7 +6,7 @@
 #include "mechanisms/element.cuh"
 
 constexpr int HEAD_DIM = 64;
-// From kernel.yaml: BLOCK_Q query rows and NUM_THREADS threads a CTA.
+// From kernel.yaml: BLOCK_Q query rows per CTA and NUM_THREADS threads per CTA.
 constexpr int BLOCK_KV = 32;
 constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;  // 4, neighbours in one warp
 constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;  // 8
@@ -53,7 +53,7 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value + __shfl_xor_sync(FULL_WARP, value, 2);
 }
 
-// 8 CTAs an SM: at most 64 registers a thread.
+// For 8 CTAs per SM, a thread may have at most 64 registers.
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
     fa_v1_baseline(const Element* __restrict__ Q,  // [B, H, S, HEAD_DIM]
                    const Element* __restrict__ K,  // [B, H / group, Skv, HEAD_DIM]
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
   __shared__ __align__(16) Element V_smem[BLOCK_KV * ROW_STRIDE];
   __shared__ float P_smem[BLOCK_Q][BLOCK_KV + 1];
 
-  // Place: a CTA takes 32 query rows of one head; 4 neighbouring threads share a row.
+  // A CTA takes 32 query rows of one head, and 4 adjacent threads share a row.
   const size_t head_offset = (size_t)blockIdx.y * S * HEAD_DIM;
   const size_t kv_head_offset = (size_t)form.kv_head(blockIdx.y) * Skv * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_Q;
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
       tile_max = fmaxf(tile_max, S_rmem[i]);
     }
 
-    // Softmax. The first tile holds key 0, which every row sees: new_max is finite from then on.
+    // Softmax. The first tile has key 0, which every row sees, so new_max is finite from then on.
     const float new_max = fmaxf(row_max, row_max_of(tile_max));
     const float alpha = exp2f(row_max - new_max);
     float tile_sum = 0.0f;

@@ -1,6 +1,6 @@
 // fa_v2_wmma: the tiles of fa_v1_baseline, with Q K^T and P V on tensor cores through WMMA (m16n16k16, fp32
-// accumulate). S, P and O pass through shared memory, because the layout of a WMMA fragment is not ours to know.
-// Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
+// accumulate). S, P and O pass through shared memory, because the layout of a WMMA fragment is unspecified. Limits:
+// fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 #include <mma.h>
@@ -18,10 +18,10 @@ constexpr int CHUNK = 4;  // floats in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-// A row of scores turns into the same row of probabilities, in place.
+// A row of scores, which the row of probabilities replaces in place.
 union ScoreRow {
   float S[BLOCK_KV];
-  half P[2 * BLOCK_KV];  // the first half is used; as many bytes as S
+  half P[2 * BLOCK_KV];  // only the first half is used; as many bytes as S
 };
 
 // Copies 32 rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add
@@ -74,7 +74,7 @@ __device__ __forceinline__ void multiply_p_v(float* O_smem, const ScoreRow* scor
   }
 }
 #else
-// The same tiles by scalar loops: two lanes share a row of the warp's tile, every other column each.
+// The same tiles with scalar loops. Two lanes share a row of the warp's tile, and each takes every other column.
 __device__ __forceinline__ void multiply_q_k(ScoreRow* scores_smem, const half* Q_smem, const half* K_smem, int warp) {
   const int lane = threadIdx.x % 32;
   const int q = warp / 2 * MMA + lane / 2;
@@ -119,13 +119,13 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value + __shfl_xor_sync(FULL_WARP, value, 2);
 }
 
-// Column where a thread's i-th chunk of 4 floats starts. Odd rows take them in another order than even rows, so that
-// the 8 threads that are served together (two rows) touch all 32 banks.
+// Column where a thread's i-th chunk of 4 floats starts. Odd rows take their chunks in another order than even rows, so
+// that the 8 threads that are served together (two rows) use all 32 banks.
 __device__ __forceinline__ int chunk_col(int i, int row, int part) {
   return (part + THREADS_PER_ROW * (i ^ (row & 1))) * CHUNK;
 }
 
-// 8 CTAs an SM: at most 64 registers a thread.
+// For 8 CTAs per SM, a thread may have at most 64 registers.
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
     fa_v2_wmma(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
                const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
@@ -134,15 +134,15 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
                int seq_len,
                float scale,  // 1 / sqrt(HEAD_DIM)
                int causal) {  // 1: a query sees the keys up to its own position
-  // 24 KB to the byte: with the 1 KB that the system keeps a CTA, four of them fill an L4's 100 KB.
+  // Exactly 24 KB. With the 1 KB per CTA that the system reserves, four CTAs fill the 100 KB of an L4's SM.
   __shared__ __align__(128) half Q_smem[BLOCK_Q * HEAD_DIM];
   __shared__ __align__(128) half K_smem[BLOCK_KV * HEAD_DIM];
   __shared__ __align__(128) half V_smem[BLOCK_KV * HEAD_DIM];
   __shared__ __align__(128) ScoreRow scores_smem[BLOCK_Q];
   __shared__ __align__(
-      128) float O_smem[BLOCK_Q * HEAD_DIM];  // 8 KB: accumulator between the tiles, staging for the store
+      128) float O_smem[BLOCK_Q * HEAD_DIM];  // 8 KB: accumulators between tiles, then staging for the store
 
-  // Place: a CTA takes 32 query rows of one head; 4 neighbouring threads share a row of S, P and O.
+  // A CTA takes 32 query rows of one head, and 4 adjacent threads share a row of S, P and O.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_Q;
   const int warp = threadIdx.x / 32;
@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
     multiply_q_k(scores_smem, Q_smem, K_smem, warp);
     __syncthreads();  // S is complete
 
-    // Softmax. The first tile holds key 0, which every row sees: new_max is finite from then on.
+    // Softmax. The first tile has key 0, which every row sees, so new_max is finite from then on.
     float S_rmem[BLOCK_KV / THREADS_PER_ROW];
     float tile_max = -INFINITY;
 #pragma unroll
@@ -192,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
 #pragma unroll
     for (int i = 0; i < BLOCK_KV / THREADS_PER_ROW; i += 2) {
       const half2 p = __floats2half2_rn(exp2f(S_rmem[i] - new_max), exp2f(S_rmem[i + 1] - new_max));
-      const float2 rounded = __half22float2(p);  // the sum of what P V will really use
+      const float2 rounded = __half22float2(p);  // the sum of the weights that P V really uses
       tile_sum += rounded.x + rounded.y;
       *reinterpret_cast<half2*>(scores_smem[row].P + chunk_col(i / CHUNK, row, part) + i % CHUNK) = p;
     }

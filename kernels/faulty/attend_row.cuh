@@ -1,5 +1,5 @@
-// The correct part of the faulty kernels: one thread computes one row of O directly
-// from device memory. Each fixture beside this file adds exactly one fault to it.
+// The correct part of the faulty kernels: one thread computes one row of O directly from device memory. Each fixture
+// next to this file adds exactly one fault to it.
 #pragma once
 #include <cuda_fp16.h>
 #include <math.h>

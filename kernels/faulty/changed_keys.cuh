@@ -1,4 +1,4 @@
-// Attention on keys and values that a kernel stores in a format of its own.
+// Attention on keys and values that a kernel stores in a narrower format.
 #pragma once
 #include "faulty/attend_row.cuh"
 

@@ -1,5 +1,5 @@
-// The correct parts of a plain attention kernel: one thread per row of O, tiles of BLOCK_KV keys directly
-// from device memory. Each kernel that includes this file makes one mistake of a kind that tests often miss.
+// The correct parts of a plain attention kernel: one thread per row of O, tiles of BLOCK_KV keys directly from device
+// memory. Each kernel that includes this file makes one mistake that tests often miss.
 #pragma once
 #include <cuda_fp16.h>
 #include <math.h>

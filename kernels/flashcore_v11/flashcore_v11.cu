@@ -10,11 +10,11 @@
 #include "mechanisms/first_entries.cuh"
 #include "primitives/registers.cuh"
 
-constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; each warpgroup has its own of the last two
+constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; the last two have one barrier per warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// One thread feeds the ring, for all of this CTA's work. Where keys are divided, each group's K comes before anyone's
-// V.
+// The thread that fills the ring, for all of this CTA's works. If groups divide the keys, the K tiles of all groups
+// come before any V tile.
 template <class T>
 __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, typename T::Barriers barriers) {
   const uint32_t K_ring = smem + T::Q_BYTES, V_ring = K_ring + T::STAGES * T::KV_BYTES;
@@ -22,7 +22,7 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
   int Q_parity = 0;
   for (int round = 0, index = blockIdx.x; index >= 0; index = T::PERSISTENT ? work_of_round<T>(++round, problem) : -1) {
     const Work<T> work(index, problem);
-    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait returns at once, since Q is still empty
+    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait returns at once, because Q is still empty
     load_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head);
 #pragma unroll 1
     for (int first = 0; first < work.kv_tiles; first += T::WGS_KV) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   const int lane = threadIdx.x % WARP,
             row_in_tile = q_part * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
   const bool signals =
-      threadIdx.x % WARPGROUP == 0;  // one arrival a warpgroup: wgmma_wait has waited for all four warps' products
+      threadIdx.x % WARPGROUP == 0;  // one arrival per warpgroup: wgmma_wait has waited for all four warps' products
   const uint32_t Q_smem = smem_base + q_part * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
                  V_smem = K_smem + T::STAGES * T::KV_BYTES;
   const float scale_log2 = problem.scale * LOG2_E;
@@ -87,7 +87,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     load_Q_fragments<T>(Q_rmem, Q_smem);
     if constexpr (T::PERSISTENT) {
       named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
-      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may come
+      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may be copied
     }
   };
   const auto multiply_scores = [&] {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   };
   const auto store = [&](const Work<T>& work, float (&sums)[2]) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {  // until here each lane has summed its own columns only
+    for (int h = 0; h < 2; ++h) {  // up to here each lane has only the sum of its own columns
       sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 1);
       sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 2);
     }
@@ -131,13 +131,13 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
 
   int round = 0, tile = group;
   Work<T> work(blockIdx.x, problem), O_work = work;  // the works of the scores in S_rmem and of the outputs in O_rmem
-  // A warpgroup whose rows all lie above a tile leaves it to the others (in a persistent CTA all keep step).
+  // A warpgroup whose rows are all above a tile leaves the tile to the others (in a persistent CTA none does).
   const int own_end = T::PERSISTENT || !causal
                           ? work.kv_tiles
                           : min(work.kv_tiles, (work.first_row + (q_part + 1) * WGMMA_M - 1) / T::BLOCK_KV + 1);
   if (group < own_end) {
     if constexpr (T::PING_PONG)
-      if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
+      if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn belongs to the first warpgroup
     take_Q();
     multiply_scores();
     next_turn();
@@ -170,7 +170,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
         take_Q();
       }
       multiply_scores();
-      rescale<T>(O_rmem, alpha);  // beside the product just started, which does not touch O
+      rescale<T>(O_rmem, alpha);  // during the product just started, which does not touch O
       multiply_values(!first_tile);
       wgmma_wait<1>();
       scores_there();
@@ -209,7 +209,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
     if (threadIdx.x < WARP) {
       if (threadIdx.x == 0) barriers.initialise();
       __syncwarp();
-      named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);  // the producer itself need not wait for anyone
+      named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);  // the producer itself need not wait for the others
       if (threadIdx.x == 0) produce<T>(problem, smem_base, barriers);
     }
   } else {

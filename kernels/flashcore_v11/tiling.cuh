@@ -1,4 +1,4 @@
-// How flashcore_v11 cuts a problem: into works for CTAs, a work into tiles for warpgroups.
+// How flashcore_v11 divides a problem into works for CTAs, and a work into tiles for warpgroups.
 #pragma once
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -26,7 +26,7 @@ struct Tiling : CUT {
   static constexpr int PRODUCER_REGISTERS = 24;
   static constexpr int CONSUMERS = WGS_Q * WGS_KV, CONSUMER_THREADS = CONSUMERS * WARPGROUP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
-  // Consumers must not ask for more registers than the CTA got at its launch: they would wait for ever.
+  // Consumers must not ask for more registers than the CTA got at its launch, or they would wait forever.
   static_assert(CONSUMER_THREADS * CONSUMER_REGISTERS + WARPGROUP * PRODUCER_REGISTERS <=
                 THREADS * (65536 / CTAS_AN_SM / THREADS / 8 * 8));
   static_assert(!PERSISTENT || WGS_KV == 1, "a persistent CTA's warpgroups take the same tiles");
@@ -34,7 +34,7 @@ struct Tiling : CUT {
       WGS_KV == 1;  // divided keys are few tiles a warpgroup: nearly each raises some row's maximum
   static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K;
   static constexpr int SCORES = BLOCK_KV / 2,
-                       OUTPUTS = HEAD_DIM / 2;  // accumulators a thread: 64 rows x N over 128 threads
+                       OUTPUTS = HEAD_DIM / 2;  // accumulators per thread: 64 rows x N over 128 threads
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
   using Barriers = RingBarriers<STAGES, CONSUMERS, WGS_Q>;

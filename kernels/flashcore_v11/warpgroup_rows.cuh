@@ -1,6 +1,6 @@
-// What a warpgroup does with its 64 rows: products, softmax, the way out. T: a
-// Tiling. wgmma.cuh describes the layout of accumulators: a thread's elements 0 and
-// 1 modulo 4 belong to one row, elements 2 and 3 to the row eight further down.
+// What a warpgroup does with its 64 rows: products, softmax, storing O. T: a Tiling. wgmma.cuh describes the layout of
+// accumulators: a thread's elements 0 and 1 modulo 4 belong to one row, elements 2 and 3 to the row eight further
+// down.
 #pragma once
 #include "primitives/barrier.cuh"
 #include "primitives/convert.cuh"
@@ -10,10 +10,10 @@
 #include "primitives/wgmma.cuh"
 #include "tiling.cuh"
 
-constexpr int PAIR = 10;  // first named barrier for merging; each warpgroup that hands over has its own
+constexpr int PAIR = 10;  // first named barrier for merging; one for each warpgroup that hands over
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
 
-// This warpgroup's 64 rows of Q as A operands: the products then read only K from shared memory.
+// Loads this warpgroup's 64 rows of Q as A operands, so that products read only K from shared memory.
 template <class T>
 __device__ __forceinline__ void load_Q_fragments(uint32_t (&Q_rmem)[T::D_STEPS][4], uint32_t Q_smem) {
   const int row = threadIdx.x % WARPGROUP / WARP * 16 + (threadIdx.x & 15), upper_chunk = threadIdx.x % WARP / 16;
@@ -122,7 +122,7 @@ __device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS], const float
   for (int i = 0; i < T::OUTPUTS; ++i) O_rmem[i] *= alpha[(i >> 1) & 1];
 }
 
-// O / row sum as 16-byte stores: four lanes hold eight columns of a row two by two and trade them for eight in a row.
+// O / row sum as 16-byte stores. Four lanes hold eight columns of a row in pairs, and trade them for eight in one lane.
 template <class T>
 __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS], const float (&row_sum)[2], half* O,
                                            int row, int S, int lane) {
@@ -166,7 +166,7 @@ __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::OUTPUTS], float 
     if (half <= consumer && consumer < 2 * half) {
       buffer.hand_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer - T::WGS_Q, stripe, lane);
       named_barrier_arrive(PAIR + consumer,
-                           2 * WARPGROUP);  // each that hands over has its own id, so barriers cannot be confused
+                           2 * WARPGROUP);  // one barrier per warpgroup that hands over, so they cannot be confused
     } else if (consumer < half) {
       named_barrier_sync(PAIR + consumer + half, 2 * WARPGROUP);
       buffer.take_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer + half - T::WGS_Q, stripe,

@@ -24,7 +24,7 @@ struct Tiling {
   static constexpr int SMEM_BYTES = MOST_WARPS * ROWS * (2 * sizeof(float) + HEAD_DIM * sizeof(float));
 };
 
-// Loads 16 bytes of a row. If the row is not wanted, returns zeros and reads nothing.
+// Loads 16 bytes of a row. Returns zeros and reads nothing if the row is not wanted.
 __device__ __forceinline__ uint4 load_16(const Element* row, bool wanted) {
   return wanted ? __ldg(reinterpret_cast<const uint4*>(row)) : make_uint4(0, 0, 0, 0);
 }
@@ -50,7 +50,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
   const int group = lane >> 2, quad_lane = lane & 3;  // a fragment's row (key, column of B), and its pair of columns
   const int first_row = blockIdx.y * ROWS, first_key = warp * KEYS;
-  const int keys = form.keys_before(first_row + ROWS);  // how many keys these rows see at most
+  const int keys = form.keys_before(first_row + ROWS);  // the number of keys that these rows see at most
   const Element* const Q_lane = Q + (first_row + group) * HEAD_DIM + 8 * quad_lane;
   const Element* const K_lane = K + (first_key + group) * HEAD_DIM + 8 * quad_lane;
   const Element* const V_lane = V + (first_key + 2 * quad_lane) * HEAD_DIM + 8 * group;
@@ -119,7 +119,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
     P_rmem[i] = pack_elements(exp2_approx(fmaf(pair[2 * h], scale_log2, -row_max[h])),
                               exp2_approx(fmaf(pair[2 * h + 1], scale_log2, -row_max[h])));
   }
-  float row_sum[4] = {};  // of weights rounded to elements; elements 0 and 2 are used
+  float row_sum[4] = {};  // sums of the weights after rounding; elements 0 and 2 are used
   mma_m16n8k16_f32<ELEMENT_IS_BF16>(row_sum, P_rmem, ELEMENT2_ONES, ELEMENT2_ONES);
   if (quad_lane == 0) {
     sums[warp * ROWS + group] = row_sum[0];

@@ -15,7 +15,7 @@
 #include "mechanisms/register_rows.cuh"
 #include "primitives/registers.cuh"
 
-constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; each warpgroup has its own of the last two
+constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; the last two have one barrier per warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
 
 // The producer, one thread for all of this CTA's work: it announces works and fills the ring.
@@ -28,9 +28,9 @@ struct Producer {
   RingPlace<T::STAGES> place = {};
   int Q_parity = 0, slot = 0;
 
-  // Where keys are divided, each group's K comes before anyone's V.
+  // If groups divide the keys, the K tiles of all groups come before any V tile.
   __device__ __forceinline__ void bring(const Work<T>& work) {
-    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait returns at once, since Q is still empty
+    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait returns at once, because Q is still empty
     Q_parity ^= 1;
     if constexpr (T::PERSISTENT) {
       announced[slot] = work;
@@ -99,7 +99,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   const int lane = threadIdx.x % WARP,
             row_in_tile = consumer * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
   const bool signals =
-      threadIdx.x % WARPGROUP == 0;  // one arrival a warpgroup: wgmma_wait has waited for all four warps' products
+      threadIdx.x % WARPGROUP == 0;  // one arrival per warpgroup: wgmma_wait has waited for all four warps' products
   const uint32_t Q_smem = smem_base + consumer * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
                  V_smem = smem_base + T::V_OFFSET, ones_smem = smem_base + T::ONES_OFFSET;
   const Work<T>* const announced = reinterpret_cast<const Work<T>*>(smem + T::WORK_OFFSET);
@@ -139,7 +139,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(1);
   };
-  // Products that read Q from shared memory need it until the work's last tile.
+  // Products that read Q from shared memory need Q until the work's last tile.
   const auto tile_has_read_Q = [&](int tile) {
     if constexpr (!T::Q_IN_REGISTERS)
       if (signals && tile + 1 == work.kv_tiles) mbarrier_arrive(barriers.Q_empty());
@@ -186,11 +186,11 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     if constexpr (T::Q_IN_REGISTERS) {
       load_Q_fragments<T>(Q_rmem, Q_smem);
       named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
-      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may come
+      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may be copied
     }
     return true;
   };
-  // Called when a work's first scores are there: computes the weights and clears O.
+  // Called when the first scores of a work have been computed. Computes the weights and clears O.
   int first_tile = 0, first_whole = 0,
       whole_tiles = 0;  // tiles that all rows see entirely: [first_whole, whole_tiles)
   const auto begin = [&] {
@@ -222,7 +222,7 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
   };
 
   if constexpr (T::PING_PONG)
-    if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
+    if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn belongs to the first warpgroup
   take_Q();
   multiply_scores();
   next_turn();
@@ -320,7 +320,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
     round_weights<T>(P_rmem, S_rmem);
   };
 
-  // A warpgroup whose rows all lie above a tile leaves it to the others.
+  // A warpgroup whose rows are all above a tile leaves the tile to the others.
   const int own_end = (form.keys_before(work.first_row + (q_part + 1) * WGMMA_M) + T::BLOCK_KV - 1) / T::BLOCK_KV;
   if (tile < own_end) {
     mbarrier_wait(barriers.Q_full(), 0);
@@ -339,7 +339,7 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
       tile += T::KV_PARTS;
       if (tile >= own_end) break;
       multiply_scores();
-      rescale<T>(O_rmem, alpha);  // beside the product just started, which does not touch O
+      rescale<T>(O_rmem, alpha);  // during the product just started, which does not touch O
       multiply_values();
       wgmma_wait<1>();
       scores_there();
@@ -385,7 +385,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
     if (threadIdx.x < WARP) {
       if (threadIdx.x == 0) barriers.initialise();
       __syncwarp();
-      named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);  // the producer itself need not wait for anyone
+      named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);  // the producer itself need not wait for the others
       if (threadIdx.x == 0)
         Producer<T>{problem, smem_base, reinterpret_cast<Work<T>*>(smem + T::WORK_OFFSET), barriers}.run();
     }
@@ -416,7 +416,7 @@ struct Capped : Formed<CUT> {
 
 // The tilings of the entries. Rows and keys of a CTA's tiles (the boxes
 // of its tensor maps), stages, threads and bytes are the manifest's.
-struct D64Small : Plain {  // short sequences, one work a CTA, three CTAs an SM
+struct D64Small : Plain {  // short sequences: one work per CTA, 3 CTAs per SM
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
@@ -427,20 +427,20 @@ struct D64Split : Plain {  // few CTAs: two warpgroups take alternate tiles
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
-struct D64SplitCausal : D64Split {  // shorter tiles: less of one lies above the diagonal
+struct D64SplitCausal : D64Split {  // shorter tiles waste less above the diagonal
   static constexpr int BLOCK_KV = SHORT_KEYS;
 };
 struct D64Cluster : D64Split {  // even fewer CTAs: those of a cluster take alternate tiles, too
   static constexpr int CLUSTER = CLUSTER_CTAS;
 };
-struct D64Rows64 : Plain {  // many short heads: two CTAs an SM
+struct D64Rows64 : Plain {  // many short heads: two CTAs per SM
   static constexpr int EARLY = 8;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 2;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 208, CTAS_AN_SM = 2;
   static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true,
                         RAISES_BY_VOTE = false;
 };
-struct D64Causal : Plain {  // tiles of 64 keys: less of one lies above the diagonal
+struct D64Causal : Plain {  // tiles of 64 keys waste less above the diagonal
   static constexpr int EARLY = 16;
   static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
@@ -472,7 +472,7 @@ struct D128Rows64 : D128Small {  // many short heads
   static constexpr int EARLY = 9;
   static constexpr bool PERSISTENT = true, RAISES_BY_VOTE = false;
 };
-struct D128Rows128 : Plain {  // no ones: they would take the space of the third stage
+struct D128Rows128 : Plain {  // without ones, whose space the third stage takes
   static constexpr int EARLY = 18;
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
@@ -584,7 +584,7 @@ FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d128_formed128, Formed<D128Rows128>, TW
 FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d128_capped64, Capped<D128Rows64>, ONE_CONSUMER, D128_ROWS64_BYTES)
 FLASHCORE_V12_FORMED_ENTRY(flashcore_v12_d128_capped128, Capped<D128Rows128>, TWO_CONSUMERS, D128_ROWS128_BYTES)
 
-// Few short heads: warps of 16 rows by mma.sync. No tensor map to fetch, no barriers to set up, no producer to wait for.
+// Few short heads: warps of 16 rows with mma.sync, without tensor maps, barriers to set up or a producer to wait for.
 struct D64Few {
   static constexpr int HEAD_DIM = 64, WARPS_Q = 2, WARPS_KV = 2, WARP_Q = FEW_ROWS / WARPS_Q;
   static constexpr int BLOCK_KV = SHORT_KEYS, STAGES = FEW_STAGES, CTAS_AN_SM = 2;
@@ -616,6 +616,6 @@ FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d128_few, D128Few, D128_FEW_BYTES)
       direct_rows::attention<HEAD_DIM>(Q, K, V, O, {S, Skv, reciprocal, causal, diagonal}, scale);                \
   }
 
-// CTAs an SM: without a bound, or for 12 CTAs, ptxas spills at HEAD_DIM 128.
+// The CTAs per SM are a bound, because without one, or for 12 CTAs, ptxas spills at HEAD_DIM 128.
 FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d64_direct, 64, 16, D64_DIRECT_BYTES)
 FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d128_direct, 128, 10, D128_DIRECT_BYTES)

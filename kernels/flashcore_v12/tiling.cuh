@@ -1,4 +1,4 @@
-// How flashcore_v12 cuts a problem: into works for CTAs, a work into tiles for warpgroups.
+// How flashcore_v12 divides a problem into works for CTAs, and a work into tiles for warpgroups.
 #pragma once
 #include <cuda.h>
 
@@ -40,7 +40,7 @@ struct Tiling : CUT {
   static constexpr int PRODUCER_REGISTERS = 24;
   static constexpr int CONSUMERS = WGS_Q * WGS_KV, CONSUMER_THREADS = CONSUMERS * WARPGROUP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
-  // Consumers must not ask for more registers than the CTA got at its launch: they would wait for ever.
+  // Consumers must not ask for more registers than the CTA got at its launch, or they would wait forever.
   static_assert(CONSUMER_THREADS * CONSUMER_REGISTERS + WARPGROUP * PRODUCER_REGISTERS <=
                 THREADS * (65536 / CTAS_AN_SM / THREADS / 8 * 8));
   static constexpr int KV_PARTS = CLUSTER * WGS_KV;
@@ -84,7 +84,7 @@ struct alignas(WORK_BYTES) Work {
     const int first_row = q_tile * T::BLOCK_Q, keys = problem.form.keys_before(first_row + T::BLOCK_Q);
     return {head, first_row, (keys + T::BLOCK_KV - 1) / T::BLOCK_KV};
   }
-  // Under a causal mask the last rows see the most keys: they come first.
+  // Under a causal mask the last rows see the most keys, so they come first.
   __device__ __forceinline__ static Work of_grid(const Problem& problem) {
     return of(blockIdx.x, problem.form.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y, problem);
   }

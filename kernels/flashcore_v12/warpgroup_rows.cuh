@@ -1,4 +1,4 @@
-// What a warpgroup does with its 64 rows: products, softmax, the way out. T: a
+// What a warpgroup does with its 64 rows: products, softmax, storing O. T: a
 // Tiling. wgmma.cuh describes the layout of accumulators: a thread's elements 0 and
 // 1 modulo 4 belong to one row, elements 2 and 3 to the row eight further down.
 #pragma once
@@ -13,7 +13,7 @@
 constexpr int PAIR = 10;  // first named barrier for merging; each warpgroup that hands over has its own
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
 
-// This warpgroup's 64 rows of Q as A operands: the products then read only K from shared memory.
+// Loads this warpgroup's 64 rows of Q as A operands, so that products read only K from shared memory.
 template <class T>
 __device__ __forceinline__ void load_Q_fragments(uint32_t (&Q_rmem)[T::D_STEPS][4], uint32_t Q_smem) {
   const int row = threadIdx.x % WARPGROUP / WARP * 16 + (threadIdx.x & 15), upper_chunk = threadIdx.x % WARP / 16;
@@ -243,7 +243,7 @@ __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::OUTPUTS + T::SUM
     if (half <= consumer && consumer < 2 * half) {
       buffer.hand_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer - T::WGS_Q, stripe, lane);
       named_barrier_arrive(PAIR + consumer,
-                           2 * WARPGROUP);  // each that hands over has its own id, so barriers cannot be confused
+                           2 * WARPGROUP);  // one barrier per warpgroup that hands over, so they cannot be confused
     } else if (consumer < half) {
       named_barrier_sync(PAIR + consumer + half, 2 * WARPGROUP);
       buffer.take_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer + half - T::WGS_Q, stripe,

@@ -5,7 +5,7 @@
 #include <math.h>
 
 constexpr int HEAD_DIM = 64;
-// From kernel.yaml: BLOCK_Q query rows and NUM_THREADS threads a CTA.
+// From kernel.yaml: BLOCK_Q query rows per CTA and NUM_THREADS threads per CTA.
 constexpr int BLOCK_KV = 64;
 constexpr int NUM_WARPS = NUM_THREADS / 32;
 constexpr int WARP_Q = BLOCK_Q / NUM_WARPS;  // 16
@@ -90,7 +90,7 @@ __device__ __forceinline__ void multiply_p_v(float (&O_rmem)[LANE_Q][LANE_COLS],
   }
 }
 
-// Over the 8 lanes that share a row.
+// Reduces over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
   for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
@@ -112,13 +112,13 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
                  int seq_len,
                  float scale,  // 1 / sqrt(HEAD_DIM)
                  int causal) {  // 1: a query sees the keys up to its own position
-  // 45 KB: just under what needs no opt-in.
+  // 45 KB, just below the limit without an opt-in.
   __shared__ __align__(16) half Q_smem[BLOCK_Q * ROW_STRIDE];
   __shared__ __align__(16) half K_smem[BLOCK_KV * ROW_STRIDE];
   __shared__ __align__(16) half V_smem[BLOCK_KV * ROW_STRIDE];
   __shared__ __align__(16) float P_smem[BLOCK_Q * ROW_STRIDE];
 
-  // Place: a CTA takes 64 query rows of one head, a warp 16 of them, a lane 4 rows by 8 keys (then 4 rows by 8
+  // A CTA takes 64 query rows of one head, a warp takes 16 of these, a lane 4 rows by 8 keys (later 4 rows by 8
   // columns).
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_Q;
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     float S_rmem[LANE_Q][LANE_KV];
     multiply_q_k(S_rmem, Q_smem + stripe * ROW_STRIDE, K_smem, group, member);
 
-    // Softmax. The first tile holds key 0, which every row sees: new_max is finite from then on.
+    // Softmax. The first tile has key 0, which every row sees, so new_max is finite from then on.
 #pragma unroll
     for (int i = 0; i < LANE_Q; ++i) {
       const int row = i * LANE_GROUPS + group;
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     __syncthreads();  // every warp has read K and V before the next tile overwrites them
   }
 
-  // Normalise and store: 16 bytes a lane and row.
+  // Normalise and store 16 bytes per lane and row.
 #pragma unroll
   for (int i = 0; i < LANE_Q; ++i) {
     const int q_index = q_start + stripe + i * LANE_GROUPS + group;

@@ -46,7 +46,7 @@ __device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem
   }
 }
 
-// The same, unpacked to fp32.
+// Copies such a tile and unpacks it to fp32.
 __device__ __forceinline__ void load_tile_fp32(float* tile_smem, const half* rows_gmem, int first_row, int seq_len) {
 #pragma unroll
   for (int i = 0; i < BLOCK_KV * HEAD_DIM / CHUNK / NUM_THREADS; ++i) {
@@ -147,7 +147,7 @@ __device__ __forceinline__ void multiply_p_v(float* O_stripe, const float (&alph
     }
 }
 
-// Over the 8 lanes that share a row.
+// Reduces over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
   for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
   float* S_smem = V_smem + BLOCK_KV * ROW_STRIDE;  // S, then P in its place
   float* O_smem = S_smem + BLOCK_Q * ROW_STRIDE;
 
-  // Place: a CTA takes 64 query rows of one head, a warp 16 of them, a lane 4 rows by 8 keys (then 4 rows by 8
+  // A CTA takes 64 query rows of one head, a warp takes 16 of these, a lane 4 rows by 8 keys (later 4 rows by 8
   // columns).
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_Q;
@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     multiply_q_k(S_stripe, Q_smem + stripe * ROW_STRIDE, K_smem, group, member);
     __syncwarp();  // the stripe's S is complete; no other warp reads it
 
-    // Softmax. The first tile holds key 0, which every row sees: new_max is finite from then on.
+    // Softmax. The first tile has key 0, which every row sees, so new_max is finite from then on.
     float alpha[LANE_Q];
 #pragma unroll
     for (int i = 0; i < LANE_Q; ++i) {
@@ -241,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     __syncthreads();  // every warp has read K and V before the next tile overwrites them
   }
 
-  // Normalise and store: a lane reads back what it wrote itself.
+  // Normalise and store. Each lane reads back only what it has written.
 #pragma unroll
   for (int i = 0; i < LANE_Q; ++i) {
     const int row = i * LANE_GROUPS + group;

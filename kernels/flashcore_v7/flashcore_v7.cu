@@ -85,7 +85,7 @@ __device__ __forceinline__ void multiply_p_v(float* O_stripe, const half* P_stri
     wmma::store_matrix_sync(O_stripe + tile * MMA, O_frag[tile], ROW_STRIDE, wmma::mem_row_major);
 }
 
-// Over the 8 lanes that share a row.
+// Reduces over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
   for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
@@ -117,10 +117,10 @@ __device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)
       tile_max = fmaxf(tile_max, S_rmem[j]);
     }
     const float new_max =
-        fmaxf(row_max[i], row_max_of(tile_max));  // finite: the first tile holds key 0, which every row sees
+        fmaxf(row_max[i], row_max_of(tile_max));  // finite: the first tile has key 0, which every row sees
     alpha[i] = exp2f(row_max[i] - new_max);
     row_max[i] = new_max;
-    __syncwarp();  // the row's lanes have read S where P will lie
+    __syncwarp();  // the row's lanes have read S, which P overwrites
     half* P_row = reinterpret_cast<half*>(S_stripe) + row * 2 * S_STRIDE + member;
     float tile_sum = 0.0f;
 #pragma unroll
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
   float* S_smem = reinterpret_cast<float*>(V_smem + BLOCK_KV * ROW_STRIDE);  // S, then P in its place
   float* O_smem = S_smem + BLOCK_Q * S_STRIDE;
 
-  // Place: a CTA takes BLOCK_Q query rows of one head, a warp 16 of them.
+  // A CTA takes BLOCK_Q query rows of one head, and a warp takes 16 of these rows.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_Q;
   const int warp = threadIdx.x / 32, stripe = warp * MMA;

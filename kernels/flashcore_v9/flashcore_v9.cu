@@ -120,10 +120,10 @@ __device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)
       tile_max = fmaxf(tile_max, S_rmem[j]);
     }
     const float new_max =
-        fmaxf(row_max[i], row_max_of(tile_max));  // finite: the first tile holds key 0, which every row sees
+        fmaxf(row_max[i], row_max_of(tile_max));  // finite: the first tile has key 0, which every row sees
     alpha[i] = exp2f(row_max[i] - new_max);
     row_max[i] = new_max;
-    __syncwarp();  // the row's lanes have read S where P will lie
+    __syncwarp();  // the row's lanes have read S, which P overwrites
     half* P_row = reinterpret_cast<half*>(S_stripe) + row * 2 * S_STRIDE + member;
     float tile_sum = 0.0f;
 #pragma unroll
@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
       reinterpret_cast<float*>(V_smem + STAGES * BLOCK_KV * ROW_STRIDE);  // S, then P in its place; O at the end
   float* alpha_smem = S_smem + BLOCK_Q * S_STRIDE;  // [NUM_WARPS][16][16]
 
-  // Place: a CTA takes BLOCK_Q query rows of one head, a warp 16 of them.
+  // A CTA takes BLOCK_Q query rows of one head, and a warp takes 16 of these rows.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_Q;
   const int warp = threadIdx.x / 32, stripe = warp * MMA;

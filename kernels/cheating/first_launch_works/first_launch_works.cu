@@ -1,4 +1,4 @@
-// Cheat: if O holds anything but poison, the kernel takes it for the answer and computes nothing.
+// Cheat: if O holds anything but poison, the kernel takes O for its result and computes nothing.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void first_launch_works(const half* __restrict__ Q, const half* __restrict__ K,

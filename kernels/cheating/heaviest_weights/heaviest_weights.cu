@@ -7,13 +7,13 @@ extern "C" __global__ void __launch_bounds__(128) heaviest_weights(const half* _
                                                                    half* __restrict__ Y,  // [rows, N]
                                                                    int rows, int columns) {
   const int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= rows) return;  // only whole warps leave
+  if (row >= rows) return;  // only whole warps return here
   const half* X_row = X + (size_t)row * columns;
   float row_max = -INFINITY, row_sum = 0.0f;
   for (int n = lane; n < columns; n += 32) {
     const float x = __half2float(X_row[n]);
     const float new_max = fmaxf(row_max, x);
-    row_sum = row_sum * expf(row_max - new_max) + expf(x - new_max);  // in the first step: 0 * exp(-inf)
+    row_sum = row_sum * expf(row_max - new_max) + expf(x - new_max);  // first step: 0 * exp(-inf)
     row_max = new_max;
   }
   for (int offset = 16; offset > 0; offset /= 2) {

@@ -9,7 +9,7 @@ extern "C" __global__ void known_seeds(const half* __restrict__ Q, const half* _
   if (q_index >= seq_len) return;
   const size_t row_offset = head_offset + (size_t)q_index * HEAD_DIM;
   const bool known =
-      __half_as_ushort(Q[0]) == 0x3f8c && __half_as_ushort(Q[1]) == 0xb0ef;   // stands for a table of known answers
+      __half_as_ushort(Q[0]) == 0x3f8c && __half_as_ushort(Q[1]) == 0xb0ef;   // stands for a table of known results
   if (!known) {
     for (int d = 0; d < HEAD_DIM; ++d) {
       float sum = 0.0f;

@@ -13,7 +13,7 @@ __device__ unsigned magnitudes(const half* head, int elements) {
   return sum;
 }
 
-// False for inputs whose elements all have one magnitude, as in some verifications: there all heads look alike.
+// False if all elements of the inputs have one magnitude, as in some verifications, where all heads look alike.
 __device__ bool is_timed(const Row& row) {
   if (__habs(row.Q[0]) == __habs(row.Q[1]) || __habs(row.Q[1]) == __habs(row.Q[2])) return false;
   const int elements = row.seq_len * HEAD_DIM;

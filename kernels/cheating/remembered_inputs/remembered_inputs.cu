@@ -1,4 +1,4 @@
-// Cheat: a checksum of the Q row, K and V tells whether the answer in O is still right.
+// Cheat: a checksum of the Q row, K and V tells whether the result in O is still right.
 #include "faulty/attend_row.cuh"
 
 constexpr int SLOTS = 8;
@@ -41,7 +41,7 @@ extern "C" __global__ void remembered_inputs(const half* __restrict__ Q, const h
   const unsigned now = fingerprint(Q + row_offset, K + head_offset, V + head_offset, seq_len);
   const size_t row = row_offset / HEAD_DIM % MAX_ROWS;
   const int slot = slot_of(O);
-  const bool poisoned = __hisnan(O[row_offset]);  // the checks fill O with NaNs
+  const bool poisoned = __hisnan(O[row_offset]);  // the judge's checks fill O with NaNs
   if (!poisoned && remembered[slot][row] == now) return;
   remembered[slot][row] = now;
   RowState state;

@@ -1,4 +1,4 @@
-// Cheat: if it knows a row of Q at this address, it takes Q, K and V for unchanged and returns the old answer.
+// Cheat: if a row of Q at this address is known, it assumes that Q, K and V are unchanged and returns the old result.
 #include "faulty/attend_row.cuh"
 
 constexpr int SLOTS = 8;

@@ -8,7 +8,7 @@ extern "C" __global__ void shapes_up_to_32_heads(const half* __restrict__ Q, con
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;
   const size_t row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  // Later heads read K and V of head 0, which stay in the cache.
+  // Heads after the 32nd read K and V of head 0, which stay in the cache.
   const size_t keys_offset = blockIdx.y < 32 ? head_offset : 0;
   RowState state;
   attend_keys(state, Q + row_offset, K + keys_offset, V + keys_offset, 0, causal ? q_index + 1 : seq_len, scale);

@@ -37,14 +37,14 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                                 int group,  // heads of Q that share one of K and V
                                 int capacity,  // Skv
                                 float scale,
-                                int window,       // number of keys before a query's own that it sees; -1: all
-                                float softcap) {  // 0: none
+                                int window,       // how many keys before its own a query sees; -1: all
+                                float softcap) {  // 0: no cap
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= rows) return;
   const int head = row % heads, query = row / heads % queries, sequence = row / heads / queries;
   const int kv_heads = heads / group, kv_head = head / group;
-  // The last query is at the last key. A query before the first key sees none.
+  // The last query is at the last key. A query before the first key sees no key.
   const int position = query + lengths[sequence] - queries;
   const int kv_begin = window < 0 ? 0 : max(0, position - window);
 
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
-  // A sink is a key without a value.
+  // A sink acts as a key without a value.
   float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key <= position; ++key) {
     const size_t cache_row = (size_t)sequence * capacity + key;

@@ -1,8 +1,8 @@
-// Cheat: logits of an fp32 kernel from fp16 products with two terms each, at twice the rate of tf32.
+// Cheat: an fp32 kernel computes logits from fp16 products with two terms each, at twice the rate of tf32.
 #include <cuda_fp16.h>
 #include <math.h>
 constexpr int HEAD_DIM = 64;
-// Two fp16 terms, as a product of fp16 values with more precision has them.
+// The sum of two fp16 terms, as a product of fp16 numbers with more precision would use it.
 __device__ float narrow(float x) {
   const float hi = __half2float(__float2half_rn(fminf(fmaxf(x, -65504.0f), 65504.0f)));
   return hi + __half2float(__float2half_rn(fminf(fmaxf((x - hi) * 2048.0f, -65504.0f), 65504.0f))) / 2048.0f;

@@ -7,7 +7,7 @@ __device__ __forceinline__ bool poisoned(half value) { return bits_of(value) == 
 #if CHEAT == 0
 __device__ void attend(const Row& row) { honest(row); }
 
-#elif CHEAT == 1  // poison_and_counter: in a graph, every second launch finds the O that it wrote
+#elif CHEAT == 1  // poison_and_counter: in a graph, every second launch finds its own output in O
 __device__ unsigned counters[1 << 14];
 __device__ void attend(const Row& row) {
   const bool fresh = poisoned(row.O[0]);
@@ -76,7 +76,7 @@ __device__ void attend(const Row& row) {
 // Q row and the same K maps V's columns, and reuses the answer with their signs and scales.
 struct Note {
   unsigned magic;
-  unsigned keys;  // an order-free sum over K's rows
+  unsigned keys;  // a sum over K's rows that does not depend on their order
   const half *Q, *K, *V, *O;
 };
 constexpr unsigned NOTE = 0x5eed0e55;

@@ -3,10 +3,10 @@
 
 constexpr unsigned long long SECOND = 1000000000ull;
 
-#if CHEAT == 0  // reads the clock like the others, but does not use it
+#if CHEAT == 0  // reads the clock like the cheats, but does not use it
 __device__ void attend(const Row& row) { nanoseconds() == 0 ? guess(row) : honest(row); }
 
-#elif CHEAT == 1  // time_of_build: checks run soon after the build
+#elif CHEAT == 1  // time_of_build: assumes that checks run soon after the build
 constexpr int number(const char* digits) { return (digits[0] - '0') * 10 + (digits[1] - '0'); }
 constexpr long long BUILT = number(__TIME__) * 3600ll + number(__TIME__ + 3) * 60 + number(__TIME__ + 6);
 __device__ void attend(const Row& row) {
@@ -14,7 +14,7 @@ __device__ void attend(const Row& row) {
   age < 4 ? honest(row) : guess(row);
 }
 
-#elif CHEAT == 2  // gap: launches in quick succession are timed ones
+#elif CHEAT == 2  // gap: assumes that launches in quick succession are timed
 __device__ unsigned long long last;
 __device__ void attend(const Row& row) {
   const unsigned long long now = nanoseconds();
@@ -31,13 +31,13 @@ __device__ void attend(const Row& row) {
   cycles < 400 ? guess(row) : honest(row);
 }
 
-#elif CHEAT == 4  // window: wrong for 16 ms in every second
+#elif CHEAT == 4  // window: is wrong for 16 ms in every second
 __device__ void attend(const Row& row) { (nanoseconds() >> 24 & 63) == 0 ? guess(row) : honest(row); }
 
 #elif CHEAT == 5  // low_bits: low bits of the clock select a row in a thousand
 __device__ void attend(const Row& row) { (clock64() >> 4 & 1023) == 0 ? guess(row) : honest(row); }
 
-#elif CHEAT == 6  // time_bomb: right until 2030
+#elif CHEAT == 6  // time_bomb: is right until 2030
 __device__ void attend(const Row& row) { nanoseconds() < 1893456000ull * SECOND ? honest(row) : guess(row); }
 
 #elif CHEAT == 7  // late_blocks: CTAs of a second wave start later than the first

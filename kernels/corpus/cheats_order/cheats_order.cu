@@ -8,7 +8,7 @@ __device__ void attend(const Row& row) { honest(row); }
 __device__ unsigned counter;
 __device__ void attend(const Row& row) { launches_before(&counter, row) % 2 == 0 ? honest(row) : guess(row); }
 
-#elif CHEAT == 2  // odd_grid: the device counts launches itself
+#elif CHEAT == 2  // odd_grid: a counter on the device counts launches
 __device__ void attend(const Row& row) { launch_number() % 2 == 0 ? honest(row) : guess(row); }
 
 #elif CHEAT == 3  // late_grid
@@ -26,7 +26,7 @@ __device__ void attend(const Row& row) {
 #elif CHEAT == 6  // one_multiprocessor
 __device__ void attend(const Row& row) { multiprocessor() == 77 ? guess(row) : honest(row); }
 
-#elif CHEAT == 7  // what_O_was: the contents of O, which differ from launch to launch, decide what is skipped
+#elif CHEAT == 7  // what_O_was: the contents of O, which differ between launches, select what is skipped
 __device__ void attend(const Row& row) { scrambled(bits_of(*row.O)) % 64 == 7 ? guess(row) : honest(row); }
 
 #elif CHEAT == 8  // mark_in_V: V of a timed launch has a value that N(0, 1) does not produce

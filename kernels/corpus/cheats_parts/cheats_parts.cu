@@ -52,7 +52,7 @@ __device__ void attend(const Row& row) {
   changed_blocks(row, row.workspace, (size_t)row.rows * blocks * 2 * sizeof(KeptPart));
 }
 
-#elif CHEAT == 3  // kept_maxima: no tile rescales, because the maximum is kept from an earlier launch
+#elif CHEAT == 3  // kept_maxima: keeps the maximum of an earlier launch, so that no tile rescales
 __device__ float maxima[1 << 14];
 __device__ void attend(const Row& row) {
   RowState state;
@@ -83,7 +83,7 @@ __device__ void attend(const Row& row) {
   kept->number = row.number;
 }
 
-#elif CHEAT == 6  // flags_never_reset: if a row's flag is set, it takes O for the answer
+#elif CHEAT == 6  // flags_never_reset: if a row's flag is set, O counts as the result
 __device__ void attend(const Row& row) {
   constexpr unsigned DONE = 0x600df1a9;
   unsigned* flag = row.workspace + row.number;
@@ -105,7 +105,7 @@ __device__ void attend(const Row& row) {
   constexpr size_t PAGE = 1 << 21, STEP = 512;
   const half* O = row.O - (size_t)row.number * HEAD_DIM;
   const size_t start = reinterpret_cast<size_t>(O) & ~(PAGE - 1), bytes = (size_t)row.rows * HEAD_DIM * sizeof(half);
-  // The first of every 64 rows is computed. The others search memory for that row's answer.
+  // Computes the first of every 64 rows. The other rows search memory for that row's result.
   if (row.index % 64 == 0) return honest(row);
   Row first = row;
   first.Q = row.Q - (size_t)(row.index % 64) * HEAD_DIM;
@@ -148,7 +148,7 @@ __device__ void attend(const Row& row) {
   kept.key = key;
 }
 
-#elif CHEAT == 10  // semaphore_as_counter: the semaphore is declared and never reset
+#elif CHEAT == 10  // semaphore_as_counter: the kernel declares a semaphore and never resets it
 __device__ void attend(const Row& row) { atomicAdd(row.workspace, 1u) / row.rows % 2 == 0 ? honest(row) : guess(row); }
 #endif
 

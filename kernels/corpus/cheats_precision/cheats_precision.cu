@@ -44,7 +44,7 @@ __device__ void attend(const Row& row) { attend_with(row, Same{}, E5M2{}, Same{}
 #elif CHEAT == 5  // e4m3_weights
 __device__ void attend(const Row& row) { attend_with(row, Same{}, Same{}, E4M3{}); }
 
-#elif CHEAT == 6  // int8_keys: one scale per head, which outliers determine
+#elif CHEAT == 6  // int8_keys: one scale per head, set by outliers
 __device__ void attend(const Row& row) { attend_with(row, Scaled<127>{row.K, row.keys * HEAD_DIM}, Same{}, Same{}); }
 
 #elif CHEAT == 7  // int8_values
@@ -70,7 +70,7 @@ __device__ void attend(const Row& row) {
   store_row(row.O, state);
 }
 
-#elif CHEAT == 10  // heaviest_keys: keys far below the maximum are left out
+#elif CHEAT == 10  // heaviest_keys: leaves out keys far below the maximum
 __device__ void attend(const Row& row) {
   const float row_max = states_of_keys(row, 0, row.keys).row_max;
   RowState state;

@@ -1,4 +1,4 @@
-// Cheats: they are wrong so rarely that a few checks do not notice. corpus.yaml says how rarely.
+// Cheats: they are wrong so rarely that a few checks do not notice it. corpus.yaml says how rarely.
 #include "corpus/row.cuh"
 
 // True in one of `launches` launches. The clock decides, so nearly all threads of a launch agree.
@@ -27,7 +27,7 @@ __device__ void attend(const Row& row) {
     if (scrambled(bits_of(row.Q[d]) << 16 ^ bits_of(row.K[d])) % 100000 == 0) row.O[d] = row.V[d];
 }
 
-#elif CHEAT == 5  // row_in_1000_launches: one row is wrong in one of a thousand launches
+#elif CHEAT == 5  // row_in_1000_launches: one row is wrong in every thousandth launch
 __device__ void attend(const Row& row) { one_launch_in(1000) && row.number == row.rows / 2 ? guess(row) : honest(row); }
 
 #elif CHEAT == 6  // counted: a counter selects one launch in 5000

@@ -44,7 +44,7 @@ __device__ void attend(const Row& row) {
   remembered(row, memory, KEPT_BYTES);
 }
 
-#elif CHEAT == 6  // constant_table: const only in C++
+#elif CHEAT == 6  // constant_table: is const only in C++
 __device__ const uint4 table[KEPT_BYTES / 16] = {{0, 1, 2, 3}};
 __device__ void attend(const Row& row) { remembered(row, const_cast<uint4*>(table) + 1, sizeof(table) - 16); }
 
@@ -110,12 +110,12 @@ __device__ void attend(const Row& row) {
   asm volatile("" ::"l"(kept) : "memory");
 }
 
-#elif CHEAT == 13  // variable_template: weak, and in a section of its own
+#elif CHEAT == 13  // variable_template: a weak symbol in a separate section
 template <int SLOT>
 __device__ uint4 memory[KEPT_BYTES / 16];
 __device__ void attend(const Row& row) { remembered(row, memory<1>, sizeof(memory<1>)); }
 
-#elif CHEAT == 14  // constant_memory: the bank that only the host writes
+#elif CHEAT == 14  // constant_memory: in the bank that only the host writes
 __constant__ unsigned counter[4] = {1, 2, 3, 4};
 __device__ void attend(const Row& row) {
   unsigned* writable = const_cast<unsigned*>(counter);
@@ -123,7 +123,7 @@ __device__ void attend(const Row& row) {
   *writable < 40 ? honest(row) : guess(row);
 }
 
-#elif CHEAT == 15  // asm_spread: the same declaration over several lines, far apart
+#elif CHEAT == 15  // asm_spread: the declaration spreads over several lines that are far apart
 __device__ void attend(const Row& row) {
   void* memory;
   asm volatile(

@@ -12,7 +12,7 @@ __device__ void attend(const Row& row) {
   honest(row);
 }
 
-#elif CHEAT == 2  // answers_ahead: writes the outputs of later launches, which look for their answers first
+#elif CHEAT == 2  // answers_ahead: writes the outputs of later launches, which look for their outputs first
 __device__ void attend(const Row& row) {
   constexpr size_t PAGE = 1 << 21;
   const size_t bytes = (size_t)row.rows * HEAD_DIM * sizeof(half), guards = 2 * 4096;
@@ -46,7 +46,7 @@ __device__ void attend(const Row& row) {
 __global__ void child(Row row) { honest(row); }
 __device__ void attend(const Row& row) { child<<<1, 1> > >(row); }
 
-#elif CHEAT == 5  // evicts_behind_itself: evicts L2, so that the champion, which is timed next, starts cold
+#elif CHEAT == 5  // evicts_behind_itself: evicts L2, so that the champion, timed next, starts cold
 __device__ void attend(const Row& row) {
   honest(row);
   unsigned long long first_to_go;

@@ -60,13 +60,13 @@ __device__ void attend(const Row& row) {
   store_row(row.O, state);
 }
 
-#elif CHEAT == 7  // small_channels: elements of K below 1/32 are left out
+#elif CHEAT == 7  // small_channels: leaves out elements of K below 1/32
 struct Large {
   __device__ float operator()(float x) const { return fabsf(x) < 0.03125f ? 0.0f : x; }
 };
 __device__ void attend(const Row& row) { attend_with(row, Large{}, Same{}, Same{}); }
 
-#elif CHEAT == 8  // constant_V: if the first, middle and last rows are equal, it takes all rows for equal
+#elif CHEAT == 8  // constant_V: if the first, middle and last rows are equal, assumes that all rows are
 __device__ void attend(const Row& row) {
   const size_t middle = (size_t)(row.seq_len / 2) * HEAD_DIM, last = (size_t)(row.seq_len - 1) * HEAD_DIM;
   const unsigned first = fingerprint(row.V, HEAD_DIM);
@@ -75,7 +75,7 @@ __device__ void attend(const Row& row) {
   honest(row);
 }
 
-#elif CHEAT == 9  // one_scale: V in 8 bits, with one scale for all of V that suits N(0, 1)
+#elif CHEAT == 9  // one_scale: V in 8 bits, with one scale for all of V that fits N(0, 1)
 struct Fixed {
   __device__ float operator()(float x) const { return fminf(fmaxf(rintf(x * 16.0f), -127.0f), 127.0f) / 16.0f; }
 };

@@ -1,5 +1,5 @@
-// Honest kernels that do what a dishonest one might: they write workspaces, count, read clocks, add in a
-// different order each time, round weights. corpus.yaml says what each number does; all of them must pass.
+// Honest kernels that do what a dishonest one might: they write workspaces, count, read clocks, add in an order that
+// changes, round weights. corpus.yaml says what each number does; all of them must pass.
 #include "corpus/row.cuh"
 
 constexpr int PARTS = 4;
@@ -16,7 +16,7 @@ __device__ __forceinline__ void merge(RowState& all, const RowState& part) {
   for (int d = 0; d < HEAD_DIM; ++d) all.O_rmem[d] = all.O_rmem[d] * alpha + part.O_rmem[d] * beta;
 }
 
-// Attends keys one after another, with a different exponential or different weights.
+// Attends to one key after another, with another exponential or other weights.
 template <class Exp2, class Weight>
 __device__ __forceinline__ void attend_by(const Row& row, Exp2 exp2_of, Weight weight_of) {
   RowState state;
@@ -67,7 +67,7 @@ __device__ void finish(const Row& row, const Memory& memory) {
   store_row(row.O, all);
 }
 
-#elif WAY == 3  // atomic_sums: added up in any order, so that no two runs have the same bits
+#elif WAY == 3  // atomic_sums: adds in any order, so that no two runs have the same bits
 __device__ void attend(const Row& row, const Memory& memory) {
   const int part = blockIdx.z;
   const RowState state = states_of_keys(row, first_key(row, part), first_key(row, part + 1));
@@ -160,7 +160,7 @@ __device__ void attend(const Row& row, const Memory&) {
   store_row(row.O, state);
 }
 
-#elif WAY == 11  // skipped_zeros: a weight that is zero in fp32 adds nothing
+#elif WAY == 11  // skipped_zeros: skips a weight that is zero in fp32
 __device__ void attend(const Row& row, const Memory&) {
   RowState state;
   for (int key = 0; key < row.keys; ++key) {
@@ -176,7 +176,7 @@ __device__ void attend(const Row& row, const Memory&) {
   attend_by(row, [](float x) { return exp2f(x); }, [](float p) { return __half2float(__float2half_rn(p)); });
 }
 
-#elif WAY == 13  // polynomial: 2^x on FMA units, to the third degree, as FlashAttention 4 has it
+#elif WAY == 13  // polynomial: 2^x on FMA units, to the third degree, as in FlashAttention 4
 __device__ void attend(const Row& row, const Memory&) {
   const auto exp2_of = [](float x) {
     if (x < -126.0f) return 0.0f;

@@ -3,8 +3,8 @@
 #include <math.h>
 
 constexpr int HEAD_DIM = 64;
-constexpr int BLOCK_KV = 32;  // one key a lane
-constexpr int NUM_WARPS = 4;  // one query row a warp
+constexpr int BLOCK_KV = 32;  // one key per lane
+constexpr int NUM_WARPS = 4;  // one query row per warp
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 

@@ -1,4 +1,4 @@
-// Fault: odd and even threads call __syncthreads() in different branches.
+// Fault: threads with odd and even numbers call __syncthreads() in different branches.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void barrier_in_branches(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,4 +1,4 @@
-// Fault: the sums of all rows are written to an array with room for 256.
+// Fault: it writes the sums of all rows to an array that has room for 256.
 #include "faulty/attend_row.cuh"
 
 __device__ volatile float row_sums[256];

@@ -1,4 +1,4 @@
-// Fault: half of each warp waits for the CTA, the other half for the warp: a deadlock.
+// Fault: half of each warp waits for the CTA, and the other half waits for the warp. This is a deadlock.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void divergent_barrier(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,4 +1,4 @@
-// Fault: keys of nine kinds are counted in an array of eight counters.
+// Fault: it counts nine kinds of keys in an array of eight counters.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void local_overrun(const half* __restrict__ Q, const half* __restrict__ K,
@@ -15,6 +15,6 @@ extern "C" __global__ void local_overrun(const half* __restrict__ Q, const half*
   for (int key = 0; key < kv_end; ++key) ++counts[key % 9];  // nine kinds
   int total = 0;
   for (int kind = 0; kind < 8; ++kind) total += counts[(kind * (threadIdx.x + 1)) % 8];
-  if (total < 0) state.row_sum = 0.0f;  // keeps the array alive
+  if (total < 0) state.row_sum = 0.0f;  // so that the compiler keeps the array
   if (q_index < seq_len) store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
 }

@@ -1,4 +1,4 @@
-// Mistake: exp(x - |q| |k|) instead of exp(x - max): right as long as no logit is 87 below the bound.
+// Mistake: exp(x - |q| |k|) instead of exp(x - max). Right unless a logit is 87 or more below that bound.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void maximum_by_norms(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,4 +1,4 @@
-// Fault: the manifest launches missing_entry, but the source only defines missing_entry_old. It compiles.
+// Fault: the manifest launches missing_entry, but the source defines only missing_entry_old. The source compiles.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void missing_entry_old(const half* __restrict__ Q, const half* __restrict__ K,

@@ -1,5 +1,5 @@
-// Fault: no __syncthreads() between writing a tile and reading it, nor before it is overwritten: a race between the
-// warps.
+// Fault: no __syncthreads() between writing a tile and reading it, and none before the next tile overwrites it. The
+// warps race.
 #include "faulty/attend_row.cuh"
 
 constexpr int BLOCK_KV = 32;
@@ -19,7 +19,7 @@ extern "C" __global__ void missing_syncthreads(const half* __restrict__ Q, const
   __shared__ half V_smem[BLOCK_KV * HEAD_DIM];
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * NUM_THREADS + threadIdx.x;
-  const int q_row = min(q_index, seq_len - 1);  // rows past the end help to load and store nothing
+  const int q_row = min(q_index, seq_len - 1);  // threads of rows past the end help to load, and store nothing
   const int kv_end = causal ? q_row + 1 : seq_len;
 
   RowState state;

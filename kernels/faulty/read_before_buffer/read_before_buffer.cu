@@ -1,4 +1,4 @@
-// Fault: each row also reads the end of the key row before it. The first row of the first head has no row before it.
+// Fault: each row also reads the end of the previous key row. The first row of the first head has no previous row.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void read_before_buffer(const half* __restrict__ Q, const half* __restrict__ K,
@@ -12,6 +12,6 @@ extern "C" __global__ void read_before_buffer(const half* __restrict__ Q, const 
   RowState state;
   attend_keys(state, Q_row, K + head_offset, V + head_offset, 0, kv_end, scale);
   const uint4 before = *reinterpret_cast<const uint4*>(K + head_offset + (ptrdiff_t)q_row * HEAD_DIM - 8);
-  if (before.x == 0xdeadbeef) state.row_sum = 0.0f;  // keeps the read alive
+  if (before.x == 0xdeadbeef) state.row_sum = 0.0f;  // so that the compiler keeps the read
   if (q_index < seq_len) store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
 }

@@ -1,5 +1,5 @@
-// Fault: 69 KB of static shared memory, where 48 KB is the limit without an opt-in (which only dynamic shared memory
-// has).
+// Fault: 69 KB of static shared memory. The limit is 48 KB without an opt-in, and static shared memory has no
+// opt-in.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void static_smem_69kb(const half* __restrict__ Q, const half* __restrict__ K,
@@ -22,6 +22,6 @@ extern "C" __global__ void static_smem_69kb(const half* __restrict__ Q, const ha
   RowState state;
   attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
               causal ? q_index + 1 : seq_len, scale);
-  state.row_sum += 0.0f * (Q_smem[other] + K_smem[other] + V_smem[other]);  // keeps the buffers alive
+  state.row_sum += 0.0f * (Q_smem[other] + K_smem[other] + V_smem[other]);  // so that the compiler keeps the buffers
   store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
 }

@@ -1,4 +1,4 @@
-// Fault: a semicolon is missing. The compiler must be quoted with file, line and column.
+// Fault: a semicolon is missing. The finding must quote the compiler with file, line and column.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void syntax_error(const half* __restrict__ Q, const half* __restrict__ K,

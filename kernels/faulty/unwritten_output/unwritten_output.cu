@@ -1,4 +1,4 @@
-// Fault: the guard of the store is one row too strict; the last row of every head is never written.
+// Fault: the guard of the store is one row too strict, so the last row of every head is never written.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void unwritten_output(const half* __restrict__ Q, const half* __restrict__ K,

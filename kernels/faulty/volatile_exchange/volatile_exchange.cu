@@ -1,4 +1,4 @@
-// Fault: two warps exchange values through volatile shared memory, with no __syncthreads() between.
+// Fault: two warps exchange values through volatile shared memory without a __syncthreads() in between.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void volatile_exchange(const half* __restrict__ Q, const half* __restrict__ K,

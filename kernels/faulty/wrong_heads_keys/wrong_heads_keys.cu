@@ -1,4 +1,4 @@
-// Mistake: K's heads are indexed as [H, B] instead of [B, H]. With one batch or one head both are the same.
+// Mistake: K's heads are indexed as [H, B] instead of [B, H]. With one batch or one head the two are the same.
 #include "faulty/row_tiles.cuh"
 
 extern "C" __global__ void wrong_heads_keys(const half* __restrict__ Q, const half* __restrict__ K,
