@@ -5,8 +5,8 @@
 
 struct Forms {
   const float* sinks = nullptr;  // [heads]: one logit per head, for a key without a value; null: no sinks
-  int heads = 1;  // of a batch
-  int window = 0;  // row i sees no key before i + diagonal - window; INT_MAX without a window
+  int heads = 1;  // heads per batch
+  int window = 0;  // row i sees no key before i + diagonal - window; INT_MAX: no window
   float softcap = 0;  // logits x become softcap * tanh(x / softcap); used by CAPPED entries only
 
   __device__ __forceinline__ int keys_hidden(int row, const AttentionForm& form) const {
@@ -31,7 +31,7 @@ class Cap {
 #pragma unroll
     for (int i = 0; i < 5; ++i, power *= factor * factor) coefficients[i] = FIT[i] * power;
   }
-  // Each score becomes tanh(factor * score).
+  // Replaces each score by tanh(factor * score).
   template <int COUNT>
   __device__ __forceinline__ void operator()(float (&scores)[COUNT]) const {
     float largest = fabsf(scores[0]);

@@ -26,9 +26,9 @@ struct Problem {
   int heads;
   AttentionForm form;
   float scale;
-  int paired_heads;  // see Rounds; even, 0 without a mask
-  int H, Hkv;  // heads of a batch, of Q and O, and of K and V; BSHD alone uses them
-  Forms forms = {};  // of FORMED entries
+  int paired_heads;  // see Rounds; even, and 0 without a mask
+  int H, Hkv;  // heads per batch, of Q and O, and of K and V; only BSHD uses them
+  Forms forms = {};  // only for FORMED entries
 };
 
 // What follows from how a CTA is cut: CUT::WGS_Q x CUT::WGS_KV consumer warpgroups in each of CUT::CLUSTER CTAs; each
@@ -111,7 +111,7 @@ struct Rounds {
 
   __device__ __forceinline__ Work<T> work(int round) const {
     const int ctas = gridDim.x, cta = blockIdx.x;
-    int ahead = 0;  // CTAs with one pair less, which start on the unpaired works first
+    int ahead = 0;  // CTAs that have one pair less, and start earlier on the unpaired works
     if (problem.paired_heads > 0) {
       const int pairs = problem.paired_heads / 2 * q_tiles, full_rounds = pairs / ctas,
                 rest = pairs - full_rounds * ctas;

@@ -10,7 +10,7 @@
 #include "primitives/wgmma.cuh"
 #include "tiling.cuh"
 
-constexpr int PAIR = 10;  // first named barrier for merging; each warpgroup that hands over has its own
+constexpr int PAIR = 10;  // first named barrier for merging; one for each warpgroup that hands over
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
 
 // Loads this warpgroup's 64 rows of Q as A operands, so that products read only K from shared memory.
@@ -109,8 +109,8 @@ __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], 
   if constexpr (!T::SUMS_BY_ONES) row_sum[h] *= alpha[h];
 }
 
-// The same for both rows, for loops in which most tiles raise no maximum: lanes vote
-// on the maxima of their own columns, and exchange them only if one was raised.
+// Does this for both rows, in loops where most tiles raise no maximum. The lanes vote on the maxima of their own
+// columns, and exchange them only if one was raised.
 template <class T>
 __device__ __forceinline__ void raise_row_maxima_by_vote(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
                                                          float (&row_sum)[2], float (&alpha)[2], float scale_log2) {
@@ -165,7 +165,7 @@ __device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS + T::SUMS], c
   for (int i = 0; i < T::OUTPUTS + T::SUMS; ++i) O_rmem[i] *= alpha[(i >> 1) & 1];
 }
 
-// Adds up the row sums of the lanes, each of which has summed its own columns so far.
+// Adds the row sums of the lanes. Before this, each lane has only the sum of its own columns.
 template <class T>
 __device__ __forceinline__ void add_lanes(const float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_sum)[2]) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Element, the dtype of Q, K, V and O: bf16 where kernel.yaml has a parameter BF16 and it is 1, else fp16.
+// Element is the dtype of Q, K, V and O: bf16 if kernel.yaml has a parameter BF16 that is 1, else fp16.
 #pragma once
 #include "primitives/convert.cuh"
 
@@ -20,7 +20,7 @@ constexpr uint32_t ELEMENT2_ONES = 0x3C003C00;  // 1.0 twice
 __device__ __forceinline__ float2 to_float2(Element2 pair) { return __half22float2(pair); }
 #endif
 
-// Two floats as elements, rounded to nearest even, `low` in the lower 16 bits.
+// Rounds two floats to elements (to nearest even) and packs them, with `low` in the lower 16 bits.
 __device__ __forceinline__ uint32_t pack_elements(float low, float high) {
   if constexpr (ELEMENT_IS_BF16)
     return pack_bfloat2(low, high);

@@ -6,10 +6,10 @@
 #include "tma_ring.cuh"
 
 struct HeadRows {
-  size_t first, stride;  // elements before the first row, and from row to row
+  size_t first, stride;  // in elements: where the first row starts, and the distance between rows
 };
 
-// The batch of a head, where that is a coordinate of its own.
+// The batch of a head, if the batch is a separate coordinate.
 __device__ __forceinline__ int batch_of_head(int head, int heads_of_batch) { return BSHD ? head / heads_of_batch : 0; }
 
 // Heads are numbered across batches.

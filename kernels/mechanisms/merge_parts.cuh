@@ -8,8 +8,8 @@
 #pragma once
 #include "primitives/exp2.cuh"
 
-// TILES: 8-column tiles of the head dimension. STRIPES: stripes of 16 rows in the CTA's tile of rows. A slot holds one
-// part of all stripes.
+// TILES: 8-column tiles of the head dimension. STRIPES: stripes of 16 rows in the CTA's tile of rows. A slot has one
+// part for all stripes.
 template <int TILES, int STRIPES>
 struct MergeBuffer {
   static constexpr int SLOT_BYTES = STRIPES * (TILES * 32 * 16 + 16 * 8);
@@ -23,8 +23,8 @@ struct MergeBuffer {
     return reinterpret_cast<float2*>(slots + slot * SLOT_BYTES + STRIPES * TILES * 32 * 16) + stripe * 16 + (lane >> 2);
   }
 
-  // O_rmem: [TILES][4] mma accumulators, elements 0 1 of row lane / 4, elements 2 3 of row lane / 4 + 8; max and sum of
-  // these two rows.
+  // O_rmem: [TILES][4] mma accumulators, elements 0 and 1 of row lane / 4, 2 and 3 of row lane / 4 + 8. The maxima and
+  // sums are those of these two rows.
   __device__ __forceinline__ void hand_over(const float* O_rmem, float max_0, float max_1, float sum_0, float sum_1,
                                             int slot, int stripe, int lane) const {
     float4* to = fragments(slot, stripe, lane);
@@ -38,7 +38,7 @@ struct MergeBuffer {
     }
   }
 
-  // Called after a barrier with the warps that wrote the part.
+  // To be called after a barrier with the warps that wrote the part.
   __device__ __forceinline__ void take_over(float* O_rmem, float& max_0, float& max_1, float& sum_0, float& sum_1,
                                             int slot, int stripe, int lane) const {
     const float2* rows = max_and_sum(slot, stripe, lane);

@@ -25,7 +25,7 @@ template <class CUT>
 struct Tiling : CUT {
   using CUT::HEAD_DIM, CUT::WARPS_Q, CUT::WARPS_KV, CUT::WARP_Q, CUT::BLOCK_KV, CUT::STAGES;
   static constexpr int BLOCK_Q = WARPS_Q * WARP_Q;
-  static constexpr int GROUP_THREADS = WARPS_Q * WARP;  // the warps that share one KV tile
+  static constexpr int GROUP_THREADS = WARPS_Q * WARP;  // the warps that share a tile of K and V
   static constexpr int THREADS = GROUP_THREADS * WARPS_KV;
   static constexpr int M_TILES = WARP_Q / MMA_M, KV_TILES = BLOCK_KV / MMA_N, D_TILES = HEAD_DIM / MMA_N,
                        D_STEPS = HEAD_DIM / MMA_K;
@@ -184,7 +184,7 @@ __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_T
       mma_m16n8k16_f32<ELEMENT_IS_BF16>(row_sum[m], P_rmem[m], ELEMENT2_ONES, ELEMENT2_ONES);
 #pragma unroll
     for (int n = 0; n < T::D_TILES; n += 2) {
-      uint32_t V_rmem[4];  // 16 keys x 16 of the head dimension, transposed on the way
+      uint32_t V_rmem[4];  // 16 keys x 16 of the head dimension, transposed by the load
       const uint32_t offset = swizzled_offset<T::ROW_BYTES>(k * MMA_N + (lane & 15), n + (lane >> 4));
       ldmatrix_x4_trans(V_rmem[0], V_rmem[1], V_rmem[2], V_rmem[3], V_smem + offset);
 #pragma unroll
@@ -277,14 +277,14 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
       load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem, K, first_key, form.Skv, group_thread);
       load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem + T::KV_BYTES, V, first_key, form.Skv, group_thread);
     }
-    cp_async_commit();  // an empty group too: the waits count groups
+    cp_async_commit();  // also if the group is empty, because the waits count groups
   };
   load_rows<T::BLOCK_Q, T::HEAD_DIM, T::THREADS>(Q_smem, Q, first_row, form.S, threadIdx.x);
 #pragma unroll
   for (int stage = 0; stage < T::STAGES; ++stage) load_tile(stage);
 
   float O_rmem[T::M_TILES][T::D_TILES][4] = {};
-  float row_max[T::M_TILES][2], row_sum[T::M_TILES][4] = {};  // of a row_sum fragment, elements 0 and 2 are used
+  float row_max[T::M_TILES][2], row_sum[T::M_TILES][4] = {};  // elements 0 and 2 of a row_sum fragment are used
 #pragma unroll
   for (int m = 0; m < T::M_TILES; ++m) row_max[m][0] = row_max[m][1] = NO_ROW_MAX;
 
@@ -310,7 +310,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
     }
     const int first_key = (own_tile * T::WARPS_KV + group) * T::BLOCK_KV;
     if (first_key >= form.keys_before(warp_first_row + T::WARP_Q))
-      continue;  // the tile lies above the diagonal for all rows of this warp
+      continue;  // the tile is above the diagonal for all rows of this warp
     const uint32_t K_smem = group_smem + own_tile % T::STAGES * T::STAGE_BYTES;
 
     float S_rmem[T::M_TILES][T::KV_TILES][4] = {};

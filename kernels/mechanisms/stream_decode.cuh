@@ -87,7 +87,7 @@ struct Line {
     const uint64_t product = uint64_t(a) * b + c;
     return product >> 32 == 0 ? int(unsigned(product) / d) : int(product / d);
   }
-  // A team's rounds are those from its first one up to the next team's first one, exclusive.
+  // A team's rounds are those from its first one up to, but not including, the next team's first one.
   __device__ __forceinline__ int first_round(int team) const { return scaled(rounds, team, 0, teams); }
   __device__ __forceinline__ int team_of(int round) const { return scaled(round + 1, teams, rounds - 1, rounds) - 1; }
 
@@ -160,7 +160,7 @@ struct Rows {
     }
   }
 
-  // A sink is a key without a value.
+  // A sink acts as a key without a value.
   __device__ __forceinline__ void begin_with_sinks(const Cache& cache, const Stripe& stripe, int lane) {
 #pragma unroll
     for (int m = 0; m < T::M_TILES; ++m)
@@ -203,12 +203,12 @@ __device__ __forceinline__ bool ends_last(int* ended, int ctas) {
   return before == ctas - 1;
 }
 
-// Sums of weighted values whose maxima differ.
+// A sum of weighted values, with the maximum and the sum of its weights.
 struct Quad {
   float4 O = {};
   float row_max = NO_ROW_MAX, row_sum = 0.0f;
 
-  // Adds the first `there` of the parts.
+  // Adds the first `there` parts.
   template <int COUNT>
   __device__ __forceinline__ void add(const float4 (&parts)[COUNT], const float2 (&max_and_sum)[COUNT], int there) {
     float raised = row_max;
@@ -344,7 +344,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   constexpr bool LOOKS_AHEAD = T::HEAD_DIM < 256;  // one register more would spill
   int found = look_up(0);
 
-  // Rows beyond a sequence's length are never read; they are filled with zeros.
+  // Rows beyond a sequence's length are not read, but filled with zeros.
   const auto copy_tile = [&](int own_tile) {
     const int first_key = kv_begin + (own_tile * T::WARPS_KV + warp) * T::BLOCK_KV;
     const int looked_up = LOOKS_AHEAD ? found : look_up(own_tile);
@@ -376,7 +376,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
 #pragma unroll
   for (int stage = 1; stage < T::STAGES; ++stage) {
     copy_tile(stage);
-    cp_async_commit();  // an empty group too: the waits count groups
+    cp_async_commit();  // also if the group is empty, because the waits count groups
   }
 
   own.clear();
@@ -438,7 +438,7 @@ __device__ __forceinline__ void attend(const Cache& cache, const Stripe& stripe,
   }
 }
 
-// A CTA's share of all keys.
+// Computes a CTA's share of all keys.
 template <class T>
 __device__ __forceinline__ void decode(const Cache& cache) {
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -488,9 +488,9 @@ __device__ __forceinline__ void decode(const Cache& cache) {
     }
     round += taken;
     if (round == stop) return;
-    first = round;  // of the next sequence: this one is done, or the CTA would have stopped
+    first = round;  // the next sequence's; this one is complete, or the CTA would have stopped
     ++stripe.sequence;
-    __syncthreads();  // shared memory is free again
+    __syncthreads();  // shared memory may be overwritten
   }
 }
 

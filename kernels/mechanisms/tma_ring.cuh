@@ -1,5 +1,5 @@
-// A ring of stages for tiles of K and V between one thread that starts TMA copies and the warpgroups that read them,
-// and Q beside it.
+// A ring of stages for tiles of K and V between one thread that starts TMA copies and the warpgroups that read the
+// tiles, and the tile of Q.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 constexpr int PANEL = 64;  // columns of a tile as TMA writes it: 128 bytes, the widest swizzle
 constexpr int PANEL_ROW_BYTES = 128;
 
-// The barriers of a CTA, by address. full: bytes have landed; empty: every reader is done.
+// The barriers of a CTA, by address. full: the bytes have arrived. empty: every reader is done.
 template <int STAGES, int CONSUMERS, int READERS>
 struct RingBarriers {
   static constexpr int BYTES = 8 * (2 + 4 * STAGES);
@@ -21,8 +21,8 @@ struct RingBarriers {
   __device__ __forceinline__ uint32_t K_empty(int stage) const { return Q_empty() + 8 + 8 * stage; }
   __device__ __forceinline__ uint32_t V_empty(int stage) const { return Q_empty() + 8 + 8 * (STAGES + stage); }
 
-  // By the thread that will start the copies. CONSUMERS warpgroups read Q, READERS of them a tile of keys.
-  // (A barrier a lane of a whole warp, each lane with its fence: 6.7 instead of 6.1 us at (2,8,512,64,n), H200.)
+  // Called by the thread that will start the copies. CONSUMERS warpgroups read Q, and READERS of them read a tile of
+  // keys. (With a barrier and a fence per lane of a whole warp, (2,8,512,64,n) took 6.7 instead of 6.1 us, H200.)
   __device__ __forceinline__ void initialise() const {
     mbarrier_init(Q_full(), 1);
     mbarrier_init(Q_empty(), CONSUMERS);
@@ -36,7 +36,7 @@ struct RingBarriers {
   }
 };
 
-// A place in the ring of stages; the parity flips with every lap.
+// A position in the ring of stages. The parity flips with every lap.
 template <int STAGES>
 struct RingPlace {
   int stage = 0, parity = 0;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap*
     tma_load_3d(tile_smem + panel * ROWS * PANEL_ROW_BYTES, map, full, panel * PANEL, first_row, head);
 }
 
-// The same by a map that has batches in a dimension of their own.
+// Copies such a tile with a map that has a separate dimension for batches.
 template <int ROWS, int PANELS>
 __device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap* map, uint32_t full, int first_row,
                                           int head, int batch) {

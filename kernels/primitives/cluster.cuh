@@ -1,5 +1,5 @@
-// Clusters (sm_90): CTAs that run side by side and reach into each other's shared memory. Every thread of the cluster
-// that has not exited takes part in the barrier.
+// Clusters (sm_90): CTAs that run at the same time and can access each other's shared memory. Every thread of the
+// cluster that has not exited takes part in the barrier.
 #pragma once
 #include <cstdint>
 
@@ -9,12 +9,12 @@ __device__ __forceinline__ int cluster_rank() {
   return int(rank);
 }
 
-// Counts in at the cluster's barrier; what was written before, remote shared memory included, is seen by who waits.
+// Arrives at the cluster's barrier. Threads that wait there see all earlier writes, also those to remote shared memory.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;\n" ::: "memory"); }
 
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;\n" ::: "memory"); }
 
-// The same place in the shared memory of the cluster's CTA `rank`, as a generic address.
+// The same address in the shared memory of the cluster's CTA `rank`, as a generic address.
 __device__ __forceinline__ unsigned char* cluster_smem(unsigned char* smem, int rank) {
   uint64_t mapped;
   asm("mapa.u64 %0, %1, %2;\n" : "=l"(mapped) : "l"(smem), "r"(rank));

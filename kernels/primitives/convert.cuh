@@ -1,4 +1,4 @@
-// Two floats to two halves, or two bf16, in one instruction, rounded to nearest even, `low` in the lower 16 bits.
+// Converts two floats to halves or bf16 in one instruction, rounding to nearest even, with `low` in the lower 16 bits.
 #pragma once
 #include <cstdint>
 
@@ -16,7 +16,7 @@ __device__ __forceinline__ uint32_t pack_bfloat2(float low, float high) {
   return packed;
 }
 
-#else    // the emulated twins
+#else    // for the emulator
 
 #include "flashcore_emulator/half_bits.h"
 

@@ -1,5 +1,5 @@
-// Powers of two by the special-function unit: relative error at most 2^-22; exp2(-inf) = +0, subnormal results are +0
-// (.ftz).
+// Powers of two by the special-function unit. The relative error is at most 2^-22, exp2(-inf) is +0, and subnormal
+// results are +0 (.ftz).
 #pragma once
 
 #ifndef FLASHCORE_EMULATOR
@@ -10,7 +10,7 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
-#else  // the emulated twins
+#else  // for the emulator
 
 #include <cfloat>
 #include <cmath>

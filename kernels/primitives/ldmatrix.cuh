@@ -22,7 +22,7 @@ __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t& m0, uint32_t& m1, ui
                : "memory");
 }
 
-// Two matrices: lanes 0 .. 15 give the row addresses.
+// Loads two matrices. Lanes 0 .. 15 give the row addresses.
 __device__ __forceinline__ void ldmatrix_x2(uint32_t& m0, uint32_t& m1, uint32_t row_smem) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];\n"
                : "=r"(m0), "=r"(m1)
@@ -37,7 +37,7 @@ __device__ __forceinline__ void ldmatrix_x2_trans(uint32_t& m0, uint32_t& m1, ui
                : "memory");
 }
 
-#else  // the emulated twins
+#else  // for the emulator
 
 #include "flashcore_emulator/tensor_core.h"
 

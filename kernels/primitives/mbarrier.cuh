@@ -1,4 +1,4 @@
-// Phase barriers in shared memory, 8 bytes each (sm_90 as used here): threads arrive, bulk copies count bytes in.
+// Phase barriers in shared memory, 8 bytes each (sm_90): threads arrive at them, and bulk copies count their bytes.
 #pragma once
 #include <cstdint>
 
@@ -15,12 +15,12 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier_smem) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier_smem) : "memory");
 }
 
-// Arrives and lets the phase wait for `bytes` more of bulk copies.
+// Arrives, and makes the phase wait for `bytes` more bytes of bulk copies.
 __device__ __forceinline__ void mbarrier_arrive_expect_bytes(uint32_t barrier_smem, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier_smem), "r"(bytes) : "memory");
 }
 
-// Waits until the phase of the given parity (0 for the first) is complete.
+// Waits until the phase with this parity (0 for the first phase) is complete.
 __device__ __forceinline__ void mbarrier_wait(uint32_t barrier_smem, int parity) {
   asm volatile(
       "{\n.reg .pred done;\nwait_again_%=:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
@@ -29,7 +29,7 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier_smem, int parity)
       : "memory");
 }
 
-// Whether the phase of the given parity is complete. Asked early, it spares a later wait the round trip.
+// Returns whether the phase with this parity is complete. An early call saves the later wait its latency.
 __device__ __forceinline__ bool mbarrier_complete(uint32_t barrier_smem, int parity) {
   uint32_t complete;
   asm volatile(

@@ -8,7 +8,7 @@
 
 #ifndef FLASHCORE_EMULATOR
 
-// fp32 accumulation; A and B fp16, or bf16.
+// fp32 accumulation. A and B are fp16, or bf16.
 template <bool BF16_OPERANDS = false>
 __device__ __forceinline__ void mma_m16n8k16_f32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   if constexpr (BF16_OPERANDS)
@@ -25,18 +25,18 @@ __device__ __forceinline__ void mma_m16n8k16_f32(float (&d)[4], const uint32_t (
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// fp16 accumulation: d[0] holds d0 d1, d[1] holds d2 d3.
+// fp16 accumulation: d[0] has d0 and d1, d[1] has d2 and d3.
 __device__ __forceinline__ void mma_m16n8k16_f16(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};\n"
                : "+r"(d[0]), "+r"(d[1])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-#else  // the emulated twins
+#else  // for the emulator
 
 #include "flashcore_emulator/tensor_core.h"
 
-// Products are summed in order of depth, in fp32; with fp16 accumulation they are rounded once an instruction.
+// Products are summed in order of depth, in fp32. With fp16 accumulation they are rounded once per instruction.
 template <bool BF16_OPERANDS = false>
 inline void mma_m16n8k16_f32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                              FLASHCORE_PLACE_PARAMETERS) {

@@ -1,6 +1,6 @@
-// Moving registers between warpgroups (sm_90a): loaders give theirs up, consumers take them. COUNT: a multiple of 8, 24
-// .. 256. Every warp of a warpgroup executes it. The kernel needs __launch_bounds__(threads, CTAs an SM), and what a CTA
-// takes in all may not exceed what those bounds deal it at its launch.
+// Moves registers between warpgroups (sm_90a): loaders release registers, and consumers take them. COUNT: a multiple of
+// 8, 24 .. 256. Every warp of a warpgroup executes it. The kernel needs __launch_bounds__(threads, CTAs per SM), and a
+// CTA may not take more in all than those bounds give it at its launch.
 #pragma once
 
 template <int COUNT>

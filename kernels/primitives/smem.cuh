@@ -1,4 +1,4 @@
-// Shared-memory addresses as PTX wants them: 32-bit, relative to the CTA's shared window.
+// Shared-memory addresses in the form that PTX needs: 32 bits, relative to the CTA's shared window.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,7 @@ __device__ __forceinline__ uint32_t smem_address(const void* smem) {
 }
 
 // Byte offset of a 16-byte chunk in a tile whose rows are ROW_BYTES (64, 128, 256 or 512) wide, chunks XOR-swizzled so
-// that eight consecutive rows of one chunk column (what ldmatrix reads at once) lie in eight different groups of four
+// that eight consecutive rows of one chunk column, which ldmatrix reads together, are in eight different groups of four
 // banks.
 template <int ROW_BYTES>
 __device__ __forceinline__ uint32_t swizzled_offset(int row, int chunk) {

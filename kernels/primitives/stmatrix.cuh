@@ -1,4 +1,4 @@
-// Stores of mma fragments as 8x8 matrices of 16-bit elements to shared memory (sm_90 and later); addressing as in
+// Stores mma fragments to shared memory as 8x8 matrices of 16-bit elements (sm_90 and later). Addresses are as in
 // ldmatrix.cuh.
 #pragma once
 #include <cstdint>
@@ -11,7 +11,7 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t row_smem, uint32_t m0, uint
                : "memory");
 }
 
-#else  // the emulated twins
+#else  // for the emulator
 
 #include "flashcore_emulator/tensor_core.h"
 

@@ -22,7 +22,7 @@ __device__ __forceinline__ void tma_load_4d(uint32_t tile_smem, const CUtensorMa
       : "memory");
 }
 
-// `bytes` (a multiple of 16) from device memory as they are, both places aligned to 16 bytes.
+// Copies `bytes` (a multiple of 16) unchanged from device memory. Both addresses are aligned to 16 bytes.
 __device__ __forceinline__ void bulk_load(uint32_t to_smem, const void* from, uint32_t barrier_smem, int bytes) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(to_smem),
@@ -30,5 +30,5 @@ __device__ __forceinline__ void bulk_load(uint32_t to_smem, const void* from, ui
       : "memory");
 }
 
-// Before a barrier: what this thread wrote to shared memory is then seen by the copy engine and the tensor cores.
+// To be called before a barrier. The copy engine and the tensor cores then see what this thread wrote to shared memory.
 __device__ __forceinline__ void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }

@@ -1,6 +1,6 @@
-// Warpgroup matrix products (sm_90a): D = A B (+ D when accumulate), 64 x N x 16, fp16 in, fp32 out, asynchronous. In a
-// kernel whose parameter BF16 is 1, bf16 in.
-// D of thread t (warp w = t / 32 of the warpgroup, g = t % 32 / 4, c = t % 4): row 16 w + g (+ 8), column 8 j + 2 c (+
+// Warpgroup matrix products (sm_90a): D = A B (+ D when accumulate), 64 x N x 16, with fp16 inputs and fp32 outputs,
+// asynchronous. In a kernel whose parameter BF16 is 1, inputs are bf16. D of thread t (warp w = t / 32 of the
+// warpgroup, g = t % 32 / 4, c = t % 4): row 16 w + g (+ 8), column 8 j + 2 c (+
 // 1) is d[4 j + 2 (row half) + (column half)]. A in registers is laid out as mma.cuh's A, one 16-row stripe a warp.
 #pragma once
 #include <cstdint>
@@ -20,14 +20,14 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile_smem, int lea
   return swizzle_128B | eight_rows | uint32_t(leading_bytes / 16 * 65536 + (tile_smem & 0x3FFFF) / 16);
 }
 
-// The same `bytes` further in shared memory, its panels `leading_bytes` further apart: one addition, where a descriptor
-// made anew takes four, one after the other, that its product waits for.
+// The descriptor of data `bytes` further in shared memory, with panels `leading_bytes` further apart. This is one
+// addition. A new descriptor would take four dependent ones, for which its product would wait.
 __device__ __forceinline__ uint64_t wgmma_descriptor_after(uint64_t descriptor, int bytes, int leading_bytes = 0) {
   const uint32_t low = uint32_t(descriptor) + bytes / 16 + leading_bytes / 16 * 65536;
   return (descriptor & ~uint64_t{0xFFFFFFFF}) | low;
 }
 
-// Before the first wgmma, and between ordinary register writes and a wgmma that reads those registers.
+// Needed before the first wgmma, and between ordinary writes to registers and a wgmma that reads these registers.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
@@ -38,22 +38,22 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(PENDING) : "memory");
 }
 
-// The compiler may not move reads of an accumulator above, or keep copies across, this point.
+// At this point the compiler may neither move reads of an accumulator up nor keep copies of it.
 template <int COUNT>
 __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT]) {
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Before a product that does not accumulate: the registers' values are no longer wanted. Otherwise ptxas takes what
-// computed them for accumulators that the product adds to, and makes the product wait for it.
+// Called before a product that does not accumulate: marks the registers' values as unused. Otherwise ptxas assumes that
+// the product adds to them, and makes the product wait for the code that computed them.
 template <int COUNT>
 __device__ __forceinline__ void wgmma_forget(float (&d)[COUNT]) {
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) asm volatile("" : "=f"(d[i]));
 }
 
-// Operands of D: their numbers and the registers.
+// The operands of D: their numbers, and the registers.
 #define WGMMA_32                                                         \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -80,7 +80,7 @@ __device__ __forceinline__ void wgmma_forget(float (&d)[COUNT]) {
 #define WGMMA_OF_96 WGMMA_OF_64, WGMMA_OF_16(64), WGMMA_OF_16(80)
 #define WGMMA_OF_128 WGMMA_OF_96, WGMMA_OF_16(96), WGMMA_OF_16(112)
 
-// ACCUMULATORS = N / 2 floats a thread; A, B and P are the numbers of the operands after them.
+// Each thread has ACCUMULATORS = N / 2 floats. A, B and P are the numbers of the operands that follow.
 #define WGMMA_OF_REGISTERS(NAME, N, ACCUMULATORS, A, B, P, TRANSPOSED)                                                \
   __device__ __forceinline__ void NAME(float (&d)[ACCUMULATORS], const uint32_t (&a)[4], uint64_t b_smem,             \
                                        int accumulate) {                                                              \
@@ -97,7 +97,7 @@ __device__ __forceinline__ void wgmma_forget(float (&d)[COUNT]) {
                  : "l"(a_smem), "l"(b_smem), "r"(accumulate));                                                       \
   }
 
-// A is in registers. _rs: B K-major. _rs_bt: B MN-major (its rows run along K: V as it lies in memory).
+// A is in registers. _rs: B is K-major. _rs_bt: B is MN-major, so its rows run along K, like V in memory.
 WGMMA_OF_REGISTERS(wgmma_m64n64k16_rs, 64, 32, "%32, %33, %34, %35", "%36", "%37", "0")
 WGMMA_OF_REGISTERS(wgmma_m64n128k16_rs, 128, 64, "%64, %65, %66, %67", "%68", "%69", "0")
 WGMMA_OF_REGISTERS(wgmma_m64n64k16_rs_bt, 64, 32, "%32, %33, %34, %35", "%36", "%37", "1")
@@ -106,10 +106,10 @@ WGMMA_OF_REGISTERS(wgmma_m64n96k16_rs_bt, 96, 48, "%48, %49, %50, %51", "%52", "
 WGMMA_OF_REGISTERS(wgmma_m64n128k16_rs_bt, 128, 64, "%64, %65, %66, %67", "%68", "%69", "1")
 WGMMA_OF_REGISTERS(wgmma_m64n256k16_rs_bt, 256, 128, "%128, %129, %130, %131", "%132", "%133", "1")
 
-// A, too, is in shared memory, K-major.
+// A is in shared memory too, K-major.
 WGMMA_OF_SMEM(wgmma_m64n64k16_ss, 64, 32, "%32", "%33", "%34", "0, 0")
 WGMMA_OF_SMEM(wgmma_m64n80k16_ss, 80, 40, "%40", "%41", "%42", "0, 0")
 WGMMA_OF_SMEM(wgmma_m64n128k16_ss, 128, 64, "%64", "%65", "%66", "0, 0")
 
-// Both in shared memory, MN-major.
+// A and B are in shared memory, MN-major.
 WGMMA_OF_SMEM(wgmma_m64n64k16_ss_atbt, 64, 32, "%32", "%33", "%34", "1, 1")

@@ -120,7 +120,7 @@ class Attending {
  protected:
   struct Row {
     int64_t query, head, position;
-    int begin, end;  // the row's keys, as indices into the task's
+    int begin, end;  // the row's keys, as indices into the task's keys
     bool sees_any;  // whether masks and the bias leave it any key
     double lse, weight_squares, smallest;  // lse: natural; weight_squares: sum of max(p, smallest)^2
   };
@@ -128,7 +128,7 @@ class Attending {
   const Plan& plan;
   const flashcore_attention& p;
   typename P::Output* const out;
-  const int block;  // keys that are unpacked at a time
+  const int block;  // how many keys are unpacked at a time
   Panels<Real> K_transposed, V, V_squares;
   Matrix<Real> Q, scores, O, spread;
   Matrix<Real> cap_slopes{0, 0};  // derivative of the softcap at each score; only computed if it has rows
@@ -137,9 +137,9 @@ class Attending {
   std::vector<int32_t> selected;
   Task task = {};
   int count = 0, keys = 0;  // rows and keys of the task
-  int64_t first_key = 0;  // the first of those keys, unless keys are selected
+  int64_t first_key = 0;  // the first of these keys, unless keys are selected
 
-  // Starts a task: finds its rows and keys, and computes its weights into `scores`.
+  // Starts a task: finds the task's rows and keys, and computes its weights into `scores`.
   void weigh_keys(int64_t index) {
     task = plan.task(index);
     count = static_cast<int>(task.last - task.first);
@@ -188,7 +188,7 @@ class Attending {
     keys = static_cast<int>(selected.size());
   }
 
-  // Visits the rows in groups of ROWS.
+  // Calls `visit` for the rows in groups of ROWS.
   template <typename Visit>
   void for_each_group(Visit&& visit) {
     for (int first = 0; first < count; first += ROWS) visit(first, std::min(count, first + ROWS));
@@ -279,7 +279,7 @@ class Attending {
     }
   }
 
-  // 0 for a hidden key, whose weight has no error.
+  // The square of the weight's error; 0 for a hidden key, whose weight has no error.
   static Real square_of_weight(const Row& row, Real weight) {
     const Real least = weight < row.smallest ? row.smallest : weight;
     return weight > 0 ? least * least : 0;
@@ -319,8 +319,8 @@ class Attending {
     }
   }
 
-  // sum += left x right for the keys [begin, end) of a group's rows: as blocks for keys that all rows see,
-  // one by one for keys that only some see, so that a masked weight of zero is never multiplied by infinity.
+  // sum += left x right for the keys [begin, end) of a group's rows: in blocks for keys that all rows see, and one by
+  // one for keys that only some rows see, so that a masked weight of zero is never multiplied by infinity.
   void add_product(int first, int last, int begin, int end, bool finite, Matrix<Real>& left, Panels<Real>& right,
                    Matrix<Real>& sum) {
     int from = begin, to = end;

@@ -1,6 +1,6 @@
-// The backward pass of attention on the CPU; attention_reference.h documents it. The first pass goes over
-// query rows and computes dQ, and each row's LSE and sum of O dO. The second goes over keys, computes
-// scores again, and from them dK and dV. So each element is summed by one thread in a fixed order.
+// The backward pass of attention on the CPU; attention_reference.h documents it. The first pass goes over query rows
+// and computes dQ, and each row's LSE and sum of O dO. The second pass goes over keys, computes the scores again, and
+// dK and dV from them. One thread therefore sums each element, in a fixed order.
 #include "attention_reference.h"
 #include "attending.h"
 #include "attention_plan.h"
@@ -140,7 +140,7 @@ class KeyGradients {
 
   struct Row {
     int64_t query, head, position;
-    int32_t begin, end;  // the task's keys that masks let the row see
+    int32_t begin, end;  // the keys of the task that masks let the row see
     double delta;
   };
 
@@ -155,7 +155,7 @@ class KeyGradients {
   Matrix<Real> lse;
   std::vector<Real> buffer;
   int32_t b = 0, kv_head = 0, first_key = 0;
-  int keys = 0, count = 0;  // of the task; of the block
+  int keys = 0, count = 0;  // number of keys in the task, and of rows in the block
 
   void add_rows(int64_t first, int of_block) {
     count = of_block;
@@ -261,7 +261,7 @@ class KeyGradients {
   }
 };
 
-// A sink's weight falls as the row's total rises: its gradient is - p_sink delta of every row.
+// A sink's weight falls when the row's total rises, so its gradient is the sum of -p_sink delta over all rows.
 void sum_sinks(const Plan& plan, const Gradients& g, const RowSums& sums) {
   const flashcore_attention& p = plan.p;
   for (int32_t head = 0; head < p.Hq; ++head) {

@@ -121,7 +121,7 @@ class Plan {
     return static_cast<size_t>(first + head * tensor.head_stride + query * tensor.row_stride);
   }
 
-  // The same for a key's row in K or V, or in a tensor of their order.
+  // Index of the first element of a key's row in K, V or a tensor in their order.
   template <typename Tensor>
   size_t key_at(const Tensor& tensor, int32_t b, int64_t kv_head, int64_t key) const {
     int64_t first = b * tensor.batch_stride, row = key;
@@ -195,7 +195,7 @@ class Plan {
     return true;
   }
 
-  // Checks the last head, whose rows are the farthest in the tensor.
+  // Checks the last head, whose rows are farthest from the start of the tensor.
   template <typename Tensor>
   bool has_query(const Tensor& tensor, int32_t b, int64_t query, int32_t columns) const {
     const double first = p.query_offsets ? p.query_offsets[b] : 0, batch = p.query_offsets ? 0 : b;

@@ -26,7 +26,7 @@ enum {
   FLASHCORE_DTYPE_BF16 = 1,
   FLASHCORE_DTYPE_FP32 = 2,
   FLASHCORE_DTYPE_TF32 = 3,
-  FLASHCORE_DTYPE_FP8_E4M3 = 4,  // without infinity (e4m3fn)
+  FLASHCORE_DTYPE_FP8_E4M3 = 4,  // has no infinity (e4m3fn)
   FLASHCORE_DTYPE_FP8_E5M2 = 5,
   FLASHCORE_DTYPE_INT8 = 6,
   FLASHCORE_DTYPE_INT32 = 7,  // tables of flashcore_reference.h
@@ -95,7 +95,7 @@ typedef struct {
 
   // Scores.
   float scale;  // usually 1 / sqrt(D): the float that the kernel gets
-  float softcap;  // 0: none
+  float softcap;  // 0: no cap
   const float* alibi_slopes;  // [Hq]; null: none
   const float* sinks;  // [Hq], logits; null: none
   flashcore_tensor bias;  // [B, Hq, Sq, keys], row r of b the r-th query of b; data null: none

@@ -23,7 +23,7 @@ constexpr int COL_VECTORS = 2;  // 2 registers of the right factor, 1 of the lef
 template <typename Real>
 using VectorOf = std::conditional_t<std::is_same_v<Real, double>, VectorFp64, VectorFp32>;
 
-// Row-major matrix of vectors; the columns past `cols` are 0 until someone writes them.
+// A row-major matrix of vectors. Columns past `cols` are 0 until someone writes them.
 template <typename Real>
 struct Matrix {
   using Vector = VectorOf<Real>;
@@ -78,7 +78,7 @@ void multiply_rows(const Real* a, size_t a_stride, Panels<Real>& B, int begin, i
   }
 }
 
-// As many threads as the machine has.
+// Stands for as many threads as the machine has.
 constexpr int ALL_THREADS = 0;
 
 // Runs task(0) .. task(tasks - 1) on up to `threads` threads, each of which
@@ -100,7 +100,7 @@ bool in_parallel(int64_t tasks, int threads, const MakeTask& make_task) {
   try {
     for (int i = 1; i < threads && i < tasks; ++i) helpers.emplace_back(work);
   } catch (const std::system_error&) {
-    // No more threads can start: the running ones, and this one, take all tasks.
+    // No more threads can start, so the running ones and this one take all tasks.
   }
   work();
   for (std::thread& helper : helpers) helper.join();

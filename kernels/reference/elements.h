@@ -25,7 +25,7 @@ inline uint32_t float_to_bits(float value) {
   return bits;
 }
 
-// Without branches, so that the compiler can vectorize loops over it.
+// Has no branches, so that the compiler can vectorize loops over it.
 inline float half_to_float(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 0x3ffu;
   const uint32_t small = float_to_bits(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);

@@ -76,7 +76,7 @@ struct Tensor {
   bool is_output;
   std::vector<int64_t> dims;  // outermost first
   std::vector<unsigned char> bytes;
-  std::vector<double> values;  // of an output
+  std::vector<double> values;  // the values of an output
 };
 
 // The value of an output's element until the reference sets it: a NaN that no arithmetic produces.
@@ -131,7 +131,7 @@ class Extents {
   Tensor* tensor_;
 };
 
-// Elements that the kernel receives, as doubles: X(i, j).
+// The elements that the kernel receives, as doubles: X(i, j).
 class Input : public Extents {
  public:
   explicit Input(Tensor* tensor) : Extents(tensor) {}
@@ -141,7 +141,7 @@ class Input : public Extents {
   }
 };
 
-// Elements that the reference must set, every one of them: Y(i, j) = value.
+// The elements of an output. The reference must set every one of them: Y(i, j) = value.
 class Output : public Extents {
  public:
   explicit Output(Tensor* tensor) : Extents(tensor) {}
@@ -155,7 +155,7 @@ class Case {
  public:
   Input input(const std::string& name) const { return Input(named(name, false)); }
   Output output(const std::string& name) const { return Output(named(name, true)); }
-  // Whether an optional output is wanted: only some kernels have it as an argument.
+  // Whether an optional output is wanted. Only some kernels have such an output as an argument.
   bool has_output(const std::string& name) const {
     for (const Tensor& tensor : tensors)
       if (tensor.name == name && tensor.is_output) return true;

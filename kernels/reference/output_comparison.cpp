@@ -52,7 +52,7 @@ class Rows {
     std::fill_n(c.map_index, blocks, 0.0);
   }
 
-  // Returns the errors of the finite elements.
+  // Compares these heads. Returns the errors of the finite elements.
   std::vector<float> compare(int64_t first_head, int64_t last_head) {
     errors.reserve(static_cast<size_t>(last_head - first_head) * c.S * c.D);
     for (int64_t head = first_head; head < last_head; ++head) {
@@ -165,13 +165,13 @@ class Rows {
     if (before < c.listed) c.first[before] = static_cast<double>(index);
   }
 
-  // An int8 that was never written is a number like others, and only a wrong one tells.
+  // An int8 that was never written looks like any other number, so only a wrong one can be found.
   void note_number(int64_t index) {
     note(index);
     c.figures[FLASHCORE_COMPARED_UNWRITTEN] += c.dtype == FLASHCORE_DTYPE_INT8 && bits_at(index) == c.poison;
   }
 
-  // NaN stays: no comparison with it holds.
+  // Keeps a NaN, because no comparison with NaN is true.
   void add(int64_t head, size_t block, int64_t index, double each) {
     if (each > c.map[block] || (std::isnan(each) && !std::isnan(c.map[block]))) {
       c.map[block] = each;
@@ -211,7 +211,7 @@ void append(const Comparison& c, const Part& part) {
   c.figures[FLASHCORE_COMPARED_MAX_REL] = relative;
   for (size_t block = 0; block < part.map.size(); ++block) {
     const double most_here = part.map[block];
-    // NaN stays: no comparison with it holds.
+    // Keeps a NaN, because no comparison with NaN is true.
     if (!(most_here > c.map[block] || (std::isnan(most_here) && !std::isnan(c.map[block])))) continue;
     c.map[block] = most_here;
     c.map_index[block] = part.map_index[block];

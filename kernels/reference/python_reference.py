@@ -110,7 +110,7 @@ def read_case(torch):
 
 
 def run(path):
-    # What the reference prints must not mix with its outputs.
+    # The reference's prints must not mix with its outputs.
     out = os.dup(1)
     os.dup2(2, 1)
     import torch
@@ -135,7 +135,7 @@ def run(path):
 
 
 def register_helpers(torch, source):
-    """The module that an imported reference.py takes its adapter from."""
+    """Registers the module from which an imported reference.py takes its adapter."""
     helpers = types.ModuleType("flashcore_reference")
     helpers.run_model = lambda c, axes, inputs, weights, outputs: run_model(
         KernelBench(torch, source), c, axes=axes, inputs=inputs, weights=weights, outputs=outputs
@@ -189,18 +189,18 @@ def load(source, constants=None):
 
 
 def assigned(statement):
-    """The names that a top-level assignment gives values to."""
+    """The names to which a top-level assignment gives values."""
     if not isinstance(statement, ast.Assign):
         return []
     return [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
 class Refused(Exception):
-    """Why a problem cannot be imported: a key of the file, and the reason."""
+    """A problem cannot be imported. Has the key of the file and the reason."""
 
 
 class Model:
-    """A module of a case, with its weights by name."""
+    """A module for a case, with the module's weights by name."""
 
     def __init__(self, module):
         self._module = module
@@ -262,7 +262,7 @@ class Program:
         """Fixes the axes that accept only these extents."""
 
     def more(self):
-        """Further keys of the answer."""
+        """More keys for the answer."""
         return {}
 
 
@@ -346,7 +346,7 @@ def is_extent(value):
 
 
 class Function:
-    """A function of a case, which has no weights."""
+    """A function for a case. It has no weights."""
 
     weights = {}
 
@@ -579,7 +579,7 @@ def size_of(spec):
 
 
 def leaves_of(torch, data, path=()):
-    """Tensors in tuples, lists and dictionaries, with their places."""
+    """The tensors in tuples, lists and dictionaries, with their paths."""
     if isinstance(data, torch.Tensor):
         yield path, data
     elif isinstance(data, (tuple, list)):
@@ -678,7 +678,7 @@ OPERATORS = {
 
 
 def value_in(expression, values, key):
-    """The extent that an expression over axes gives."""
+    """The value of an expression over axes."""
 
     def value(node):
         if isinstance(node, ast.Name) and node.id in values:
