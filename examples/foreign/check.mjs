@@ -1,4 +1,4 @@
-// Verifies kernels of public repositories, unedited, on the emulator, and writes what became of them: results.json, and
+// Verifies kernels of public repositories, unedited, on the emulator. Writes the results to results.json, and
 // results.md from it.
 //   node examples/foreign/check.mjs CHECKOUTS [--clone] [--compiler nvcc|clang] [KERNEL…]
 //   node examples/foreign/check.mjs --page
@@ -40,7 +40,7 @@ const SHAPES = {
   softmax: ['rows=5,N=333', 'rows=5,N=516', 'rows=5,N=256', 'rows=3,N=2048'],
   transpose: ['M=37,N=65'],
 };
-/** Whose fault a failure is, by the names in faults.yaml and on the page. */
+/** Whose fault a failure is, by the keys of faults.yaml, in the page's words. */
 const WHOSE = { theirs: "the source's", ours: "flashcore's", precision: "nobody's" };
 /** fa-tui's exit status for a request that no runner accepts. */
 const REFUSED = 2;
@@ -50,7 +50,7 @@ const { values: options, positionals } = parseArgs({
   options: { clone: { type: 'boolean' }, compiler: { type: 'string', multiple: true }, page: { type: 'boolean' } },
 });
 const repositories = parse(readFileSync(join(HERE, 'repositories.yaml'), 'utf8'));
-/** Why kernels fail, found by reading them. */
+/** Why kernels fail, as found by reading their sources. */
 const faults = parse(readFileSync(join(HERE, 'faults.yaml'), 'utf8')) ?? {};
 const results = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : {};
 async function check(checkouts, wanted, compilers) {
@@ -91,7 +91,7 @@ async function startRunner(compiler, { folder, data, headers }) {
   const address = `unix:${join(folder, `${compiler}.sock`)}`;
   const env = { ...process.env, FLASHCORE_PROBLEMS: join(HERE, 'problems') };
   if (compiler === 'clang') {
-    // A runner prefers nvcc, and skips an nvcc that does not work.
+    // A runner prefers nvcc, but skips an nvcc that does not work.
     const tools = join(folder, 'tools');
     mkdirSync(tools);
     writeFileSync(join(tools, 'nvcc'), '#!/bin/sh\nexit 1\n');
@@ -117,7 +117,7 @@ async function startRunner(compiler, { folder, data, headers }) {
   };
 }
 
-/** Header folders for the runner, as `name=folder`: those of repositories.yaml whose clones exist. */
+/** Folders of headers for the runner, as `name=folder`: those of repositories.yaml that have a clone. */
 function headersIn(checkouts, folder) {
   const trees = Object.entries(repositories).flatMap(([name, { commit, headers = {} }]) =>
     Object.entries(headers).map(([tree, path]) => ({
@@ -147,7 +147,7 @@ function cloneOf(checkouts, name, url) {
   return clone;
 }
 
-/** A kernel's folder: our kernel.yaml next to the repository's files. */
+/** Makes a kernel's folder: our kernel.yaml, next to the repository's files. */
 function assemble(kernel, { folder, clone, commit, files }) {
   const path = join(folder, kernel);
   mkdirSync(path, { recursive: true });
@@ -198,7 +198,7 @@ function outcomeOf(shape, stdout, stderr) {
   };
 }
 
-/** results.md: each kernel's result by compiler, and the reasons of failures. */
+/** Makes results.md: each kernel's result by compiler, and the reasons of failures. */
 function page() {
   const rows = Object.entries(repositories).flatMap(([repository, { url, commit, kernels }]) =>
     Object.keys(kernels).map((kernel) => ({ repository, url, commit, kernel, ...results[kernel] })),
@@ -286,7 +286,7 @@ const cells = (result) =>
 
 const total = (all, key) => all.reduce((sum, each) => sum + (each[key] ?? 0), 0).toFixed(0);
 
-/** One line of Markdown, with markup characters removed. */
+/** A part of the first line of a text as Markdown, without markup characters. */
 const cut = (text) => `\`${text.replaceAll('`', "'").replaceAll('|', '/').split('\n')[0].slice(0, 300)}\``;
 
 const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');

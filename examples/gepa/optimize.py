@@ -1,4 +1,4 @@
-"""GEPA's optimize_anything on a CUDA attention kernel; shapes are its examples.
+"""Runs GEPA's optimize_anything on a CUDA attention kernel. Shapes serve as its examples.
 
 python examples/gepa/optimize.py kernels/flashcore_v8/flashcore_v8.cu
 """
@@ -16,7 +16,7 @@ SHAPES = os.environ.get("FLASHCORE_SHAPES", "2x8x512x64").split(",")
 
 
 def evaluate(candidate, example=None):
-    """The score of a candidate's source on a shape (higher is better), and the feedback for a model."""
+    """Returns the score of a candidate's source on a shape (higher is better), and feedback for the model."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "candidate.cu")
         source.write_text(candidate)

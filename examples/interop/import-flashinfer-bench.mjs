@@ -11,8 +11,8 @@ import { join } from 'node:path';
 
 const FA_TUI = join(import.meta.dirname, '../../apps/tui/bin/fa-tui.js');
 /**
- * The kinds that FlashInfer-Bench's pages call attention. Other definitions that are not imported are only counted by
- * kind.
+ * The kinds of definitions that FlashInfer-Bench's pages call attention. Of other kinds, definitions that cannot be
+ * imported are only counted.
  */
 const ATTENTION = ['dsa_paged', 'gdn', 'gqa_paged', 'gqa_ragged', 'mla_paged', 'mla_ragged'];
 
@@ -67,7 +67,7 @@ function row({ name, workloads, reason }) {
   return `| ${name} | yes | ${found === 0 ? '' : `${taken} of ${found}`} |`;
 }
 
-/** The reason without the file's name, escaped for a Markdown cell. */
+/** The reason without the file's name, escaped for a cell of a Markdown table. */
 function cell(reason) {
   return reason.replace(/^\S+\.json(:\d+)?: /, '').replaceAll('|', String.raw`\|`);
 }

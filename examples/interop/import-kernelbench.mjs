@@ -62,7 +62,10 @@ function faTui(args, cwd) {
   return spawnSync(process.execPath, [FA_TUI, ...args], { cwd, encoding: 'utf8', maxBuffer: 2 ** 26 });
 }
 
-/** A level, with its reasons by how often each occurs: names and numbers of one problem are left out. */
+/**
+ * The row of a level. Its reasons are sorted by how often each occurs, without the names and numbers of single
+ * problems.
+ */
 function row(level, all) {
   const refused = all.filter(({ reason }) => reason !== undefined);
   const reasons = Object.entries(Object.groupBy(refused, ({ reason }) => reason.replace(/^\S+\.py: /, '')));

@@ -31,8 +31,8 @@ def expect(condition, text):
 
 
 def flashinfer_bench(exports, tree):
-    """TraceSet reads the data set, and the builder of Python solutions accepts each solution."""
-    # The package's own __init__ needs FlashInfer and a GPU; its data classes and its builder do not.
+    """Reads the data set with TraceSet. The builder of Python solutions must accept each solution."""
+    # The package's own __init__ needs FlashInfer and a GPU, but its data classes and its builder do not.
     package(tree, "flashinfer_bench", "compile", "compile.builders")
     data = importlib.import_module("flashinfer_bench.data")
     traces = data.TraceSet.from_path(str(exports / "flashinfer"))
@@ -55,7 +55,7 @@ def package(tree, name, *parts):
 
 
 def kernelbench(exports, tree):
-    """The static checker passes ModelNew, and the evaluator's loader runs the reference."""
+    """Checks ModelNew with the static checker, and runs the reference through the evaluator's loader."""
     package(tree / "src", "kernelbench")
     checker = importlib.import_module("kernelbench.kernel_static_checker")
     source = (exports / "kernelbench/model_new.py").read_text()
@@ -79,7 +79,7 @@ def function_of(text, name):
 
 
 def robust_kbench(exports, tree):
-    """KernelTask reads the folder; its function runs on the inputs of its configurations."""
+    """Reads the folder with KernelTask, and runs the task's function on the inputs of its configurations."""
     package(tree, "robust_kbench")
     kernel_task = importlib.import_module("robust_kbench.kernel_task")
     task = kernel_task.KernelTask(
@@ -111,7 +111,7 @@ def kernelbot(exports, tree):
 
 
 def pip(exports):
-    """pip installs the wheel, and Python finds the module."""
+    """Installs the wheel with pip. Python must then find the module."""
     (wheel,) = (exports / "wheel").glob("*.whl")
     with tempfile.TemporaryDirectory() as site:
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site]
@@ -133,7 +133,7 @@ LOADERS = {
 
 
 def checked_out(clone, commit, folder):
-    """Extracts the files of a commit without touching the clone."""
+    """Extracts the files of a commit, without a change to the clone."""
     archive = subprocess.run(
         ["git", "-C", str(clone), "archive", commit, ":(glob)**/*.py"], check=True, capture_output=True
     ).stdout

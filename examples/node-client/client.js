@@ -1,6 +1,6 @@
 /**
- * A client of a flashcore runner that knows the .proto files alone: starts a job, prints its events, and takes the
- * stream up again where it was cut.
+ * A client of a flashcore runner that uses only the .proto files. It starts a job, prints its events, and resumes the
+ * stream if it was cut.
  *
  *   npm install && node client.js [--address 127.0.0.1:50051] [--kernel flashcore_v6] [build|experiment] [--cut-after N]
  *
@@ -25,7 +25,7 @@ const { values: options, positionals } = parseArgs({
   },
 });
 const [what = 'build'] = positionals;
-/** Tries to reach a runner that is away, a second apart. */
+/** How often to try to reach a runner that does not answer, once per second. */
 const RECONNECTS = 30;
 
 const definition = loadSync('flashcore/runner/v1/service.proto', {
@@ -38,7 +38,7 @@ const definition = loadSync('flashcore/runner/v1/service.proto', {
 const { KernelRunnerService } = grpc.loadPackageDefinition(definition).flashcore.runner.v1;
 const runner = new KernelRunnerService(options.address, grpc.credentials.createInsecure());
 
-// The same request_id is the same job: a request that is sent again starts no second one.
+// The same request_id means the same job, so sending a request again does not start a second job.
 const common = { kernel: { kernelId: options.kernel }, options: { requestId: randomUUID() } };
 const shapes = [{ batch: 1, heads: 4, sequenceLength: 128, headDim: 64 }];
 const starts = {
@@ -66,7 +66,7 @@ try {
   runner.close();
 }
 
-/** Prints a job's events until it ends, over as many streams as it takes. */
+/** Prints a job's events until the job ends, over as many streams as that takes. */
 async function follow(start, cutAfter) {
   let job = '';
   let last = 0;
@@ -93,7 +93,7 @@ async function follow(start, cutAfter) {
   }
 }
 
-/** One line of an event: what it is, and what a reader wants of it. */
+/** An event as one line: its name, and the part of it that a reader wants. */
 function textOf(event) {
   const value = event[event.payload];
   switch (event.payload) {
@@ -113,7 +113,7 @@ function exitCodeOf({ outcome, error }) {
   return outcome === 'OUTCOME_PASSED' ? 0 : 1;
 }
 
-/** The reason that a gRPC error carries as google.rpc.ErrorInfo in its details; "" where it has none. */
+/** The reason of a gRPC error, from the google.rpc.ErrorInfo in its details; "" if there is none. */
 function reasonOf(error) {
   const [bytes] = error.metadata?.get('grpc-status-details-bin') ?? [];
   if (!bytes) return '';

@@ -16,8 +16,8 @@ SECONDS = int(os.environ.get("FLASHCORE_SECONDS", "240"))
 def evaluate(program_path):
     command = ["fa-tui", "evaluate", program_path, "--base", BASE, "--timeout", str(SECONDS), "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 30)
-    # 0: the candidate was judged, whatever the result. Other statuses say nothing about it, and OpenEvolve may try
-    # again.
+    # Status 0 means that the candidate was judged, whatever the result. Any other status says nothing about the
+    # candidate, and OpenEvolve may try again.
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
     result = json.loads(done.stdout)

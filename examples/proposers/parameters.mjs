@@ -1,6 +1,6 @@
-// A proposer without a model: changes one build-time parameter, or one marked constant, of the base; when all of
-// those were tried, two at once. Deterministic: the same request is answered with the same proposal. Nothing that was
-// tried on this base, or came to the same, is proposed again.
+// A proposer without a model. It changes one build-time parameter or one marked constant of the base and, when all of
+// these have been tried, two together. It is deterministic: the same request gets the same proposal. It proposes
+// nothing that was already tried on this base or gave the same code.
 //
 //   fa-tui evolve fa_s512_v3_wmma --proposer "node examples/proposers/parameters.mjs" --trials 20
 //
@@ -15,7 +15,7 @@ if (request.protocol !== 'flashcore-proposer 1') {
 }
 const { base, task, seed, insights } = request;
 
-/** mulberry32: each call gives a number in [0, 1). */
+/** mulberry32: each call returns a number in [0, 1). */
 function generator(state) {
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -63,7 +63,7 @@ const whole = (parameters) =>
 const triedSets = new Set(insights.tried.map(({ parameters }) => whole(parameters)));
 const triedHere = new Set(insights.tried.filter(({ parents }) => parents[0] === base.trial).map(({ name }) => name));
 
-/** The proposal that makes these changes together, and whether it is new. */
+/** The proposal that makes these changes together, and whether the proposal is new. */
 function proposal(moves) {
   const { parameters, files } = moves.reduce((made, { change }) => change(made), {
     parameters: { ...current },

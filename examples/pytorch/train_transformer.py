@@ -37,13 +37,13 @@ class Size:
 
 
 def sdpa(q, k, v, causal=False):
-    """flash_attn_func by SDPA: q and the result [B, S, H, D], k and v [B, S, Hkv, D]."""
+    """flash_attn_func with SDPA. q and the result are [B, S, H, D], k and v are [B, S, Hkv, D]."""
     q, k, v = (each.transpose(1, 2) for each in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True).transpose(1, 2)
 
 
 def exported(path):
-    """flash_attn_func of an exported file, wherever it is: in a model, an import."""
+    """flash_attn_func of an exported file at any path. In a model, an import is enough."""
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -88,7 +88,7 @@ def sequences(size, generator, device):
 
 
 def train(flash_attn_func, size=Size(), steps=400, warmup=10, device="cuda"):
-    """The loss of each step over the repeated half, and the milliseconds per step after the first ones."""
+    """Trains. Returns the loss of each step over the repeated half, and the milliseconds per step after the warm-up."""
     torch.manual_seed(7)
     model = Model(size, flash_attn_func).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
@@ -118,7 +118,7 @@ def finish(device):
 
 
 def compared(arms):
-    """What the runs have in common with SDPA's, as one object."""
+    """Compares the runs with SDPA's, as one object."""
     last = {name: statistics.mean(each["losses"][-20:]) for name, each in arms.items()}
     first = arms["sdpa"]["losses"][0]
     return {
@@ -127,7 +127,7 @@ def compared(arms):
         "losses": {name: each["losses"][::25] for name, each in arms.items()},
         "last_loss": last,
         "ms_a_step": {name: round(each["ms_a_step"], 3) for name, each in arms.items()},
-        # Rounding alone makes a difference of a few hundredths while the loss falls, and less at its end.
+        # Rounding alone makes losses differ by a few hundredths while they fall, and by less at the end.
         "same": all(
             abs(each["losses"][0] - first) < 0.02 and abs(last[name] - last["sdpa"]) < 0.03
             for name, each in arms.items()

@@ -19,7 +19,8 @@ def main():
     asked = parser.parse_args()
     command = ["fa-tui", "evaluate", asked.program_path, "--base", asked.base, "--json", "--quiet"]
     done = subprocess.run([*command, "--timeout", str(asked.seconds)], capture_output=True, text=True)
-    # Not judged: no metrics.json and a nonzero exit status, so that nobody mistakes it for a score of 0.
+    # The candidate was not judged. Without metrics.json and with a nonzero exit status, nobody takes this for a score
+    # of 0.
     if done.returncode != 0:
         sys.exit(done.stderr[-2000:])
     result = json.loads(done.stdout)

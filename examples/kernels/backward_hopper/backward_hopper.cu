@@ -16,9 +16,9 @@
 
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
 constexpr int STEP_BYTES = WGMMA_K * PANEL_ROW_BYTES;  // 16 rows of a panel: a step of an MN-major operand
-constexpr int READY = 1, DS_WRITTEN = 2, DQ_WRITTEN = 3;  // named barriers; of the last, one a warpgroup
+constexpr int READY = 1, DS_WRITTEN = 2, DQ_WRITTEN = 3;  // named barriers; DQ_WRITTEN has one per warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr int NEVER = 1 << 30;  // a query behind all others
+constexpr int NEVER = 1 << 30;  // a query after all others
 
 // How a CTA is cut: two consumer warpgroups with 64 keys each, and a producer.
 template <int HEAD_DIM_, int BLOCK_Q_>
@@ -28,10 +28,10 @@ struct Cut {
   static constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP, CONSUMER_WARPS = CONSUMER_THREADS / WARP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
   static constexpr int PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K, Q_STEPS = BLOCK_Q / WGMMA_K;
-  // dV and dK are computed step by step, each started as soon as its queries' P or dS is there, and half of dV's before
-  // dP is. With more of them early, ptxas runs out of registers.
+  // dV and dK are computed in steps. A step starts as soon as its queries' P or dS has been computed, and half of dV's
+  // steps start before dP is complete. If more steps started early, ptxas would run out of registers.
   static constexpr int EARLY_STEPS = Q_STEPS / 2;
-  static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators of a thread
+  static constexpr int SCORES = BLOCK_Q / 2, OUTPUTS = HEAD_DIM / 2;  // accumulators per thread
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
   // dS^T is [BLOCK_KV][BLOCK_Q] in panels of 64 queries. A warpgroup computes 64 x 64 of dQ from it: HEAD_DIM 128, one
@@ -43,14 +43,14 @@ struct Cut {
   static constexpr int DQ_OUTPUTS = WGMMA_M / 2;
   static constexpr int V_OFFSET = KV_BYTES, Q_OFFSET = 2 * KV_BYTES, DO_OFFSET = Q_OFFSET + STAGES * Q_BYTES;
   static constexpr int DS_OFFSET = DO_OFFSET + STAGES * Q_BYTES, FIGURES_OFFSET = DS_OFFSET + STAGES * DS_BYTES;
-  static constexpr int FIGURE_BYTES = BLOCK_Q * 4;  // of a stage: LSE or delta
+  static constexpr int FIGURE_BYTES = BLOCK_Q * 4;  // LSE or delta of a stage
   static constexpr int DQ_OFFSET = FIGURES_OFFSET + 2 * STAGES * FIGURE_BYTES;
-  static constexpr int DQ_BYTES = WGMMA_M * WGMMA_M * 4;  // of a warpgroup
+  static constexpr int DQ_BYTES = WGMMA_M * WGMMA_M * 4;  // dQ of a warpgroup
   static constexpr int BARRIERS_OFFSET = DQ_OFFSET + CONSUMERS * DQ_BYTES;
   static constexpr int SMEM_BYTES = BARRIERS_OFFSET + 8 * (2 + 4 * STAGES);
 };
 
-// The barriers of a CTA, by address. full: bytes have landed; empty: every consumer warp is done.
+// The barriers of a CTA, by address. full: the bytes have arrived. empty: every consumer warp is done.
 template <class C>
 struct Barriers {
   uint32_t base;
@@ -81,12 +81,12 @@ struct Problem {
   float* dQ_sums;  // [heads][tiles of queries][CONSUMERS][DQ_OUTPUTS / 4][WARPGROUP][4]: as a warpgroup holds them
   float* dKV_sums;  // of dV, then of dK: [kv_heads][tiles of keys][CONSUMERS][OUTPUTS / 4][WARPGROUP][4]
   Element *dK, *dV;  // [kv_heads][Skv][HEAD_DIM]
-  int shares, S, Skv;  // a share: `group` heads of Q that have a head of K and V in common
-  int group, sharers;  // `sharers` shares have the same head of K and V; more than one add up dK and dV in dKV_sums
+  int shares, S, Skv;  // a share has the `group` heads of Q that use one head of K and V
+  int group, sharers;  // `sharers` shares have one head of K and V; if more than 1, they add dK and dV in dKV_sums
   int diagonal;  // query i sees keys 0 to i + diagonal; Skv without a mask
   int section_shares, last_shares;  // see Work
   float scale;
-  int H, Hkv;  // heads of a batch, of Q, and of K and V; BSHD alone uses them
+  int H, Hkv;  // heads per batch, of Q, and of K and V; only BSHD uses them
 };
 
 // A CTA's work: 128 keys of one head, and the tiles of queries that see any of them, of each head of Q in a share. Works
@@ -111,7 +111,7 @@ struct Work {
   }
 };
 
-// Where a loop over a work's tiles of queries is: in which head, at which tile, in which stage.
+// The position of a loop over a work's tiles of queries: the head, the tile and the stage.
 template <class C>
 struct Place : RingPlace<C::STAGES> {
   const Work<C>& work;
@@ -126,7 +126,7 @@ struct Place : RingPlace<C::STAGES> {
   __device__ __forceinline__ int tile_of_all() const { return head * work.q_tiles + tile; }
 };
 
-// By one thread: K and V once, then Q and dO with what their rows' softmax left.
+// Called by one thread. Copies K and V once, then Q and dO with LSE and delta of their rows.
 template <class C>
 __device__ __forceinline__ void produce(const Problem& problem, const Work<C>& work, uint32_t smem,
                                         const Barriers<C>& barriers) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ void produce(const Problem& problem, const Work<C>& w
       bulk_load(smem + C::FIGURES_OFFSET + (kind * C::STAGES + stage) * C::FIGURE_BYTES,
                 figures + size_t(place.tile_of_all()) * C::BLOCK_Q, full, C::FIGURE_BYTES);
     };
-    mbarrier_wait(barriers.Q_empty(stage), place.parity ^ 1);  // the first lap passes at once
+    mbarrier_wait(barriers.Q_empty(stage), place.parity ^ 1);  // the first lap does not wait
     load(problem.Q_map, problem.LSE, barriers.Q_full(stage), C::Q_OFFSET, 0);
     if (step == 0)
       load_head_tile<C::BLOCK_KV, C::PANELS>(smem + C::V_OFFSET, problem.V_map, barriers.V_full(), work.first_key,
@@ -264,7 +264,7 @@ __device__ __forceinline__ void add_to_sums(const float (&dV_rmem)[C::OUTPUTS], 
     }
   };
   if (work.first_tile >= work.q_tiles) return;
-  named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);  // the other warpgroup has read its last operands
+  named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);  // the other warpgroup no longer needs its last operands
   add(dV_rmem, 0);
   add(dK_rmem, 1);
   if (thread == 0) bulk_wait_read();
@@ -296,7 +296,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
   float dQ_rmem[C::DQ_OUTPUTS];
   float2 LSE_rmem[C::Q_STEPS][2], delta_rmem[C::Q_STEPS][2];
   uint32_t P_rmem[C::Q_STEPS][4], dS_rmem[C::Q_STEPS][4];
-  bool dO_there;  // what was seen of the next dO_full
+  bool dO_there;  // the latest state seen of the next dO_full
 
   const auto start_S = [&] {
     mbarrier_wait(barriers.Q_full(place.stage), place.parity);
@@ -318,7 +318,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     if (!dO_there) mbarrier_wait(barriers.dO_full(place.stage), place.parity);
     start_scores<C>(dP_rmem, own_V_smem, dO_smem + place.stage * C::Q_BYTES);
   };
-  // Keys past the end, and those that a query may not see, get no weight.
+  // Keys past the end, and keys that a query may not see, get no weight.
   const auto mask = [&] {
     if (last_key < problem.Skv && last_key <= place.first_query() + problem.diagonal) return;
 #pragma unroll
@@ -365,7 +365,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     wgmma_wait<1>();
     wgmma_hold(dP_rmem);
   };
-  // dS of the tile, the other steps of dV, dK and dQ.
+  // Computes dS of the tile, and the other steps of dV, dK and dQ.
   const auto go_back = [&] {
 #pragma unroll
     for (int step = 0; step < C::Q_STEPS; ++step) {
@@ -384,13 +384,13 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     wgmma_commit();
     async_proxy_fence();
     if (thread == 0) bulk_wait_read();
-    // Both have written dS, and both have read the buffer that the next step writes to.
+    // Both warpgroups have written dS, and have read the buffer that the next step writes to.
     named_barrier_sync(DS_WRITTEN, C::CONSUMER_THREADS);
     wgmma_wait<1>();  // the early steps no longer need P's registers
     start_dQ<C>(dQ_rmem, dQ_dS_smem + place.stage * C::DS_BYTES, dQ_K_smem);
   };
   unsigned char* const own_dQ = smem + C::DQ_OFFSET + consumer * C::DQ_BYTES;
-  // All products of a tile have come.
+  // Called when all products of a tile are complete.
   const auto store_dQ = [&](int stage) {
     wgmma_hold(dQ_rmem);
     __syncwarp();
@@ -456,7 +456,7 @@ __device__ __forceinline__ void gradients(const Problem& problem) {
     if (threadIdx.x < WARP) {
       if (threadIdx.x == 0) barriers.initialise();
       __syncwarp();
-      named_barrier_arrive(READY, C::CONSUMER_THREADS + WARP);  // the producer itself need not wait for anyone
+      named_barrier_arrive(READY, C::CONSUMER_THREADS + WARP);  // the producer itself need not wait for the others
       if (threadIdx.x == 0) produce<C>(problem, work, smem_address(smem), barriers);
     }
   } else {
@@ -474,7 +474,7 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
                           const float* __restrict__ LSE,  // [heads, S]
                           float* __restrict__ LSE_log2, float* __restrict__ delta,  // [heads, padded_S]
                           float* __restrict__ dQ_sums,  // [heads, padded_S, HEAD_DIM] in another order
-                          float4* __restrict__ dKV_sums, int dKV_fours,  // so many, if shares add up dK and dV
+                          float4* __restrict__ dKV_sums, int dKV_fours,  // their number, if shares add dK and dV
                           int heads, int S, int padded_S, int D, int H) {
   for (int i = blockIdx.x * ROWS_THREADS + threadIdx.x; i < dKV_fours; i += gridDim.x * ROWS_THREADS)
     dKV_sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -503,7 +503,7 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS)
   LSE_log2[row] = real ? LSE[size_t(head) * S + query] * LOG2_E : INFINITY;
 }
 
-// What a warpgroup has summed, as it held the sums: 64 rows of `COUNT * 2` columns.
+// The sums of a warpgroup in its own order: 64 rows of `COUNT * 2` columns.
 template <int COUNT>
 __device__ __forceinline__ void load_sums(float (&sums_rmem)[COUNT], const float* sums) {
 #pragma unroll
@@ -513,7 +513,7 @@ __device__ __forceinline__ void load_sums(float (&sums_rmem)[COUNT], const float
   }
 }
 
-// This lane's first row of the 64 that its warpgroup has summed.
+// This lane's first row among the 64 that its warpgroup has summed.
 __device__ __forceinline__ int first_row() { return threadIdx.x % WARPGROUP / WARP * 16 + threadIdx.x % WARP / 4; }
 
 // After: dQ = scale times its sums. A CTA has a tile of queries, each warpgroup the 64 x 64 that one has summed.

@@ -6,7 +6,7 @@
 
 using namespace register_rows;
 
-// The result of a pass. A CTA owns rows of these gradients, queries or keys, and streams the rows of the other side.
+// The result of a pass. A CTA owns rows of these gradients (queries or keys), and streams rows of the other side.
 enum Gradients { DQ, DK_AND_DV, DK, DV };
 
 // A warp owns 16 rows. The manifest has a CTA's threads and bytes, and how many rows it owns and streams at a time.
@@ -110,7 +110,7 @@ __device__ __forceinline__ void gradients(const Tensors& tensors, const Form& fo
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % WARP, warp_row = threadIdx.x / WARP * MMA_M;
   const int own_rows = OWNS_KEYS ? form.Skv : form.S, streamed_rows = OWNS_KEYS ? form.S : form.Skv;
-  // Under a causal mask the last queries and the first keys have the most work: they start first.
+  // Under a causal mask the last queries and the first keys have the most work, so they start first.
   const int first_own = (!OWNS_KEYS && form.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y) * C::OWN_ROWS;
   const size_t own_head = size_t(blockIdx.x) * own_rows * C::HEAD_DIM;
 
@@ -134,7 +134,7 @@ __device__ __forceinline__ void gradients(const Tensors& tensors, const Form& fo
     load_rows<C::TILE_ROWS, C::HEAD_DIM, C::THREADS>(
         tile_smem + C::TILE_BYTES, (OWNS_KEYS ? tensors.dO : tensors.V) + head, first_row, streamed_rows, threadIdx.x);
   };
-  // LSE in log2 units and delta; rows past the end have no weight.
+  // LSE in log2 units, and delta. Rows past the end have no weight.
   const auto row_figures = [&](size_t head, int row) {
     const size_t at = head * form.S + row;
     return row < form.S ? make_float2(tensors.LSE[at] * LOG2_E, tensors.delta[at]) : make_float2(INFINITY, 0.0f);
@@ -155,7 +155,7 @@ __device__ __forceinline__ void gradients(const Tensors& tensors, const Form& fo
     for (int h = 0; h < 2; ++h) own_figures[h] = row_figures(blockIdx.x, first_own + warp_row + h * 8 + (lane >> 2));
   }
 
-  float dV_rmem[C::D_TILES][4] = {}, gradient_rmem[C::D_TILES][4] = {};  // the latter of dK or dQ
+  float dV_rmem[C::D_TILES][4] = {}, gradient_rmem[C::D_TILES][4] = {};  // the second one holds dK or dQ
   const float scale_log2 = scale * LOG2_E;
   for (int tile = 0; tile < tiles; ++tile) {
     cp_async_wait<0>();
@@ -181,7 +181,7 @@ __device__ __forceinline__ void gradients(const Tensors& tensors, const Form& fo
       continue;
     }
 
-    // P, then dS, in the accumulators of S.
+    // The accumulators of S hold P, and later dS.
     float P_rmem[C::COLUMNS][4] = {}, dS_rmem[C::COLUMNS][4] = {};
     multiply_rows<C>(P_rmem, own_smem, tile_smem, warp_row, lane);
     if constexpr (C::HAS_DS)

@@ -1,5 +1,5 @@
-// decode_paged: one new token (or a few) of each sequence over a paged cache, a warp a query row.
-// Limits: fp16 or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
+// decode_paged: one new token (or a few) of each sequence over a paged cache, with a warp per query row. Limits: fp16
+// or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <math.h>
@@ -35,14 +35,14 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                  int queries, int heads, int D,
                  int group,  // heads of Q that share one of K and V
                  int page_size, int most_pages, float scale,
-                 int window,       // number of keys before a query's own that it sees; -1: all
-                 float softcap) {  // 0: none
+                 int window,       // how many keys before its own a query sees; -1: all
+                 float softcap) {  // 0: no cap
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (row >= rows) return;
   const int head = row % heads, query = row / heads % queries, sequence = row / heads / queries;
   const int kv_heads = heads / group, kv_head = head / group;
-  // The last query is at the last key. A query before the first key sees none.
+  // The last query is at the last key. A query before the first key sees no key.
   const int position = query + lengths[sequence] - queries;
   const int kv_begin = window < 0 ? 0 : max(0, position - window);
 
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
-  // A sink is a key without a value.
+  // A sink acts as a key without a value.
   float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key <= position; ++key) {
     const int page = table[sequence * most_pages + key / page_size];

@@ -1,5 +1,5 @@
-// decode_split: split-KV decoding over a contiguous cache. CTAs share the keys of a sequence, a second launch merges them.
-// Limits: fp16 or bf16, head dimensions of 64, 128 and 256, any lengths, sm_80 or later.
+// decode_split: split-KV decoding over a contiguous cache. CTAs divide the keys of a sequence, and a second launch
+// merges. Limits: fp16 or bf16, head dimensions of 64, 128 and 256, any lengths, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <math.h>
@@ -59,7 +59,7 @@ __device__ __forceinline__ void decode_part(const Cache& cache, float* part_O, f
   const int sequence = blockIdx.x / cache.splits / kv_heads;
   const int first_row = blockIdx.y * ROWS, num_rows = min(ROWS, group * queries - first_row);
 
-  // The last query is at the last key. Rows of this CTA see keys from begin to end - 1, some of them fewer.
+  // The last query is at the last key. Rows of this CTA see at most the keys from begin to end - 1.
   const int offset = cache.lengths[sequence] - queries;
   const int window = min(cache.window, cache.capacity);
   const int begin = window < 0 ? 0 : max(0, first_row / group + offset - window);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void decode_part(const Cache& cache, float* part_O, f
     Chunk K_rmem[UNROLL], V_rmem[UNROLL];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-      // Rows beyond a sequence's length are never read: keys past the end repeat the last key with weight 0.
+      // Rows beyond a sequence's length are not read. Keys past the end repeat the last key with weight 0.
       const int key = min(base + u * KEYS + team_of_warp, kv_end - 1);
       K_rmem[u] = *reinterpret_cast<const Chunk*>(cache.K + head_offset + key * row_stride);
       V_rmem[u] = *reinterpret_cast<const Chunk*>(cache.V + head_offset + key * row_stride);
@@ -187,7 +187,7 @@ DECODE_PART(64)
 DECODE_PART(128)
 DECODE_PART(256)
 
-/** A warp adds up the splits of a query row, each rescaled to the row's maximum over all splits. */
+/** A warp adds the splits of a query row, each rescaled to the row's maximum over all splits. */
 extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     decode_merge(const float* __restrict__ part_O, const float* __restrict__ part_max,
                  const float* __restrict__ part_sum,

@@ -1,4 +1,4 @@
-// gemm_tiles: a CTA computes a tile of C, a thread an element. Limits: fp16 or
+// gemm_tiles: a CTA computes a tile of C, a thread computes an element. Limits: fp16 or
 // bf16, or A and B in e4m3 (sm_89 or later) with C in fp16; any extents, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// gqa_rows: attention with fewer heads of K and V than of Q, a thread a query row.
+// gqa_rows: attention with fewer heads of K and V than of Q, with a thread per query row.
 // Limits: fp16 or bf16, HEAD_DIM of K and V, any lengths >= 1, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
              int queries, int keys, int heads,
              int group,  // heads / Hkv
              float scale, int causal,
-             int window,       // number of keys before a query's own that it sees; -1: all
+             int window,       // how many keys before its own a query sees; -1: all
              float softcap) {  // 0: none
   const int row = blockIdx.x * NUM_THREADS + threadIdx.x;
   if (row >= queries) return;
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     O_rmem[d] = 0.0f;
   }
   const int head = blockIdx.y % heads;
-  // A sink is a key without a value.
+  // A sink acts as a key without a value.
   float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key < kv_end; ++key) {
     const Element* K_row = K + (kv_head * keys + key) * HEAD_DIM;

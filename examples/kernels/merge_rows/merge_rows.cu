@@ -1,4 +1,4 @@
-// merge_rows: O and LSE of attention from those of splits of its keys, a warp a query and head.
+// merge_rows: O and LSE of attention from those of splits of its keys, with a warp per query and head.
 // Limits: fp16 or bf16, D a multiple of 32 up to 512, any number of splits, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   float sum = 0.0f;
   for (int split = 0; split < splits; ++split) {
     const float lse = LSE_splits[(size_t)split * rows + lse_row];
-    if (lse == -INFINITY) continue;  // no keys: O of the split may be anything
+    if (lse == -INFINITY) continue;  // no keys, so O of the split may be anything
     const float weight = expf(lse - max);
     sum += weight;
     const float* O_row = O_splits + ((size_t)split * rows + row) * dim;

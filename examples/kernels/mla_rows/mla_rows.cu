@@ -1,4 +1,4 @@
-// mla_rows: decoding with multi-head latent attention over a paged cache, a warp a query row.
+// mla_rows: decoding with multi-head latent attention over a paged cache, with a warp per query row.
 // Limits: fp16 or bf16, rows of 576 columns of which 512 are values, any lengths, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// selected_rows: attention in which each query sees the keys of a list, a warp a query and head.
+// selected_rows: attention in which each query sees the keys of a list, with a warp per query and head.
 // Limits: fp16 or bf16, D and Dv multiples of 32 up to 256, any number of keys and places, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

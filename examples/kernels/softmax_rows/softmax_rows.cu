@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(128) softmax_rows(const Element* __
                                                                Element* __restrict__ Y,        // [rows, N]
                                                                int rows, int columns) {
   const int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= rows) return;  // whole warps
+  if (row >= rows) return;  // whole warps return
   const Element* X_row = X + (size_t)row * columns;
   float row_max = -INFINITY, row_sum = 0.0f;
   for (int n = lane; n < columns; n += 32) {

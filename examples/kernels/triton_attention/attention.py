@@ -51,7 +51,7 @@ def compiled_for(capability):
     from triton.compiler import ASTSource
 
     signature = {"Q": "*fp16", "K": "*fp16", "V": "*fp16", "Out": "*fp16", "S": "i32", "scale": "fp32", "causal": "i32"}
-    # Tensors begin at multiples of 16 bytes.
+    # Tensors start at multiples of 16 bytes.
     aligned = {(index,): [["tt.divisibility", 16]] for index in range(4)}
     source = ASTSource(attention, signature | dict.fromkeys(CONSTANTS, "constexpr"), CONSTANTS, aligned)
     options = {"num_warps": 4, "num_stages": 2}
@@ -60,7 +60,7 @@ def compiled_for(capability):
 
 if __name__ == "__main__":
     compiled = compiled_for(int(sys.argv[1]) if len(sys.argv) > 1 else 80)
-    # The same file wherever it was made.
+    # Removes folders from the file's name, so that the PTX is the same wherever it is made.
     ptx = re.sub(r'(\.file\t\d+ )".*/([^/"]+)"', r'\1"\2"', compiled.asm["ptx"])
     pathlib.Path(__file__).with_name("attention.ptx").write_text(ptx, encoding="utf8")
     print(f"block: {32 * compiled.metadata.num_warps} threads, shared_bytes: {compiled.metadata.shared}")

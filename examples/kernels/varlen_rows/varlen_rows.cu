@@ -1,4 +1,4 @@
-// varlen_rows: attention of packed sequences of different lengths, a warp a query row.
+// varlen_rows: attention of packed sequences of different lengths, with a warp per query row.
 // Limits: fp16 or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                 int sequences, int tokens, int heads, int D,
                 int group,  // heads of Q that share one of K and V
                 float scale, int causal,
-                int window,       // number of keys before a query's own that it sees; -1: all
+                int window,       // how many keys before its own a query sees; -1: all
                 float softcap) {  // 0: none
   const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
-  // A sink is a key without a value.
+  // A sink acts as a key without a value.
   float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key < kv_end; ++key) {
     const size_t offset = ((size_t)key * kv_heads + kv_head) * D;

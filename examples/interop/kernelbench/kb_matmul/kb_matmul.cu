@@ -1,4 +1,4 @@
-// kb_matmul: out = A B, a thread an element. Limits: fp32, any N, sm_80 or later.
+// kb_matmul: out = A B, one thread per element. Limits: fp32, any N, sm_80 or later.
 extern "C" __global__ void __launch_bounds__(256) kb_matmul(const float* __restrict__ A,  // [N, N]
                                                             const float* __restrict__ B,  // [N, N]
                                                             float* __restrict__ out,      // [N, N]
