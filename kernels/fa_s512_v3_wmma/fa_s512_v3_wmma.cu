@@ -236,7 +236,7 @@ __device__ __forceinline__ void softmax_row(int h, const Accumulator (&S_rmem)[N
 }
 
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS)
-    fa_s512_v3_wmma(  // 512 threads an SM: 128 registers
+    fa_s512_v3_wmma(  // 512 threads per SM: 128 registers
         const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
         const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
         const half* __restrict__ V,  // [B, H, S, HEAD_DIM]

@@ -12,7 +12,7 @@ constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;  // 4, neighbours in one 
 constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;  // 8
 constexpr int COLS_PER_THREAD = HEAD_DIM / THREADS_PER_ROW;  // 16
 constexpr int ROW_STRIDE =
-    HEAD_DIM + 8;  // rows 36 words apart: 8 rows read at once lie in 8 different groups of 4 banks
+    HEAD_DIM + 8;  // rows 36 words apart: 8 rows that are read together are in 8 different groups of 4 banks
 constexpr int CHUNK = 8;  // elements in one 16-byte load
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;

@@ -8,7 +8,7 @@
 using namespace nvcuda;
 
 constexpr int HEAD_DIM = 64;
-// From kernel.yaml: USE_WMMA (0: scalar loops over the same tiles), BLOCK_Q query rows and NUM_THREADS threads a CTA.
+// From kernel.yaml: USE_WMMA (0: scalar loops over the same tiles), BLOCK_Q query rows and NUM_THREADS threads per CTA.
 constexpr int BLOCK_KV = 32;
 constexpr int MMA = 16;  // tiles of m16n16k16
 constexpr int O_TILES_PER_WARP = 2;

@@ -49,8 +49,8 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
   }
 }
 
-// A consumer warpgroup, for all of this CTA's work: one stream of tiles, across works. The first scores of
-// a work run beside the last product of the work before, and O is stored while other warpgroups multiply.
+// A consumer warpgroup, for all of this CTA's works, which form one stream of tiles. The first scores of a work overlap
+// with the last product of the previous work, and O is stored while other warpgroups multiply.
 template <class T>
 __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_base, unsigned char* smem,
                                         typename T::Barriers barriers) {
@@ -145,9 +145,9 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     scores_there();
     softmax(work, tile);
     bool first_tile = true;
-    // The loop is cut where the softmax ends: what follows waits for the product that ran beside it, and ptxas moves
-    // that wait to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of 265 us at
-    // (4,16,2048,128,n), 176 instead of 166 at (2,16,4096,64,y), H200).
+    // The loop is cut where the softmax ends: the code after it waits for the product that ran at the same time, and
+    // ptxas moves that wait to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of
+    // 265 us at (4,16,2048,128,n), 176 instead of 166 at (2,16,4096,64,y), H200).
     float O_sum[2];
     for (bool started = false;; started = true) {
       wgmma_wait<0>();

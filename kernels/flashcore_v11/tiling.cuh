@@ -17,8 +17,8 @@ struct Problem {
   int causal;
 };
 
-// What follows from how a CTA is cut: CUT::WGS_Q x CUT::WGS_KV consumer warpgroups; each takes 64 query rows and every
-// WGS_KV-th tile of BLOCK_KV keys.
+// The constants that follow from a CTA's tiling CUT. It has CUT::WGS_Q x CUT::WGS_KV consumer warpgroups; each takes 64
+// query rows and every WGS_KV-th tile of BLOCK_KV keys.
 template <class CUT>
 struct Tiling : CUT {
   using CUT::HEAD_DIM, CUT::WGS_Q, CUT::WGS_KV, CUT::BLOCK_KV, CUT::STAGES, CUT::PERSISTENT, CUT::CONSUMER_REGISTERS,

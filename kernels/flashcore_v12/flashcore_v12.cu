@@ -1,8 +1,8 @@
-// flashcore_v12: one kernel for every shape. The tensor cores sum rows, by a column of ones beside V.
-// In large grids two or three warpgroups take turns; small grids divide keys among warpgroups and the
-// CTAs of a cluster; the shortest sequences use mma.sync, without tensor maps. Heads of Q may share
-// keys; windows, sinks and capped logits have entries of their own at HEAD_DIM 64 and 128. Limits:
-// fp16 or bf16, HEAD_DIM 64, 96, 128, 256, or 192 with values of 128, lengths >= 1, sm_90a only.
+// flashcore_v12: one kernel for every shape. The tensor cores sum rows, by a column of ones next to V. In large grids
+// two or three warpgroups take turns; small grids divide keys among warpgroups and the CTAs of a cluster; the shortest
+// sequences use mma.sync, without tensor maps. Heads of Q may share keys; windows, sinks and capped logits have entries
+// of their own at HEAD_DIM 64 and 128. Limits: fp16 or bf16, HEAD_DIM 64, 96, 128, 256, or 192 with values of 128,
+// lengths >= 1, sm_90a only.
 //
 // Compared with flashcore_v11: no addition per weight, and row sums add P as rounded to an
 // element, so that numerator and denominator have the same rounding errors; Q stays in shared
@@ -88,9 +88,9 @@ struct Unmasked {
   static constexpr bool MASKED = false;
 };
 
-// A consumer warpgroup of a persistent CTA, for all of its works. The softmax of a tile runs beside the other warpgroups'
-// products, and beside this one's product with V of the tile before; a work's first scores run beside the last product
-// of the work before.
+// A consumer warpgroup of a persistent CTA, for all of its works. The softmax of a tile overlaps with the other
+// warpgroups' products, and with this one's product with V of the previous tile. A work's first scores overlap with the
+// last product of the previous work.
 template <class T>
 __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t smem_base, unsigned char* smem,
                                               typename T::Barriers barriers) {
@@ -152,11 +152,11 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
   };
 
-  // The scores of a tile beside O += P V of the tile before. How much of the softmax comes before the wait for
-  // that product decides how fast the loop is: with too little the warpgroup waits there, with too much it
-  // comes late to its turn (NOTES.md). ptxas moves a wait as far ahead as it can, so its place is pinned: K's
-  // stage is released before it, and only when the sum of the first EARLY weights is known not to be negative,
-  // which no sum of exponentials is. (The condition also holds for NaN, so that nobody waits for ever.)
+  // The scores of a tile, during O += P V of the previous tile. How much of the softmax comes before the wait for that
+  // product decides how fast the loop is: with too little the warpgroup waits there, with too much it comes late to its
+  // turn (NOTES.md). ptxas moves a wait as far ahead as it can, so its place is pinned: K's stage is released before
+  // it, and only when the sum of the first EARLY weights is known not to be negative, which no sum of exponentials is.
+  // (The condition also holds for NaN, so that nobody waits for ever.)
   const auto step = [&](int tile, auto masked) {
     multiply_scores();
     multiply_values();
@@ -304,8 +304,8 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(T::WGS_KV);
   };
-  // The softmax in two parts, around the wait for the product that runs beside it. Only one row's maximum comes before
-  // it: ptxas schedules the rest as a block, with the exponentials of one row beside the other's maximum and the
+  // The softmax in two parts, around the wait for the product that runs at the same time. Only one row's maximum comes
+  // before it: ptxas schedules the rest as a block, with the exponentials of one row beside the other's maximum and the
   // rounding (special-function units beside ALUs). All of it before the wait is 4 % slower on average, up to 11 %.
   const auto begin_softmax = [&] {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
@@ -329,8 +329,8 @@ __device__ __forceinline__ void consume_work(const Problem& problem, uint32_t sm
     wgmma_wait<0>();
     scores_there();
     begin_softmax();
-    // The loop is cut between the softmax's parts: what follows waits for the product that runs beside it, and ptxas moves
-    // that wait to the front of its basic block (with it inside the loop nothing overlapped).
+    // The loop is cut between the softmax's parts: the code after it waits for the product that runs at the same time,
+    // and ptxas moves that wait to the front of its basic block (with it inside the loop nothing overlapped).
     for (bool started = false;; started = true) {
       wgmma_wait<0>();
       wgmma_hold(O_rmem);
@@ -400,7 +400,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
   }
 }
 
-// What entries support beyond lengths and a causal mask: windows and sinks, or those and capped logits.
+// What entries support in addition to lengths and a causal mask: windows and sinks, or these and capped logits.
 struct Plain {
   static constexpr bool FORMED = false, CAPPED = false;
   static constexpr int VALUE_DIM = AS_HEAD_DIM;

@@ -31,8 +31,8 @@ struct Problem {
   Forms forms = {};  // only for FORMED entries
 };
 
-// What follows from how a CTA is cut: CUT::WGS_Q x CUT::WGS_KV consumer warpgroups in each of CUT::CLUSTER CTAs; each
-// takes 64 query rows and every KV_PARTS-th tile of BLOCK_KV keys.
+// The constants that follow from a CTA's tiling CUT: CUT::WGS_Q x CUT::WGS_KV consumer warpgroups in each of
+// CUT::CLUSTER CTAs; each takes 64 query rows and every KV_PARTS-th tile of BLOCK_KV keys.
 template <class CUT>
 struct Tiling : CUT {
   using CUT::HEAD_DIM, CUT::WGS_Q, CUT::WGS_KV, CUT::BLOCK_KV, CUT::STAGES, CUT::PERSISTENT, CUT::CONSUMER_REGISTERS,

@@ -49,7 +49,7 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const u
   wgmma_commit();
 }
 
-// Starts O += P V. With ones beside V, also sums the rows of P, whose weights are already rounded to elements.
+// Starts O += P V. With ones next to V, also sums the rows of P, whose weights are already rounded to elements.
 template <class T>
 __device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUMS],
                                              const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,

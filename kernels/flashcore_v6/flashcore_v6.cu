@@ -9,9 +9,9 @@
 using namespace nvcuda;
 
 constexpr int HEAD_DIM = 64;
-// From kernel.yaml: USE_WMMA (0: the scalar loop of flashcore_v5), BLOCK_Q query rows a CTA, BLOCK_KV keys a tile,
-// NUM_THREADS and SMEM_BYTES a CTA, and ROW_STRIDE: rows of 72 elements start 4 banks (half) or 8 banks (float) apart;
-// WMMA wants a multiple of 8 halves.
+// From kernel.yaml: USE_WMMA (0: the scalar loop of flashcore_v5), BLOCK_Q query rows per CTA, BLOCK_KV keys per tile,
+// NUM_THREADS and SMEM_BYTES per CTA, and ROW_STRIDE: rows of 72 elements start 4 banks (half) or 8 banks (float)
+// apart; WMMA wants a multiple of 8 halves.
 constexpr int NUM_WARPS = NUM_THREADS / 32;
 constexpr int WARP_Q = BLOCK_Q / NUM_WARPS;  // 16
 constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // a warp's stripe is split over 4 x 8 lanes
@@ -46,7 +46,7 @@ __device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem
   }
 }
 
-// Copies such a tile and unpacks it to fp32.
+// Copies 64 rows of HEAD_DIM halves and unpacks them to fp32.
 __device__ __forceinline__ void load_tile_fp32(float* tile_smem, const half* rows_gmem, int first_row, int seq_len) {
 #pragma unroll
   for (int i = 0; i < BLOCK_KV * HEAD_DIM / CHUNK / NUM_THREADS; ++i) {

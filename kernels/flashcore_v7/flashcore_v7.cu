@@ -99,8 +99,8 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value;
 }
 
-// Rows of S become rows of P in place, by exp2 of what lies under the new row maximum (log2 units); alpha is what O has
-// to be multiplied with.
+// Rows of S become rows of P in place, as exp2(S - new row maximum), in log2 units; alpha is the factor by which O must
+// be multiplied.
 __device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)[LANE_Q], float (&row_sum)[LANE_Q],
                                                float (&alpha)[LANE_Q], float scale_log2, int first_row, int first_key,
                                                int seq_len, int causal, int group, int member) {

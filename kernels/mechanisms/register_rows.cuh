@@ -19,8 +19,8 @@ constexpr int WARP = 32, MMA_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
 
-// What follows from how a CTA is cut: CUT::WARPS_Q x CUT::WARPS_KV warps; each takes WARP_Q query rows and every
-// WARPS_KV-th tile of BLOCK_KV keys.
+// The constants that follow from a CTA's tiling CUT: CUT::WARPS_Q x CUT::WARPS_KV warps; each takes WARP_Q query rows
+// and every WARPS_KV-th tile of BLOCK_KV keys.
 template <class CUT>
 struct Tiling : CUT {
   using CUT::HEAD_DIM, CUT::WARPS_Q, CUT::WARPS_KV, CUT::WARP_Q, CUT::BLOCK_KV, CUT::STAGES;
@@ -156,10 +156,10 @@ __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::M_TILES][
     }
 }
 
-// P = exp2(S - max), O += P V; P becomes the A operand in the registers where S stood. The
-// row sums are one more column of O, for which V is all ones: one more product in nine
-// saves two additions per weight. It sums P as rounded to an element, so that numerator
-// and denominator have the same rounding errors (3 to 4 % faster at S >= 2048, H200).
+// P = exp2(S - max), O += P V; P becomes the A operand in the registers of S. The row sums are one more column
+// of O, for which V is all ones: one more product in nine saves two additions per weight. It sums P as rounded
+// to an element, so that numerator and denominator have the same rounding errors (3 to 4 % faster at S >= 2048,
+// H200).
 template <class T>
 __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_TILES][4],
                                              float (&O_rmem)[T::M_TILES][T::D_TILES][4],

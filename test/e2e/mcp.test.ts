@@ -276,7 +276,7 @@ describe.each(ERAS)('era %s', (era) => {
 
   // The tools do the same in both eras, so the slowest tools are tested in only one era.
   if (era === 'auto') {
-    test('tune searches the variants of a kernel; its result has the table', { timeout: 180_000 }, async () => {
+    test('tune searches the variants of a kernel, and its result has the table', { timeout: 180_000 }, async () => {
       const asked = { action: 'tune', kernel: 'fa_v2_wmma', shapes: ['1x1x64x64'], values: { USE_WMMA: [1, 0] } };
       const { document } = await agent.call('submit', asked);
       const result = await agent.finish(document['job']);

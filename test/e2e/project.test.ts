@@ -59,7 +59,7 @@ test("run uses the file's plan unless an option names another plan; a kernel wit
   });
 });
 
-test("the project's runner must be a login, never an address; options and environment take precedence", () => {
+test("the project's runner is a login, never an address, and options and environment take precedence over it", () => {
   withLines('runner: 127.0.0.1:1\n', () => {
     const { exitCode, stderr } = fromBelow('kernels');
     expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/flashcore\.yaml: runner: must be a login of yours/)]);

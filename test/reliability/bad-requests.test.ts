@@ -29,7 +29,7 @@ test.each(rows)('%s: %s', async (_what, rpc, request, ...wanted) => {
   expectHarmless(answer);
 });
 
-test.each(wire)('on the wire: %s', async (_what, rpc, hex, ...wanted) => {
+test.each(wire)('a request that only bytes can express is refused: %s', async (_what, rpc, hex, ...wanted) => {
   const answer = await raw.call(rpc, [Buffer.from(hex, 'hex')]);
   expect(summary(answer)).toEqual(wanted);
   expectHarmless(answer);

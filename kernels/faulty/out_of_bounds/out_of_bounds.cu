@@ -1,6 +1,6 @@
-// Fault: one thread goes on writing after the last element of O, doubling the
-// distance each time. The first write already lies outside; a GPU, whose
-// allocations share pages of 2 MB, notices when the address leaves mapped memory.
+// Fault: one thread goes on writing after the last element of O, doubling the distance each time. The first write
+// is already outside. A GPU, whose allocations share pages of 2 MB, notices when the address leaves mapped
+// memory.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void out_of_bounds(const half* __restrict__ Q, const half* __restrict__ K,

@@ -58,7 +58,7 @@ class Taint {
   void name_row(unsigned row = NO_ROW) { named_row_ = row; }
   /** These lanes read from a lane that takes no part in the shuffle. */
   void shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes);
-  /** Assigns what a wgmma has just read to rows. `outer` gives the row of A or the column of B for each byte. */
+  /** Assigns what a wgmma has just read to rows. `outer_of` gives the row of A or the column of B for each byte. */
   template <class Outer>
   void to_operand(bool is_left, const Outer& outer_of) {
     for (unsigned row = 0; row < LANES; ++row)
@@ -68,7 +68,7 @@ class Taint {
   }
   /** A value that depends on unwritten memory reaches device memory, a branch or an address. */
   void reach(Warp& w, const Ins* i, unsigned lane, uint8_t origin, const char* what);
-  /** The first fault of that kind since the latest barrier. */
+  /** The first fault of reach() since the latest barrier. */
   std::optional<Fault> reached;
 
  private:
