@@ -19,7 +19,7 @@ struct MergeBuffer {
     return reinterpret_cast<float4*>(slots + slot * SLOT_BYTES) + stripe * TILES * 32 + lane;
   }
   __device__ __forceinline__ float2* max_and_sum(int slot, int stripe,
-                                                 int lane) const {  // the lane has row lane / 4; row + 8 is 8 elements further
+                                                 int lane) const {  // of row lane / 4; row + 8 is 8 elements further
     return reinterpret_cast<float2*>(slots + slot * SLOT_BYTES + STRIPES * TILES * 32 * 16) + stripe * 16 + (lane >> 2);
   }
 
