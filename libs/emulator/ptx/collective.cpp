@@ -40,12 +40,20 @@ namespace {
 
 // --- bar.warp.sync: different instructions of a warp can meet -----------------------------------------------------
 
+/** Orders what the members have accessed before what they access from here on. */
+void order_memory(Warp& w, uint32_t members) {
+  if (!(w.live & ~members))
+    ++w.epoch;
+  else if (w.block->shadow)
+    w.block->shadow->lanes_meet(w, members);
+}
+
 const Ins* sync_warp(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   const uint32_t* members = w.reg<uint32_t>(i->a);
   if (all_here(w, members, m)) {
-    ++w.epoch;
+    order_memory(w, members[__builtin_ctz(m)]);
     return i + 1;
   }
   uint32_t waiting = 0, here = m;
@@ -68,7 +76,7 @@ const Ins* sync_warp(Warp& w, const Ins* i) {
       split.state = SplitState::Runnable;
       ++split.pc;
     }
-  ++w.epoch;
+  order_memory(w, wanted);
   return w.go_on_at(i + 1);
 }
 

@@ -26,13 +26,15 @@ void join_waiting(Warp& w, const Ins* i);
 const uint32_t* shuffle_sources(Warp& w, const Ins* i, uint32_t* computed);
 const Ins* after_meeting(Warp& w, const Ins* i, uint32_t waiting);
 
-/** Runs body(lanes) for each group of lanes whose members have all arrived. The other lanes wait. */
+/**
+ * Runs body(lanes) for each group of lanes whose members are all here. The others wait. This orders no memory accesses:
+ * of the warp functions only __syncwarp() does.
+ */
 template <class Body>
 inline const Ins* together(Warp& w, const Ins* i, const uint32_t* members, Body body) {
   uint32_t m = w.active(i);
   if (!m) return i + 1;
   if (__builtin_expect(all_here(w, members, m), 1)) {
-    ++w.epoch;
     body(m);
     return i + 1;
   }
@@ -51,7 +53,6 @@ inline const Ins* together(Warp& w, const Ins* i, const uint32_t* members, Body 
       waiting |= group;
       continue;
     }
-    ++w.epoch;
     body(group);
   }
   return after_meeting(w, i, waiting);
@@ -61,7 +62,6 @@ inline const Ins* together(Warp& w, const Ins* i, const uint32_t* members, Body 
 template <class Body>
 inline const Ins* whole_warp(Warp& w, const Ins* i, Body body) {
   if (__builtin_expect(w.mask == w.live && i->guard == NO_GUARD, 1)) {
-    ++w.epoch;
     body(w.mask);
     return i + 1;
   }

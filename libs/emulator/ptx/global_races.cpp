@@ -20,10 +20,10 @@ GlobalShadow::Cell& GlobalShadow::Region::cell(uint64_t offset) {
   return chunk[offset % CHUNK_BYTES / grain];
 }
 
-AtomicUses<GlobalShadow::Touch>& GlobalShadow::Region::atomics_at(uint64_t offset) {
+AtomicUses<GlobalShadow::AtomicTouch>& GlobalShadow::Region::atomics_at(uint64_t offset) {
   atomics.resize(chunks.size());
-  std::unique_ptr<AtomicUses<Touch>[]>& chunk = atomics[offset / CHUNK_BYTES];
-  if (!chunk) chunk = std::make_unique<AtomicUses<Touch>[]>(CHUNK_BYTES / 4);
+  std::unique_ptr<AtomicUses<AtomicTouch>[]>& chunk = atomics[offset / CHUNK_BYTES];
+  if (!chunk) chunk = std::make_unique<AtomicUses<AtomicTouch>[]>(CHUNK_BYTES / 4);
   return chunk[offset % CHUNK_BYTES / 4];
 }
 
@@ -129,7 +129,7 @@ void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& reg
   const bool writes = access != Access::Read, waits = i->sharing == Sharing::Waiting;
   const auto look_at = [&](const Touch& earlier, bool wrote) {
     if (!(earlier.mark & (VOLATILE | MEETS_ATOMICS)) && unordered(shadow, earlier, now))
-      report(shadow, w, i, earlier, wrote, now, writes, address, bytes, true);
+      report(shadow, w, i, earlier, wrote, now, writes, address, bytes, BESIDE_ATOMIC);
   };
   if (!waits) look_at(cell.writer, true);
   if (writes) {
@@ -137,23 +137,32 @@ void GlobalShadow::meet(const Shadow& shadow, Warp& w, const Ins* i, Region& reg
     look_at(cell.other, false);
     if (!cell.writer.launch) cell.writer.launch = ~0u;  // counts as written, but never races
   }
-  AtomicUses<Touch>& uses = region.atomics_at(address - region.base);
-  uses.note(now, access, i->is_checked, [&](const Touch& earlier) { return unordered(shadow, earlier, now); });
-  if (!writes && !waits) uses.reader = now;
+  AtomicUses<AtomicTouch>& uses = region.atomics_at(address - region.base);
+  const AtomicTouch touch{now, shadow.is_of_block_scope(i)};
+  const auto look_at_scope = [&](const AtomicTouch& earlier, bool wrote) {
+    if (earlier.launch == now.launch && earlier.block != now.block &&
+        (earlier.of_block_scope || touch.of_block_scope) && unordered(shadow, earlier, now))
+      report(shadow, w, i, earlier, wrote, now, writes, address, bytes, BESIDE_BLOCK_SCOPE);
+  };
+  look_at_scope(uses.writer, true);
+  look_at_scope(uses.other, true);
+  if (writes) look_at_scope(uses.reader, false);
+  uses.note(touch, access, i->is_checked, [&](const Touch& earlier) { return unordered(shadow, earlier, now); });
+  if (!writes && (!waits || touch.of_block_scope)) uses.reader = touch;
   cell.has_atomics = true;
 }
 
 /** Finds atomics that are not ordered with a plain access to their bytes. */
 void GlobalShadow::look_for_atomics(const Shadow& shadow, Warp& w, const Ins* i, Region& region, const Touch& now,
                                     bool writes, uint64_t address, unsigned bytes) {
-  const AtomicUses<Touch>& uses = region.atomics_at(address - region.base);
+  const AtomicUses<AtomicTouch>& uses = region.atomics_at(address - region.base);
   if (i->read_only && uses.writer.launch == now.launch)
     report_read_only(shadow, w, i, uses.writer, now, address, bytes);
   if (now.mark & (VOLATILE | MEETS_ATOMICS)) return;
   const auto is_unordered = [&](const Touch& earlier) { return unordered(shadow, earlier, now); };
   const bool is_after = uses.observer.launch == now.launch && !is_unordered(uses.observer);
   uses.each_unordered(writes, is_after, is_unordered, [&](const Touch& earlier, bool wrote) {
-    report(shadow, w, i, earlier, wrote, now, writes, address, bytes, true);
+    report(shadow, w, i, earlier, wrote, now, writes, address, bytes, BESIDE_ATOMIC);
   });
 }
 
@@ -253,7 +262,7 @@ void GlobalShadow::look_for_launch_before(Warp& w, const Ins* i, const Cell& cel
 }
 
 void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
-                          const Touch& now, bool writes, uint64_t address, unsigned bytes, bool with_atomic) {
+                          const Touch& now, bool writes, uint64_t address, unsigned bytes, const char* why) {
   const BlockRun& block = shadow.block();
   const dim3 grid = block.plan().grid;
   Fault fault;
@@ -277,7 +286,7 @@ void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Tou
                   (same_block ? "the same block" : "block " + describe(their_block)) +
                   (earlier_wrote ? " wrote" : " read") + " at " + called(block, earlier.mark) + ", with " +
                   (same_block ? "no barrier" : "nothing that orders the blocks") + " between them" +
-                  (with_atomic ? BESIDE_ATOMIC : why_volatile(earlier.mark | now.mark));
+                  (why ? why : why_volatile(earlier.mark | now.mark));
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
   fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
   fault.threads_total = 2;

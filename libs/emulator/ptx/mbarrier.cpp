@@ -242,7 +242,7 @@ const Ins* wait(Warp& w, const Ins* i) {
       barrier.awaited |= BLOCKS;
     }
   }
-  ++w.epoch;
+  if (done) ++w.epoch;
   if (!BLOCKS) {
     write_pred(w, i->d, m, done);
     return done ? i + 1 : w.yield(i + 1);

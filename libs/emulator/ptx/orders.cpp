@@ -56,6 +56,7 @@ Ordering ordering_of(const Statement& s) {
   order.of_device = !has(s, "cta");
   order.of_async_proxy = s.op == "fence" && has(s, "proxy") && has(s, "async") && !has(s, "global");
   order.acquires = s.op == "atom" || s.op == "ld" || s.op == "ldu";
+  order.acquires_at_fence = has(s, "relaxed");
   return order;
 }
 
@@ -100,6 +101,11 @@ void WarpOrders::begin(size_t warps) {
 void WarpOrders::acquire(unsigned warp, uint64_t address) {
   const auto found = published_.find(address);
   if (found != published_.end()) acquire(warp, found->second);
+}
+
+void WarpOrders::published_at(uint64_t address, ActorClock& into) const {
+  const auto found = published_.find(address);
+  if (found != published_.end()) join(into, found->second);
 }
 
 void WarpOrders::publish(unsigned warp, uint64_t address, uint32_t own) {

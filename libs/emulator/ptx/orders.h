@@ -40,7 +40,8 @@ struct Ordering {
   bool fences = false;    // it is a fence or has release semantics
   bool of_device = false;  // its scope is larger than the block
   bool acquires = true;
-  bool of_async_proxy = false;  // it is fence.proxy.async of shared memory
+  bool acquires_at_fence = false;  // .relaxed is written there: it acquires only where a fence follows
+  bool of_async_proxy = false;  // fence.proxy.async, of shared memory
 };
 Ordering ordering_of(const Statement& s);
 /**
@@ -110,7 +111,9 @@ class WarpOrders {
     into[warp] = std::max(into[warp], own);
   }
   void acquire(unsigned warp, uint64_t address);
-  /** A fence follows the warp's accesses up to the stamp `own`. */
+  /** Adds what was published at the address. */
+  void published_at(uint64_t address, ActorClock& into) const;
+  /** `own`: the warp's accesses up to this stamp are followed by a fence. */
   void publish(unsigned warp, uint64_t address, uint32_t own);
 
  private:

@@ -55,6 +55,7 @@ void Shadow::begin(BlockRun& block) {
   fences_.assign(warps_.size(), Fence());
   acquired_ = Clock();
   to_acquire_.m = 0;
+  awaited_.assign(warps_.size(), Awaited());
   warp_orders_.begin(warps_.size());
   bulk_stores_.clear();
   bulk_groups_.clear();
@@ -74,8 +75,31 @@ Shadow::Seen& Shadow::seen_by(Warp& w) {
     room_ = std::max(2 * noted_, SHORT_LOG);
   }
   Seen& seen = warps_[w.index];
-  if (seen.block_epoch != block_->epoch || seen.warp_epoch != w.epoch) seen = {block_->epoch, w.epoch, ++stamp_};
+  if (seen.block_epoch != block_->epoch || seen.warp_epoch != w.epoch)
+    seen = {block_->epoch, w.epoch, ++stamp_, seen.stamp, false};
   return seen;
+}
+
+void Shadow::lanes_meet(Warp& w, uint32_t lanes) {
+  Seen& seen = seen_by(w);
+  lanes_.resize(warps_.size());
+  LaneClocks& clocks = lanes_[w.index];
+  if (!std::exchange(seen.by_lanes, true))
+    for (auto& clock : clocks) clock.fill(seen.whole);
+  std::array<uint32_t, LANES> joined{};
+  for (unsigned k = 0; k < LANES; ++k)
+    for (unsigned n = 0; n < LANES && (lanes >> k & 1); ++n) joined[n] = std::max(joined[n], clocks[k][n]);
+  for (unsigned k = 0; k < LANES; ++k)
+    if (lanes >> k & 1) joined[k] = seen.stamp;
+  for (unsigned k = 0; k < LANES; ++k)
+    if (lanes >> k & 1) clocks[k] = joined;
+  step(seen);
+}
+
+/** Accesses of this access's actor up to this stamp come before it, whatever their lanes. */
+inline uint32_t Shadow::whole_before(Mark now) const {
+  const unsigned actor = actor_of(now);
+  return actor < warps_.size() ? warps_[actor].whole : stamp_of(now) - 1;
 }
 
 namespace {
@@ -197,6 +221,12 @@ void Shadow::fence(Warp& w, bool of_device) {
   Seen& seen = warps_[w.index];
   Fence& fence = fences_[w.index];
   fence.block = seen.stamp;
+  if (to_acquire_.m) acquire();
+  if (Awaited& awaited = awaited_[w.index]; awaited.any) {
+    warp_orders_.acquire(w.index, awaited.own);
+    if (of_device) acquired_.join(awaited.others);
+    awaited = Awaited();
+  }
   if (of_device) {
     fence.device = seen.stamp;
     fence.since = since_;
@@ -215,16 +245,17 @@ void Shadow::synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const
   const Ordering& order = orderings_[i->statement];
   if (order.fences) fence(w, order.of_device);
   const bool is_global = addresses[__builtin_ctz(m)] >> 32 != 0;
-  if (access != Access::Read) publish(w, m, addresses, is_global);
+  const bool of_device = is_global && order.of_device;
+  if (access != Access::Read) publish(w, m, addresses, of_device);
   if (access == Access::Write || !order.acquires) return;
-  to_acquire_ = {m, w.index, is_global, {}};
+  to_acquire_ = {m, w.index, of_device, order.acquires_at_fence, {}};
   std::copy_n(addresses, LANES, to_acquire_.addresses);
 }
 
-void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_global) {
+void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool of_device) {
   for (uint32_t left = m; left; left &= left - 1)
     warp_orders_.publish(w.index, addresses[__builtin_ctz(left)], fences_[w.index].block);
-  if (!is_global) return;
+  if (!of_device) return;
   Clock own = acquired_;
   for (unsigned n = 0; n < fences_.size(); ++n) {
     // The fence of another warp counts if a barrier followed it.
@@ -240,9 +271,17 @@ void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_glo
 /** Acquires what was published before the access. Runs after the access, because other blocks run in the meantime. */
 void Shadow::acquire() {
   const uint32_t m = std::exchange(to_acquire_.m, 0);
-  for (uint32_t left = m; left; left &= left - 1)
-    warp_orders_.acquire(to_acquire_.warp, to_acquire_.addresses[__builtin_ctz(left)]);
-  if (m && to_acquire_.is_global) GlobalShadow::instance().acquire(*this, m, to_acquire_.addresses, acquired_);
+  Awaited* awaited = m && to_acquire_.at_fence ? &awaited_[to_acquire_.warp] : nullptr;
+  if (awaited) awaited->any = true;
+  for (uint32_t left = m; left; left &= left - 1) {
+    const uint64_t address = to_acquire_.addresses[__builtin_ctz(left)];
+    if (awaited)
+      warp_orders_.published_at(address, awaited->own);
+    else
+      warp_orders_.acquire(to_acquire_.warp, address);
+  }
+  if (m && to_acquire_.is_global)
+    GlobalShadow::instance().acquire(*this, m, to_acquire_.addresses, awaited ? awaited->others : acquired_);
 }
 
 bool Shadow::is_acquired(uint32_t block, Mark earlier) const {
@@ -260,8 +299,11 @@ bool Shadow::unordered(Mark earlier, Mark now) const {
   if (earlier & IN_FLIGHT) return stamp_of(earlier) > block_began_;
   const uint32_t stamp = stamp_of(earlier);
   if (stamp <= since_) return false;
-  if (actor_of(earlier) == observer_)
-    return stamp == stamp_of(now) && actor_of(now) == observer_ && ((earlier ^ now) & LANE_BITS);
+  if (actor_of(earlier) == observer_) {
+    const Seen& seen = warps_[observer_];
+    if (stamp <= seen.whole || actor_of(now) != observer_ || !((earlier ^ now) & LANE_BITS)) return false;
+    if (seen.by_lanes && stamp <= lanes_[observer_][now & LANE_BITS][earlier & LANE_BITS]) return false;
+  }
   return !warp_orders_.covers(observer_, actor_of(earlier), stamp);
 }
 
@@ -271,7 +313,7 @@ bool Shadow::unordered(Mark earlier, Mark now) const {
  */
 inline bool Shadow::follows(unsigned actor, uint32_t stamp, Mark now) const {
   if (stamp <= since_) return true;
-  if (actor == observer_) return stamp < stamp_of(now) || actor_of(now) != observer_;
+  if (actor == observer_) return stamp <= warps_[actor].whole || actor_of(now) != observer_;
   return actor != SEVERAL && warp_orders_.covers(observer_, actor, stamp);
 }
 
@@ -301,8 +343,8 @@ inline void Shadow::note_reader(Cell& cell, Mark now) const {
     cell.reader = now;
   else if (actor_of(cell.reader) != actor_of(now))
     note_other_reader(cell, now);
-  else if (stamp_of(cell.reader) != stamp_of(now))
-    cell.reader = now;  // the new access replaces one from an earlier meeting of the same warp
+  else if (!unordered(cell.reader, now))
+    cell.reader = now;
   else
     cell.same_warp = now;
 }
@@ -447,7 +489,7 @@ inline void Shadow::note_reader_of(Line& line, uint32_t n, uint64_t bits, Mark n
         stamp_of(now);
   }
   line.reader = others && line.reader != actor ? SEVERAL : actor;
-  const bool again = others && line.read_stamp == stamp_of(now) && line.read_note != index;
+  const bool again = others && line.read_stamp > whole_before(now) && line.read_note != index;
   line.read_note = again || line.reader == SEVERAL ? NO_NOTE : index;
   line.reads = others ? line.reads | bits : bits;
   line.read_stamp = others ? std::max(line.read_stamp, stamp_of(now)) : stamp_of(now);
@@ -466,11 +508,11 @@ inline void Shadow::write_begins(Line& line, uint64_t bits, Mark now) const {
 }
 
 /**
- * True if the earlier access was a single instruction of this warp with the same stamp in which the same lanes touched
- * the same bytes. Each lane then meets only its own access.
+ * True if the earlier access was one instruction of this warp, and the same lanes touched the same
+ * bytes, so that each lane meets only itself.
  */
 inline bool Shadow::of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const {
-  if (index >= noted_ || stamp != stamp_of(noted.now)) return false;
+  if (index >= noted_) return false;
   const Noted& earlier = log_[index];
   return actor_of(earlier.now) == actor_of(noted.now) && stamp_of(earlier.now) == stamp && earlier.m == noted.m &&
          earlier.bytes == noted.bytes && earlier.lane == noted.lane && &earlier != &noted &&
@@ -481,7 +523,7 @@ inline bool Shadow::of_same_lanes(uint32_t stamp, uint32_t index, const Noted& n
 inline void Shadow::note_write(Line& line, uint64_t bits, Mark now, uint32_t index) const {
   const auto actor = static_cast<uint16_t>(actor_of(now));
   const bool others = line.writes && line.write_stamp > since_;
-  const bool again = others && line.write_stamp == stamp_of(now) && line.write_note != index;
+  const bool again = others && line.write_stamp > whole_before(now) && line.write_note != index;
   line.writer = others && line.writer != actor ? SEVERAL : actor;
   line.write_note = again || line.writer == SEVERAL ? NO_NOTE : index;
   line.writes = others ? line.writes | bits : bits;

@@ -17,16 +17,15 @@
 namespace flashcore::emu::ptx {
 
 /**
- * An access in 64 bits. From the top it has a stamp (32 bits, grows with each barrier of the block and each meeting of
- * the warp), a bit for a cp.async in flight, a bit for a volatile access, a bit for an access that may meet atomics,
- * the number of the source line (18 bits), the actor (6 bits, see ACTORS) and the lane (5 bits; for a warpgroup's
- * product 8 times the warp).
+ * An access in 64 bits, from the top: a stamp (32 bits; grows with each barrier of the block and each barrier and fence
+ * of the warp), whether it is a cp.async in flight (1), whether it is volatile (1) and whether it may meet atomics (1), the
+ * source line's number (18), the actor (6, see ACTORS) and the lane (5; of a warpgroup's product: 8 times the warp).
  */
 using Mark = uint64_t;
 
 /**
- * The latest atomics and the latest .relaxed, .acquire and .release accesses to four bytes. These accesses never race
- * with one another.
+ * The latest atomics and .relaxed, .acquire and .release accesses of four bytes. They race with each other only if one of
+ * them is of block scope and the other is of another block.
  */
 template <class Who>
 struct AtomicUses {
@@ -127,6 +126,8 @@ class Shadow {
   bool reads_operands() const;
   /** The warp has waited for its warpgroup's products up to this group. */
   void waited_for_products(const Warp& w, uint32_t group);
+  /** These lanes, but not all of the warp, have come to a __syncwarp(). */
+  void lanes_meet(Warp& w, uint32_t lanes);
   /** The warp has passed a fence. */
   void fence(Warp& w, const Ins* i);
 
@@ -142,7 +143,9 @@ class Shadow {
   unsigned linear_block() const { return linear_block_; }
   /** True if fences and atomics order the other block's access before what this block does now. */
   bool is_acquired(uint32_t block, Mark earlier) const;
-  /** True if the block is in the same cluster. A cluster has its own barriers. */
+  /** True if the access only orders, and only is atomic for, threads of its block: .cta. */
+  bool is_of_block_scope(const Ins* i) const { return !orderings_[i->statement].of_device; }
+  /** True if the block is in the same cluster; a cluster has barriers of its own. */
   bool is_of_cluster(uint32_t block) const;
   /** True if, as far as this block knows, the previous launch may still be running. */
   bool is_early() const { return block_->plan().programmatic && !block_->waited_for_launch; }
@@ -176,10 +179,14 @@ class Shadow {
   struct Cell {
     Mark writer = 0, reader = 0, other_warp = 0, same_warp = 0;
   };
+  /** A warp's position. Accesses of its lanes up to `whole` are ordered before what any of its lanes does now. */
   struct Seen {
-    uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0;
+    uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0, whole = 0;
+    bool by_lanes = false;  // since then some of its lanes have met: lanes_
   };
-  /** A group of products: the stamp of its reads, and the stamp at which each warp has committed it. */
+  /** For each lane, the accesses of each lane that are ordered before it. */
+  using LaneClocks = std::array<std::array<uint32_t, LANES>, LANES>;
+  /** A group of products: the stamp of its reads, and those of its warps when they committed it. */
   struct ProductGroup {
     uint32_t stamp = 0;
     std::array<uint32_t, WARPGROUP_WARPS> committed{};
@@ -188,6 +195,7 @@ class Shadow {
   Seen& seen_by(Warp& w);
   void step(Seen& seen) { seen.stamp = ++stamp_; }
   ProductGroup& group_of(const Warp& w, uint32_t number);
+  uint32_t whole_before(Mark now) const;
   unsigned thread_at(Mark mark) const;
   bool follows(unsigned actor, uint32_t stamp, Mark now) const;
   bool follow_readers(const Line& line, Mark now) const;
@@ -229,7 +237,7 @@ class Shadow {
   void fenced(const Warp& w);
   void fence(Warp& w, bool of_device);
   void synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses);
-  void publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_global);
+  void publish(Warp& w, uint32_t m, const uint64_t* addresses, bool of_device);
   void acquire();
   bool stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned lane, uint32_t byte, unsigned count) const;
   bool touched_since_barrier(const Cell& cell) const;
@@ -269,9 +277,16 @@ class Shadow {
   struct {
     uint32_t m;
     unsigned warp;
-    bool is_global;
+    bool is_global, at_fence;
     uint64_t addresses[LANES];
   } to_acquire_ = {};
+  /** What the warp acquires at its next fence, because it has read a flag by a .relaxed access. */
+  struct Awaited {
+    ActorClock own{};
+    Clock others;
+    bool any = false;
+  };
+  std::vector<Awaited> awaited_;  // by warp
   struct Fence {
     uint32_t block = 0, device = 0, since = 0;  // the warp's stamps at its latest fence of each scope; 0: none
   };
@@ -298,7 +313,8 @@ class Shadow {
   uint32_t since_ = 0;  // stamp of the latest barrier; everything up to it is ordered
   uint32_t seen_epoch_ = 0;  // the block's epoch when it was last seen
   std::vector<Seen> warps_;
-  std::vector<uint32_t> fenced_;  // for each warp, the block's epoch at the warp's latest fence
+  std::vector<LaneClocks> lanes_;  // by warp; empty before the first such meeting
+  std::vector<uint32_t> fenced_;  // by warp: the block's epoch at the warp's latest fence
   struct BulkStore {
     Mark mark;
     uint32_t thread, group, from, bytes;
@@ -343,6 +359,9 @@ class GlobalShadow {
     uint32_t block = 0;
     uint32_t launch = 0;  // 0: none
   };
+  struct AtomicTouch : Touch {
+    bool of_block_scope = false;
+  };
   struct Cell {
     Touch writer, reader, other;
     uint32_t value = 0;  // the value that the writer wrote, if known
@@ -356,9 +375,9 @@ class GlobalShadow {
     uint32_t written_in = 0;  // the latest launch that wrote to the region
     std::vector<std::pair<uint64_t, uint64_t>> unwritten;  // address ranges: from, to
     std::vector<std::unique_ptr<Cell[]>> chunks;
-    std::vector<std::unique_ptr<AtomicUses<Touch>[]>> atomics;  // by four bytes
+    std::vector<std::unique_ptr<AtomicUses<AtomicTouch>[]>> atomics;  // by four bytes
     Cell& cell(uint64_t offset);
-    AtomicUses<Touch>& atomics_at(uint64_t offset);
+    AtomicUses<AtomicTouch>& atomics_at(uint64_t offset);
     void refine(unsigned bytes);
     bool is_unwritten(uint64_t address) const;
   };
@@ -376,8 +395,8 @@ class GlobalShadow {
                                             const Touch& now, uint64_t address, unsigned bytes);
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
                                   const Touch& now, bool writes, uint64_t address, unsigned bytes,
-                                  bool with_atomic = false);
-  /** Faults because `count` bytes from byte `from` of the access's `bytes` are unwritten. */
+                                  const char* why = nullptr);
+  /** Faults a read of `count` unwritten bytes, starting at byte `from` of the access's `bytes`. */
   static void read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
                              unsigned bytes);
   std::mutex mutex_;

@@ -119,7 +119,7 @@ class Warp {
   unsigned index = 0;
   uint32_t faulty = 0;  // the lanes of an access that is about to fault, if there are several
   std::vector<Split> others;
-  uint32_t epoch = 1;  // the number of meetings so far, for the race check
+  uint32_t epoch = 1;  // number of times that all lanes ordered their accesses, for the race check
 
   template <class T>
   T* reg(uint32_t slot) {

@@ -1,5 +1,5 @@
-// Runs the programs of kernels/checked.cu and kernels/documented.cu with the race check. Each fault must be reported
-// with its line, and a correct program must give no report.
+// Runs the programs of kernels/checked.cu, documented.cu and audited.cu with the race checks: each fault is reported
+// with its line, and correct programs give no report.
 #include <map>
 #include <sstream>
 #include <utility>
@@ -91,6 +91,8 @@ void test_programs(const std::string& name, int faulty, int correct) {
 }  // namespace
 
 int main() {
+  CHECK(flashcore_emulator_time_limit(10000) == 0);  // of each launch: a program that never ends is a fault, too
   test_programs("checked", 61, 56);
   test_programs("documented", 61, 45);
+  test_programs("audited", 34, 18);
 }

@@ -60,6 +60,8 @@ bool is_atomic(const Ins* i, Access access) {
 }
 
 constexpr const char* BESIDE_ATOMIC = " (one of the two is an atomic, which orders nothing)";
+constexpr const char* BESIDE_BLOCK_SCOPE =
+    " (one of the two is an atomic for its block only: .cta, thread_scope_block)";
 const char* why_volatile(Mark either) { return either & VOLATILE ? " (volatile orders nothing)" : ""; }
 bool are_apart(const uint32_t* offsets, uint32_t m) {
   for (uint32_t left = m; left; left &= left - 1) {

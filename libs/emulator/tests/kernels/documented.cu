@@ -212,10 +212,10 @@ PROGRAM(atomic_ref_of_the_block_between_blocks) {
   if (blockIdx.x == 0) {
     if (threadIdx.x == 0) {
       scratch[32] = int(in[5]);  // fault
-      flag.store(1, cuda::memory_order_release);
+      flag.store(1, cuda::memory_order_release);  // fault
     }
   } else if (threadIdx.x == 0) {
-    while (flag.load(cuda::memory_order_acquire) == 0) {}
+    while (flag.load(cuda::memory_order_acquire) == 0) {}  // fault
     out[0] = scratch[32];  // fault
   }
 }
