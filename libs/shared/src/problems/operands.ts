@@ -8,6 +8,7 @@ import {
   TABLES,
   type TableName,
 } from './problem-schema.ts';
+import { TENSOR_DTYPES, type ElementDtype } from '../data/dtype.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { entryOf } from '../text/entry-of.ts';
 
@@ -65,12 +66,63 @@ const RULES = {
   page_offsets: 'page_offsets',
 } as const satisfies Record<TableName, string>;
 
+const FLOATING: readonly ElementDtype[] = ['fp16', 'bf16', 'fp32'];
+const WITH_FP8: readonly ElementDtype[] = [...FLOATING, 'e4m3', 'e5m2'];
+
+/**
+ * Dtypes in which the oracle reads an operand, and inputs can be drawn; absent: all of TENSOR_DTYPES. Only the first
+ * three have an infinity that conversions keep, which hides keys and marks empty parts, and int8 has no NaN.
+ */
+const READ_AS: Readonly<Partial<Record<OperandName, readonly ElementDtype[]>>> = {
+  sinks: ['fp32'],
+  alibi_slopes: ['fp32'],
+  bias: FLOATING,
+  lse_parts: FLOATING,
+  o_parts: WITH_FP8,
+  d_o: WITH_FP8,
+  selected: ['int32'],
+};
+/** An O that a backward pass reads. */
+const READ_O = WITH_FP8;
+
+type RawTensors = RawProblem['tensors'];
+
+/** The dtypes that a tensor has for the kernels of a problem. A `same_as` that leads nowhere gives none. */
+export function dtypesOf(tensors: RawTensors, name: string): readonly ElementDtype[] {
+  const lists = Object.values(tensors).flatMap(({ dtype }) => (Array.isArray(dtype) ? dtype : []));
+  const ofKernels = lists.length > 0 ? TENSOR_DTYPES.filter((dtype) => lists.includes(dtype)) : TENSOR_DTYPES;
+  const forKernel = (of: (typeof TENSOR_DTYPES)[number]): ElementDtype | undefined => {
+    const seen = new Set<string>();
+    for (let at = name; !seen.has(at);) {
+      seen.add(at);
+      const dtype = entryOf(tensors, at)?.dtype;
+      if (dtype === undefined) return undefined;
+      if (Array.isArray(dtype)) return of;
+      if ('own' in dtype) return dtype.own;
+      const other = dtype.others[of];
+      if (other) return other;
+      at = dtype.sameAs;
+    }
+    return undefined;
+  };
+  return [...new Set(ofKernels.flatMap((dtype) => forKernel(dtype) ?? []))];
+}
+
+/** Why the oracle cannot read the operand's elements; undefined if it can, or writes them. */
+function dtypeFault(name: OperandName, tensor: string, tensors: RawTensors): string | undefined {
+  const isRead = entryOf(tensors, tensor)!.in !== undefined;
+  if (!isRead) return undefined;
+  const known = name === 'o' ? READ_O : (READ_AS[name] ?? TENSOR_DTYPES);
+  const wrong = dtypesOf(tensors, tensor).find((dtype) => !known.includes(dtype));
+  if (wrong === undefined) return undefined;
+  const [first] = known;
+  return known.length === 1
+    ? `${name} is read as ${first}: write \`dtype: ${first}\``
+    : `${name} is read as ${known.join(', ')}, and ${tensor} may be ${wrong}: give it a dtype of these`;
+}
+
 /** Why the oracle cannot read or write the operand in this layout; undefined if it can. */
-function layoutFault(
-  name: OperandName,
-  axes: readonly OperandAxis[],
-  dtype: RawProblem['tensors'][string]['dtype'],
-): string | undefined {
+function layoutFault(name: OperandName, axes: readonly OperandAxis[]): string | undefined {
   const isOfParts = name === 'o_parts' || name === 'lse_parts';
   if (axes.includes('p') !== isOfParts)
     return isOfParts ? `${name} has parts: name their dimension p` : `only o_parts and lse_parts have the dimension p`;
@@ -82,10 +134,8 @@ function layoutFault(
         : undefined;
     case 'sinks':
     case 'alibi_slopes':
-      if (axes.join() !== 'h') return `${name} has one number a head: write \`TENSOR[h]\``;
-      return 'own' in dtype && dtype.own === 'fp32' ? undefined : `${name} is read as fp32: write \`dtype: fp32\``;
     case 'd_sinks':
-      return axes.join() === 'h' ? undefined : 'd_sinks has one number a head: write `TENSOR[h]`';
+      return axes.join() === 'h' ? undefined : `${name} has one number a head: write \`TENSOR[h]\``;
     case 'bias':
       if (axes.includes('d')) return 'bias has one number a key: leave d out';
       return axes.at(-1) === 'k' ? undefined : 'the last dimension must be k: the numbers of a row are adjacent';
@@ -152,7 +202,8 @@ export function readOperands(
           : `${tensor} is drawn as lists of keys: name it as selected`,
       );
     else {
-      const wrong = layoutFault(name, axes, written!.dtype) ?? columnsFault(name, operand, { op, tensors });
+      const wrong =
+        layoutFault(name, axes) ?? dtypeFault(name, tensor, tensors) ?? columnsFault(name, operand, { op, tensors });
       if (wrong) fault(key, wrong);
     }
   }

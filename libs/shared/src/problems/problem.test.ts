@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
+import { ELEMENT_DTYPES } from '../data/dtype.ts';
 import {
   problemCase,
   axisViolations,
@@ -747,4 +748,35 @@ test.each([
   expect(found.tensors.map((tensor) => tensor.dtype)).toEqual(dtypes);
   expect(found.bytes).toBe(bytes);
   expect(found.symmetries.map(({ act, axis }) => `${act} ${axis}`)).toEqual(symmetries);
+});
+
+/** Dtypes that the oracle reads for an operand, of all that a tensor can name. */
+test.each([
+  ['attention', 'bias', 'bias_values', 'fp16 bf16 fp32'],
+  ['attention', 'q', 'Q', 'fp16 bf16 fp32 e4m3 e5m2 int8'],
+  ['attention', 'k', 'K', 'fp16 bf16 fp32 e4m3 e5m2 int8'],
+  ['attention', 'v', 'V', 'fp16 bf16 fp32 e4m3 e5m2 int8'],
+  ['attention_backward', 'd_o', 'dO', 'fp16 bf16 fp32 e4m3 e5m2'],
+  ['attention_backward', 'o', 'O', 'fp16 bf16 fp32 e4m3 e5m2'],
+  ['merge', 'o_parts', 'O_splits', 'fp16 bf16 fp32 e4m3 e5m2'],
+  ['merge', 'lse_parts', 'LSE_splits', 'fp16 bf16 fp32'],
+])('%s reads %s as the dtypes that its oracle can carry, and refuses all others', (id, operand, tensor, readable) => {
+  const text = readFileSync(new URL(`../../../../problems/${id}/problem.yaml`, import.meta.url), 'utf8');
+  const written = new RegExp(String.raw`^(  ${tensor}:\s*\{\s*in: \[.*?\],\s*dtype: )(\[.*?\]|[^,}]*[^,} ])`, 'm');
+  expect(text).toMatch(written);
+  const refused = ELEMENT_DTYPES.filter((dtype) => {
+    // Tensors that follow this one, such as same_as(Q), keep a list of their own.
+    const others = text.replaceAll(`same_as(${tensor})`, '[fp16, bf16]');
+    try {
+      parseProblem(others.replace(written, `$1${dtype}`), 'problem.yaml');
+      return false;
+    } catch (error) {
+      if (dtype !== 'int32')
+        expect(String(error)).toMatch(
+          new RegExp(`${operand} is read as .*${tensor} may be ${dtype}|minus infinity, which ${dtype}`),
+        );
+      return true;
+    }
+  });
+  expect(refused).toEqual(ELEMENT_DTYPES.filter((dtype) => !readable.split(' ').includes(dtype)));
 });

@@ -1,6 +1,7 @@
 /** How a problem draws its int32 inputs, and which rows of its other inputs belong to a sequence. */
-import { TENSOR_DTYPES } from '../data/dtype.ts';
+import { TENSOR_DTYPES, isSmall } from '../data/dtype.ts';
 import type { Expression } from '../data/expression.ts';
+import { dtypesOf } from './operands.ts';
 import type { RawDraw, RawProblem } from './problem-schema.ts';
 import { entryOf } from '../text/entry-of.ts';
 
@@ -69,7 +70,7 @@ export interface RuleReader {
 /** The rules of a tensor. Reports rules that do not fit it. */
 export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const { tensors, fault } = reader;
-  const { draw, rows, dtype, in: dims, optional, when, tolerance, rounds } = entryOf(tensors, name)!;
+  const { draw, rows, dtype, in: dims, optional, when, tolerance, rounds, role } = entryOf(tensors, name)!;
   const key = ['tensors', name];
   const isInt32 = 'own' in dtype && dtype.own === 'int32';
   if (isInt32 && !dims)
@@ -77,6 +78,10 @@ export function tensorRules(name: string, reader: RuleReader): TensorRules {
   else if (isInt32 && !draw)
     fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets, pages or selected }`');
   if (draw && !isInt32) fault([...key, 'draw'], 'only an int32 input has a rule: write `dtype: int32`');
+  const small =
+    dims && role === 'bias' ? dtypesOf(tensors, name).find((each) => each !== 'int32' && isSmall(each)) : undefined;
+  if (small !== undefined)
+    fault([...key, 'dtype'], `a bias has minus infinity, which ${small} does not keep: give it fp16, bf16 or fp32`);
   if (dims && optional) fault([...key, 'optional'], 'only an output can be optional: leave it out');
   if (!dims && when !== undefined)
     fault([...key, 'when'], 'only an input has `when`: an output that some kernels have is `optional`');
