@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares a kernel exported to PyTorch with PyTorch's attention in fp32, and writes the largest differences as JSON.
 
-  python3 triton_export.py FILE SHAPE…
+python3 triton_export.py FILE SHAPE…
 """
 
 import importlib.util

@@ -114,6 +114,11 @@ test.skipIf(noBox).each<[string, string, RegExp]>([
     /ended with exit status 0 before Triton had compiled/,
   ],
   ['kills itself', 'import os; os.kill(os.getpid(), 9)', /ended with signal 9/],
+  [
+    'starts 300 processes',
+    'import os, time\nfor _ in range(300):\n    if os.fork() == 0: time.sleep(1000)\ntime.sleep(1000)',
+    /must run at most 64 processes while Triton compiles it, got \d+/,
+  ],
   ['patches Triton', 'triton.compile = lambda *_, **__: 1 / 0', /division by zero/],
   ['makes a link of the PTX', 'import os; os.symlink("/etc/passwd", "kernel.ptx"); os._exit(0)', /before Triton had/],
   ['does not parse', 'def broken(:', /SyntaxError/],
