@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isRunning } from '@flashcore/shared/files';
 
 /** The folder with the embedded runner's jobs and artifacts: $FLASHCORE_HOME, or else ~/.flashcore. */
 export function dataDirectory(environment: NodeJS.ProcessEnv): string {
@@ -48,6 +49,13 @@ function parseRecord(text: string): RunnerRecord | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The living process that has the data directory's lock; undefined if there is none. It may not answer yet. */
+export function lockHolder(directory: string): number | undefined {
+  const file = path.join(directory, 'lock.pid');
+  const pid = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0;
+  return Number.isSafeInteger(pid) && pid > 1 && isRunning(pid) ? pid : undefined;
 }
 
 /**

@@ -11,8 +11,10 @@ import {
   appendFileSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -38,7 +40,9 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function ensure(options: { program?: string; notify?: (message: string) => void } = {}): Promise<EmbeddedRunner> {
+async function ensure(
+  options: { program?: string; notify?: (message: string) => void; startLimitMs?: number } = {},
+): Promise<EmbeddedRunner> {
   const runner = await ensureEmbeddedRunner({ directory, environment: process.env, ...options });
   connected.push(runner);
   return runner;
@@ -183,3 +187,39 @@ test('the error about a runner that is not built says how to build it', async ()
   await expect(ensure({ program })).rejects.toThrow(/Run: npm ci --ignore-scripts=false$/);
   expect(existsSync(directory)).toBe(false);
 });
+
+test('a runner that never answers is ended at the limit, with a message that has no records of the log', async () => {
+  const program = path.join(folder, 'main.js');
+  writeFileSync(program, `console.error('{"level":40,"msg":"cgroups of boxes"}'); setInterval(() => undefined, 1000);`);
+  writeFileSync(path.join(folder, 'worker.js'), '');
+  await expect(ensure({ program, startLimitMs: 600 })).rejects.toThrow(
+    `The runner did not start within 0.6 s; see ${path.join(directory, 'runner.log')}`,
+  );
+  await until(() => runnersOfFolder().length === 0);
+});
+
+test('a runner that listens but does not answer yet is waited for, and no other one is started', async () => {
+  const server = createServer();
+  const socket = path.join(folder, 'slow.sock');
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  mkdirSync(directory);
+  const record = { pid: process.pid, address: `unix:${socket}`, buildId: 'slow', embedded: true };
+  writeFileSync(path.join(directory, 'runner.json'), JSON.stringify(record));
+  await expect(ensure({ startLimitMs: 300 })).rejects.toThrow(/^The runner did not start within 0.3 s; see \S+$/);
+  expect(existsSync(path.join(directory, 'runner.log'))).toBe(false);
+  server.close();
+});
+
+test('a client whose runner lost the directory to another waits for the other', async () => {
+  mkdirSync(directory);
+  const lock = new DatabaseSync(path.join(directory, 'lock.db'));
+  lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+  writeFileSync(path.join(directory, 'lock.pid'), String(process.pid));
+  const waiting = ensure({ startLimitMs: 60_000 });
+  const log = path.join(directory, 'runner.log');
+  await until(() => existsSync(log) && readFileSync(log, 'utf8').includes("two can't share one"));
+  lock.close();
+  rmSync(path.join(directory, 'lock.pid'));
+  const runner = await waiting;
+  expect(readRunnerRecord(directory)?.pid).toBe(runner.pid);
+}, 180_000);

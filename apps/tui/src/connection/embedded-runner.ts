@@ -1,10 +1,10 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RunnerClient } from '@flashcore/shared/client';
+import { isSilence, RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { makeFolder, whyUnwritable, isRunning } from '@flashcore/shared/files';
-import { buildIdOf, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
-import { launchRunner, type RunnerLaunch } from './runner-launch.ts';
+import { buildIdOf, lockHolder, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
+import { launchRunner, logOf, type RunnerLaunch } from './runner-launch.ts';
 
 /** The runner of a data directory, ready to receive requests. */
 export interface EmbeddedRunner {
@@ -23,34 +23,49 @@ interface EmbeddedRunnerOptions {
   readonly program?: string;
   readonly signal?: AbortSignal;
   readonly notify?: (message: string) => void;
+  /** How long to wait for a runner that does not answer; default START_LIMIT_MS. */
+  readonly startLimitMs?: number;
 }
 
-const START_LIMIT_MS = 10_000;
+/** A start takes less than a second, but a minute and a half was seen on a machine with ten processes for each core. */
+const START_LIMIT_MS = 180_000;
+/** The first greeting waits until the runner has asked its compilers for their versions. */
+const GREETING_LIMIT_MS = 15_000;
+const SAY_AFTER_MS = 10_000;
 const STOP_LIMIT_MS = 10_000;
-const POLL_MS = 25;
+const FIRST_POLL_MS = 25;
+const MAX_POLL_MS = 500;
 
 /**
  * Finds the runner of a data directory, or starts it detached so that it outlives this command. An idle embedded runner
  * of another build or checkout is replaced. A runner that its owner started is used unchanged. If two clients start at
- * the same time, both start a runner; the directory's lock lets only one runner survive, and both clients connect to
- * it. Errors: RUNNER_UNREACHABLE with the end of the runner's log.
+ * the same time, both start a runner; the directory's lock lets only one runner survive, and both clients wait for it.
+ * No runner is ended because it is slow, unless it has not answered within the limit. Errors: RUNNER_UNREACHABLE.
  */
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
-  const { directory, environment, program = runnerProgram(), signal, notify } = options;
+  const { directory, environment, program = runnerProgram(), signal, notify, startLimitMs = START_LIMIT_MS } = options;
   requireBuilt(program);
   inDataFolder(directory, () => makeFolder(directory));
   const own = { buildId: buildIdOf(program), program: realpathSync(program) };
-  const deadline = performance.now() + START_LIMIT_MS;
+  const begin = performance.now();
   let launch: RunnerLaunch | undefined;
-  for (;;) {
+  let said = false;
+  for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(MAX_POLL_MS, pauseMs * 1.2)) {
     signal?.throwIfAborted();
-    const found = await probe(directory);
-    const difference = found && differenceOf(found.record, own);
-    if (found && (!difference || !(await replaced(found, difference, notify)))) return take(found);
+    const waitedMs = performance.now() - begin;
+    const found = await probe(directory, { signal, timeoutMs: Math.max(1, startLimitMs - waitedMs) });
+    const difference = typeof found === 'object' ? differenceOf(found.record, own) : undefined;
+    if (typeof found === 'object' && (!difference || !(await replaced(found, difference, notify)))) return take(found);
     launch?.throwIfFailed();
-    if (performance.now() > deadline) throw givenUp(directory, launch);
-    if (!found) launch ??= inDataFolder(directory, () => launchRunner({ program, directory, environment }));
-    await sleep(POLL_MS, undefined, signal ? { signal } : {});
+    if (waitedMs > startLimitMs) throw givenUp(directory, launch, startLimitMs);
+    if (waitedMs > SAY_AFTER_MS && !said) {
+      said = true;
+      notify?.(`runner: it has not answered for ${SAY_AFTER_MS / 1000} s; waiting up to ${startLimitMs / 1000} s`);
+    }
+    // The runner that got the directory before ours may have ended meanwhile.
+    if (launch?.lost() && lockHolder(directory) === undefined) launch = undefined;
+    if (found === 'absent') launch ??= inDataFolder(directory, () => launchRunner({ program, directory, environment }));
+    await sleep(pauseMs, undefined, signal ? { signal } : {});
   }
 }
 
@@ -85,7 +100,13 @@ function requireBuilt(program: string): void {
  */
 export async function idleRunner(directory: string): Promise<number | undefined> {
   const found = await probe(directory);
-  if (!found) return undefined;
+  if (found === 'absent') return undefined;
+  if (found === 'silent')
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { directory },
+      `The runner of ${directory} does not answer and may have jobs: try again, or end it first`,
+    );
   const { record, client } = found;
   const jobs = client?.host.activeJobs;
   client?.close();
@@ -106,17 +127,30 @@ interface FoundRunner {
   readonly client: RunnerClient | undefined;
 }
 
-// Any runner that answers at the recorded address is the directory's runner. If none answers, the record is left over
-// from a runner that was killed.
-async function probe(directory: string): Promise<FoundRunner | undefined> {
+type Probed = FoundRunner | 'absent' | 'silent';
+
+interface ProbeOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Any runner that answers at the recorded address is the directory's runner. `absent`: nothing listens there, so the
+ * record is left over from a runner that was killed. `silent`: a process listens, but has not answered yet.
+ */
+async function probe(directory: string, { signal, timeoutMs = GREETING_LIMIT_MS }: ProbeOptions = {}): Promise<Probed> {
   const record = readRunnerRecord(directory);
-  if (!record || !isRunning(record.pid)) return undefined;
+  if (!record || !isRunning(record.pid)) return 'absent';
   try {
-    return { record, client: await RunnerClient.connect({ address: record.address }) };
+    const { address } = record;
+    const client = await RunnerClient.connect({ address, signal, timeoutMs: Math.min(timeoutMs, GREETING_LIMIT_MS) });
+    return { record, client };
   } catch (error) {
-    if (error instanceof FlashcoreError && error.reason === 'VERSION_MISMATCH') return { record, client: undefined };
-    if (error instanceof FlashcoreError && ['RUNNER_UNREACHABLE', 'DRAINING'].includes(error.reason)) return undefined;
-    throw error;
+    if (!(error instanceof FlashcoreError)) throw error;
+    if (error.reason === 'VERSION_MISMATCH') return { record, client: undefined };
+    if (error.reason === 'DRAINING') return 'absent';
+    if (error.reason !== 'RUNNER_UNREACHABLE') throw error;
+    return isSilence(error) ? 'silent' : 'absent';
   }
 }
 
@@ -161,7 +195,7 @@ async function replaced(
 /** Ends a runner and waits until its process is gone. Errors: RUNNER_UNREACHABLE if that takes too long. */
 export async function endRunner(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
-  for (const deadline = performance.now() + STOP_LIMIT_MS; isRunning(pid); await sleep(POLL_MS)) {
+  for (const deadline = performance.now() + STOP_LIMIT_MS; isRunning(pid); await sleep(FIRST_POLL_MS)) {
     if (performance.now() > deadline)
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',
@@ -181,11 +215,14 @@ function take({ record, client }: FoundRunner): EmbeddedRunner {
   return { client, pid: record.pid, address: record.address, embedded: record.embedded };
 }
 
-function givenUp(directory: string, launch: RunnerLaunch | undefined): FlashcoreError {
+function givenUp(directory: string, launch: RunnerLaunch | undefined, limitMs: number): FlashcoreError {
   launch?.abandon();
+  // A runner that this client started has just been ended.
+  const holder = launch?.lost() === false ? undefined : lockHolder(directory);
+  const remedy = holder === undefined ? '' : `; to replace it, end it (kill ${holder})`;
   return new FlashcoreError(
     'RUNNER_UNREACHABLE',
     { directory },
-    `The embedded runner of ${directory} did not answer within ${START_LIMIT_MS / 1000} s. ${launch?.logTail() ?? ''}`.trim(),
+    `The runner did not start within ${limitMs / 1000} s; see ${logOf(directory)}${remedy}`,
   );
 }

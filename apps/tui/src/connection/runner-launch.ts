@@ -8,10 +8,10 @@ import { withoutSecrets } from '@flashcore/shared/files';
 export interface RunnerLaunch {
   /** Throws RUNNER_UNREACHABLE if the runner ended, unless it ended because another runner got the directory first. */
   throwIfFailed(): void;
+  /** True if the runner ended because another runner got the directory first. */
+  lost(): boolean;
   /** Ends the runner if it is still running. */
   abandon(): void;
-  /** The last log lines since the start, as "Its log ends: ...". */
-  logTail(): string;
 }
 
 interface LaunchOptions {
@@ -23,12 +23,13 @@ interface LaunchOptions {
 /** With this flag a start is over before the first garbage collection. bin/flashcore-runner.js sets the same flag. */
 const NODE_FLAGS = ['--min-semi-space-size=32'];
 const LOG_TAIL_LINES = 12;
-// Time that a client whose runner lost the race waits for the winner, which takes the lock before it answers.
-const RACE_LIMIT_MS = 8_000;
+
+/** The log of the runners that clients start. */
+export const logOf = (directory: string): string => path.join(directory, 'runner.log');
 
 /** Starts a runner as a process in its own session, so that Ctrl-C and the end of this terminal do not reach it. */
 export function launchRunner({ program, directory, environment }: LaunchOptions): RunnerLaunch {
-  const logFile = path.join(directory, 'runner.log');
+  const logFile = logOf(directory);
   const log = openSync(logFile, 'a', 0o600);
   const logStart = fstatSync(log).size;
   const child = spawn(process.execPath, [...NODE_FLAGS, program, 'serve', '--embedded', '--data', directory], {
@@ -39,25 +40,22 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
   });
   closeSync(log);
   child.unref();
-  const launch = { ended: undefined as string | undefined, at: 0 };
-  child.on('error', (error) => Object.assign(launch, { ended: error.message, at: performance.now() }));
-  child.on('exit', (code, signal) =>
-    Object.assign(launch, {
-      ended: signal ? `ended by ${signal}` : `ended with status ${code}`,
-      at: performance.now(),
-    }),
-  );
-  const logTail = () => tailOf(logFile, logStart);
+  let ended: string | undefined;
+  let lostRace = false;
+  child.on('error', (error) => (ended = error.message));
+  child.on('exit', (code, signal) => {
+    ended = signal ? `ended by ${signal}` : `ended with status ${code}`;
+    lostRace = saidSince(logFile, logStart).includes("two can't share one");
+  });
   return {
-    logTail,
+    lost: () => lostRace,
     abandon: () => void child.kill('SIGKILL'),
     throwIfFailed() {
-      if (launch.ended === undefined || (lostTheRace(logTail()) && performance.now() - launch.at < RACE_LIMIT_MS))
-        return;
+      if (ended === undefined || lostRace) return;
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',
         { directory },
-        `The embedded runner of ${directory} ${launch.ended}. ${logTail()}`,
+        `The embedded runner of ${directory} ${ended}${lastWords(logFile, logStart)}`,
       );
     },
   };
@@ -93,14 +91,16 @@ export async function runRunnerCommand({ program, args, environment, stdout }: R
   return promise;
 }
 
-const lostTheRace = (log: string): boolean => log.includes("two can't share one");
+/** The log's text after `from`, which other runners of the folder may have written too. */
+const saidSince = (file: string, from: number): string =>
+  existsSync(file) ? readFileSync(file).subarray(from).toString('utf8') : '';
 
-function tailOf(file: string, from: number): string {
-  const text = existsSync(file) ? readFileSync(file).subarray(from).toString('utf8').trim() : '';
-  if (text === '') return `Its log ${file} says nothing`;
-  return `Its log ends:\n${text
+/** The last lines for people that the runner wrote to its log; the log's own records are for programs. */
+function lastWords(file: string, from: number): string {
+  const lines = saidSince(file, from)
     .split('\n')
-    .slice(-LOG_TAIL_LINES)
-    .map((line) => `  ${line}`)
-    .join('\n')}`;
+    .filter((line) => line.trim() !== '' && !line.startsWith('{"level":'))
+    .slice(-LOG_TAIL_LINES);
+  if (lines.length === 0) return `; see ${file}`;
+  return `. Its log ${file} ends:\n${lines.map((line) => `  ${line}`).join('\n')}`;
 }

@@ -2,6 +2,7 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { FlashcoreError } from '../contract/errors.ts';
 import { API_VERSION } from './grpc.ts';
+import { isServiceError } from './resume.ts';
 
 /** How the client tried to connect. */
 export interface Attempt {
@@ -40,6 +41,10 @@ function whyNoRunner({ code, details }: ServiceError): string {
   if (code === status.DEADLINE_EXCEEDED) return 'what is there does not answer in time';
   return 'what answers there is not a runner';
 }
+
+/** True if something listened at the address but did not answer in time, as a runner that is starting. */
+export const isSilence = ({ cause }: FlashcoreError): boolean =>
+  isServiceError(cause) && cause.code === status.DEADLINE_EXCEEDED;
 
 /** RUNNER_UNREACHABLE for an established connection that was lost. */
 export function connectionLost(address: string, cause: ServiceError): FlashcoreError {

@@ -12,4 +12,5 @@ export {
   SERVER_OPTIONS,
   serviceDefinition,
 } from './grpc.ts';
+export { isSilence } from './connection-error.ts';
 export { listedJobs } from './listed-jobs.ts';
