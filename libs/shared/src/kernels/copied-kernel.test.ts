@@ -94,3 +94,15 @@ test("a copy computes the same as its original, even if the problem has the orig
   const { problem } = parseManifest(copiedKernel({ 'kernel.yaml': manifest }, 'mine')['kernel.yaml']!, 'kernel.yaml');
   expect(problem.id).toBe('rmsnorm');
 });
+
+test('parameters stay aligned with the parenthesis after a name of another length', () => {
+  const files = {
+    'kernel.yaml': MANIFEST,
+    'first_step.cu': 'void first_step(const half* Q,\n                const half* K) {\n    first_step(1);\n}\n',
+  };
+  const code = (id: string): string | undefined => copiedKernel(files, id)[`${id}.cu`];
+  expect(code('k')).toBe('void k(const half* Q,\n       const half* K) {\n    k(1);\n}\n');
+  expect(code('longer_than_that')).toBe(
+    `void longer_than_that(const half* Q,\n${' '.repeat(22)}const half* K) {\n    longer_than_that(1);\n}\n`,
+  );
+});

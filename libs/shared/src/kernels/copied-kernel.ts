@@ -20,13 +20,42 @@ export function copiedKernel(files: Readonly<Record<string, string>>, id: string
   const renamed = (text: string): string => text.replaceAll(new RegExp(`\\b${original}\\b`, 'g'), id);
   const copy = Object.fromEntries(
     Object.entries(files).map(([path, text]) =>
-      BROUGHT_PATHS.includes(path) ? [path, text] : [renamed(path), renamed(text)],
+      BROUGHT_PATHS.includes(path) ? [path, text] : [renamed(path), realigned(text, renamed)],
     ),
   );
   copy[MANIFEST_FILE] = ownManifest(copy[MANIFEST_FILE]!, { original, problem: problem.id });
   copy[NOTES_FILE] = `# ${id}\n\n${BEGUN} ${original}.\n\n## What it changes, and why\n\n## What was measured\n`;
   parseManifest(copy[MANIFEST_FILE], MANIFEST_FILE, brought);
   return copy;
+}
+
+/** The renamed text. Lines that were aligned below an open parenthesis stay aligned with it. */
+function realigned(text: string, renamed: (text: string) => string): string {
+  let column = 0;
+  let shift = 0;
+  return text
+    .split('\n')
+    .map((line) => {
+      const isBelow = column > 0 && line.startsWith(' '.repeat(column));
+      if (!isBelow) {
+        const open = lastOpen(line);
+        column = open + 1;
+        shift = renamed(line.slice(0, column)).length - column;
+        return renamed(line);
+      }
+      return shift < 0 ? renamed(line).slice(-shift) : `${' '.repeat(shift)}${renamed(line)}`;
+    })
+    .join('\n');
+}
+
+/** Index of the line's last parenthesis that it does not close; -1 if there is none. */
+function lastOpen(line: string): number {
+  const open: number[] = [];
+  for (const [index, character] of [...line].entries()) {
+    if (character === '(') open.push(index);
+    else if (character === ')') open.pop();
+  }
+  return open.at(-1) ?? -1;
 }
 
 /** Whether notes say anything: headings, comments and the line at the start of every copy are ignored. */
