@@ -2,7 +2,7 @@
 import { fitRow, run, type Row } from '../present/cells/row.ts';
 import type { LogBuffer } from '../state/log-buffer.ts';
 import type { Snapshot } from '../state/log-search.ts';
-import { attachedJob } from '../state/selectors.ts';
+import { attachedJob, clockOf } from '../state/selectors.ts';
 import { jobTitle } from '../present/words.ts';
 import type { AppState } from '../state/app-state.ts';
 import { headerRow } from './chrome/header.ts';
@@ -61,7 +61,7 @@ const linesOf = (log: LogBuffer, from: number): Row[] =>
 export function statusRows(state: AppState): Row[] {
   const { columns } = state.ui;
   const job = attachedJob(state);
-  const phases = job === undefined ? [] : [jobRow(job, state.now, columns - 1)];
+  const phases = job === undefined ? [] : [jobRow(job, clockOf(state, job), columns - 1)];
   return [
     headerRow(state, columns),
     ...phases.map((row) => fitRow([run(' '), ...row], columns)),

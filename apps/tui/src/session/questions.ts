@@ -1,3 +1,4 @@
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { errorText } from '@flashcore/shared/text';
 import type { Notice } from '../state/app-state.ts';
 import type { Store } from './store.ts';
@@ -8,26 +9,33 @@ interface QuestionsOptions {
   readonly signal: AbortSignal;
   /** Restarts an embedded runner that was killed. Returns its new label. */
   readonly revive: (() => Promise<string | void>) | undefined;
+  /** Called when the runner is lost. */
+  readonly onLost: () => void;
 }
+
+export const isUnreachable = (error: unknown): boolean =>
+  error instanceof FlashcoreError && error.reason === 'RUNNER_UNREACHABLE';
 
 /** Sends calls to the runner, and derives the state of the connection from answers and failures. */
 export class Questions {
   readonly #store: Store;
   readonly #signal: AbortSignal;
   readonly #revive: QuestionsOptions['revive'];
+  readonly #onLost: QuestionsOptions['onLost'];
   #reviving = false;
 
-  constructor({ store, signal, revive }: QuestionsOptions) {
+  constructor({ store, signal, revive, onLost }: QuestionsOptions) {
     this.#store = store;
     this.#signal = signal;
     this.#revive = revive;
+    this.#onLost = onLost;
   }
 
   /** Makes one call and updates the connection's state. Returns true if the call was answered. */
   async ask(question: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     try {
       await question(this.#signal);
-      this.#store.dispatch({ type: 'connection', connection: 'connected' });
+      this.connection('connected');
       return true;
     } catch (error) {
       if (!this.#signal.aborted) this.report(error);
@@ -37,11 +45,13 @@ export class Questions {
 
   connection(connection: 'connected' | 'reconnecting'): void {
     this.#store.dispatch({ type: 'connection', connection });
-    if (connection === 'reconnecting') void this.#bringBack();
+    if (connection !== 'reconnecting') return;
+    this.#onLost();
+    void this.#bringBack();
   }
 
   report(error: unknown, about?: Notice['about']): void {
-    const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
+    const unreachable = isUnreachable(error);
     if (unreachable) this.connection('reconnecting');
     // This program starts its embedded runner again, so the error's "start it again" would mislead.
     if (unreachable && this.#store.state.runner.embedded && this.#revive !== undefined) return;

@@ -26,6 +26,8 @@ export class RunnerLists {
   readonly #folders: KernelFolders | undefined;
   readonly #problems: ProblemReader | undefined;
   readonly #questions: Questions;
+  /** Ids of kernels that are not listed although their folders were sought. */
+  readonly #soughtKernels = new Set<string>();
   #polling = false;
 
   constructor({ client, store, folders, problems, questions }: ListsOptions) {
@@ -55,10 +57,19 @@ export class RunnerLists {
         const before = this.#store.state.jobs;
         this.#store.dispatch({ type: 'jobs', jobs });
         if (endedMeanwhile(before, jobs)) void this.experiments();
+        if (this.#isNewKernel(jobs)) void this.ownKernels();
       });
     } finally {
       this.#polling = false;
     }
+  }
+
+  /** True if a job has a kernel that is not listed: a command in another terminal may have added its folder. */
+  #isNewKernel(jobs: readonly Job[]): boolean {
+    const listed = new Set(this.#store.state.kernels.map(({ kernelId }) => kernelId));
+    const fresh = jobs.filter(({ kernelId }) => !listed.has(kernelId) && !this.#soughtKernels.has(kernelId));
+    for (const { kernelId } of fresh) this.#soughtKernels.add(kernelId);
+    return listed.size > 0 && fresh.length > 0;
   }
 
   /** Reads the host, if its readings are on the screen. */

@@ -1,6 +1,8 @@
 import {
   FindingKind,
   FlashcoreError,
+  HostSchema,
+  JobSchema,
   JobState,
   KernelReferenceSchema,
   Outcome,
@@ -10,6 +12,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../testing/sample-job.ts';
@@ -17,7 +20,8 @@ import { initialState } from '../state/app-state.ts';
 import type { RunnerPort } from './runner-port.ts';
 import { Session } from './session.ts';
 import { Store } from './store.ts';
-import { messageRows } from '../screens/chrome/message.ts';
+import { messageRows, restartText } from '../screens/chrome/message.ts';
+import { clockOf } from '../state/selectors.ts';
 import { rowText } from '../present/cells/row.ts';
 
 const EVENTS = sampleEvents();
@@ -393,6 +397,42 @@ test('a watched save is read to its end while another job is on the screen', asy
   expect(store.state.watching?.jobBefore).toBe('jobs/save-2');
 });
 
+/** A runner that is lost on demand, and after that answers as another process. */
+function losable(events = EVENTS) {
+  const runner = fakeRunner({ events });
+  const isLost = { value: false };
+  const asked: string[] = [];
+  const lostError = () => new FlashcoreError('RUNNER_UNREACHABLE', {}, 'No runner at unix:/run.sock: start it again');
+  const answered = async <Answer>(question: () => Promise<Answer>): Promise<Answer> => {
+    if (isLost.value) throw lostError();
+    return question();
+  };
+  const client: RunnerPort = {
+    ...runner,
+    listJobs: () => answered(() => runner.listJobs()),
+    getHost: () => answered(() => runner.getHost({})),
+    listKernels: () => answered(() => runner.listKernels({})),
+    listExperiments: () => answered(() => runner.listExperiments({})),
+    watch: async function* (job, options) {
+      asked.push(`${job} after ${options?.afterSequence}`);
+      if (isLost.value) throw lostError();
+      yield* runner.watch(job, options);
+    },
+  };
+  return { client, isLost, asked };
+}
+
+test('after a lost runner is back, the stream of the shown job goes on where it was cut', async () => {
+  const { client, isLost, asked } = losable();
+  isLost.value = true;
+  const store = begin(client, { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() => expect(asked).toHaveLength(1));
+  isLost.value = false;
+  await session?.poll();
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.lastSequence).toBe(EVENTS.length));
+  expect(asked).toEqual([`${SAMPLE_JOB} after 0`, `${SAMPLE_JOB} after 0`]);
+});
+
 test('an embedded runner that was killed is started again, and the screen says so with its new process', async () => {
   const runner = fakeRunner();
   let lost = true;
@@ -418,4 +458,33 @@ test('an embedded runner that was killed is started again, and the screen says s
   await vi.waitFor(() => expect(store.state.runner.label).toBe('embedded (pid 12, /home)'));
   await session.lists.jobs();
   expect([store.state.connection, shown()]).toEqual(['connected', '']);
+});
+
+test('a restart of the runner stays on the screen until a key is pressed, and in view 8', () => {
+  const at = (seconds: number) => Date.UTC(2026, 10, 30, 20, 39, seconds);
+  const store = new Store({
+    state: initialState({ runner: { label: 'embedded', embedded: true }, columns: 80, rows: 24, now: at(0) }),
+  });
+  const host = (processId: number, seconds: number) => ({ processId, startTime: timestampFromMs(at(seconds)) });
+  const job = (state: JobState, outcome = Outcome.UNSPECIFIED) =>
+    create(JobSchema, { name: SAMPLE_JOB, label: 'k', state, outcome, startTime: timestampFromMs(at(0)) });
+  store.dispatch({ type: 'host', host: create(HostSchema, host(11, -60)) });
+  store.dispatch({ type: 'jobs', jobs: [job(JobState.RUNNING)] });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  store.dispatch({ type: 'tick', now: at(10) });
+  store.dispatch({ type: 'connection', connection: 'reconnecting' });
+  store.dispatch({ type: 'tick', now: at(25) });
+  const shown = (): string => messageRows(store.state, 120).map(rowText).join(' ').trim();
+  expect(shown()).toBe('Lost embedded 15 s ago: starting it again. Jobs that it was running end as interrupted.');
+  // The clocks of a job that may have ended stand still.
+  expect(clockOf(store.state, store.state.views[SAMPLE_JOB]!)).toBe(at(10));
+  store.dispatch({ type: 'jobs', jobs: [job(JobState.ENDED, Outcome.INTERRUPTED)] });
+  store.dispatch({ type: 'host', host: create(HostSchema, host(12, 18)) });
+  store.dispatch({ type: 'connection', connection: 'connected' });
+  store.dispatch({ type: 'tick', now: at(55) });
+  const text = 'The runner was restarted at 20:39:18, which interrupted 1 job';
+  expect(shown()).toBe(`${text}.`);
+  store.dispatch({ type: 'key' });
+  expect(shown()).toBe('');
+  expect(restartText(store.state)).toBe(text);
 });

@@ -10,7 +10,7 @@ import {
   type KernelReference,
 } from '@flashcore/shared/contract';
 import { entryOf, plainLine } from '@flashcore/shared/text';
-import { Questions } from './questions.ts';
+import { isUnreachable, Questions } from './questions.ts';
 import { RunnerLists, type ProblemReader } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
 import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
@@ -68,6 +68,9 @@ export class Session {
   readonly #timers: NodeJS.Timeout[] = [];
   #watch: AbortController | undefined;
   #watching: AbortController | undefined;
+  /** True if the shown job's stream has ended because the runner was lost for too long. */
+  #isCut = false;
+  #wasLost = false;
   readonly #questions: Questions;
   readonly #askedListings = new Set<string>();
   /** Data that is read repeatedly. */
@@ -78,7 +81,12 @@ export class Session {
     this.#store = store;
     this.#now = now;
     this.#folders = folders;
-    this.#questions = new Questions({ store, signal: this.#ended.signal, revive });
+    this.#questions = new Questions({
+      store,
+      signal: this.#ended.signal,
+      revive,
+      onLost: () => (this.#wasLost = true),
+    });
     this.lists = new RunnerLists({ client, store, folders, problems, questions: this.#questions });
   }
 
@@ -89,7 +97,7 @@ export class Session {
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#store.subscribe(() => this.#readOpenListing());
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
-    this.#every(JOBS_EVERY_MS, () => void this.lists.jobs());
+    this.#every(JOBS_EVERY_MS, () => void this.poll());
     this.#every(HOST_EVERY_MS, () => void this.lists.host());
     this.#every(READINGS_EVERY_MS, () => this.lists.readings());
     if (start !== undefined) this.start(start);
@@ -348,6 +356,7 @@ export class Session {
     this.#watch?.abort();
     const watch = new AbortController();
     this.#watch = watch;
+    this.#isCut = false;
     try {
       for await (const event of open(watch.signal, (connection) => this.#questions.connection(connection))) {
         if (watch.signal.aborted) return;
@@ -357,8 +366,23 @@ export class Session {
         if (event.payload.case === 'finished') void this.lists.afterJob();
       }
     } catch (error) {
-      if (!watch.signal.aborted) this.#questions.report(error);
+      if (watch.signal.aborted) return;
+      this.#isCut = isUnreachable(error);
+      this.#questions.report(error);
     }
+  }
+
+  /**
+   * Reads the jobs. Once a lost runner answers again, reads all that it may have changed, and goes on reading the shown
+   * job if its stream has ended meanwhile.
+   */
+  async poll(): Promise<void> {
+    await this.lists.jobs();
+    const { connection, attached } = this.#store.state;
+    if (connection !== 'connected' || !this.#wasLost) return;
+    this.#wasLost = false;
+    if (this.#isCut && attached !== undefined) this.attach(attached);
+    await this.lists.all();
   }
 
   #every(milliseconds: number, action: () => void): void {

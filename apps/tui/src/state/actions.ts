@@ -86,7 +86,7 @@ export type Action =
   | { type: 'show-listing'; listing: UiState['listing'] }
   | { type: 'listed-place'; place: UiState['listedPlace'] }
   | { type: 'mark'; jobs: readonly string[] }
-  | { type: 'pin'; job: string }
+  | { type: 'pin'; job: string | undefined }
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }
   | { type: 'kernel-order'; sort: KernelSort }

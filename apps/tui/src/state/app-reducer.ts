@@ -17,7 +17,7 @@ import {
 import { kernelKey } from './listed-kernel.ts';
 import { withJobEvent } from './job-list.ts';
 import { withSavedView } from './saved-view.ts';
-import { type Timestamp } from '@bufbuild/protobuf/wkt';
+import { timestampMs, type Timestamp } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
 import { shownFinding } from './source-place.ts';
 
@@ -42,6 +42,7 @@ export function reduce(state: AppState, action: Action): AppState {
       return {
         ...state,
         host: action.host,
+        restart: restartOf(state, action.host),
         readings: withReadings(state.readings, action.host),
         caller: action.caller,
         plans: action.plans ?? state.plans,
@@ -111,8 +112,11 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'mark':
       return withUi(state, { marked: action.jobs });
     case 'pin':
-      // A job is never compared with itself.
-      return withUi(state, { pinned: action.job, comparing: state.ui.comparing && action.job !== state.attached });
+      return withUi(state, {
+        pinned: action.job,
+        // A job is never compared with itself.
+        comparing: state.ui.comparing && action.job !== undefined && action.job !== state.attached,
+      });
     case 'compare':
       return clampSelections(
         withUi(state, { comparing: action.on, comparePage: 'latency', selected: { ...state.ui.selected, latency: 0 } }),
@@ -137,7 +141,14 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'key': {
       const { about } = state.notice ?? {};
       const isRead = (about === undefined || about === 'cancel') && state.now - (state.notice?.time ?? 0) > READ_MS;
-      return isRead ? { ...state, notice: undefined } : state;
+      const { restart } = state;
+      const isSeen = restart !== undefined && !restart.read && state.now - restart.time > READ_MS;
+      if (!isRead && !isSeen) return state;
+      return {
+        ...state,
+        notice: isRead ? undefined : state.notice,
+        ...(isSeen && { restart: { ...restart, read: true, jobs: state.interrupted.length }, interrupted: [] }),
+      };
     }
     case 'tick': {
       const old = state.notice !== undefined && action.now - state.notice.time > NOTICE_MS;
@@ -221,7 +232,27 @@ function withKernels(state: AppState, kernels: AppState['kernels']): AppState {
 function withConnection(state: AppState, connection: AppState['connection']): AppState {
   const isStale = connection === 'connected' && state.notice?.about === 'connection';
   if (state.connection === connection && !isStale) return state;
-  return { ...state, connection, ...(isStale && { notice: undefined }) };
+  return {
+    ...state,
+    connection,
+    ...(connection === 'connected' && { lostAt: undefined }),
+    ...(connection === 'reconnecting' && state.lostAt === undefined && { lostAt: state.now }),
+    ...(isStale && { notice: undefined }),
+  };
+}
+
+/** A restart shows in the id of the runner's process. */
+function restartOf({ host: before, restart, now }: AppState, host: Host): AppState['restart'] {
+  const isOther = before !== undefined && before.processId !== 0 && before.processId !== host.processId;
+  return isOther
+    ? { time: host.startTime === undefined ? now : timestampMs(host.startTime), read: false, jobs: 0 }
+    : restart;
+}
+
+/** Names of the jobs that were open in the list before, and that the runner's end interrupted. */
+function interruptedIn(before: AppState['jobs'], jobs: AppState['jobs']): readonly string[] {
+  const open = new Set(before.filter(({ state }) => state !== JobState.ENDED).map(({ name }) => name));
+  return jobs.filter(({ name, outcome }) => open.has(name) && outcome === Outcome.INTERRUPTED).map(({ name }) => name);
 }
 
 function withVersion(state: AppState, { job, isRest = false }: Extract<Action, { type: 'version-started' }>): AppState {
@@ -254,7 +285,11 @@ const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...st
  * the shown job.
  */
 function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
-  const state = withListedEnd(before, jobs);
+  const interrupted = interruptedIn(before.jobs, jobs);
+  const state = withListedEnd(
+    interrupted.length === 0 ? before : { ...before, interrupted: [...before.interrupted, ...interrupted] },
+    jobs,
+  );
   if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
   const wanted = state.ui.view === 'jobs' ? selectedJobName(state) : state.attached;
   const next = { ...state, jobs };

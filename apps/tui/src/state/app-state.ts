@@ -211,6 +211,15 @@ export interface ShownRunner {
   readonly instance?: HostStart | undefined;
 }
 
+export interface RunnerRestart {
+  /** Milliseconds since 1970. */
+  readonly time: number;
+  /** True if the user has pressed a key since the screen said so. */
+  readonly read: boolean;
+  /** Number of the jobs that it interrupted; counted when it is read, until then they are in `interrupted`. */
+  readonly jobs: number;
+}
+
 export interface HostStart {
   /** Milliseconds since 1970. */
   readonly startedAt?: number | undefined;
@@ -220,6 +229,12 @@ export interface HostStart {
 export interface AppState {
   readonly runner: ShownRunner;
   readonly connection: Connection;
+  /** Milliseconds since 1970; undefined while the runner is connected. */
+  readonly lostAt?: number | undefined;
+  /** The last time that another process took over from the runner that this client had reached. */
+  readonly restart?: RunnerRestart | undefined;
+  /** Names of the jobs that were open and ended as interrupted since a restart was last read. */
+  readonly interrupted: readonly string[];
   readonly host?: Host | undefined;
   /** The name and role that the runner gives this client. */
   readonly caller?: Caller | undefined;
@@ -275,6 +290,7 @@ export function initialState({ runner, columns, rows, now, customKeys = {} }: St
   return {
     runner,
     connection: 'connecting',
+    interrupted: [],
     jobs: [],
     experiments: [],
     kernels: [],

@@ -13,6 +13,7 @@ import {
   type LeaderboardEntry,
   type ParityCounts,
 } from '@flashcore/shared/contract';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { entryOf } from '@flashcore/shared/text';
 import type { ListedProblem } from '../present/sections/problem.ts';
 import type { ListedKernel } from './listed-kernel.ts';
@@ -225,7 +226,7 @@ export function kernelsOf({
 
 /** The list that the key / filters; undefined if / searches the log. */
 export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undefined {
-  if (ui.view === 'kernels') return ui.kernelList === 'definition' ? undefined : ui.kernelList;
+  if (ui.view === 'kernels') return ui.kernelList === 'kernels' ? 'kernels' : 'problems';
   if (ui.view !== 'jobs') return undefined;
   return ui.jobList === 'jobs' ? 'jobs' : 'history';
 }
@@ -392,6 +393,21 @@ function verifyVerdict(variant: VariantView | undefined, steps: number): Verdict
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
   return passed > 0 && passed >= steps ? Verdict.PASS : Verdict.NOT_MEASURED;
 }
+
+/**
+ * The time at which a job's clocks stand: that of its end, also where only the list has it yet, or that at which the
+ * runner was lost.
+ */
+export function clockOf({ jobs, now, lostAt }: AppState, { name, endTime, state }: ClockedJob): number {
+  if (endTime !== undefined) return endTime;
+  const listed = state === JobState.ENDED ? jobs.find((job) => job.name === name)?.endTime : undefined;
+  return listed === undefined ? (lostAt ?? now) : timestampMs(listed);
+}
+
+type ClockedJob = Pick<JobView, 'name' | 'endTime' | 'state'>;
+
+/** True if the job's end is known: nobody can say when a runner that was killed stopped working on its job. */
+export const hasDuration = ({ outcome }: Pick<Job, 'outcome'>): boolean => outcome !== Outcome.INTERRUPTED;
 
 /** Milliseconds that the job has run so far, or in total once it has ended. */
 export function elapsedMs(job: JobView, now: number): number {

@@ -7,7 +7,16 @@ import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
 import { fitParts, type Part } from '../../present/cells/table.ts';
 import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
 import { isBeingRead, type JobView, type PhaseView } from '../../state/job-view.ts';
-import { attachedJob, currentPhase, elapsedMs, jobShare, shownVariant, waitsSince } from '../../state/selectors.ts';
+import {
+  attachedJob,
+  clockOf,
+  currentPhase,
+  elapsedMs,
+  hasDuration,
+  jobShare,
+  shownVariant,
+  waitsSince,
+} from '../../state/selectors.ts';
 import { gateTally } from '../../state/gate-board.ts';
 import { isSingle } from './layout.ts';
 import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
@@ -29,7 +38,7 @@ export function headerRow(state: AppState, width: number): Row {
     { rank: 5, forms: [[run('fa-tui', 'title')]] },
     { rank: 0, growRank: 9, forms: connectionForms(state) },
     { rank: 1, growRank: 4, forms: deviceForms(state) },
-    ...jobParts(attachedJob(state), state.now),
+    ...jobParts(state, attachedJob(state)),
   ];
   return fitRow([run(' '), ...fitParts(parts, width - 2)], width);
 }
@@ -59,12 +68,12 @@ function deviceForms(state: AppState): Row[] {
   return [[run(`${device.name} `), badge], [run(`${device.deviceId} `), badge], [badge]];
 }
 
-function jobParts(job: JobView | undefined, now: number): Part[] {
+function jobParts(state: AppState, job: JobView | undefined): Part[] {
   if (job === undefined) return [{ rank: 2, forms: [[run('no job', 'dim')]] }];
   const title = jobTitle(job);
   return [
     { rank: 3, forms: [[run(title, 'title')], [run(cutCells(title, SHORT_TITLE), 'title')]] },
-    { rank: 2, forms: progressForms(job, now) },
+    { rank: 2, forms: progressForms(job, clockOf(state, job)) },
   ];
 }
 
@@ -72,7 +81,7 @@ function progressForms(job: JobView, now: number): Row[] {
   const { mark, role, word } = jobMark(job);
   if (isBeingRead(job))
     return [[run(`${mark} ${word}`, role), run(', reading its events', 'dim')], [run(`${mark} ${word}`, role)]];
-  const clock = run(` ${formatClock(elapsedMs(job, now) / 1000)}`, 'dim');
+  const clock = run(hasDuration(job) ? ` ${formatClock(elapsedMs(job, now) / 1000)}` : '', 'dim');
   if (job.state !== JobState.RUNNING) return [[run(`${mark} ${word}`, role), clock], [run(`${mark} ${word}`, role)]];
   if (waitsSince(job, now) !== undefined) {
     const waits = run('waiting for the device', 'accent');

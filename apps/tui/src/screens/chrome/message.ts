@@ -6,12 +6,12 @@ import { JobState } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth, cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
-import type { AppState, Notice, ShownRunner, UiState, WatchedFolder } from '../../state/app-state.ts';
+import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
 import { queueText } from '../../state/job-list.ts';
 import { shownFinding, openListing } from '../../state/source-place.ts';
 import type { LaidOut } from './layout.ts';
 import { saveDifference } from '../../state/save-difference.ts';
-import { formatAge } from '../../present/numbers.ts';
+import { counted, formatAge, formatTimeOfDay } from '../../present/numbers.ts';
 import { attachedJob } from '../../state/selectors.ts';
 
 const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
@@ -29,7 +29,8 @@ export function messageRows(state: AppState, width: number): Row[] {
   )
     return [promptRow(ui.overlay, width)];
   if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
-  if (state.connection === 'reconnecting') return wrapped(lostText(state.runner), 'warn', width);
+  if (state.connection === 'reconnecting') return wrapped(lostText(state), 'warn', width);
+  if (state.restart?.read === false) return wrapped(`${restartText(state)}.`, 'warn', width);
   const job = attachedJob(state);
   if (job?.state === JobState.QUEUED) {
     const ahead = queueText(state.jobs, job.name);
@@ -52,10 +53,20 @@ function fittingText(state: AppState, watching: WatchedFolder, width: number): s
 }
 
 /** An embedded runner is on this machine, so it is lost only if it ended, and then its jobs ended too. */
-const lostText = ({ label, embedded }: ShownRunner): string =>
-  embedded
-    ? `Lost ${label}: starting it again. Jobs that it was running end as interrupted.`
-    : `Lost ${label}: reconnecting. The screen shows the last known state; jobs keep running.`;
+function lostText({ runner: { label, embedded }, lostAt, now }: AppState): string {
+  const since = Math.max(0, now - (lostAt ?? now));
+  const age = since < 1000 ? '' : ` ${formatAge(since / 1000)}`;
+  return embedded
+    ? `Lost ${label}${age}: starting it again. Jobs that it was running end as interrupted.`
+    : `Lost ${label}${age}: reconnecting. The screen shows the last known state; jobs keep running.`;
+}
+
+/** "The runner was restarted at 20:39:18, which interrupted 1 job". */
+export function restartText({ restart, interrupted }: AppState): string {
+  const count = interrupted.length + (restart?.jobs ?? 0);
+  const jobs = count === 0 ? '' : `, which interrupted ${counted(count, 'job')}`;
+  return `The runner was restarted at ${formatTimeOfDay(restart?.time ?? 0).slice(0, 8)}${jobs}`;
+}
 
 /** Text such as "watching k: last save 12 s ago, changed since the previous save: regs 76→61; W stops". */
 export function watchingText({ views, now }: AppState, { folder, lastSave, job, jobBefore }: WatchedFolder): string {
@@ -66,10 +77,18 @@ export function watchingText({ views, now }: AppState, { folder, lastSave, job, 
   return `watching ${folder}: last save ${formatAge((now - lastSave) / 1000)}${difference}; W stops`;
 }
 
-const wrapped = (text: string, role: Role, width: number): Row[] =>
-  wrapRows(text, width - 1, { role, indent: 1, hang: 1 })
+/** The message's first rows; "…" ends the last one if there are more. */
+function wrapped(text: string, role: Role, width: number): Row[] {
+  const rows = wrapRows(text, width - 2, { role, indent: 1, hang: 1 });
+  return rows
     .slice(0, MOST_MESSAGE_ROWS)
-    .map((row) => fitRow(row, width));
+    .map((row, index) =>
+      fitRow(
+        index === MOST_MESSAGE_ROWS - 1 && rows.length > MOST_MESSAGE_ROWS ? [...row, run('…', role)] : row,
+        width,
+      ),
+    );
+}
 
 type Prompt = Extract<NonNullable<UiState['overlay']>, { kind: 'search' | 'list-filter' | 'watch-folder' | 'confirm' }>;
 

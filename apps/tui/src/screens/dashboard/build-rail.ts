@@ -1,12 +1,12 @@
 /** The build's resources in two rows, each figure the maximum over all entries. */
-import { Phase } from '@flashcore/shared/contract';
+import { JobState, Phase } from '@flashcore/shared/contract';
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatBytes, formatPercent, formatSeconds } from '../../present/numbers.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { mostOf } from '../../state/pinned.ts';
-import { attachedJob, shownVariant } from '../../state/selectors.ts';
+import { attachedJob, clockOf, shownVariant } from '../../state/selectors.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
@@ -21,11 +21,15 @@ export const buildRail: View = ({ state }, size) => {
       body: (build.succeeded ? figures(variant, size.width) : failure(variant, size.width)).slice(0, size.height),
     };
   const phase = job?.phases.at(-1);
-  if (phase?.phase === Phase.BUILD && phase.endTime === undefined)
+  if (job?.state === JobState.RUNNING && phase?.phase === Phase.BUILD && phase.endTime === undefined)
     return {
       title,
       body: [
-        [run('● ', 'accent'), run('compiling'), run(` ${formatSeconds((state.now - phase.startTime) / 1000)}`, 'dim')],
+        [
+          run('● ', 'accent'),
+          run('compiling'),
+          run(` ${formatSeconds((clockOf(state, job) - phase.startTime) / 1000)}`, 'dim'),
+        ],
       ],
     };
   return { title, body: nothingYet(state, 'build', size).slice(0, size.height) };

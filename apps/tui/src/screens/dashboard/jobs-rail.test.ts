@@ -34,7 +34,7 @@ test('running jobs stay in the rail, however many there are, along with the show
   for (const label of ['a', 'b', 'c', 'd', 'old25']) expect(rail).toMatch(new RegExp(` ${label} `));
 });
 
-test('if room is short, the time and then the outcome are left out, and a name is cut to the cells that are left', () => {
+test('if room is short, the time and then a pass are left out, and a name is cut to the cells that are left', () => {
   const rail = (label: string) =>
     railOf([{ name: 'jobs/a612', label, state: JobState.ENDED, outcome: Outcome.PASSED }], 'jobs/a612');
   expect(rail('flashcore_v6')).toEqual(['▸ ✓ a612 flashcore_v6  passed 0:51']);
@@ -43,6 +43,9 @@ test('if room is short, the time and then the outcome are left out, and a name i
   expect(rail('flashcore_v6 USE_WMMA=1 STAGES=3')).toEqual(['▸ ✓ a612 flashcore_v6 USE_… passed']);
   const failed = { name: 'jobs/a612', label: 'my_attn', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT };
   expect(railOf([failed], 'jobs/a612')).toEqual(['▸ ✗ a612 my_attn wrong result 0:51']);
+  // A circle stands for cancelled jobs too, and nobody knows how long an interrupted job took.
+  const cut = { ...failed, label: 'my_attn PAD=4 MIN_CTAS=8', outcome: Outcome.INTERRUPTED };
+  expect(railOf([cut], 'jobs/a612')).toEqual(['▸ ○ a612 my_attn PAD=… interrupted']);
 });
 
 test('arrows mark the places where the rail leaves jobs out', () => {

@@ -1,13 +1,13 @@
 /** The runner's jobs in the rail: the activity of running ones and the outcome of ended ones. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { JobState, type Job } from '@flashcore/shared/contract';
+import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { cellWidth, cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatClock } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, outcomeWord, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { jobsOf, waitsSince } from '../../state/selectors.ts';
+import { hasDuration, jobsOf, waitsSince } from '../../state/selectors.ts';
 import { noAnswerYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
@@ -76,9 +76,9 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
   const [word, clock] = tailOf(state, job);
   const room = width - 2 - 2 - ID_CELLS - 1 - 1;
   const name = job.label || job.kernelId;
-  // If there is not enough room, first the time is left out, then the outcome, which the mark shows too, so that words
-  // stay whole.
-  const tails = [`${word} ${clock}`.trim(), word, ...(job.state === JobState.ENDED ? [''] : [])];
+  // If there is not enough room, first the time is left out, then "passed", so that words stay whole. Other marks stand
+  // for several outcomes.
+  const tails = [`${word} ${clock}`.trim(), word, ...(job.outcome === Outcome.PASSED ? [''] : [])];
   const tail = tails.find((text) => room - text.length >= cellWidth(name)) ?? word;
   const labelCells = Math.max(Math.min(LEAST_LABEL, cellWidth(name)), room - tail.length);
   const label = padCells(cutCells(name, labelCells), labelCells);
@@ -93,14 +93,14 @@ function jobRow(state: AppState, { job, gap }: RailJob, width: number): Row {
 }
 
 /** The end of the row: "bench 0:58", "1 ahead" or "failed 0:12". */
-function tailOf({ views, now }: AppState, job: Job): [word: string, clock: string] {
-  const { name, state, startTime, endTime, queuePosition } = job;
-  if (state === JobState.QUEUED) return [`${queuePosition} ahead`, ''];
+function tailOf(state: AppState, job: Job): [word: string, clock: string] {
+  const { name, startTime, endTime, queuePosition } = job;
+  if (job.state === JobState.QUEUED) return [`${queuePosition} ahead`, ''];
   const from = startTime === undefined ? undefined : timestampMs(startTime);
-  const clock =
-    from === undefined ? '' : formatClock(((endTime === undefined ? now : timestampMs(endTime)) - from) / 1000);
-  if (state !== JobState.RUNNING) return [outcomeWord(job), clock];
-  const view = entryOf(views, name);
+  const now = endTime === undefined ? (state.lostAt ?? state.now) : timestampMs(endTime);
+  const clock = from === undefined ? '' : formatClock((now - from) / 1000);
+  if (job.state !== JobState.RUNNING) return [outcomeWord(job), hasDuration(job) ? clock : ''];
+  const view = entryOf(state.views, name);
   const phase = view?.phases.at(-1)?.phase;
   const word = phase === undefined ? 'running' : PHASE_WORDS[phase];
   return [view !== undefined && waitsSince(view, now) !== undefined ? 'waiting' : word, clock];

@@ -23,7 +23,9 @@ import { gateTally } from '../../state/gate-board.ts';
 import { isBeingRead, phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
 import {
   attachedJob,
+  clockOf,
   elapsedMs,
+  hasDuration,
   phaseVerdict,
   raceOfAttached,
   shownVariant,
@@ -82,7 +84,11 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
   const finding = findingRows(state, { width, height: Math.floor(height * FINDING_SHARE) });
   return [
     // The finding is shown in full below, so the summary would only repeat it.
-    jobRow(finding.length > 0 ? { ...job, summary: '' } : { ...job, ...rejection(state, job) }, state.now, width),
+    jobRow(
+      finding.length > 0 ? { ...job, summary: '' } : { ...job, ...rejection(state, job) },
+      clockOf(state, job),
+      width,
+    ),
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
     gatesLine(state, width),
@@ -124,7 +130,9 @@ export function jobRow(job: JobView, now: number, width: number): Row {
       run(`${mark} ${word}`, role),
       // A job that never ran shows no time, because "0 ms" would look like a measurement.
       run(
-        job.startTime === undefined || isBeingRead(job) ? '  ' : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `,
+        job.startTime === undefined || isBeingRead(job) || !hasDuration(job)
+          ? '  '
+          : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `,
         'dim',
       ),
       ...aboutRuns(job, now),

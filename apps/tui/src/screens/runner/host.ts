@@ -13,6 +13,7 @@ import { entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatClock, formatNumber, formatCost, counted, formatPercent } from '../../present/numbers.ts';
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState, HostStart } from '../../state/app-state.ts';
+import { restartText } from '../chrome/message.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { hostLoadText, isHostBusy } from '../../present/sections/conditions.ts';
@@ -81,6 +82,7 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
       role: 'title',
     }),
     ...flowRows(groups, width),
+    ...(state.restart === undefined ? [] : wrapRows(restartText(state), width, { role: 'warn', hang: 2 })),
     ...costRows(state, width),
     // Only a runner on this machine reports its data folder.
     ...(host.dataDirectory ? wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 }) : []),
@@ -261,7 +263,7 @@ function conditionsOn(state: AppState, { deviceId }: Device): DeviceConditions |
 const MOST_QUEUED = 6;
 
 /** The job that has the device, then the jobs that wait for it, in order. */
-function queueRows({ jobs, now }: AppState, { deviceId }: Device, width: number): Row[] {
+function queueRows({ jobs, now, lostAt }: AppState, { deviceId }: Device, width: number): Row[] {
   const open = jobs.filter((job) => job.state !== JobState.ENDED && (job.deviceId === deviceId || job.deviceId === ''));
   if (open.length === 0) return [labelled('queue', 'empty', 'dim')];
   const inOrder = open.toSorted(
@@ -277,7 +279,7 @@ function queueRows({ jobs, now }: AppState, { deviceId }: Device, width: number)
         run(`  ${mark} `, role),
         run(jobTitle(job), 'title'),
         run(
-          `  ${KIND_WORDS[job.kind]}, ${text}${since === undefined ? '' : ` ${formatClock((now - timestampMs(since)) / 1000)}`}`,
+          `  ${KIND_WORDS[job.kind]}, ${text}${since === undefined ? '' : ` ${formatClock(((lostAt ?? now) - timestampMs(since)) / 1000)}`}`,
           'dim',
         ),
       ],
