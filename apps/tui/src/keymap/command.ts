@@ -21,7 +21,7 @@ export interface CommandRow {
    * The reason why the command has no effect now and the remedy, shown when its key is pressed. Absent: a general text
    * is shown.
    */
-  readonly whyNot?: string;
+  readonly whyNot?: string | ((state: AppState) => string);
 }
 
 /** The item after `current`, wrapping around at the end. */

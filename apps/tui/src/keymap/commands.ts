@@ -134,10 +134,11 @@ export function whyNothing(key: string, state: AppState): string | undefined {
   // Users press these keys to close whatever is open, or in a list that may be empty.
   if (key === 'escape' || key === 'enter') return undefined;
   const [command] = commandsOf(state).filter(({ keys }) => keys.includes(key));
-  return command && doesNothing(command);
+  return command && doesNothing(command, state);
 }
 
-export const doesNothing = ({ help, whyNot }: CommandRow): string => whyNot ?? `Not here: ${help}`;
+export const doesNothing = ({ help, whyNot }: CommandRow, state: AppState): string =>
+  (typeof whyNot === 'function' ? whyNot(state) : whyNot) ?? `Not here: ${help}`;
 
 /**
  * Commands whose id, keys or help contain every word of the query. First come those with exactly that key, then those

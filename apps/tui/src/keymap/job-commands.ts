@@ -15,7 +15,7 @@ import {
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
 import { kernelsOfProblem, selectedProblem } from '../state/listed-problems.ts';
-import { hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
+import { attachedJob, hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
 import { sourceTarget, openListing } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 import { comparing } from './view-commands.ts';
@@ -39,7 +39,11 @@ function filterOf(state: AppState): string {
   return list === undefined ? '' : state.ui.filters[list];
 }
 
-const NOT_LISTED = '7 lists no kernel for this: F there adds faulty ones, and fa-tui run FOLDER a folder of yours';
+function notListed(state: AppState): string {
+  const kernelId = attachedJob(state)?.kernelId ?? '';
+  const why = kernelId === '' ? 'No job is shown' : `7 does not list ${kernelId}`;
+  return `${why}: F in 7 adds the faulty kernels, and fa-tui run FOLDER adds a folder of yours`;
+}
 
 /** Must come before the commands that move the cursor, because both groups have the same keys. */
 export const MARK_COMMANDS = [
@@ -48,9 +52,9 @@ export const MARK_COMMANDS = [
     keys: ['space'],
     group: 'jobs',
     help: 'In 6: mark a job; x then cancels all marked ones',
-    hint: 'mark',
-    when: (state) => inJobList(state) && cancellableJob(state) !== undefined,
-    whyNot: 'Only a job in 6 that has not ended can be marked',
+    hint: (state) => (cancellableJob(state) === undefined ? '' : 'mark'),
+    when: (state) => inJobList(state) && selectedJobName(state) !== undefined,
+    whyNot: '6 lists the jobs; there Space marks one that has not ended',
   },
   {
     id: 'clear-marks',
@@ -76,7 +80,7 @@ export const JOB_COMMANDS = [
     keys: ['enter'],
     group: 'jobs',
     help: 'In 7: form to run, tune or verify the kernel',
-    hint: 'run',
+    hint: 'form',
     when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
   },
   {
@@ -111,7 +115,7 @@ export const JOB_COMMANDS = [
     help: 'Run again: the job opened, else the last form',
     hint: 'rerun',
     when: (state) => kernelToRun(state) !== undefined,
-    whyNot: NOT_LISTED,
+    whyNot: notListed,
   },
   {
     id: 'change-form',
@@ -120,7 +124,7 @@ export const JOB_COMMANDS = [
     help: 'Open the form of the last run',
     hint: 'form',
     when: (state) => kernelToRun(state) !== undefined,
-    whyNot: NOT_LISTED,
+    whyNot: notListed,
   },
   {
     id: 'cancel',
@@ -143,8 +147,8 @@ export const JOB_COMMANDS = [
     id: 'pin',
     keys: ['b'],
     group: 'jobs',
-    help: 'Pin the job shown, or the selected one in 6',
-    hint: 'pin',
+    help: 'Pin the job shown, or the selected in 6; and back',
+    hint: (state) => (chosenJob(state) === state.ui.pinned ? 'unpin' : 'pin'),
     when: (state) => chosenJob(state) !== undefined,
     whyNot: 'Only a job that has ended can be pinned',
   },
@@ -155,7 +159,10 @@ export const JOB_COMMANDS = [
     help: 'Compare with the pinned job, and back',
     hint: (state) => (comparing(state) ? 'back' : 'compare'),
     when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
-    whyNot: 'Nothing is pinned: b pins a job that has ended, then c on another one compares the two',
+    whyNot: ({ ui }) =>
+      ui.pinned === undefined
+        ? 'Nothing is pinned: b pins a job that has ended, then c on another one compares the two'
+        : 'Only a job that has ended can be compared with the pinned one',
   },
   {
     id: 'accept',

@@ -2,6 +2,7 @@
  * Commands that choose and configure the view, and commands of single views: the cursor in the error map, plots, the
  * pages of a comparison.
  */
+import { JobKind } from '@flashcore/shared/contract';
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
 import { inKernels } from '../state/chosen.ts';
@@ -126,7 +127,10 @@ export const VIEW_COMMANDS = [
     help: 'Next variant, if a job ran several',
     hint: 'variant',
     when: (state) => variantsOf(attachedJob(state)).length > 1,
-    whyNot: 'This job ran only one variant',
+    whyNot: (state) =>
+      attachedJob(state)?.kind === JobKind.TUNE
+        ? 'A search keeps the details of its winner only: 3 lists all variants that it tried'
+        : 'This job ran only one variant',
   },
   {
     id: 'open-notes',

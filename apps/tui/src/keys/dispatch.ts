@@ -179,7 +179,7 @@ function runFound(command: Command | undefined, context: KeyContext): void {
   if (command === undefined) return;
   close(context);
   if (isUsable(command, context.store.state)) return HANDLERS[command.id](context);
-  tellNothing(doesNothing(command), context);
+  tellNothing(doesNothing(command, context.store.state), context);
 }
 
 function tellNothing(text: string | undefined, { store }: KeyContext): void {

@@ -4,7 +4,7 @@ import { DEFAULT_PROBLEM, recordedProblem } from '@flashcore/shared/kernels';
 import type { Overlay } from '../state/app-state.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
-import { commandLineOf } from '../state/form-command.ts';
+import { commandLineOf, rowsToNext } from '../state/form-command.ts';
 import { valueOf } from '../state/form-field.ts';
 import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import { formOf, typedPath, withKernel, withKeys, withTyping, type RunForm } from '../state/run-form.ts';
@@ -53,10 +53,10 @@ export function pressInForm(
       return store.dispatch({ type: 'overlay', overlay: undefined });
     case 'up':
     case 'shift+tab':
-      return show(withKeys(form, { by: -1 }));
+      return show(withKeys(form, { by: rowsToNext(form, -1) }));
     case 'down':
     case 'tab':
-      return show(withKeys(form, { by: 1 }));
+      return show(withKeys(form, { by: rowsToNext(form, 1) }));
     case 'right':
       return changed(context, form, { defaults, change: 1 });
     case 'left':
@@ -73,9 +73,9 @@ export function pressInForm(
     case 'q':
       return store.dispatch({ type: 'overlay', overlay: undefined });
     case 'k':
-      return show(withKeys(form, { by: -1 }));
+      return show(withKeys(form, { by: rowsToNext(form, -1) }));
     case 'j':
-      return show(withKeys(form, { by: 1 }));
+      return show(withKeys(form, { by: rowsToNext(form, 1) }));
     case 'l':
     case 'space':
       return changed(context, form, { defaults, change: 1 });

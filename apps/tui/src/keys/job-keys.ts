@@ -83,6 +83,8 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   'filter-list': ({ store }) => {
     const list = filteredList(store.state);
     if (list === undefined) return;
+    // A definition has no rows to filter: the list that it was opened from has.
+    if (store.state.ui.kernelList === 'definition') store.dispatch({ type: 'kernel-list', list: 'problems' });
     store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: store.state.ui.filters[list] } });
   },
   'clear-filter': ({ store }) => {
@@ -109,7 +111,8 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
 export const MARK_HANDLERS: HandlersOf<typeof MARK_COMMANDS> = {
   'mark-job': ({ store }) => {
     const job = cancellableJob(store.state);
-    if (job === undefined) return;
+    if (job === undefined)
+      return store.dispatch({ type: 'notice', text: 'Only a job that has not ended can be marked', tone: 'warn' });
     const { marked } = store.state.ui;
     const isMarked = marked.includes(job.name);
     store.dispatch({
@@ -125,7 +128,7 @@ const MOST_NAMED = 3;
 
 /** Asks one question about all jobs. If there are several, it gives their number and names the first few. */
 function askToCancel(store: Store, jobs: readonly (Job | JobView)[], several?: string): void {
-  const titles = [...new Set(jobs.map(jobs.length === 1 ? namedJob : jobTitle))];
+  const titles = jobs.map(namedJob);
   const others = titles.length > MOST_NAMED ? ` and ${counted(titles.length - MOST_NAMED, 'other')}` : '';
   const names = `${titles.slice(0, MOST_NAMED).join(', ')}${others}`;
   const question = `Cancel ${several === undefined ? '' : `${several}: `}${names}?`;
@@ -171,6 +174,10 @@ function changeForm(context: KeyContext): void {
 function pin({ store, session }: KeyContext): void {
   const job = chosenJob(store.state);
   if (job === undefined) return;
+  if (job === store.state.ui.pinned) {
+    store.dispatch({ type: 'pin', job: undefined });
+    return store.dispatch({ type: 'notice', text: `No longer pinned: ${titleOf(store.state, job)}`, tone: 'info' });
+  }
   store.dispatch({ type: 'pin', job });
   // Reads the pinned job, because view 4 compares the lines of the shown job with those of the pinned one.
   void session.read(job);

@@ -242,7 +242,40 @@ test('a key that has no effect here shows the reason and the remedy, and the nex
   expect(notice()).toBe(undefined);
 });
 
-test('if a list of view 6 is empty, keys apply to the shown job; pressing 6 again shows the jobs', async () => {
+test('b on the pinned job unpins it, and c on a job that runs does not say that nothing is pinned', async () => {
+  const { store } = terminal;
+  const job = store.state.attached!;
+  await terminal.press('b');
+  expect(store.state.ui.pinned).toBe(job);
+  store.dispatch({ type: 'attach', job: 'jobs/running' });
+  await terminal.press('c');
+  expect(store.state.notice?.text).toBe('Only a job that has ended can be compared with the pinned one');
+  store.dispatch({ type: 'attach', job });
+  await terminal.press('b');
+  expect([store.state.ui.pinned, store.state.notice?.text]).toEqual([
+    undefined,
+    expect.stringMatching(/^No longer pinned: /),
+  ]);
+});
+
+test('in the form, the cursor skips the fields that its command does not take', async () => {
+  await terminal.press('7j\rh');
+  expect(await terminal.screen()).toMatch(/▸ phases +← tune →/);
+  const { overlay } = terminal.store.state.ui;
+  const ids = (): string => {
+    const { overlay: shown } = terminal.store.state.ui;
+    return shown?.kind === 'form' ? (shown.form.fields[shown.form.selected]?.id ?? '') : '';
+  };
+  expect(overlay?.kind).toBe('form');
+  const visited: string[] = [];
+  for (let step = 0; step < 4; step++) {
+    await terminal.press('\u001b[B');
+    visited.push(ids());
+  }
+  expect(visited).toEqual(['param:USE_WMMA', 'shape', 'shape', 'shape']);
+});
+
+test('if no row of view 6 is marked, keys apply to the shown job; pressing 6 again shows the jobs', async () => {
   for (const event of modelledEvents('bank_conflict_32way')) terminal.store.dispatch({ type: 'job-event', event });
   const [{ job = '' } = {}] = modelledEvents('bank_conflict_32way');
   terminal.store.dispatch({ type: 'attach', job });
@@ -417,9 +450,9 @@ test('space marks jobs, and x cancels all of them after one question that gives 
   const list = (): void => terminal.store.dispatch({ type: 'jobs', jobs: [...waiting, theirs, ...ended] });
   list();
   await terminal.press('6g  ');
-  expect(await terminal.screen()).toMatch(/·\+first[^]*·\+second[^]*, 2 marked/);
+  expect(await terminal.screen()).toMatch(/· \+ first[^]*· \+ second[^]*, 2 marked/);
   await terminal.press('x');
-  expect(await terminal.screen()).toContain('Cancel 2 marked jobs: first, second?');
+  expect(await terminal.screen()).toContain('Cancel 2 marked jobs: first (first), second (second)?');
   await terminal.press('y');
   expect([terminal.runner.cancelled, ui().marked]).toEqual([['jobs/first', 'jobs/second'], []]);
   // Another user's job waits too, but must not be cancelled.
@@ -427,7 +460,9 @@ test('space marks jobs, and x cancels all of them after one question that gives 
   const { caller } = create(GetHostResponseSchema, { caller: { name: 'local' } });
   terminal.store.dispatch({ type: 'host', host: terminal.store.state.host!, caller });
   await terminal.press('C');
-  expect(await terminal.screen()).toContain('Cancel 4 waiting jobs: first, second, third and 1 other?');
+  expect(await terminal.screen()).toContain(
+    'Cancel 4 waiting jobs: first (first), second (second), third (third) and 1 other?',
+  );
   await terminal.press('n');
   expect(terminal.runner.cancelled).toHaveLength(2);
 });

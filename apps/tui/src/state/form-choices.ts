@@ -214,7 +214,7 @@ const timingFields = (): FormField[] => [
 
 /** Fields for nvcc's options. */
 const compilerFields = (archs: readonly string[]): FormField[] => [
-  field('arch', 'arch', [AS_USUAL, ...archs], 'the architecture to compile for'),
+  typable(field('arch', 'arch', [AS_USUAL, ...archs], 'the architecture to compile for')),
   typable(field('registers', 'max registers', REGISTERS, 'registers per thread, 16 to 255: nvcc -maxrregcount')),
   field('fast-math', 'fast math', OFF_ON, 'nvcc --use_fast_math: approximate division, exp and sqrt'),
 ];

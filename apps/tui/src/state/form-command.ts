@@ -4,7 +4,7 @@ import { NONE, valueOf, type FormField } from './form-field.ts';
 import { kernelKey } from './listed-kernel.ts';
 import { typedPath, type RunForm } from './run-form.ts';
 
-type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
+export type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
 
 /** The commands that take a field, and the option for its value. */
 interface Flag {
@@ -56,6 +56,13 @@ export function actionOf({ fields }: Pick<RunForm, 'fields'>): Action {
 /** True if the form's command takes the field. */
 export const isTaken = (form: Pick<RunForm, 'fields'>, { id }: FormField): boolean =>
   entryOf(FLAGS, id)?.in.includes(actionOf(form)) ?? true;
+
+/** Rows from the cursor to the next field in a direction that the form's command takes; 0 if there is none. */
+export function rowsToNext(form: Pick<RunForm, 'fields' | 'selected'>, direction: 1 | -1): number {
+  const { fields, selected } = form;
+  const ahead = direction > 0 ? fields.slice(selected + 1) : fields.slice(0, selected).toReversed();
+  return direction * (ahead.findIndex((field) => isTaken(form, field)) + 1);
+}
 
 const isParameter = ({ id }: FormField): boolean => id.startsWith('param:');
 

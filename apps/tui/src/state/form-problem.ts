@@ -55,6 +55,8 @@ function problemOf(form: RunForm, field: FormField): string | undefined {
     return /^\d+$/.test(text) && Number(text) >= range.least && Number(text) <= range.most
       ? undefined
       : `"${text}": must be ${range.noun} from ${range.least} to ${range.most}`;
+  if (field.id === 'arch' && !field.choices.includes(text))
+    return `"${text}": must be one of ${field.choices.slice(1).join(', ')}`;
   return field.id === 'shape' ? shapesProblem(form, text) : undefined;
 }
 

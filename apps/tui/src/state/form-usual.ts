@@ -2,6 +2,7 @@
 import type { GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { usualArch, usualDevice, type ListedKernel } from './listed-kernel.ts';
+import { actionOf, type Action } from './form-command.ts';
 import { valueOf, type FormField, type Usual } from './form-field.ts';
 
 interface UsualContext {
@@ -37,8 +38,15 @@ export function usualValues(
   };
 }
 
+/** The sets of shapes that commands other than run take by default; undefined if that depends on the device. */
+const USUAL_SHAPES: Partial<Record<Action, string>> = { verify: 'parity', tune: 'canonical', profile: 'canonical' };
+
 /** The value behind a field's first choice, which is its default; undefined if only the runner knows it. */
-export function usualOf({ fields }: RunFields, { usual }: FormField): string | undefined {
+export function usualOf(form: RunFields, { id, usual }: FormField): string | undefined {
+  const { fields } = form;
+  const action = actionOf(form);
+  // Only an experiment has a plan.
+  if (id === 'shape' && action !== 'run') return USUAL_SHAPES[action];
   const plan = fields.find(({ id }) => id === 'plan');
   const text = typeof usual === 'string' ? usual : usual && entryOf(usual, plan === undefined ? '' : valueOf(plan));
   return text === '' ? undefined : text;

@@ -178,7 +178,10 @@ test('shapes and seeds can be typed; a choice replaces the typed text, Backspace
   });
   expect(valueOf(withKeys(form, { change: 1 }).fields[form.selected]!)).toBe('1');
   expect(valueOf(withTyping(form, 'backspace').fields[form.selected]!)).toBe('1');
-  expect(typed('arch', 'x')).toEqual({ ...FORM, selected: FORM.fields.findIndex(({ id }) => id === 'arch') });
+  expect(typed('metrics', 'x')).toEqual({ ...FORM, selected: FORM.fields.findIndex(({ id }) => id === 'metrics') });
+  expect(formProblem(typed('arch', 'sm_8'))?.text).toBe('"sm_8": must be one of sm_80, sm_89');
+  expect(formProblem(typed('arch', 'sm_89'))).toBeUndefined();
+  expect(commandLineOf(typed('arch', 'sm_89'), FORM)).toBe('fa-tui run k --arch sm_89');
 });
 
 test.each([
@@ -231,6 +234,9 @@ test('a field left to the runner shows the value that a run uses under the chose
     metrics: 'gates',
     champion: "the device's",
   });
+  const phases = (times: number) => usual(press(form, 'phases', times))['shape'];
+  // Only the experiment verifies some shapes and times others.
+  expect([phases(2), phases(4)]).toEqual(['parity', 'canonical']);
   expect(usual(press(form, 'plan', 1))).toMatchObject({ shape: 'quick', metrics: 'none', champion: 'none' });
 });
 

@@ -27,9 +27,8 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const searched = actionOf(form) === 'tune' ? tunedValues(form, defaults) : [];
   const rows = fields.map((field, index) =>
     fieldRow(field, {
-      // A search has no plan, because nothing judges its result.
       isDefault: isDefault(field, defaults),
-      usual: field.id === 'shape' && actionOf(form) === 'tune' ? 'canonical' : usualOf(form, field),
+      usual: usualOf(form, field),
       searched: searched.find(({ name }) => field.id === `param:${name}`)?.values,
       notIn: isTaken(form, field) ? undefined : actionOf(form),
       selected: index === selected,

@@ -41,7 +41,21 @@ test('a shape that all times share is in the title; otherwise it has a column, w
   ]);
 });
 
-test('the preview names the reasons why a job is not ranked, and does not repeat them', () => {
+test('lists of view 6 say why each job failed, and which one is pinned', () => {
+  const state = {
+    ...initialState({ runner: { label: '', embedded: true }, columns: 200, rows: 40, now: 0 }),
+    jobs: [failedExperiment.job!],
+    experiments: [create(ExperimentSummarySchema, { job: failedExperiment.job })],
+  };
+  const pinned = { ...state, ui: { ...state.ui, view: 'jobs' as const, pinned: failedExperiment.job!.name } };
+  const { body, remark } = historyPane(pinned, { width: 150, height: 10 });
+  expect(body.slice(0, 2).map(rowText).join('\n')).toMatch(/why not passed[^]*P .*[a-z]/);
+  expect(remark).toContain(', P pinned');
+  const list = jobsView({ state: pinned, log: new LogBuffer(1), search: undefined }, { width: 76, height: 10 });
+  expect(list.body.slice(0, 2).map(rowText).join('\n')).toMatch(/summary/);
+});
+
+test('the preview gives the reasons why a job is not ranked once', () => {
   const reasons = ['plan explore accepts nothing'];
   const experiment = create(ExperimentSummarySchema, {
     job: { ...failedExperiment.job, summary: `1 of 1 case correct; not ranked: ${reasons[0]}` },

@@ -1,6 +1,6 @@
 /** Ended experiments, sorted and filtered. The keys b and c compare any two rows. */
 import { marked } from '../../present/roles.ts';
-import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
+import { Outcome, isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import {
   commonShape,
   gatesRole,
@@ -18,10 +18,14 @@ import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark } from '../../state/chosen.ts';
 import { hiddenText, historyOf } from '../../state/selectors.ts';
-import { dtypeWord, jobMark, jobTitle, shortName } from '../../present/words.ts';
+import { dtypeWord, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
 import { experimentRows, summaryBeside } from './experiment-rows.ts';
+
+/** The legend of the mark of a pinned job; empty if the list does not have the job. */
+export const pinnedLegend = ({ ui }: AppState, jobs: readonly (string | undefined)[]): string =>
+  ui.pinned !== undefined && jobs.includes(ui.pinned) ? ', P pinned' : '';
 
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'P' : ' ';
@@ -60,7 +64,7 @@ const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSumma
         ? '-'
         : marked(
             jobMark(job).mark,
-            `${job.name === state.ui.pinned ? 'A ' : ''}${championMark(state, job.name)}${jobTitle(job)}`,
+            `${job.name === state.ui.pinned ? 'P ' : ''}${championMark(state, job.name)}${jobTitle(job)}`,
             jobMark(job).role,
           ),
     shrinkTo: 20,
@@ -93,6 +97,12 @@ const historyColumns = (state: AppState, shapes: readonly Column<ExperimentSumma
     title: 'at, UTC',
     align: 'right',
     cell: ({ job }) => formatWhen(job?.createTime, state.now),
+  },
+  {
+    title: 'why not passed',
+    drop: 3,
+    shrinkTo: 24,
+    cell: ({ job }) => run(job === undefined || job.outcome === Outcome.PASSED ? '' : summaryText(job), 'dim'),
   },
 ];
 
@@ -127,7 +137,10 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   const common = commonShape(experiments) ?? sharedText(experiments.map(shownCase), size.width - OTHER_CELLS);
   return {
     title: common === '' ? title : `${title}  p50 at ${common}`,
-    remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${hiddenText(state)}${championLegend(
+    remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${hiddenText(state)}${pinnedLegend(
+      state,
+      experiments.map(({ job }) => job?.name),
+    )}${championLegend(
       state,
       experiments.map(({ job }) => job?.name),
     )}${simulated}`,

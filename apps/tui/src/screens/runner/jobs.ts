@@ -7,9 +7,9 @@ import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { championLegend, championMark, markedJobs } from '../../state/chosen.ts';
-import { hiddenText, jobsOf } from '../../state/selectors.ts';
+import { hasDuration, hiddenText, jobsOf } from '../../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
-import { historyPane } from './history.ts';
+import { historyPane, pinnedLegend } from './history.ts';
 import { leaderboardPane } from './leaderboard-pane.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
@@ -51,13 +51,13 @@ function jobs(state: AppState, size: Size): PaneContent {
       title: 'job',
       cell: (job) =>
         run(
-          `${jobMark(job).mark}${placeMark(job, state)}${championMark(state, job.name)}${jobTitle(job)}`,
+          `${jobMark(job).mark} ${placeMark(job, state)}${championMark(state, job.name)}${jobTitle(job)}`,
           jobMark(job).role,
         ),
-      shrinkTo: 20,
+      shrinkTo: 16,
     },
-    // This column may be dropped, because the line below the list names the kind too.
-    { title: 'kind', drop: 4, cell: ({ kind }) => KIND_WORDS[kind] },
+    // The line below the list names the kind too.
+    { title: 'kind', drop: 6, cell: ({ kind }) => KIND_WORDS[kind] },
     { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
   ];
@@ -79,7 +79,10 @@ function jobs(state: AppState, size: Size): PaneContent {
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
   return {
     title,
-    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}${championLegend(
+    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}${pinnedLegend(
+      state,
+      listed.map(({ name }) => name),
+    )}${marked > 0 ? `, ${marked} marked` : ''}${state.ui.jobList === 'jobs' ? hiddenText(state) : ''}${championLegend(
       state,
       listed.map(({ name }) => name),
     )}`,
@@ -120,26 +123,27 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
 const MOST_SUMMARY_ROWS = 4;
 
 const summaryColumns = (now: number): Column<Job>[] => [
-  { title: 'took', align: 'right', drop: 4.5, cell: (job) => tookText(job, now) },
+  { title: 'took', align: 'right', drop: 4, cell: (job) => tookText(job, now) },
   {
     title: 'submitted',
     align: 'right',
     drop: 5,
     cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)),
   },
-  { title: 'summary', drop: 6, cell: (job) => run(summaryText(job), 'dim'), shrinkTo: 30 },
+  // Says why a job failed, so that nobody has to visit every row.
+  { title: 'summary', drop: 2, cell: (job) => run(summaryText(job), 'dim'), shrinkTo: 24 },
 ];
 
-function tookText({ startTime, endTime, state, queuePosition }: Job, now: number): string {
+function tookText({ startTime, endTime, state, outcome, queuePosition }: Job, now: number): string {
   if (state === JobState.QUEUED) return `${queuePosition} ahead`;
-  return startTime === undefined
+  return startTime === undefined || !hasDuration({ outcome })
     ? '-'
     : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
 }
 
 /** `+` for a marked job, `*` for the job on the screen, `P` for the pinned one. */
 function placeMark({ name }: Job, state: AppState): string {
-  if (markedJobs(state).some((job) => job.name === name)) return '+';
-  if (name === state.attached) return '*';
-  return name === state.ui.pinned ? 'P' : ' ';
+  if (markedJobs(state).some((job) => job.name === name)) return '+ ';
+  if (name === state.attached) return '* ';
+  return name === state.ui.pinned ? 'P ' : '  ';
 }
