@@ -77,7 +77,7 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
   // On a host's first job the emulator takes half a minute to compile; the message says why the job waits.
-  const firstTime = spec.device.simulated ? '; its first start compiles the emulator and the CPU reference' : '';
+  const firstTime = spec.device.simulated ? '; the first job of a host compiles it and the CPU reference' : '';
   const telling = setTimeout(
     () => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to start${firstTime}`),
     TELL_WAIT_MS,

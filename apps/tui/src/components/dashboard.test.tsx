@@ -79,10 +79,10 @@ test.each([
   const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: () => uncompiled().slice(0, -1) });
-    expect(await terminal.screen()).toMatch(/The build failed before any case ran/);
+    expect(await terminal.screen()).toMatch(/The build failed before any case ended/);
     await terminal.press('2');
     const screen = await terminal.screen();
-    expect(screen).toMatch(/The build failed before any case ran/);
+    expect(screen).toMatch(/The build failed before any case ended/);
     expect(screen).not.toMatch(/run after/);
   } finally {
     terminal.close();

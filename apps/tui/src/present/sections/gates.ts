@@ -34,8 +34,8 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
 const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
 
 function amountText(distance: number, { target, unit }: Pick<GateResult, 'target' | 'unit'>): string {
-  // Text such as "2 %" would be read as a relative difference, so the difference of two percentages is given in points.
-  if (unit === '%' || unit === 'share') return `${formatNumber(unit === '%' ? distance : distance * 100)} points`;
+  // A percentage of a percentage would be taken for the difference of the two.
+  if (unit === '%' || unit === 'share') return `${formatNumber(unit === '%' ? distance : distance * 100, 3)} points`;
   return target === 0 || COUNTED.has(unit) ? formatInUnit(distance, unit) : formatPercent((distance / target) * 100);
 }
 

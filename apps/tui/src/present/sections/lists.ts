@@ -180,9 +180,11 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }
 
-/** "-" for an experiment of a runner without ranked runs, and for a run without a time, which has nothing to rank. */
-function rankedPiece({ ranking, p50Us }: ExperimentSummary): Piece {
-  if (ranking === undefined || (ranking.ranked && p50Us === undefined)) return piece('-', 'dim');
+/**
+ * "-" for an experiment from before ranked runs existed, and for a run without a GPU's time, which has nothing to rank.
+ */
+function rankedPiece({ ranking, p50Us, simulated }: ExperimentSummary): Piece {
+  if (ranking === undefined || simulated || (ranking.ranked && p50Us === undefined)) return piece('-', 'dim');
   return piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');
 }
 

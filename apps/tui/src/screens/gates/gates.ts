@@ -78,11 +78,21 @@ function headRows(state: AppState, { width, height }: Size): Row[] {
   return [
     ...(plan === undefined
       ? []
-      : planRows(plan, caseSets, { width, height: Math.max(1, Math.floor(height * PLAN_SHARE)) })),
+      : planRows(
+          plan,
+          { caseSets, canFallBack: canFallBack(state, job) },
+          { width, height: Math.max(1, Math.floor(height * PLAN_SHARE)) },
+        )),
     ...(standing === undefined
       ? []
       : wrapRows(standing.text, width, { role: standing.role, hang: 2 }).slice(0, MOST_STANDING_ROWS)),
   ];
+}
+
+/** False for a listed kernel that has no parameter with which its tensor cores can be turned off. */
+function canFallBack({ kernels }: AppState, job: JobView | undefined): boolean {
+  const kernel = kernels.find(({ kernelId }) => kernelId === job?.kernelId);
+  return kernel === undefined || kernel.parameters.some(({ name }) => name === 'USE_WMMA');
 }
 
 interface Cursor extends Size {
@@ -203,7 +213,11 @@ function compactGate(gate: GateResult, { width, cursor }: { width: number; curso
 }
 
 /** At most `height` rows: the title, then the measurements, the deciding gates and the requirements. */
-function planRows(plan: GatePlan, caseSets: readonly CaseSet[], { width, height }: Size): Row[] {
+function planRows(
+  plan: GatePlan,
+  { caseSets, canFallBack }: { caseSets: readonly CaseSet[]; canFallBack: boolean },
+  { width, height }: Size,
+): Row[] {
   const { name, fallback, requirements } = plan;
   const dim = { role: 'dim', hang: 2 } as const;
   const all: Row[] = [
@@ -213,7 +227,7 @@ function planRows(plan: GatePlan, caseSets: readonly CaseSet[], { width, height 
     ...flowRows(
       [
         ...(requirements.length === 0 ? [] : [labelled('requires', requirements.join(', '))]),
-        labelled('where it fails', entryOf(FALLBACKS, fallback) ?? fallback),
+        labelled('where it fails', canFallBack ? (entryOf(FALLBACKS, fallback) ?? fallback) : FALLBACKS['none']!),
       ],
       width,
     ),

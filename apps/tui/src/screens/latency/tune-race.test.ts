@@ -91,3 +91,13 @@ test('if nothing is timed, the Pareto front uses shared memory and registers; ot
   expect([...raceOf({ ...job, tuned: untimed })!.pareto]).toEqual(['A']);
   expect(racePane(job, '3 Latency', look)).toBeUndefined();
 });
+
+test('a search that timed nothing says so, and has no columns for times', () => {
+  const rows = [row('TILE=32', { ...built(64, 8192), ...RIGHT, rank: 1 })];
+  const result = create(JobResultSchema, {
+    tune: { variants: rows, complete: true, rankedBy: 'registers, not timed' },
+  });
+  const pane = textOf({ ...job, state: JobState.ENDED, outcome: Outcome.PASSED, tuned: rows, result });
+  expect(pane.title).toBe('3 Latency  race of 1 variant, 0 dropped  not timed');
+  expect(rowText(pane.body[0]!).trim()).toBe('#  variant  regs   SMEM  CTAs/SM  correct  dropped');
+});

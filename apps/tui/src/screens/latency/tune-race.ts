@@ -47,11 +47,26 @@ export function raceText(race: TuneRace): string {
 /** Text such as "race of 12 variants, 3 dropped". */
 function standing({ rows, result }: TuneRace): string {
   const dropped = rows.filter((row) => row.dropped !== undefined).length;
-  const ended = result?.complete ? 'decided' : 'stopped before the end';
+  const ended = result?.complete ? (isTimed(rows) ? 'decided' : 'not timed') : 'stopped before the end';
   return `race of ${counted(rows.length, 'variant')}, ${dropped} dropped  ${result === undefined ? 'LIVE' : ended}`;
 }
 
-function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
+const isTimed = (rows: readonly TunedVariant[]): boolean => rows.some(({ p50Us }) => p50Us !== undefined);
+
+function columnsOf(race: TuneRace): Column<TunedVariant>[] {
+  const { pareto, rows, result } = race;
+  // A search that ended without times has none to show.
+  return [...buildColumns(pareto), ...(result !== undefined && !isTimed(rows) ? [] : timeColumns()), DROPPED];
+}
+
+const DROPPED: Column<TunedVariant> = {
+  title: 'dropped',
+  drop: 5,
+  shrinkTo: 12,
+  cell: ({ dropped }) => run(reasonText(dropped ?? ''), 'dim'),
+};
+
+function buildColumns(pareto: TuneRace['pareto']): Column<TunedVariant>[] {
   const built = (row: TunedVariant, text: string): string => (row.buildId === undefined ? '-' : text);
   return [
     {
@@ -74,6 +89,11 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
       cell: (row) => built(row, row.registers > 0 ? String(row.ctasPerSm) : '-'),
     },
     { title: 'correct', cell: verifiedPiece },
+  ];
+}
+
+function timeColumns(): Column<TunedVariant>[] {
+  return [
     {
       title: 'p50',
       align: 'right',
@@ -94,7 +114,6 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
       drop: 4,
       cell: ({ ratio }) => (ratio === undefined ? run('-', 'dim') : formatRatio(ratio.ratio)),
     },
-    { title: 'dropped', drop: 5, shrinkTo: 12, cell: ({ dropped }) => run(reasonText(dropped ?? ''), 'dim') },
   ];
 }
 
@@ -106,7 +125,7 @@ function verifiedPiece({ verified, buildId, dropped }: TunedVariant) {
 }
 
 function footRows({ rows, pareto, result }: TuneRace, chosen: TunedVariant | undefined, width: number): Row[] {
-  const timed = rows.some(({ p50Us }) => p50Us !== undefined);
+  const timed = isTimed(rows);
   const front = rows.filter(({ label }) => pareto.has(label)).map(({ label }) => label);
   const figures = result?.paretoOf || (timed ? 'median latency and registers' : 'shared memory and registers');
   return [

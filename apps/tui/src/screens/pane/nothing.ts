@@ -16,8 +16,8 @@ interface Words {
   readonly other: string;
   /** Sentence for a running job, such as "Samples come after the verification." */
   readonly pending: string;
-  /** `pending` for a search, which has many builds and one table. */
-  readonly ofSearch?: string;
+  /** `pending` for jobs of a kind that has fewer phases. */
+  readonly pendingIn?: Partial<Record<JobKind, string>>;
   /** Phrase for a job that ended too early, such as "before a sample was taken". */
   readonly before: string;
 }
@@ -28,26 +28,28 @@ const WORDS: Record<Subject, Words> = {
     kinds: [VERIFY, EXPERIMENT, TUNE],
     other: 'does not verify',
     pending: 'Cases run after the build.',
-    ofSearch: 'Each variant is verified before it is timed; 3 shows which are correct.',
-    before: 'before any case ran',
+    pendingIn: { [TUNE]: 'Each variant is verified before it is timed; 3 shows which are correct.' },
+    before: 'before any case ended',
   },
   latency: {
     kinds: [BENCHMARK, EXPERIMENT, TUNE],
     other: 'does not take samples',
     pending: 'Samples are taken after the verification.',
+    pendingIn: { [BENCHMARK]: 'Samples are taken after the build.' },
     before: 'before any sample was taken',
   },
   build: {
     kinds: [BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE],
     other: '',
     pending: "The compiler's figures come with the build.",
-    ofSearch: 'Each variant has a build of its own; 3 shows their registers and shared memory.',
+    pendingIn: { [TUNE]: 'Each variant has its own build: see 3.' },
     before: 'before anything was built',
   },
   counters: {
     kinds: [PROFILE, EXPERIMENT],
     other: 'does not read hardware counters',
     pending: 'Counters are read after the benchmark.',
+    pendingIn: { [PROFILE]: 'Counters are read after the build.' },
     before: 'before any counter was read',
   },
   gates: {
@@ -101,8 +103,12 @@ export function nothingText(state: AppState, subject: Subject): string {
     return isSimulated(state)
       ? 'The build is done; cases run once the emulator is ready. Its first start on a machine compiles it: a minute.'
       : 'The build is done; cases run once the device is open.';
-  if (subject === 'correct' && currentPhase(job)?.phase === Phase.VERIFY) return 'The first case is running.';
-  if (job.state !== JobState.ENDED) return (job.kind === TUNE ? words.ofSearch : undefined) ?? words.pending;
+  if (job.state !== JobState.ENDED) {
+    const phase = currentPhase(job)?.phase;
+    if (subject === 'correct' && phase === Phase.VERIFY) return 'The first case is running.';
+    if (subject === 'counters' && phase === Phase.PROFILE) return 'The counters are being read.';
+    return words.pendingIn?.[job.kind] ?? words.pending;
+  }
   if (isBeingRead(job)) return 'Reading the events of this job.';
   return job.outcome === Outcome.PASSED
     ? `The job ended ${words.before}.`

@@ -55,7 +55,7 @@ export function pageOf(rows: readonly Row[], { height, page }: { height: number;
   return [
     ...body,
     ...Array.from({ length: perPage - body.length }, (): Row => []),
-    [run(`page ${shown + 1} of ${pages}, J: next`, 'key')],
+    [run(`page ${shown + 1} of ${pages}, J: ${shown + 1 === pages ? 'first' : 'next'}`, 'key')],
   ];
 }
 

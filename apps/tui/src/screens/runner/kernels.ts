@@ -52,6 +52,8 @@ interface KernelRow {
   readonly last: ExperimentSummary | undefined;
   /** The kernel's open job, or else the job of the newest experiment, or else the newest ended job. */
   readonly job: Job | undefined;
+  /** The kernel's newest job of any kind and outcome. */
+  readonly newest: Job | undefined;
 }
 
 const timing =
@@ -88,10 +90,10 @@ const columns = (now: number, common: string | undefined): Column<KernelRow>[] =
     title: 'last run',
     align: 'right',
     drop: 2,
-    cell: ({ job }) =>
-      job?.createTime === undefined
+    cell: ({ job, newest = job }) =>
+      newest?.createTime === undefined
         ? run('never', 'dim')
-        : run(formatAge((now - timestampMs(job.createTime)) / 1000), 'dim'),
+        : run(formatAge((now - timestampMs(newest.createTime)) / 1000), 'dim'),
   },
   {
     title: 'what it is',
@@ -139,6 +141,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
       kernel,
       last: experiment,
       job: openJob(state, kernel) ?? experiment?.job ?? lastOtherJob(state, kernel),
+      newest: state.jobs.find(({ kernelId }) => kernelId === kernel.kernelId),
     };
   });
   const common = commonShape(listed.map(({ last: experiment }) => experiment));
@@ -239,12 +242,18 @@ function parameterText(parameter: KernelParameter, device: Device | undefined): 
 
 const MOST_RESULTS = 3;
 
-/** A job can pass although gates were not measured, and "0 of 1 passed" would seem to contradict that. */
+/** A job passes with gates that nobody measured or judged, so "0 of 1 passed" would contradict it. */
 function hardGatesText(experiment: ExperimentSummary): string {
   const { hardGates, hardGatesPassed, job } = experiment;
   const open = job?.outcome === Outcome.PASSED ? hardGates - hardGatesPassed : 0;
   const noun = hardGates === 1 ? 'hard gate' : 'hard gates';
-  return open > 0 ? `${open} of ${hardGates} ${noun} not measured` : `${gatesText(experiment)} ${noun} passed`;
+  return open > 0 ? `${open} of ${hardGates} ${noun} undecided` : `${gatesText(experiment)} ${noun} passed`;
+}
+
+/** The runner's end takes an experiment's result with it, but not what its cases found: those are in its events. */
+function casesGroup(experiment: ExperimentSummary): Row[] {
+  if (experiment.cases > 0) return [[run(parityText(experiment))]];
+  return experiment.job?.outcome === Outcome.INTERRUPTED ? [] : [[run('no case ran')]];
 }
 
 /** The kernel's newest experiments. */
@@ -281,7 +290,7 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
             run(championMark(state, job?.name) === '' ? '' : ', ★ champion'),
             run(age, 'dim'),
           ],
-          [run(experiment.cases === 0 ? 'no case ran' : parityText(experiment))],
+          ...casesGroup(experiment),
           ...(experiment.hardGates > 0 ? [[run(hardGatesText(experiment), 'dim')]] : []),
         ],
         width,

@@ -15,7 +15,7 @@ const measureManifest: Measure = ({ undocumented }) => ({
   detail:
     undocumented.length === 0
       ? 'title, lesson and NOTES.md are there'
-      : `fill in ${undocumented.join(', ')} and run it again to accept the result`,
+      : `${undocumented.join(', ')} ${undocumented.length === 1 ? 'was' : 'were'} not filled in when this job ran: fill in what is missing and run it again to accept the result`,
   source: 'the kernel folder',
 });
 

@@ -1,0 +1,49 @@
+import { JobKind, JobState, Outcome, Phase } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { initialState } from '../../state/app-state.ts';
+import { jobViewOf, type JobView } from '../../state/job-view.ts';
+import { nothingText, type Subject } from './nothing.ts';
+
+const NAME = 'jobs/1';
+
+function textOf(subject: Subject, kind: JobKind, phase: Phase, ended?: Outcome): string {
+  const job: JobView = {
+    ...jobViewOf({
+      name: NAME,
+      kind,
+      label: 'k',
+      kernelId: 'k',
+      state: ended === undefined ? JobState.RUNNING : JobState.ENDED,
+      outcome: ended ?? Outcome.UNSPECIFIED,
+      summary: '',
+    }),
+    ...(ended !== undefined && { endTime: 1 }),
+    phases: [{ phase, variant: '', steps: 0, done: 0, startTime: 0 }],
+  };
+  const start = initialState({ runner: { label: 'here', embedded: true }, columns: 80, rows: 24, now: 0 });
+  return nothingText({ ...start, attached: NAME, views: { [NAME]: job } }, subject);
+}
+
+test('a job that was cancelled in its first case does not claim that the case runs', () => {
+  expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY)).toBe('The first case is running.');
+  expect(textOf('correct', JobKind.VERIFY, Phase.VERIFY, Outcome.CANCELLED)).toBe(
+    'The job ended (cancelled) before any case ended.',
+  );
+});
+
+test('a job without a verification or a benchmark does not say that it waits for one', () => {
+  const { BUILD, BENCHMARK, PROFILE } = Phase;
+  expect([
+    textOf('counters', JobKind.EXPERIMENT, BENCHMARK),
+    textOf('counters', JobKind.PROFILE, BUILD),
+    textOf('counters', JobKind.PROFILE, PROFILE),
+    textOf('latency', JobKind.EXPERIMENT, BUILD),
+    textOf('latency', JobKind.BENCHMARK, BUILD),
+  ]).toEqual([
+    'Counters are read after the benchmark.',
+    'Counters are read after the build.',
+    'The counters are being read.',
+    'Samples are taken after the verification.',
+    'Samples are taken after the build.',
+  ]);
+});
