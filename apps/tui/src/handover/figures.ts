@@ -88,7 +88,7 @@ export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulat
 export const MEDIAN_COLUMNS: readonly Column<Figure>[] = [
   { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
   {
-    title: '95 % of p50',
+    title: '95 % interval',
     align: 'right',
     cell: ({ benchmark: { latency } }) =>
       latency!.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency!),

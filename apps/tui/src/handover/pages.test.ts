@@ -220,7 +220,7 @@ test('correct trials of a search are listed with their intervals, if the interva
     return { ...trial, evaluation: { ...evaluation, metrics } };
   });
   const page = PAGE_WRITERS.markdown(searchReport(summaryOf(store.plan, trials)));
-  expect(page).toMatch(/\| p50 \| 95 % of p50 \| registers/);
+  expect(page).toMatch(/\| p50 \| 95 % interval \| registers/);
   expect(page).toContain('| 7.467 us | 7.461 us to 7.474 us |');
 });
 

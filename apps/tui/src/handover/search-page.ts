@@ -95,7 +95,7 @@ function intervalText({ evaluation }: Trial): string {
     : p50IntervalText({ p50Us, p50LowUs, p50HighUs });
 }
 
-const INTERVAL_COLUMN: Column<Trial> = { title: '95 % of p50', align: 'right', cell: intervalText };
+const INTERVAL_COLUMN: Column<Trial> = { title: '95 % interval', align: 'right', cell: intervalText };
 
 const TRIAL_COLUMNS: readonly Column<Trial>[] = [
   { title: 'trial', align: 'right', cell: ({ trial }) => String(trial) },

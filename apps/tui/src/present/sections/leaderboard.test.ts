@@ -54,7 +54,7 @@ const WIDE = { ...PLAIN, width: 190 };
 test('a row has p50 with its interval, p90, TFLOP/s, registers, both speedups, origin, client and time', () => {
   expect(plainLines(leaderboardBlocks(board, { limit: 50 }), WIDE)).toEqual([
     'Leaderboard  2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3',
-    '  #  kernel                p50           95 % of p50       p90  TFLOP/s  registers  vs baseline    vs SDPA  from                                        who  when         job',
+    '  #  kernel                p50         95 % interval       p90  TFLOP/s  registers  vs baseline    vs SDPA  from                                        who  when         job',
     '  1  ★ flashcore_v11  5.760 us  5.754 us to 5.766 us  6.336 us    186.4        168      18.49 x    1.558 x  search 2026-11-22-1a2b3c4d, trial 7 of 3,5  ada  11-21 11:00  01234567',
     '  2  sdpa/cudnn       8.980 us  8.971 us to 8.989 us  9.878 us        -          -            -          -  PyTorch 2.11.0                              ada  11-21 11:00  01234567',
     '  3  fa_v1_baseline   106.5 us  106.4 us to 106.6 us  117.2 us        -          -          1 x  ≈0.0843 x  -                                           ada  11-21 11:00  01234567',

@@ -36,7 +36,7 @@ export function casesText({ mean }: LeaderboardEntry): string {
 
 const LATENCY_COLUMNS: readonly Column<LeaderboardEntry>[] = [
   { title: 'p50', align: 'right', cell: ({ latency }) => or(latency?.p50Us, formatMicroseconds) },
-  { title: '95 % of p50', align: 'right', drop: 1, cell: intervalText },
+  { title: '95 % interval', align: 'right', drop: 1, cell: intervalText },
   { title: 'p90', align: 'right', cell: ({ latency }) => or(latency?.p90Us, formatMicroseconds) },
   { title: 'TFLOP/s', align: 'right', cell: ({ tflops }) => or(tflops, formatNumber) },
 ];

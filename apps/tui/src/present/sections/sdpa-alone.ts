@@ -14,7 +14,7 @@ const COLUMNS: readonly Column<SdpaResult>[] = [
   { title: 'backend', cell: ({ name }) => name },
   { title: 'p50', align: 'right', cell: time('p50Us') },
   {
-    title: '95 % of p50',
+    title: '95 % interval',
     align: 'right',
     drop: 3,
     cell: ({ latency }) => (latency === undefined ? '-' : p50IntervalText(latency)),

@@ -78,7 +78,7 @@ const P50: Column<Timing> = {
   cell: statistic(({ p50Us }) => formatMicroseconds(p50Us)),
 };
 const SPREAD: Column<Timing>[] = [
-  { title: '95 % of p50', align: 'right', drop: 6, cell: statistic(p50IntervalText, FEWEST_SAMPLES.interval) },
+  { title: '95 % interval', align: 'right', drop: 6, cell: statistic(p50IntervalText, FEWEST_SAMPLES.interval) },
   {
     title: 'p90',
     align: 'right',
@@ -167,7 +167,7 @@ export function spreadFacts({ latency }: Pick<Timing, 'latency'>): Fact[] {
     ...(samples < 2
       ? []
       : [fact('mean', formatMicroseconds(meanUs, p50Us)), fact('sd', formatMicroseconds(stddevUs, p50Us))]),
-    ...(samples < FEWEST_SAMPLES.interval ? [] : [fact('95 % of p50', p50IntervalText(latency))]),
+    ...(samples < FEWEST_SAMPLES.interval ? [] : [fact('95 % interval', p50IntervalText(latency))]),
     ...(samples < FEWEST_SAMPLES.p99 ? [tooFewFact(samples)] : []),
     fact('dropped', String(dropped), dropped > 0 ? 'bad' : undefined),
   ];
