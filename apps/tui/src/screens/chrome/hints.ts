@@ -66,7 +66,11 @@ const RANKS: Record<string, number> = {
   pin: 3,
   'next-variant': 3,
   history: 4,
+  problems: 4,
   faulty: 4,
   follow: 5,
   search: 6,
+  'filter-list': 7,
+  rerun: 7,
+  'edit-source': 7,
 };
