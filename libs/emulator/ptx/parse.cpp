@@ -18,6 +18,8 @@ constexpr uint64_t MOST_VARIABLE_BYTES = uint64_t(1) << 40;
 constexpr uint64_t MOST_PARAMETER_BYTES = 1 << 16;
 constexpr int DEEPEST_OPERAND = 16;
 constexpr size_t DEEPEST_SCOPE = 1000;
+/** How many nested inlined calls are followed, and how many callers of a line are told apart. */
+constexpr size_t MOST_CALLS = 64, MOST_CALLERS = 32;
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -215,21 +217,50 @@ class Parser {
         if (take("+")) integer();
       } else if (what == "inlined_at") {
         const int file = static_cast<int>(integer()), line = static_cast<int>(integer());
-        place.inlined_at = place_of(file, line, static_cast<int>(integer()));
+        place.inlined_at = place_of_call(file, line, static_cast<int>(integer()));
       }
     }
     // clang writes line 0 for an instruction that it moved. Such an instruction keeps the current line.
     if (place.line == 0) return;
     if (!place.inlined_at) place.inlined_at = caller_in_comment(loc_at);
-    program_.places.push_back(place);
-    place_ = static_cast<int>(program_.places.size()) - 1;
-    places_by_line_[{place.file, place.line, place.column}] = place_;
+    place_ = known_place(place);
   }
-  int place_of(int file, int line, int column) {
-    const auto found = places_by_line_.find({file, line, column});
-    if (found != places_by_line_.end()) return found->second;
-    program_.places.push_back({file, line, column, 0});
-    return places_by_line_[{file, line, column}] = static_cast<int>(program_.places.size()) - 1;
+  int known_place(const SourcePlace& place) {
+    std::vector<int>& known = places_by_line_[{place.file, place.line, place.column}];
+    for (const int each : known)
+      if (program_.places[each].inlined_at == place.inlined_at) return each;
+    if (known.size() == MOST_CALLERS) known.erase(known.begin());
+    program_.places.push_back(place);
+    known.push_back(static_cast<int>(program_.places.size()) - 1);
+    return known.back();
+  }
+
+  /** The place and the calls that inlined it, innermost first. */
+  std::vector<int> calls_of(int place) const {
+    std::vector<int> calls;
+    for (; place > 0 && calls.size() < MOST_CALLS; place = program_.places[place].inlined_at) calls.push_back(place);
+    return calls;
+  }
+
+  /**
+   * The place of a call. nvcc names a call by its line alone. If the calling function was itself inlined at several
+   * places, that means the place that has the most calls in common with the preceding instruction.
+   */
+  int place_of_call(int file, int line, int column) {
+    const std::vector<int>& known = places_by_line_[{file, line, column}];
+    if (known.empty()) return known_place({file, line, column, 0});
+    int best = known.back();
+    if (known.size() == 1) return best;
+    const std::vector<int> calls = calls_of(place_);
+    size_t most = 0;
+    for (const int each : known) {
+      size_t common = 0;
+      for (const int call : calls_of(each)) common += std::find(calls.begin(), calls.end(), call) != calls.end();
+      if (common <= most) continue;
+      most = common;
+      best = each;
+    }
+    return best;
   }
 
   /**
@@ -726,8 +757,8 @@ class Parser {
       return line != o.line ? line < o.line : column < o.column;
     }
   };
-  std::map<LineKey, int> places_by_line_;
-  std::vector<std::pair<size_t, std::string>> callers_;  // places whose file is known only by its name
+  std::map<LineKey, std::vector<int>> places_by_line_;
+  std::vector<std::pair<size_t, std::string>> callers_;  // places whose file is known by its name alone
 };
 
 /** True for CUDA's own headers and Triton's own functions, whose callers' lines are reported instead. */
@@ -752,7 +783,7 @@ std::string shown_path(const std::string& path) {
 
 std::string Program::describe(int place) const {
   std::string of_toolkit;
-  for (int hops = 0; place > 0 && hops < 64; place = places[place].inlined_at, ++hops) {
+  for (size_t hops = 0; place > 0 && hops < MOST_CALLS; place = places[place].inlined_at, ++hops) {
     const SourcePlace& at = places[place];
     if (at.file <= 0 || static_cast<size_t>(at.file) >= files.size() || at.line <= 0) continue;
     const std::string& path = files[at.file];
@@ -769,13 +800,13 @@ std::string Program::describe_caller(int place) const {
 }
 
 int Program::outermost_of(int place) const {
-  for (int hops = 0; places[place].inlined_at > 0 && hops < 64; ++hops) place = places[place].inlined_at;
+  for (size_t hops = 0; places[place].inlined_at > 0 && hops < MOST_CALLS; ++hops) place = places[place].inlined_at;
   return place;
 }
 
 std::string Program::describe_in_kernel(int place) const {
   const int outermost = outermost_of(place);
-  for (int hops = 0; place > 0 && hops < 64; place = places[place].inlined_at, ++hops)
+  for (size_t hops = 0; place > 0 && hops < MOST_CALLS; place = places[place].inlined_at, ++hops)
     if (places[place].file == places[outermost].file && places[place].line > 0) return describe(place);
   return "";
 }

@@ -65,6 +65,12 @@ void test_what_triton_writes(const Kernels& kernels) {
   CHECK(out.read()[0] == 42);
 }
 
+void test_caller_named_by_its_line_alone(const Kernels& kernels) {
+  const Buffer<int> out(4);
+  CHECK_RESULT(kernels.run("inlined_in_two_lines", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "read 4 bytes before the start", "divergence.cu:131"});
+}
+
 void test_what_is_not_carried(const Kernels& kernels) {
   CHECK_OK(kernels.run("unknown_opcode", {1}, {32}, 0, 0));
   CHECK_RESULT(kernels.run("unknown_opcode", {1}, {32}, 0, 1), CUDA_ERROR_ILLEGAL_INSTRUCTION);
@@ -227,6 +233,7 @@ int main() {
   test_special_registers(kernels);
   test_bounds(kernels);
   test_what_triton_writes(kernels);
+  test_caller_named_by_its_line_alone(kernels);
   test_what_is_not_carried(kernels);
   test_what_ptxas_refuses();
   test_hostile_texts();

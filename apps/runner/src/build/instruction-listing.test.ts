@@ -81,6 +81,26 @@ test('PTX is listed by the lines in its .loc directives, and inlined code by the
   ]);
 });
 
+test('a call that nvcc names by its line alone belongs to the caller of the preceding instruction', () => {
+  // nvcc 13.0 writes this for to_float2() in a header, called in lines 38 and 39.
+  const toFloat2 = (caller: number) => `\t.loc\t2 20 74, function_name $L__info_string5, inlined_at 1 ${caller} 5\n`;
+  const convert = '\t.loc\t3 980 1, function_name $L__info_string6, inlined_at 2 20 74\n\tcvt.f32.f16 %f1, %h1;\n';
+  const load = (caller: number) => `\t.loc\t3 5122 1, function_name $L__info_string4, inlined_at 1 ${caller} 5
+\tld.shared.u32 %r1, [%r2];\n`;
+  const text = `.visible .entry k(\n)\n{
+${load(38)}${toFloat2(38)}${convert}${load(39)}${toFloat2(39)}${convert}${load(38)}${convert}${load(39)}${convert}}
+\t.file\t1 "kernel/k.cu"
+\t.file\t2 "kernels/k.cuh"
+\t.file\t3 "/usr/local/cuda/include/cuda_fp16.hpp"\n`;
+  const { blocks } = ptxListing([{ text, names: new Map([['k', 'k']]) }], []);
+  expect(blocks.map(({ line, instructions }) => [line, instructions.length])).toEqual([
+    [38, 2],
+    [39, 2],
+    [38, 2],
+    [39, 2],
+  ]);
+});
+
 // Recorded with nvdisasm 13.0 -gi -c on sm_90; offsets and registers are shortened.
 const SASS = `
 	.headerflags	@"EF_CUDA_SM90"

@@ -16,6 +16,8 @@ const MAX_INSTRUCTION_CHARACTERS = 160;
 const MAX_SOURCE_LINES = 4_000;
 /** How many nested inlined calls are followed. */
 const MAX_CALLS = 64;
+/** How many callers of a line are told apart. */
+const MAX_CALLERS = 32;
 
 export interface ListedCode {
   text: string;
@@ -104,10 +106,16 @@ function addInstruction(of: ListedFunction, text: string, place: InlinedPlace): 
   else of.blocks.push({ file, line, instructions: [instruction] });
 }
 
-/** The innermost line in the file of the outermost call, as the emulator attributes its counts (ptx/parse.cpp). */
-function lineInKernel(place: InlinedPlace): Pick<InlinedPlace, 'file' | 'line'> {
+/** The place and the calls that inlined it, innermost first. */
+function callsOf(place: InlinedPlace): InlinedPlace[] {
   const chain = [place];
   while (chain.length < MAX_CALLS && chain.at(-1)!.caller) chain.push(chain.at(-1)!.caller!);
+  return chain;
+}
+
+/** The innermost line in the file of the outermost call, as the emulator attributes its counts (ptx/parse.cpp). */
+function lineInKernel(place: InlinedPlace): Pick<InlinedPlace, 'file' | 'line'> {
+  const chain = callsOf(place);
   const { file } = chain.at(-1)!;
   return chain.find((each) => each.file === file && each.line > 0) ?? NOWHERE;
 }
@@ -129,7 +137,8 @@ const IN_COMMENT = /@\[ ([^\s:]+(?::[^\s:]+)*):(\d+):\d+/g;
 
 class PtxReader {
   readonly #files = new Map<string, string>();
-  readonly #byPlace = new Map<string, InlinedPlace & { number: string }>();
+  /** The callers told apart for each "file:line:column", the latest last. */
+  readonly #byPosition = new Map<string, InlinedPlace[]>();
   readonly #functions: ListedFunction[] = [];
   #place: InlinedPlace = NOWHERE;
   #inside: ListedFunction | undefined;
@@ -180,14 +189,33 @@ class PtxReader {
     // clang writes line 0 for an instruction that it moved; the previous line is kept.
     if (number === undefined || Number(line) === 0) return;
     const caller = ofFile === undefined ? this.#callerInComment(text) : this.#at(ofFile, ofLine!, ofColumn!);
-    this.#place = { file: this.#files.get(number) ?? '', line: Number(line), caller };
-    this.#byPlace.set(`${number}:${line}:${column}`, { ...this.#place, number });
+    this.#place = this.#known(number, line!, column!, caller);
   }
 
+  #known(number: string, line: string, column: string, caller?: InlinedPlace): InlinedPlace {
+    const position = `${number}:${line}:${column}`;
+    const all = this.#byPosition.get(position) ?? [];
+    const known = all.find((each) => each.caller === caller);
+    if (known) return known;
+    const place = { file: this.#files.get(number) ?? '', line: Number(line), caller };
+    this.#byPosition.set(position, [...all, place].slice(-MAX_CALLERS));
+    return place;
+  }
+
+  /**
+   * The place of a call, which nvcc names by its line alone. If the calling function was itself inlined at several
+   * places, that means the place that has the most calls in common with the preceding instruction (ptx/parse.cpp).
+   */
   #at(number: string, line: string, column: string): InlinedPlace {
-    return (
-      this.#byPlace.get(`${number}:${line}:${column}`) ?? { file: this.#files.get(number) ?? '', line: Number(line) }
-    );
+    const all = this.#byPosition.get(`${number}:${line}:${column}`) ?? [];
+    if (all.length <= 1) return all[0] ?? this.#known(number, line, column);
+    const calls = new Set(callsOf(this.#place));
+    let [best, most] = [all.at(-1)!, 0];
+    for (const place of all) {
+      const common = callsOf(place).filter((each) => calls.has(each)).length;
+      if (common > most) [best, most] = [place, common];
+    }
+    return best;
   }
 
   /**
