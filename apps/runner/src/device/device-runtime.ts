@@ -51,7 +51,9 @@ export class DeviceRuntime {
               boxedWorker(
                 box,
                 [tools.libraryFolder, artifactFolder],
-                device.library === undefined ? undefined : { library: device.library, ordinal: device.ordinal },
+                device.library === undefined
+                  ? undefined
+                  : { library: device.library, ordinal: device.ordinal, folder: instruments.workerFolder() },
               ),
             );
     const target = { arch: description.arch, emulated: description.simulated };

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { SdpaBenchmark } from '../sdpa/sdpa-benchmark.ts';
 import type { Toolchain } from '../build/toolchain.ts';
+import { temporaryFolder } from '../store/temporary.ts';
 import { ncuProfiler } from '../profile/ncu-profiler.ts';
 import { noProfiler, type Profiler } from '../profile/profiler.ts';
 import { runSanitizer, type SanitizerAnswer } from '../profile/sanitizer.ts';
@@ -51,6 +52,11 @@ export class Instruments {
     this.sdpaMissing = simulated
       ? 'SDPA and other rivals run on a GPU host only: choose a GPU (--device) whose host has PyTorch, not the emulator'
       : '';
+  }
+
+  /** The folder in which the device's worker may write files for other processes; makes it if it does not exist. */
+  workerFolder(): string {
+    return temporaryFolder(this.dataDirectory, `worker-${this.#device.description.deviceId}`);
   }
 
   /** Looked up at each call, because ncu may be installed while the runner runs. */

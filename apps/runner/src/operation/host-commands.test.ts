@@ -6,7 +6,7 @@ import { temporaryFolder } from '../testing/test-runner.ts';
 import { purge } from './host-commands.ts';
 
 /** Names that the runner passes to makeTemporary(), whose folders are below `tmp` in the data folder. */
-const TEMPORARY = ['sdpa', 'ncu', 'sanitize', 'sass'];
+const TEMPORARY = ['sdpa', 'ncu', 'sanitize', 'sass', 'rivals'];
 
 afterEach(() => vi.unstubAllEnvs());
 

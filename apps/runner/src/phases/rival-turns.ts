@@ -33,7 +33,7 @@ export class RivalTurns implements Disposable {
   private constructor(turns: SdpaTurns, services?: VariantServices, prepare?: (path: string) => Promise<SdpaTurns>) {
     this.#turns = turns;
     this.#prepare = prepare;
-    this.#folder = services && makeTemporary(services.runtime.instruments.dataDirectory, 'rivals');
+    this.#folder = services && makeTemporary(services.runtime.instruments.workerFolder(), 'rivals');
   }
 
   /** Errors: the job's signal's reason. */

@@ -69,7 +69,7 @@ for line in sys.stdin:
             sys.exit(9)
         rounds += 1
         # "slower after 6": the device's clock falls for good.
-        slower = 1.02 if fault.startswith("slower after ") and rounds > int(fault.split()[-1]) else 1.0
+        slower = 1.2 if fault.startswith("slower after ") and rounds > int(fault.split()[-1]) else 1.0
         first = 20.0 if request["backend"] == "flash" else 10.0
         reply["samplesUs"] = [slower * (first + index % 3) for index in range(30)]
     print(json.dumps(reply), flush=True)

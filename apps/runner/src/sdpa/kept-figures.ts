@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { SdpaReuseSchema, type SdpaReuse } from '@flashcore/shared/contract';
 import { rivalName } from '@flashcore/shared/rivals';
-import { median } from '@flashcore/shared/statistics';
+import { median, medianInterval } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 const MAX_AGE_MS = 60 * 60_000;
@@ -48,10 +48,17 @@ export class KeptSamples {
     this.atMs = atMs;
   }
 
-  /** Largest deviation of a backend's new samples, turn by turn, from the kept ones; NaN without a turn. */
+  /**
+   * The largest deviation of a backend's new samples, turn by turn, from the kept ones: that of the end of their
+   * median's 95 % interval that is nearer, or 0 if the interval contains the kept median. Cold times of one backend
+   * have two modes, 6 % apart, so that the median itself is now in one and now in the other. NaN without a turn.
+   */
   checkedBy(name: string, turns: readonly (readonly number[])[]): SdpaReuse {
     const was = median(this.samplesUs.get(name)!);
-    const drifts = turns.map((samplesUs) => median(samplesUs) / was - 1);
+    const drifts = turns.map((samplesUs) => {
+      const { low, high } = medianInterval(samplesUs);
+      return Math.max(low, Math.min(high, was)) / was - 1;
+    });
     return create(SdpaReuseSchema, {
       job: this.#job,
       measuredAt: timestampFromMs(this.atMs),

@@ -12,6 +12,13 @@ export function clearTemporary(dataDirectory: string): void {
   rmSync(pathIn(dataDirectory), { recursive: true, force: true });
 }
 
+/** The private folder with this name, made if it does not exist. */
+export function temporaryFolder(dataDirectory: string, name: string): string {
+  const path = join(pathIn(dataDirectory), name);
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  return path;
+}
+
 /**
  * Makes an empty private folder for a piece of work, "<purpose>-XXXXXX" with mode 0700. Disposing removes it: `using
  * folder = makeTemporary(…)`.

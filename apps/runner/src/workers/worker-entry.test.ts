@@ -86,9 +86,13 @@ test("if a GPU's driver does not open in the box, its worker runs without one an
   const box = await findBox('auto');
   if (box.kind === 'none') return skip(box.detail);
   const library = brokenLibrary();
-  expect((await boxedWorker(box, [], { library, ordinal: 0 })).program).toBe(process.execPath);
+  expect((await boxedWorker(box, [], { library, ordinal: 0, folder: dirname(library) })).program).toBe(
+    process.execPath,
+  );
   expect(box.detail).toMatch(/a worker with .* does not run in the box \(.*\) and runs with the rights of the runner/);
-  await expect(boxedWorker(await findBox('required'), [], { library, ordinal: 0 })).rejects.toMatchObject({
+  await expect(
+    boxedWorker(await findBox('required'), [], { library, ordinal: 0, folder: dirname(library) }),
+  ).rejects.toMatchObject({
     reason: 'DEVICE_UNAVAILABLE',
   });
 });

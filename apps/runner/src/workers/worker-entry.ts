@@ -23,13 +23,17 @@ export function plainWorker(): WorkerCommand {
   return { program: process.execPath, args: [workerEntry()], env: workerEnvironment() };
 }
 
-// The largest file that a worker writes is a temporary copy of a module.
+// The largest file that an executor writes is a temporary copy of a module.
 const MAX_FILE_BYTES = 1024 ** 3;
+/** A worker also writes drawn inputs with their right outputs, for rivals. */
+const MAX_WORKER_FILE_BYTES = 16 * 1024 ** 3;
 
 /** The GPU of a worker, which needs the driver's nodes and library. */
 export interface WorkerGpu {
   library: string;
   ordinal: number;
+  /** The only folder besides /tmp that the worker may write to. */
+  folder: string;
 }
 
 /**
@@ -67,8 +71,8 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
         ...readable.filter((path) => existsSync(path)).map((path) => realpathSync(path)),
       ]),
     ],
-    ...(gpu && { devices: gpuNodes() }),
-    limits: { fileBytes: MAX_FILE_BYTES },
+    ...(gpu && { devices: gpuNodes(), folder: gpu.folder }),
+    limits: { fileBytes: MAX_WORKER_FILE_BYTES },
   };
   // Without a channel to a parent the worker loads everything it needs, and ends.
   const usable = await box.for(

@@ -475,7 +475,7 @@ test.each([
 ])('the file for rivals has %s with its right answer', async (_, timed) => {
   const plan: LaunchPlan = { ...timed, launches: [], workspace: [] } as never;
   const judge = await Judge.open(
-    { driver, reference, judgeImage },
+    { driver, reference, drawnAhead: new DrawnAhead(), judgeImage },
     {
       builds: [{ image: '', plan, launchLimitMs: 1 }],
       ...{ seed: '7', trials: [], tolerance: TOLERANCE, ownTolerances: {}, judgeRounding: true },

@@ -2916,8 +2916,8 @@ export declare type SdpaReuse = Message<"flashcore.runner.v1.SdpaReuse"> & {
   measuredAt?: Timestamp | undefined;
 
   /**
-   * Median of the samples that checked it over its own median, less 1: of the turn with the kernel in which it was
-   * farthest from 0.
+   * Of the turn in which it was farthest from 0: the value nearest to its median in the 95 % interval of the median of
+   * the samples that checked it, over its median, less 1.
    *
    * @generated from field: double drift = 3;
    */
