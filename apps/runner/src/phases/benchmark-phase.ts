@@ -23,7 +23,7 @@ import {
 import { describe, histogram } from '@flashcore/shared/statistics';
 import { formatCount } from '@flashcore/shared/text';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
-import type { DrawRequest, LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
+import type { LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
@@ -43,6 +43,7 @@ import {
 import { type BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
+import type { TimedInputs } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { trialsOn } from './trials.ts';
@@ -76,11 +77,6 @@ export const benchmarkPhase: VariantPhase = {
 
 const LEGACY_WARNING =
   'mean of launches in a plain loop, for comparison with old notes: not a latency, because launches overlap, the pace of the host is in it, and nothing is dropped';
-
-/** What the inputs of a shape's timed launches are drawn from. */
-export interface TimedInputs extends Pick<DrawRequest, 'seed' | 'trials'> {
-  shape: Shape;
-}
 
 const timedInputs = (services: VariantServices, shape: Shape): TimedInputs => ({
   shape,
@@ -159,8 +155,9 @@ interface TimedShape {
 }
 
 /**
- * If the result may be accepted, launches on a GPU until CHECKED_LAUNCHES are checked, without keeping times. The emulator, whose
- * launches take milliseconds, checks only those that it times. Returns the finding if an output is wrong.
+ * If the result may be accepted, launches on a GPU until CHECKED_LAUNCHES are checked, without keeping times. The
+ * emulator, whose launches take milliseconds, checks only those that it times. Returns the finding if an output is
+ * wrong.
  */
 async function checkFurtherLaunches(
   services: VariantServices,

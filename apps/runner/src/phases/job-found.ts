@@ -8,12 +8,13 @@ import {
   type VariantResult,
   type DeviceConditions,
   type Plain,
+  type Shape,
 } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
+import type { DrawRequest } from '../../worker/messages/measuring.ts';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { variantMessage } from '../spec/job-spec.ts';
-import type { TimedInputs } from './benchmark-phase.ts';
 import type { Judging } from './judging.ts';
 
 /** A job's findings so far, filled in by its phases; a stopped job keeps them. */
@@ -55,6 +56,11 @@ export interface Profiling {
   readonly result: Promise<ProfileResult>;
   /** Ends a profiler that still waits, and discards its results. */
   drop(): Promise<void>;
+}
+
+/** What the inputs of a shape's timed launches are drawn from. */
+export interface TimedInputs extends Pick<DrawRequest, 'seed' | 'trials'> {
+  shape: Shape;
 }
 
 /** Findings about one variant of the job's kernel. */

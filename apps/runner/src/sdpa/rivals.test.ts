@@ -79,7 +79,11 @@ function writeDrawn(kind: ProblemCase): string {
 }
 
 /** Each rival's row: its figure, or why it has none. */
-async function rowsOf(shape: string, names: readonly string[], { of = sdpa!, dtype = 'fp16' as TensorDtype } = {}) {
+async function rowsOf(
+  shape: string,
+  names: readonly string[],
+  { of = sdpa!, dtype = 'fp16' }: { of?: SdpaBenchmark; dtype?: TensorDtype } = {},
+) {
   const kind = attentionCase(parseShape(shape), dtype);
   const opened = (await of.openShape(kind, {
     modes: ['hot'],
@@ -100,7 +104,9 @@ torchTest('a right rival is timed and named with its commits and build, whatever
   expect(results).toMatchObject([
     {
       name: 'flash_attention_3',
-      version: expect.stringMatching(/^flash-attention 0251105a, cutlass 7127592a, build [0-9a-f]{8}, nvcc 13\.0\.88$/),
+      version: expect.stringMatching(
+        /^flash-attention 0251105a, cutlass 7127592a, build [0-9a-f]{8}, nvcc 13\.0\.88$/,
+      ) as string,
     },
   ]);
   expect(results[0]!.maxAbsError).toBeLessThan(1e-3);

@@ -104,7 +104,7 @@ export class Judge {
       );
   }
 
-  /** Draws the heads or sets from which inputs are made, and computes their right answers, unless that was done ahead. */
+  /** Draws the heads or sets from which inputs are made, with their right answers, unless that was done ahead. */
   static async open({ driver, reference, drawnAhead, judgeImage }: JudgeParts, judged: Judged): Promise<Judge> {
     if (judgeImage === undefined)
       throw new Error('no judge kernels were compiled for the device: nothing can be timed');

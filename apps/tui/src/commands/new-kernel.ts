@@ -135,11 +135,14 @@ async function newFromTriton(
   return drafted(folder, { id, files, context });
 }
 
+interface DraftedKernel {
+  id: string;
+  files: Readonly<Record<string, string>>;
+  context: CommandContext;
+}
+
 /** Says what to fill in. */
-function drafted(
-  folder: string,
-  { id, files, context }: { id: string; files: Readonly<Record<string, string>>; context: CommandContext },
-): ExitCode {
+function drafted(folder: string, { id, files, context }: DraftedKernel): ExitCode {
   rememberFolder(folder, context);
   if (context.options.json) context.document({ kernel: id, folder, files: Object.keys(files) });
   else

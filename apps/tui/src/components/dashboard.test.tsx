@@ -311,7 +311,7 @@ test('the three verdicts of a gate can be told apart without color, even in ASCI
   await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.benchmarking });
   const screen = await terminal.screen();
   terminal.close();
-  expect(screen).toMatch(/\+ registers\/thread/);
+  expect(screen).toMatch(/v registers\/thread/);
   expect(screen).toMatch(/! CTAs\/SM/);
   expect(screen).toMatch(/- 1 not measured/);
 });

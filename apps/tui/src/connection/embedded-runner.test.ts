@@ -40,9 +40,13 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function ensure(
-  options: { program?: string; notify?: (message: string) => void; startLimitMs?: number } = {},
-): Promise<EmbeddedRunner> {
+interface Ensured {
+  program?: string;
+  notify?: (message: string) => void;
+  startLimitMs?: number;
+}
+
+async function ensure(options: Ensured = {}): Promise<EmbeddedRunner> {
   const runner = await ensureEmbeddedRunner({ directory, environment: process.env, ...options });
   connected.push(runner);
   return runner;

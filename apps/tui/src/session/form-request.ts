@@ -1,6 +1,6 @@
 import type { KernelReference } from '@flashcore/shared/contract';
-import { actionOf, tunedValues } from '../state/form-command.ts';
-import { NONE, shapesOf, valueOf } from '../state/form-field.ts';
+import { tunedValues } from '../state/form-command.ts';
+import { actionOf, NONE, shapesOf, valueOf } from '../state/form-field.ts';
 import type { RunForm } from '../state/run-form.ts';
 import { type StartRequest, jobRequest } from './runner-port.ts';
 

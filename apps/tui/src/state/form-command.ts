@@ -1,10 +1,8 @@
 /** The command line that is equivalent to a form. */
 import { entryOf, shellWord } from '@flashcore/shared/text';
-import { NONE, valueOf, type FormField } from './form-field.ts';
+import { ACTIONS, actionOf, NONE, valueOf, type Action, type FormField } from './form-field.ts';
 import { kernelKey } from './listed-kernel.ts';
 import { typedPath, type RunForm } from './run-form.ts';
-
-export type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
 
 /** The commands that take a field, and the option for its value. */
 interface Flag {
@@ -12,8 +10,7 @@ interface Flag {
   readonly words: (value: string, field: FormField) => string[];
 }
 
-const ALL: readonly Action[] = ['run', 'build', 'verify', 'bench', 'profile'];
-const ACTIONS: readonly Action[] = [...ALL, 'tune'];
+const ALL: readonly Action[] = ACTIONS.filter((action) => action !== 'tune');
 const plain =
   (option: string) =>
   (value: string): string[] => [option, value];
@@ -46,12 +43,6 @@ const FLAGS: Readonly<Record<string, Flag>> = {
     words: (value) => (value === NONE ? ['--no-champion'] : ['--champion', value]),
   },
 };
-
-/** The command that a form runs. */
-export function actionOf({ fields }: Pick<RunForm, 'fields'>): Action {
-  const phases = fields.find(({ id }) => id === 'phases');
-  return ACTIONS.find((name) => phases !== undefined && name === valueOf(phases)) ?? 'run';
-}
 
 /** True if the form's command takes the field. */
 export const isTaken = (form: Pick<RunForm, 'fields'>, { id }: FormField): boolean =>

@@ -51,3 +51,13 @@ export const shapesOf = (text: string): Shape[] =>
     .map((shape) => shape.trim())
     .filter((shape) => shape !== '')
     .map(parseCase);
+
+export type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
+
+export const ACTIONS: readonly Action[] = ['run', 'build', 'verify', 'bench', 'profile', 'tune'];
+
+/** The command that a form runs. */
+export function actionOf({ fields }: { readonly fields: readonly FormField[] }): Action {
+  const phases = fields.find(({ id }) => id === 'phases');
+  return ACTIONS.find((name) => phases !== undefined && name === valueOf(phases)) ?? 'run';
+}

@@ -2,8 +2,7 @@
 import type { GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { usualArch, usualDevice, type ListedKernel } from './listed-kernel.ts';
-import { actionOf, type Action } from './form-command.ts';
-import { valueOf, type FormField, type Usual } from './form-field.ts';
+import { actionOf, valueOf, type Action, type FormField, type Usual } from './form-field.ts';
 
 interface UsualContext {
   readonly plans?: readonly GatePlan[];

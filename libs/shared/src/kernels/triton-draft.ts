@@ -1,4 +1,5 @@
 /** Drafts a kernel.yaml for a function in Triton: facts that the Python contains are filled in, the rest is marked. */
+import { entryOf } from '../text/entry-of.ts';
 import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problems.ts';
 import type { Problem } from '../problems/problem.ts';
 import { TO_FILL_IN, type DraftOptions } from './ptx-draft.ts';
@@ -26,7 +27,7 @@ export function draftOfTriton(
 ): string {
   const tuned = Object.entries(options).filter(([, values]) => values.length > 1);
   const fixed = { NUM_WARPS: [DEFAULT_WARPS], ...options };
-  const untold = parameters.filter(({ name, constexpr }) => constexpr && options[name] === undefined);
+  const untold = parameters.filter(({ name, constexpr }) => constexpr && entryOf(options, name) === undefined);
   return `${[
     `id: ${id}`,
     `title: A kernel in Triton ${TO_FILL_IN}: what it is, in a few words`,

@@ -4,8 +4,8 @@
  */
 import { padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row, type Role } from '../../present/cells/row.ts';
-import { AS_USUAL, isPath, matchingChoices, valueOf, type FormField } from '../../state/form-field.ts';
-import { actionOf, commandLineOf, isTaken, tunedValues } from '../../state/form-command.ts';
+import { actionOf, AS_USUAL, isPath, matchingChoices, valueOf, type FormField } from '../../state/form-field.ts';
+import { commandLineOf, isTaken, tunedValues } from '../../state/form-command.ts';
 import { counted } from '../../present/numbers.ts';
 import { usualOf } from '../../state/form-usual.ts';
 import type { Overlay } from '../../state/app-state.ts';

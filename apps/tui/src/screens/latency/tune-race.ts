@@ -47,7 +47,8 @@ export function raceText(race: TuneRace): string {
 /** Text such as "race of 12 variants, 3 dropped". */
 function standing({ rows, result }: TuneRace): string {
   const dropped = rows.filter((row) => row.dropped !== undefined).length;
-  const ended = result?.complete ? (isTimed(rows) ? 'decided' : 'not timed') : 'stopped before the end';
+  const complete = isTimed(rows) ? 'decided' : 'not timed';
+  const ended = result?.complete ? complete : 'stopped before the end';
   return `race of ${counted(rows.length, 'variant')}, ${dropped} dropped  ${result === undefined ? 'LIVE' : ended}`;
 }
 

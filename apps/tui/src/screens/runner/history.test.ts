@@ -44,10 +44,10 @@ test('a shape that all times share is in the title; otherwise it has a column, w
 test('lists of view 6 say why each job failed, and which one is pinned', () => {
   const state = {
     ...initialState({ runner: { label: '', embedded: true }, columns: 200, rows: 40, now: 0 }),
-    jobs: [failedExperiment.job!],
+    jobs: [failedExperiment.job],
     experiments: [create(ExperimentSummarySchema, { job: failedExperiment.job })],
   };
-  const pinned = { ...state, ui: { ...state.ui, view: 'jobs' as const, pinned: failedExperiment.job!.name } };
+  const pinned = { ...state, ui: { ...state.ui, view: 'jobs' as const, pinned: failedExperiment.job.name } };
   const { body, remark } = historyPane(pinned, { width: 150, height: 10 });
   expect(body.slice(0, 2).map(rowText).join('\n')).toMatch(/why not passed[^]*P .*[a-z]/);
   expect(remark).toContain(', P pinned');
