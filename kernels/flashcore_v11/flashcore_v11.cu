@@ -130,7 +130,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   };
 
   int round = 0, tile = group;
-  Work<T> work(blockIdx.x, problem), O_work = work;  // the works of the scores in S_rmem and of the outputs in O_rmem
+  Work<T> work(blockIdx.x, problem), O_work = work;  // S_rmem has scores of `work`, O_rmem sums of `O_work`
   // A warpgroup whose rows are all above a tile leaves the tile to the others (in a persistent CTA none does).
   const int own_end = T::PERSISTENT || !causal
                           ? work.kv_tiles

@@ -190,9 +190,9 @@ __device__ __forceinline__ void consume_works(const Problem& problem, uint32_t s
     }
     return true;
   };
-  // Called when the first scores of a work have been computed. Computes the weights and clears O.
   int first_tile = 0, first_whole = 0,
       whole_tiles = 0;  // tiles that all rows see entirely: [first_whole, whole_tiles)
+  // Called when the first scores of a work have been computed. Computes the weights and clears O.
   const auto begin = [&] {
     work = announced[slot];
     slot = next_slot(slot);

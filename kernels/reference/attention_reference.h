@@ -98,7 +98,7 @@ typedef struct {
   float softcap;  // 0: no cap
   const float* alibi_slopes;  // [Hq]; null: none
   const float* sinks;  // [Hq], logits; null: none
-  flashcore_tensor bias;  // [B, Hq, Sq, keys], row r of b the r-th query of b; data null: none
+  flashcore_tensor bias;  // [B, Hq, Sq, keys]; in batch entry b, row r is for the r-th query of b; data null: none
   int64_t bias_key_stride;  // elements
   int32_t bias_dtype;
 
@@ -171,13 +171,13 @@ int flashcore_attention_merge(const flashcore_attention_parts* problem, int32_t 
 int flashcore_reference_fp64(int32_t dtype, const void* q, const void* k, const void* v, double* out, int32_t B,
                              int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
 
-// The same, and the standard deviation of the error that rounding P and O to the dtype causes in each
-// element. With u the unit roundoff of the dtype (2^-11 for fp16, and for fp32 whose products may be
-// tf32; 2^-8 for bf16), `smallest` its smallest normal number, and o = sum of p v the element:
+// The same, and the standard deviation of the error that rounding P and O to the dtype causes in each element
+// o = sum of p v:
 //   rounding^2 = u^2 / 3 * (max(|o|, smallest)^2 + o^2 + sum of max(p, smallest)^2 v^2)
-// The first term is O's rounding. The second is P's if all weights are rounded alike,
-// as equal weights are, and the third if each is rounded independently; for the other
-// dtypes `smallest` is 2^-126 / u, as kernels may take subnormal numbers for 0.
+// The unit roundoff u is 2^-11 for fp16 and for fp32, whose products may be tf32, and 2^-8 for bf16. `smallest` is
+// 2^-14, the smallest normal number, for fp16, and 2^-126 / u for bf16 and fp32, because kernels may take subnormal
+// numbers for 0. The first term is O's rounding. The second is P's rounding if all weights are rounded alike, as equal
+// weights are; the third is P's if each weight is rounded independently.
 //   rounding  [B, H, S, D] contiguous
 int flashcore_reference_with_rounding(int32_t dtype, const void* q, const void* k, const void* v, double* out,
                                       float* rounding, int32_t B, int32_t H, int32_t S, int32_t D, float scale,

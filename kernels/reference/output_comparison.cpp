@@ -32,8 +32,8 @@ struct Comparison {
   float* head_map;
 };
 
-// Heads of a thread's task: at least 2^16 elements, a few tenths of a millisecond. With many rows, a task has few
-// heads.
+// How many heads a task has: about 2^16 elements, which take a thread a few tenths of a millisecond, but at least one
+// head.
 int64_t heads_of_task(int64_t S, int64_t D) { return std::max<int64_t>(1, (1 << 16) / (S * D)); }
 
 // Compares some heads.

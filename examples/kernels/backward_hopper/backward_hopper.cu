@@ -438,7 +438,7 @@ __device__ __forceinline__ void consume(const Problem& problem, const Work<C>& w
     add_dQ(place.tile_of_all());
     wgmma_hold(dV_rmem);
     wgmma_hold(dK_rmem);
-    if (thread == 0) bulk_wait_read();  // shared memory lives as long as the CTA
+    if (thread == 0) bulk_wait_read();  // the bulk adds must have read shared memory before the CTA ends
   }
   if (problem.sharers > 1) return add_to_sums<C>(dV_rmem, dK_rmem, problem, work, smem, consumer, thread);
   const HeadRows rows = rows_of_head(work.kv_head, problem.Skv, C::HEAD_DIM, problem.Hkv);

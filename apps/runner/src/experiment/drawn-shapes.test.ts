@@ -169,7 +169,7 @@ test(
     expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
     const last = verify!.drawn.at(-1)!;
     expect([last.verdict, tensorElements(attention(), last.shape!) > 65_536]).toEqual([Verdict.FAIL, true]);
-    // All heads have the inputs of one head, in the run and in the remedy's command.
+    // In shapes this large, every head repeats the inputs of one head; the remedy's command must do so too.
     const seeds = [...findings[0]!.remedy.matchAll(/--seed (\S+)/g)].map(([, text]) => text!);
     const again = await fixture.run('verify', {
       kernel: { source: { case: 'kernelId', value: 'values_of_large_shapes' } },

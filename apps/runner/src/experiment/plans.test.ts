@@ -223,26 +223,30 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
-test('a deprecated kernel cannot become champion, by acceptance or by name', { timeout: 120_000 }, async () => {
-  const files = filesOf('fa_v1_baseline');
-  files['kernel.yaml'] = `${files['kernel.yaml']!}\ndeprecated: "its rows are wrong on Tuesdays"\n`;
-  const kernel = fixture.upload(files);
-  const { outcome } = await fixture.run('runExperiment', { kernel, ...settings });
-  expect(outcome.result.acceptability).toMatchObject({
-    possible: false,
-    reason: 'the kernel is deprecated: its rows are wrong on Tuesdays',
-  });
-  await expect(
-    fixture.run('runExperiment', {
-      kernel: { source: { case: 'kernelId', value: 'fa_v2_wmma' } },
-      verify: settings.verify,
-      benchmark: { ...settings.benchmark, champion: { kernel } },
-    }),
-  ).rejects.toMatchObject({
-    reason: 'INVALID_REQUEST',
-    message: expect.stringMatching(/champion\.kernel: must not be deprecated/) as string,
-  });
-});
+test(
+  'a deprecated kernel is neither accepted as champion nor compared with on request',
+  { timeout: 120_000 },
+  async () => {
+    const files = filesOf('fa_v1_baseline');
+    files['kernel.yaml'] = `${files['kernel.yaml']!}\ndeprecated: "its rows are wrong on Tuesdays"\n`;
+    const kernel = fixture.upload(files);
+    const { outcome } = await fixture.run('runExperiment', { kernel, ...settings });
+    expect(outcome.result.acceptability).toMatchObject({
+      possible: false,
+      reason: 'the kernel is deprecated: its rows are wrong on Tuesdays',
+    });
+    await expect(
+      fixture.run('runExperiment', {
+        kernel: { source: { case: 'kernelId', value: 'fa_v2_wmma' } },
+        verify: settings.verify,
+        benchmark: { ...settings.benchmark, champion: { kernel } },
+      }),
+    ).rejects.toMatchObject({
+      reason: 'INVALID_REQUEST',
+      message: expect.stringMatching(/champion\.kernel: must not be deprecated/) as string,
+    });
+  },
+);
 
 const FAILURES: [why: string, change: (source: string) => string, gates: string][] = [
   ['a gate rejects it', (source: string) => source, '  - { id: registers, level: hard, target: 8, why: too many }'],

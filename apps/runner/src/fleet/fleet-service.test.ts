@@ -58,7 +58,7 @@ function fixture() {
   return { artifacts, sources, work, store, read, [Symbol.dispose]: () => folder[Symbol.dispose]() };
 }
 
-test('a file is stored under its digest, and a pilot can ask for it before sending it', async () => {
+test('a file is stored under its digest, and a pilot can first ask whether it is stored already', async () => {
   using fleet = fixture();
   const data = Buffer.from('what a job made');
   const sha256 = digestOf(data);

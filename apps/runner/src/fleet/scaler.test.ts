@@ -255,7 +255,7 @@ test("a reused job number is a new pilot, and the old pilot's job is lost once t
   expect([pool.roster.connected('gpu'), pool.roster.runningJobs('gpu')]).toEqual([1, 0]);
 });
 
-test('the reason why a pilot was refused is reported at once, until a pilot registers', async () => {
+test('the reason why a pilot was refused is reported at once and until another pilot registers', async () => {
   const { scaler, state, present, clock, pool, comes } = fixture();
   state.queued = 1;
   await scaler.round();

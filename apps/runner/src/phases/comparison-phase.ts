@@ -274,7 +274,7 @@ export async function compareShape(
   return { shapes, findings: [] };
 }
 
-/** Streams blocks as they come, with the running ratio. */
+/** Emits the samples of the interleaved A B B A blocks as they arrive, with the running ratio. */
 class LivePairs {
   readonly #services: VariantServices;
   readonly #shape: Shape;

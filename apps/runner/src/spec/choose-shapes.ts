@@ -38,8 +38,8 @@ const WIDTHS = [128, 96, 256, 32, 80, 112, 192, 16];
 const LENGTHS = [256, 128, 64, 32, 16];
 
 /**
- * The default set, adapted to the kernel: if the kernel takes none of the shapes, the width of a row, then the lengths,
- * then both are replaced by the first values with which the kernel takes a shape.
+ * The default set. If the kernel takes none of its shapes, the first of these changes with which it takes one is made:
+ * another row width in all shapes, other lengths, or both.
  */
 export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
   const { manifest, resolved, judged } = planned;

@@ -44,7 +44,7 @@ test('equal variants stay in the standing together; each round halves their numb
   expect(end.standing.length).toBeGreaterThanOrEqual(2);
 });
 
-test('a variant dropped for faster ones is compared with the fastest, not with a slower leader', async () => {
+test("a dropped variant's reason compares it with the round's fastest variant, even if another one led", async () => {
   const { dropped } = await raceOf({ leader: 20, a: 10, b: 12.5, c: 16, d: 18 }, { rounds: 2 });
   expect(dropped['d']).toMatch(/^in the slower half of round 1: about 0\.5\d\dx as fast as the fastest in it$/);
 });

@@ -97,7 +97,7 @@ test("if a GPU's driver does not open in the box, its worker runs without one an
   });
 });
 
-test("a driver that can't be asked, or does not answer, gives the reason for missing devices", () => {
+test('the list of devices is empty, with a reason, if the driver does not load or does not answer', () => {
   const library = brokenLibrary();
   expect(listDevicesOf(library)).toEqual({
     devices: [],

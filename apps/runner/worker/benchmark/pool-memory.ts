@@ -102,7 +102,7 @@ export interface NoiseSource {
 export interface CheckedOutput {
   name: string;
   outputs: Regions;
-  /** For judge.cu: for each launch, its region of the outputs, then its place(). */
+  /** A table for judge.cu: for each launch its region of `outputs`, then the places of its inputs, as of arrange(). */
   places: DevicePointer;
   launches: number;
   tolerance: { absolute: number; relative: number };

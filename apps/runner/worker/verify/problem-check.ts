@@ -177,7 +177,7 @@ class CaseJudge {
     } = this.#of;
     const outputs = outputsOf(kind);
     const comparisons = compareOutputs(reference, tensors, { outputs, answers, limits, poison: POISONS[0] });
-    // The limit of a kernel that rounds logits: a mutant is found only if even such a kernel would be rejected for it.
+    // The looser limit of kernels that round logits: a mutant counts as found only if it exceeds even this limit.
     const roundingLimit = roundingLimitOf(yardstick, { dtype: kind.dtype, accumulate: 'fp16' });
     return judgeOutputs(reference, tensors, { outputs, answers, comparisons, roundingLimit, limits }).some(isWrong);
   }

@@ -9,6 +9,6 @@ const WORDS: readonly (readonly [people: RegExp, agents: string])[] = [
   [/, fa-tui note adds a note/g, ''],
 ];
 
-/** A text of the runner in which tools replace the commands that people use. */
+/** A text of the runner, with each command for people replaced by the tool that an agent uses instead. */
 export const inToolWords = (text: string): string =>
   WORDS.reduce((told, [people, agents]) => told.replaceAll(people, agents), text);

@@ -191,7 +191,7 @@ pythonTest.each(LADDER)("KernelBench's rules accept ModelNew of %s", (id) => {
 pythonTest.each([...LADDER, 'flashcore_v12'])("GPU MODE's rules accept the submission of %s", (id) => {
   const text = popcornFile(exported(id));
   parsePython([text]);
-  // GPU MODE's server refuses the word anywhere, and reads directives only in the first comments (kernelbot 4bdd839).
+  // The server refuses "stream" anywhere, and reads directives only in the first comments (kernelbot 4bdd839).
   expect(text).not.toMatch(/stream/i);
   expect(text).toMatch(/^(#(?!!)[^\n]*\n)+import torch\n/);
   expect(text).toMatch(/^def custom_kernel\(data: input_t\) -> output_t:$/m);

@@ -76,7 +76,7 @@ test('a duration has milliseconds, three digits of seconds, or minutes and secon
   ]);
 });
 
-test('ratios have the same format as the runner’s; speedups and changes follow the rule for figures', () => {
+test('ratios have four decimals, as in the runner’s reasons; speedups have four digits, changes three', () => {
   expect([
     formatInterval({ ratio: 1.0712, low: 1.06879, high: 1.0735 }),
     formatSpeedup(2.03456),

@@ -46,7 +46,7 @@ test.each<[string, Champion[], Decision[], string | undefined]>([
   ],
   ['was withdrawn', [], [accepted, withdrawn], 'the champion that it was compared with was withdrawn: r runs it again'],
 ])(
-  'a job can be accepted only over the champion that it was compared with, which %s',
+  'a job can be accepted only if the champion that it was compared with is still champion: that one %s',
   (_, champions, decisions, refusal) => {
     const [state, job] = [{ champions, decisions }, comparedWith('jobs/old')];
     expect(refusalOf(state, job, 'accept')).toBe(refusal);

@@ -47,7 +47,7 @@ interface LengthsRule<Extent> {
  */
 export interface OwnedRows {
   readonly table: string;
-  /** Indices of the dimensions that count sequences or pages, or that lists of keys have too. */
+  /** Indices of the dimensions that count sequences or pages or, for lists of keys, that the lists have as well. */
   readonly owners: readonly number[];
   /** The same dimensions as indices of the dimensions of lists of keys. */
   readonly tableDims?: readonly number[];

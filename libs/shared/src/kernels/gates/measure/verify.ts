@@ -184,8 +184,8 @@ const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 
 /**
- * `cases` includes `probes` failed probes, which the text mentions separately, because all other counts include only
- * cases.
+ * `probes` of the `cases` are failed probes. The text counts them separately, because "cases" never includes probes in
+ * any other count.
  */
 function shareOf(passed: CaseResult[], cases: CaseResult[], probes = 0): { value: number; detail: string } {
   const failed = cases.find((each) => !passed.includes(each));
