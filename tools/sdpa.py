@@ -38,7 +38,10 @@ import sys
 import time
 import warnings
 
-from rivals import BACKENDS, RIVALS, Case, Host, Refused, pytorch
+# Also with PYTHONSAFEPATH, which leaves out the script's own folder.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from rivals import BACKENDS, RIVALS, Case, Host, Refused, pytorch  # noqa: E402
 
 # Libraries may print to stdout, which must not mix with the answers.
 answers = os.fdopen(os.dup(1), "w", buffering=1)

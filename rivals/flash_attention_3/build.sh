@@ -37,7 +37,7 @@ compile() {
 # The commit of a checkout; of a folder inside another checkout it would be the outer one's.
 commit_of() {
   if [ "$(git -C "$1" rev-parse --show-toplevel 2>/dev/null)" = "$(cd "$1" && pwd -P)" ]; then
-    git -C "$1" rev-parse HEAD
+    echo "$(git -C "$1" rev-parse HEAD)$([ -z "$(git -C "$1" status --porcelain)" ] || echo -dirty)"
   else
     echo "$2"
   fi

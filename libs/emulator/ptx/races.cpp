@@ -224,8 +224,11 @@ void Shadow::fence(Warp& w, bool of_device) {
   if (to_acquire_.m) acquire();
   if (Awaited& awaited = awaited_[w.index]; awaited.any) {
     warp_orders_.acquire(w.index, awaited.own);
-    if (of_device) acquired_.join(awaited.others);
-    awaited = Awaited();
+    // A fence of the block orders nothing of other blocks: a later one of the device still has to.
+    if (of_device) {
+      acquired_.join(awaited.others);
+      awaited = Awaited();
+    }
   }
   if (of_device) {
     fence.device = seen.stamp;

@@ -62,7 +62,7 @@ if [ "$FRONT_END" = nvcc ]; then
   to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
     -DS_STRIDE=72 -DSMEM_BYTES=64512
   watched faulty faulty_watched
-  for name in checked documented; do
+  for name in checked documented audited; do
     ARCH=sm_90a to_ptx "$HERE/kernels/$name.cu"
     watched $name ${name}_watched
     cp "$HERE/kernels/$name.cu" "$BUILD/modules"

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 /** Offsets in a 64-bit little-endian ELF file; all cubins are such files. */
 export const SECTION_TABLE = { offset: 40, count: 60, names: 62 };
 export const SECTION_BYTES = 64;
-const SECTION = { name: 0, type: 4, flags: 8, offset: 24, size: 32, info: 44 };
+const SECTION = { name: 0, type: 4, flags: 8, offset: 24, size: 32, link: 40, info: 44 };
 const NO_BITS = 8;
 /** Longest name of a section or a symbol; mangled names of CUTLASS's kernels have over a thousand bytes. */
 const MAX_NAME_BYTES = 4096;
@@ -23,6 +23,8 @@ export interface SectionHeader {
   name: string;
   type: number;
   flags: number;
+  /** For a section of relocations, the index of its table of symbols. */
+  link: number;
   /** For a section of relocations, the index of the section that they change. */
   info: number;
   /** Position in the file; a section without bytes in the file has only a size. */
@@ -50,6 +52,7 @@ export function sectionHeaders(file: Buffer): SectionHeader[] {
       nameAt: header.readUInt32LE(SECTION.name),
       type,
       flags: Number(header.readBigUInt64LE(SECTION.flags)),
+      link: header.readUInt32LE(SECTION.link),
       info: header.readUInt32LE(SECTION.info),
       offset,
       size,

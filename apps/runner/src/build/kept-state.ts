@@ -57,7 +57,7 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
 /** Code and constants, which the driver loads but a launch can't write. */
 const CODE_OR_CONSTANT = /^\.(?:text\.|nv\.constant\d)/;
 const OF_A_LAUNCH = /^\.nv\.(?:shared|local)\./;
-const FLAGS = { write: 1, allocated: 2 };
+const FLAGS = { write: 1, allocated: 2, executable: 4 };
 
 /** Sections for which the driver allocates memory that outlives a launch and that a launch can write. */
 const stateSections = (sections: readonly SectionHeader[]): SectionHeader[] =>
@@ -81,6 +81,9 @@ export function stateInForeignCubin(file: Buffer, listing?: Listing): string[] {
   return stateSections(sectionHeaders(file)).map(({ name, size }) => `section ${name} (${size} bytes)`);
 }
 
+/** SHT_PROGBITS, and SHT_CUDA_CONSTANT0, which older toolkits give to bank 0 and its successors to the next banks. */
+const PROGRAM_BITS = 1;
+const FIRST_BANK = 0x7000_0064;
 const ADDRESS_BANK = /^\.nv\.constant(\d{1,2})(?:\.|$)/;
 /** How relocations are applied; it has none itself. */
 const RELOCATION_KINDS = '.nv.rel.action';
@@ -97,19 +100,26 @@ export function addressBanks(file: Buffer): ReadonlySet<number> | undefined {
   const unknown = sections.some(
     ({ name, type }) => /rela?\b/.test(name) && !isRelocations(type) && name !== RELOCATION_KINDS,
   );
-  if (unknown || symbolsOf(file).some(({ type, section }) => type === FUNCTION && section === undefined))
-    return undefined;
+  const tables = [...sections.keys()].filter((index) => sections[index]!.name === '.symtab');
+  // symbolsOf() reads the first table of that name; relocations by another one would have other symbols.
+  const otherTable = sections.some(({ type, link }) => isRelocations(type) && link !== tables[0]);
+  if (unknown || tables.length !== 1 || otherTable) return undefined;
+  if (symbolsOf(file).some(({ type, section }) => type === FUNCTION && section === undefined)) return undefined;
   const names = new Set(variables.map(({ name }) => name));
   const banks = new Set<number>();
   for (const { target, symbol } of relocationsOf(file)) {
-    if (target !== undefined && (target.flags & FLAGS.allocated) === 0) continue;
+    if (target !== undefined && isDebugInformation(target)) continue;
     if (symbol?.section !== undefined && !names.has(symbol.section)) continue;
-    const bank = ADDRESS_BANK.exec(target?.name ?? '')?.[1];
-    if (bank === undefined) return undefined;
-    banks.add(Number(bank));
+    const bank = Number(ADDRESS_BANK.exec(target?.name ?? '')?.[1] ?? NaN);
+    if (Number.isNaN(bank) || ![PROGRAM_BITS, FIRST_BANK + bank].includes(target!.type)) return undefined;
+    banks.add(bank);
   }
   return banks;
 }
+
+/** Not in the memory of a launch, and not code, whatever its flags say. */
+const isDebugInformation = ({ name, flags }: SectionHeader): boolean =>
+  /^\.(?:debug|nv_debug)/.test(name) && (flags & (FLAGS.allocated | FLAGS.executable)) === 0;
 
 /** Operands such as `c[0x4][0x8]`, and those whose bank is not written in the instruction. */
 const BANK = /\bc\[0x([0-9a-f]{1,2})\]/g;

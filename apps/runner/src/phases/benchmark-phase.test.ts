@@ -52,7 +52,7 @@ function jobOn({
   acceptable = true,
   drawing = 'done',
 }: Timed) {
-  const [requests, log, seeds]: [WorkerRequest[], string[], string[]] = [[], [], []];
+  const [requests, log, warnings, seeds]: [WorkerRequest[], string[], string[], string[]] = [[], [], [], []];
   const report = (mode: 'cold' | 'hot', wrong: boolean): LatencyReport => ({
     mode,
     samplesUs: new Float32Array(100).fill(us),
@@ -71,8 +71,9 @@ function jobOn({
     job: {
       name: 'jobs/1',
       signal: new AbortController().signal,
-      emit: ({ case: what, value }: { case: string; value: { text: string } }) => {
+      emit: ({ case: what, value }: { case: string; value: { text: string; message: string } }) => {
         if (what === 'logLine') log.push(value.text);
+        if (what === 'warning') warnings.push(value.message);
       },
     },
     resolved: resolveVariant(manifest, {}, undefined),
@@ -95,7 +96,7 @@ function jobOn({
       kernel: { manifest },
       verify: {
         shapes: [parseShape('2x8x512x64'), parseShape('1x4x128x64')],
-        ...(acceptable && { drawn: { shapes: [], seeds: [] } }),
+        ...(acceptable && { drawn: { shapes: [parseShape('1x2x333x64')], seeds: [] } }),
       },
       benchmark: {
         shapes: [parseShape('2x8x512x64')],
@@ -113,30 +114,46 @@ function jobOn({
     result: create(VariantResultSchema),
     build: { image: 'kernel.cubin', result: { entries: [], artifacts: [] } },
   } as unknown as VariantFound;
-  return { services, found, timed, log, seeds };
+  return { services, found, timed, log, warnings, seeds };
 }
 
 const S512 = 512;
 const lengthOf = ({ candidate }: BenchmarkRequest): number => candidate.plan.values['S']!;
 
-test('a ranked run checks launches until an error in one of 10,000 is found with probability 0.99', async () => {
-  const { services, found, timed, log, seeds } = jobOn({ launches: 20_000 });
+test('further launches are divided among shapes, until an error in one of 10,000 is found with probability 0.99', async () => {
+  const { services, found, timed, log, seeds } = jobOn({ launches: 10_000 });
   await benchmarkPhase.run(services, found);
-  expect(timed().map((each) => [lengthOf(each), each.modes, each.protocol.checkedLaunches])).toEqual([
-    [S512, ['cold', 'hot'], undefined],
-    [S512, ['hot'], 6_050],
+  expect(timed().map((each) => [each.modes, each.protocol.checkedLaunches])).toEqual([
+    [['cold', 'hot'], undefined],
+    [['hot'], 8_684],
+    [['hot'], 8_025],
+    [['hot'], 6_050],
   ]);
+  expect(
+    timed()
+      .slice(1)
+      .map(lengthOf)
+      .toSorted((a, b) => a - b),
+  ).toEqual([128, 333, S512]);
   expect(log).toEqual([
-    '60,000 launches checked, the last of them on 2x8x512x64: an error in one of 10,000 launches is found with probability 0.998',
+    expect.stringMatching(
+      /^50,000 launches checked, the last of them on .*: an error in one of 10,000 launches is found with probability 0\.993$/,
+    ),
   ]);
-  expect(new Set(seeds).size).toBe(2);
+  expect(new Set(seeds).size).toBe(4);
   expect(found.result.benchmarks).toHaveLength(2);
 });
 
-test('if the timed launches take long, those of the smallest verified shape are added', async () => {
-  const { services, found, timed } = jobOn({ us: 900 });
+test('if the timed launches take long, those of smaller shapes are added', async () => {
+  const { services, found, timed } = jobOn({ us: 90, launches: 20_000 });
   await benchmarkPhase.run(services, found);
-  expect(timed().map(lengthOf)).toEqual([S512, 128]);
+  expect(timed().map(lengthOf)).toEqual([S512, expect.toBeOneOf([128, 333])]);
+});
+
+test('if not enough launches were checked in time, a warning has the probability', async () => {
+  const { services, found, warnings } = jobOn({ launches: 5_000 });
+  await benchmarkPhase.run(services, found);
+  expect(warnings).toEqual([expect.stringMatching(/^25,000 launches checked, .* 0\.918; more took longer than 5 s$/)]);
 });
 
 test.each([

@@ -27,7 +27,9 @@ import type { LatencyReport, TimingModeName } from '../../worker/messages/measur
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { drawSeed } from '../spec/benchmark-protocol.ts';
+import { uniqueShapes } from '../spec/choose-shapes.ts';
 import { candidateFor, judgementRules } from './candidate.ts';
+import { drawnShapes } from './coming-verification.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
 import { RivalTurns, type SdpaTurns } from './rival-turns.ts';
@@ -46,7 +48,7 @@ import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { TimedInputs } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
-import { trialsOn } from './trials.ts';
+import { shuffled, trialsOn } from './trials.ts';
 
 interface Benchmarking {
   results: BenchmarkResult[];
@@ -138,14 +140,18 @@ async function runBenchmark(
   return findings;
 }
 
-/** A ranked run checks this many launches: an error in one of 10,000 launches is missed with 0.9999^46,050 = 0.01. */
+/** Number of checked launches that misses an error in one of 10,000 launches with probability 0.9999^46,050 = 0.01. */
 const CHECKED_LAUNCHES = 46_050;
-/** Launches of the shape with the shortest time are added if they take less than this; otherwise of a small shape. */
+/** The estimated time of all further launches; shapes whose launches take longer get none if others take less. */
 const FURTHER_US = 500_000;
+/** Number of shapes among which they are divided. */
+const FURTHER_SHAPES = 3;
 /** Launches of a graph, more than are timed: checking a sample costs as much as a hundred small launches. */
 const FURTHER_LAUNCHES = 1_000;
-/** Limit if the small shape's launches take long. */
+/** Limit for all shapes, if launches take longer than estimated. */
 const FURTHER_SECONDS = 5;
+/** No launch takes less, however small its shape. */
+const LEAST_LAUNCH_US = 3;
 
 interface TimedShape {
   shape: Shape;
@@ -156,27 +162,76 @@ interface TimedShape {
 
 /**
  * If the result may be accepted, launches on a GPU until CHECKED_LAUNCHES are checked, without keeping times. The
- * emulator, whose launches take milliseconds, checks only those that it times. Returns the finding if an output is
+ * emulator, whose launches take milliseconds, checks only those that it times. Returns the findings if an output is
  * wrong.
  */
 async function checkFurtherLaunches(
   services: VariantServices,
-  { spec, image, onSeeds, timed }: Omit<BenchmarkOptions, 'onResults'> & { timed: readonly TimedShape[] },
+  { timed, ...options }: Omit<BenchmarkOptions, 'onResults'> & { timed: readonly TimedShape[] },
 ): Promise<Finding[]> {
-  const { job, runtime, resolved } = services;
-  const { device, kernel, verify } = services.spec;
-  const launches = timed.reduce((sum, each) => sum + each.launches, 0);
-  if (device.simulated || !verify?.drawn || timed.length === 0 || launches >= CHECKED_LAUNCHES) return [];
-  const missing = CHECKED_LAUNCHES - launches;
+  const { job, spec } = services;
+  let checked = timed.reduce((sum, each) => sum + each.launches, 0);
+  if (spec.device.simulated || !spec.verify?.drawn || timed.length === 0 || checked >= CHECKED_LAUNCHES) return [];
+  const shapes = furtherShapes(services, timed, CHECKED_LAUNCHES - checked);
+  const started = performance.now();
+  for (const [index, shape] of shapes.entries()) {
+    const seconds = FURTHER_SECONDS - (performance.now() - started) / 1000;
+    const launches = Math.ceil((CHECKED_LAUNCHES - checked) / (shapes.length - index));
+    if (launches <= 0 || seconds <= 0) break;
+    const outcome = await furtherLaunches(services, { ...options, shape, launches, seconds });
+    const reports = answerOf(outcome, shape);
+    if (!reports) return [findingOf(outcome, shape)!];
+    checked += launchesOf(reports);
+    const findings = timingFindings(reports, [], shape);
+    if (findings.length > 0) return findings;
+  }
+  const found = `an error in one of 10,000 launches is found with probability ${(1 - 0.9999 ** checked).toFixed(3)}`;
+  const text = `${formatCount(checked)} launches checked, the last of them on ${shapes.map(formatShape).join(', ')}: ${found}`;
+  if (checked >= CHECKED_LAUNCHES) emitLog(job, 'runner', text);
+  else emitWarning(job, `${text}; more took longer than ${FURTHER_SECONDS} s`);
+  return [];
+}
+
+/**
+ * Chooses the shapes of further launches in secret, because a kernel could be wrong only on shapes that it knows to get
+ * few launches: some of the timed, verified and drawn shapes whose launches are estimated to take little enough time,
+ * or the quickest one.
+ */
+function furtherShapes(services: VariantServices, timed: readonly TimedShape[], launches: number): Shape[] {
+  const { spec, resolved } = services;
+  const { manifest } = spec.kernel;
   const usOf = ({ results }: TimedShape): number => Math.min(...results.map(({ latency }) => latency!.p50Us));
-  const quickest = timed.toSorted((a, b) => usOf(a) - usOf(b))[0]!;
-  const small = verify.shapes
-    .filter((shape) => checkShape(kernel.manifest, resolved, shape) === undefined)
-    .toSorted((a, b) => caseFlops(kernel.manifest.problem, a) - caseFlops(kernel.manifest.problem, b));
-  const shape = missing * usOf(quickest) <= FURTHER_US ? quickest.shape : (small[0] ?? quickest.shape);
+  const flopsOf = (shape: Shape): number => caseFlops(manifest.problem, shape);
+  const [quickest] = timed.toSorted((a, b) => usOf(a) - usOf(b)) as [TimedShape];
+  const estimatedUs = (shape: Shape): number =>
+    Math.max(LEAST_LAUNCH_US, (usOf(quickest) * flopsOf(shape)) / flopsOf(quickest.shape));
+  const verify = spec.verify!;
+  const taken = uniqueShapes([
+    ...timed.map(({ shape }) => shape),
+    ...verify.shapes.filter((shape) => checkShape(manifest, resolved, shape) === undefined),
+    ...drawnShapes(services, verify),
+  ]);
+  const fitting = taken.filter((shape) => launches * estimatedUs(shape) <= FURTHER_US);
+  return fitting.length > 0
+    ? shuffled(fitting).slice(0, FURTHER_SHAPES)
+    : taken.toSorted((a, b) => flopsOf(a) - flopsOf(b)).slice(0, 1);
+}
+
+interface FurtherLaunches extends Pick<BenchmarkOptions, 'spec' | 'image' | 'onSeeds'> {
+  shape: Shape;
+  /** At least this many are checked, unless `seconds` are over. */
+  launches: number;
+  seconds: number;
+}
+
+async function furtherLaunches(
+  services: VariantServices,
+  { spec, image, onSeeds, shape, launches, seconds }: FurtherLaunches,
+): Promise<WorkerOutcome<LatencyReport[]>> {
+  const { job, runtime } = services;
   const seed = drawSeed();
   onSeeds([seed]);
-  const outcome = await runtime.request(
+  return runtime.request(
     {
       type: 'benchmark',
       candidate: candidateFor(services, { image, shape }),
@@ -186,10 +241,10 @@ async function checkFurtherLaunches(
       ...(await judgementRules(services, spec)),
       protocol: {
         ...spec.protocol.sampling,
-        maxSamples: missing,
-        maxSeconds: FURTHER_SECONDS,
+        maxSamples: launches,
+        maxSeconds: seconds,
         launchesPerSample: FURTHER_LAUNCHES,
-        checkedLaunches: missing,
+        checkedLaunches: launches,
       },
       turns: false,
       legacyLaunches: 0,
@@ -197,16 +252,6 @@ async function checkFurtherLaunches(
     },
     { signal: job.signal },
   );
-  const reports = answerOf(outcome, shape);
-  if (!reports) return [findingOf(outcome, shape)!];
-  const checked = launches + launchesOf(reports);
-  const found = `an error in one of 10,000 launches is found with probability ${(1 - 0.9999 ** checked).toFixed(3)}`;
-  emitLog(
-    job,
-    'runner',
-    `${formatCount(checked)} launches checked, the last of them on ${formatShape(shape)}: ${found}`,
-  );
-  return timingFindings(reports, [], shape);
 }
 
 const launchesOf = (reports: readonly LatencyReport[]): number =>

@@ -44,7 +44,8 @@ const timedRule = (rule: Distribution): InputRule => ({
   ...(rule.v === 'every_exponent' && { valueScale: rule.valueScale / 2 }),
 });
 
-function shuffled<Value>(values: readonly Value[]): Value[] {
+/** The values in an unpredictable order. */
+export function shuffled<Value>(values: readonly Value[]): Value[] {
   const left = [...values];
   return values.map(() => left.splice(randomInt(left.length), 1)[0]!);
 }

@@ -11,6 +11,8 @@ const MAX_AGE_MS = 60 * 60_000;
 const DRIFT_LIMIT = 0.015;
 /** A backend with fewer samples is not kept. */
 const FEWEST_KEPT = 20;
+/** The interval of fewer samples is nearly their whole range, so that their median decides. */
+const FEWEST_FOR_INTERVAL = 12;
 
 /**
  * Figures measured on PyTorch's prepared graphs of one shape. They are dropped with the graphs, so a figure never comes
@@ -56,7 +58,8 @@ export class KeptSamples {
   checkedBy(name: string, turns: readonly (readonly number[])[]): SdpaReuse {
     const was = median(this.samplesUs.get(name)!);
     const drifts = turns.map((samplesUs) => {
-      const { low, high } = medianInterval(samplesUs);
+      const few = samplesUs.length < FEWEST_FOR_INTERVAL;
+      const { low, high } = few ? { low: median(samplesUs), high: median(samplesUs) } : medianInterval(samplesUs);
       return Math.max(low, Math.min(high, was)) / was - 1;
     });
     return create(SdpaReuseSchema, {

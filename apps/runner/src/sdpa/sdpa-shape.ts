@@ -175,9 +175,18 @@ export class SdpaShape {
 
   /** The rivals that the request names and that are not measured. */
   get missingRivals(): MissingRival[] {
+    const isMeasured = (name: string): boolean => Object.values(this.#samples).some((samples) => samples.has(name));
     return this.#backends
-      .filter(({ available }) => this.#asked && !available)
-      .map(({ name, version, reason }) => create(MissingRivalSchema, { name: rivalName(name), version, reason }));
+      .filter(
+        ({ name, available }) => this.#asked && (!available || (this.#failure !== undefined && !isMeasured(name))),
+      )
+      .map(({ name, version, available, reason }) =>
+        create(MissingRivalSchema, {
+          name: rivalName(name),
+          version,
+          reason: available ? (this.#failure ?? '') : reason,
+        }),
+      );
   }
 
   /** Results relative to the candidate's samples in the same mode, fastest backend first. */
