@@ -144,7 +144,7 @@ test('on a GPU the provenance has the data of NVML, ncu and PyTorch, and the too
     variants: [
       {
         profile: { verdict: Verdict.PASS },
-        benchmarks: [{ sdpa: [{ version: 'PyTorch 2.11.0+cu130, cuDNN 9.1.9' }] }],
+        benchmarks: [{ sdpa: [{ name: 'sdpa/flash', version: 'PyTorch 2.11.0+cu130, cuDNN 9.1.9' }] }],
       },
     ],
   });
