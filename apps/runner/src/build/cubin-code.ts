@@ -23,9 +23,9 @@ export interface SectionHeader {
   name: string;
   type: number;
   flags: number;
-  /** For a section of relocations, the index of its table of symbols. */
+  /** Of a relocation section: the index of its symbol table. */
   link: number;
-  /** For a section of relocations, the index of the section that they change. */
+  /** Of a relocation section: the index of the section that its relocations patch. */
   info: number;
   /** Position in the file; a section without bytes in the file has only a size. */
   offset: number;
@@ -126,9 +126,9 @@ const RELOCATION_SYMBOL = 12;
 export const isRelocations = (type: number): boolean => RELOCATION_BYTES[type] !== undefined;
 
 export interface CubinRelocation {
-  /** The section in which the driver writes an address; undefined if there is none. */
+  /** The section that the driver patches with an address; undefined if its index is out of range. */
   target: SectionHeader | undefined;
-  /** The symbol whose address it is; undefined if there is none. */
+  /** The symbol whose address the driver writes; undefined if its index is out of range. */
   symbol: CubinSymbol | undefined;
 }
 

@@ -165,7 +165,7 @@ const listingOf = (...instructions: string[]) => ({
   text: Buffer.from(instructions.map((each) => `        /*0010*/                   ${each} ;    /* 0x0 */\n`).join('')),
 });
 
-test.skipIf(missing('nvcc'))('small variables of which no instruction reads the address are no state', () => {
+test.skipIf(missing('nvcc'))('small variables are no state if no instruction reads their addresses', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-cubin-'));
   try {
     const cubinOf = (declaration: string, statement: string): Buffer => {

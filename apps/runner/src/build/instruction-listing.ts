@@ -16,7 +16,7 @@ const MAX_INSTRUCTION_CHARACTERS = 160;
 const MAX_SOURCE_LINES = 4_000;
 /** How many nested inlined calls are followed. */
 const MAX_CALLS = 64;
-/** How many callers of a line are told apart. */
+/** Maximum number of distinct callers that are kept for a line. */
 const MAX_CALLERS = 32;
 
 export interface ListedCode {
