@@ -34,7 +34,7 @@ test("wrong arguments are reported with the kernel's parameters and the manifest
   });
 });
 
-test('arguments that fit give no finding, nor does a bool or long passed as a number, nor an entry with unknown parameters', () => {
+test('arguments that fit give no finding, nor do a bool or long passed as a number, nor unknown parameters', () => {
   expect(problem([Q!, S, MAP], [8, 4, 128])).toBeUndefined();
   expect(problem([S, S], [1, 8])).toBeUndefined();
   expect(problem([STRUCT, { kind: 'null' }, { kind: 'bool', value: 1 }], [48, 8, 1])).toBeUndefined();

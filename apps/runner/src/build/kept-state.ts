@@ -89,8 +89,8 @@ const ADDRESS_BANK = /^\.nv\.constant(\d{1,2})(?:\.|$)/;
 const RELOCATION_KINDS = '.nv.rel.action';
 
 /**
- * Banks of constants with addresses of a cubin's variables, which a launch can read to find them; undefined if there
- * are no variables, if they have more than a few bytes, or if code may have their addresses in another way.
+ * Numbers of the constant banks that hold addresses of a cubin's variables. Undefined if the cubin has no variables, if
+ * they have more than a few bytes, or if code may get their addresses in another way.
  */
 export function addressBanks(file: Buffer): ReadonlySet<number> | undefined {
   const sections = sectionHeaders(file);
