@@ -77,8 +77,13 @@ const STEPS: Record<string, Step> = {
   'show-host': view(8, 'Host'),
   problems: { first: '7', shows: /7 Problems/, undo: 't' },
   'show-problem': { first: '7tg', ready: /7 Problems/, shows: /7 Problem attention/, undo: `${ESCAPE}t` },
-  'leave-problem': { first: '7tg\r', shows: /of \d+ problems, Enter/, undo: 't' },
-  'run-problem': { first: '7tg\r', shows: /Enter runs, Esc closes/, undo: `${ESCAPE}${ESCAPE}t` },
+  'leave-problem': { first: '7tg\r', ready: /7 Problem attention/, shows: /of \d+ problems, Enter/, undo: 't' },
+  'run-problem': {
+    first: '7tg\r',
+    ready: /7 Problem attention/,
+    shows: /Enter runs, Esc closes/,
+    undo: `${ESCAPE}${ESCAPE}t`,
+  },
   'into-map': { first: '2', shows: /Esc leaves the map/, undo: ESCAPE, recorded: true },
   'map-left': { first: '2\rllllllllhhhh', shows: /▸ s\d+\.\.\d+ d16\.\.23/, undo: ESCAPE, recorded: true },
   'map-right': { first: '2\rhhhhhhhhll', shows: /▸ s\d+\.\.\d+ d24\.\.31/, undo: ESCAPE, recorded: true },
@@ -180,8 +185,8 @@ const STEPS: Record<string, Step> = {
   help: { first: '1', shows: /search: █/, undo: ESCAPE, recorded: true },
 };
 
-// These commands leave another job on the screen.
-const LAST = ['rerun', 'cancel'];
+// These commands add a job, so they have a test of their own: a test that runs a second time finds the same jobs.
+const ADDING = ['rerun', 'cancel'];
 // Commands that are tested in lent-terminal.test.ts, tui.test.ts or fa-tui's keys.test.tsx. The emulator's leaderboard
 // has no places.
 const WITHOUT_STEP = [
@@ -189,11 +194,8 @@ const WITHOUT_STEP = [
   ...['mark-job', 'clear-marks', 'cancel-waiting', 'instructions', 'leave-instructions'],
 ];
 // Tested separately in this file.
-const APART = [...WITHOUT_STEP, 'next-variant', 'next-head', 'previous-head'];
-const IN_ORDER = [
-  ...COMMANDS.filter(({ id }) => !LAST.includes(id)),
-  ...COMMANDS.filter(({ id }) => LAST.includes(id)),
-].filter(({ id }) => !APART.includes(id));
+const APART = [...WITHOUT_STEP, ...ADDING, 'next-variant', 'next-head', 'previous-head'];
+const IN_ORDER = COMMANDS.filter(({ id }) => !APART.includes(id));
 
 const home = new Home();
 // copy-line writes a file that the user keeps.
@@ -228,7 +230,7 @@ extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, 
 };
 
 beforeAll(async () => {
-  const small = ['--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.2'];
+  const small = ['--seeds', '1', '--shape', '1x2x64x64', '--samples', '40', '--max-seconds', '10'];
   // The cases of a ranked run would take the emulator a minute, so this runner's owner uses small cases.
   const { process: owners } = await home.startDaemonAt('127.0.0.1:0', '--kernels', ownersKernels(home.path));
   expect(home.faTui(['run', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });
@@ -286,7 +288,7 @@ async function typeAll(terminal: Terminal, keys: string): Promise<void> {
   }
 }
 
-const SHOWN_WITHIN_MS = 8_000;
+const SHOWN_WITHIN_MS = 30_000;
 
 /** Presses one key. Returns what went wrong, or undefined. */
 async function press(
@@ -352,6 +354,27 @@ test.concurrent(
   },
   180_000,
 );
+
+test('r runs the job on the screen again, and x cancels the new job', async () => {
+  const terminal = open([]);
+  try {
+    await terminal.waitFor(/\[1 Run\][^]*following/);
+    await typeAll(terminal, '6/v6\r');
+    await terminal.waitFor(/only "v6"/);
+    await typeAll(terminal, 'g\r');
+    await terminal.waitFor(/1 Run {2}flashcore_v6[^]*following/);
+    expect(
+      await walk(
+        terminal,
+        ADDING.map((id) => ({ id, key: COMMANDS.find((command) => command.id === id)?.keys[0] ?? '' })),
+      ),
+    ).toEqual([]);
+    terminal.type('q');
+    expect(await terminal.exit).toBe(0);
+  } finally {
+    terminal.kill('SIGKILL');
+  }
+}, 120_000);
 
 test("a accepts the result on the screen with a note, u undoes it, X rejects it, and the runner's audit trail has all three decisions", async () => {
   // In a separate home, because the owner's rules must not change between the run and its acceptance.

@@ -38,7 +38,7 @@ interface Told {
 campaign(
   'kill -9 with hostile kernels among the jobs',
   { promise: 'boundary', rounds: { ci: 2, soak: 300 } },
-  async ({ random, rounds, figure }) => {
+  async ({ random, rounds, soak, figure }) => {
     await using home = new Home();
     const hostile = await uploaded(home);
     const wanted = await control(home);
@@ -59,7 +59,8 @@ campaign(
       kept += named;
       if (round % 10 === 9 || round === rounds - 1) expect(await control(home), `after round ${round}`).toEqual(wanted);
     }
-    expect(percentile(restartsMs, 0.5)).toBeLessThan(RESOLVED_WITHIN_MS);
+    // Only the soak has the machine to itself. kill.test.ts bounds restarts on a busy machine too.
+    if (soak) expect(percentile(restartsMs, 0.5)).toBeLessThan(RESOLVED_WITHIN_MS);
     figure(
       'kill -9 with hostile kernels among the jobs',
       `${rounds} kills, ${attacks} of ${kept} named jobs attack in ${Object.keys(ATTACKS).length} ways; none lost, one end each, none passed, no process left; the control result bit-equal; restart and check p50 ${percentile(restartsMs, 0.5).toFixed(0)} ms, p99 ${percentile(restartsMs, 0.99).toFixed(0)} ms`,
