@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isLong } from './long-tests.ts';
+import { isLong, partOf } from './long-tests.ts';
 
 // Each file is a long test for a different reason, except the last file, which is not a long test.
 test.each([
@@ -13,4 +13,11 @@ test.each([
   ['test/e2e/bad-input.test.ts', false],
 ])('isLong() of %s: %s', (path, long) => {
   expect(isLong(path, readFileSync(join(import.meta.dirname, '..', path), 'utf8'))).toBe(long);
+});
+
+test('the parts of a list together have each item once', () => {
+  const items = [...'abcdefghijk'];
+  const parts = [1, 2, 3, 4].map((index) => partOf(items, index, 4));
+  expect(parts.flat().toSorted()).toEqual(items);
+  expect(parts.map(({ length }) => length)).toEqual([3, 3, 3, 2]);
 });

@@ -38,3 +38,10 @@ export const testFiles = (): TestFile[] =>
   globSync('{apps,libs,test,tools}/**/*.test.{ts,tsx}', { cwd: CHECKOUT, exclude: (path) => path === 'node_modules' })
     .toSorted()
     .map((path) => ({ path, text: readFileSync(join(CHECKOUT, path), 'utf8') }));
+
+/**
+ * Part `index` (from 1) of `count` parts of a list. Neighbours fall into different parts, because they often take
+ * equally long.
+ */
+export const partOf = <Item>(items: readonly Item[], index: number, count: number): Item[] =>
+  items.filter((_, at) => at % count === index - 1);
