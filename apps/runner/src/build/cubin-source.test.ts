@@ -252,11 +252,13 @@ test('a cubin of 2 MiB is refused or read in time', () => {
     elf(Array.from({ length: 9_000 }, (_, index) => ({ name: `.n${index}`, flags: 3, type: 8, bytes: 2 ** 40 }))),
   ];
   for (const file of forms) {
-    const began = performance.now();
+    // Processor time, because the machine may be busy.
+    const before = process.cpuUsage();
     if (cubinFault(file, 'sm_90') === undefined) {
       cubinEntries(file, 'sm_90');
       stateInForeignCubin(file, listingOf('EXIT'));
     }
-    expect(performance.now() - began).toBeLessThan(2_000);
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1_000).toBeLessThan(2_000);
   }
 });

@@ -106,7 +106,7 @@ test.skipIf(noBox).each<[string, string, RegExp]>([
   ['writes outside its folder', 'open("/usr/flashcore-was-here", "w")', /Read-only file system|Permission denied/],
   ['opens a socket', 'import socket; socket.socket()', /PermissionError/],
   ['allocates 100 GiB', 'x = bytearray(100 * 2**30)', /MemoryError/],
-  ['prints 1 GB at once', 'print("x" * 10**9)', /must print at most 262144 bytes|MemoryError/],
+  ['prints 100 MB at once', 'print("x" * 10**8)', /must print at most 262144 bytes/],
   ['prints 1 GB in lines', 'for _ in range(10**6): print("x" * 1000)', /must print at most 262144 bytes/],
   [
     'ends Python in a line',
