@@ -160,8 +160,18 @@ test('an edit of a problem that the user installed takes effect at once', () => 
 });
 
 test.each([
-  ['of another id', 'other', {}, 'problem/problem.yaml: must be the problem of kernel.yaml, "other", got "norm"'],
-  ["of an id of flashcore's", 'rmsnorm', {}, 'problem/problem.yaml: "rmsnorm" is a problem of flashcore\'s'],
+  [
+    'whose id differs from the one in kernel.yaml',
+    'other',
+    {},
+    'problem/problem.yaml: must be the problem of kernel.yaml, "other", got "norm"',
+  ],
+  [
+    "with the id of one of flashcore's own problems",
+    'rmsnorm',
+    {},
+    'problem/problem.yaml: "rmsnorm" is a problem of flashcore\'s',
+  ],
   ['that is too large', 'norm', { 'reference.cpp': `//${'x'.repeat(65_536)}` }, 'reference.cpp'],
   ['that cannot be read', 'norm', { 'problem.yaml': 'id: norm\n' }, 'problem/problem.yaml'],
 ])('a kernel cannot contain a problem %s', (_, problem, files, message) => {

@@ -60,7 +60,7 @@ const READERS: Record<string, (text: string) => unknown> = {
   'parseNcuCsv()': (text) => parseNcuCsv(`"${text}`),
   'parseSanitizerReport()': (text) => parseSanitizerReport(lines(text).map((line) => `========= ${line}`)),
   parseTraceParent,
-  'what a request has of text': (text) => {
+  'the validation of a request': (text) => {
     const violations = new Violations();
     const labels = { [text]: text, note: text };
     checkJobOptions(create(JobOptionsSchema, { requestId: text, deviceId: text, labels }), violations);

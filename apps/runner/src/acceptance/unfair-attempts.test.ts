@@ -125,7 +125,7 @@ function settingsIn(desc: DescMessage, above = ''): string[] {
   });
 }
 
-test('each setting of a run is among the attempts below, or cannot help a wrong kernel', () => {
+test('every setting of a run is tried in an attempt below or listed as harmless', () => {
   const all = settingsIn(RunExperimentRequestSchema);
   const tried = all.filter((path) => REQUESTS.some(([, request]) => valueAt(request, path.split('.')) !== undefined));
   expect(all).toContain('verify.tolerance.absolute');

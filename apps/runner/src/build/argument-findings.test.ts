@@ -34,14 +34,14 @@ test("wrong arguments are reported with the kernel's parameters and the manifest
   });
 });
 
-test('arguments that fit give no finding, nor do a bool or long passed as a number, nor unknown parameters', () => {
+test('no finding is reported for fitting arguments, for a bool or long passed as a number, or if the parameters are unknown', () => {
   expect(problem([Q!, S, MAP], [8, 4, 128])).toBeUndefined();
   expect(problem([S, S], [1, 8])).toBeUndefined();
   expect(problem([STRUCT, { kind: 'null' }, { kind: 'bool', value: 1 }], [48, 8, 1])).toBeUndefined();
   expect(argumentFinding([{ entry: 'other', arguments: [] }], new Map([['fa', [8]]]))).toBeUndefined();
 });
 
-test('reads parameters from the PTX of nvcc, NVRTC and clang, also an empty list of parameters', () => {
+test('reads parameters from the PTX of nvcc, NVRTC and clang, including an empty list of parameters', () => {
   const text = `.visible .entry fa(
 	.param .u64 fa_param_0,
 	.param .u64 .ptr .global .align 16 fa_param_1,

@@ -28,17 +28,17 @@ test.each([
   expect(findingFor(line).remedy).toMatch(/^Put cooperative_groups\.h into .*cuda_fp16\.h.*install the CUDA toolkit/);
 });
 
-test('an error that the source causes has the remedy to fix the line', () => {
+test('the remedy for an error in the source is to fix its line', () => {
   expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Fix this line, then build again');
 });
 
-test("an error in a header that kernels share is not blamed on a line that the kernel's author can't change", () => {
+test("the remedy for an error in the runner's own header is to change the kernel, not the header", () => {
   expect(findingFor('mechanisms/register_rows.cuh:256:3: error: static assertion failed').remedy).toMatch(
     /^mechanisms\/register_rows\.cuh is the runner's own .*change the kernel's code or constants/,
   );
 });
 
-test('a refusal before any compiler ran gives a finding with a file but no line', () => {
+test('a folder refused before compilation gets a finding with a file but no line', () => {
   const refused = {
     severity: 'error' as const,
     file: 'kernel.yaml',

@@ -48,7 +48,7 @@ test('g++ unrolls the same loops as nvcc, and lines keep their numbers', () => {
 
 test.each([
   ['clang++, which knows the pragma', 'clang++', false],
-  ['the module that looks for races', 'g++', true],
-] as const)('loops keep their pragma for %s', (_, compiler, instrumented) => {
+  ['the module with race checks', 'g++', true],
+] as const)('loops keep #pragma unroll for %s', (_, compiler, instrumented) => {
   expect(sourceFor(compiler, instrumented)).toEqual(['#line 1 "k.cu"', ...KERNEL.split('\n')]);
 });

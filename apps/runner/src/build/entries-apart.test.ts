@@ -115,7 +115,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'separate entries are reported as one build: one run with its number of parts, a cubin per entry, and the same id',
+  'separately compiled entries are one build: one compiler run that names its number of parts, a cubin per entry, and one id',
   async () => {
     const part = await build('first', { first: ['always', 'twice'] });
     const all = await part.complete!;
@@ -171,7 +171,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a compile error that every part has is reported once',
+  'a compile error that occurs in every separately compiled part is reported once',
   async () => {
     const lines: string[] = [];
     const { result, image, findings } = await build('wrong', { source: `${SOURCE}int a = nothing;\n`, lines });

@@ -22,7 +22,7 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
   // Only const in C++ prevents the kernel from writing to the table.
   ['a constant in device memory', kernel('__device__ const int table[2] = {1, 2};', 'out[0] = table[i];'), ['table']],
   [
-    'a variable of inline PTX, behind a comment',
+    'a variable of inline PTX after a comment',
     kernel(
       '',
       'int x; asm volatile("/* ; */ .global .align 4 .u32 hidden; st.global.u32 [hidden], %1; ld.global.u32 %0, [hidden];" : "=r"(x) : "r"(i)); out[0] = x;',
@@ -30,13 +30,13 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
     ['hidden'],
   ],
   [
-    'memory of the heap',
+    'memory from malloc()',
     kernel('', 'int* p = (int*)malloc(8); if (p) { *p = i; out[0] = (int)(size_t)p; }'),
     ['malloc()'],
   ],
-  ['output', kernel('', 'printf("%d", i);'), ['$str', 'vprintf()']],
+  ['the buffer of printf()', kernel('', 'printf("%d", i);'), ['$str', 'vprintf()']],
   [
-    'a variable of inline PTX, over several lines',
+    'a variable declared over several lines of inline PTX',
     kernel(
       '',
       'int x; asm volatile(".global\\n .align 4\\n .u32\\n hidden; st.global.u32 [hidden], %1; ld.global.u32 %0, [hidden];" : "=r"(x) : "r"(i)); out[0] = x;',
@@ -44,7 +44,7 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
     ['hidden'],
   ],
   [
-    'a variable of inline PTX, without a blank',
+    'a variable of inline PTX declared without spaces',
     kernel(
       '',
       'int x; asm volatile(".global.u32 hidden; atom.global.add.u32 %0, [hidden], 1;" : "=r"(x)); out[0] = x;',
@@ -52,7 +52,7 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
     ['hidden'],
   ],
   [
-    'a variable of inline PTX between two functions, without a blank',
+    'a variable of inline PTX between two functions, declared without spaces',
     kernel(
       '',
       'out[0] = i; asm volatile("ret; }.visible.global.u32 hidden; .visible.func f(){.reg .u32 q; ld.global.u32 q, [hidden]; st.global.u32 [hidden], q;");',
@@ -60,24 +60,28 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
     ['hidden'],
   ],
   [
-    'a variable reached by another one',
+    'a variable and the pointer to it',
     kernel('__device__ int cell; __device__ int* at = &cell;', 'out[0] = ++*at;'),
     ['at', 'cell'],
   ],
   [
-    'objects of a header, which no code uses',
+    'nothing for objects of a header that no code uses',
     kernel('#include <cuda/std/utility>\n#include <cooperative_groups/reduce.h>', 'out[0] = i;'),
     [],
   ],
   [
-    'one of them, used',
+    'only the one of two small variables that code uses',
     kernel('__device__ char one, other;', 'asm volatile("{.reg .u64 at; mov.u64 at, other;}"); out[0] = i;'),
     ['other'],
   ],
-  ['a small one named in a comment', kernel('__device__ char one;', 'asm volatile("// one"); out[0] = i;'), ['one']],
-  ['a large one that no code uses', kernel('__device__ char table[65];', 'out[0] = i;'), ['table']],
   [
-    '__constant__ and shared memory',
+    'a small variable that only a comment of inline PTX names',
+    kernel('__device__ char one;', 'asm volatile("// one"); out[0] = i;'),
+    ['one'],
+  ],
+  ['a variable of 65 bytes that no code uses', kernel('__device__ char table[65];', 'out[0] = i;'), ['table']],
+  [
+    'nothing for __constant__ and shared memory',
     kernel(
       '__constant__ int table[2] = {1, 2};',
       '__shared__ int s[32]; s[i & 31] = i; __syncthreads(); out[0] = table[i] + s[0];',
@@ -86,38 +90,46 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
   ],
 ];
 
-test.skipIf(missing('nvcc')).each(SOURCES)('reads %s from cubin and PTX', { timeout: 60_000 }, (_, source, named) => {
-  const folder = mkdtempSync(join(tmpdir(), 'fc-state-'));
-  try {
-    writeFileSync(join(folder, 'kernel.cu'), source);
-    const made = (kind: 'cubin' | 'ptx'): Buffer => {
-      const path = join(folder, `kernel.${kind}`);
-      execFileSync(NVCC, [`-${kind}`, '-arch=sm_90', '-o', path, join(folder, 'kernel.cu')], { stdio: 'ignore' });
-      return readFileSync(path);
-    };
-    const namesOf = (state: string[]): string[] => state.map((each) => each.replace(/ \(.*/, '')).sort();
-    const matching = named.map((name) => expect.stringContaining(name) as string).sort();
-    const ptx = made('ptx').toString();
-    expect([namesOf(stateInCubin(made('cubin'), ptx)), namesOf(stateInPtx(ptx))]).toEqual([matching, matching]);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-});
+test.skipIf(missing('nvcc')).each(SOURCES)(
+  'finds memory that outlives a launch, in cubin and PTX: %s',
+  { timeout: 60_000 },
+  (_, source, named) => {
+    const folder = mkdtempSync(join(tmpdir(), 'fc-state-'));
+    try {
+      writeFileSync(join(folder, 'kernel.cu'), source);
+      const made = (kind: 'cubin' | 'ptx'): Buffer => {
+        const path = join(folder, `kernel.${kind}`);
+        execFileSync(NVCC, [`-${kind}`, '-arch=sm_90', '-o', path, join(folder, 'kernel.cu')], { stdio: 'ignore' });
+        return readFileSync(path);
+      };
+      const namesOf = (state: string[]): string[] => state.map((each) => each.replace(/ \(.*/, '')).sort();
+      const matching = named.map((name) => expect.stringContaining(name) as string).sort();
+      const ptx = made('ptx').toString();
+      expect([namesOf(stateInCubin(made('cubin'), ptx)), namesOf(stateInPtx(ptx))]).toEqual([matching, matching]);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+);
 
 test.each<[string, string, string[]]>([
-  ["Triton's text that no code names", '.global .align 1 .b8 _$_str[11] = {95, 95, 67};', []],
-  ['one that code names', '.global .b8 text[11] = {95};\nmov.u64 %rd1, text;', ['text']],
-  ['another one behind a comma', '.global .b8 a[1], b[1000];', ['a']],
-  ['another one behind its value', '.global .b8 a[1] = {0}, b[1000];', ['a']],
-  ['64 bytes in all', '.global .b8 a[60];\n.global .b8 b[4];', []],
-  ['more than 64 bytes', '.global .b8 a[60];\n.global .b8 b[5];', ['a', 'b']],
-  ['a word', '.global .b32 count;', ['count']],
-  ['behind a text that looks like a comment', '.file 1 "//" .global .b32 count;', ['count']],
-  ['between such texts', '.file 1 "/*"\n.global .b32 count;\n.file 2 "*/"', ['count']],
-  ['between paths with quotes', '.file 1 "a"b/*"\n.global .b32 count;\n.file 2 "*/"', ['count']],
-  ['in a text', '.file 1 ".global .b32 count;"', []],
-  ['in comments with quotes', '// "\n.global .b32 count; /* " */', ['count']],
-])('reads state from PTX: %s', (_, ptx, state) => {
+  ["nothing for a text of Triton's that no code names", '.global .align 1 .b8 _$_str[11] = {95, 95, 67};', []],
+  ['a text that code names', '.global .b8 text[11] = {95};\nmov.u64 %rd1, text;', ['text']],
+  ['two variables in one declaration', '.global .b8 a[1], b[1000];', ['a']],
+  ['two variables in one declaration, the first with a value', '.global .b8 a[1] = {0}, b[1000];', ['a']],
+  ['nothing for unused variables of 64 bytes in total', '.global .b8 a[60];\n.global .b8 b[4];', []],
+  ['unused variables of more than 64 bytes in total', '.global .b8 a[60];\n.global .b8 b[5];', ['a', 'b']],
+  ['a variable of 32 bits', '.global .b32 count;', ['count']],
+  ['a variable after a file name that looks like a comment', '.file 1 "//" .global .b32 count;', ['count']],
+  [
+    'a variable between file names that look like comment marks',
+    '.file 1 "/*"\n.global .b32 count;\n.file 2 "*/"',
+    ['count'],
+  ],
+  ['a variable between file names with quotes', '.file 1 "a"b/*"\n.global .b32 count;\n.file 2 "*/"', ['count']],
+  ['nothing for a declaration in a file name', '.file 1 ".global .b32 count;"', []],
+  ['a variable between comments with quotes', '// "\n.global .b32 count; /* " */', ['count']],
+])('finds memory that outlives a launch, in PTX: %s', (_, ptx, state) => {
   expect(stateInPtx(`.version 8.0\n.target sm_80\n.address_size 64\n${ptx}\n`)).toEqual(state);
 });
 

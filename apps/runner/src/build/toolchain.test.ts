@@ -53,9 +53,9 @@ test('a compiler that does not answer in time is reported, and is asked again la
 });
 
 test.each([
-  ['may not be executed', 'echo V13.0.88', 0o644, /ended with 126: .*[Pp]ermission denied$|can't be run \(EACCES\)$/],
+  ['is not executable', 'echo V13.0.88', 0o644, /ended with 126: .*[Pp]ermission denied$|can't be run \(EACCES\)$/],
   ['has lost its interpreter', '#!/nowhere/sh\n', 0o755, /ended with 127(: .*)?$/],
-  ['is something else', '#!/bin/sh\necho hello\n', 0o755, /names no version: hello$/],
+  ['is another program', '#!/bin/sh\necho hello\n', 0o755, /names no version: hello$/],
   [
     'fails',
     "#!/bin/sh\necho 'libcudart.so.13: cannot open shared object file'; exit 1\n",

@@ -85,18 +85,18 @@ async function compiled(statement: string, limitMs = 30_000): Promise<Compilatio
   return { ...compilation, ms: performance.now() - began };
 }
 
-test.skipIf(noBox)('Python without an attack becomes PTX', async () => {
+test.skipIf(noBox)('harmless Python is compiled to PTX', async () => {
   const { exitCode, lines, outputs } = await compiled('');
   expect([exitCode, outputs.map(({ kind }) => kind)], lines.join('\n')).toEqual([0, ['ptx']]);
 });
 
-test.skipIf(noBox)('Python that loops is killed at the time limit', async () => {
+test.skipIf(noBox)('Python that loops forever is killed at the time limit', async () => {
   const { timedOut, exitCode, outputs, ms } = await compiled('while True: pass', 2_000);
   expect([timedOut, exitCode, outputs]).toEqual([true, 137, []]);
   expect(ms).toBeLessThan(20_000);
 });
 
-test.skipIf(noBox)("processes that the kernel's Python forks end with it", async () => {
+test.skipIf(noBox)("processes that a kernel's Python forked are ended along with it", async () => {
   const { exitCode, ms } = await compiled('import os, time\nif os.fork() == 0:\n    time.sleep(1000)');
   expect(exitCode).toBe(0);
   expect(ms).toBeLessThan(20_000);

@@ -38,7 +38,7 @@ test.each([
   ['PASSED', SOURCE],
   // Reads and writes rows although its manifest says columns.
   ['WRONG_RESULT', read('gemm_tiles.cu')],
-])('a kernel whose tensors are stored by columns is verified and timed: %s', LIMITS, async (end, source) => {
+])('a kernel with column-major tensors is verified and timed: %s', LIMITS, async (end, source) => {
   const kernel = uploaded(source);
   const { outcome } = await fixture.run('benchmark', {
     kernel,

@@ -45,7 +45,7 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     { id: 'flash_attention_minimal', shapes: ['1x2x64x64'], most: 3e-4 },
     { id: 'bf16_inline_ptx', shapes: ['1x1x77x64c', '1x1x33x128'], most: 1e-2 },
     { id: 'half2_cooperative', shapes: ['1x2x21x64c'], most: 1e-3 },
-  ])('$id runs unchanged from its folder', async ({ id, shapes, most }) => {
+  ])('the foreign kernel $id runs unchanged', async ({ id, shapes, most }) => {
     const { outcome, events } = await fixture.run('verify', {
       kernel: fixture.upload(filesOf(join(foreignFolder, id))),
       // Fixed seeds, because the largest error depends on the inputs.

@@ -34,7 +34,7 @@ test.each(['toString', 'constructor', '__proto__'])(
   },
 );
 
-test('the finding about an access says how far outside the tensor it was; for a read, that its line may be that of a store', () => {
+test('the finding about an access outside a tensor gives the distance, and warns that the line of a read may be that of a store', () => {
   const told = (access: string, buffer: string, bytes: number) => {
     const emulator = { kind: 'OUT_OF_BOUNDS', message: '', access, bytes, thread: [32, 0, 0], block: [1, 0, 0] };
     const fault = {

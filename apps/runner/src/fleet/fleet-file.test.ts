@@ -21,7 +21,12 @@ test('every key that a file may omit has a default', () => {
 test.each([
   ['an unknown key', 'max: 4', 'max: 4, mx: 2', 'fleet.yaml:6: partitions[0]: unknown key "mx" (did you mean "max"'],
   ['a minimum above the maximum', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: wanted at most max (4), found 5'],
-  ['what sbatch would take for an option', 'partition: gpu', 'partition: --wrap=x', 'wanted a name as Slurm has it'],
+  [
+    'a partition whose name sbatch would read as an option',
+    'partition: gpu',
+    'partition: --wrap=x',
+    'wanted a name as Slurm has it',
+  ],
   [
     'an option of sbatch that the gateway sets',
     'max: 4',
@@ -34,7 +39,12 @@ test.each([
     'max: 4, sbatch: [reboot]',
     'wanted an option of sbatch as --name or --name=value',
   ],
-  ['a line in the pilots’ script', '/opt/flashcore', '"/opt/a\\nreboot"', 'bundle: wanted an absolute path'],
+  [
+    'a path with a line break, which would add a line to the pilots’ script',
+    '/opt/flashcore',
+    '"/opt/a\\nreboot"',
+    'bundle: wanted an absolute path',
+  ],
 ])('%s is refused with its line or key', (_, good, bad, wanted) => {
   expect(() => parseFleet(GOOD.replace(good, bad), 'fleet.yaml')).toThrow(wanted);
 });

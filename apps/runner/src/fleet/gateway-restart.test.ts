@@ -189,7 +189,7 @@ test.each<[string, (assigned: AssignedRun) => void, string]>([
   // A request stored by an older gateway, which planned each run again after a restart.
   ['does not carry', (assigned) => delete assigned.facts, "kernels/gates.yaml, and fa_v1_baseline's own"],
 ])(
-  "after a restart a result has the gateway's own facts, if the request %s them",
+  "after a restart a result has the gateway's own facts; the stored request %s them",
   { timeout: 120_000 },
   async (_, change, gatesSource) => {
     const end = Promise.withResolvers<void>();

@@ -271,7 +271,7 @@ test('a pilot that gets no answer ends soon, and its exit code says why', async 
 test.each([
   ['device', { device: 'NVIDIA H200' }, 'partition gpu has NVIDIA H200, a pilot found NVIDIA L4'],
   ['version', { buildId: 'another' }, "Put the gateway's own bundle on the nodes"],
-])('a pilot of a wrong %s is refused; pilot, fleet and waiting job show the reason', async (_, options, cause) => {
+])('a pilot with the wrong %s is refused; pilot, fleet and waiting job show the reason', async (_, options, cause) => {
   await using cluster = await startCluster(() => warn('never'), options);
   const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
   const problem = async () => (await cluster.client.getHost({})).host!.fleet!.schedulerProblem;

@@ -252,21 +252,26 @@ test('without kubectl the gateway does not start, and says what to install', asy
 
 test.each([
   [
-    'the gateway’s own field of a pod',
+    'a field of the pod that the gateway itself sets',
     'pod: { ',
     'pod: { restartPolicy: Always, ',
     'wanted fields of a PodSpec other than',
   ],
   [
-    'the gateway’s own field of a container',
+    'a field of the container that the gateway itself sets',
     'container: { ',
     'container: { args: [sh], ',
     'wanted fields of a Container',
   ],
-  ['a name that labels cannot have', 'partition: cpu', 'partition: CPU_1', 'wanted a name of at most 40 characters'],
-  ['a volume that is no list', 'pod: { ', 'pod: { volumes: x, ', 'wanted lists of mappings for volumes'],
-  ['a key of Slurm', 'max: 1', 'max: 1, gres: gpu:1', 'unknown key "gres"'],
-  ['an image that is an option', 'image: registry', 'image: " --x registry', 'wanted an image'],
+  [
+    'a partition name that a label cannot hold',
+    'partition: cpu',
+    'partition: CPU_1',
+    'wanted a name of at most 40 characters',
+  ],
+  ['a value of volumes that is not a list', 'pod: { ', 'pod: { volumes: x, ', 'wanted lists of mappings for volumes'],
+  ['a key that only Slurm partitions have', 'max: 1', 'max: 1, gres: gpu:1', 'unknown key "gres"'],
+  ['an image that looks like an option', 'image: registry', 'image: " --x registry', 'wanted an image'],
 ])('%s is refused with its line or key', (_, good, bad, wanted) => {
   const source = SOURCE.replace(good, bad).replace('0.1.0', bad.includes('"') ? '0.1.0"' : '0.1.0');
   expect(() => fileOf(source)).toThrow(wanted);

@@ -328,30 +328,38 @@ const measured = (result: MessageInitShape<typeof JobResultSchema>) =>
   create(JobEventSchema, { payload: { case: 'finished', value: { outcome: Outcome.PASSED, result } } });
 
 test.each([
-  ['another device', measured({ provenance: { device: H200, runnerBuildId: 'b1' } }), /tells of NVIDIA H200/],
-  ['another build', measured({ provenance: { device: OWN_DEVICE, runnerBuildId: 'b2' } }), /with build b1.*of b2/],
-  ["the emulator's times", measured({ variants: [{ benchmarks: [{ simulated: true }] }] }), /the emulator's times/],
   [
-    "the emulator's times while they come",
+    'a result from another device',
+    measured({ provenance: { device: H200, runnerBuildId: 'b1' } }),
+    /tells of NVIDIA H200/,
+  ],
+  [
+    'a result from another build of the runner',
+    measured({ provenance: { device: OWN_DEVICE, runnerBuildId: 'b2' } }),
+    /with build b1.*of b2/,
+  ],
+  [
+    "the emulator's times in a result",
+    measured({ variants: [{ benchmarks: [{ simulated: true }] }] }),
+    /the emulator's times/,
+  ],
+  [
+    "the emulator's times as progress",
     create(JobEventSchema, { payload: { case: 'benchmarkProgress', value: { simulated: true } } }),
     /the emulator's times/,
   ],
-  ['less than no time', measured({ deviceSeconds: -1 }), /of -1 seconds/],
-  ['a time that is no number', measured({ deviceSeconds: NaN }), /of NaN seconds/],
-  ['a time without end', measured({ deviceSeconds: Infinity }), /of Infinity seconds/],
-  ['a price without end', measured({ costUsd: Infinity }), /Infinity as costUsd/],
+  ['a negative device time', measured({ deviceSeconds: -1 }), /of -1 seconds/],
+  ['NaN as device time', measured({ deviceSeconds: NaN }), /of NaN seconds/],
+  ['an infinite device time', measured({ deviceSeconds: Infinity }), /of Infinity seconds/],
+  ['an infinite cost', measured({ costUsd: Infinity }), /Infinity as costUsd/],
+  ['NaN as a latency', measured({ variants: [{ benchmarks: [{ latency: { p50Us: NaN } }] }] }), /NaN as p50Us/],
   [
-    'a latency that is no number',
-    measured({ variants: [{ benchmarks: [{ latency: { p50Us: NaN } }] }] }),
-    /NaN as p50Us/,
-  ],
-  [
-    'an artifact that is a path',
+    "a path in place of an artifact's digest",
     measured({ variants: [{ build: { artifacts: [{ sha256: '../flashcore.db' }] } }] }),
     /an artifact by "\.\.\/flashcore\.db"/,
   ],
   [
-    'an end that there is not',
+    'an unknown outcome',
     create(JobEventSchema, { payload: { case: 'finished', value: { outcome: 99 as Outcome } } }),
     /outcome 99/,
   ],

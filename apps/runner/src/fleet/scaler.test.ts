@@ -227,7 +227,7 @@ test('a pilot that a killed gateway submitted but did not record is cancelled by
   expect(present.size).toBe(0);
 });
 
-test("a reused job number is a new pilot, and the old pilot's job is lost once the old pilot disconnects", async () => {
+test("a pilot whose job number the scheduler has used before is a new pilot; the old pilot's job is lost once it disconnects", async () => {
   const { scaler, state, table, pool, comes } = fixture();
   const signal = new AbortController().signal;
   state.queued = 1;

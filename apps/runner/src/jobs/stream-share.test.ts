@@ -3,14 +3,14 @@ import { StreamShare } from './stream-share.ts';
 
 afterEach(() => void vi.useRealTimers());
 
-test('watchers never wait while no job floods', async () => {
+test('no watcher waits unless a job floods its log', async () => {
   const share = new StreamShare();
   share.stored(100);
   const turn = share.watcher(256);
   expect(await Promise.all([turn(), turn(), turn(), turn(), turn(), turn()])).toEqual([16, 32, 64, 128, 256, 256]);
 });
 
-test('during a flood, watchers take turns at the saved-up events and then at a fixed rate; afterwards no watcher waits', async () => {
+test('during a flood, watchers share the saved-up budget of events, then a fixed rate; afterwards no watcher waits', async () => {
   vi.useFakeTimers();
   const share = new StreamShare();
   const got = [0, 0, 0, 0];

@@ -48,7 +48,7 @@ function parse(text: string): Parsed {
   return parsed;
 }
 
-test('labels are escaped so that a strict reader gets them back', () => {
+test('a strict parser reads escaped labels back unchanged', () => {
   const labels = { name: 'a "b" \\ c\nd' };
   expect(
     parse(

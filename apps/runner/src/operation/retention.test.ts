@@ -153,7 +153,7 @@ test('files that a new job needs are not removed: a recreated artifact, a source
   database.close();
 });
 
-test('when a client reads an artifact, this is recorded as use', async () => {
+test('an artifact counts as used when a client reads it', async () => {
   await using fixture = await startTestRunner();
   const artifacts = new ArtifactStore(join(fixture.dataDirectory, 'artifacts'));
   const sha256 = artifacts.put(Buffer.from('samples'));
@@ -162,7 +162,7 @@ test('when a client reads an artifact, this is recorded as use', async () => {
   expect(Date.now() - statSync(artifacts.path(sha256)).mtimeMs).toBeLessThan(60_000);
 });
 
-test('reading or recreating an artifact is recorded as use', () => {
+test('an artifact counts as used when the store reads or recreates it', () => {
   using folder = temporaryFolder();
   const artifacts = new ArtifactStore(folder.path);
   const sha256 = artifacts.put(Buffer.from('a'));

@@ -54,7 +54,7 @@ test('counters differ by architecture', () => {
   expect(countersOf('stalls', 'sm_89')).not.toContain('smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio');
 });
 
-test('a smaller set requests fewer counters', () => {
+test('a smaller metric set requests fewer counters', () => {
   expect(countersOf('roofline', 'sm_90').length).toBeLessThan(countersOf('gates', 'sm_90').length);
 });
 

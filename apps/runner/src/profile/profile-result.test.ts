@@ -92,7 +92,7 @@ test('the bottleneck and the advice contain their figures', () => {
   ]);
 });
 
-test('a plan of two launches has the time of both and the figures of the longest', () => {
+test('a profile of two launches has their total time and the figures of the longer one', () => {
   const result = profileResult({
     arch: 'sm_90',
     deviceName: 'NVIDIA H200',

@@ -44,7 +44,7 @@ describe('a wrong request is refused, naming every wrong field', () => {
       ['variant.parameters', 'variant.arch', 'variant.max_registers'],
     ],
     [
-      'a shape of zeros',
+      'a shape with a zero',
       { ...kernel('ok'), verify: { shapes: [shape, { ...shape, batch: 0 }] } },
       ['verify.shapes[1].batch'],
     ],
@@ -93,7 +93,7 @@ describe('a wrong request is refused, naming every wrong field', () => {
       ['kernel.tree.files[0].path'],
     ],
     [
-      'a tree with a path twice',
+      'a tree with two paths that differ only in case',
       {
         kernel: {
           source: {

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('without bubblewrap a program runs unboxed, and the reason is given', async () => {
+test('with --isolation none a program runs unboxed, and the reason is given', async () => {
   const none = await findBox('none');
   expect([none.kind, none.wrap('cc', ['-c'], { kind: 'compiler', limits: { fileBytes: 1 } })]).toEqual([
     'none',
@@ -40,7 +40,7 @@ test('if bwrap cannot run, there is no box, the reason is given, and no process 
   }
 });
 
-test('if there is no box, the reason is given', () => {
+test('the box describes its protection, or says why there is none', () => {
   expect(box.detail).toMatch(
     box.kind === 'none' ? /; compilers and workers run with the rights of the runner/ : /no network/,
   );

@@ -25,34 +25,39 @@ describe('the cgroup of this process', () => {
 
   test.each([
     [
-      'a systemd unit',
+      'in a systemd unit',
       '0::/system.slice/flashcore-runner.service\n',
       mountinfo,
       '/sys/fs/cgroup/system.slice/flashcore-runner.service',
     ],
-    ['a container with a namespace', '0::/\n', mountinfo, '/sys/fs/cgroup'],
+    ['in a container with a cgroup namespace', '0::/\n', mountinfo, '/sys/fs/cgroup'],
     [
-      'beside cgroups of version 1',
+      'next to cgroups of version 1',
       '4:memory:/x\n0::/a\n',
       mountinfo.replace('/sys/fs/cgroup rw', '/sys/fs/cgroup/unified rw'),
       '/sys/fs/cgroup/unified/a',
     ],
-    ['a mount of a part', '0::/docker/7/a\n', mountinfo.replace('0:26 / ', '0:26 /docker/7 '), '/sys/fs/cgroup/a'],
-  ])('%s', (_, cgroup, mounts, folder) => {
+    [
+      'if only a part of the tree is mounted',
+      '0::/docker/7/a\n',
+      mountinfo.replace('0:26 / ', '0:26 /docker/7 '),
+      '/sys/fs/cgroup/a',
+    ],
+  ])('is found %s', (_, cgroup, mounts, folder) => {
     expect(ownCgroup({ cgroup, mountinfo: mounts })).toEqual({ folder });
   });
 
   test.each([
-    ['only version 1', '4:memory:/x\n', mountinfo, /no cgroups of version 2/],
-    ['outside of the namespace', '0::/../x\n', mountinfo, /outside of what this container sees/],
-    ['nothing mounted', '0::/\n', '', /no cgroup file system/],
+    ['there are only cgroups of version 1', '4:memory:/x\n', mountinfo, /no cgroups of version 2/],
+    ["it is outside the container's namespace", '0::/../x\n', mountinfo, /outside of what this container sees/],
+    ['no cgroup file system is mounted', '0::/\n', '', /no cgroup file system/],
     [
       'only another part of the tree is mounted',
       '0::/b\n',
       mountinfo.replace('0:26 / ', '0:26 /docker/7 '),
       /no cgroup file system/,
     ],
-  ])('there is no cgroup: %s', (_, cgroup, mounts, problem) => {
+  ])('is reported as missing if %s', (_, cgroup, mounts, problem) => {
     expect(ownCgroup({ cgroup, mountinfo: mounts })).toEqual({ problem: expect.stringMatching(problem) as string });
   });
 });

@@ -99,7 +99,7 @@ async function rowsOf(
   };
 }
 
-torchTest('a right rival is timed and named with its commits and build, whatever it prints', async () => {
+torchTest('a correct rival is timed, and named with its commits and build, whatever it prints', async () => {
   const { results, rows } = await rowsOf('1x4x16x64,Hkv=2', ['flash_attention_3', 'flash', 'mosaic', 'flashinfer']);
   expect(results).toMatchObject([
     {
@@ -125,7 +125,7 @@ torchTest.each([
   ['ends the process', '1x2x16x128', 'fp16', /^PyTorch's process ended by SIGSEGV/],
   ['hangs', '1x2x16x256', 'fp16', /^PyTorch did not answer "prepare" within 10 s and was killed/],
 ] as const)(
-  'a rival that %s is a row that says so, and the next one is prepared',
+  'a rival that %s has a row with the reason, and the next rival is still prepared',
   { timeout: 180_000 },
   async (_, shape, dtype, reason) => {
     const { results, rows, missing } = await rowsOf(shape, ['flash_attention_3', 'mosaic'], { dtype });
@@ -139,7 +139,7 @@ torchTest.each([
 );
 
 torchTest(
-  'a shared object that is not there, has no record, another one, or other functions is not called',
+  'a shared object that is missing, is not an ELF file, or does not match its record is not called, and the row says why',
   async () => {
     const other = join(folder, 'other');
     mkdirSync(other);
@@ -164,8 +164,12 @@ torchTest(
 );
 
 torchTest.each([
-  ['full caches are decoded', [16, 16], undefined],
-  ['caches of different lengths are not', [16, 9], 'sequences of different lengths are not supported'],
+  ['a decoding rival is timed if all caches are full', [16, 16], undefined],
+  [
+    'a decoding rival is not timed on caches of different lengths',
+    [16, 9],
+    'sequences of different lengths are not supported',
+  ],
 ] as const)('%s', async (_, lengths, reason) => {
   const kind = problemCase(installedProblem('attention_decode'), { B: 2, H: 4, Hkv: 1, S: 1, Skv: 16, D: 64 }, 'fp16');
   const V = Float16Array.from({ length: 2 * 16 * 64 }, (_, index) => ((index * 37) % 16) / 8 - 1);
@@ -189,7 +193,7 @@ torchTest.each([
 });
 
 torchTest(
-  'a Python module that is not there names the command that installs it, and a broken one its error',
+  'the row of a missing Python module names the command that installs it; the row of a broken module has its error',
   async () => {
     const kind = attentionCase(parseShape('1x2x16x64'), 'fp16');
     const modules = join(folder, 'modules');

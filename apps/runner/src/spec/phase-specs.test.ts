@@ -111,10 +111,18 @@ test('a request may name a case, and a shape with the values of a named case get
 });
 
 test.each([
-  ['1x2x3x64c, another name', NAMED.replace('Model 8B small', 'Other'), 'must be "Other", which 1x2x3x64c is called'],
-  ['another shape', NAMED.replace('S: 3', 'S: 4'), '"Model 8B small" is the name of 1x2x4x64c: give 1x2x3x64c another'],
+  [
+    'a second name for the shape 1x2x3x64c',
+    NAMED.replace('Model 8B small', 'Other'),
+    'must be "Other", which 1x2x3x64c is called',
+  ],
+  [
+    'a second shape with the same name',
+    NAMED.replace('S: 3', 'S: 4'),
+    '"Model 8B small" is the name of 1x2x4x64c: give 1x2x3x64c another',
+  ],
   ['a comma in a name', NAMED.replace('8B', '8B,'), 'wanted a name of at most 48 letters, digits, spaces and'],
-])('a name belongs to one case and a case has one name: %s', (_, other, message) => {
+])('an invalid or ambiguous name of a case is refused: %s', (_, other, message) => {
   const text = withOwn(PROFILE, `${other}\n  more:\n    - ${NAMED}`);
   expect(() => parseCases(text, 'cases.yaml')).toThrow(message);
 });

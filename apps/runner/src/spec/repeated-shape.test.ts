@@ -40,6 +40,6 @@ test.each([
   ['attention', '4x16x2048x64c', 2],
   ['gemm', 'M=2048,N=2048,K=2048', 4],
   ['softmax', 'rows=4096,N=4096', 1],
-])('a GPU affords the probes of %s %s: at least %i', (id, shape, least) => {
+])('a GPU has time to run the probes of %s %s on at least %i inputs', (id, shape, least) => {
   expect(affordedInputs(problemOf(id), gpu, parseShape(shape))).toBeGreaterThanOrEqual(least);
 });

@@ -71,7 +71,7 @@ test('champions follow from the decisions: accepted, replaced, rejected, undone'
   await expect(client.undo({ job: first })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
 });
 
-test('a result that can not be accepted is refused with the reason; bad requests name their field', async () => {
+test('accepting an unacceptable result is refused with the reason; bad requests name their field', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'ok');
@@ -106,7 +106,7 @@ test('a decision that would change nothing is refused and leaves the trail uncha
   ]);
 });
 
-test('an acceptance replaces the champion that the run was compared with, or no champion', async () => {
+test('an acceptance succeeds only if the current champion is the one that the run was compared with', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const [first, stale] = [await experiment(client, 'champion_9'), await experiment(client, 'champion_9')];

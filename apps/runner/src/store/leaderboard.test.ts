@@ -283,7 +283,7 @@ test('SDPA has a row per backend and version: its best valid time in the mode, n
   expect(board.at({ ...place, mode: TimingMode.COLD }).map(kernelAndTime)).toContainEqual(['sdpa/flash', 3]);
 });
 
-test("another rival has a row as SDPA's backends have, and no part in speedups over SDPA", () => {
+test('a rival has a row of its own, as each SDPA backend has, and does not change speedups over SDPA', () => {
   const database = databaseOf({ kernelId: 'a', outcome: PASSED, measured: { p50: 4 } });
   keepSdpa(database, {
     backends: [

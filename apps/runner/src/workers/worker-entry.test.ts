@@ -11,7 +11,7 @@ import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
 import { boxedWorker, gpuNodes, listDevicesOf } from './worker-entry.ts';
 import { WorkerProcess } from './worker-process.ts';
 
-test("the driver's nodes are found by name", () => {
+test("the driver's device nodes are found by name", () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-dev-'));
   for (const name of ['nvidia0', 'nvidia1', 'nvidiactl', 'nvidia-uvm', 'nvidia-caps', 'null', 'sda'])
     writeFileSync(join(folder, name), '');
@@ -21,7 +21,9 @@ test("the driver's nodes are found by name", () => {
   rmSync(folder, { recursive: true });
 });
 
-test('a boxed worker that is killed during its start is gone, even during setup of its box', async ({ skip }) => {
+test('a boxed worker that is killed while it starts leaves no process, even during the setup of its box', async ({
+  skip,
+}) => {
   const box = await findBox('auto');
   if (box.kind === 'none') return skip(box.detail);
   const command = await boxedWorker(box, []);
@@ -33,7 +35,7 @@ test('a boxed worker that is killed during its start is gone, even during setup 
   }
 });
 
-test('a worker also runs in its box from its sources', async ({ skip, onTestFinished }) => {
+test('a boxed worker can also run from its TypeScript sources', async ({ skip, onTestFinished }) => {
   const box = await findBox('auto');
   if (box.kind === 'none') return skip(box.detail);
   vi.stubEnv('FLASHCORE_PROGRAMS', undefined);

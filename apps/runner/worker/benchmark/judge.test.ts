@@ -156,7 +156,7 @@ const honest =
 
 for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
   test.each(SHAPES)(
-    `$batch x $heads x $sequenceLength x $headDim, causal $causal, ${dtype}: the reference is judged right`,
+    `the judge accepts the reference's output: $batch x $heads x $sequenceLength x $headDim, causal $causal, ${dtype}`,
     async (shape) => {
       expect(await judged(shape, dtype, honest(shape))).toBe(
         'right: every output of 15 launches, each on inputs of its own',
@@ -327,7 +327,7 @@ const rulesOf = (...names: string[]): InputRule[] =>
   names.map((name) => probes.distributions.find((rule) => rule.name === name)!);
 
 test.each(['fp16', 'bf16', 'fp32'] as const)(
-  'an honest build passes trials on the values of probes, %s',
+  'an honest %s build passes trials on the values of probes',
   async (dtype) => {
     const [shape] = SHAPES as [ShapeFields];
     const trials = [
@@ -382,7 +382,7 @@ const answered = (timed: ProblemCase, inputs: TensorsByName): TensorBits =>
 
 for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
   test.each(FORMS)(
-    `attention with Hkv $Hkv, Skv $Skv, Dv $Dv, causal $causal, window $window, softcap $softcap, ${dtype}: the reference is judged right`,
+    `the judge accepts the reference's output: Hkv $Hkv, Skv $Skv, Dv $Dv, causal $causal, window $window, softcap $softcap, ${dtype}`,
     async (form) => {
       const timed = formOf(form, dtype);
       expect(await judgedCase(timed, (inputs) => answered(timed, inputs))).toBe(
@@ -416,7 +416,7 @@ test('no two launches of any problem share inputs, and changed inputs and wrong 
   );
 });
 
-test('a symmetry that the problem lacks makes right outputs fail; without symmetries the sets differ', async () => {
+test('a symmetry that the problem lacks makes correct outputs fail; without symmetries the drawn sets differ', async () => {
   const timed = formOf(FORMS[1]!, 'fp16');
   const wrong: ProblemCase = { ...timed, symmetries: [{ act: 'flip', axis: 'D', dims: { Q: [3] } }] };
   expect(await judgedCase(wrong, (inputs) => answered(timed, inputs))).toContain('are outside the tolerance');
@@ -447,7 +447,7 @@ test('checks every output of a case with several, each by its own tolerance', as
   );
 });
 
-test('doubled values are exact, and their limits are doubled too', async () => {
+test('inputs drawn with doubled values are exact, and the limits of these values are doubled too', async () => {
   const timed = formOf(FORMS[2]!, 'fp16');
   const largest: number[] = [];
   await judgedCase(timed, (inputs) => {
@@ -460,11 +460,11 @@ test('doubled values are exact, and their limits are doubled too', async () => {
 
 test.each([
   [
-    'heads of plain attention',
+    'one drawn head of plain attention',
     attentionCase({ batch: 1, heads: 3, sequenceLength: 9, headDim: 8, causal: true }, 'fp16'),
   ],
   [
-    'a set of another problem, without the optional output',
+    'a drawn input set of another problem, without the optional output',
     problemCase(
       installedProblem('attention_decode'),
       { B: 3, H: 4, Hkv: 2, S: 2, Skv: 5, D: 8 },
@@ -472,7 +472,7 @@ test.each([
       new Set(['LSE']),
     ),
   ],
-])('the file for rivals has %s with its right answer', async (_, timed) => {
+])('the file for rivals has %s with the correct output', async (_, timed) => {
   const plan: LaunchPlan = { ...timed, launches: [], workspace: [] } as never;
   const judge = await Judge.open(
     { driver, reference, drawnAhead: new DrawnAhead(), judgeImage },

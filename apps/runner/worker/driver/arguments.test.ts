@@ -50,7 +50,7 @@ test.each([
   );
 });
 
-test('a tensor map has heads, rows and columns; the map of a matrix has heads only if its box has', () => {
+test('a tensor map has heads, rows and columns; a matrix has a dimension of heads only if the box has one', () => {
   expect(encoded([2, 4, 128, 64], [64, 32])).toEqual({
     dimensions: [64, 128, 8],
     strides: [128, 16_384],

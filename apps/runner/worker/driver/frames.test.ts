@@ -10,7 +10,7 @@ function replyWithCode(code: number): Buffer {
   return frame;
 }
 
-test('the length of a trace may be larger than the largest result code', () => {
+test('the code of a reply may exceed the largest CUDA result only where it is the length of a trace', () => {
   const length = 300 * 1024 ** 2;
   expect(decodeReply(replyWithCode(length), 1, 'flashcore_emulator_trace').code).toBe(length);
   expect(() => decodeReply(replyWithCode(length), 1, 'cuCtxSynchronize')).toThrow(BadFrame);

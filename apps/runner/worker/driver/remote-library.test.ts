@@ -42,7 +42,7 @@ process.kill(process.pid, 'SIGKILL');
 `;
 
 test.runIf(process.platform === 'linux').each([
-  ['a box that a signal ends was ended from outside', undefined, true],
+  ['a box that died of a signal was killed from outside', undefined, true],
   ['a process without a box may have killed itself', 'FLASHCORE_EXECUTOR=test', false],
 ])('%s', async (_, mark, fromOutside) => {
   const executor = {

@@ -51,23 +51,27 @@ test('ownReference() reads several outputs one after another, and sends int32 in
 
 test.each([
   [
-    'ends with another status',
+    'ends with a status other than 0',
     'cat >/dev/null; echo "no such axis" >&2; exit 3',
     /gave 0 of 16 bytes and ended with exit status 3: no such axis/,
   ],
   [
-    'gives too little',
+    'writes too few bytes',
     'cat >/dev/null; head -c 8 /dev/zero',
     /gave 8 of 16 bytes and ended with exit status 0; correct it, then run fa-tui problem check doubled$/,
   ],
   [
-    'gives too much',
+    'writes too many bytes',
     'cat >/dev/null; head -c 100000000 /dev/zero',
     /bytes and ended with (SIGKILL|SIGPIPE|exit status).*neither fork nor write/,
   ],
-  ['does not read', 'exit 0', /gave 0 of 16 bytes/],
+  ['does not read its input', 'exit 0', /gave 0 of 16 bytes/],
   ['is killed', 'cat >/dev/null; kill -SEGV $$', /ended with SIGSEGV/],
-  ['says too much', 'cat >/dev/null; head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1', /: x{4096}; correct it/],
+  [
+    'writes too much to stderr',
+    'cat >/dev/null; head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1',
+    /: x{4096}; correct it/,
+  ],
 ])('ownReference() throws when a reference %s', async (_, script, message) => {
   await expect(asked(script)).rejects.toThrow(message);
 });

@@ -222,7 +222,7 @@ test.each([
   ['e4m3', 0x7f],
   ['e5m2', 0x7f],
   ['int8', 0x80],
-] as const)('rows of %s that nobody owns hold the byte %i', (dtype, byte) => {
+] as const)('rows of %s that belong to no sequence hold the byte %i', (dtype, byte) => {
   const { X, lengths } = drawInputs(ofDtype(dtype), { seed: 'c0de', rule: { ...NORMAL, valueScale: 8 } });
   const expected = Array.from({ length: 6 * 40 }, (_, at) => at % 40 >= lengths![Math.floor(at / 40)]!);
   expect(Array.from(X!, (found) => found === byte)).toEqual(expected);
