@@ -23,9 +23,9 @@ test('a long list loses its last elements, and the answer says how many elements
 
 test.each([
   ['one text', { notes: '"\n'.repeat(9000) }],
-  ['a text within the only element', { experiments: [{ job: 'jobs/a', labels: { why: 'x'.repeat(9000) } }] }],
+  ['a text inside the only element', { experiments: [{ job: 'jobs/a', labels: { why: 'x'.repeat(9000) } }] }],
   ['many names', { labels: Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`name-${index}`, 'x'])) }],
-  ['many fields that are long', { a: 'x'.repeat(3000), b: 'y'.repeat(3000), c: ['z'.repeat(3000)] }],
+  ['many long fields', { a: 'x'.repeat(3000), b: 'y'.repeat(3000), c: ['z'.repeat(3000)] }],
 ])('the longest field of a document with %s is shortened', (_, document) => {
   const short = fitted(document, 1000);
   expect(documentBytes(short)).toBeLessThanOrEqual(1000);

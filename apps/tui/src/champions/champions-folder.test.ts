@@ -140,14 +140,14 @@ test('saves the other champions even if the runner lost the sources of one', asy
 
 test.each<[string, (file: ChampionsFile) => void, string]>([
   [
-    'of another kernel than its folder',
+    'whose kernel id differs from its folder',
     ({ champions: [one] }) => (one!.kernelId = 'mine'),
     'must be the folder of its kernel',
   ],
-  ['twice', ({ champions }) => champions.push(champions[0]!), 'another entry has the same kernel'],
+  ['that appears twice', ({ champions }) => champions.push(champions[0]!), 'another entry has the same kernel'],
   ['without a digest', ({ builds }) => (builds['b']!.digest = 'f00'), 'must be a SHA-256'],
   [
-    'in another folder',
+    'whose sources are in the folder of another digest',
     ({ builds }) => (builds['b']!.sources = `sources/${'0'.repeat(16)}/k`),
     'must be the folder of its',
   ],

@@ -35,7 +35,7 @@ test('the command to see the job again names the runner if the user named it', (
 test.each([
   ['xterm-256color', true],
   ['dumb', false],
-])('whether TERM=%s opens the full screen: %s', (TERM, expected) => {
+])('TERM=%s opens the full screen: %s', (TERM, expected) => {
   const surroundings = { stdin: { isTTY: true }, stdout: { isTTY: true }, environment: { TERM } };
   expect(isInteractive({ surroundings } as unknown as CommandContext)).toBe(expected);
 });

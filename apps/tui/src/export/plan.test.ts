@@ -480,15 +480,18 @@ test.each<
     'torch',
     /: Q lies in memory in another order than flashcore_v12 has it; choose variants of one layout/,
   ],
-])('export of %s with %o and the backward pass %s as %s', (forward, parameters, backward, format, reason) => {
-  const [first, second] = [forward, backward].map((each) => {
-    const manifest = parseManifest(readFileSync(join(ROOT, each, 'kernel.yaml'), 'utf8'), join(ROOT, each));
-    return manifestOfVariant(manifest, resolveVariant(manifest, each === forward ? { parameters } : {}).parameters);
-  });
-  const found = pairProblem(first!, second!, format);
-  if (reason === undefined) expect(found).toBeUndefined();
-  else expect(found).toMatch(reason);
-});
+])(
+  'exports %s with %o and the backward pass %s as %s, or gives the reason why not',
+  (forward, parameters, backward, format, reason) => {
+    const [first, second] = [forward, backward].map((each) => {
+      const manifest = parseManifest(readFileSync(join(ROOT, each, 'kernel.yaml'), 'utf8'), join(ROOT, each));
+      return manifestOfVariant(manifest, resolveVariant(manifest, each === forward ? { parameters } : {}).parameters);
+    });
+    const found = pairProblem(first!, second!, format);
+    if (reason === undefined) expect(found).toBeUndefined();
+    else expect(found).toMatch(reason);
+  },
+);
 
 test.each<[kernel: string, format: ExportFormat, reason: string | undefined, parameters?: Record<string, number>]>([
   ['rmsnorm', 'torch', undefined],
@@ -521,7 +524,7 @@ test.each<[kernel: string, format: ExportFormat, reason: string | undefined, par
     "flashcore_v12 can't be exported: Q, K, V, O lie in memory in an order of its own, and callers of this format have the problem's: --torch and --wheel export any layout; or choose a variant without layouts",
     { BSHD: 1 },
   ],
-])('export of %s as %s: %s', (kernel, format, reason, parameters = {}) => {
+])('exports %s as %s, or gives the reason why not: %s', (kernel, format, reason, parameters = {}) => {
   const path = join(ROOT, 'examples/kernels', kernel, 'kernel.yaml');
   const manifest = parseManifest(readFileSync(path, 'utf8'), path);
   const resolved = resolveVariant(manifest, { parameters }).parameters;

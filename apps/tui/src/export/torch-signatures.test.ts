@@ -205,7 +205,7 @@ torchTest.each<[forward: string, parameters: Parameters, backward: string, ofBac
   ['kernels/flashcore_v12', { WRITE_LSE: 1 }, 'backward_mma', {}],
   ['examples/kernels/gqa_rows', { WRITE_LSE: 1 }, 'backward_rows', {}],
 ])(
-  '%s with %o has the gradients of %s, and others where that does not take a case',
+  '%s with %o uses the backward kernel %s, or plain operations for cases that it does not take, and the gradients are correct',
   { timeout: 60_000 },
   (forward, parameters, backward, ofBackward) => {
     const printed = runFile(
@@ -328,7 +328,7 @@ torchTest.each([
     ', block_table=table',
     'rows = lambda k, v, b, n: tuple(each[table[b].long()].flatten(0, 1)[:n] for each in (k, v))',
   ],
-])('a decoding loop over %s writes its keys and sees them', { timeout: 60_000 }, (id, more, rows) => {
+])('a decoding loop over %s appends keys to its cache and attends to them', { timeout: 60_000 }, (id, more, rows) => {
   const printed = run(
     `examples/kernels/${id}`,
     `

@@ -59,14 +59,14 @@ test('the global dtype of rbk_config.yaml applies to every shape that does not n
 
 test.each([
   [
-    'a dtype of a shape',
+    'shapes of different dtypes',
     CONFIG.replace('dtype: fp16', 'dtype: bf16'),
     /rbk_config.yaml:8: shapes\[1\]\.dtype: must be bf16, as the first shape's, got fp16: write a file for each dtype/,
   ],
-  ['a dtype of all', `dtype: fp8\n${CONFIG}`, /dtype: wanted one of fp16, .*bf16.*, found "?fp8/],
-  ['a key that nobody knows', CONFIG.replace('warmups', 'eval_type: kineto\nwarmups'), /unknown key "eval_type"/],
-  ['no shape', 'shapes: []\n', /wanted at least one shape/],
-  ['a size that is none', CONFIG.replace('seq_len: 512', 'seq_len: 0'), /seq_len.*wanted an integer of 1/],
+  ['an unsupported dtype for all shapes', `dtype: fp8\n${CONFIG}`, /dtype: wanted one of fp16, .*bf16.*, found "?fp8/],
+  ['an unknown key', CONFIG.replace('warmups', 'eval_type: kineto\nwarmups'), /unknown key "eval_type"/],
+  ['no shapes', 'shapes: []\n', /wanted at least one shape/],
+  ['a sequence length of 0', CONFIG.replace('seq_len: 512', 'seq_len: 0'), /seq_len.*wanted an integer of 1/],
 ])('rbk_config.yaml with %s is refused with the name of the setting', (_, yaml, message) => {
   expect(() => parseRbkConfig(yaml, 'rbk_config.yaml')).toThrow(message);
 });
@@ -245,7 +245,7 @@ test("an invalid figure is marked in a pull request's comment", () => {
 
 test.each([
   ['a probe found wrong', { probes: [{ verdict: Verdict.FAIL }] }, []],
-  ['raced', {}, [{ kind: FindingKind.RACE }]],
+  ['had a data race', {}, [{ kind: FindingKind.RACE }]],
 ])('a kernel that %s is not called correct, even if all of its cases passed', (_, verify, findings) => {
   const wrong = create(GetJobResponseSchema, {
     job: { name: 'jobs/wrong', kernelId: 'mine', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT },

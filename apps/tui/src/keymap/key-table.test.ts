@@ -7,7 +7,7 @@ test('docs/keys.md is up to date; to update it: npx node apps/tui/src/keymap/key
   expect(wanted).toBe(found);
 });
 
-test('only the text between the markers changes', () => {
+test('updating docs/keys.md changes only the text between its markers', () => {
   expect(withKeyTable(`a\n${KEY_TABLE_BEGIN}\nold\n${KEY_TABLE_END}\nb`, 'new')).toBe(
     `a\n${KEY_TABLE_BEGIN}\nnew\n${KEY_TABLE_END}\nb`,
   );

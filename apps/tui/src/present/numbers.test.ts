@@ -85,7 +85,7 @@ test('ratios have four decimals, as in the runner’s reasons; speedups have fou
   ]).toEqual(['1.0712 [1.0688, 1.0735]', '2.035 x', '-3.49 %', '+20 %']);
 });
 
-test('bytes use powers of 1024, units follow their own rules, and a noun agrees with its number', () => {
+test('bytes use powers of 1024, each unit has its own number of digits, and a noun agrees with its number', () => {
   expect([
     formatBytes(49_152),
     formatBytes(24 * 2 ** 30),

@@ -34,7 +34,7 @@ test('kinds of findings in a reason are written as words, and other capitals sta
   ]);
 });
 
-test('a race is called a race, because its result may be right', () => {
+test('a race is reported as a race rather than a wrong result, because the result may be right', () => {
   const raced = { state: JobState.ENDED, outcome: Outcome.WRONG_RESULT, summary: 'RACE: thread 0 writes byte 8' };
   expect([outcomeWord(raced), jobMark(raced).word, summaryText(raced)]).toEqual([
     'race',

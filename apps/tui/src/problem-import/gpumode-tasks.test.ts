@@ -159,32 +159,32 @@ const BOMB = `a: &a [x, x, x, x, x, x, x, x, x]\n${[...'bcdefgh']
 const source = (name: string) => TASK.replace('"source": "reference.py"', `"source": ${JSON.stringify(name)}`);
 
 test.each([
-  ['references that multiply', BOMB + TASK, /^set\/scale_py\/task\.yml: not usable YAML: /],
+  ['YAML aliases that expand without limit', BOMB + TASK, /^set\/scale_py\/task\.yml: not usable YAML: /],
   ['a value that contains itself', `a: &a [*a]\n${TASK}`, /contains itself/],
   ["a Python object's tag", `a: !!python/object/apply:os.system ["touch pwned"]\n${TASK}`, /line 1: not valid YAML/],
-  ['a deep nesting', `a: ${'['.repeat(20_000)}`, /not (valid|usable) YAML/],
-  ['a key twice', `${TASK}lang: "cu"\n`, /the key "lang" appears twice/],
-  ['more than the limit', `${TASK}#${'x'.repeat(30_000)}`, /^set\/scale_py\/task\.yml: /],
+  ['deep nesting', `a: ${'['.repeat(20_000)}`, /not (valid|usable) YAML/],
+  ['a key that appears twice', `${TASK}lang: "cu"\n`, /the key "lang" appears twice/],
+  ['a file above the size limit', `${TASK}#${'x'.repeat(30_000)}`, /^set\/scale_py\/task\.yml: /],
   [
-    'a reference above the folder',
+    'a reference in the parent folder',
     source('../reference.py'),
     /files\[1\]\.source: wanted a file in the folder of task\.yml, found "\.\.\/reference\.py"/,
   ],
   ['a reference at an absolute path', source('/etc/passwd'), /files\[1\]\.source: /],
-  ['a reference with a separator of Windows', source(String.raw`..\reference.py`), /files\[1\]\.source: /],
+  ['a reference with a backslash in its path', source(String.raw`..\reference.py`), /files\[1\]\.source: /],
   ['a reference that is a link', source('link.py'), /link\.py: wanted a file, and no link is followed/],
-  ['a reference that is not there', source('none.py'), /task\.yml: cannot be read \(ENOENT\)/],
+  ['a reference that does not exist', source('none.py'), /task\.yml: cannot be read \(ENOENT\)/],
   [
-    'no reference',
+    'no file named reference.py',
     source('reference.py').replace('"name": "reference.py"', '"name": "other.py"'),
     /files: wanted one with the name reference\.py/,
   ],
   [
-    'an extent beyond all',
+    'an extent above the limit',
     TASK.replace('"rows": 3', '"rows": 99999999999'),
     /tests\[0\]\.rows: wanted a number of at most 2147483647/,
   ],
-  ['a number beyond all', TASK.replace('"rows": 3', '"rows": 1e999'), /tests\[0\]\.rows: wanted one number/],
+  ['an infinite number', TASK.replace('"rows": 3', '"rows": 1e999'), /tests\[0\]\.rows: wanted one number/],
   [
     'Python in a text',
     TASK.replace('"kind": "dense"', String.raw`"kind": "x\"); import os; (\""`),
@@ -213,7 +213,7 @@ test.each([
 });
 
 test.each([
-  ['a test that is not there', { spec: 2 }],
+  ['a test that does not exist', { spec: 2 }],
   ['no test', { spec: undefined }],
   ['too few places', { places: [0] }],
 ])('an answer with %s is refused', async (_, change) => {

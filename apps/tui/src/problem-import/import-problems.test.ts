@@ -211,8 +211,8 @@ describe('a reference', () => {
     ['another constant', 'x = q * 2', 'x = q * 3'],
     ['an assertion that does not hold', 'assert heads == 16', ''],
     ['an assertion with a call', 'assert open("x") == 1', ''],
-    ['a mark of comments in a text', 'x = "a#b"', 'x = "a#c"'],
-    ['code behind a carriage return', 'x = 1 # \rx = 2', 'x = 1'],
+    ['a comment mark inside a string', 'x = "a#b"', 'x = "a#c"'],
+    ['code after a carriage return', 'x = 1 # \rx = 2', 'x = 1'],
   ])('has another digest if it has %s', (_, one, other) => {
     expect(digest(one)).not.toBe(digest(other));
   });
@@ -258,12 +258,12 @@ describe('a definition that is an installed problem', () => {
       /bias: the installed problem gemm does not have it/,
     ],
     [
-      'another dtype',
+      'another dtype of the output',
       { outputs: { C: { shape: ['M', 'N'], dtype: 'float32' } } },
       /C\.dtype: wanted fp16, bf16, fp32, e4m3, e5m2, int8, the same/,
     ],
     [
-      'a dtype that it lacks',
+      'a dtype that the installed problem lacks',
       { inputs: { ...GEMM.inputs, A: { shape: ['M', 'K'], dtype: 'int8' } } },
       /A\.dtype: wanted/,
     ],
@@ -379,7 +379,11 @@ const input =
 
 describe('a definition is refused with file, key and remedy', () => {
   test.each<[string, Change, RegExp]>([
-    ['no object', () => [1], /^it\.json: wanted a definition of FlashInfer-Bench: a JSON object, found \[1\]$/],
+    [
+      'a list instead of an object',
+      () => [1],
+      /^it\.json: wanted a definition of FlashInfer-Bench: a JSON object, found \[1\]$/,
+    ],
     [
       'a negative extent',
       axis('page_size', constant(-1)),
@@ -390,22 +394,26 @@ describe('a definition is refused with file, key and remedy', () => {
       axis('page_size', constant(2 ** 31)),
       /axes\.page_size\.value: wanted an integer of 1 to 2147483647/,
     ],
-    ['a fraction', axis('page_size', constant(1.5)), /axes\.page_size\.value: wanted an integer/],
+    ['a fractional extent', axis('page_size', constant(1.5)), /axes\.page_size\.value: wanted an integer/],
     [
-      'an extent beyond all',
+      'an extent that is a text',
       axis('page_size', { type: 'const', value: '1e400' }),
       /axes\.page_size\.value: wanted an integer/,
     ],
-    ['a constant without value', axis('page_size', { type: 'const' }), /axes\.page_size: wanted a `value` with/],
-    ['a variable with one', axis('batch_size', { type: 'var', value: 4 }), /axes\.batch_size: wanted a `value` with/],
+    ['a constant without a value', axis('page_size', { type: 'const' }), /axes\.page_size: wanted a `value` with/],
+    [
+      'a variable with a value',
+      axis('batch_size', { type: 'var', value: 4 }),
+      /axes\.batch_size: wanted a `value` with/,
+    ],
     [
       'an unknown kind of axis',
       axis('page_size', { type: 'konst' }),
       /axes\.page_size\.type: wanted one of const, var, expr/,
     ],
-    ['a name that is no identifier', axis('a b', VAR), /axes\.a b: wanted a Python identifier/],
+    ['an axis name that is not an identifier', axis('a b', VAR), /axes\.a b: wanted a Python identifier/],
     [
-      'a constant where workloads differ',
+      'a constant for an axis that workloads set',
       axis('num_pages', constant(4)),
       /axes\.num_pages: wanted an axis of workloads/,
     ],
@@ -420,7 +428,7 @@ describe('a definition is refused with file, key and remedy', () => {
       /inputs\.q\.dtype: wanted one of float32/,
     ],
     [
-      'a dtype of other tensors',
+      'a dtype that only other tensors may have',
       input('kv_indptr', bf16('len_indptr')),
       /inputs\.kv_indptr\.dtype: wanted int32 or unknown, found bfloat16/,
     ],
@@ -450,31 +458,35 @@ describe('a definition is refused with file, key and remedy', () => {
       /inputs\.mask: no form of attention that is known here has it/,
     ],
     [
-      'an output of an input’s name',
+      'an output with the name of an input',
       (it) => ({ ...it, outputs: { ...it.outputs, q: bf16('batch_size') } }),
       /outputs\.q: the name is taken by an input/,
     ],
     ['no output', (it) => ({ ...it, outputs: {} }), /outputs\.output: wanted it, with the shape/],
     [
-      'a constraint that nothing draws',
+      'a constraint that no rule for drawn inputs meets',
       (it) => ({ ...it, constraints: ['x > 1'] }),
       /constraints: nothing here draws "x > 1"/,
     ],
-    ['constraints that are no list', (it) => ({ ...it, constraints: { a: 1 } }), /constraints: wanted a list/],
+    ['constraints that are not a list', (it) => ({ ...it, constraints: { a: 1 } }), /constraints: wanted a list/],
     ['no reference', ({ reference: _, ...it }) => it, /reference: wanted a text, found nothing/],
-    ['a name of no letters', (it) => ({ ...it, name: '!!' }), /name: wanted a name of which lower-case letters/],
+    ['a name without letters', (it) => ({ ...it, name: '!!' }), /name: wanted a name of which lower-case letters/],
     [
       'an axis that appears twice',
       (it) => JSON.stringify(it).replace('"axes":{', '"axes":{"head_dim":{"type":"var"},'),
       /the key "head_dim" appears twice/,
     ],
-    ['a cycle', () => '&a { name: *a }', /^it\.json: line 1: not usable YAML: the value "&a" contains itself$/],
     [
-      'more than its reader takes',
+      'a YAML value that contains itself',
+      () => '&a { name: *a }',
+      /^it\.json: line 1: not usable YAML: the value "&a" contains itself$/,
+    ],
+    [
+      'a file above the size limit',
       (it) => ({ ...it, description: 'x'.repeat(30_000) }),
       /wanted at most 24576 bytes, found/,
     ],
-    ['too deep nesting', () => '['.repeat(12_000), /^it\.json/],
+    ['nesting that is too deep', () => '['.repeat(12_000), /^it\.json/],
   ])('%s', (_, change, message) => {
     const [result] = imported(folderOf({ 'it.json': change(DECODE) }));
     expect(result?.reason).toMatch(message);

@@ -97,7 +97,7 @@ test('each program has a line, and the reason for a refusal names file and key',
 
 test.each([
   [
-    'a folder above as a name',
+    'a path as the name of an axis',
     { axes: [{ name: '../x', value: 2, draw: 'count' }] },
     /axes\.0\.name: wanted a C identifier/,
   ],
@@ -108,13 +108,13 @@ test.each([
     /tensors\.0\.dims\.0: wanted a formula/,
   ],
   ['an unknown axis', { tensors: [{ kind: 'input', name: 'x', dims: ['other'] }] }, /other/],
-  ['an extent beyond all', { canonical: { batch_size: 2 ** 40, features: 1 } }, /canonical\.batch_size/],
+  ['an extent above the limit', { canonical: { batch_size: 2 ** 40, features: 1 } }, /canonical\.batch_size/],
   [
-    'two tensors of one name',
+    'two tensors with one name',
     { tensors: LINEAR.tensors.map((each) => ({ ...each, name: 'same' })) },
     /same: another tensor/,
   ],
-  ['more', { more: 1 }, /more/],
+  ['an unknown key', { more: 1 }, /more/],
 ])('an answer with %s is refused', async (_, change, message) => {
   const [result] = await imported(folderOf({ 'it.py': SOURCE }), [JSON.stringify({ ...LINEAR, ...change })]);
   expect(result?.reason).toMatch(message);

@@ -113,18 +113,14 @@ const withInput = (input: unknown) => ({ ...DEFINITION, inputs: { ...DEFINITION.
 
 test.each([
   [
-    'integers',
+    'an integer input',
     withInput({ shape: ['width'], dtype: 'int32' }),
     /inputs\.weight\.dtype: wanted float16, bfloat16, float32, found int32/,
   ],
-  ['8 bits', withInput({ shape: ['width'], dtype: 'float8_e4m3fn' }), /inputs\.weight\.dtype/],
+  ['an 8-bit input', withInput({ shape: ['width'], dtype: 'float8_e4m3fn' }), /inputs\.weight\.dtype/],
+  ['an unknown dtype', withInput({ shape: ['width'], dtype: 'float33' }), /inputs\.weight\.dtype: wanted one of/],
   [
-    'a dtype that nobody knows',
-    withInput({ shape: ['width'], dtype: 'float33' }),
-    /inputs\.weight\.dtype: wanted one of/,
-  ],
-  [
-    'a tensor without a dimension',
+    'a tensor without dimensions',
     withInput({ shape: [], dtype: 'float32' }),
     /inputs\.weight\.shape: wanted at least one axis/,
   ],
@@ -150,7 +146,7 @@ test.each([
   ],
   ['constraints', { ...DEFINITION, constraints: ['batch > 3'] }, /constraints: nothing here draws "batch > 3"/],
   [
-    'constants only',
+    'only constant axes',
     {
       ...DEFINITION,
       axes: {
@@ -162,8 +158,8 @@ test.each([
     /axes: all are constants/,
   ],
   ['no reference', { ...DEFINITION, reference: undefined }, /reference: wanted a text/],
-  ['a name twice', `{"name": "a", "name": "b"}`, /the key "name" appears twice/],
-  ['a deep nesting', '['.repeat(20_000), /not (valid|usable) YAML/],
+  ['a key that appears twice', `{"name": "a", "name": "b"}`, /the key "name" appears twice/],
+  ['deep nesting', '['.repeat(20_000), /not (valid|usable) YAML/],
 ])('a definition with %s is refused with file and key, and reaches no sandbox', async (_, definition, message) => {
   const { results, asked } = await imported(folderOf(definition));
   expect(results.map(({ folder, reason }) => [folder, reason])).toEqual([[undefined, expect.stringMatching(message)]]);
@@ -172,16 +168,24 @@ test.each([
 });
 
 test.each([
-  ['none', '', /^L1\/row_norm\/definition\.json: workload\.jsonl: wanted it beside the definition/],
-  ['no extents', [{ ...workload(1), axes: {} }], /workload\.jsonl: no workload gives an extent to each of batch/],
-  ['no number for eps', [workload(4)], /inputs\.eps: a number, and no workload gives its value/],
-  ['a huge extent', [workload(1e12, 1)], /workload\.jsonl, line 1: axes\.batch|workload\.jsonl, line 1:1: axes\.batch/],
+  ['no workloads', '', /^L1\/row_norm\/definition\.json: workload\.jsonl: wanted it beside the definition/],
   [
-    'an unknown type',
+    'workloads without extents',
+    [{ ...workload(1), axes: {} }],
+    /workload\.jsonl: no workload gives an extent to each of batch/,
+  ],
+  ['workloads without a number for eps', [workload(4)], /inputs\.eps: a number, and no workload gives its value/],
+  [
+    'a huge extent in a workload',
+    [workload(1e12, 1)],
+    /workload\.jsonl, line 1: axes\.batch|workload\.jsonl, line 1:1: axes\.batch/,
+  ],
+  [
+    'an input of unknown type in a workload',
     [{ ...workload(4, 1), inputs: { x: { type: 'pickle' } } }],
     /workload\.jsonl, line 1(:1)?: inputs\.x\.type: wanted one of/,
   ],
-])('a definition whose workloads have %s is refused', async (_, workloads, message) => {
+])('a definition with %s is refused and reaches no sandbox', async (_, workloads, message) => {
   const { results, asked } = await imported(folderOf(DEFINITION, workloads));
   expect([results[0]?.reason, asked]).toEqual([expect.stringMatching(message), []]);
 });

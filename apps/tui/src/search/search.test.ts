@@ -131,7 +131,7 @@ describe('a trial', () => {
     ].map((kind): [string, Variant] => [`has a finding ${FindingKind[kind]}`, { ...FASTER, findings: [{ kind }] }]),
     ['fails a case', { ...FASTER, verify: { passedCases: 0, cases: [{ shape: SHAPE, verdict: Verdict.FAIL }] } }],
     [
-      'refuses by its own manifest a case that the root passed',
+      "excludes by its manifest a case that the search's first kernel passed",
       {
         ...FASTER,
         verify: { passedCases: 0, cases: [{ shape: SHAPE, verdict: Verdict.NOT_MEASURED, reason: 'limit' }] },
@@ -139,7 +139,7 @@ describe('a trial', () => {
     ],
     ['was not verified', { ...FASTER, verify: undefined }],
     [
-      'was wrong while both were compared',
+      'was wrong in the comparison',
       {
         ...FASTER,
         comparison: {
@@ -338,27 +338,27 @@ describe('an answer', () => {
       /does not apply to k\.cu/,
     ],
     [
-      "a patch of a name of every object's",
+      'a patch of a file named like a property of every object',
       { patch: '--- a/toString\n+++ b/toString\n@@ -1,1 +1,1 @@\n-a\n+b\n' },
       /changes toString, which is not there/,
     ],
     [
-      'a patch that makes such a name',
+      'a patch that creates a file named __proto__',
       { patch: '--- /dev/null\n+++ b/__proto__\n@@ -0,0 +1,1 @@\n+b\n' },
       /"__proto__": must be kernel.yaml or a .cu/,
     ],
     [
-      'a patch of a file that is not there',
+      'a patch of a file that does not exist',
       { patch: '--- a/z.cu\n+++ b/z.cu\n@@ -1,1 +1,1 @@\n-a\n+b\n' },
       /z\.cu, which is not there/,
     ],
-    ['a patch that is none', { patch: 'make it faster' }, /changes no file|not a unified diff/],
+    ['a patch that is not a diff', { patch: 'make it faster' }, /changes no file|not a unified diff/],
     ['a path out of the folder', { files: { '../../etc/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
     ['an absolute path', { files: { '/tmp/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
-    ['a problem of its own', { files: { 'problem/problem.yaml': '' } }, /problem\.yaml: must stay as it is/],
-    ['a file that is no source', { files: { 'run.sh': '' } }, /must be kernel\.yaml or a \.cu/],
-    ['another id', { files: { 'kernel.yaml': MANIFEST.replace('id: k', 'id: other') } }, /id: must stay k, is other/],
-    ['a manifest that is none', { files: { 'kernel.yaml': 'id: 7' } }, /kernel\.yaml/],
+    ['a problem definition', { files: { 'problem/problem.yaml': '' } }, /problem\.yaml: must stay as it is/],
+    ['a file that is not a source', { files: { 'run.sh': '' } }, /must be kernel\.yaml or a \.cu/],
+    ['a changed id', { files: { 'kernel.yaml': MANIFEST.replace('id: k', 'id: other') } }, /id: must stay k, is other/],
+    ['an invalid manifest', { files: { 'kernel.yaml': 'id: 7' } }, /kernel\.yaml/],
     ['too much source', { files: { 'k.cu': 'x'.repeat(101 * 1024) } }, /bytes, 102400 are the most/],
   ])('with %s is not a proposal', (_, change, text) => {
     expect(() => answer(change)).toThrow(NoProposal);
@@ -433,10 +433,18 @@ describe('a proposer', () => {
       'echo out; printf "Error: no\\033[31m key\\n\\n" >&2; exit 1',
       /ended with status 1: Error: no key$/,
     ],
-    ['says so much that its end is shown', 'yes | head -c 100000 >&2; echo last >&2; exit 1', /^.{20,560} y last$/],
-    ['hangs and has said why', 'echo waiting for a key >&2; sleep 100', /was killed; it said: waiting for a key$/],
+    [
+      'writes so much to stderr that only the end is shown',
+      'yes | head -c 100000 >&2; echo last >&2; exit 1',
+      /^.{20,560} y last$/,
+    ],
+    [
+      'hangs after it wrote the reason to stderr',
+      'echo waiting for a key >&2; sleep 100',
+      /was killed; it said: waiting for a key$/,
+    ],
     ['crashes', 'kill -SEGV $$', /was ended by SIGSEGV|status 139/],
-    ['floods', 'yes', /printed more than 1048576 bytes and was killed/],
+    ['floods stdout', 'yes', /printed more than 1048576 bytes and was killed/],
   ])('that %s gives no proposal', async (_, command, text) => {
     await expect(ask(command, 0.5)).rejects.toThrow(text);
     await expect(ask(command, 0.5)).rejects.toThrow(NoProposal);

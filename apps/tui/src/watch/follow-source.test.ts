@@ -127,7 +127,7 @@ const WAYS: Record<string, (size: number) => void> = {
     rmSync(`${folder}.old`, { recursive: true });
   },
   'checks out another commit': (size) => git('checkout', '--quiet', `size-${size}`),
-  'saves in a folder below': (size) => {
+  'saves in a subfolder': (size) => {
     mkdirSync(path.join(folder, 'include'), { recursive: true });
     write('include/k.cuh', textOf(size));
     write('k.cu', textOf(size));

@@ -19,7 +19,7 @@ test('the line of a case without output gives the reason for the failure instead
   ).toEqual(['1x2x64x64: FAIL, out of bounds: thread 3 read past K', '1x2x64x64: FAIL, max 5.00e-1, mean 2.50e-1']);
 });
 
-test('lines that say that all is well are routine, and those of a finding stand out', () => {
+test('lines of passed checks are routine, a failed soft gate warns, and a finding is shown as bad', () => {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
   const lines = eventsOf([
     { case: 'precheck', value: { check: 'inputs', verdict: Verdict.PASS, detail: 'fp16' } },
