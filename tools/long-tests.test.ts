@@ -11,7 +11,7 @@ test.each([
   ['test/reliability/kill.test.ts', true],
   ['test/reliability/store.test.ts', true],
   ['test/e2e/bad-input.test.ts', false],
-])('isLong() of %s: %s', (path, long) => {
+])('isLong() of %s is %s', (path, long) => {
   expect(isLong(path, readFileSync(join(import.meta.dirname, '..', path), 'utf8'))).toBe(long);
 });
 

@@ -24,15 +24,15 @@ const wrongKey = badFolder('wrong_key', (folder) => {
 });
 
 test.each([
-  ['an unknown kernel names the nearest', ['run', 'flashcore_v66'], 2, [/flashcore_v66/, /flashcore_v6/]],
+  ['an unknown kernel, with the nearest names', ['run', 'flashcore_v66'], 2, [/flashcore_v66/, /flashcore_v6/]],
   [
-    'a shape the kernel does not take names its limit',
+    'a shape that the kernel does not take, with its limit',
     ['verify', 'fa_v2_wmma', '--shape', '1x1x64x128'],
     2,
     [/D == 64/, /1x1x64x128/],
   ],
-  ['a shape that is none', ['verify', 'fa_v2_wmma', '--shape', '1x1x64'], 2, [/1x1x64/, /2x8x512x64/]],
-  ['a shape of zero', ['verify', 'fa_v2_wmma', '--shape', '0x1x64x64'], 2, [/batch/, /found 0/]],
+  ['a malformed shape', ['verify', 'fa_v2_wmma', '--shape', '1x1x64'], 2, [/1x1x64/, /2x8x512x64/]],
+  ['a shape with a zero', ['verify', 'fa_v2_wmma', '--shape', '0x1x64x64'], 2, [/batch/, /found 0/]],
   [
     'a parameter that the manifest does not have',
     ['build', 'fa_v2_wmma', '--set', 'USE_WMA=1'],
@@ -40,23 +40,23 @@ test.each([
     [/USE_WMA\b/, /USE_WMMA/],
   ],
   ['a value that the manifest does not list', ['build', 'fa_v2_wmma', '--set', 'USE_WMMA=7'], 2, [/7/, /1, 0|0, 1/]],
-  ['an architecture that is none', ['build', 'fa_v2_wmma', '--arch', 'sm_7'], 2, [/sm_7/]],
+  ['an invalid architecture', ['build', 'fa_v2_wmma', '--arch', 'sm_7'], 2, [/sm_7/]],
   ['a folder without a manifest', ['run', noManifest], 2, [/no_manifest/, /kernel\.yaml/]],
-  ['a manifest with a wrong key names path and key', ['run', wrongKey], 2, [/kernel\.yaml/, /sourc/]],
+  ['a manifest with a wrong key, with path and key', ['run', wrongKey], 2, [/kernel\.yaml/, /sourc/]],
   ['bench with neither a kernel nor SDPA', ['bench'], 2, [/give a kernel or folder, or --sdpa all/]],
-  ['SDPA alone on the emulator', ['bench', '--sdpa', 'all'], 2, [/must be a GPU/, /PyTorch can't run on/]],
+  ['SDPA without a kernel on the emulator', ['bench', '--sdpa', 'all'], 2, [/must be a GPU/, /PyTorch can't run on/]],
   [
-    'SDPA alone with what only a kernel has',
+    'SDPA without a kernel, but with options for a kernel',
     ['bench', '--sdpa', 'all', '--set', 'A=1', '--legacy-loop'],
     2,
     [/variant: must be unset without a kernel/, /legacy_loop: must be unset/],
   ],
   ['an unknown command', ['rnu', 'fa_v2_wmma'], 2, [/rnu/]],
-  ['a build that nobody made', ['verify', 'ab'.repeat(32)], 2, [/build_id/, /abab/]],
+  ['an unknown build', ['verify', 'ab'.repeat(32)], 2, [/build_id/, /abab/]],
   ['an unknown job', ['watch', 'jobs/00000000-0000-4000-8000-000000000000'], 2, [/00000000/]],
-  ['nothing at the address', ['host', '--runner', '127.0.0.1:9'], 3, [/127\.0\.0\.1:9/]],
-  ['an address that is none', ['host', '--runner', 'nonsense'], 2, [/nonsense/]],
-])('%s', (_, args, exitCode, texts) => {
+  ['an address where nothing listens', ['host', '--runner', '127.0.0.1:9'], 3, [/127\.0\.0\.1:9/]],
+  ['an invalid address', ['host', '--runner', 'nonsense'], 2, [/nonsense/]],
+])('bad input is reported without a stack trace: %s', (_, args, exitCode, texts) => {
   const started = Date.now();
   const result = home.faTui(args);
   expect({ exitCode: result.exitCode, stdout: result.stdout }, result.stderr).toEqual({ exitCode, stdout: '' });

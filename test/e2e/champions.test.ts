@@ -130,9 +130,9 @@ test.each([
 });
 
 test.each([
-  ['no json', () => 'sources'],
+  ['text instead of JSON', () => 'sources'],
   ['another format', (text: string) => edited(text, 'flashcore-champions/1', 'flashcore-champions/9')],
-  ['a path that leads out', (text: string) => edited(text, /"sources": "[^"]*"/, '"sources": "../../my_kernel"')],
+  ['a path out of the folder', (text: string) => edited(text, /"sources": "[^"]*"/, '"sources": "../../my_kernel"')],
   ['no builds', (text: string) => edited(text, /"builds"/, '"others"')],
 ])('champions.json with %s is refused before anything runs', (name, change) => {
   const folder = join(repository, name);

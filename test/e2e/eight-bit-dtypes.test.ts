@@ -137,7 +137,7 @@ extern "C" __global__ void ${id}(const float* X, const float* scale, unsigned ch
 }
 
 withPtx.each(['e4m3', 'e5m2', 'int8'] as const)(
-  'a kernel that quantizes to %s passes a run: cases, drawn shapes and timed launches',
+  'a kernel that quantizes to %s passes the cases, drawn shapes and timed launches of a run',
   { timeout: LIMIT_MS },
   (dtype) => {
     const { exitCode, stdout, stderr } = faTui('run', quantizer(dtype), '--seeds', '5');
@@ -152,15 +152,15 @@ withPtx.each(
   inFull(
     [
       ['saturation forgotten', 'e4m3', '__nv_cvt_float_to_fp8(x, __NV_NOSAT, __NV_E4M3)', undefined, NAN],
-      ['another format', 'e4m3', CONVERSIONS.e5m2, undefined, /wrong result: /],
+      ['the bytes of another format', 'e4m3', CONVERSIONS.e5m2, undefined, /wrong result: /],
       ['the scale ignored', 'e4m3', CONVERSIONS.e4m3, 'X[at]', /wrong result: /],
       ['saturation forgotten', 'e5m2', '__nv_cvt_float_to_fp8(x, __NV_NOSAT, __NV_E5M2)', undefined, /infinit|Inf/],
       ['saturation forgotten', 'int8', '__float2int_rn(x)', undefined, /wrong result: /],
-      ['cut off instead of rounded', 'int8', 'max(-128.0f, min(127.0f, x))', undefined, /wrong result: /],
+      ['truncated instead of rounded', 'int8', 'max(-128.0f, min(127.0f, x))', undefined, /wrong result: /],
     ] as const,
     ([, dtype, , quotient]) => dtype !== 'e5m2' && quotient === undefined,
   ),
-)('%s in %s is found', { timeout: LIMIT_MS }, (_, dtype, conversion, quotient, finding) => {
+)('a wrong quantizer is found: %s, %s', { timeout: LIMIT_MS }, (_, dtype, conversion, quotient, finding) => {
   const { exitCode, stdout } = faTui('verify', quantizer(dtype, conversion, quotient));
   expect([exitCode, stdout]).toEqual([1, expect.stringMatching(finding)]);
 });
@@ -172,7 +172,7 @@ withPtx.each([
   ['e4m3', '__nv_cvt_float_to_fp8(N == 128 ? fmaxf(-256.0f, fminf(256.0f, x)) : x, __NV_SATFINITE, __NV_E4M3)'],
   ['int8', 'max(-128, min(127, __float2int_rn(x) + (N == 128)))'],
 ] as const)(
-  'a kernel of %s that is wrong only where it is timed is found',
+  'a kernel of %s that is wrong only on the timed shape is found',
   { timeout: LIMIT_MS },
   (dtype, conversion) => {
     const { exitCode, stdout } = faTui('bench', quantizer(dtype, conversion), '--samples', '5', '--max-seconds', '1');

@@ -40,7 +40,7 @@ const tried = inFull(
   fixtures.filter(({ finding }) => !NEEDS_GPU.includes(finding)),
   ({ id }) => SHORT.includes(id),
 );
-const TITLE = '$id is named $finding, exit code 1';
+const TITLE = '$id gets the finding $finding and exit code 1';
 
 /**
  * Findings of an aborted launch or of a device process that had to be replaced. After such a finding the test runs a

@@ -105,9 +105,9 @@ test('a definition of gemm provides shapes for a kernel of that problem', { time
 });
 
 test.each([
-  ['a natural logarithm', ' * LOG2E', ''],
-  ['the last page read whole', 'kv_last_page_len[sequence]', 'page_size'],
-])('a kernel with %s is wrong', { timeout: LIMIT_MS }, (_, was, is) => {
+  ['an LSE in base e', ' * LOG2E', ''],
+  ['a last page that is read to its end', 'kv_last_page_len[sequence]', 'page_size'],
+])("the imported problem's cases detect a kernel with %s", { timeout: LIMIT_MS }, (_, was, is) => {
   const file = join(kernel, 'flashinfer_decode.cu');
   const source = readFileSync(file, 'utf8');
   writeFileSync(file, edited(source, was, is));

@@ -83,7 +83,7 @@ test.skipIf(noPtx)('an unknown entry is reported with the entries that the PTX h
 
 test.skipIf(noPtx).each<[string, (text: string) => string, RegExp]>([
   ['no PTX', () => 'def attention(Q, K, V, O):\n    pass\n', /COMPILE_FAILED|MISSING_ENTRY/],
-  ['an instruction that there is not', (text) => edited(text, 'mma.sync', 'mna.sync'), /COMPILE_FAILED|LAUNCH_FAILED/],
+  ['an unknown instruction', (text) => edited(text, 'mma.sync', 'mna.sync'), /COMPILE_FAILED|LAUNCH_FAILED/],
   [
     'a file of the host',
     (text) => edited(text, '.address_size 64', '.address_size 64\n.include "/etc/passwd"'),
@@ -242,7 +242,7 @@ test.skipIf(missing('nvcc'))('a cubin is built as it is, with its entries and th
   );
 });
 
-test.skipIf(missing('nvcc'))('a copy of a cubin as text is refused', () => {
+test.skipIf(missing('nvcc'))('new --from refuses a kernel whose source is a cubin', () => {
   const { exitCode, stderr } = home.faTui(['new', join(home.path, 'copy'), '--from', machineCode('cubin_original')]);
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('attention.cubin is machine code: copy the folder')]);
 });

@@ -140,7 +140,7 @@ beforeAll(() => {
 afterAll(() => home[Symbol.asyncDispose]());
 
 test.each([MERGE, SPARSE])(
-  '$kernel of $problem is right, its timed outputs too, and accepted',
+  '$kernel of $problem is correct, also when it is timed, and can be accepted',
   { timeout: LIMIT_MS },
   ({ kernel, problem }) => {
     const run = faTui('run', `./${kernel}`);
@@ -158,7 +158,7 @@ test.each([MERGE, SPARSE])(
 );
 
 test.each([MERGE, SPARSE].flatMap((own) => own.mistakes.map(([was, is]) => ({ own, was, is }))))(
-  '$own.kernel with "$was" as "$is" is wrong',
+  '$own.kernel with "$was" replaced by "$is" is found wrong',
   { timeout: LIMIT_MS },
   ({ own: { kernel, from }, was, is }) => {
     const wrong = join(repository, 'wrong');

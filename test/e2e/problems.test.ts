@@ -163,13 +163,17 @@ const SHAPES: Record<string, string[]> = {
 const isFirst = ([kernel, was]: (typeof MISTAKES)[number]): boolean =>
   SHORT.includes(kernel) && MISTAKES.find(([other]) => other === kernel)![1] === was;
 
-test.each(inFull(MISTAKES, isFirst))('%s with "%s" as "%s" is wrong', { timeout: LIMIT_MS }, (kernel, was, is) => {
-  const shape = SHAPES[kernel]?.flatMap((text) => ['--shape', text]) ?? [];
-  // The last --seeds applies. Each seed has lengths of 0, of 1 and at the end of a tile.
-  const { exitCode, text } = verify(changed(kernel, was, is), '--seeds', '1', ...shape);
-  // Rows that belong to no sequence are NaN, and an index beyond a table faults.
-  expect([exitCode, text]).toEqual([1, expect.stringMatching(/WRONG_RESULT|NAN_OUTPUT|OUT_OF_BOUNDS/)]);
-});
+test.each(inFull(MISTAKES, isFirst))(
+  '%s with "%s" replaced by "%s" is found wrong',
+  { timeout: LIMIT_MS },
+  (kernel, was, is) => {
+    const shape = SHAPES[kernel]?.flatMap((text) => ['--shape', text]) ?? [];
+    // The last --seeds applies. Each seed has lengths of 0, of 1 and at the end of a tile.
+    const { exitCode, text } = verify(changed(kernel, was, is), '--seeds', '1', ...shape);
+    // Rows that belong to no sequence are NaN, and an index beyond a table faults.
+    expect([exitCode, text]).toEqual([1, expect.stringMatching(/WRONG_RESULT|NAN_OUTPUT|OUT_OF_BOUNDS/)]);
+  },
+);
 
 test.each([
   'causal=3',

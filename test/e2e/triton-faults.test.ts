@@ -93,7 +93,7 @@ const shapeText = (shape: Fault['shape']): string =>
         .join(',');
 
 test.skipIf(noPtx).each(['softmax', 'matmul'] as const)(
-  'the correct %s, which the faults are edits of, passes',
+  'the correct kernel %s, which the faulty kernels are edits of, passes',
   (kernel) => {
     const { folder } = folderWith(`correct_${kernel}`, { kernel });
     for (const { shape } of Object.values(FAULTS).filter((fault) => fault.kernel === kernel)) {

@@ -65,21 +65,36 @@ function caseOfY(): Buffer {
 }
 
 test.each([
-  ['sets every element', 'Y(0) = 1; Y(1) = NAN; std::fprintf(stderr, "a note");', 0, 'a note'],
-  ['leaves an element', 'Y(0) = 1;', 1, 'reference.cpp set 1 of 2 elements of Y: it must set every element\n'],
   [
-    'adds to what is not set',
+    'sets every element succeeds, whatever it prints to stderr',
+    'Y(0) = 1; Y(1) = NAN; std::fprintf(stderr, "a note");',
+    0,
+    'a note',
+  ],
+  [
+    'leaves an element unset fails',
+    'Y(0) = 1;',
+    1,
+    'reference.cpp set 1 of 2 elements of Y: it must set every element\n',
+  ],
+  [
+    'adds to an element that it has not set fails',
     'Y(0) = 1; Y(1) += 1;',
     1,
     'reference.cpp set 1 of 2 elements of Y: it must set every element\n',
   ],
   [
-    'prints',
+    'prints to stdout fails',
     'Y(0) = Y(1) = 1; std::printf("%g", Y(0));',
     1,
     'reference.cpp prints "1": remove that, or print to stderr\n',
   ],
-  ['prints without end', 'Y(0) = Y(1) = 1; for (int n = 0; n < 1000000; ++n) std::printf("x");', 1, 'prints "xxx'],
+  [
+    'prints to stdout without end fails',
+    'Y(0) = Y(1) = 1; for (int n = 0; n < 1000000; ++n) std::printf("x");',
+    1,
+    'prints "xxx',
+  ],
 ])('a reference that %s', { timeout: 60_000 }, (_, body, status, said) => {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-own-reference-'));
   try {

@@ -11,10 +11,13 @@ const build = mkdtempSync(join(tmpdir(), 'fc-native-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
 test.each([
-  ['contiguous attention, exact and in the plain arithmetic of each dtype', 'attention_reference_test'],
-  ['attention of drawn problems; hostile ones are refused; dropped keys exceed their rounding', 'attention_test'],
+  ['contiguous attention, in fp64 and in the plain arithmetic of each dtype', 'attention_reference_test'],
+  [
+    'drawn problems of attention; it refuses hostile ones, and dropped keys exceed the rounding error',
+    'attention_test',
+  ],
 ])(
-  '%s agrees with triple loops',
+  'the oracle equals triple loops: %s',
   async (_, name) => {
     const program = join(build, name);
     const source = join(ROOT, `kernels/reference/${name}.cpp`);

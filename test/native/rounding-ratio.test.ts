@@ -49,10 +49,10 @@ function byLoops(got: Float16Array): { ratio: number; index: number } {
 }
 
 test.each([
-  ['an output that is rounded only', () => undefined],
-  ['one with a wrong row', (got: Float16Array) => got.fill(1, 20 * 24, 21 * 24)],
-  ['one with NaN, which other rules find', (got: Float16Array) => got.fill(Number.NaN, 5, 900)],
-])('%s', (_, change) => {
+  ['an output that is only rounded', () => undefined],
+  ['an output with a wrong row', (got: Float16Array) => got.fill(1, 20 * 24, 21 * 24)],
+  ['an output with NaN, which other rules detect', (got: Float16Array) => got.fill(Number.NaN, 5, 900)],
+])('roundingRatio() equals that of plain loops for %s', (_, change) => {
   const got = new Float16Array(answer.want);
   change(got);
   const { ratio, index } = reference.roundingRatio(new Uint16Array(got.buffer), answer, output);
@@ -92,7 +92,7 @@ function softmaxOf(rows: number, columns: number): Float64Array {
 }
 
 test.each(['fp16', 'bf16', 'fp32'] as const)(
-  'an output rounded once to %s is correct; without its small values, or with fewer bits, it is wrong',
+  'an output rounded once to %s is correct; an output without its small values, or with fewer bits, is wrong',
   (dtype) => {
     const [rows, columns] = [32, 1024];
     const want = softmaxOf(rows, columns);

@@ -153,11 +153,11 @@ afterAll(() => {
   rmSync(graphFolder, { recursive: true, force: true });
 });
 
-test.each(PROBES)('a file in $folder that imports $imports has the errors $errors', (probe) => {
+test.each(PROBES)('a file in $folder that imports $imports gets the lint errors $errors', (probe) => {
   expect(errorsByFile.get(probeFile(probe))).toEqual(probe.errors);
 });
 
-test.each(SHAPES)('code that breaks $name is refused for that reason and no other', (probe) => {
+test.each(SHAPES)('the sample $name breaks exactly the lint rule that it is written for', (probe) => {
   const rule = SHAPE_RULES.find(([name]) => probe.name.startsWith(name))?.[1];
   expect(errorsByFile.get(shapeFile(probe))).toEqual(rule === undefined ? [] : [rule]);
 });

@@ -16,7 +16,7 @@ test.each([
   ['clean (2 tools)', told(['memcheck', '0 errors'], ['racecheck', '0 errors']), 0],
   ['3 errors', told(['memcheck', '2 errors'], ['racecheck', '1 errors']), 2],
   ['1 errors', '', 1],
-])('compute-sanitizer: %s', (text, lines, findings) => {
+])('the results of compute-sanitizer are summed up as: %s', (text, lines, findings) => {
   expect(sanitizerText(lines, findings)).toBe(text);
 });
 

@@ -13,7 +13,7 @@ test('every step except the first follows an earlier one', () => {
 
 describe.each(steps.map((step) => [step.id, step] as const))('%s', (id, { lesson, title }) => {
   const notes = readFileSync(new URL(`../../kernels/${id}/NOTES.md`, import.meta.url), 'utf8');
-  test('has a one-line lesson, and notes that have figures and also tell of failed attempts', () => {
+  test('has a one-line lesson, and notes with figures and with failed attempts', () => {
     expect([title, lesson].every((text) => text !== '' && !text.includes('\n'))).toBe(true);
     expect(notes).toMatch(/H200/);
     expect(notes).toMatch(/\d(\.\d+)? us|microseconds/);

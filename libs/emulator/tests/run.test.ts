@@ -43,7 +43,7 @@ function compiled(...flags: string[]): string {
 }
 
 test.skipIf(!withEngine)(
-  "the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters",
+  "the PTX engine passes its tests: divergence, an H200's answers, bounds, faulty kernels, ncu's counters",
   () => {
     const names = ['ptx', 'hopper'];
     if (hasPtx) names.push('calls', 'foreign', 'orders', 'warps', 'matrices', 'races', 'memory');
@@ -83,7 +83,7 @@ function primitivesOn(library: string): string {
 const shared = ALL_TESTS || !hasPtx ? ['matrices', 'memory', 'races', 'warps'] : [];
 const onFibres = ['conversions', 'driver', 'faults', ...shared];
 
-test(`on fibres: ${onFibres.join(', ')}`, () => {
+test(`the fibre engine passes its tests: ${onFibres.join(', ')}`, () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'run.sh'), build], {
     encoding: 'utf8',
     env: { ...process.env, LIBRARY: library, TESTS: onFibres.join(' ') },

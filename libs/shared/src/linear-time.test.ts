@@ -27,10 +27,10 @@ const READERS: Record<string, (text: string) => unknown> = {
 };
 
 const MANIFESTS: Record<string, (text: string) => string> = {
-  'of nothing else': (text) => text,
-  'with a value': (text) => `${MANIFEST}notes: ${text}`,
-  'with a quoted value': (text) => `${MANIFEST}notes: ${JSON.stringify(text)}`,
-  'with an expression': (text) => `${MANIFEST}constants: { c: ${JSON.stringify(text)} }`,
+  'of repeated text only': (text) => text,
+  'with repeated text as a value': (text) => `${MANIFEST}notes: ${text}`,
+  'with repeated text as a quoted value': (text) => `${MANIFEST}notes: ${JSON.stringify(text)}`,
+  'with repeated text as an expression': (text) => `${MANIFEST}constants: { c: ${JSON.stringify(text)} }`,
 };
 
 test.each(Object.entries(READERS))('%s reads foreign text in linear time', (_, read) => {

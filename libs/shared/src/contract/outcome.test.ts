@@ -130,6 +130,6 @@ test.each([
   ],
   [verify([Verdict.NOT_MEASURED], [Verdict.FAIL]), '0 of 1 case and 0 of 1 probe', '0/1, 0/1 probes', false],
   [verify([], []), '0 of 0 cases', '-', true],
-])('parityText(), parityShort() and isParity() of %j', (counts, text, short, all) => {
+])('parityText(), parityShort() and isParity() report cases and failed probes: %j', (counts, text, short, all) => {
   expect([parityText(counts), parityShort(counts), isParity(counts)]).toEqual([text, short, all]);
 });

@@ -211,7 +211,7 @@ test.each([
   );
 });
 
-test("a cooperative launch is marked in its plan and needs the emulator's PTX engine", () => {
+test("a cooperative launch is marked in its launch plan and needs the emulator's PTX engine", () => {
   const manifest = parseManifest(
     SPLIT_KV.replace('block: [64, 1, 1]', 'block: [64, 1, 1]\n    cooperative: true'),
     'kernel.yaml',
@@ -220,7 +220,7 @@ test("a cooperative launch is marked in its plan and needs the emulator's PTX en
   expect([manifest.emulated, ...launches.map(({ cooperative }) => cooperative)]).toEqual(['ptx', undefined, true]);
 });
 
-test('a programmatic launch is marked in its plan, unless it is the first', () => {
+test('a programmatic launch is marked in its launch plan, unless it is the first launch', () => {
   const all = SPLIT_KV.replace(/^( *)grid:/gm, '$1programmatic: true\n$1grid:');
   const manifest = parseManifest(all, 'kernel.yaml');
   const { launches } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64'));
@@ -283,19 +283,34 @@ test('launches in `each` lists count towards the maximum number of launches in a
 
 test.each([
   ['a name that another launch lacks', 'with: { rows: 16, ', 'with: { ', 'launches[0].grid[0]: unknown name "rows"'],
-  ['a parameter', 'rows: 64', 'SPLITS: 64', 'launches[0].each[1].with.SPLITS: the name "SPLITS" is taken'],
-  ['a tensor', 'rows: 64', 'Q: 64', 'launches[0].each[1].with.Q: the name "Q" is taken'],
-  ['a function', 'rows: 64', 'ceil: 64', 'launches[0].each[1].with.ceil: the name "ceil" is taken'],
-  ['a name of its own in a name', 'threads: BLOCK_KV', 'threads: rows', 'with.threads: unknown name "rows"'],
+  [
+    'a name that a parameter has already',
+    'rows: 64',
+    'SPLITS: 64',
+    'launches[0].each[1].with.SPLITS: the name "SPLITS" is taken',
+  ],
+  ['a name that a tensor has already', 'rows: 64', 'Q: 64', 'launches[0].each[1].with.Q: the name "Q" is taken'],
+  [
+    'a name that a function has already',
+    'rows: 64',
+    'ceil: 64',
+    'launches[0].each[1].with.ceil: the name "ceil" is taken',
+  ],
+  [
+    'a value that uses another name of the same launch',
+    'threads: BLOCK_KV',
+    'threads: rows',
+    'with.threads: unknown name "rows"',
+  ],
   ['a wrong expression', 'threads: BLOCK_KV', 'threads: "64 +"', 'launches[0].each[1].with.threads: '],
   [
-    'a field that is shared',
+    'a shared field that one launch repeats',
     'with: { rows: 16, ',
     'block: [1, 1, 1], with: { rows: 16, ',
     'each[0]: unknown key "block"',
   ],
   [
-    'no launch',
+    'an empty list of launches',
     ALIKE.slice(ALIKE.indexOf('each:'), ALIKE.indexOf('    grid')),
     'each: []\n',
     'each: wanted at least one',
@@ -323,7 +338,7 @@ test('an entry may be spelled in C++, but without characters that could end the 
     expect(() => parsed(entry), entry).toThrow(/C\+\+ spelling/);
 });
 
-test('a manifest with every feature becomes a launch plan', () => {
+test('a manifest that uses every feature becomes a launch plan', () => {
   const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const resolved = resolveVariant(manifest);
   expect(resolved).toEqual({

@@ -40,7 +40,7 @@ test.each([
   ['a device', '/dev/zero', /leads to zero/],
   ['a folder with the name of a source', '../folder.h', /does not lead to a file/],
   ['a pipe with the name of a source', '../pipe.h', /does not lead to a file/],
-  ['nothing', '../gone.h', /leads nowhere/],
+  ['a file that does not exist', '../gone.h', /leads nowhere/],
 ])('a link to %s is refused, and nothing of it is read', async (_, target, message) => {
   const folder = kernelFolder();
   mkdirSync(path.join(folder, '../folder.h'));
@@ -78,7 +78,7 @@ test('does not read a file that is too large', async () => {
 });
 
 test.each([
-  ['no UTF-8', Buffer.from('a\xff.h', 'latin1')],
+  ['bytes that are not UTF-8', Buffer.from('a\xff.h', 'latin1')],
   ['a backslash', Buffer.from('a\\b.h')],
   ['a control character', Buffer.from('a\u001b.h')],
   ['256 bytes with its folders', Buffer.from(`${'a'.repeat(200)}/${'b'.repeat(53)}.h`)],
