@@ -81,7 +81,7 @@ function streamEvents(call: EventCall): void {
   call.end();
 }
 
-describe('plain commands', () => {
+describe('hostile text of a runner cannot control the terminal in the plain command', () => {
   test.each([
     [['host']],
     [['kernels']],

@@ -93,7 +93,7 @@ test('--no-accept offers every tool except those that accept, reject or undo', a
   }
 });
 
-describe.each(ERAS)('era %s', (era) => {
+describe.each(ERAS)('in the protocol era %s, the MCP server', (era) => {
   let agent: Agent;
   beforeAll(async () => {
     agent = await new Agent(home, era).connect();

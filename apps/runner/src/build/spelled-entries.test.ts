@@ -29,7 +29,7 @@ test.each([
   ['nvcc', '_Z17flashcore_entry_1IXadL_ZN2ns1gINS0_2TrILi64EEEfEEvPT0_EEEvv', 'I'],
   ['clang', '_Z17flashcore_entry_1ITnPDaXadL_ZN2ns1gINS1_2TrILi64EEEfEEvPT0_EEEvv', 'ITnPDa'],
 ])(
-  "a spelled entry's compiled name is found through %s's marker, which numbers its substitutions differently",
+  "the compiled name of a spelled entry is found in the mangled name of %s's marker, although the marker numbers substitutions differently",
   (_, first, head) => {
     const second = `_Z17flashcore_entry_2${head}XadL_Z3fwdILi64ELb1EEvPfEEEvv`;
     expect([first, second].every(isMarker)).toBe(true);

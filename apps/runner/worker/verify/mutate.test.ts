@@ -35,7 +35,7 @@ test.each<[MutantChange, number[]]>([
   [{ kind: 'last', tensor: 'Y', dim: 1 }, [500, -1.0625, 0, 17, 18, 0]],
   [{ kind: 'unwritten', tensor: 'Y', part: 'element' }, [500, -1.0625, 0.001, 17, 18, Number.NaN]],
   [{ kind: 'unwritten', tensor: 'Y', part: 'row' }, [500, -1.0625, 0.001, Number.NaN, Number.NaN, Number.NaN]],
-])('%j changes an output', (change, wanted) => {
+])('the mutant %j changes an output', (change, wanted) => {
   const outputs = { Y: tensorOf(Float32Array.from(VALUES), 'fp32') };
   const { Y } = mutatedOutputs({ name: 'mistake', about: '', change }, KIND, { outputs, poison: 0x7fbc });
   expect(Array.from(Y!, (_, index) => valueReader(Y!, 'fp32')(index))).toEqual(wanted.map(Math.fround));

@@ -328,15 +328,18 @@ describe('a folder', () => {
 });
 
 describe('writes only new folders below --to', () => {
-  test.each(['../../escape', '/etc/passwd', '..', 'a/b', 'A b', 'x\u0000y', '日本'])('the name %j', (name) => {
-    const to = into();
-    const [result] = imported(folderOf({ 'it.json': { ...DECODE, name } }), to);
-    if (result!.folder === undefined) expect(result!.reason).toMatch(/^it\.json.*name: /);
-    else expect(path.relative(to, result!.folder)).toMatch(/^[a-z][a-z0-9_]*$/);
-    const made = existsSync(to) ? readdirSync(to) : [];
-    expect(readdirSync(path.dirname(to))).toEqual(['problems']);
-    expect(made).toEqual(result!.folder === undefined ? [] : [path.basename(result!.folder)]);
-  });
+  test.each(['../../escape', '/etc/passwd', '..', 'a/b', 'A b', 'x\u0000y', '日本'])(
+    'for a definition with the name %j',
+    (name) => {
+      const to = into();
+      const [result] = imported(folderOf({ 'it.json': { ...DECODE, name } }), to);
+      if (result!.folder === undefined) expect(result!.reason).toMatch(/^it\.json.*name: /);
+      else expect(path.relative(to, result!.folder)).toMatch(/^[a-z][a-z0-9_]*$/);
+      const made = existsSync(to) ? readdirSync(to) : [];
+      expect(readdirSync(path.dirname(to))).toEqual(['problems']);
+      expect(made).toEqual(result!.folder === undefined ? [] : [path.basename(result!.folder)]);
+    },
+  );
 
   test('an existing folder, link or id stays unchanged', () => {
     const to = into();

@@ -87,56 +87,92 @@ const measured: MeasuredComparison = {
 
 test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
   [
-    'both lower ends at 1.03',
+    'two lower ends of exactly 1.03 are FASTER',
     { time: interval(1.03, 1.04, 1.05), cycles: interval(1.03, 1.04, 1.05) },
     ComparisonVerdict.FASTER,
   ],
-  ['faster in time by a higher clock only', { cycles: interval(0.999, 1.001, 1.003) }, ComparisonVerdict.WITHIN_MARGIN],
-  ['the lower end just below', { time: interval(1.0299, 1.04, 1.05) }, ComparisonVerdict.WITHIN_MARGIN],
-  ['slower than 1 %', { time: interval(0.98, 0.9899, 0.995), cycles: still }, ComparisonVerdict.SLOWER],
-  ['slower in cycles only', { time: still, cycles: interval(0.98, 0.985, 0.99) }, ComparisonVerdict.SLOWER],
-  ['a champion that differs from itself', { selfTime: interval(0.984, 1, 1.01) }, ComparisonVerdict.NOT_JUDGED],
   [
-    'a champion that differs from itself in cycles',
+    'a time that is shorter only by a higher clock is WITHIN_MARGIN',
+    { cycles: interval(0.999, 1.001, 1.003) },
+    ComparisonVerdict.WITHIN_MARGIN,
+  ],
+  [
+    'a lower end just below 1.03 is WITHIN_MARGIN',
+    { time: interval(1.0299, 1.04, 1.05) },
+    ComparisonVerdict.WITHIN_MARGIN,
+  ],
+  [
+    'a ratio just below 0.99 is SLOWER',
+    { time: interval(0.98, 0.9899, 0.995), cycles: still },
+    ComparisonVerdict.SLOWER,
+  ],
+  [
+    'a slowdown in cycles only is SLOWER',
+    { time: still, cycles: interval(0.98, 0.985, 0.99) },
+    ComparisonVerdict.SLOWER,
+  ],
+  [
+    'a champion that differs from itself is NOT_JUDGED',
+    { selfTime: interval(0.984, 1, 1.01) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  [
+    'a champion that differs from itself in cycles is NOT_JUDGED',
     { selfCycles: interval(0.99, 1.01, 1.0151) },
     ComparisonVerdict.NOT_JUDGED,
   ],
-  ['a shift of itself, however narrow', { selfTime: interval(1.0199, 1.02, 1.0201) }, ComparisonVerdict.NOT_JUDGED],
   [
-    'a champion that differs from itself, and a candidate far beyond that',
+    'a champion with a narrow shift against itself is NOT_JUDGED',
+    { selfTime: interval(1.0199, 1.02, 1.0201) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  [
+    'a candidate faster by far more than the champion differs from itself is FASTER',
     { selfTime: interval(0.99, 1, 1.0154), time: interval(2.9, 3, 3.1), cycles: interval(2.9, 3, 3.1) },
     ComparisonVerdict.FASTER,
   ],
   [
-    'a champion that differs from itself, and a candidate far beyond that in time only',
+    'a candidate far faster than the champion differs from itself, but only in time, is NOT_JUDGED',
     { selfTime: interval(0.98, 1, 1.0154), time: interval(2.9, 3, 3.1) },
     ComparisonVerdict.NOT_JUDGED,
   ],
   [
-    'a champion that differs from itself, and a candidate slower by more than that',
+    'a candidate slower by more than the champion differs from itself is SLOWER',
     { selfTime: interval(0.98, 1, 1.0154), time: interval(0.95, 0.96, 0.97), cycles: interval(0.95, 0.96, 0.97) },
     ComparisonVerdict.SLOWER,
   ],
   [
-    'a champion that differs from itself, and a candidate slower by less than that',
+    'a candidate slower by less than the champion differs from itself is NOT_JUDGED',
     { selfTime: interval(0.98, 1, 1.0154), time: interval(0.97, 0.975, 0.98) },
     ComparisonVerdict.NOT_JUDGED,
   ],
   [
-    'a champion that differs from itself without end',
+    'a self-check whose upper end is NaN is NOT_JUDGED',
     { selfTime: interval(0.9, 1, NaN) },
     ComparisonVerdict.NOT_JUDGED,
   ],
-  ['a champion whose own samples were all dropped', { selfTime: undefined }, ComparisonVerdict.NOT_JUDGED],
-  ['a champion with one pair of its own samples', { selfBlocks: 1 }, ComparisonVerdict.NOT_JUDGED],
-  ['a champion without cycles of its own', { selfCycles: undefined }, ComparisonVerdict.NOT_JUDGED],
-  ['samples of no time', { time: interval(Infinity, Infinity, Infinity) }, ComparisonVerdict.NOT_JUDGED],
-  ['no number', { cycles: interval(NaN, NaN, NaN) }, ComparisonVerdict.NOT_JUDGED],
-  ['no clock', { cycles: undefined, selfCycles: undefined }, ComparisonVerdict.NOT_JUDGED],
-  ['out of time', { stopReason: StopReason.TIMED_OUT }, ComparisonVerdict.NOT_JUDGED],
-  ['few samples', { candidate: create(LatencyStatisticsSchema, { samples: 28 }) }, ComparisonVerdict.NOT_JUDGED],
-  ['the emulator', { simulated: true }, ComparisonVerdict.NOT_JUDGED],
-])('%s', (_, change, verdict) => {
+  ['a self-check whose samples were all dropped is NOT_JUDGED', { selfTime: undefined }, ComparisonVerdict.NOT_JUDGED],
+  ['a self-check with one block is NOT_JUDGED', { selfBlocks: 1 }, ComparisonVerdict.NOT_JUDGED],
+  ['a self-check without cycles is NOT_JUDGED', { selfCycles: undefined }, ComparisonVerdict.NOT_JUDGED],
+  ['infinite ratios are NOT_JUDGED', { time: interval(Infinity, Infinity, Infinity) }, ComparisonVerdict.NOT_JUDGED],
+  ['a ratio of cycles that is NaN is NOT_JUDGED', { cycles: interval(NaN, NaN, NaN) }, ComparisonVerdict.NOT_JUDGED],
+  [
+    'a missing ratio of cycles is NOT_JUDGED',
+    { cycles: undefined, selfCycles: undefined },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  [
+    'a comparison that ran out of time is NOT_JUDGED',
+    { stopReason: StopReason.TIMED_OUT },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  [
+    'a candidate with 28 samples is NOT_JUDGED',
+    { candidate: create(LatencyStatisticsSchema, { samples: 28 }) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  ['a time of the emulator is NOT_JUDGED', { simulated: true }, ComparisonVerdict.NOT_JUDGED],
+])('judgeShape(): %s', (_, change, verdict) => {
   const { verdict: found } = judgeShape({ ...measured, ...change });
   expect(ComparisonVerdict[found]).toBe(ComparisonVerdict[verdict]);
 });
