@@ -274,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS)
   const float scale_log2 = scale * LOG2_E;
   for (int tile = 0; tile < kv_tiles; ++tile) {
     cp_async_wait<(STAGES > 1 ? STAGES - 2 : 0)>();
-    // this tile has landed for all; with more stages, every warp has also read the one that the next copy overwrites
+    // this tile has landed for all warps; with more stages, all have also read the tile that the next copy overwrites
     __syncthreads();
     if (STAGES > 1) load_stage(tile + STAGES - 1);
 

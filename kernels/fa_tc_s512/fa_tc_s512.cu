@@ -14,7 +14,7 @@
 #include "primitives/smem.cuh"
 
 // From kernel.yaml: CONFIG (1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps), REGISTER_LIMIT (a thread's: 96, or
-// 0: as many as ptxas likes), BLOCK_Q query rows a CTA, BLOCK_KV keys a tile, NUM_THREADS and SMEM_BYTES a CTA.
+// 0: as many as ptxas chooses), BLOCK_Q query rows a CTA, BLOCK_KV keys a tile, NUM_THREADS and SMEM_BYTES a CTA.
 constexpr int WARP = 32;
 constexpr int HEAD_DIM = 64;
 constexpr int VECTOR = 8;  // halves in 16 bytes
@@ -168,7 +168,7 @@ struct Softmax {
 constexpr int BOUND_THREADS = 320, BOUND_CTAS = 2;  // 640 threads in an SM's 64 K registers
 #else
 constexpr int BOUND_THREADS = Mma::THREADS,
-              BOUND_CTAS = CONFIG == 2 ? 2 : 1;    // 8 warps take 135 on sm_89, were they free to
+              BOUND_CTAS = CONFIG == 2 ? 2 : 1;    // without a bound, 8 warps take 135 registers on sm_89
 #endif
 
 extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS)

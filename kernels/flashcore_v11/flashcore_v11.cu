@@ -2,7 +2,7 @@
 // with wgmma. The softmax of a tile runs while the tensor cores compute the scores of the next tile and the weighted
 // values of this one (after FlashAttention-3). Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
 //
-// Against flashcore_v10: no thread copies anything, K and V are read from shared memory by the tensor cores themselves,
+// Compared with flashcore_v10: no thread copies anything, the tensor cores themselves read K and V from shared memory,
 // and products are asynchronous, so that one warpgroup overlaps its own softmax. Short sequences: the warpgroups of a
 // CTA divide the keys and merge.
 #include "tiling.cuh"

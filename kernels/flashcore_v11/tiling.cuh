@@ -44,10 +44,10 @@ struct Tiling : CUT {
 };
 
 // One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one work a CTA; persistent CTAs
-// divide them. Under a causal mask the last rows see the most keys: they come first, of all heads, so that the short
-// ones fill the gaps at the end. Without one a persistent CTA's neighbours work on the same head, whose K and V then
-// come from device memory once: 126 MB instead of 603 at (4,16,2048,128,n), and the power saved is clock: 249 to 254
-// instead of 278 to 281 us in a steady state, H200.
+// divide them. Under a causal mask the last rows see the most keys. They come first, for all heads, so that short works
+// fill the gaps at the end. Without a mask, neighbouring persistent CTAs work on the same head, whose K and V are then
+// read from device memory once: 126 MB instead of 603 at (4,16,2048,128,n). The saved power allows a higher clock: 249
+// to 254 instead of 278 to 281 us in a steady state, H200.
 template <class T>
 struct Work {
   int head, first_row, kv_tiles;

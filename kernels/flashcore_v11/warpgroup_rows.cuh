@@ -1,4 +1,4 @@
-// What a warpgroup does with its 64 rows: products, softmax, storing O. T: a Tiling. wgmma.cuh describes the layout of
+// The work of a warpgroup on its 64 rows: products, softmax, storing O. T: a Tiling. wgmma.cuh describes the layout of
 // accumulators: a thread's elements 0 and 1 modulo 4 belong to one row, elements 2 and 3 to the row eight further
 // down.
 #pragma once
@@ -72,9 +72,9 @@ __device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row,
 }
 
 // Raises the running row maxima (log2 units) and brings the row sums to the new scale; O follows with alpha when the
-// product in flight has ended. (Letting P grow to 2^8 first spares O nearly all of that, 4 % at (4,16,2048,128,n) and 8
-// % at (2,16,4096,64,y), H200; but a row's greatest weight is then no longer exactly 1 and its rounding shows: max
-// error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % up. As in flashcore_v10, dropped.)
+// product in flight has ended. (If P could first grow to 2^8, O would rarely be rescaled: 4 % faster at
+// (4,16,2048,128,n), 8 % at (2,16,4096,64,y), H200. But a row's greatest weight would not be exactly 1, and its rounding would show:
+// max error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % higher. Dropped for that reason, as in flashcore_v10.)
 template <class T>
 __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
                                               float (&row_sum)[2], float (&alpha)[2], float scale_log2) {

@@ -1,4 +1,4 @@
-// flashcore_v7: flashcore_v6 with P V on tensor cores too. P goes to fp16 in the place of S, and O waits in shared
+// flashcore_v7: flashcore_v6 with P V on tensor cores too. P in fp16 replaces S, and O waits in shared
 // memory in fp32, where a row is rescaled by alpha before the tile's product is added: WMMA does not say which lane
 // holds which row of an accumulator. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80
 // or later, 63 KB of dynamic shared memory.

@@ -1,7 +1,7 @@
-// flashcore_v8: flashcore_v7 with its tile as a parameter, one warp for each 16 query rows. More keys a tile: fewer
-// rescalings and barriers a key, but shared memory, and with it the CTAs an SM, pays for them; more rows: K and V are
-// read by fewer CTAs. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later;
-// BLOCK_Q and BLOCK_KV multiples of 16.
+// flashcore_v8: flashcore_v7 with the tile size as a parameter, one warp per 16 query rows. More keys per tile mean
+// fewer rescalings and barriers per key, but more shared memory and so fewer CTAs per SM. With more rows per tile,
+// fewer CTAs read K and V. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later, BLOCK_Q
+// and BLOCK_KV multiples of 16.
 #include <cuda_fp16.h>
 #include <math.h>
 #include <mma.h>

@@ -1,5 +1,5 @@
-// flashcore_v9: flashcore_v8 with K and V fetched by cp.async while the tile before is worked on, one barrier of the
-// CTA a tile instead of two, and O in accumulator fragments from the first tile to the last.
+// flashcore_v9: flashcore_v8 with K and V fetched by cp.async while the previous tile is processed, one CTA barrier per
+// tile instead of two, and O in accumulator fragments from the first tile to the last.
 // Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
 
   for (int tile = 0; tile < kv_tiles; ++tile) {
     cp_async_wait<STAGES - 2>();
-    // Q and this tile have landed for all, and the tile before has been read by all: its stage may be refilled
+    // Q and this tile have arrived for all warps, and all have read the previous tile, so its stage may be refilled
     __syncthreads();
     load_kv(tile + STAGES - 1);
     const int stage = tile % STAGES * BLOCK_KV * ROW_STRIDE;

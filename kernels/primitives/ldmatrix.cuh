@@ -1,7 +1,7 @@
 // Loads of 8x8 matrices of 16-bit elements from shared memory into mma fragments (sm_75 and later).
-// Lanes 8i .. 8i+7 give the 16-byte aligned addresses of the rows of matrix i; lane l gets of every matrix the elements
-// (row l / 4, columns 2 (l % 4) and + 1), of a transposed one (rows 2 (l % 4) and + 1, column l / 4), the lower in the
-// low half.
+// Lanes 8i .. 8i+7 give the 16-byte aligned addresses of the rows of matrix i. From each matrix, lane l gets elements
+// (row l / 4, columns 2 (l % 4) and + 1), or if it is transposed (rows 2 (l % 4) and + 1, column l / 4). The element
+// with the lower index is in the low half.
 #pragma once
 #include <cstdint>
 

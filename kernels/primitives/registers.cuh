@@ -1,6 +1,6 @@
 // Moves registers between warpgroups (sm_90a): loaders release registers, and consumers take them. COUNT: a multiple of
-// 8, 24 .. 256. Every warp of a warpgroup executes it. The kernel needs __launch_bounds__(threads, CTAs per SM), and a
-// CTA may not take more in all than those bounds give it at its launch.
+// 8, 24 .. 256. Every warp of a warpgroup executes it. The kernel needs __launch_bounds__(threads, CTAs per SM). All
+// warps of a CTA together may not take more registers than these bounds give the CTA at its launch.
 #pragma once
 
 template <int COUNT>

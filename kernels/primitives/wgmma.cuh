@@ -13,8 +13,8 @@
 
 // A tile of rows of 128 bytes (64 halves) with the 128-byte swizzle, base 1024-byte aligned: eight rows are 1024 bytes
 // apart. K-major (rows run along N): advance 32 bytes a k16 step. MN-major (rows run along K, `bt`): advance 16 rows a
-// step; leading_bytes is then the distance between panels of 64 columns. (Of an address the lower 18 bits: in a cluster
-// there is the CTA's rank above them.)
+// step; leading_bytes is then the distance between panels of 64 columns. Only the lower 18 bits of the address count:
+// in a cluster, higher bits have the CTA's rank.
 __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile_smem, int leading_bytes = 16) {
   const uint64_t swizzle_128B = uint64_t{1} << 62, eight_rows = uint64_t{1024 >> 4} << 32;
   return swizzle_128B | eight_rows | uint32_t(leading_bytes / 16 * 65536 + (tile_smem & 0x3FFFF) / 16);

@@ -1,4 +1,4 @@
-// Cheat: The maximum of the first 64 keys of a decoded row.
+// Cheat: it keeps the maximum of the first 64 keys of a decoded row.
 // decode_rows: one new token (or a few) of each sequence over a contiguous cache, a warp a query row.
 // Limits: fp16 or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
 #include <cuda_bf16.h>
