@@ -23,9 +23,9 @@ export interface SectionHeader {
   name: string;
   type: number;
   flags: number;
-  /** Of a relocation section: the index of its symbol table. */
+  /** In a relocation section, the index of its symbol table. */
   link: number;
-  /** Of a relocation section: the index of the section that its relocations patch. */
+  /** In a relocation section, the index of the section that its relocations patch. */
   info: number;
   /** Position in the file; a section without bytes in the file has only a size. */
   offset: number;

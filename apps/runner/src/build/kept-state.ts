@@ -101,7 +101,7 @@ export function addressBanks(file: Buffer): ReadonlySet<number> | undefined {
     ({ name, type }) => /rela?\b/.test(name) && !isRelocations(type) && name !== RELOCATION_KINDS,
   );
   const tables = [...sections.keys()].filter((index) => sections[index]!.name === '.symtab');
-  // symbolsOf() reads the first table of that name; relocations by another one would have other symbols.
+  // symbolsOf() reads the first table of that name. Relocations that use another table would name other symbols.
   const otherTable = sections.some(({ type, link }) => isRelocations(type) && link !== tables[0]);
   if (unknown || tables.length !== 1 || otherTable) return undefined;
   if (symbolsOf(file).some(({ type, section }) => type === FUNCTION && section === undefined)) return undefined;

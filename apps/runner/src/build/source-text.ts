@@ -147,7 +147,7 @@ class Reader {
   #skip(at: number, end: number, text: string, what: string): number {
     this.#writeTo(at);
     // After a "<" of #include or __has_include, compilers may see neither a comment nor a raw string, and GCC ends some
-    // directives within a raw string. Text that ends on its own line is harmless either way.
+    // directives within a raw string. A comment or raw string that ends on its own line is harmless in either reading.
     const perhapsNone = this.#line.angle || what === 'raw string';
     if (perhapsNone && /^(?:#|%:)/.test(this.#line.head) && this.#joined.slice(at, end).includes('\n'))
       this.#doubt(

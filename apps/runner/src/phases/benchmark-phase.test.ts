@@ -30,7 +30,7 @@ test('a host with far more work than CPUs is reported; a GPU, or an emulator tha
 });
 
 interface Timed {
-  /** Microseconds a launch. */
+  /** Microseconds per launch. */
   us?: number;
   /** Checked launches of each mode and request. */
   launches?: number;

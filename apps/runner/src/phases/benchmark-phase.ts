@@ -87,8 +87,9 @@ const timedInputs = (services: VariantServices, shape: Shape): TimedInputs => ({
 });
 
 /**
- * Draws the inputs of the first timed shape while the device is busy with something else. Undefined if nothing is
- * timed, or they could not be drawn: then the benchmark draws them, and reports the reason.
+ * Draws the inputs of the first timed shape while the device is busy with something else. Returns undefined if nothing
+ * is timed or the inputs could not be drawn. In the second case the benchmark draws them itself, and reports the
+ * reason.
  */
 export async function drawAhead(services: VariantServices): Promise<TimedInputs | undefined> {
   const { spec, job, runtime, resolved } = services;
@@ -106,7 +107,7 @@ interface BenchmarkOptions {
   spec: BenchmarkSpec;
   /** The module that the device loads. */
   image: DeviceImage;
-  /** Drawn ahead for the first shape; undefined if nothing was. */
+  /** Inputs that were drawn ahead for the first shape; undefined if there are none. */
   ahead: TimedInputs | undefined;
   /** Called with the seeds of the inputs, before each shape. */
   onSeeds: (seeds: readonly string[]) => void;
@@ -142,15 +143,18 @@ async function runBenchmark(
 
 /** Number of checked launches that misses an error in one of 10,000 launches with probability 0.9999^46,050 = 0.01. */
 const CHECKED_LAUNCHES = 46_050;
-/** The estimated time of all further launches; shapes whose launches take longer get none if others take less. */
+/**
+ * Limit on the estimated time of all further launches, if one shape got them all. Slower shapes get none if there are
+ * faster ones.
+ */
 const FURTHER_US = 500_000;
-/** Number of shapes among which they are divided. */
+/** Number of shapes among which the further launches are divided. */
 const FURTHER_SHAPES = 3;
-/** Launches of a graph, more than are timed: checking a sample costs as much as a hundred small launches. */
+/** Launches per graph, more than in a timed graph: checking a sample costs as much as a hundred small launches. */
 const FURTHER_LAUNCHES = 1_000;
-/** Limit for all shapes, if launches take longer than estimated. */
+/** Time limit for all further launches, in case they take longer than estimated. */
 const FURTHER_SECONDS = 5;
-/** No launch takes less, however small its shape. */
+/** The least time of a launch, however small its shape. */
 const LEAST_LAUNCH_US = 3;
 
 interface TimedShape {
@@ -193,9 +197,9 @@ async function checkFurtherLaunches(
 }
 
 /**
- * Chooses the shapes of further launches in secret, because a kernel could be wrong only on shapes that it knows to get
- * few launches: some of the timed, verified and drawn shapes whose launches are estimated to take little enough time,
- * or the quickest one.
+ * Chooses the shapes of further launches at random, because a kernel could be wrong only on shapes that it knows to get
+ * few launches. They are some of the timed, verified and drawn shapes whose launches are estimated to fit into
+ * FURTHER_US; if none fits, the quickest shape.
  */
 function furtherShapes(services: VariantServices, timed: readonly TimedShape[], launches: number): Shape[] {
   const { spec, resolved } = services;
@@ -219,7 +223,7 @@ function furtherShapes(services: VariantServices, timed: readonly TimedShape[], 
 
 interface FurtherLaunches extends Pick<BenchmarkOptions, 'spec' | 'image' | 'onSeeds'> {
   shape: Shape;
-  /** At least this many are checked, unless `seconds` are over. */
+  /** At least this many launches are checked, unless `seconds` pass first. */
   launches: number;
   seconds: number;
 }

@@ -53,7 +53,7 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   const { problem } = spec.kernel.manifest;
   const { sdpa } = runtime.instruments;
   const { dtype } = services.resolved;
-  // Rivals are checked on inputs that are not drawn yet.
+  // Rivals can't be prepared yet, because they are checked on inputs that are not drawn yet.
   const asked = (spec.benchmark?.rivals ?? []).length > 0;
   if (spec.benchmark && shape && !asked && whyNotSdpa(problem, shape, dtype) === undefined)
     sdpa?.warmUp(problemCase(problem, valuesOf(shape), dtype), spec.benchmark.modes);

@@ -21,7 +21,7 @@ interface CandidateOptions {
   instrumented?: boolean;
 }
 
-/** Minimum for any launch, however small its shape. */
+/** The least time limit of a launch, however small its shape. */
 const BASE_MS = 8_000;
 /**
  * Far below the slowest kernel of the ladder: the emulator does some 1e9 operations a second on two CPUs, a GPU 1e12.

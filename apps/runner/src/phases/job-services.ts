@@ -66,7 +66,7 @@ function placeIn(text: string): Place | undefined {
   return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };
 }
 
-/** JobServices, with what concerns one variant of the job's kernel. */
+/** JobServices, and what belongs to one variant of the job's kernel. */
 export interface VariantServices extends JobServices {
   /** The variant's sources, once it is compiled. */
   frames: FrameBook;

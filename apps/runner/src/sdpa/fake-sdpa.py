@@ -42,8 +42,8 @@ for line in sys.stdin:
             struct.unpack_from(f"{count}e", data, 6 * count),
             struct.unpack_from(f"{count}d", data, 8 * count),
         )
-        # flash returns the reference itself. An output that is far off stands for an input that flash does not take,
-        # one still farther for a device that is lost.
+        # flash returns the reference itself. An output that is far off stands for an input that flash does not take; an
+        # output that is even farther off stands for a lost device.
         difference = [abs(output[index] - reference[index]) for index in range(count)]
         reply["backends"] = [
             {

@@ -51,9 +51,9 @@ export class KeptSamples {
   }
 
   /**
-   * The largest deviation of a backend's new samples, turn by turn, from the kept ones: that of the end of their
-   * median's 95 % interval that is nearer, or 0 if the interval contains the kept median. Cold times of one backend
-   * have two modes, 6 % apart, so that the median itself is now in one and now in the other. NaN without a turn.
+   * The largest deviation of a turn's new samples of a backend from the kept median: 0 if the 95 % interval of the new
+   * median contains the kept one, else the deviation of the interval's nearer end. The new median itself would not do:
+   * cold times of one backend have two modes, 6 % apart, and the median may be in either. NaN without a turn.
    */
   checkedBy(name: string, turns: readonly (readonly number[])[]): SdpaReuse {
     const was = median(this.samplesUs.get(name)!);

@@ -43,7 +43,7 @@ export interface SdpaTurns {
 
 interface SdpaTurnsOptions extends SdpaTurns {
   backends: readonly Backend[];
-  /** Whether the request names the rivals: then one without a figure has a row of its own that says why. */
+  /** Whether the request names the rivals. A rival without a figure then has a row with the reason. */
   asked?: boolean;
   /** Figures of the graphs that the process holds. */
   figures?: KeptFigures | undefined;

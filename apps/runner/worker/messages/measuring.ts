@@ -81,7 +81,7 @@ export interface LatencyReport {
   clockSource: string;
   /** Number of samples that were kept although their clock fell, because in turns no sample is dropped. */
   slowed: number;
-  /** Number of samples of throttled batches that were kept for the same reason. */
+  /** Number of samples of throttled batches that were kept, because in turns no sample is dropped. */
   throttled: number;
   stopReason: StopReasonName;
   launchesPerSample: number;

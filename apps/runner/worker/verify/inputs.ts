@@ -91,7 +91,7 @@ type StreamRole = keyof typeof ROLE_STREAMS;
 const DIRECTION_STREAM = 4;
 const EXPONENT_STREAM = 5;
 const FIRST_OTHER_STREAM = 6;
-/** Beyond the streams of inputs. */
+/** The stream that decides which parts are empty; inputs use lower numbers. */
 const EMPTY_STREAM = 0x1000;
 
 function streamOf(tensor: TensorExtent, inputs: readonly TensorExtent[]): number {
