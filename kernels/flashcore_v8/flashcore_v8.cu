@@ -1,7 +1,7 @@
 // flashcore_v8: flashcore_v7 with the tile size as a parameter, one warp per 16 query rows. More keys per tile mean
 // fewer rescalings and barriers per key, but more shared memory and so fewer CTAs per SM. With more rows per tile,
-// fewer CTAs read K and V. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later, BLOCK_Q
-// and BLOCK_KV multiples of 16.
+// fewer CTAs read K and V. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later,
+// BLOCK_Q and BLOCK_KV multiples of 16.
 #include <cuda_fp16.h>
 #include <math.h>
 #include <mma.h>
