@@ -100,7 +100,7 @@ class ClusterRun {
   Step step(InFlight& each);
   void run_to_the_end(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most);
 
-  std::vector<std::unique_ptr<InFlight>> clusters_;  // the first `running_` are running; the rest keep their memory
+  std::vector<std::unique_ptr<InFlight>> clusters_;  // the first `running_` run; later clusters reuse the rest
   size_t running_ = 0;
   BlockRun* current_ = nullptr;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();

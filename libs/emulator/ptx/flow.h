@@ -20,8 +20,8 @@ enum class FlowKind : uint8_t {
   Run,        // chains of multiply-adds: the sources of a chain flow into its result
   Permute,    // prmt with a constant selector
   Select,     // select: the third source, a predicate, chooses
-  Both,       // and of predicates, perhaps with a comparison: a false one decides
-  Either,     // or of predicates: a true one decides
+  Both,       // and of predicates, perhaps with a comparison: a false predicate decides the result
+  Either,     // or of predicates: a true predicate decides the result
   Load,
   Store,
   Atomic,

@@ -31,7 +31,7 @@ struct BulkCopy {
 /** cp.async.mbarrier.arrive: the thread arrives when its earlier cp.async have been carried out. */
 struct CopyArrival {
   unsigned warp, lane;
-  uint64_t before;  // the Copy::number below which copies are meant
+  uint64_t before;  // the arrival waits for copies whose Copy::number is below this
   uint32_t stamp;  // for the race check
 };
 

@@ -40,7 +40,7 @@ struct Ordering {
   bool fences = false;    // it is a fence or has release semantics
   bool of_device = false;  // its scope is larger than the block
   bool acquires = true;
-  bool acquires_at_fence = false;  // .relaxed is written there: it acquires only where a fence follows
+  bool acquires_at_fence = false;  // the instruction has .relaxed, so it acquires only if a fence follows
   bool of_async_proxy = false;  // fence.proxy.async, of shared memory
 };
 Ordering ordering_of(const Statement& s);

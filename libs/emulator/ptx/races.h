@@ -30,7 +30,7 @@ using Mark = uint64_t;
 template <class Who>
 struct AtomicUses {
   Who writer{};
-  Who other{};  // wrote before `writer` and is not ordered before it
+  Who other{};  // wrote earlier than `writer`, without being ordered before it
   Who reader{};
   Who observer{};  // has read the writer's value, so accesses ordered after it are ordered after the writer
 
@@ -182,7 +182,7 @@ class Shadow {
   /** A warp's position. Accesses of its lanes up to `whole` are ordered before what any of its lanes does now. */
   struct Seen {
     uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0, whole = 0;
-    bool by_lanes = false;  // since then some of its lanes have met: lanes_
+    bool by_lanes = false;  // some of its lanes have met since then; lanes_ has the details
   };
   /** For each lane, the accesses of each lane that are ordered before it. */
   using LaneClocks = std::array<std::array<uint32_t, LANES>, LANES>;

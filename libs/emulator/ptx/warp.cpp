@@ -45,7 +45,7 @@ const Ins* Warp::pick() {
   ahead = false;
   if (best == NONE) return nullptr;
   if (rotate_) {
-    // The split's turn is over. Rotate to the next one, so that a lane spinning on another does not starve it.
+    // The split's turn is over. The next split runs, so that a lane that spins on another lane does not starve it.
     rotate_ = false;
     size_t after = NONE;
     for (size_t n = 0; n < others.size(); ++n)

@@ -113,7 +113,7 @@ class Warp {
   uint32_t live = 0;  // the lanes that have not exited
   uint32_t carry = 0;  // the flag of add.cc and similar instructions
   int budget = 0;  // backward jumps left until other splits get their turn
-  bool looked = false, yielded = false;  // in its latest turn it polled others' memory; it ended without a barrier
+  bool looked = false, yielded = false;  // latest turn: polled memory that others write; used up its budget
   bool ahead = false;  // rotation chose the running split; splits at lower instructions wait
   BlockRun* block = nullptr;
   unsigned index = 0;

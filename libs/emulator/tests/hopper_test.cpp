@@ -66,7 +66,7 @@ void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
       CHECK(got[thread] == (thread == 4 ? 0 : (thread ^ 1) + 1));  // thread 5 ignores its source
       early += got[64 + thread] == -1;
     }
-    CHECK(early == 32);  // the first warp's; the second warp's land at once, because the first already waits
+    CHECK(early == 32);  // for the first warp; the second warp's copies arrive at once, because the first already waits
     CHECK_OK(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 0));
     CHECK_RESULT(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1),
                  CUDA_ERROR_LAUNCH_FAILED);
