@@ -348,7 +348,8 @@ test('uploadFolder() throws the error that the runner returns in the middle of a
   const runner = await started({
     findMissingSources: (call, done) =>
       done(null, { missingSha256: call.request.files.map(({ sha256 }) => sha256) } as never),
-    // Nobody reads the client's stream, so it fills up; the answer must end the client's wait for room.
+    // The server does not read the client's stream, so the stream fills up. The answer must end the client's wait for
+    // room.
     uploadSources: (_call, done) =>
       // eslint-disable-next-line flashcore/no-fixed-wait -- time for the client to fill its stream
       void setTimeout(100).then(() =>

@@ -1,4 +1,6 @@
-/** What is timed beside kernels: the rows of the table in tools/rivals.py, and their names in results. */
+/**
+ * The rivals that are timed along with kernels: the rows of the table in tools/rivals.py, and their names in results.
+ */
 
 export const SDPA_BACKENDS: readonly string[] = ['flash', 'cudnn', 'efficient', 'math'];
 

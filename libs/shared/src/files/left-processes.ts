@@ -42,8 +42,7 @@ function writesTo(path: string, text: string): boolean {
 
 function processesOf(group: string): number[] {
   try {
-    // 0 stands for a process of another namespace, which has no number here; killing 0 would end this process's own
-    // group.
+    // cgroup.procs lists a process of another namespace as 0. Killing 0 would end this process's own group.
     return readFileSync(join(group, 'cgroup.procs'), 'utf8')
       .split('\n')
       .map(Number)

@@ -170,7 +170,7 @@ export const MUTANT_ACTS = [
   'ignored',
   'unwritten',
 ] as const;
-/** Acts that are allowed on int32 inputs; `entries` is allowed only on them. */
+/** Acts that are allowed on int32 inputs; `entries` is allowed on no other tensor. */
 export const TABLE_ACTS: readonly (typeof MUTANT_ACTS)[number][] = ['entries', 'shift', 'last', 'ignored'];
 /** The name of the table's element in `entries`. */
 export const ENTRY = 'entry';

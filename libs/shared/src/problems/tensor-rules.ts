@@ -169,8 +169,8 @@ const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefin
 const lengthsOf = (tensors: RawProblem['tensors'], name: string) => drawOf(tensors, name)?.lengths;
 
 /**
- * The dimensions of an input with rows of this table, as texts: those that count sequences or pages, or that lists of
- * keys may have too, and the one that counts rows. Undefined if the table has no rows.
+ * The dimensions of an input with rows of this table, as texts: first the dimensions that count sequences or pages, or
+ * that lists of keys may have too; then the dimension that counts rows. Undefined if the table has no rows.
  */
 export function ownersAndRow(
   tensors: RawProblem['tensors'],

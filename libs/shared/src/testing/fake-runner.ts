@@ -67,8 +67,8 @@ export function fail(call: ServerWritableStream<unknown, unknown>, error: Flashc
 }
 
 /**
- * A proxy in front of a port. It ends each connection after `budget()` bytes from the server (Infinity: never).
- * undefined stands for a frozen runner, which accepts the connection and never answers.
+ * A proxy in front of a port. It ends each connection after `budget()` bytes from the server (Infinity: never). If
+ * `budget()` returns undefined, the proxy acts like a frozen runner, which accepts the connection and never answers.
  */
 export async function cutting(
   port: number,

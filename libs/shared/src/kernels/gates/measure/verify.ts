@@ -145,8 +145,8 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   const cases = 'notMeasured' in parity ? parity : [...parity, ...failedOthers(context), ...failedProbes(result)];
   if ('notMeasured' in cases) {
     const run = [...casesOf(context, 'parity'), ...failedOthers(context), ...failedProbes(result)];
-    // One failed case is enough to fail, also one that the client chose. The share covers the cases that were run, and
-    // the detail gives the number of the others.
+    // One failed case is enough to fail, even a case that the client chose. The share covers the cases that were run,
+    // and the detail gives the number of cases that were not.
     if (result?.tolerance?.profile !== 'parity' || run.every(({ verdict }) => verdict !== Verdict.FAIL)) return cases;
     const { value, detail } = shareOf(
       run.filter(({ verdict }) => verdict === Verdict.PASS),
