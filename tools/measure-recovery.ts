@@ -1,8 +1,7 @@
-// Measures how long a device needs after SIGKILL of a spinning kernel: It kills a worker while its kernel runs, and
-// waits until a new worker has run the canary kernel.
-//   node tools/measure-recovery.ts --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin
-//     --canary CANARY.cubin [--times 20]
-// Prints one JSON object: the milliseconds from the kill to the end of the process, and to the canary's correct result.
+// Measures how long a device needs to recover from a kill. It kills a worker with SIGKILL while its kernel spins, and
+// waits until a new worker has run the canary kernel. node tools/measure-recovery.ts --library libcuda.so.1 --reference
+// REF.so --endless ENDLESS.cubin --canary CANARY.cubin [--times 20] Prints one JSON object: the milliseconds from the
+// kill to the end of the process, and to the canary's correct result.
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';

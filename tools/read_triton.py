@@ -62,7 +62,7 @@ class Kernels:
             for each in module.body
             if isinstance(each, ast.FunctionDef) and any(map(is_jit, each.decorator_list))
         }
-        # Also those in a branch: which one holds depends on the host, and all of their values are tried.
+        # Includes assignments in branches. The host decides which branch runs, so all of their values are tried.
         self.assigned = {}
         for each in ast.walk(module):
             if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None:

@@ -73,7 +73,8 @@ class Host:
     # The folder of shared objects, and the one of flashcore, which has the scripts that build them.
     folder: pathlib.Path
     root: pathlib.Path
-    # While a rival is checked: other memory may hold the right answer, from an earlier rival.
+    # True while a rival is checked: its outputs are then filled with poison, because other memory may still hold the
+    # correct answer of an earlier rival.
     poisons: bool = False
 
     def output(self, dims, like):

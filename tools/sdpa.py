@@ -94,7 +94,8 @@ class Session:
         self.torch = torch = load_torch()
         torch.cuda.set_device(ordinal)
         properties = torch.cuda.get_device_properties(ordinal)
-        # The only stream, because calls in a second one make every graph of the process slower (docs/measuring.md).
+        # The process uses only this stream, because calls in a second one make all of its graphs slower
+        # (docs/measuring.md).
         torch.cuda.set_stream(torch.cuda.Stream())
         self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
         self.events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))

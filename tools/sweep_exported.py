@@ -184,7 +184,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", default="sweep.json")
     options = parser.parse_args()
-    # The only stream of this process, because calls in a second one make every graph slower (docs/exports.md).
+    # The process uses only this stream, because calls in a second one make all of its graphs slower (docs/exports.md).
     torch.cuda.set_stream(torch.cuda.Stream())
     modules = [load(path) for path in options.exported]
     kernels = {module.KERNEL: module.attention for module in modules}

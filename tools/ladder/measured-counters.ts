@@ -1,4 +1,4 @@
-/** What ncu has read of the ladder's shared memory on a GPU, and how far the emulator's counters are from that. */
+/** ncu's counters of the ladder's shared memory on a GPU, and how far the emulator's counters are from them. */
 import type { ProfileResult, VariantResult } from '@flashcore/shared/contract';
 import { markdownTable } from './markdown.ts';
 import { experimentsOf, foldersWith, jsonOf } from './results.ts';

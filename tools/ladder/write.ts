@@ -30,7 +30,7 @@ import { ladderSteps } from './steps.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 /**
- * How much too high SDPA's hot figures may be if they are from the time before its process worked in one stream
+ * By how much SDPA's older hot figures may be too high: those from before its process used only one stream
  * (docs/measuring.md).
  */
 const SLOW_STATE_US = 0.2;
@@ -134,7 +134,7 @@ function overlapMarkdown(): string {
   return `${tables.join('\n')}\nMicroseconds a launch at ${shape} on one ${device.name}; docs/results/${folder}.\n`;
 }
 
-/** What the newest folder shows about the fastest kernel, and about the time from an edit to a build. */
+/** The newest folder's figures of the fastest kernel, and of the time from an edit to a build. */
 function summaryMarkdown(): string {
   const folder = laddersMeasured().at(-1)!;
   const rows = rowsOf(folder, /^run\..*\.json$/)
